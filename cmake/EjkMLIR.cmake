@@ -1,0 +1,30 @@
+# Finds LLVM/MLIR 22 and sets what every compiler folder needs. Link against
+# the shared libMLIR, so that a tool is small and starts at once.
+find_package(MLIR REQUIRED CONFIG)
+if(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "ejk needs LLVM/MLIR 22, but found ${LLVM_PACKAGE_VERSION}")
+endif()
+message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} from ${MLIR_DIR}")
+set(MLIR_LINK_MLIR_DYLIB ON)
+set(LLVM_LINK_LLVM_DYLIB ON)
+set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR}) # mlir-doc writes below it
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+separate_arguments(EJK_LLVM_DEFINITIONS UNIX_COMMAND "${LLVM_DEFINITIONS}")
+add_definitions(${EJK_LLVM_DEFINITIONS})
+
+# A static library of compiler code; LLVM has no exceptions, and neither have we.
+function(ejk_add_compiler_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_compile_options(${name} PRIVATE -fno-exceptions -Wall -Wextra -Wno-unused-parameter)
+  target_link_libraries(${name} PUBLIC ${A_LINK} MLIR LLVM)
+  if(A_DEPENDS)
+    add_dependencies(${name} ${A_DEPENDS})
+  endif()
+endfunction()

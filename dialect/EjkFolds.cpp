@@ -1,0 +1,113 @@
+//===- EjkFolds.cpp - folds and canonicalisations -------------------------===//
+#include "dialect/Ejk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// decay(S, 0) is S: exp(0) = 1 exactly.
+OpFoldResult DecayOp::fold(FoldAdaptor adaptor) {
+  if (matchPattern(adaptor.getGate(), m_AnyZeroFloat()))
+    return getState();
+  return {};
+}
+
+namespace {
+/// A channel gate that is one number in every channel is a head gate.
+struct DecayOfBroadcast : OpRewritePattern<DecayOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DecayOp op, PatternRewriter &rewriter) const override {
+    if (op.getAxis() == Axis::head)
+      return rewriter.notifyMatchFailure(op, "already a head gate");
+    Value scalar;
+    DenseElementsAttr constant;
+    if (auto broadcast = op.getGate().getDefiningOp<vector::BroadcastOp>())
+      scalar = broadcast.getSource();
+    else if (matchPattern(op.getGate(), m_Constant(&constant)) && constant.isSplat())
+      scalar = arith::ConstantOp::create(rewriter, op.getLoc(),
+                                         constant.getSplatValue<FloatAttr>());
+    if (!scalar || !scalar.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "the gate differs between channels");
+    rewriter.replaceOpWithNewOp<DecayOp>(op, op.getState().getType(), op.getState(), scalar,
+                                         Axis::head);
+    return success();
+  }
+};
+
+/// Drops what a scan computes or takes and nobody uses: outputs, states that
+/// feed only themselves, and operands whose step value has no use.
+struct DropUnused : OpRewritePattern<ScanOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
+    YieldOp yield = op.getYield();
+    auto stateIsDead = [&](unsigned i) {
+      Value arg = op.getStateArgs()[i];
+      bool unread = arg.use_empty() || (arg.hasOneUse() && yield.getStates()[i] == arg);
+      return unread && op.getFinalStates()[i].use_empty();
+    };
+    llvm::BitVector keepOutput(op.getOutputs().size()), keepState(op.getNumStates());
+    for (unsigned i = 0, e = keepOutput.size(); i < e; ++i)
+      keepOutput[i] = !op.getOutputs()[i].use_empty();
+    for (unsigned i = 0, e = keepState.size(); i < e; ++i)
+      keepState[i] = !stateIsDead(i);
+    // The first sequence gives H; it stays.
+    llvm::BitVector keepSequence(op.getSequences().size(), true),
+        keepParameter(op.getParameters().size(), true);
+    for (unsigned i = 1, e = keepSequence.size(); i < e; ++i)
+      keepSequence[i] = !op.getSequenceArgs()[i].use_empty();
+    for (unsigned i = 0, e = keepParameter.size(); i < e; ++i)
+      keepParameter[i] = !op.getParameterArgs()[i].use_empty();
+    if (keepOutput.all() && keepState.all() && keepSequence.all() && keepParameter.all())
+      return rewriter.notifyMatchFailure(op, "everything is used");
+
+    SmallVector<Type> outputTypes, stateTypes, parameterTypes;
+    SmallVector<Value> sequences, parameters, initials, outputs, states;
+    for (unsigned i : keepOutput.set_bits()) {
+      outputTypes.push_back(op.getOutputs()[i].getType());
+      outputs.push_back(yield.getOutputs()[i]);
+    }
+    for (unsigned i : keepState.set_bits()) {
+      stateTypes.push_back(op.getFinalStates()[i].getType());
+      initials.push_back(op.getInitialState(i));
+      states.push_back(yield.getStates()[i]);
+    }
+    for (unsigned i : keepSequence.set_bits())
+      sequences.push_back(op.getSequences()[i]);
+    for (unsigned i : keepParameter.set_bits()) {
+      parameters.push_back(op.getParameters()[i]);
+      parameterTypes.push_back(op.getParameterArgs()[i].getType());
+    }
+    auto scan = ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
+                               parameterTypes, initials, op.getCuSeqlens(), op.getReverse());
+    scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+
+    rewriter.setInsertionPoint(yield);
+    YieldOp::create(rewriter, yield.getLoc(), states, outputs);
+    rewriter.eraseOp(yield);
+    // With the old yield gone, a dropped argument has no use left to replace.
+    SmallVector<Value> replacements;
+    Block &step = scan.getStep();
+    unsigned next = 0;
+    for (const llvm::BitVector *keep : {&keepSequence, &keepParameter, &keepState})
+      for (unsigned i = 0, e = keep->size(); i < e; ++i)
+        replacements.push_back((*keep)[i] ? Value(step.getArgument(next++)) : Value());
+    rewriter.inlineBlockBefore(&op.getStep(), &step, step.end(), replacements);
+    for (auto [i, output] : llvm::enumerate(keepOutput.set_bits()))
+      rewriter.replaceAllUsesWith(op.getOutputs()[output], scan.getOutputs()[i]);
+    for (auto [i, state] : llvm::enumerate(keepState.set_bits()))
+      rewriter.replaceAllUsesWith(op.getFinalStates()[state], scan.getFinalStates()[i]);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+} // namespace
+
+void DecayOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<DecayOfBroadcast>(context);
+}
+void ScanOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<DropUnused>(context);
+}

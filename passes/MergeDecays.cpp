@@ -1,0 +1,129 @@
+//===- MergeDecays.cpp - the cheapest true class of decay -----------------===//
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/Passes.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_MERGEDECAYS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+/// Whether `value` is the same at every step of a sequence: computed from
+/// parameters, constants and the head alone.
+static bool isConstantInTime(ScanOp scan, Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(scan.getParameterArgs(), arg);
+  return llvm::all_of(value.getDefiningOp()->getOperands(),
+                      [&](Value operand) { return isConstantInTime(scan, operand); });
+}
+
+DecayClass ejk::getDecayClass(ScanOp scan) {
+  bool any = false, key = false, value = false, constant = true;
+  scan.getBody().walk([&](DecayOp decay) {
+    any = true;
+    key |= decay.getAxis() == Axis::key;
+    value |= decay.getAxis() == Axis::value;
+    constant &= isConstantInTime(scan, decay.getGate());
+  });
+  if (key || value)
+    return key && value ? DecayClass::both : key ? DecayClass::key : DecayClass::value;
+  return !any ? DecayClass::none : constant ? DecayClass::constant : DecayClass::scalar;
+}
+
+StringRef ejk::stringifyDecayClass(DecayClass decayClass) {
+  switch (decayClass) {
+  case DecayClass::none:
+    return "none";
+  case DecayClass::constant:
+    return "constant";
+  case DecayClass::scalar:
+    return "scalar";
+  case DecayClass::key:
+    return "key";
+  case DecayClass::value:
+    return "value";
+  case DecayClass::both:
+    return "both";
+  }
+  llvm_unreachable("unknown decay class");
+}
+
+namespace {
+struct MergeDecaysPass : ejk::impl::MergeDecaysBase<MergeDecaysPass> {
+  void runOnOperation() override {
+    // Narrowing a broadcast channel gate is a canonicalisation of the op itself.
+    RewritePatternSet patterns(&getContext());
+    DecayOp::getCanonicalizationPatterns(patterns, &getContext());
+    FrozenRewritePatternSet frozen(std::move(patterns));
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    for (ScanOp scan : scans) {
+      SmallVector<Operation *> decays;
+      scan.getBody().walk([&](DecayOp decay) { decays.push_back(decay); });
+      if (failed(applyOpPatternsGreedily(decays, frozen)))
+        return signalPassFailure();
+      mergeChains(scan);
+      scan->setAttr("ejk.decay_class",
+                    StringAttr::get(&getContext(), stringifyDecayClass(getDecayClass(scan))));
+    }
+  }
+
+  void mergeChains(ScanOp scan) {
+    // The last decay of each chain: one whose result is not decayed again.
+    SmallVector<DecayOp> tails;
+    scan.getBody().walk([&](DecayOp decay) {
+      Value result = decay.getResult();
+      auto next = result.hasOneUse() ? dyn_cast<DecayOp>(*result.user_begin()) : DecayOp();
+      if (!next || next.getState() != result)
+        tails.push_back(decay);
+    });
+    for (DecayOp tail : tails)
+      mergeChain(tail);
+  }
+
+  void mergeChain(DecayOp tail) {
+    SmallVector<DecayOp> chain = {tail};
+    while (auto previous = chain.back().getState().getDefiningOp<DecayOp>()) {
+      if (!previous.getResult().hasOneUse())
+        break;
+      chain.push_back(previous);
+    }
+    if (chain.size() == 1)
+      return;
+    OpBuilder b(tail);
+    Location loc = tail.getLoc();
+    auto add = [&](Value sum, Value gate) -> Value {
+      return sum ? arith::AddFOp::create(b, loc, sum, gate).getResult() : gate;
+    };
+    Value sums[3];
+    for (DecayOp decay : llvm::reverse(chain)) {
+      Value &sum = sums[unsigned(decay.getAxis())];
+      sum = add(sum, decay.getGate());
+    }
+    Value &head = sums[unsigned(Axis::head)];
+    for (Axis axis : {Axis::key, Axis::value}) {
+      Value &channel = sums[unsigned(axis)];
+      if (!head || !channel)
+        continue;
+      channel = add(vector::BroadcastOp::create(b, loc, channel.getType(), head), channel);
+      head = Value();
+    }
+    Value state = chain.back().getState();
+    unsigned left = 0;
+    for (Axis axis : {Axis::head, Axis::key, Axis::value})
+      if (Value gate = sums[unsigned(axis)]) {
+        state = DecayOp::create(b, loc, state.getType(), state, gate, axis);
+        ++left;
+      }
+    numMerged += chain.size() - left;
+    tail.getResult().replaceAllUsesWith(state);
+    for (DecayOp decay : chain)
+      decay.erase();
+  }
+};
+} // namespace

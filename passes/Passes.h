@@ -1,0 +1,25 @@
+//===- Passes.h - passes on the recurrence itself -----------------*- C++ -*-===//
+#ifndef EJK_PASSES_PASSES_H
+#define EJK_PASSES_PASSES_H
+
+#include "dialect/Ejk.h"
+#include "mlir/Pass/Pass.h"
+
+namespace ejk {
+#define GEN_PASS_DECL
+#include "passes/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "passes/Passes.h.inc"
+
+/// The classes of decay a step can have, cheapest first.
+enum class DecayClass { none, constant, scalar, key, value, both };
+llvm::StringRef stringifyDecayClass(DecayClass decayClass);
+/// The class of `scan`'s decays as they stand.
+DecayClass getDecayClass(ScanOp scan);
+
+/// Adds the specialisation passes in order; registered as --ejk-specialize.
+void buildSpecializePipeline(mlir::OpPassManager &pm);
+void registerPipelines();
+} // namespace ejk
+
+#endif // EJK_PASSES_PASSES_H

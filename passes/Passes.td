@@ -1,0 +1,110 @@
+//===- Passes.td - passes on the recurrence itself --------------*- tablegen -*-===//
+#ifndef EJK_PASSES_TD
+#define EJK_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def NormalizeGates : Pass<"ejk-normalize-gates"> {
+  let summary = "give every gate of a recurrence its canonical operand";
+  let description = [{
+    Rewrites `ejk.gla` and `ejk.recurrent` so that `g` is one number per head
+    and step: a rank-4 `g` means exactly `gk` and moves there, added when there
+    is a `gk` already. A `g_gamma` that is a constant zero is dropped. Numbers
+    do not change, except that the sum of a rank-4 `g` and `gk` is taken in f32.
+
+    Before:
+    ```mlir
+    ejk.gla %q, %k, %v g(%g : tensor<?x?x?x64xf32>) : …
+    ```
+    After:
+    ```mlir
+    ejk.recurrent %q, %k, %v gk(%g : tensor<?x?x?x64xf32>) : …
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numRank4", "rank-4-g", "rank-4 g turned into gk">,
+    Statistic<"numZero", "zero-gates", "gates dropped for being zero">];
+}
+
+def ToScan : Pass<"ejk-to-scan"> {
+  let summary = "turn the recurrences into ejk.scan";
+  let description = [{
+    Writes each `ejk.recurrent`, `ejk.gla` and `ejk.lightning_attn` as the
+    canonical `ejk.scan`: absent gates and states leave no trace, the default
+    scale becomes a constant, narrow rows are widened to f32 where they are
+    used, lightning's γ is computed from the head's index. Numbers do not change.
+
+    Before:
+    ```mlir
+    %o, %ht = ejk.gla %q, %k, %v g(%g : tensor<?x?x?xf32>) : …
+    ```
+    After:
+    ```mlir
+    %o, %ht = ejk.scan
+        sequences(%qt = %q : …, %kt = %k : …, %vt = %v : …, %gt = %g : …)
+        states(%S = zero : tensor<?x?x64x64xf32>) -> (…) {
+      %S1 = ejk.decay %S by %gt along head : …
+      %S2 = ejk.outer_add %S1, %kt, %vt : …
+      %qs = arith.mulf %qt, %scale : vector<64xf32>
+      %ot = ejk.read %S2, %qs along key : …
+      ejk.yield states(%S2 : …) outputs(%ot : …)
+    }
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numScans", "scans", "recurrences turned into scans">];
+}
+
+def MergeDecays : Pass<"ejk-merge-decays"> {
+  let summary = "merge a step's decays and choose the cheapest true class";
+  let description = [{
+    Decays that follow each other multiply, so their log gates add. Merges each
+    chain of `ejk.decay` into at most one decay per channel axis, with a head
+    gate riding on a channel gate where there is one (key first), and narrows
+    a channel gate that is one number in every channel to a head gate. What is
+    left is the cheapest true class, which the op then carries as
+    `ejk.decay_class`: none, constant (head, from parameters only), scalar
+    (head), key, value or both. Changes numbers by f32 rounding of the sum.
+
+    Before:
+    ```mlir
+    %S1 = ejk.decay %S by %g along head : vector<64x32xf32>, f32
+    %S2 = ejk.decay %S1 by %gk along key : vector<64x32xf32>, vector<64xf32>
+    ```
+    After:
+    ```mlir
+    %b = vector.broadcast %g : f32 to vector<64xf32>
+    %s = arith.addf %b, %gk : vector<64xf32>
+    %S2 = ejk.decay %S by %s along key : vector<64x32xf32>, vector<64xf32>
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numMerged", "merged", "decays merged away">];
+}
+
+def SplitReads : Pass<"ejk-split-reads"> {
+  let summary = "give reads along different axes scans of their own";
+  let description = [{
+    The step-by-step schedule spreads the state's free axis over threads and
+    sums along the other, so one kernel reads along one axis. A scan that reads
+    along both becomes two that walk the same states: the first keeps the
+    outputs that read along `key` (and the final states), the second those that
+    read along `value`. A scan whose state depends on reads along both axes
+    cannot be split; a remark says so. Numbers do not change.
+
+    Before:
+    ```mlir
+    %o, %p, %S = ejk.scan … { … ejk.read … along key … ejk.read … along value … }
+    ```
+    After:
+    ```mlir
+    %o, %S = ejk.scan … { … ejk.read … along key … }
+    %p = ejk.scan … { … ejk.read … along value … }
+    ```
+  }];
+  let statistics = [Statistic<"numSplit", "split", "scans split in two">];
+}
+
+#endif // EJK_PASSES_TD

@@ -1,0 +1,103 @@
+//===- ToScan.cpp - turn the recurrences into ejk.scan --------------------===//
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_TOSCAN
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+/// `value` (a scalar or vector) with f32 elements, whatever float it has.
+static Value widen(OpBuilder &b, Location loc, Value value) {
+  Type f32 = b.getF32Type(), type = value.getType();
+  if (getElementTypeOrSelf(type) == f32)
+    return value;
+  auto vector = dyn_cast<VectorType>(type);
+  return arith::ExtFOp::create(b, loc, vector ? Type(vector.clone(f32)) : f32, value);
+}
+
+/// γ_h = -(8/H)·factor·h, from the step's own head index.
+static Value lightningGamma(OpBuilder &b, Location loc, double factor) {
+  auto toFloat = [&](Value index) -> Value {
+    Value i = arith::IndexCastOp::create(b, loc, b.getI32Type(), index);
+    return arith::SIToFPOp::create(b, loc, b.getF32Type(), i);
+  };
+  Value h = toFloat(HeadIndexOp::create(b, loc, b.getIndexType()));
+  Value heads = toFloat(NumHeadsOp::create(b, loc, b.getIndexType()));
+  Value slope = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-8.0 * factor));
+  // Divided last, so that the product's rounding is the only other one.
+  return arith::DivFOp::create(b, loc, arith::MulFOp::create(b, loc, slope, h), heads);
+}
+
+static void replaceByScan(Operation *op, const Recurrence &r) {
+  OpBuilder b(op);
+  Location loc = op->getLoc();
+  SmallVector<Value> sequences = {r.query, r.key, r.value};
+  for (Value gate : {r.g, r.gk, r.gv})
+    if (gate)
+      sequences.push_back(gate);
+  SmallVector<Value> parameters;
+  SmallVector<Type> parameterTypes;
+  if (r.gGamma) {
+    parameters.push_back(r.gGamma);
+    parameterTypes.push_back(b.getF32Type());
+  }
+  auto scan = ScanOp::create(b, loc, r.output.getType(), r.finalState.getType(), sequences,
+                             parameters, parameterTypes, r.initialState, r.cuSeqlens, r.reverse);
+
+  b.setInsertionPointToStart(&scan.getStep());
+  auto args = scan.getSequenceArgs().begin();
+  Value q = widen(b, loc, *args++), k = widen(b, loc, *args++), v = widen(b, loc, *args++);
+  Value state = scan.getStateArgs().front();
+  auto decay = [&](Value gate, Axis axis) {
+    state = DecayOp::create(b, loc, state.getType(), state, gate, axis);
+  };
+  if (r.g)
+    decay(widen(b, loc, *args++), Axis::head);
+  if (r.gGamma)
+    decay(scan.getParameterArgs().front(), Axis::head);
+  if (r.lightningFactor)
+    decay(lightningGamma(b, loc, *r.lightningFactor), Axis::head);
+  if (r.gk)
+    decay(widen(b, loc, *args++), Axis::key);
+  if (r.gv)
+    decay(widen(b, loc, *args++), Axis::value);
+  state = OuterAddOp::create(b, loc, state.getType(), state, k, v);
+  // The scale goes on the query's K numbers, before the sum over them.
+  Value scale = arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(cast<VectorType>(q.getType()), float(r.scale())));
+  Value read = ReadOp::create(b, loc, state, arith::MulFOp::create(b, loc, q, scale), Axis::key);
+  Type outputType = ScanOp::getStepType(cast<RankedTensorType>(r.output.getType()), 3);
+  if (read.getType() != outputType)
+    read = arith::TruncFOp::create(b, loc, outputType, read);
+  YieldOp::create(b, loc, state, read);
+  op->replaceAllUsesWith(scan);
+  op->erase();
+}
+
+namespace {
+struct ToScanPass : ejk::impl::ToScanBase<ToScanPass> {
+  void runOnOperation() override {
+    WalkResult result = getOperation()->walk([&](Operation *op) {
+      std::optional<Recurrence> r = Recurrence::of(op);
+      if (!r)
+        return WalkResult::advance();
+      if (r->g && cast<RankedTensorType>(r->g.getType()).getRank() == 4) {
+        op->emitError("a rank-4 'g' must become 'gk' first: run --ejk-normalize-gates");
+        return WalkResult::interrupt();
+      }
+      replaceByScan(op, *r);
+      ++numScans;
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,20 @@
+//===- Registration.cpp - what every compiler tool knows ------------------===//
+#include "tools/common/Registration.h"
+#include "dialect/Ejk.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+#include "passes/Passes.h"
+
+void ejk::registerDialects(mlir::DialectRegistry &registry) {
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  registry.insert<EjkDialect>();
+}
+
+void ejk::registerAll(mlir::DialectRegistry &registry) {
+  registerDialects(registry);
+  mlir::registerAllPasses();
+  registerEjkPasses();
+  registerPipelines();
+}

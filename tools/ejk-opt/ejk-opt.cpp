@@ -1,0 +1,10 @@
+//===- ejk-opt.cpp - run ejk's passes on a file ---------------------------===//
+#include "tools/common/Registration.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  ejk::registerAll(registry);
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "ejk: gated linear recurrences\n", registry));
+}
