@@ -1,0 +1,32 @@
+//===- Compiler.h - from MLIR to a kernel package -----------------*- C++ -*-===//
+#ifndef EJK_LOWERING_COMPILER_H
+#define EJK_LOWERING_COMPILER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <string>
+
+namespace ejk {
+
+/// How a package is made. Defaults suit a machine with or without CUDA.
+struct CompileOptions {
+  /// The architecture PTX is made for: sm_80 or newer.
+  std::string arch = "sm_90";
+  /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas
+  /// is found, in $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin.
+  enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
+};
+
+/// The stages `ejk-compile --emit` can stop at.
+enum class Stage { scan, gpu, nvvm, llvm, ptx, package };
+
+/// Compiles `module` in place down to `stage` and returns the stage's text, or
+/// for Stage::package the bytes of a package (package_format.h) with one entry
+/// per public function. On failure the reason has been emitted as a diagnostic
+/// at the user's op.
+llvm::FailureOr<std::string> compile(mlir::ModuleOp module, Stage stage,
+                                     const CompileOptions &options = {});
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_COMPILER_H
