@@ -13,9 +13,7 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// Whether `value` is the same at every step of a sequence: computed from
-/// parameters, constants and the head alone.
-static bool isConstantInTime(ScanOp scan, Value value) {
+bool ejk::isConstantInTime(ScanOp scan, Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getParameterArgs(), arg);
   return llvm::all_of(value.getDefiningOp()->getOperands(),

@@ -11,6 +11,10 @@ namespace ejk {
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
 
+/// Whether `value`, in `scan`'s step, is the same at every step of a sequence:
+/// computed from parameters, constants and the head alone.
+bool isConstantInTime(ScanOp scan, mlir::Value value);
+
 /// The classes of decay a step can have, cheapest first.
 enum class DecayClass { none, constant, scalar, key, value, both };
 llvm::StringRef stringifyDecayClass(DecayClass decayClass);

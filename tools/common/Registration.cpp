@@ -1,6 +1,7 @@
 //===- Registration.cpp - what every compiler tool knows ------------------===//
 #include "tools/common/Registration.h"
 #include "dialect/Ejk.h"
+#include "lowering/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -17,4 +18,6 @@ void ejk::registerAll(mlir::DialectRegistry &registry) {
   mlir::registerAllPasses();
   registerEjkPasses();
   registerPipelines();
+  registerEjkLoweringPasses();
+  registerLoweringPipelines();
 }

@@ -1,0 +1,158 @@
+//===- EmitPTX.cpp - kernels in the llvm dialect to PTX and machine code --===//
+#include "lowering/EmitPTX.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace ejk;
+
+/// The oldest PTX that knows the architecture and what kernels use, so that
+/// the package loads on as many drivers as it can.
+static StringRef ptxFeature(StringRef arch) {
+  unsigned version = 0;
+  if (arch.consume_front("sm_"))
+    arch.consumeInteger(10, version);
+  return version < 90 ? "+ptx74" : version < 100 ? "+ptx80" : version < 120 ? "+ptx86" : "+ptx87";
+}
+
+static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  std::string error;
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, arch, ptxFeature(arch), llvm::TargetOptions(), std::nullopt, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
+}
+
+static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
+                                               llvm::TargetMachine &machine) {
+  MLIRContext &mlirContext = *kernels.getContext();
+  registerBuiltinDialectTranslation(mlirContext);
+  registerGPUDialectTranslation(mlirContext);
+  registerLLVMDialectTranslation(mlirContext);
+  registerNVVMDialectTranslation(mlirContext);
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, context, "ejk");
+  if (!module)
+    return nullptr;
+  module->setDataLayout(machine.createDataLayout());
+  module->setTargetTriple(machine.getTargetTriple());
+
+  llvm::PassBuilder passes(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(graphs);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, graphs, modules);
+  // Loops are unrolled by the schedule, which knows their registers.
+  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*module, modules);
+  return module;
+}
+
+FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, StringRef arch) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(arch);
+  if (!machine)
+    return kernels.emitError("this LLVM has no NVPTX target"), failure();
+  std::unique_ptr<llvm::Module> module = translate(kernels, context, *machine);
+  if (!module)
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << *module;
+  return text;
+}
+
+FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, StringRef arch) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(arch);
+  if (!machine)
+    return kernels.emitError("this LLVM has no NVPTX target"), failure();
+  std::unique_ptr<llvm::Module> module = translate(kernels, context, *machine);
+  if (!module)
+    return failure();
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream os(text);
+  llvm::legacy::PassManager codegen;
+  if (machine->addPassesToEmitFile(codegen, os, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return kernels.emitError("this LLVM cannot print PTX"), failure();
+  codegen.run(*module);
+  return text.str().str();
+}
+
+std::optional<std::string> ejk::findPtxas() {
+  SmallVector<std::string> folders;
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (std::optional<std::string> home = llvm::sys::Process::GetEnv(variable))
+      folders.push_back(*home + "/bin");
+  for (const std::string &folder : folders)
+    if (auto found = llvm::sys::findProgramByName("ptxas", {folder}))
+      return *found;
+  if (auto found = llvm::sys::findProgramByName("ptxas"))
+    return *found;
+  if (auto found = llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"}))
+    return *found;
+  return std::nullopt;
+}
+
+FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef ptx, StringRef arch) {
+  llvm::SmallString<128> source, object, log;
+  for (auto [path, suffix] : {std::pair(&source, "ptx"), std::pair(&object, "cubin"),
+                              std::pair(&log, "log")})
+    if (std::error_code ec = llvm::sys::fs::createTemporaryFile("ejk", suffix, *path))
+      return emitError(loc) << "cannot make a temporary file for ptxas: " << ec.message(), failure();
+  llvm::FileRemover removers[] = {llvm::FileRemover(source), llvm::FileRemover(object),
+                                  llvm::FileRemover(log)};
+  {
+    std::error_code ec;
+    llvm::raw_fd_ostream os(source, ec);
+    os << ptx;
+    os.close();
+    if (os.has_error())
+      return emitError(loc) << "cannot write " << source << " for ptxas", failure();
+  }
+  std::string archFlag = "-arch=" + arch.str();
+  StringRef args[] = {ptxas, archFlag, "-o", object, source};
+  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
+  std::string message;
+  int rc = llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 120, 0, &message);
+  if (rc != 0) {
+    auto output = llvm::MemoryBuffer::getFile(log);
+    return emitError(loc) << ptxas << " failed: " << message << " "
+                          << (output ? (*output)->getBuffer() : ""),
+           failure();
+  }
+  auto result = llvm::MemoryBuffer::getFile(object, /*IsText=*/false);
+  if (!result)
+    return emitError(loc) << "cannot read what ptxas made: " << result.getError().message(), failure();
+  return (*result)->getBuffer().str();
+}

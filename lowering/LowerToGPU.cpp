@@ -1,0 +1,344 @@
+//===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
+#include "dialect/Names.h"
+#include "dialect/Shapes.h"
+#include "lowering/LinalgKernel.h"
+#include "lowering/Passes.h"
+#include "lowering/StepKernel.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_LOWERTOGPU
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+static MemRefType bufferType(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+namespace {
+/// Turns one function on tensors into launches on buffers.
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels)
+      : function(function), kernels(kernels), shapes(function), b(function) {}
+
+  LogicalResult run() {
+    materializeConstants();
+    if (failed(copyReturned()) || failed(createProgram()))
+      return failure();
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (failed(lower(op)))
+        return failure();
+    func::ReturnOp::create(b, function.getLoc());
+    return success();
+  }
+
+  func::FuncOp program;
+  unsigned numScans = 0, numPlain = 0;
+
+private:
+  /// An elementwise op after `after` that makes `type` of `inputs` by `body`.
+  static linalg::GenericOp
+  createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like, ValueRange inputs,
+            llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
+    SmallVector<AffineMap> maps(inputs.size() + 1, b.getMultiDimIdentityMap(type.getRank()));
+    SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
+    SmallVector<Value> sizes;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      if (type.isDynamicDim(d))
+        sizes.push_back(tensor::DimOp::create(b, loc, like, d));
+    Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
+    return linalg::GenericOp::create(b, loc, type, inputs, empty, maps, loops,
+                                     [&](OpBuilder &nested, Location l, ValueRange args) {
+                                       linalg::YieldOp::create(nested, l, body(nested, args));
+                                     });
+  }
+
+  /// Constants and fills are numbers to a linalg op that starts from them; any
+  /// other user reads memory, which a kernel of their own fills.
+  void materializeConstants() {
+    for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+      TypedAttr number;
+      if (auto fill = dyn_cast<linalg::FillOp>(op))
+        matchPattern(fill.value(), m_Constant(&number));
+      else if (DenseElementsAttr dense; matchPattern(&op, m_Constant(&dense)) && dense.isSplat())
+        number = cast<TypedAttr>(dense.getSplatValue<Attribute>());
+      auto type = number ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : RankedTensorType();
+      if (!type)
+        continue;
+      auto readsMemory = [](OpOperand &use) {
+        auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
+        return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use));
+      };
+      if (llvm::none_of(op.getResult(0).getUses(), readsMemory))
+        continue;
+      OpBuilder after(&op);
+      after.setInsertionPointAfter(&op);
+      auto filled = createMap(after, op.getLoc(), type, op.getResult(0), {},
+                              [&](OpBuilder &nested, ValueRange) -> Value {
+                                return arith::ConstantOp::create(nested, op.getLoc(), number);
+                              });
+      copied[filled.getResult(0)] = op.getResult(0);
+      op.getResult(0).replaceUsesWithIf(filled.getResult(0), readsMemory);
+    }
+  }
+
+  /// A result is written by the op that makes it. Where there is no such op (an
+  /// argument, or a value returned twice) a copy makes it.
+  LogicalResult copyReturned() {
+    Operation *ret = function.getBody().front().getTerminator();
+    llvm::DenseSet<Value> seen;
+    OpBuilder copies(ret);
+    for (OpOperand &operand : ret->getOpOperands()) {
+      Value value = operand.get();
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type)
+        return ret->emitError() << "result " << operand.getOperandNumber() << " is "
+                                << value.getType() << "; a compiled function returns ranked tensors";
+      bool made = isa_and_nonnull<ScanOp, linalg::GenericOp>(value.getDefiningOp());
+      if (made && seen.insert(value).second)
+        continue;
+      auto copy = createMap(copies, ret->getLoc(), type, value, value,
+                            [](OpBuilder &, ValueRange args) { return args.front(); });
+      operand.set(copy.getResult(0));
+      copied[copy.getResult(0)] = value;
+    }
+    return success();
+  }
+
+  /// The function's successor: memref arguments, inputs first.
+  LogicalResult createProgram() {
+    Operation *ret = function.getBody().front().getTerminator();
+    SmallVector<Type> types;
+    for (BlockArgument arg : function.getArguments()) {
+      if (!isa<RankedTensorType>(arg.getType()))
+        return function.emitError() << "argument " << arg.getArgNumber() << " is " << arg.getType()
+                                    << "; a compiled function takes ranked tensors";
+      types.push_back(bufferType(arg));
+    }
+    for (Value result : ret->getOperands())
+      types.push_back(bufferType(result));
+    unsigned numInputs = function.getNumArguments();
+    program = func::FuncOp::create(b, function.getLoc(), function.getName(),
+                                   b.getFunctionType(types, {}));
+    program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
+    setConstraints();
+    b.setInsertionPointToStart(program.addEntryBlock());
+    for (BlockArgument arg : function.getArguments()) {
+      describe(arg.getArgNumber(), arg, argumentName(function, arg.getArgNumber()));
+      buffers[arg] = program.getArgument(arg.getArgNumber());
+      noteSizes(arg, buffers[arg]);
+    }
+    for (auto [i, result] : llvm::enumerate(ret->getOperands())) {
+      describe(numInputs + i, result, resultName(function, i));
+      buffers[result] = program.getArgument(numInputs + i);
+      describeAlias(numInputs + i, result);
+    }
+    return success();
+  }
+
+  DimExpr sizeOf(Value tensor, unsigned dim) {
+    if (auto it = copied.find(tensor); it != copied.end())
+      tensor = it->second;
+    return shapes.dim(tensor, dim);
+  }
+
+  void describe(unsigned index, Value tensor, StringRef name) {
+    SmallVector<Attribute> shape;
+    for (int64_t d = 0, rank = cast<RankedTensorType>(tensor.getType()).getRank(); d < rank; ++d)
+      shape.push_back(b.getStringAttr(sizeOf(tensor, d).str()));
+    program.setArgAttr(index, kNameAttr, b.getStringAttr(name));
+    program.setArgAttr(index, kShapeAttr, b.getArrayAttr(shape));
+    for (OpOperand &use : tensor.getUses())
+      if (auto scan = dyn_cast<ScanOp>(use.getOwner()); scan && scan.getCuSeqlens() == tensor)
+        program.setArgAttr(index, kTotalAttr,
+                           b.getStringAttr(sizeOf(scan.getSequences().front(), 1).str()));
+  }
+
+  /// A final state may take its initial state's place when nothing else reads that.
+  void describeAlias(unsigned index, Value result) {
+    auto scan = result.getDefiningOp<ScanOp>();
+    if (!scan)
+      return;
+    unsigned number = cast<OpResult>(result).getResultNumber();
+    if (number < scan.getOutputs().size())
+      return;
+    auto initial =
+        dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - scan.getOutputs().size()));
+    if (initial && initial.hasOneUse())
+      program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
+  }
+
+  void setConstraints() {
+    SmallVector<Attribute> constraints;
+    auto add = [&](StringRef kind, const DimExpr &a, StringRef b2, StringRef message) {
+      constraints.push_back(b.getDictionaryAttr(
+          {b.getNamedAttr("kind", b.getStringAttr(kind)),
+           b.getNamedAttr("size", b.getStringAttr(a.str())),
+           b.getNamedAttr("divisor", b.getStringAttr(b2)),
+           b.getNamedAttr("message", b.getStringAttr(message))}));
+    };
+    for (const ShapeAnalysis::Divides &d : shapes.divisibilities())
+      add("divides", d.dividend, d.divisor.str(), d.message);
+    for (const ShapeAnalysis::IsOne &one : shapes.ones())
+      add("one", one.dim, "1", one.message);
+    program->setAttr(kConstraintsAttr, b.getArrayAttr(constraints));
+  }
+
+  /// Remembers the first argument that gives each symbol.
+  void noteSizes(Value tensor, Value buffer) {
+    auto type = cast<MemRefType>(buffer.getType());
+    for (int64_t d = 0; d < type.getRank(); ++d) {
+      DimExpr size = sizeOf(tensor, d);
+      if (size.kind == DimExpr::Kind::constant || symbols.contains(size.symbol))
+        continue;
+      Value value = memref::DimOp::create(b, function.getLoc(), buffer, d);
+      if (size.kind == DimExpr::Kind::symbolPlusOne)
+        value = arith::SubIOp::create(b, function.getLoc(), value, index(1));
+      symbols[size.symbol] = value;
+    }
+  }
+
+  Value index(int64_t v) { return arith::ConstantIndexOp::create(b, function.getLoc(), v); }
+
+  FailureOr<Value> hostSize(Operation *op, Value tensor, unsigned dim) {
+    DimExpr size = sizeOf(tensor, dim);
+    if (size.kind == DimExpr::Kind::constant)
+      return index(size.value);
+    auto it = symbols.find(size.symbol);
+    if (it == symbols.end()) {
+      op->emitError() << "the size " << size.str() << " (dimension " << dim << " of "
+                      << tensor.getType() << ") is not the size of any of the function's arguments";
+      return failure();
+    }
+    if (size.kind == DimExpr::Kind::symbolPlusOne)
+      return Value(arith::AddIOp::create(b, function.getLoc(), it->second, index(1)));
+    return it->second;
+  }
+
+  FailureOr<Value> bufferOf(Operation *op, Value tensor) {
+    Value &buffer = buffers[tensor];
+    if (buffer)
+      return buffer;
+    Operation *def = tensor.getDefiningOp();
+    if (!isa_and_nonnull<ScanOp, linalg::GenericOp>(def)) {
+      def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
+      return failure();
+    }
+    MemRefType type = bufferType(tensor);
+    SmallVector<Value> sizes;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      if (type.isDynamicDim(d)) {
+        FailureOr<Value> size = hostSize(op, tensor, d);
+        if (failed(size))
+          return failure();
+        sizes.push_back(*size);
+      }
+    return buffer = memref::AllocOp::create(b, op->getLoc(), type, sizes);
+  }
+
+  LogicalResult launch(Operation *op, const Kernel &kernel) {
+    Location loc = op->getLoc();
+    SmallVector<Value> args;
+    for (const KernelOperand &operand : kernel.operands) {
+      FailureOr<Value> value = operand.dim ? hostSize(op, operand.tensor, *operand.dim)
+                                           : bufferOf(op, operand.tensor);
+      if (failed(value))
+        return failure();
+      if (operand.dim) {
+        args.push_back(arith::IndexCastOp::create(b, loc, b.getI64Type(), *value));
+        continue;
+      }
+      Value address = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, *value);
+      address = arith::IndexCastOp::create(b, loc, b.getI64Type(), address);
+      args.push_back(LLVM::IntToPtrOp::create(
+          b, loc, LLVM::LLVMPointerType::get(b.getContext(), kGlobalSpace), address));
+    }
+    Value grid = index(1);
+    auto times = [&](Value factor) { grid = arith::MulIOp::create(b, loc, grid, factor); };
+    for (const KernelOperand &operand : kernel.gridSizes) {
+      FailureOr<Value> size = hostSize(op, operand.tensor, *operand.dim);
+      if (failed(size))
+        return failure();
+      times(*size);
+    }
+    if (kernel.sequencesFrom) {
+      FailureOr<Value> entries = hostSize(op, kernel.sequencesFrom, 0);
+      if (failed(entries))
+        return failure();
+      times(arith::SubIOp::create(b, loc, *entries, index(1)));
+    }
+    if (kernel.gridDivisor != 1)
+      grid = arith::CeilDivUIOp::create(b, loc, grid, index(kernel.gridDivisor));
+    if (kernel.gridFactor != 1)
+      times(index(kernel.gridFactor));
+    Value one = index(1), threads = index(kernel.threads);
+    gpu::LaunchFuncOp::create(b, loc, kernel.function, gpu::KernelDim3{grid, one, one},
+                              gpu::KernelDim3{threads, one, one}, Value(), args);
+    return success();
+  }
+
+  LogicalResult lower(Operation &op) {
+    std::string prefix = function.getName().str();
+    if (auto scan = dyn_cast<ScanOp>(op)) {
+      FailureOr<StepPlan> plan = StepPlan::make(scan);
+      if (failed(plan))
+        return failure();
+      return launch(&op, emitStepKernel(*plan, kernels,
+                                        prefix + "_scan" + std::to_string(numScans++)));
+    }
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      FailureOr<Kernel> kernel =
+          emitLinalgKernel(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
+      return failed(kernel) ? failure() : launch(&op, *kernel);
+    }
+    // Constants and fills are read where they are used; sizes are known from
+    // the arguments.
+    if (isa<linalg::FillOp, tensor::EmptyOp, tensor::DimOp>(op) ||
+        op.hasTrait<OpTrait::ConstantLike>())
+      return success();
+    return op.emitError() << "'" << op.getName()
+                          << "' cannot be compiled; a compiled function holds ejk's recurrences, "
+                             "linalg.generic, and elementwise arith and math on tensors";
+  }
+
+  func::FuncOp function;
+  gpu::GPUModuleOp kernels;
+  ShapeAnalysis shapes;
+  OpBuilder b;
+  llvm::DenseMap<Value, Value> buffers; // of tensors
+  llvm::DenseMap<Value, Value> copied;  // a copy's result to its source
+  llvm::StringMap<Value> symbols;
+};
+
+struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    OpBuilder b(module.getBodyRegion());
+    auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
+    for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      if (function.isPrivate() && function.isDeclaration())
+        continue;
+      if (!function.getBody().hasOneBlock()) {
+        function.emitError("a compiled function has a body of one block");
+        return signalPassFailure();
+      }
+      ProgramBuilder builder(function, kernels);
+      if (failed(builder.run()))
+        return signalPassFailure();
+      numScans += builder.numScans;
+      numPlain += builder.numPlain;
+      function.erase();
+    }
+    module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
+  }
+};
+} // namespace

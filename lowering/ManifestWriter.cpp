@@ -1,0 +1,218 @@
+//===- ManifestWriter.cpp - what a package says of a program --------------===//
+//
+// Reads a program of launches (see LowerToGPU) as formulas over the symbols
+// that its arguments' shapes bind.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/ManifestWriter.h"
+#include "dialect/Names.h"
+#include "lowering/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace ejk;
+namespace json = llvm::json;
+
+/// "64", "T" or "N+1", as the manifest's expressions spell them.
+static json::Value sizeExpr(StringRef spelling) {
+  int64_t number;
+  if (!spelling.getAsInteger(10, number))
+    return number;
+  if (spelling.consume_back("+1"))
+    return json::Array{"+", spelling, 1};
+  return spelling;
+}
+
+static StringRef dtypeOf(Type type) {
+  return llvm::TypeSwitch<Type, StringRef>(type)
+      .Case([](Float32Type) { return "f32"; })
+      .Case([](Float16Type) { return "f16"; })
+      .Case([](BFloat16Type) { return "bf16"; })
+      .Case([](Float64Type) { return "f64"; })
+      .Case([](IntegerType t) { return t.getWidth() == 32 ? "i32" : t.getWidth() == 64 ? "i64" : ""; })
+      .Default([](Type) { return ""; });
+}
+
+namespace {
+class EntryWriter {
+public:
+  explicit EntryWriter(func::FuncOp program) : program(program) {}
+
+  FailureOr<json::Object> run() {
+    auto numInputs = program->getAttrOfType<IntegerAttr>(kNumInputsAttr);
+    if (!numInputs)
+      return program.emitError("is not a program of launches; run --ejk-to-gpu"), failure();
+    json::Array inputs, outputs;
+    for (BlockArgument arg : program.getArguments()) {
+      FailureOr<json::Object> tensor = describe(arg);
+      if (failed(tensor))
+        return failure();
+      bool isInput = arg.getArgNumber() < unsigned(numInputs.getInt());
+      places[arg] = isInput ? json::Object{{"input", arg.getArgNumber()}}
+                            : json::Object{{"output", arg.getArgNumber() - numInputs.getInt()}};
+      (isInput ? inputs : outputs).push_back(std::move(*tensor));
+    }
+    for (Operation &op : program.getBody().front())
+      if (failed(visit(op)))
+        return failure();
+    return json::Object{{"name", program.getName()},        {"inputs", std::move(inputs)},
+                        {"outputs", std::move(outputs)},    {"constraints", constraints()},
+                        {"workspace", std::move(workspace)}, {"launches", std::move(launches)}};
+  }
+
+private:
+  FailureOr<json::Object> describe(BlockArgument arg) {
+    auto type = cast<MemRefType>(arg.getType());
+    unsigned i = arg.getArgNumber();
+    StringRef dtype = dtypeOf(type.getElementType());
+    if (dtype.empty())
+      return program.emitError() << "argument " << i << " is of " << type.getElementType()
+                                 << ", which a package cannot hold",
+             failure();
+    StringRef name = program.getArgAttrOfType<StringAttr>(i, kNameAttr).getValue();
+    json::Array shape;
+    for (Attribute size : program.getArgAttrOfType<ArrayAttr>(i, kShapeAttr))
+      shape.push_back(sizeExpr(cast<StringAttr>(size).getValue()));
+    bool isFloat = isa<FloatType>(type.getElementType());
+    json::Object tensor{{"name", name},
+                        {"dtype", dtype},
+                        {"shape", std::move(shape)},
+                        // Rows are read 16 bytes at a time; offsets one by one.
+                        {"align", isFloat ? 16 : type.getElementTypeBitWidth() / 8}};
+    if (auto total = program.getArgAttrOfType<StringAttr>(i, kTotalAttr)) {
+      tensor["role"] = "cu_seqlens";
+      tensor["total"] = sizeExpr(total.getValue());
+    }
+    // Tools that make inputs up keep gates at 0 or below.
+    if (name == "g" || name == "gk" || name == "gv" || name == "g_gamma")
+      tensor["role"] = "log_decay";
+    if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
+      tensor["may_alias"] = alias.getInt();
+    return tensor;
+  }
+
+  json::Array constraints() {
+    json::Array result;
+    for (Attribute attr : program->getAttrOfType<ArrayAttr>(kConstraintsAttr)) {
+      auto constraint = cast<DictionaryAttr>(attr);
+      auto text = [&](StringRef key) { return constraint.getAs<StringAttr>(key).getValue(); };
+      bool divides = text("kind") == "divides";
+      json::Value size = sizeExpr(text("size"));
+      result.push_back(json::Object{
+          {"expr", divides ? json::Value(json::Array{"mod", size, sizeExpr(text("divisor"))}) : size},
+          {"equals", divides ? 0 : 1},
+          {"message", text("message")}});
+    }
+    return result;
+  }
+
+  /// `value`, an index or i64, as a formula.
+  FailureOr<json::Value> expr(Value value) {
+    APInt constant;
+    if (matchPattern(value, m_ConstantInt(&constant)))
+      return json::Value(constant.getSExtValue());
+    Operation *op = value.getDefiningOp();
+    if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(op))
+      return expr(cast.getIn());
+    if (auto dim = dyn_cast_or_null<memref::DimOp>(op)) {
+      auto arg = dyn_cast<BlockArgument>(dim.getSource());
+      std::optional<int64_t> index = dim.getConstantIndex();
+      if (arg && index)
+        return sizeExpr(cast<StringAttr>(
+                            program.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr)[*index])
+                            .getValue());
+    }
+    StringRef symbol = !op ? ""
+                       : isa<arith::AddIOp>(op) ? "+"
+                       : isa<arith::SubIOp>(op) ? "-"
+                       : isa<arith::MulIOp>(op) ? "*"
+                       : isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op) ? "ceildiv"
+                       : isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) ? "floordiv"
+                                                                                      : "";
+    if (symbol.empty())
+      return emitError(value.getLoc()) << "a launch's size is not a formula of the arguments' sizes",
+             failure();
+    FailureOr<json::Value> a = expr(op->getOperand(0)), b = expr(op->getOperand(1));
+    if (failed(a) || failed(b))
+      return failure();
+    return json::Value(json::Array{symbol, *a, *b});
+  }
+
+  LogicalResult visit(Operation &op) {
+    if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+      json::Value bytes = int64_t(alloc.getType().getElementTypeBitWidth() / 8);
+      auto next = alloc.getDynamicSizes().begin();
+      for (int64_t size : alloc.getType().getShape()) {
+        FailureOr<json::Value> factor =
+            ShapedType::isDynamic(size) ? expr(*next++) : FailureOr<json::Value>(json::Value(size));
+        if (failed(factor))
+          return failure();
+        bytes = json::Array{"*", bytes, *factor};
+      }
+      places[alloc.getResult()] = json::Object{{"workspace", int64_t(workspace.size())}};
+      workspace.push_back(json::Object{{"name", "tmp" + std::to_string(workspace.size())},
+                                       {"bytes", bytes}});
+      return success();
+    }
+    if (auto launch = dyn_cast<gpu::LaunchFuncOp>(op))
+      return visitLaunch(launch);
+    return success(); // sizes and addresses, read from where they are used
+  }
+
+  LogicalResult visitLaunch(gpu::LaunchFuncOp launch) {
+    FailureOr<json::Value> grid = expr(launch.getGridSizeX()), block = expr(launch.getBlockSizeX());
+    if (failed(grid) || failed(block))
+      return failure();
+    json::Array args;
+    for (Value operand : launch.getKernelOperands()) {
+      if (!isa<LLVM::LLVMPointerType>(operand.getType())) {
+        FailureOr<json::Value> number = expr(operand);
+        if (failed(number))
+          return failure();
+        args.push_back(json::Object{{"i64", *number}});
+        continue;
+      }
+      Value address = operand.getDefiningOp<LLVM::IntToPtrOp>().getArg();
+      if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
+        address = cast.getIn();
+      auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
+      args.push_back(json::Object(places.find(extract.getSource())->second));
+    }
+    launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
+                                    {"block", json::Array{*block, 1, 1}},
+                                    {"shared_bytes", 0},
+                                    {"grid", *grid},
+                                    {"args", std::move(args)}});
+    return success();
+  }
+
+  func::FuncOp program;
+  llvm::DenseMap<Value, json::Object> places;
+  json::Array workspace, launches;
+};
+} // namespace
+
+FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
+  json::Array entries;
+  for (auto program : module.getOps<func::FuncOp>()) {
+    if (program.isPrivate())
+      continue;
+    FailureOr<json::Object> entry = EntryWriter(program).run();
+    if (failed(entry))
+      return failure();
+    entries.push_back(std::move(*entry));
+  }
+  if (entries.empty())
+    return module.emitError("holds no public function to compile"), failure();
+  return json::Object{{"format", "ejk-package"},
+                      {"version", 1},
+                      {"producer", "ejk " EJK_VERSION},
+                      {"arch", arch},
+                      {"arch_specific", arch.ends_with("a")},
+                      {"entries", std::move(entries)}};
+}

@@ -1,0 +1,29 @@
+//===- Passes.h - from a scan down to PTX -------------------------*- C++ -*-===//
+#ifndef EJK_LOWERING_PASSES_H
+#define EJK_LOWERING_PASSES_H
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace ejk {
+#define GEN_PASS_DECL
+#include "lowering/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "lowering/Passes.h.inc"
+
+/// What LowerToGPU leaves on a function and its arguments for the manifest.
+constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";             // ["B", "T", "64"]
+constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs";    // arguments before results
+constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
+constexpr llvm::StringLiteral kTotalAttr = "ejk.total";  // of cu_seqlens: its last entry
+constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias"; // of a result: an input
+
+/// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
+void buildToGPUPipeline(mlir::OpPassManager &pm);
+/// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
+void buildToNVVMPipeline(mlir::OpPassManager &pm);
+void registerLoweringPipelines();
+} // namespace ejk
+
+#endif // EJK_LOWERING_PASSES_H

@@ -1,0 +1,63 @@
+//===- Passes.td - from a scan down to PTX ----------------------*- tablegen -*-===//
+#ifndef EJK_LOWERING_PASSES_TD
+#define EJK_LOWERING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "scans to kernels, functions to launches";
+  let description = [{
+    Gives each `ejk.scan` a kernel under the step-by-step schedule and each
+    `linalg.generic` a plain one, and turns the function around them into a
+    program of `gpu.launch_func`s over buffers: inputs and results are memref
+    arguments, results behind inputs; what passes between kernels is
+    `memref.alloc`. Sizes are `memref.dim`s of the arguments. Arguments carry
+    `ejk.name` and `ejk.shape`, the function `ejk.num_inputs` and
+    `ejk.constraints`: what a package's manifest says of them.
+
+    Sums are split over lanes and rounded in f32 in that order, the same for
+    every batch; otherwise numbers do not change.
+
+    Before:
+    ```mlir
+    func.func @f(%q: tensor<?x?x?x64xbf16>, …) -> tensor<?x?x?x64xbf16> {
+      %o, %ht = ejk.scan sequences(%qt = %q : …) …
+      return %o : tensor<?x?x?x64xbf16>
+    }
+    ```
+    After:
+    ```mlir
+    gpu.module @kernels { gpu.func @f_scan0(…) kernel { … } }
+    func.func @f(%q: memref<?x?x?x64xbf16> {ejk.name = "q", ejk.shape = ["B", "T", "H", "64"]}, …,
+                 %o: memref<?x?x?x64xbf16> {…}) attributes {ejk.num_inputs = 3 : i64} {
+      gpu.launch_func @kernels::@f_scan0 blocks in (%grid, %c1, %c1) …
+      return
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
+                    Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];
+}
+
+def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "math in kernels without a device library";
+  let description = [{
+    Expands what `math` has no instruction for into upstream's f32 polynomial
+    approximations (a few ulp), and rewrites f16 and bf16 arithmetic to f32
+    arithmetic between widening and rounding, so that a kernel needs no
+    libdevice. What is one instruction becomes LLVM's intrinsic.
+
+    Before:
+    ```mlir
+    %e = math.tanh %x : vector<4xf32>
+    ```
+    After: clamps, multiplies and adds of `arith` and `math.fma` on vector<4xf32>.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
+}
+
+#endif // EJK_LOWERING_PASSES_TD

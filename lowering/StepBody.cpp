@@ -1,0 +1,211 @@
+//===- StepBody.cpp - one step on a thread's part of the state ------------===//
+#include "lowering/StepEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace ejk;
+
+unsigned StepEmitter::tileSize(Type type, Layout layout) const {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return 1;
+  if (vector.getRank() == 2)
+    return plan.rowsPerThread * plan.colsPerThread;
+  return layout == Layout::row ? plan.rowsPerThread : plan.colsPerThread;
+}
+
+//===----------------------------------------------------------------------===//
+// A value as a tile
+//===----------------------------------------------------------------------===//
+
+Tile StepEmitter::exponentialOf(const Tile &tile) {
+  return llvm::map_to_vector(tile, [&](Value v) -> Value { return b.make<math::ExpOp>(v); });
+}
+
+Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
+  if (auto it = tiles.find(value); it != tiles.end())
+    return exponential ? exponentialOf(it->second) : it->second;
+  unsigned size = tileSize(value.getType(), layout);
+  DenseElementsAttr constant;
+  if (matchPattern(value, m_Constant(&constant))) {
+    Tile tile(size, b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
+    return exponential ? exponentialOf(tile) : tile;
+  }
+  if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>();
+      broadcast && !isa<VectorType>(broadcast.getSource().getType()))
+    return Tile(size, tileOf(broadcast.getSource(), Layout::scalar, exponential).front());
+  if (Value invariant = invariants.lookupOrNull(value))
+    return {exponential ? invariantExponentials.lookup(value) : invariant};
+  if (!isa<VectorType>(value.getType()))
+    layout = Layout::scalar;
+  unsigned index = *plan.find(value, layout, exponential);
+  auto [it, isNew] = crossingTiles.try_emplace(index);
+  if (isNew)
+    it->second = loadCrossing(index);
+  return it->second;
+}
+
+/// Reads this thread's part of a crossing from its stage.
+Tile StepEmitter::loadCrossing(unsigned index) {
+  const Crossing &crossing = plan.crossings[index];
+  Value rowStart = b.add(b.mul(stepInChunk, plan.lengthOf(crossing.layout)), crossing.offset);
+  unsigned count = 1, pieces = 1;
+  Value position = b.i32(0);
+  if (crossing.layout == Layout::row) {
+    count = plan.rowGroup;
+    pieces = plan.rowsPerThread / count;
+    position = b.mul(rowLane, count);
+  } else if (crossing.layout == Layout::column) {
+    count = plan.colsPerThread;
+    position = localColumn;
+  }
+  Tile tile;
+  for (unsigned piece = 0; piece < pieces; ++piece) {
+    Value offset = b.add(b.add(rowStart, position), piece * count * plan.rowLanes);
+    Value loaded = b.load(KernelBuilder::withCount(b.getF32Type(), count),
+                          b.at(stageAddress, b.getF32Type(), offset));
+    tile.append(b.unpack(loaded));
+  }
+  // A narrow value crossed as f32, which holds it exactly.
+  Type element = getElementTypeOrSelf(crossing.value.getType());
+  if (element != b.getF32Type())
+    for (Value &v : tile)
+      v = b.make<arith::TruncFOp>(element, v);
+  return tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Step ops
+//===----------------------------------------------------------------------===//
+
+void StepEmitter::runDecay(DecayOp op) {
+  Layout layout = plan.layoutOf(op.getAxis());
+  Tile state = tileOf(op.getState(), layout), gate = tileOf(op.getGate(), layout, true);
+  Tile &result = tiles[op.getResult()];
+  unsigned cols = plan.colsPerThread;
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i)
+    for (unsigned j = 0; j < cols; ++j) {
+      Value factor = gate[layout == Layout::scalar ? 0 : layout == Layout::row ? i : j];
+      result.push_back(b.make<arith::MulFOp>(state[i * cols + j], factor));
+    }
+}
+
+void StepEmitter::runOuterAdd(OuterAddOp op) {
+  Tile state = tileOf(op.getState(), Layout::row);
+  Tile key = tileOf(op.getKey(), plan.layoutOf(Axis::key));
+  Tile value = tileOf(op.getValue(), plan.layoutOf(Axis::value));
+  Tile &rows = plan.rowAxis == Axis::key ? key : value;
+  Tile &columns = plan.rowAxis == Axis::key ? value : key;
+  Tile &result = tiles[op.getResult()];
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i)
+    for (unsigned j = 0; j < plan.colsPerThread; ++j)
+      result.push_back(
+          b.make<math::FmaOp>(rows[i], columns[j], state[i * plan.colsPerThread + j]));
+}
+
+void StepEmitter::runRead(ReadOp op) {
+  Tile state = tileOf(op.getState(), Layout::row), vector = tileOf(op.getVector(), Layout::row);
+  Tile &result = tiles[op.getResult()];
+  unsigned cols = plan.colsPerThread;
+  for (unsigned j = 0; j < cols; ++j) {
+    Value sum = b.make<arith::MulFOp>(state[j], vector[0]);
+    for (unsigned i = 1; i < plan.rowsPerThread; ++i)
+      sum = b.make<math::FmaOp>(state[i * cols + j], vector[i], sum);
+    result.push_back(sum);
+  }
+  // A butterfly leaves the same bits in every lane.
+  for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
+    for (Value &sum : result) {
+      auto shuffle = b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize),
+                                            gpu::ShuffleMode::XOR);
+      sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
+    }
+}
+
+void StepEmitter::runElementwise(Operation *op) {
+  Value value = op->getResult(0);
+  Layout layout = plan.layouts.lookup_or(value, Layout::scalar);
+  SmallVector<Tile> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(tileOf(operand, layout));
+  Tile result;
+  for (unsigned i = 0, e = tileSize(value.getType(), layout); i < e; ++i) {
+    auto element = [&](const Tile &tile) { return tile.size() == 1 ? tile[0] : tile[i]; };
+    if (isa<vector::BroadcastOp>(op)) {
+      result.push_back(element(operands.front()));
+      continue;
+    }
+    IRMapping mapping;
+    for (auto [operand, tile] : llvm::zip(op->getOperands(), operands))
+      mapping.map(operand, element(tile));
+    Operation *clone = b.clone(*op, mapping);
+    clone->getResult(0).setType(getElementTypeOrSelf(value.getType()));
+    result.push_back(clone->getResult(0));
+  }
+  tiles[value] = result;
+}
+
+void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
+  const Row &output = outputs[i];
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Layout layout = Layout::scalar;
+  if (vector)
+    layout = plan.stateful.contains(value)
+                 ? plan.layouts.lookup_or(value, Layout::column)
+                 : vector.getDimSize(0) == plan.columns ? Layout::column : Layout::row;
+  Tile tile = tileOf(value, layout);
+  Value start = b.mul(row, output.stride);
+  auto storePiece = [&](unsigned first, unsigned count, Value channel, Value valid) {
+    b.onlyIf(valid, [&] {
+      ValueRange elements = ValueRange(tile).slice(first, count);
+      b.store(b.pack(elements),
+              b.at(output.base, output.element, channel ? b.add(start, b.wide(channel)) : start));
+    });
+  };
+  if (layout == Layout::scalar)
+    return storePiece(0, 1, Value(), b.both(leadsRows, leadsColumns));
+  bool isColumn = layout == Layout::column;
+  unsigned group = isColumn ? plan.colsPerThread : plan.rowGroup;
+  unsigned count = (isColumn ? plan.columns : plan.rows) % group ? 1 : group;
+  bool padded = isColumn ? columnsPadded : plan.paddedRows() != plan.rows;
+  for (unsigned first = 0; first < tile.size(); first += count) {
+    Value channel = isColumn ? b.add(column, first)
+                             : b.add(b.mul(rowLane, group),
+                                     (first / group) * group * plan.rowLanes + first % group);
+    Value valid = padded ? b.less(channel, isColumn ? plan.columns : plan.rows) : Value();
+    storePiece(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
+  }
+}
+
+SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage,
+                                       ArrayRef<Tile> states) {
+  tiles.clear();
+  crossingTiles.clear();
+  for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
+    tiles[arg] = tile;
+  stepInChunk = step;
+  if (plan.stageFloats)
+    stageAddress = b.at(stageBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
+  for (Operation &op : scan.getStep().without_terminator()) {
+    if (!plan.stateful.contains(op.getResult(0)))
+      continue;
+    if (auto decay = dyn_cast<DecayOp>(op))
+      runDecay(decay);
+    else if (auto outer = dyn_cast<OuterAddOp>(op))
+      runOuterAdd(outer);
+    else if (auto read = dyn_cast<ReadOp>(op))
+      runRead(read);
+    else
+      runElementwise(&op);
+  }
+  YieldOp yield = scan.getYield();
+  for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
+    storeOutput(i, value, row);
+  SmallVector<Tile> next;
+  for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
+    next.push_back(tileOf(value, plan.layouts.lookup_or(arg, Layout::scalar)));
+  return next;
+}

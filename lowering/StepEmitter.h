@@ -1,0 +1,100 @@
+//===- StepEmitter.h - the parts of the step-by-step kernel share -*- C++ -*-===//
+#ifndef EJK_LOWERING_STEPEMITTER_H
+#define EJK_LOWERING_STEPEMITTER_H
+
+#include "lowering/KernelBuilder.h"
+#include "lowering/StepPlan.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace ejk {
+
+/// What a thread holds of a step's value: scalars, in the order of its layout
+/// (rows, columns, or rows × columns for a matrix).
+using Tile = llvm::SmallVector<mlir::Value>;
+
+class StepEmitter {
+public:
+  StepEmitter(const StepPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
+      : plan(plan), scan(plan.scan), name(name), b(builder, scan.getLoc()) {}
+  Kernel run(mlir::gpu::GPUModuleOp module);
+
+private:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  /// A tensor with one row per step, or a parameter: where this head's part
+  /// starts, and how far its rows are apart, in elements.
+  struct Row {
+    Value pointer, heads = {}, base = {}, stride = {};
+    Type element = {};
+  };
+  /// A run of a state's memory held by one thread. `slots` are its places in
+  /// the thread's tile; only `leader` stores what several threads hold.
+  struct Piece {
+    Value offset, valid, leader;
+    llvm::SmallVector<unsigned> slots;
+  };
+
+  // StepKernel.cpp
+  void buildSignature();
+  static unsigned prefixRank(Value parameter, Value arg);
+  void locate();
+  Value rowOfStep(Value step);
+  void forEachPiece(Type stateType, Layout layout, llvm::function_ref<void(const Piece &)> visit);
+  Tile loadState(unsigned i);
+  void storeState(unsigned i, const Tile &tile);
+  void barrier();
+
+  // StepStages.cpp: shared memory, and what is computed into it.
+  void declareStages(mlir::gpu::GPUModuleOp module);
+  Value stageBase();
+  void clearPadding();
+  void computeInvariants();
+  llvm::SmallVector<Value> prefetch(Value firstStep);
+  void commit(mlir::ValueRange rows, Value stage);
+  struct Unit {
+    Value step, position, active;
+  };
+  Unit unitOf(const Domain &domain, unsigned index);
+  Value evaluate(Value value, unsigned width, Value position, mlir::IRMapping &known);
+
+  // StepBody.cpp: one step on the thread's tiles.
+  llvm::SmallVector<Tile> runStep(Value step, Value row, Value stage, llvm::ArrayRef<Tile> states);
+  unsigned tileSize(Type type, Layout layout) const;
+  Tile tileOf(Value value, Layout layout, bool exponential = false);
+  Tile loadCrossing(unsigned index);
+  Tile exponentialOf(const Tile &tile);
+  void runDecay(DecayOp op);
+  void runOuterAdd(OuterAddOp op);
+  void runRead(ReadOp op);
+  void runElementwise(mlir::Operation *op);
+  void storeOutput(unsigned i, Value value, Value row);
+
+  const StepPlan &plan;
+  ScanOp scan;
+  llvm::StringRef name;
+  KernelBuilder b;
+  Kernel kernel;
+
+  llvm::SmallVector<Row> sequences, parameters, outputs;
+  llvm::SmallVector<Value> initialPointers, finalPointers;
+  Value cuPointer;
+  Value totalSteps, heads; // i64
+  Value thread, rowLane, head, blockColumn, localColumn, column; // i32
+  Value leadsRows, leadsColumns;
+  Value stateIndex, firstRow, length; // i64
+  bool columnsPadded = false;
+  mlir::LLVM::GlobalOp stages;
+  /// Scalars that do not change over time, and their exponentials.
+  mlir::IRMapping invariants;
+  llvm::DenseMap<Value, Value> invariantExponentials;
+
+  // The step being run: what its values are, and where its crossings lie.
+  llvm::DenseMap<Value, Tile> tiles;
+  llvm::DenseMap<unsigned, Tile> crossingTiles;
+  Value stepInChunk, stageAddress;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_STEPEMITTER_H

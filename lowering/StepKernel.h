@@ -1,0 +1,14 @@
+//===- StepKernel.h - the step-by-step kernel of a scan -----------*- C++ -*-===//
+#ifndef EJK_LOWERING_STEPKERNEL_H
+#define EJK_LOWERING_STEPKERNEL_H
+
+#include "lowering/KernelBuilder.h"
+#include "lowering/StepPlan.h"
+
+namespace ejk {
+/// Emits the kernel that runs `plan` into `module`, called `name`. B, T, N and
+/// all head counts are arguments. Final states that nobody uses are not stored.
+Kernel emitStepKernel(const StepPlan &plan, mlir::gpu::GPUModuleOp module, llvm::StringRef name);
+} // namespace ejk
+
+#endif // EJK_LOWERING_STEPKERNEL_H

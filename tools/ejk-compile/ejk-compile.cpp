@@ -1,0 +1,72 @@
+//===- ejk-compile.cpp - MLIR to a kernel package -------------------------===//
+#include "lowering/Compiler.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "tools/common/Registration.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace llvm;
+using ejk::CompileOptions;
+using ejk::Stage;
+
+static cl::OptionCategory category("ejk-compile options");
+static cl::opt<std::string> input(cl::Positional, cl::desc("<input.mlir>"), cl::init("-"),
+                                  cl::cat(category));
+static cl::opt<std::string> output("o", cl::desc("Where to write; '-' is standard output"),
+                                   cl::value_desc("file"), cl::init("-"), cl::cat(category));
+static cl::opt<std::string> arch("arch", cl::desc("Architecture to compile for, sm_80 or newer"),
+                                 cl::init("sm_90"), cl::cat(category));
+static cl::opt<Stage>
+    emit("emit", cl::desc("What to write"), cl::init(Stage::package), cl::cat(category),
+         cl::values(clEnumValN(Stage::scan, "scan", "specialised ejk.scan"),
+                    clEnumValN(Stage::gpu, "gpu", "kernels and launches in gpu, scf and arith"),
+                    clEnumValN(Stage::nvvm, "nvvm", "kernels in the nvvm and llvm dialects"),
+                    clEnumValN(Stage::llvm, "llvm", "optimised LLVM IR"),
+                    clEnumValN(Stage::ptx, "ptx", "PTX"),
+                    clEnumValN(Stage::package, "package", "a kernel package (the default)")));
+static cl::opt<CompileOptions::Cubin>
+    cubin("cubin", cl::desc("Whether the package holds machine code beside PTX"),
+          cl::init(CompileOptions::Cubin::automatic), cl::cat(category),
+          cl::values(clEnumValN(CompileOptions::Cubin::automatic, "auto", "when ptxas is found"),
+                     clEnumValN(CompileOptions::Cubin::never, "never", "PTX alone"),
+                     clEnumValN(CompileOptions::Cubin::always, "always", "fail without ptxas")));
+
+int main(int argc, char **argv) {
+  InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(argc, argv, "Compiles a file's public functions to a kernel package.\n");
+
+  std::string error;
+  auto file = mlir::openInputFile(input, &error);
+  if (!file) {
+    errs() << error << "\n";
+    return 1;
+  }
+  mlir::DialectRegistry registry;
+  ejk::registerDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto source = std::make_shared<SourceMgr>();
+  source->AddNewSourceBuffer(std::move(file), SMLoc());
+  mlir::SourceMgrDiagnosticHandler diagnostics(*source, &context);
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceFile<mlir::ModuleOp>(source, &context);
+  if (!module)
+    return 1;
+  CompileOptions options;
+  options.arch = arch;
+  options.cubin = cubin;
+  FailureOr<std::string> result = ejk::compile(*module, emit, options);
+  if (failed(result))
+    return 1;
+  auto out = mlir::openOutputFile(output, &error);
+  if (!out) {
+    errs() << error << "\n";
+    return 1;
+  }
+  out->os() << *result;
+  out->keep();
+  return 0;
+}

@@ -1,0 +1,9 @@
+//===- ejk-lsp-server.cpp - editor support for files with ejk ops ---------===//
+#include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "tools/common/Registration.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  ejk::registerDialects(registry);
+  return failed(mlir::MlirLspServerMain(argc, argv, registry));
+}
