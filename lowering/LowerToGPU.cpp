@@ -1,5 +1,4 @@
 //===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
-#include "dialect/Names.h"
 #include "dialect/Shapes.h"
 #include "lowering/LinalgKernel.h"
 #include "lowering/Passes.h"
@@ -9,6 +8,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Passes.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_LOWERTOGPU
@@ -31,6 +31,8 @@ public:
       : function(function), kernels(kernels), shapes(function), b(function) {}
 
   LogicalResult run() {
+    if (!function->hasAttr(kConstraintsAttr))
+      return function.emitError("is not described; run --ejk-describe-interface first");
     materializeConstants();
     if (failed(copyReturned()) || failed(createProgram()))
       return failure();
@@ -130,15 +132,15 @@ private:
     program = func::FuncOp::create(b, function.getLoc(), function.getName(),
                                    b.getFunctionType(types, {}));
     program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
-    setConstraints();
+    program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
     b.setInsertionPointToStart(program.addEntryBlock());
     for (BlockArgument arg : function.getArguments()) {
-      describe(arg.getArgNumber(), arg, argumentName(function, arg.getArgNumber()));
+      program.setArgAttrs(arg.getArgNumber(), function.getArgAttrDict(arg.getArgNumber()));
       buffers[arg] = program.getArgument(arg.getArgNumber());
       noteSizes(arg, buffers[arg]);
     }
     for (auto [i, result] : llvm::enumerate(ret->getOperands())) {
-      describe(numInputs + i, result, resultName(function, i));
+      program.setArgAttrs(numInputs + i, function.getResultAttrDict(i));
       buffers[result] = program.getArgument(numInputs + i);
       describeAlias(numInputs + i, result);
     }
@@ -149,18 +151,6 @@ private:
     if (auto it = copied.find(tensor); it != copied.end())
       tensor = it->second;
     return shapes.dim(tensor, dim);
-  }
-
-  void describe(unsigned index, Value tensor, StringRef name) {
-    SmallVector<Attribute> shape;
-    for (int64_t d = 0, rank = cast<RankedTensorType>(tensor.getType()).getRank(); d < rank; ++d)
-      shape.push_back(b.getStringAttr(sizeOf(tensor, d).str()));
-    program.setArgAttr(index, kNameAttr, b.getStringAttr(name));
-    program.setArgAttr(index, kShapeAttr, b.getArrayAttr(shape));
-    for (OpOperand &use : tensor.getUses())
-      if (auto scan = dyn_cast<ScanOp>(use.getOwner()); scan && scan.getCuSeqlens() == tensor)
-        program.setArgAttr(index, kTotalAttr,
-                           b.getStringAttr(sizeOf(scan.getSequences().front(), 1).str()));
   }
 
   /// A final state may take its initial state's place when nothing else reads that.
@@ -175,22 +165,6 @@ private:
         dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - scan.getOutputs().size()));
     if (initial && initial.hasOneUse())
       program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
-  }
-
-  void setConstraints() {
-    SmallVector<Attribute> constraints;
-    auto add = [&](StringRef kind, const DimExpr &a, StringRef b2, StringRef message) {
-      constraints.push_back(b.getDictionaryAttr(
-          {b.getNamedAttr("kind", b.getStringAttr(kind)),
-           b.getNamedAttr("size", b.getStringAttr(a.str())),
-           b.getNamedAttr("divisor", b.getStringAttr(b2)),
-           b.getNamedAttr("message", b.getStringAttr(message))}));
-    };
-    for (const ShapeAnalysis::Divides &d : shapes.divisibilities())
-      add("divides", d.dividend, d.divisor.str(), d.message);
-    for (const ShapeAnalysis::IsOne &one : shapes.ones())
-      add("one", one.dim, "1", one.message);
-    program->setAttr(kConstraintsAttr, b.getArrayAttr(constraints));
   }
 
   /// Remembers the first argument that gives each symbol.

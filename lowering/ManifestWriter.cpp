@@ -12,6 +12,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -100,13 +101,13 @@ private:
     json::Array result;
     for (Attribute attr : program->getAttrOfType<ArrayAttr>(kConstraintsAttr)) {
       auto constraint = cast<DictionaryAttr>(attr);
-      auto text = [&](StringRef key) { return constraint.getAs<StringAttr>(key).getValue(); };
-      bool divides = text("kind") == "divides";
-      json::Value size = sizeExpr(text("size"));
-      result.push_back(json::Object{
-          {"expr", divides ? json::Value(json::Array{"mod", size, sizeExpr(text("divisor"))}) : size},
-          {"equals", divides ? 0 : 1},
-          {"message", text("message")}});
+      auto divisor = constraint.getAs<StringAttr>("divisor");
+      json::Value size = sizeExpr(constraint.getAs<StringAttr>("size").getValue());
+      if (divisor)
+        size = json::Array{"mod", size, sizeExpr(divisor.getValue())};
+      result.push_back(json::Object{{"expr", size},
+                                    {"equals", divisor ? 0 : 1},
+                                    {"message", constraint.getAs<StringAttr>("message").getValue()}});
     }
     return result;
   }

@@ -12,12 +12,9 @@ namespace ejk {
 #define GEN_PASS_REGISTRATION
 #include "lowering/Passes.h.inc"
 
-/// What LowerToGPU leaves on a function and its arguments for the manifest.
-constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";             // ["B", "T", "64"]
-constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs";    // arguments before results
-constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
-constexpr llvm::StringLiteral kTotalAttr = "ejk.total";  // of cu_seqlens: its last entry
-constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias"; // of a result: an input
+/// What LowerToGPU leaves on a program, beside what describes its interface.
+constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs"; // arguments before results
+constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";   // of a result: an input
 
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm);

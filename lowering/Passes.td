@@ -11,9 +11,8 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     `linalg.generic` a plain one, and turns the function around them into a
     program of `gpu.launch_func`s over buffers: inputs and results are memref
     arguments, results behind inputs; what passes between kernels is
-    `memref.alloc`. Sizes are `memref.dim`s of the arguments. Arguments carry
-    `ejk.name` and `ejk.shape`, the function `ejk.num_inputs` and
-    `ejk.constraints`: what a package's manifest says of them.
+    `memref.alloc`. Sizes are `memref.dim`s of the arguments. What
+    `ejk-describe-interface` wrote moves along, for a package's manifest.
 
     Sums are split over lanes and rounded in f32 in that order, the same for
     every batch; otherwise numbers do not change.

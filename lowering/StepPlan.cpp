@@ -263,11 +263,12 @@ private:
   }
 
   void chooseTile() {
-    // 64 state elements a thread: enough work between two reads of shared
-    // memory, and few enough registers for several warps on a scheduler.
+    // 32 state elements a thread (64 for 512 rows): enough work between two
+    // reads of shared memory, and few enough registers for 16 warps on a
+    // multiprocessor with nothing spilled.
     plan.colsPerThread = unsigned(std::min<int64_t>(4, llvm::PowerOf2Ceil(plan.columns)));
     unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
-    plan.rowLanes = rows >= 128 ? rows / 16 : std::max(1u, rows / 8);
+    plan.rowLanes = std::clamp(rows / 8, 1u, 32u);
     unsigned group = std::min(4u, rows);
     plan.rowsPerThread =
         unsigned(llvm::divideCeil(uint64_t(plan.rows), plan.rowLanes * group)) * group;
@@ -326,7 +327,7 @@ private:
     sizeStages();
     unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
     plan.unroll = std::clamp(unsigned(llvm::bit_floor(kUnrolledElements / elements)), 1u,
-                             std::min(4u, plan.chunk));
+                             std::min(2u, plan.chunk));
   }
 
   /// Lays out a stage for the current chunk; returns the registers a thread

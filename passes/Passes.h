@@ -11,6 +11,12 @@ namespace ejk {
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
 
+/// What ejk-describe-interface leaves on a function and its arguments, beside
+/// their names, for whoever calls it.
+constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";            // ["B", "T", "64"]
+constexpr llvm::StringLiteral kTotalAttr = "ejk.total";            // cu_seqlens: its last entry
+constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
+
 /// Whether `value`, in `scan`'s step, is the same at every step of a sequence:
 /// computed from parameters, constants and the head alone.
 bool isConstantInTime(ScanOp scan, mlir::Value value);

@@ -4,6 +4,28 @@
 
 include "mlir/Pass/PassBase.td"
 
+def DescribeInterface : Pass<"ejk-describe-interface"> {
+  let summary = "note what a function's callers must know of it";
+  let description = [{
+    Writes down, before later passes forget which tensor was the query, each
+    argument's and result's name (`ejk.name`: the user's own, or the operand's
+    letter) and shape in symbols (`ejk.shape`), the rows that a cu_seqlens must
+    end on (`ejk.total`), and what sizes must satisfy (`ejk.constraints`: a size
+    that is one, or that a divisor divides). Numbers do not change.
+
+    Before:
+    ```mlir
+    func.func @f(%q: tensor<?x?x?x64xf32>, …)
+    ```
+    After:
+    ```mlir
+    func.func @f(%q: tensor<?x?x?x64xf32> {ejk.name = "q", ejk.shape = ["B", "T", "H", "64"]}, …)
+        attributes {ejk.constraints = [{divisor = "Hkv", message = "…", size = "H"} ]}
+    ```
+  }];
+  let statistics = [Statistic<"numFunctions", "functions", "functions described">];
+}
+
 def NormalizeGates : Pass<"ejk-normalize-gates"> {
   let summary = "give every gate of a recurrence its canonical operand";
   let description = [{

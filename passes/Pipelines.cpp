@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 
 void ejk::buildSpecializePipeline(mlir::OpPassManager &pm) {
+  pm.addPass(createDescribeInterface());
   pm.addPass(createNormalizeGates());
   pm.addPass(createToScan());
   pm.addPass(mlir::createCanonicalizerPass());

@@ -1,0 +1,198 @@
+//===- Buffers.cpp - strides, addresses and devices of a call's tensors ---===//
+
+#include "Operands.h"
+
+#include <cstdio>
+
+using namespace ejk;
+
+[[gnu::cold, gnu::noinline]] static ejk_error *
+fail(const char *kind, const TensorSpec &spec, const std::string &what) {
+  return makeError(ErrorCode::InvalidTensor,
+                   std::string(kind) + " '" + spec.name + "': " + what);
+}
+
+static std::string hex(uintptr_t address) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%llx",
+                static_cast<unsigned long long>(address));
+  return text;
+}
+
+static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec,
+                              const DLTensor &tensor, Range &range) {
+  int64_t elements = 1, bytes;
+  bool overflow = false;
+  for (int d = 0; d < tensor.ndim; ++d)
+    overflow |= __builtin_mul_overflow(elements, tensor.shape[d], &elements);
+  if (elements == 0 && !overflow) {
+    range = {};
+    return nullptr;
+  }
+  if (overflow ||
+      __builtin_mul_overflow(elements, dataTypeSize(spec.dtype), &bytes))
+    return fail(kind, spec, "its size overflows 64 bits");
+
+  if (tensor.strides) {
+    int64_t compact = 1;
+    for (int d = tensor.ndim - 1; d >= 0; --d) {
+      // A dimension of one element is never stepped along.
+      if (tensor.shape[d] != 1 && tensor.strides[d] != compact)
+        return fail(kind, spec,
+                    "the stride of dimension " + std::to_string(d) + " is " +
+                        std::to_string(tensor.strides[d]) + ", expected " +
+                        std::to_string(compact) +
+                        ": the tensor must be compact and row-major");
+      compact *= tensor.shape[d];
+    }
+  }
+  if (!tensor.data)
+    return fail(kind, spec, "data is NULL");
+  uintptr_t begin = reinterpret_cast<uintptr_t>(tensor.data);
+  uintptr_t end;
+  if (__builtin_add_overflow(begin, tensor.byte_offset, &begin) ||
+      __builtin_add_overflow(begin, uintptr_t(bytes), &end))
+    return fail(kind, spec, "it reaches past the end of the address space");
+  if (begin & (uintptr_t(spec.align) - 1))
+    return fail(kind, spec,
+                "its address " + hex(begin) + " is not aligned to " +
+                    std::to_string(spec.align) + " bytes");
+  range = {begin, end};
+  return nullptr;
+}
+
+static bool overlap(const Range &a, const Range &b) {
+  return a.begin < b.end && b.begin < a.end;
+}
+
+ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs,
+                             TensorList outputs, Buffers &buffers) {
+  for (size_t i = 0; i < inputs.count; ++i)
+    if (ejk_error *error = checkBuffer("input", entry.inputs[i],
+                                       *inputs.tensors[i], buffers.inputs[i]))
+      return error;
+  for (size_t o = 0; o < outputs.count; ++o) {
+    const TensorSpec &spec = entry.outputs[o];
+    Range &range = buffers.outputs[o];
+    if (ejk_error *error =
+            checkBuffer("output", spec, *outputs.tensors[o], range))
+      return error;
+    for (size_t p = 0; p < o; ++p)
+      if (overlap(range, buffers.outputs[p]))
+        return fail("output", spec,
+                    "its memory overlaps that of output '" +
+                        entry.outputs[p].name + "'");
+    for (size_t i = 0; i < inputs.count; ++i) {
+      const Range &input = buffers.inputs[i];
+      if (!overlap(range, input))
+        continue;
+      const std::string &name = entry.inputs[i].name;
+      if (spec.mayAlias != int(i))
+        return fail("output", spec,
+                    "its memory overlaps that of input '" + name +
+                        "', which it may not replace in place");
+      if (range.begin != input.begin || range.end != input.end)
+        return fail("output", spec,
+                    "its memory overlaps a part of input '" + name +
+                        "'; in place it must be exactly the same buffer");
+    }
+  }
+  return nullptr;
+}
+
+static ejk_error *checkDevice(const char *kind, const TensorSpec &spec,
+                              const DLTensor &tensor, int ordinal) {
+  const DLDevice &device = tensor.device;
+  switch (int(device.device_type)) {
+  case kDLCUDA:
+    if (device.device_id == ordinal)
+      return nullptr;
+    break;
+  // Mapped into every device's address space.
+  case kDLCUDAHost:
+  case kDLCUDAManaged:
+    return nullptr;
+  }
+  std::string given;
+  switch (int(device.device_type)) {
+  case kDLCPU:
+    given = "pageable host memory (kDLCPU)";
+    break;
+  case kDLCUDA:
+    given = "CUDA device " + std::to_string(device.device_id);
+    break;
+  default:
+    given =
+        "a device of DLPack type " + std::to_string(int(device.device_type));
+  }
+  return fail(kind, spec,
+              "it is in " + given + ", expected CUDA device " +
+                  std::to_string(ordinal) + " or managed or pinned memory");
+}
+
+ejk_error *ejk::checkDevices(const Entry &entry, TensorList inputs,
+                             TensorList outputs, int ordinal) {
+  for (size_t i = 0; i < inputs.count; ++i)
+    if (ejk_error *error =
+            checkDevice("input", entry.inputs[i], *inputs.tensors[i], ordinal))
+      return error;
+  for (size_t o = 0; o < outputs.count; ++o)
+    if (ejk_error *error = checkDevice("output", entry.outputs[o],
+                                       *outputs.tensors[o], ordinal))
+      return error;
+  return nullptr;
+}
+
+ejk_error *ejk::layOutWorkspace(const Entry &entry, const Symbols &symbols,
+                                WorkspaceLayout &layout) {
+  constexpr int64_t align = EJK_WORKSPACE_ALIGNMENT;
+  layout.bytes = 0;
+  for (size_t i = 0; i < entry.workspaces.size(); ++i) {
+    const Workspace &workspace = entry.workspaces[i];
+    int64_t bytes, padded;
+    const char *why = workspace.bytes.evaluate(symbols.values, bytes);
+    if (!why && bytes < 0)
+      why = "it is negative";
+    layout.offsets[i] = layout.bytes;
+    if (!why && (__builtin_add_overflow(bytes, align - 1, &padded) ||
+                 __builtin_add_overflow(layout.bytes, padded / align * align,
+                                        &layout.bytes)))
+      why = "it overflows 64 bits";
+    if (why)
+      return makeError(
+          ErrorCode::InvalidTensor,
+          "the size of workspace '" + workspace.name + "', " +
+              workspace.bytes.text() + ", is unusable: " + why + " (" +
+              explainSymbols(entry, workspace.bytes, symbols) + ")");
+  }
+  return nullptr;
+}
+
+ejk_error *ejk::checkWorkspace(const Entry &entry,
+                               const WorkspaceLayout &layout,
+                               const void *workspace, size_t bytes,
+                               const Buffers &buffers) {
+  if (layout.bytes == 0)
+    return nullptr;
+  auto fail = [](const std::string &what) {
+    return makeError(ErrorCode::InvalidTensor, "workspace: " + what);
+  };
+  if (bytes < size_t(layout.bytes))
+    return fail(std::to_string(bytes) + " bytes were given, but " +
+                std::to_string(layout.bytes) + " are needed");
+  if (!workspace)
+    return fail("it is NULL, but " + std::to_string(layout.bytes) +
+                " bytes are needed");
+  uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);
+  if (begin % EJK_WORKSPACE_ALIGNMENT != 0)
+    return fail("its address " + hex(begin) + " is not aligned to " +
+                std::to_string(EJK_WORKSPACE_ALIGNMENT) + " bytes");
+  Range range{begin, begin + uintptr_t(layout.bytes)};
+  for (size_t i = 0; i < entry.inputs.size(); ++i)
+    if (overlap(range, buffers.inputs[i]))
+      return fail("it overlaps input '" + entry.inputs[i].name + "'");
+  for (size_t o = 0; o < entry.outputs.size(); ++o)
+    if (overlap(range, buffers.outputs[o]))
+      return fail("it overlaps output '" + entry.outputs[o].name + "'");
+  return nullptr;
+}

@@ -1,0 +1,66 @@
+//===- Handles.h - what is behind the C API's handles -----------*- C++ -*-===//
+
+#ifndef EJK_RUNTIME_API_HANDLES_H
+#define EJK_RUNTIME_API_HANDLES_H
+
+#include "ejk/runtime.h"
+
+#include "../driver/Driver.h"
+#include "../package/Package.h"
+
+#include <memory>
+#include <new>
+#include <vector>
+
+struct ejk_error {
+  ejk::ErrorCode code;
+  std::string message;
+};
+
+struct ejk_package {
+  std::shared_ptr<const ejk::Package> package;
+};
+
+struct ejk_executable {
+  /// Shared, so that the caller may destroy the package first.
+  std::shared_ptr<const ejk::Package> package;
+  const ejk::Driver *driver;
+  ejk::Device device;
+  ejk::CUmodule module;
+  bool usesBinary;
+  /// functions[entry][launch]
+  std::vector<std::vector<ejk::CUfunction>> functions;
+};
+
+namespace ejk {
+
+/// Errors are made out of line: a launch that succeeds never comes near.
+[[gnu::cold, gnu::noinline]] ejk_error *makeError(ErrorCode code,
+                                                  std::string message);
+inline ejk_error *makeError(const Error &error) {
+  return makeError(error.code, error.message);
+}
+
+/// The error for having no memory to make an error from.
+ejk_error *outOfMemoryError();
+
+/// Runs a C function's body; no exception crosses the C boundary. The one that
+/// can occur is the allocator's.
+template <typename Body> ejk_error *guarded(Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc &) {
+    return outOfMemoryError();
+  }
+}
+
+/// The entry, or null with `error` set when the handle or the index is wrong.
+const Entry *findEntry(const ejk_package *package, size_t index,
+                       ejk_error *&error);
+
+/// The error for a caller's struct that is smaller than any version of it.
+ejk_error *checkStructSize(const char *name, size_t given, size_t needed);
+
+} // namespace ejk
+
+#endif // EJK_RUNTIME_API_HANDLES_H

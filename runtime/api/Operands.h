@@ -1,0 +1,83 @@
+//===- Operands.h - checking tensors against a manifest ---------*- C++ -*-===//
+//
+// Each function returns null or an error that names the operand, what was
+// expected and what was given. None allocates unless it fails.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef EJK_RUNTIME_API_OPERANDS_H
+#define EJK_RUNTIME_API_OPERANDS_H
+
+#include "Handles.h"
+
+#include "ejk/package_format.h"
+
+namespace ejk {
+
+struct TensorList {
+  const DLTensor *const *tensors;
+  size_t count;
+};
+
+/// Values of an entry's symbols: B, T, ...
+struct Symbols {
+  int64_t values[EJK_MAX_SYMBOLS];
+};
+
+/// Addresses [begin, end).
+struct Range {
+  uintptr_t begin = 0, end = 0;
+};
+
+/// A call's tensors as address ranges.
+struct Buffers {
+  Range inputs[EJK_MAX_TENSORS], outputs[EJK_MAX_TENSORS];
+};
+
+/// Where each workspace buffer starts, and the size of all.
+struct WorkspaceLayout {
+  int64_t offsets[EJK_MAX_WORKSPACES];
+  int64_t bytes;
+};
+
+/// "bf16", or the DLPack code for a type that ejk does not have.
+std::string describeDataType(DLDataType type);
+DLDataType toDLDataType(DataType type);
+
+/// Checks types and shapes of the inputs and the entry's constraints, and
+/// finds the symbols' values.
+ejk_error *bindInputs(const Entry &entry, TensorList inputs, Symbols &symbols);
+
+/// Checks types and shapes of the outputs.
+ejk_error *checkOutputs(const Entry &entry, TensorList outputs,
+                        const Symbols &symbols);
+
+/// Checks strides, pointers, alignment and that outputs overlap nothing but
+/// what they may alias. Types and shapes must have been checked.
+ejk_error *checkBuffers(const Entry &entry, TensorList inputs,
+                        TensorList outputs, Buffers &buffers);
+
+/// Checks that kernels on device `ordinal` can reach every tensor.
+ejk_error *checkDevices(const Entry &entry, TensorList inputs,
+                        TensorList outputs, int ordinal);
+
+/// Reads and checks the cu_seqlens inputs that are in host memory.
+ejk_error *checkSequenceOffsets(const Entry &entry, TensorList inputs,
+                                const Symbols &symbols);
+
+ejk_error *layOutWorkspace(const Entry &entry, const Symbols &symbols,
+                           WorkspaceLayout &layout);
+
+/// Checks the caller's workspace against what is needed and the tensors.
+ejk_error *checkWorkspace(const Entry &entry, const WorkspaceLayout &layout,
+                          const void *workspace, size_t bytes,
+                          const Buffers &buffers);
+
+/// "'q' gave T = 128, 'h0' gave N = 4": where the symbols of an expression come
+/// from.
+std::string explainSymbols(const Entry &entry, const Expr &expr,
+                           const Symbols &symbols);
+
+} // namespace ejk
+
+#endif // EJK_RUNTIME_API_OPERANDS_H

@@ -1,0 +1,80 @@
+/*===-- ejk/package_format.h - the kernel package's bytes -------*- C -*-===*\
+|*
+|* A kernel package is one file that lowering writes and the runtime reads:
+|*
+|*   | header, 64 bytes | manifest, JSON in UTF-8 | payload, images end to end |
+|*
+|* All integers are little-endian. The manifest's fields are described in
+|* docs/package-format.md. Both sides include this header and nothing else of
+|* each other, so the asserts at its end are the contract between them.
+|*
+\*===----------------------------------------------------------------------===*/
+
+#ifndef EJK_PACKAGE_FORMAT_H
+#define EJK_PACKAGE_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The line end inside the magic reveals a copy that was made in text mode. */
+#define EJK_PACKAGE_MAGIC "EJKPKG\r\n"
+#define EJK_PACKAGE_MAGIC_SIZE 8
+
+/* Raised whenever a reader of the previous version would launch wrongly. A new
+ * manifest key that an old reader may ignore does not raise it. */
+#define EJK_PACKAGE_VERSION 1
+
+/* The manifest's value of "format". */
+#define EJK_PACKAGE_FORMAT_NAME "ejk-package"
+
+typedef struct ejk_package_header {
+  char magic[EJK_PACKAGE_MAGIC_SIZE];
+  uint32_t version;
+  uint32_t header_size;   /* 64; the manifest starts here */
+  uint64_t manifest_size; /* bytes of JSON, no terminating NUL needed */
+  uint64_t payload_size;  /* bytes of all images */
+  uint64_t checksum;      /* XXH3-64, seed 0, of everything after the header */
+  uint8_t reserved[24];   /* zero */
+} ejk_package_header;
+
+/* A kernel's parameters are all 64 bits wide: a device pointer (the tensor's
+ * byte offset already added) or a signed integer, in the order of "args". */
+#define EJK_KERNEL_ARGUMENT_SIZE 8
+
+/* Each workspace buffer starts at a multiple of this many bytes, and so must
+ * the workspace itself. */
+#define EJK_WORKSPACE_ALIGNMENT 256
+
+/* Bounds that a reader enforces, so that a launch can live on the stack. */
+#define EJK_MAX_RANK 8
+#define EJK_MAX_TENSORS 64 /* inputs, and outputs, of one entry */
+#define EJK_MAX_SYMBOLS 64
+#define EJK_MAX_WORKSPACES 64
+#define EJK_MAX_LAUNCHES 64
+#define EJK_MAX_ARGUMENTS 1024 /* of all launches of one entry */
+#define EJK_MAX_EXPRESSION_DEPTH 32
+
+/* Dynamic shared memory past this must be asked for when a kernel is loaded. */
+#define EJK_DEFAULT_SHARED_BYTES (48 * 1024)
+
+#ifdef __cplusplus
+#define EJK_STATIC_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define EJK_STATIC_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+EJK_STATIC_ASSERT(sizeof(ejk_package_header) == 64, "header size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, magic) == 0, "magic");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, version) == 8, "version");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, header_size) == 12,
+                  "header_size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, manifest_size) == 16,
+                  "manifest_size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, payload_size) == 24,
+                  "payload_size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, checksum) == 32, "checksum");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, reserved) == 40, "reserved");
+EJK_STATIC_ASSERT(sizeof(void *) == EJK_KERNEL_ARGUMENT_SIZE,
+                  "host pointers are kernel arguments");
+
+#endif /* EJK_PACKAGE_FORMAT_H */

@@ -1,0 +1,250 @@
+/*===-- ejk/runtime.h - load and launch kernel packages ---------*- C -*-===*\
+|*
+|* The whole interface of libejk_runtime. Load a package, create an executable
+|* for a device, launch it on DLPack tensors that you own.
+|*
+|* Errors. Most functions return an ejk_error*: NULL is success; anything else
+|* belongs to the caller, who reads it and calls ejk_error_destroy. After an
+|* error, out parameters are untouched and nothing was launched or written,
+|* unless the function says otherwise.
+|*
+|* Ownership. Handles belong to the caller until destroyed. A const char* that a
+|* function gives out lives as long as the handle it came from. Tensors, their
+|* shapes and their data stay the caller's; none is kept after a call returns.
+|*
+|* Threads. Packages and executables never change after creation, so any number
+|* of threads may use one at once; only its destruction must come after all
+|* other use. Errors belong to one thread at a time.
+|*
+|* Structs start with struct_size, which the caller sets to sizeof the struct;
+|* later versions of the library then still understand it.
+|*
+\*===----------------------------------------------------------------------===*/
+
+#ifndef EJK_RUNTIME_H
+#define EJK_RUNTIME_H
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef EJK_API
+#define EJK_API __attribute__((visibility("default")))
+#endif
+
+#define EJK_VERSION_MAJOR 0
+#define EJK_VERSION_MINOR 1
+#define EJK_VERSION_PATCH 0
+#define EJK_VERSION_NUMBER                                                     \
+  (EJK_VERSION_MAJOR * 10000 + EJK_VERSION_MINOR * 100 + EJK_VERSION_PATCH)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ejk_package ejk_package;
+typedef struct ejk_executable ejk_executable;
+typedef struct ejk_error ejk_error;
+
+/*===-- Version -----------------------------------------------------------===*/
+
+/* "0.1.0", of the library that is loaded. */
+EJK_API const char *ejk_version_string(void);
+
+/* To be compared with EJK_VERSION_NUMBER, that of the header. */
+EJK_API int32_t ejk_version_number(void);
+
+/* The package format version that this library reads. */
+EJK_API int32_t ejk_package_format_version(void);
+
+/*===-- Errors ------------------------------------------------------------===*/
+
+typedef enum ejk_error_code {
+  EJK_OK = 0,
+  /* A call that no data could make right: NULL handle, index out of range. */
+  EJK_ERROR_INVALID_ARGUMENT = 1,
+  /* An operand or the workspace is not what the entry takes. */
+  EJK_ERROR_INVALID_TENSOR = 2,
+  /* The bytes are no package, or a damaged one. */
+  EJK_ERROR_INVALID_PACKAGE = 3,
+  /* This machine has no usable CUDA driver. */
+  EJK_ERROR_NO_DRIVER = 4,
+  /* The driver has no such device. */
+  EJK_ERROR_NO_DEVICE = 5,
+  /* The package was compiled for another architecture. */
+  EJK_ERROR_ARCH_MISMATCH = 6,
+  /* A driver call failed; the message names it and carries any JIT log. */
+  EJK_ERROR_DRIVER = 7,
+  /* Host or device memory ran out. */
+  EJK_ERROR_OUT_OF_MEMORY = 8,
+  /* A file could not be read. */
+  EJK_ERROR_IO = 9
+} ejk_error_code;
+
+/* EJK_OK for NULL. */
+EJK_API ejk_error_code ejk_error_get_code(const ejk_error *error);
+
+/* UTF-8; lives as long as the error; "" for NULL. */
+EJK_API const char *ejk_error_message(const ejk_error *error);
+
+/* NULL is allowed. */
+EJK_API void ejk_error_destroy(ejk_error *error);
+
+/*===-- Packages (need no driver) -----------------------------------------===*/
+
+/* Reads, checks and parses a package file. */
+EJK_API ejk_error *ejk_package_load_file(const char *path,
+                                         ejk_package **package);
+
+/* The same from memory, which is copied and may be freed at once. */
+EJK_API ejk_error *ejk_package_load_memory(const void *data, size_t size,
+                                           ejk_package **package);
+
+/* Executables made from the package stay valid. NULL is allowed. */
+EJK_API void ejk_package_destroy(ejk_package *package);
+
+/* The manifest as JSON text. */
+EJK_API const char *ejk_package_manifest(const ejk_package *package);
+
+/* For example "sm_90". */
+EJK_API const char *ejk_package_arch(const ejk_package *package);
+
+EJK_API size_t ejk_package_entry_count(const ejk_package *package);
+
+/* An entry's index by its name. */
+EJK_API ejk_error *ejk_package_find_entry(const ejk_package *package,
+                                          const char *name, size_t *entry);
+
+typedef struct ejk_entry_info {
+  size_t struct_size;
+  const char *name;
+  size_t num_inputs;
+  size_t num_outputs;
+  size_t num_kernels; /* launches that one call makes */
+} ejk_entry_info;
+
+EJK_API ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
+                                      ejk_entry_info *info);
+
+/* The name of the entry's kernel number `index`, as a profiler shows it. */
+EJK_API ejk_error *ejk_entry_get_kernel_name(const ejk_package *package,
+                                             size_t entry, size_t index,
+                                             const char **name);
+
+typedef struct ejk_tensor_info {
+  size_t struct_size;
+  const char *name;
+  const char *role;  /* "" for none; see docs/package-format.md */
+  const char *shape; /* "[B, T, H, 128]": symbols are dynamic */
+  DLDataType dtype;
+  int32_t rank;
+  int32_t may_alias; /* outputs: the input it may replace in place, or -1 */
+  int64_t alignment; /* of data + byte_offset, in bytes */
+} ejk_tensor_info;
+
+EJK_API ejk_error *ejk_entry_get_input_info(const ejk_package *package,
+                                            size_t entry, size_t index,
+                                            ejk_tensor_info *info);
+EJK_API ejk_error *ejk_entry_get_output_info(const ejk_package *package,
+                                             size_t entry, size_t index,
+                                             ejk_tensor_info *info);
+
+/* The shape of one output for these inputs. Their types and shapes are checked;
+ * their data is not looked at and may be NULL. `*rank` is the capacity of
+ * `shape` on entry (8 always suffices) and the rank on return. */
+EJK_API ejk_error *ejk_entry_output_shape(const ejk_package *package,
+                                          size_t entry,
+                                          const DLTensor *const *inputs,
+                                          size_t num_inputs,
+                                          size_t output_index, int64_t *shape,
+                                          int32_t *rank);
+
+/* The workspace that a launch with these inputs needs; 0 for none. */
+EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package,
+                                             size_t entry,
+                                             const DLTensor *const *inputs,
+                                             size_t num_inputs,
+                                             size_t *bytes);
+
+/* Checks all that a launch checks except the device, and the contents of
+ * cu_seqlens as well when that tensor is in host memory (kDLCPU, kDLCUDAHost):
+ * first entry 0, no decrease, last entry T. Pass host copies to check data that
+ * a launch never reads. */
+EJK_API ejk_error *ejk_entry_check(const ejk_package *package, size_t entry,
+                                   const DLTensor *const *inputs,
+                                   size_t num_inputs,
+                                   const DLTensor *const *outputs,
+                                   size_t num_outputs);
+
+/*===-- Executables -------------------------------------------------------===*/
+
+typedef struct ejk_executable_options {
+  size_t struct_size;
+  int32_t device_ordinal;
+  /* Nonzero: let the driver compile the PTX even if a binary for this device is
+   * in the package. */
+  int32_t prefer_ptx;
+} ejk_executable_options;
+
+/* Loads the package's code on a device, in its primary context. Uses a binary
+ * made for the device if there is one, else compiles the PTX, which may take
+ * seconds; a failure carries the driver's log. `options` may be NULL. */
+EJK_API ejk_error *ejk_executable_create(const ejk_package *package,
+                                         const ejk_executable_options *options,
+                                         ejk_executable **executable);
+
+/* All launches must have finished on the device. NULL is allowed. */
+EJK_API void ejk_executable_destroy(ejk_executable *executable);
+
+/* 1 if the code came from a binary in the package, 0 if from PTX. */
+EJK_API int32_t ejk_executable_uses_binary(const ejk_executable *executable);
+
+typedef struct ejk_launch_params {
+  size_t struct_size;
+  const DLTensor *const *inputs; /* in the manifest's order */
+  size_t num_inputs;
+  const DLTensor *const *outputs;
+  size_t num_outputs;
+  void *workspace; /* device memory, aligned to 256 bytes; NULL if 0 bytes */
+  size_t workspace_bytes;
+  void *stream; /* a CUstream of the executable's device; NULL is stream 0 */
+} ejk_launch_params;
+
+/* Enqueues the entry's kernels on the stream and returns. Before the first of
+ * them everything that can be known on the host is checked: counts, types,
+ * shapes, strides, devices, alignment, overlap, workspace. A successful call
+ * allocates nothing, waits for nothing and reads no tensor's data, so it may be
+ * captured in a CUDA graph. Two launches at once must not share a workspace or
+ * outputs. The calling thread's current context is left as it was.
+ *
+ * Tensors must be compact and row-major, in memory of the executable's device
+ * (kDLCUDA), managed, or pinned. An output may not overlap an input, another
+ * output or the workspace, except that one whose may_alias names an input may
+ * be exactly that input's buffer.
+ *
+ * When a driver call fails, kernels enqueued before it still run. */
+EJK_API ejk_error *ejk_launch(const ejk_executable *executable, size_t entry,
+                              const ejk_launch_params *params);
+
+/*===-- Device memory -----------------------------------------------------===*/
+
+/* Conveniences for examples and tests, so that they need no CUDA toolkit.
+ * A program with an allocator of its own has no use for them. All work in the
+ * device's primary context, which they keep for the life of the process, and
+ * are safe from any thread. The copies wait until they are done; they are
+ * ordered after stream 0, not after work on other streams. */
+EJK_API ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes,
+                                    void **data);
+EJK_API ejk_error *ejk_device_free(int32_t device_ordinal, void *data);
+EJK_API ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device,
+                                      const void *host, size_t bytes);
+EJK_API ejk_error *ejk_copy_to_host(int32_t device_ordinal, void *host,
+                                    const void *device, size_t bytes);
+EJK_API ejk_error *ejk_stream_synchronize(int32_t device_ordinal,
+                                          void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EJK_RUNTIME_H */

@@ -1,0 +1,116 @@
+//===- Manifest.h - what a kernel package says ------------------*- C++ -*-===//
+//
+// The manifest after parsing and validation: indices are in range, symbols are
+// slots, expressions are compiled. docs/package-format.md describes each field.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef EJK_RUNTIME_PACKAGE_MANIFEST_H
+#define EJK_RUNTIME_PACKAGE_MANIFEST_H
+
+#include "DataType.h"
+#include "Expr.h"
+#include "Result.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ejk {
+
+/// The value of "role" for row offsets of packed sequences.
+inline constexpr std::string_view cuSeqlensRole = "cu_seqlens";
+/// The value of "role" for a gate: the logarithm of a decay, at most 0.
+inline constexpr std::string_view logDecayRole = "log_decay";
+
+/// One dimension of a shape. An input's dimension that is the first to name a
+/// symbol determines it; every other one is checked.
+struct Dim {
+  enum class Kind : uint8_t {
+    Check,     ///< equals `expr`
+    Bind,      ///< symbol = d
+    BindPlus,  ///< symbol = d - constant
+    BindTimes, ///< symbol = d / constant, which leaves no remainder
+  };
+  Kind kind = Kind::Check;
+  int symbol = -1;
+  int64_t constant = 0;
+  Expr expr;
+};
+
+struct TensorSpec {
+  std::string name;
+  DataType dtype = DataType::F32;
+  std::vector<Dim> dims;
+  int64_t align = 1;
+  std::string role;
+  /// With role cu_seqlens: what its last entry must be.
+  Expr total;
+  /// Outputs: the input whose buffer this one may replace in place, or -1.
+  int mayAlias = -1;
+  /// "[B, T, H, 128]"
+  std::string shapeText;
+};
+
+struct Constraint {
+  Expr expr;
+  int64_t equals = 0;
+  std::string message;
+};
+
+struct Workspace {
+  std::string name;
+  Expr bytes;
+};
+
+struct Argument {
+  enum class Kind : uint8_t { Input, Output, Workspace, Integer };
+  Kind kind = Kind::Integer;
+  int index = -1; ///< of the input, output or workspace buffer
+  Expr value;     ///< of an integer
+};
+
+struct Launch {
+  std::string kernel;
+  unsigned block[3] = {1, 1, 1};
+  unsigned sharedBytes = 0;
+  Expr grid;
+  std::vector<Argument> args;
+};
+
+struct Entry {
+  std::string name;
+  std::vector<std::string> symbols;
+  /// Which input and which of its dimensions determines each symbol.
+  std::vector<std::pair<int, int>> symbolSources;
+  std::vector<TensorSpec> inputs, outputs;
+  std::vector<Constraint> constraints;
+  std::vector<Workspace> workspaces;
+  std::vector<Launch> launches;
+};
+
+struct Image {
+  enum class Kind : uint8_t { Ptx, Cubin };
+  Kind kind = Kind::Ptx;
+  uint64_t offset = 0, size = 0;
+};
+
+struct Manifest {
+  std::string producer;
+  std::string arch; ///< "sm_90"
+  int archNumber = 0;
+  /// Uses instructions of one architecture only, so runs on no later one.
+  bool archSpecific = false;
+  std::vector<Image> images;
+  std::vector<Entry> entries;
+
+  const Entry *findEntry(std::string_view name) const;
+};
+
+/// Parses and validates a manifest whose payload has `payloadSize` bytes.
+Result<Manifest> parseManifest(std::string_view text, uint64_t payloadSize);
+
+} // namespace ejk
+
+#endif // EJK_RUNTIME_PACKAGE_MANIFEST_H

@@ -1,0 +1,43 @@
+//===- Package.h - reading and writing kernel packages ----------*- C++ -*-===//
+
+#ifndef EJK_RUNTIME_PACKAGE_PACKAGE_H
+#define EJK_RUNTIME_PACKAGE_PACKAGE_H
+
+#include "Manifest.h"
+#include "Result.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ejk {
+
+/// A package in memory. It owns copies of all it needs.
+struct Package {
+  Manifest manifest;
+  std::string manifestText;
+  /// The bytes of manifest.images[i]; as a C string, PTX ends with a NUL.
+  std::vector<std::string> images;
+
+  const std::string *findImage(Image::Kind kind) const;
+};
+
+/// Checks magic, version, sizes, checksum and manifest. Any bytes whatever give
+/// a package or an error.
+Result<Package> readPackage(std::string_view bytes);
+
+struct ImageData {
+  Image::Kind kind;
+  std::string bytes;
+};
+
+/// Lays out a package's file. The manifest's "format", "version" and "images"
+/// are filled in here; everything else comes from the caller.
+std::string serializePackage(const nlohmann::json &manifestWithoutImages,
+                             const std::vector<ImageData> &images);
+
+} // namespace ejk
+
+#endif // EJK_RUNTIME_PACKAGE_PACKAGE_H

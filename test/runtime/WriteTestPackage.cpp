@@ -1,0 +1,30 @@
+//===- WriteTestPackage.cpp - puts test packages into files ---------------===//
+//
+// ejk-write-test-package FOLDER: packages whose kernels the fake driver runs,
+// and real_copy.ejk for a device.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestPackage.h"
+
+#include <fstream>
+
+using namespace ejk;
+
+static bool write(const std::string &path, const std::string &bytes) {
+  std::ofstream file(path, std::ios::binary);
+  return bool(file.write(bytes.data(), std::streamsize(bytes.size())));
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2)
+    return 2;
+  std::string folder = argv[1];
+  bool written =
+      write(folder + "/copy.ejk",
+            test::pack(test::copyManifest("copy_bytes_a3"))) &&
+      write(folder + "/gla.ejk", test::pack(test::exampleManifest())) &&
+      write(folder + "/packed.ejk", test::pack(test::glaManifest())) &&
+      write(folder + "/real_copy.ejk", test::packRealCopy());
+  return written ? 0 : 1;
+}

@@ -1,0 +1,222 @@
+/* A CUDA driver with no device: memory is the host's, kernels are a few C
+ * functions, and everything that ejk calls is recorded. */
+#include "fake_cuda.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_PTX = 218, NOT_FOUND = 500 };
+
+struct function {
+  char name[32];
+  int num_args;
+};
+
+EXPORT fake_state fake_cuda;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct function functions[64];
+static int num_functions, capturing;
+static char contexts[16]; /* their addresses are the contexts */
+static _Thread_local void *stack[16];
+static _Thread_local int depth;
+
+EXPORT void fake_reset(void) {
+  memset(&fake_cuda, 0, sizeof(fake_cuda));
+  fake_cuda.device_count = 2;
+  fake_cuda.major = 9;
+  fake_cuda.l2_bytes = 1 << 20;
+  fake_cuda.shared_optin = 227 * 1024;
+  fake_cuda.max_alloc = (size_t)128 << 20;
+}
+
+EXPORT int cuInit(unsigned flags) {
+  fake_reset();
+  return (int)flags;
+}
+EXPORT int cuDriverGetVersion(int *version) { return *version = 13000, SUCCESS; }
+EXPORT int cuGetErrorName(int result, const char **name) {
+  *name = result == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == INVALID_PTX ? "CUDA_ERROR_INVALID_PTX"
+          : result == NOT_FOUND   ? "CUDA_ERROR_NOT_FOUND"
+                                  : "CUDA_ERROR_INVALID_VALUE";
+  return SUCCESS;
+}
+EXPORT int cuGetErrorString(int result, const char **text) {
+  return (void)result, *text = "fake", SUCCESS;
+}
+
+EXPORT int cuDeviceGetCount(int *count) { return *count = fake_cuda.device_count, SUCCESS; }
+EXPORT int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, SUCCESS; }
+EXPORT int cuDeviceGetName(char *name, int size, int device) {
+  return (void)device, strncpy(name, "Fake", (size_t)size), SUCCESS;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  *value = attribute == 38   ? fake_cuda.l2_bytes
+           : attribute == 75 ? fake_cuda.major
+           : attribute == 76 ? fake_cuda.minor
+           : attribute == 97 ? fake_cuda.shared_optin
+                             : 0;
+  return SUCCESS;
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
+  ++fake_cuda.retained;
+  return *context = &contexts[device], SUCCESS;
+}
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+  return (void)device, --fake_cuda.retained, SUCCESS;
+}
+EXPORT int cuCtxGetCurrent(void **context) {
+  return *context = depth ? stack[depth - 1] : NULL, SUCCESS;
+}
+EXPORT int cuCtxPushCurrent_v2(void *context) {
+  stack[depth++] = context;
+  __atomic_add_fetch(&fake_cuda.pushes, 1, __ATOMIC_RELAXED);
+  return SUCCESS;
+}
+EXPORT int cuCtxPopCurrent_v2(void **context) {
+  *context = stack[--depth];
+  __atomic_add_fetch(&fake_cuda.pops, 1, __ATOMIC_RELAXED);
+  return SUCCESS;
+}
+EXPORT int cuCtxSynchronize(void) { return ++fake_cuda.synchronizations, SUCCESS; }
+
+EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count,
+                              int *options, void **values) {
+  ++fake_cuda.module_loads;
+  strncpy(fake_cuda.image, image, sizeof(fake_cuda.image) - 1);
+  *module = fake_cuda.image;
+  if (strstr(image, "BAD") == NULL)
+    return SUCCESS;
+  for (unsigned i = 0; i < count; ++i)
+    if (options[i] == 5)
+      strcpy(values[i], "ptxas fatal : unexpected token");
+  return INVALID_PTX;
+}
+EXPORT int cuModuleUnload(void *module) { return (void)module, --fake_cuda.module_loads, SUCCESS; }
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+  (void)module;
+  const char *suffix = strrchr(name, 'a');
+  if (strcmp(name, "missing") == 0)
+    return NOT_FOUND;
+  int i = 0;
+  while (i < num_functions && strcmp(functions[i].name, name) != 0)
+    ++i;
+  if (i == num_functions)
+    ++num_functions;
+  strncpy(functions[i].name, name, sizeof(functions[i].name) - 1);
+  functions[i].num_args = suffix ? atoi(suffix + 1) : 0;
+  return *function = &functions[i], SUCCESS;
+}
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+  (void)function;
+  if (attribute == 8)
+    fake_cuda.max_dynamic_shared = value;
+  return SUCCESS;
+}
+
+static void execute(const fake_launch *launch) {
+  const uint64_t *args = launch->args;
+  if (strcmp(launch->kernel, "copy_bytes_a3") == 0)
+    memcpy((void *)args[1], (const void *)args[0], args[2]);
+  else if (strcmp(launch->kernel, "overrun_a3") == 0)
+    memset((void *)args[1], 0, args[2] + 1);
+  else if (strcmp(launch->kernel, "fill_u16_a3") == 0)
+    for (uint64_t i = 0; i < args[1]; ++i)
+      ((uint16_t *)args[0])[i] = (uint16_t)args[2];
+}
+
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
+                          unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                          void *stream, void **params, void **extra) {
+  (void)extra;
+  if (fake_cuda.fail_launch)
+    return fake_cuda.fail_launch;
+  const struct function *f = function;
+  fake_launch launch = {.grid = {gx, gy, gz}, .block = {bx, by, bz},
+                        .shared_bytes = shared, .stream = stream,
+                        .num_args = f->num_args};
+  memcpy(launch.kernel, f->name, sizeof(launch.kernel));
+  cuCtxGetCurrent(&launch.context);
+  for (int i = 0; i < f->num_args; ++i)
+    memcpy(&launch.args[i], params[i], 8);
+  pthread_mutex_lock(&lock);
+  if (fake_cuda.num_launches < FAKE_MAX_LAUNCHES)
+    fake_cuda.launches[fake_cuda.num_launches] = launch;
+  ++fake_cuda.num_launches;
+  fake_cuda.captured_launches += capturing;
+  pthread_mutex_unlock(&lock);
+  if (!capturing)
+    execute(&launch);
+  return SUCCESS;
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+  void *memory;
+  if (bytes > fake_cuda.max_alloc || posix_memalign(&memory, 512, bytes) != 0)
+    return OUT_OF_MEMORY;
+  ++fake_cuda.live_allocations;
+  return *pointer = (uint64_t)memory, SUCCESS;
+}
+EXPORT int cuMemFree_v2(uint64_t pointer) {
+  free((void *)pointer);
+  return --fake_cuda.live_allocations, SUCCESS;
+}
+EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+  return memcpy((void *)to, from, bytes), SUCCESS;
+}
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+  return memcpy(to, (const void *)from, bytes), SUCCESS;
+}
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  (void)stream;
+  /* Copies this large are made to be timed, not read. */
+  if (bytes < (size_t)64 << 20)
+    memcpy((void *)to, (const void *)from, bytes);
+  return SUCCESS;
+}
+EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
+  return (void)stream, memset((void *)to, value, bytes), SUCCESS;
+}
+
+EXPORT int cuStreamCreate(void **stream, unsigned flags) {
+  return (void)flags, *stream = &contexts[8], SUCCESS;
+}
+EXPORT int cuStreamDestroy_v2(void *stream) { return (void)stream, SUCCESS; }
+EXPORT int cuStreamSynchronize(void *stream) {
+  return (void)stream, ++fake_cuda.synchronizations, SUCCESS;
+}
+EXPORT int cuStreamBeginCapture_v2(void *stream, int mode) {
+  return (void)stream, (void)mode, capturing = 1, SUCCESS;
+}
+EXPORT int cuStreamEndCapture(void *stream, void **graph) {
+  return (void)stream, capturing = 0, *graph = &contexts[9], SUCCESS;
+}
+EXPORT int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
+  return (void)graph, (void)flags, *executable = &contexts[10], SUCCESS;
+}
+EXPORT int cuGraphLaunch(void *executable, void *stream) {
+  return (void)executable, (void)stream, ++fake_cuda.graph_replays, SUCCESS;
+}
+EXPORT int cuGraphExecDestroy(void *executable) { return (void)executable, SUCCESS; }
+EXPORT int cuGraphDestroy(void *graph) { return (void)graph, SUCCESS; }
+
+EXPORT int cuEventCreate(void **event, unsigned flags) {
+  return (void)flags, *event = calloc(1, sizeof(struct timespec)), SUCCESS;
+}
+EXPORT int cuEventDestroy_v2(void *event) { return free(event), SUCCESS; }
+EXPORT int cuEventRecord(void *event, void *stream) {
+  return (void)stream, clock_gettime(CLOCK_MONOTONIC, event), SUCCESS;
+}
+EXPORT int cuEventSynchronize(void *event) { return (void)event, SUCCESS; }
+EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+  const struct timespec *a = start, *b = end;
+  *milliseconds = (float)((double)(b->tv_sec - a->tv_sec) * 1e3 +
+                          (double)(b->tv_nsec - a->tv_nsec) * 1e-6);
+  return SUCCESS;
+}

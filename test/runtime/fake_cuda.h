@@ -1,0 +1,34 @@
+/* What tests see of the fake driver. Every name is looked up with dlsym in the
+ * library that EJK_CUDA_DRIVER names. */
+#ifndef EJK_TEST_RUNTIME_FAKE_CUDA_H
+#define EJK_TEST_RUNTIME_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_MAX_LAUNCHES 4096
+#define FAKE_MAX_ARGS 16
+
+typedef struct fake_launch {
+  char kernel[32];
+  unsigned grid[3], block[3], shared_bytes;
+  void *stream, *context;
+  int num_args; /* known from the kernel's name, which ends in _aN */
+  uint64_t args[FAKE_MAX_ARGS];
+} fake_launch;
+
+typedef struct fake_state {
+  /* Set by tests. */
+  int device_count, major, minor, l2_bytes, shared_optin;
+  size_t max_alloc;
+  int fail_launch; /* the result of every launch */
+
+  /* Recorded. */
+  int pushes, pops, retained, module_loads, live_allocations, synchronizations;
+  int max_dynamic_shared;
+  char image[64]; /* start of the last image loaded */
+  int num_launches, captured_launches, graph_replays;
+  fake_launch launches[FAKE_MAX_LAUNCHES];
+} fake_state;
+
+#endif

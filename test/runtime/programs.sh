@@ -1,0 +1,46 @@
+#!/bin/sh
+# programs.sh BIN FAKE_DRIVER WORK: ejk-launch and the C examples, as a user runs
+# them, with the fake driver and with none.
+set -eu
+bin=$1 fake=$2 work=$3
+rm -rf "$work" && mkdir -p "$work" && cd "$work"
+"$bin/ejk-write-test-package" .
+
+fail() { echo "programs.sh: $1" >&2; exit 1; }
+# expect STATUS COMMAND...: the output is left in the file 'said'.
+expect() {
+  wanted=$1; shift
+  status=0
+  "$@" >said 2>&1 || status=$?
+  [ "$status" = "$wanted" ] || { cat said; fail "status $status from: $*"; }
+}
+says() { grep -q -- "$1" said || { cat said; fail "did not say: $1"; }; }
+
+export EJK_CUDA_DRIVER="$fake"
+expect 0 "$bin/ejk-launch" --help; says 'Exit status'
+expect 2 "$bin/ejk-launch"; says 'no package'
+expect 2 "$bin/ejk-launch" copy.ejk; says '--inputs or --random'
+expect 2 "$bin/ejk-launch" copy.ejk --frobnicate; says "unknown option '--frobnicate'"
+expect 0 "$bin/ejk-launch" packed.ejk --info; says 'may replace h0'; says 'N + 1'
+expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=3 --outputs=y.safetensors
+says 'y: f32 \[8, 4\]'
+expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=3 --expect=y.safetensors --rtol=0
+says 'y: pass'
+expect 1 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=4 --expect=y.safetensors
+says 'y: FAIL'
+expect 0 "$bin/ejk-launch" copy.ejk --random R=8 --outputs=npy/
+expect 0 "$bin/ejk-launch" copy.ejk --inputs=x=npy/y.npy --expect=npy
+expect 3 "$bin/ejk-launch" copy.ejk --inputs=npy; says "input 'x' (f32 \[R, 4\]) is missing"
+expect 3 "$bin/ejk-launch" copy.ejk --random=B=8; says 'needs sizes for: R'
+expect 3 "$bin/ejk-launch" said --info; says 'not a usable ejk package'
+expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --bench --in-place; says 'x the floor'
+for example in launch launch_explained; do
+  expect 0 "$bin/$example" gla.ejk; says 'o at the last step: 0x4300'
+  expect 2 "$bin/$example"; says 'usage'
+done
+
+export EJK_CUDA_DRIVER=/nonexistent
+expect 4 "$bin/ejk-launch" copy.ejk --random=R=8; says 'Install the NVIDIA driver'
+for example in launch launch_explained; do
+  expect 1 "$bin/$example" gla.ejk; says 'Install the NVIDIA driver'
+done

@@ -1,0 +1,126 @@
+//===- Options.cpp - ejk-launch's command line ----------------------------===//
+
+#include "Options.h"
+
+#include <cstdlib>
+
+using namespace ejk;
+
+const char *const ejk::launchHelp =
+    R"(ejk-launch PACKAGE [options]
+
+Runs a kernel package on a GPU, with no compiler.
+
+  --info                Print what the package holds; needs no GPU.
+  --entry=NAME          The entry to run; may be left out if there is only one.
+  --inputs=FILE         Inputs, found by name: a .safetensors file, NAME=FILE.npy,
+                        FILE.npy, or a folder of such. May be repeated.
+  --random=B=4,T=128,.. Draw inputs of these sizes instead.
+  --seed=N              What --random starts from (default 0).
+  --outputs=FILE        Write the outputs: a .safetensors file, or a folder that
+                        ends in / for .npy files.
+  --expect=FILE         Compare the outputs with the tensors of the same names,
+                        in files as --inputs takes them. May be repeated.
+  --rtol=X              The largest relative L2 error that passes (default 3e-3,
+                        for f16 and bf16 inputs; for f32 use 1e-5).
+  --bench               Time the entry against the device's copy bandwidth.
+  --in-place            Let outputs replace inputs where the entry allows it.
+  --prefer-ptx          Have the driver compile the PTX even if there is a binary.
+  --device=N            The device to use (default 0).
+  --help                This text.
+
+Exit status: 0 done and equal, 1 outputs differ from the expected ones, 2 wrong
+usage, 3 unusable package or inputs, 4 no usable driver or device, 5 the device
+or the driver failed.
+)";
+
+static Error usage(const std::string &message) {
+  return {ErrorCode::InvalidArgument, message};
+}
+
+static bool parseNumber(const std::string &text, uint64_t &value) {
+  if (text.empty() || text.size() > 18 ||
+      text.find_first_not_of("0123456789") != std::string::npos)
+    return false;
+  value = std::strtoull(text.c_str(), nullptr, 10);
+  return true;
+}
+
+Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
+  LaunchOptions options;
+  struct Flag {
+    const char *name;
+    bool *value;
+  };
+  const Flag flags[] = {
+      {"--bench", &options.bench},      {"--info", &options.info},
+      {"--in-place", &options.inPlace}, {"--prefer-ptx", &options.preferPtx},
+      {"--help", &options.help},        {"-h", &options.help}};
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument.empty() || argument[0] != '-') {
+      if (!options.package.empty())
+        return usage("a second package, '" + argument + "'");
+      options.package = argument;
+      continue;
+    }
+    bool isFlag = false;
+    for (const Flag &flag : flags)
+      if (argument == flag.name)
+        isFlag = *flag.value = true;
+    if (isFlag)
+      continue;
+    // --name=value or --name value
+    size_t equals = argument.find('=');
+    std::string name = argument.substr(0, equals), value;
+    auto takeValue = [&] {
+      if (equals != std::string::npos)
+        value = argument.substr(equals + 1);
+      else if (i + 1 < argc)
+        value = argv[++i];
+      return !value.empty();
+    };
+    static const char *const valued[] = {"--entry",  "--inputs", "--outputs",
+                                         "--expect", "--rtol",   "--random",
+                                         "--seed",   "--device"};
+    bool known = false;
+    for (const char *option : valued)
+      known |= name == option;
+    if (!known)
+      return usage("unknown option '" + name + "'");
+    if (!takeValue())
+      return usage(name + " needs a value");
+    uint64_t number = 0;
+    if (name == "--entry") {
+      options.entry = value;
+    } else if (name == "--inputs") {
+      options.inputs.push_back(value);
+    } else if (name == "--outputs") {
+      options.outputs = value;
+    } else if (name == "--expect") {
+      options.expect.push_back(value);
+    } else if (name == "--random") {
+      options.random = value;
+    } else if (name == "--rtol") {
+      char *end = nullptr;
+      options.rtol = std::strtod(value.c_str(), &end);
+      if (*end || !(options.rtol >= 0))
+        return usage("--rtol takes a number that is not negative");
+    } else if (!parseNumber(value, number)) {
+      return usage(name + " takes a natural number");
+    } else if (name == "--seed") {
+      options.seed = number;
+    } else {
+      options.device = int(number);
+    }
+  }
+  if (options.help)
+    return options;
+  if (options.package.empty())
+    return usage("no package was named");
+  if (!options.info && options.inputs.empty() && !options.random)
+    return usage("name inputs with --inputs or --random, or ask for --info");
+  if (!options.inputs.empty() && options.random)
+    return usage("--inputs and --random exclude each other");
+  return options;
+}

@@ -1,0 +1,39 @@
+//===- Options.h - ejk-launch's command line --------------------*- C++ -*-===//
+
+#ifndef EJK_TOOLS_EJKLAUNCH_OPTIONS_H
+#define EJK_TOOLS_EJKLAUNCH_OPTIONS_H
+
+#include "package/Result.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ejk {
+
+struct LaunchOptions {
+  std::string package;
+  std::string entry;
+  std::vector<std::string> inputs;
+  std::string outputs;
+  std::vector<std::string> expect;
+  std::optional<std::string> random;
+  uint64_t seed = 0;
+  double rtol = 3e-3;
+  int device = 0;
+  bool bench = false;
+  bool info = false;
+  bool inPlace = false;
+  bool preferPtx = false;
+  bool help = false;
+};
+
+extern const char *const launchHelp;
+
+/// The error is one of usage.
+Result<LaunchOptions> parseOptions(int argc, char **argv);
+
+} // namespace ejk
+
+#endif // EJK_TOOLS_EJKLAUNCH_OPTIONS_H

@@ -1,0 +1,169 @@
+//===- ejk-launch.cpp - run a kernel package, with no compiler ------------===//
+//
+// For the machine where a model is served: a package and inputs in; outputs,
+// their comparison with expected ones, and timing out.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Info.h"
+#include "Options.h"
+
+#include "harness/Compare.h"
+#include "harness/Harness.h"
+#include "harness/RandomInputs.h"
+#include "io/TensorFile.h"
+
+#include <cstdio>
+
+using namespace ejk;
+
+namespace {
+enum ExitStatus {
+  exitDone = 0,
+  exitDiffers = 1,
+  exitUsage = 2,
+  exitBadInput = 3,
+  exitNoDevice = 4,
+  exitFailed = 5,
+};
+} // namespace
+
+static int report(const Error &error) {
+  std::fprintf(stderr, "ejk-launch: %s\n", error.message.c_str());
+  switch (error.code) {
+  case ErrorCode::NoDriver:
+  case ErrorCode::NoDevice:
+  case ErrorCode::ArchMismatch:
+    return exitNoDevice;
+  case ErrorCode::Driver:
+  case ErrorCode::OutOfMemory:
+    return exitFailed;
+  case ErrorCode::InvalidArgument:
+  case ErrorCode::InvalidTensor:
+  case ErrorCode::InvalidPackage:
+  case ErrorCode::Io:
+    break;
+  }
+  return exitBadInput;
+}
+
+static Result<std::vector<HostTensor>> makeInputs(const LaunchOptions &options,
+                                                  const Package &package) {
+  if (!options.random)
+    return readTensors(options.inputs);
+  Result<Sizes> sizes = parseSizes(*options.random);
+  if (!sizes)
+    return sizes.error();
+  const std::vector<Entry> &entries = package.manifest.entries;
+  const Entry *entry = options.entry.empty() && entries.size() == 1
+                           ? &entries[0]
+                           : package.manifest.findEntry(options.entry);
+  if (!entry)
+    return Error{ErrorCode::InvalidArgument,
+                 options.entry.empty()
+                     ? "the package has several entries; choose with --entry"
+                     : "the package has no entry '" + options.entry + "'"};
+  return randomInputs(*entry, *sizes, options.seed);
+}
+
+// Compares every expected tensor with the output of its name.
+static Result<bool> check(const std::vector<HostTensor> &outputs,
+                          const LaunchOptions &options) {
+  Result<std::vector<HostTensor>> expected = readTensors(options.expect);
+  if (!expected)
+    return expected.error();
+  bool equal = true, compared = false;
+  for (const HostTensor &output : outputs) {
+    const HostTensor *reference = findTensor(*expected, output.name);
+    if (!reference) {
+      std::printf("%s: not compared, nothing is expected of it\n",
+                  output.name.c_str());
+      continue;
+    }
+    Comparison comparison = compare(output, *reference);
+    bool passes = comparison.passes(options.rtol);
+    std::printf("%s: %s, %s (tolerance %.1e)\n", output.name.c_str(),
+                passes ? "pass" : "FAIL", comparison.describe().c_str(),
+                options.rtol);
+    equal &= passes;
+    compared = true;
+  }
+  // A check that compares nothing must not look like one that passed.
+  if (!compared)
+    return Error{ErrorCode::Io, "--expect has no tensor named as an output"};
+  return equal;
+}
+
+static int launch(const LaunchOptions &options, const std::string &bytes,
+                  const Package &package) {
+  Result<std::vector<HostTensor>> inputs = makeInputs(options, package);
+  if (!inputs)
+    return report(inputs.error());
+  Result<std::unique_ptr<DeviceSession>> session =
+      DeviceSession::open(options.device);
+  if (!session)
+    return report(session.error());
+  Result<std::unique_ptr<Program>> program =
+      (*session)->load(bytes, options.preferPtx);
+  if (!program)
+    return report(program.error());
+  std::printf("device: %s, %s, from %s\n", (*session)->deviceName().c_str(),
+              (*session)->architecture().c_str(),
+              (*program)->usesBinary() ? "the binary" : "PTX");
+
+  RunOptions run;
+  run.inPlace = options.inPlace;
+  Result<std::vector<HostTensor>> outputs =
+      (*session)->run(**program, options.entry, *inputs, run);
+  if (!outputs)
+    return report(outputs.error());
+  for (const HostTensor &output : *outputs)
+    std::printf("%s: %s\n", output.name.c_str(), output.describe().c_str());
+  if (!options.outputs.empty()) {
+    std::string error = writeTensors(options.outputs, *outputs);
+    if (!error.empty())
+      return report({ErrorCode::Io, error});
+  }
+  int status = exitDone;
+  if (!options.expect.empty()) {
+    Result<bool> equal = check(*outputs, options);
+    if (!equal)
+      return report(equal.error());
+    status = *equal ? exitDone : exitDiffers;
+  }
+  if (options.bench) {
+    BenchOptions bench;
+    bench.inPlace = options.inPlace;
+    Result<BenchResult> result =
+        (*session)->bench(**program, options.entry, *inputs, bench);
+    if (!result)
+      return report(result.error());
+    std::fputs(result->describe().c_str(), stdout);
+  }
+  return status;
+}
+
+int main(int argc, char **argv) {
+  Result<LaunchOptions> options = parseOptions(argc, argv);
+  if (!options) {
+    std::fprintf(stderr, "ejk-launch: %s; see --help\n",
+                 options.error().message.c_str());
+    return exitUsage;
+  }
+  if (options->help) {
+    std::fputs(launchHelp, stdout);
+    return exitDone;
+  }
+  Result<std::string> bytes = readFile(options->package);
+  if (!bytes)
+    return report(bytes.error());
+  Result<Package> package = readPackage(*bytes);
+  if (!package)
+    return report({package.error().code,
+                   "'" + options->package + "': " + package.error().message});
+  if (options->info) {
+    std::fputs(describePackage(*package).c_str(), stdout);
+    return exitDone;
+  }
+  return launch(*options, *bytes, *package);
+}

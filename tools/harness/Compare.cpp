@@ -1,0 +1,74 @@
+//===- Compare.cpp - how far two tensors are apart ------------------------===//
+
+#include "Compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+using namespace ejk;
+
+static Comparison incomparable(Comparison comparison, std::string problem) {
+  comparison.problem = std::move(problem);
+  comparison.relativeL2 = comparison.relativeMax =
+      std::numeric_limits<double>::infinity();
+  return comparison;
+}
+
+Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
+  Comparison result;
+  if (actual.shape != expected.shape)
+    return incomparable(result, "is " + actual.describe() + ", expected " +
+                                    expected.describe());
+  // Scaled by the largest values, so that squares neither overflow nor vanish.
+  double maxDifference = 0, maxExpected = 0;
+  int64_t count = actual.numElements();
+  for (int64_t i = 0; i < count; ++i) {
+    double a = elementAsDouble(actual, i), e = elementAsDouble(expected, i);
+    bool finite = std::isfinite(a) && std::isfinite(e);
+    double difference = finite ? std::fabs(a - e) : 0;
+    if (!finite && ++result.nonFinite > 1)
+      continue;
+    if (!finite || (result.nonFinite == 0 && difference > maxDifference)) {
+      result.worstIndex = i;
+      result.worstActual = a;
+      result.worstExpected = e;
+    }
+    maxDifference = std::max(maxDifference, difference);
+    if (finite)
+      maxExpected = std::max(maxExpected, std::fabs(e));
+  }
+  if (result.nonFinite)
+    return incomparable(result, std::to_string(result.nonFinite) +
+                                    " elements are NaN or infinite");
+  if (maxDifference == 0)
+    return result;
+  if (maxExpected == 0)
+    return incomparable(result, "expected only zeros");
+  double difference = 0, norm = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double e = elementAsDouble(expected, i);
+    double d = (elementAsDouble(actual, i) - e) / maxExpected;
+    difference += d * d;
+    norm += (e / maxExpected) * (e / maxExpected);
+  }
+  result.relativeL2 = std::sqrt(difference / norm);
+  result.relativeMax = maxDifference / maxExpected;
+  return result;
+}
+
+std::string Comparison::describe() const {
+  char text[256];
+  if (problem.empty())
+    std::snprintf(text, sizeof(text), "relative L2 error %.3e, max error %.3e",
+                  relativeL2, relativeMax);
+  std::string line = problem.empty() ? text : problem;
+  if (worstIndex >= 0) {
+    std::snprintf(
+        text, sizeof(text), " (worst at element %lld: %.9g, expected %.9g)",
+        static_cast<long long>(worstIndex), worstActual, worstExpected);
+    line += text;
+  }
+  return line;
+}

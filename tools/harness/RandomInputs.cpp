@@ -1,0 +1,124 @@
+//===- RandomInputs.cpp - inputs for an entry, from sizes and a seed ------===//
+
+#include "RandomInputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+using namespace ejk;
+
+Result<Sizes> ejk::parseSizes(std::string_view text) {
+  Sizes sizes;
+  while (!text.empty()) {
+    std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    size_t equals = item.find('=');
+    std::string_view digits = equals == std::string_view::npos
+                                  ? std::string_view()
+                                  : item.substr(equals + 1);
+    if (equals == 0 || digits.empty() || digits.size() > 18 ||
+        digits.find_first_not_of("0123456789") != std::string_view::npos)
+      return Error{ErrorCode::InvalidArgument,
+                   "'" + std::string(item) +
+                       "' is not of the form SYMBOL=SIZE"};
+    sizes[std::string(item.substr(0, equals))] =
+        std::stoll(std::string(digits));
+  }
+  return sizes;
+}
+
+namespace {
+/// Normal numbers by Box and Muller: the standard library's differ between
+/// implementations.
+class Normal {
+public:
+  explicit Normal(uint64_t seed) : engine(seed) {}
+
+  double uniform() {
+    return (double(engine() >> 11) + 0.5) * 0x1p-53; // never 0 or 1
+  }
+  double next() {
+    double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(2 * 3.14159265358979323846 * uniform());
+  }
+
+private:
+  std::mt19937_64 engine;
+};
+} // namespace
+
+static bool isGate(const TensorSpec &spec) {
+  return spec.role == logDecayRole || spec.name == "g" || spec.name == "gk" ||
+         spec.name == "gv" || spec.name == "g_gamma";
+}
+
+static void fillOffsets(HostTensor &tensor, int64_t total, Normal &random) {
+  int64_t count = tensor.numElements();
+  std::vector<double> cuts(size_t(count), 0.0);
+  for (double &cut : cuts)
+    cut = std::floor(random.uniform() * double(total + 1));
+  std::sort(cuts.begin(), cuts.end());
+  if (count > 0) {
+    cuts.back() = double(total);
+    cuts.front() = 0;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    setElement(tensor, i, cuts[size_t(i)]);
+}
+
+Result<std::vector<HostTensor>>
+ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
+  std::vector<int64_t> symbols;
+  std::string missing;
+  for (const std::string &symbol : entry.symbols) {
+    auto it = sizes.find(symbol);
+    if (it == sizes.end())
+      missing += (missing.empty() ? "" : ", ") + symbol;
+    symbols.push_back(it == sizes.end() ? 0 : it->second);
+  }
+  if (!missing.empty())
+    return Error{ErrorCode::InvalidArgument,
+                 "the entry '" + entry.name +
+                     "' also needs sizes for: " + missing};
+  for (const auto &[name, size] : sizes)
+    if (std::find(entry.symbols.begin(), entry.symbols.end(), name) ==
+        entry.symbols.end())
+      return Error{ErrorCode::InvalidArgument, "the entry '" + entry.name +
+                                                   "' has no symbol '" + name +
+                                                   "'"};
+
+  Normal random(seed);
+  std::vector<HostTensor> tensors;
+  for (const TensorSpec &spec : entry.inputs) {
+    std::vector<int64_t> shape;
+    for (const Dim &dim : spec.dims) {
+      shape.emplace_back();
+      if (const char *why = dim.expr.evaluate(symbols.data(), shape.back()))
+        return Error{ErrorCode::InvalidArgument, "input '" + spec.name +
+                                                     "': " + dim.expr.text() +
+                                                     " has no value: " + why};
+    }
+    Result<int64_t> bytes = tensorBytes(spec.dtype, shape);
+    if (!bytes)
+      return Error{ErrorCode::InvalidArgument,
+                   "input '" + spec.name + "': " + bytes.error().message};
+    HostTensor tensor = makeTensor(spec.name, spec.dtype, shape);
+    if (spec.role == cuSeqlensRole) {
+      int64_t total;
+      if (const char *why = spec.total.evaluate(symbols.data(), total))
+        return Error{ErrorCode::InvalidArgument,
+                     "input '" + spec.name +
+                         "': its total has no value: " + why};
+      fillOffsets(tensor, total, random);
+    } else {
+      bool gate = isGate(spec);
+      for (int64_t i = 0, n = tensor.numElements(); i < n; ++i) {
+        double x = random.next();
+        setElement(tensor, i, gate ? -std::log1p(std::exp(-x)) / 16 : x);
+      }
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}

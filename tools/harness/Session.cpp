@@ -1,0 +1,112 @@
+//===- Session.cpp - a device, programs on it, and one checked run --------===//
+
+#include "TensorSet.h"
+
+using namespace ejk;
+
+Error ejk::takeError(ejk_error *error) {
+  Error taken{static_cast<ErrorCode>(ejk_error_get_code(error)),
+              ejk_error_message(error)};
+  ejk_error_destroy(error);
+  return taken;
+}
+
+Program::~Program() {
+  ejk_executable_destroy(executable);
+  ejk_package_destroy(handle);
+}
+
+Result<size_t> Program::findEntry(const std::string &name) const {
+  size_t entry = 0;
+  if (name.empty() && parsed.manifest.entries.size() == 1)
+    return entry;
+  Error error = takeError(ejk_package_find_entry(handle, name.c_str(), &entry));
+  if (!error.message.empty())
+    return error;
+  return entry;
+}
+
+Result<std::unique_ptr<DeviceSession>> DeviceSession::open(int ordinal) {
+  Result<const Driver *> driver = loadDriver();
+  if (!driver)
+    return driver.error();
+  Result<Device> device = Device::retain(**driver, ordinal);
+  if (!device)
+    return device.error();
+  std::unique_ptr<DeviceSession> session(new DeviceSession);
+  session->driver = *driver;
+  session->device = *device;
+  char name[256] = "";
+  int l2 = 0;
+  ContextScope scope(**driver, device->context);
+  CUresult r = scope.status;
+  if (r == cudaSuccess)
+    r = (*driver)->deviceGetName(name, sizeof(name) - 1, device->device);
+  if (r == cudaSuccess)
+    r = (*driver)->deviceGetAttribute(&l2, attributeL2CacheSize,
+                                      device->device);
+  if (r == cudaSuccess)
+    r = (*driver)->streamCreate(&session->stream, streamNonBlocking);
+  if (r != cudaSuccess)
+    return (*driver)->error("opening the device", r);
+  session->name = name;
+  session->l2 = l2;
+  return session;
+}
+
+DeviceSession::~DeviceSession() {
+  {
+    ContextScope scope(*driver, device.context);
+    if (stream && scope.status == cudaSuccess)
+      driver->streamDestroy(stream);
+  }
+  device.release(*driver);
+}
+
+std::string DeviceSession::architecture() const {
+  return "sm_" + std::to_string(device.major) + std::to_string(device.minor);
+}
+
+Result<std::unique_ptr<Program>>
+DeviceSession::load(std::string_view packageBytes, bool preferPtx) {
+  std::unique_ptr<Program> program(new Program);
+  Result<Package> parsed = readPackage(packageBytes);
+  if (!parsed)
+    return parsed.error();
+  program->parsed = std::move(*parsed);
+  Error error = takeError(ejk_package_load_memory(
+      packageBytes.data(), packageBytes.size(), &program->handle));
+  if (!error.message.empty())
+    return error;
+  ejk_executable_options options = {};
+  options.struct_size = sizeof(options);
+  options.device_ordinal = device.ordinal;
+  options.prefer_ptx = preferPtx;
+  error = takeError(
+      ejk_executable_create(program->handle, &options, &program->executable));
+  if (!error.message.empty())
+    return error;
+  return program;
+}
+
+Result<std::vector<HostTensor>>
+DeviceSession::run(const Program &program, const std::string &entry,
+                   const std::vector<HostTensor> &inputs,
+                   const RunOptions &options) {
+  Result<size_t> index = program.findEntry(entry);
+  if (!index)
+    return index.error();
+  ContextScope scope(*driver, device.context);
+  if (scope.status != cudaSuccess)
+    return driver->error("cuCtxPushCurrent", scope.status);
+  Result<TensorSet> set =
+      TensorSet::create(*this, program, *index, inputs, options.inPlace);
+  if (!set)
+    return set.error();
+  Error error = set->poison();
+  if (error.message.empty())
+    error = set->launch();
+  if (!error.message.empty())
+    return error;
+  return set->download();
+}

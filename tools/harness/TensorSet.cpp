@@ -1,0 +1,292 @@
+//===- TensorSet.cpp - one call's tensors in device memory ----------------===//
+
+#include "TensorSet.h"
+
+#include <algorithm>
+
+using namespace ejk;
+
+// Past the end of everything that kernels write lie bytes that must survive.
+static constexpr int64_t guardBytes = 256;
+static constexpr unsigned char poisonByte = 0xff;
+
+static const Error success{ErrorCode::Driver, ""};
+
+static int64_t alignUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+static DLDataType dlpackType(DataType type) {
+  uint8_t bits = uint8_t(8 * dataTypeSize(type));
+  if (type == DataType::BF16)
+    return {kDLBfloat, bits, 1};
+  bool isInteger = type == DataType::I32 || type == DataType::I64;
+  return {uint8_t(isInteger ? kDLInt : kDLFloat), bits, 1};
+}
+
+Error TensorSet::matchInputs(const std::vector<HostTensor> &given,
+                             std::vector<const HostTensor *> &matched) {
+  for (const TensorSpec &spec :
+       program->parsed.manifest.entries[entry].inputs) {
+    const HostTensor *tensor = findTensor(given, spec.name);
+    if (!tensor) {
+      std::string names;
+      for (const HostTensor &other : given)
+        names += (names.empty() ? "" : ", ") + other.name;
+      return {
+          ErrorCode::InvalidTensor,
+          "input '" + spec.name + "' (" +
+              std::string(dataTypeName(spec.dtype)) + " " + spec.shapeText +
+              ") is missing; given: " + (names.empty() ? "nothing" : names)};
+    }
+    Tensor input;
+    input.spec = &spec;
+    input.shape = tensor->shape;
+    input.bytes = int64_t(tensor->data.size());
+    input.view = {};
+    // The given type, so that the runtime reports a wrong one.
+    input.view.dtype = dlpackType(tensor->dtype);
+    inputs.push_back(std::move(input));
+    matched.push_back(tensor);
+  }
+  return success;
+}
+
+void TensorSet::pointViews() {
+  auto point = [&](std::vector<Tensor> &tensors,
+                   std::vector<const DLTensor *> &views) {
+    views.clear();
+    for (Tensor &tensor : tensors) {
+      tensor.view.data =
+          slab ? reinterpret_cast<void *>(slab + CUdeviceptr(tensor.offset))
+               : nullptr;
+      tensor.view.device = {kDLCUDA, session->device.ordinal};
+      tensor.view.ndim = int(tensor.shape.size());
+      tensor.view.shape = tensor.shape.data();
+      views.push_back(&tensor.view);
+    }
+  };
+  point(inputs, inputViews);
+  point(outputs, outputViews);
+}
+
+Error TensorSet::describeOutputs(bool inPlace) {
+  const Entry &description = program->parsed.manifest.entries[entry];
+  for (size_t o = 0; o < description.outputs.size(); ++o) {
+    Tensor output;
+    output.spec = &description.outputs[o];
+    output.view = {};
+    output.view.dtype = dlpackType(output.spec->dtype);
+    int64_t shape[8];
+    int32_t rank = 8;
+    if (ejk_error *error =
+            ejk_entry_output_shape(program->handle, entry, inputViews.data(),
+                                   inputViews.size(), o, shape, &rank))
+      return takeError(error);
+    output.shape.assign(shape, shape + rank);
+    Result<int64_t> bytes = tensorBytes(output.spec->dtype, output.shape);
+    if (!bytes)
+      return bytes.error();
+    output.bytes = *bytes;
+    output.replacesInput = inPlace && output.spec->mayAlias >= 0;
+    outputs.push_back(std::move(output));
+  }
+  return takeError(
+      ejk_entry_workspace_bytes(program->handle, entry, inputViews.data(),
+                                inputViews.size(), &workspaceBytes));
+}
+
+Error TensorSet::allocate() {
+  for (Tensor &input : inputs) {
+    input.offset = slabBytes;
+    slabBytes += alignUp(input.bytes) + guardBytes;
+  }
+  for (Tensor &output : outputs) {
+    if (output.replacesInput) {
+      output.offset = inputs[output.spec->mayAlias].offset;
+      continue;
+    }
+    output.offset = slabBytes;
+    slabBytes += alignUp(output.bytes) + guardBytes;
+  }
+  workspaceOffset = slabBytes;
+  slabBytes += alignUp(int64_t(workspaceBytes)) + guardBytes;
+  if (CUresult r = session->driver->memAlloc(&slab, size_t(slabBytes))) {
+    slab = 0;
+    Error error = session->driver->error("cuMemAlloc", r);
+    error.message += " (" + std::to_string(slabBytes) + " bytes)";
+    return error;
+  }
+  pointViews();
+  return success;
+}
+
+Error TensorSet::upload(const std::vector<const HostTensor *> &matched) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].bytes == 0)
+      continue;
+    if (CUresult r = session->driver->memcpyHtoD(
+            slab + CUdeviceptr(inputs[i].offset), matched[i]->data.data(),
+            size_t(inputs[i].bytes)))
+      return session->driver->error("cuMemcpyHtoD", r);
+  }
+  return success;
+}
+
+// The contents of cu_seqlens are still at hand here; a launch never sees them.
+Error TensorSet::checkOnHost(const std::vector<const HostTensor *> &matched) {
+  std::vector<DLTensor> hostViews(inputs.size());
+  std::vector<const DLTensor *> mixed = inputViews;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].spec->role != cuSeqlensRole)
+      continue;
+    hostViews[i] = inputs[i].view;
+    hostViews[i].device = {kDLCPU, 0};
+    hostViews[i].data = const_cast<char *>(matched[i]->data.data());
+    mixed[i] = &hostViews[i];
+  }
+  return takeError(ejk_entry_check(program->handle, entry, mixed.data(),
+                                   mixed.size(), outputViews.data(),
+                                   outputViews.size()));
+}
+
+Result<TensorSet> TensorSet::create(const DeviceSession &session,
+                                    const Program &program, size_t entry,
+                                    const std::vector<HostTensor> &given,
+                                    bool inPlace) {
+  TensorSet set(session, program, entry);
+  std::vector<const HostTensor *> matched;
+  Error error = set.matchInputs(given, matched);
+  set.pointViews();
+  if (error.message.empty())
+    error = set.describeOutputs(inPlace);
+  if (error.message.empty())
+    error = set.allocate();
+  if (error.message.empty())
+    error = set.checkOnHost(matched);
+  if (error.message.empty())
+    error = set.upload(matched);
+  if (!error.message.empty())
+    return error;
+  return set;
+}
+
+Result<TensorSet> TensorSet::copyOf(const TensorSet &other) {
+  TensorSet set(*other.session, *other.program, other.entry);
+  set.inputs = other.inputs;
+  set.outputs = other.outputs;
+  set.workspaceBytes = other.workspaceBytes;
+  Error error = set.allocate();
+  if (!error.message.empty())
+    return error;
+  const Driver &driver = *set.session->driver;
+  if (CUresult r = driver.memcpyDtoDAsync(
+          set.slab, other.slab, size_t(set.slabBytes), set.session->stream))
+    return driver.error("cuMemcpyDtoDAsync", r);
+  return set;
+}
+
+TensorSet::TensorSet(TensorSet &&other)
+    : session(other.session), program(other.program), entry(other.entry),
+      inputs(std::move(other.inputs)), outputs(std::move(other.outputs)),
+      workspaceOffset(other.workspaceOffset),
+      workspaceBytes(other.workspaceBytes), slab(other.slab),
+      slabBytes(other.slabBytes) {
+  other.slab = 0;
+  // The views lie inside the tensors, which the move keeps in place, but this
+  // must not depend on it.
+  pointViews();
+}
+
+TensorSet::~TensorSet() {
+  if (slab)
+    session->driver->memFree(slab);
+}
+
+Error TensorSet::poison() {
+  auto fill = [&](int64_t offset, int64_t bytes) -> CUresult {
+    return session->driver->memsetD8Async(
+        slab + CUdeviceptr(offset), poisonByte, size_t(bytes), session->stream);
+  };
+  CUresult r = cudaSuccess;
+  for (const Tensor &input : inputs)
+    if (r == cudaSuccess)
+      r = fill(input.offset + input.bytes,
+               alignUp(input.bytes) - input.bytes + guardBytes);
+  for (const Tensor &output : outputs)
+    if (r == cudaSuccess && !output.replacesInput)
+      r = fill(output.offset, alignUp(output.bytes) + guardBytes);
+  if (r == cudaSuccess)
+    r = fill(workspaceOffset, alignUp(int64_t(workspaceBytes)) + guardBytes);
+  return r == cudaSuccess ? success
+                          : session->driver->error("cuMemsetD8Async", r);
+}
+
+Error TensorSet::launch() {
+  ejk_launch_params params = {};
+  params.struct_size = sizeof(params);
+  params.inputs = inputViews.data();
+  params.num_inputs = inputViews.size();
+  params.outputs = outputViews.data();
+  params.num_outputs = outputViews.size();
+  params.workspace =
+      reinterpret_cast<void *>(slab + CUdeviceptr(workspaceOffset));
+  params.workspace_bytes = workspaceBytes;
+  params.stream = session->stream;
+  return takeError(ejk_launch(program->executable, entry, &params));
+}
+
+Error TensorSet::checkGuards() {
+  auto check = [&](const std::string &what, int64_t end,
+                   int64_t bytes) -> Error {
+    std::vector<unsigned char> guard(static_cast<size_t>(bytes));
+    if (CUresult r = session->driver->memcpyDtoH(
+            guard.data(), slab + CUdeviceptr(end), guard.size()))
+      return session->driver->error("cuMemcpyDtoH", r);
+    if (std::any_of(guard.begin(), guard.end(),
+                    [](unsigned char byte) { return byte != poisonByte; }))
+      return {ErrorCode::Driver, "a kernel wrote past the end of " + what};
+    return success;
+  };
+  auto checkTensor = [&](const char *kind, const Tensor &tensor) {
+    return check(std::string(kind) + " '" + tensor.spec->name + "'",
+                 tensor.offset + tensor.bytes,
+                 alignUp(tensor.bytes) - tensor.bytes + guardBytes);
+  };
+  for (const Tensor &input : inputs)
+    if (Error error = checkTensor("input", input); !error.message.empty())
+      return error;
+  for (const Tensor &output : outputs)
+    if (Error error = checkTensor("output", output); !error.message.empty())
+      return error;
+  int64_t end = alignUp(int64_t(workspaceBytes));
+  return check("the workspace", workspaceOffset + end, guardBytes);
+}
+
+Result<std::vector<HostTensor>> TensorSet::download() {
+  const Driver &driver = *session->driver;
+  if (CUresult r = driver.streamSynchronize(session->stream))
+    return driver.error("running the kernels: cuStreamSynchronize", r);
+  Error error = checkGuards();
+  if (!error.message.empty())
+    return error;
+  std::vector<HostTensor> tensors;
+  for (const Tensor &output : outputs) {
+    HostTensor tensor =
+        makeTensor(output.spec->name, output.spec->dtype, output.shape);
+    if (output.bytes != 0)
+      if (CUresult r = driver.memcpyDtoH(tensor.data.data(),
+                                         slab + CUdeviceptr(output.offset),
+                                         tensor.data.size()))
+        return driver.error("cuMemcpyDtoH", r);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+int64_t TensorSet::trafficBytes() const {
+  int64_t bytes = 0;
+  for (const Tensor &tensor : inputs)
+    bytes += tensor.bytes;
+  for (const Tensor &tensor : outputs)
+    bytes += tensor.bytes;
+  return bytes;
+}
