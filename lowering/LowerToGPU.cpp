@@ -219,7 +219,18 @@ private:
     return buffer = memref::AllocOp::create(b, op->getLoc(), type, sizes);
   }
 
-  LogicalResult launch(Operation *op, const Kernel &kernel) {
+  /// 1 if `size` is 1, else 0.
+  Value isOne(Location loc, Value size) {
+    Value one = index(1);
+    Value more = arith::SubIOp::create(b, loc, size, one);
+    Value less = arith::SubIOp::create(b, loc, one, size);
+    Value distance = arith::MaxSIOp::create(b, loc, more, less);
+    return arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, one, distance), index(0));
+  }
+
+  /// Launches `kernel`; `times`, null for 1, multiplies the grid, so that 0
+  /// leaves the launch out.
+  LogicalResult launch(Operation *op, const Kernel &kernel, Value gridTimes = Value()) {
     Location loc = op->getLoc();
     SmallVector<Value> args;
     for (const KernelOperand &operand : kernel.operands) {
@@ -254,21 +265,48 @@ private:
       grid = arith::CeilDivUIOp::create(b, loc, grid, index(kernel.gridDivisor));
     if (kernel.gridFactor != 1)
       times(index(kernel.gridFactor));
+    if (gridTimes)
+      times(gridTimes);
     Value one = index(1), threads = index(kernel.threads);
     gpu::LaunchFuncOp::create(b, loc, kernel.function, gpu::KernelDim3{grid, one, one},
                               gpu::KernelDim3{threads, one, one}, Value(), args);
     return success();
   }
 
+  /// One kernel for any number of steps; one for a single step where that can
+  /// be told from T; a choice between them by T where both can be.
+  LogicalResult lowerScan(ScanOp scan, const std::string &name) {
+    Value first = scan.getSequences().front();
+    int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
+    bool mayBeOne = !scan.getCuSeqlens() && (ShapedType::isDynamic(steps) || steps == 1);
+    bool mayBeMore = scan.getCuSeqlens() || steps != 1;
+    Value single;
+    if (mayBeOne && mayBeMore) {
+      FailureOr<Value> size = hostSize(scan, first, 1);
+      if (failed(size))
+        return failure();
+      single = isOne(scan.getLoc(), *size);
+    }
+    if (mayBeOne) {
+      FailureOr<StepPlan> plan = StepPlan::make(scan, /*singleStep=*/true);
+      if (failed(plan) || failed(launch(scan, emitStepKernel(*plan, kernels, name + "_one"), single)))
+        return failure();
+    }
+    if (!mayBeMore)
+      return success();
+    FailureOr<StepPlan> plan = StepPlan::make(scan);
+    if (failed(plan))
+      return failure();
+    Value several;
+    if (single)
+      several = arith::SubIOp::create(b, scan.getLoc(), index(1), single);
+    return launch(scan, emitStepKernel(*plan, kernels, name), several);
+  }
+
   LogicalResult lower(Operation &op) {
     std::string prefix = function.getName().str();
-    if (auto scan = dyn_cast<ScanOp>(op)) {
-      FailureOr<StepPlan> plan = StepPlan::make(scan);
-      if (failed(plan))
-        return failure();
-      return launch(&op, emitStepKernel(*plan, kernels,
-                                        prefix + "_scan" + std::to_string(numScans++)));
-    }
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
       FailureOr<Kernel> kernel =
           emitLinalgKernel(generic, kernels, prefix + "_map" + std::to_string(numPlain++));

@@ -132,6 +132,7 @@ private:
                        : isa<arith::AddIOp>(op) ? "+"
                        : isa<arith::SubIOp>(op) ? "-"
                        : isa<arith::MulIOp>(op) ? "*"
+                       : isa<arith::MaxSIOp>(op) ? "max"
                        : isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op) ? "ceildiv"
                        : isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) ? "floordiv"
                                                                                       : "";

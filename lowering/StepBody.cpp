@@ -57,14 +57,14 @@ Tile StepEmitter::loadCrossing(unsigned index) {
   if (crossing.layout == Layout::row) {
     count = plan.rowGroup;
     pieces = plan.rowsPerThread / count;
-    position = b.mul(rowLane, count);
+    position = b.mul(rowSlot, count);
   } else if (crossing.layout == Layout::column) {
     count = plan.colsPerThread;
     position = localColumn;
   }
   Tile tile;
   for (unsigned piece = 0; piece < pieces; ++piece) {
-    Value offset = b.add(b.add(rowStart, position), piece * count * plan.rowLanes);
+    Value offset = b.add(b.add(rowStart, position), piece * count * plan.rowSlots());
     Value loaded = b.load(KernelBuilder::withCount(b.getF32Type(), count),
                           b.at(stageAddress, b.getF32Type(), offset));
     tile.append(b.unpack(loaded));
@@ -123,6 +123,24 @@ void StepEmitter::runRead(ReadOp op) {
                                             gpu::ShuffleMode::XOR);
       sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
     }
+  if (plan.rowWarps > 1)
+    sumOverWarps(result);
+}
+
+/// Adds up what the warps that share columns have, in the order of their rows.
+void StepEmitter::sumOverWarps(Tile &partial) {
+  unsigned area = plan.stages() * plan.stageFloats + readsDone++ * plan.partialFloats();
+  auto place = [&](Value warp) {
+    Value offset = b.add(b.mul(warp, plan.blockColumns()), localColumn);
+    return b.at(sharedBase(), b.getF32Type(), b.add(offset, area));
+  };
+  b.onlyIf(b.equal(rowLane, 0), [&] { b.store(b.pack(partial), place(rowWarp)); });
+  b.make<gpu::BarrierOp>();
+  Type type = KernelBuilder::withCount(b.getF32Type(), partial.size());
+  Value sum = b.load(type, place(b.i32(0)));
+  for (unsigned warp = 1; warp < plan.rowWarps; ++warp)
+    sum = b.make<arith::AddFOp>(sum, b.load(type, place(b.i32(warp))));
+  partial = b.unpack(sum);
 }
 
 void StepEmitter::runElementwise(Operation *op) {
@@ -173,8 +191,8 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
   bool padded = isColumn ? columnsPadded : plan.paddedRows() != plan.rows;
   for (unsigned first = 0; first < tile.size(); first += count) {
     Value channel = isColumn ? b.add(column, first)
-                             : b.add(b.mul(rowLane, group),
-                                     (first / group) * group * plan.rowLanes + first % group);
+                             : b.add(b.mul(rowSlot, group),
+                                     (first / group) * group * plan.rowSlots() + first % group);
     Value valid = padded ? b.less(channel, isColumn ? plan.columns : plan.rows) : Value();
     storePiece(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
   }
@@ -187,8 +205,8 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage,
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
     tiles[arg] = tile;
   stepInChunk = step;
-  if (plan.stageFloats)
-    stageAddress = b.at(stageBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
+  if (plan.sharedFloats())
+    stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
   for (Operation &op : scan.getStep().without_terminator()) {
     if (!plan.stateful.contains(op.getResult(0)))
       continue;

@@ -44,10 +44,11 @@ private:
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
   void barrier();
+  void describeLaunch();
 
   // StepStages.cpp: shared memory, and what is computed into it.
-  void declareStages(mlir::gpu::GPUModuleOp module);
-  Value stageBase();
+  void declareShared(mlir::gpu::GPUModuleOp module);
+  Value sharedBase();
   void clearPadding();
   void computeInvariants();
   llvm::SmallVector<Value> prefetch(Value firstStep);
@@ -67,6 +68,7 @@ private:
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
+  void sumOverWarps(Tile &partial);
   void runElementwise(mlir::Operation *op);
   void storeOutput(unsigned i, Value value, Value row);
 
@@ -80,11 +82,12 @@ private:
   llvm::SmallVector<Value> initialPointers, finalPointers;
   Value cuPointer;
   Value totalSteps, heads; // i64
-  Value thread, rowLane, head, blockColumn, localColumn, column; // i32
+  Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
   Value stateIndex, firstRow, length; // i64
   bool columnsPadded = false;
-  mlir::LLVM::GlobalOp stages;
+  mlir::LLVM::GlobalOp shared;
+  unsigned readsDone = 0;
   /// Scalars that do not change over time, and their exponentials.
   mlir::IRMapping invariants;
   llvm::DenseMap<Value, Value> invariantExponentials;

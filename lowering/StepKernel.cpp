@@ -12,9 +12,12 @@
 //     compute chunk c+1's crossings into the other stage; barrier
 //   store the states
 //
+// A kernel made for a single step has one stage and no walk.
+//
 //===----------------------------------------------------------------------===//
 #include "lowering/StepKernel.h"
 #include "lowering/StepEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -62,6 +65,10 @@ void StepEmitter::buildSignature() {
   types.append(kernel.operands.size() - numPointers, b.getI64Type());
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  // ptxas would rather spill a few registers than lose a block per
+  // multiprocessor; this many never spill, and lose nothing here.
+  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
+                    b.getI32IntegerAttr(plan.rowsPerThread * plan.colsPerThread <= 32 ? 168 : 255));
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
@@ -110,7 +117,10 @@ void StepEmitter::locate() {
   thread = b.threadId();
   Value lane = b.rem(thread, kWarpSize), warp = b.div(thread, kWarpSize);
   rowLane = b.rem(lane, plan.rowLanes);
-  Value colLane = b.div(lane, plan.rowLanes);
+  rowWarp = b.rem(warp, plan.rowWarps);
+  rowSlot = b.add(b.mul(rowWarp, plan.rowLanes), rowLane);
+  Value colSlot = b.add(b.mul(b.div(warp, plan.rowWarps), plan.colLanes),
+                        b.div(lane, plan.rowLanes));
 
   Value block = b.blockId();
   Value columnBlock = b.rem(block, plan.columnBlocks);
@@ -121,11 +131,10 @@ void StepEmitter::locate() {
   stateIndex = b.wide(sequenceHead);
 
   blockColumn = b.mul(columnBlock, plan.blockColumns());
-  localColumn = b.add(b.mul(warp, plan.colLanes * plan.colsPerThread),
-                      b.mul(colLane, plan.colsPerThread));
+  localColumn = b.mul(colSlot, plan.colsPerThread);
   column = b.add(blockColumn, localColumn);
   columnsPadded = plan.columns != int64_t(plan.columnBlocks) * plan.blockColumns();
-  leadsRows = b.equal(rowLane, 0);
+  leadsRows = b.equal(rowSlot, 0);
   leadsColumns = b.equal(b.add(blockColumn, localColumn), 0);
 
   // The sequence's rows: one batch entry's, or those between two offsets. The
@@ -207,7 +216,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   };
   auto threadRow = [&](unsigned i) {
     unsigned group = plan.rowGroup;
-    return b.add(b.mul(rowLane, group), (i / group) * group * plan.rowLanes + i % group);
+    return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
   };
   unsigned cols = plan.colsPerThread;
   bool wholeCols = plan.columns % cols == 0, wholeRows = plan.rows % plan.rowGroup == 0;
@@ -287,8 +296,8 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
 
 Kernel StepEmitter::run(gpu::GPUModuleOp module) {
   b.setInsertionPointToEnd(module.getBody());
-  if (plan.stageFloats)
-    declareStages(module);
+  if (plan.sharedFloats())
+    declareShared(module);
   buildSignature();
   locate();
   computeInvariants();
@@ -319,6 +328,17 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module) {
   clearPadding();
   commit(prefetch(b.i64(0)), b.i32(0));
   barrier();
+  auto finish = [&] {
+    for (auto [i, tile] : llvm::enumerate(tilesOf(carried)))
+      storeState(i, tile);
+    b.make<gpu::ReturnOp>();
+    describeLaunch();
+    return kernel;
+  };
+  if (plan.singleStep) {
+    carried = flatten(runStep(b.i32(0), b.i64(0), b.i32(0), tilesOf(carried)));
+    return finish();
+  }
   int64_t chunk = plan.chunk;
   Value chunks = b.div(b.add(length, chunk - 1), chunk);
   carried = b.loop(b.i64(0), chunks, 1, carried, [&](Value c, ValueRange states) {
@@ -344,17 +364,16 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module) {
     barrier();
     return after;
   });
-  for (auto [i, tile] : llvm::enumerate(tilesOf(carried)))
-    storeState(i, tile);
-  b.make<gpu::ReturnOp>();
+  return finish();
+}
 
+void StepEmitter::describeLaunch() {
   kernel.gridSizes.push_back({scan.getSequences().front(), 2});
   if (Value cu = scan.getCuSeqlens())
     kernel.sequencesFrom = cu;
   else
     kernel.gridSizes.push_back({scan.getSequences().front(), 0});
   kernel.gridFactor = plan.columnBlocks;
-  return kernel;
 }
 
 void StepEmitter::barrier() {

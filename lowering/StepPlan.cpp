@@ -10,9 +10,11 @@
 using namespace mlir;
 using namespace ejk;
 
+static constexpr unsigned kWarpSize = 32;
+
 // Budgets of a thread and a block, in 32-bit registers and floats. They leave
 // room for two blocks or more on each multiprocessor.
-static constexpr unsigned kPrefetchRegisters = 32;
+static constexpr unsigned kPrefetchRegisters = 20;
 static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
 static constexpr unsigned kUnrolledElements = 256;   // state elements times unrolled steps
 
@@ -33,7 +35,10 @@ namespace {
 /// Builds a plan in three strokes: sizes and axes, layouts and crossings, tile.
 class Planner {
 public:
-  explicit Planner(ScanOp scan) : scan(scan) { plan.scan = scan; }
+  Planner(ScanOp scan, bool singleStep) : scan(scan) {
+    plan.scan = scan;
+    plan.singleStep = singleStep;
+  }
 
   FailureOr<StepPlan> run() {
     if (failed(chooseAxes()) || failed(checkOps()))
@@ -67,6 +72,7 @@ private:
         return WalkResult::interrupt();
       }
       readAxis = read.getAxis();
+      ++plan.numReads;
       return WalkResult::advance();
     });
     if (reads.wasInterrupted())
@@ -263,19 +269,27 @@ private:
   }
 
   void chooseTile() {
-    // 32 state elements a thread (64 for 512 rows): enough work between two
-    // reads of shared memory, and few enough registers for 16 warps on a
-    // multiprocessor with nothing spilled.
-    plan.colsPerThread = unsigned(std::min<int64_t>(4, llvm::PowerOf2Ceil(plan.columns)));
     unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
-    plan.rowLanes = std::clamp(rows / 8, 1u, 32u);
-    unsigned group = std::min(4u, rows);
+    plan.colsPerThread = unsigned(std::min<int64_t>(4, llvm::PowerOf2Ceil(plan.columns)));
+    plan.rowGroup = std::min(4u, rows);
+    // 32 state elements a thread (64 for 512 rows): enough work between two
+    // reads of shared memory, and few enough registers for 12 warps or more on
+    // a multiprocessor with nothing spilled.
+    unsigned slots = std::clamp(rows / 8, 1u, 32u);
+    plan.rowLanes = slots;
+    if (plan.singleStep) {
+      // 128 contiguous bytes for a warp's load: 32 values of the axis that is
+      // innermost in memory.
+      plan.rowLanes = std::min(slots, plan.rowAxis == Axis::key ? 4u : 8u);
+      plan.rowWarps = slots / plan.rowLanes;
+    }
     plan.rowsPerThread =
-        unsigned(llvm::divideCeil(uint64_t(plan.rows), plan.rowLanes * group)) * group;
-    plan.rowGroup = group;
-    plan.colLanes = 32 / plan.rowLanes;
-    unsigned perWarp = plan.colLanes * plan.colsPerThread;
-    plan.warps = unsigned(std::clamp<int64_t>(llvm::divideCeil(plan.columns, perWarp), 1, 4));
+        unsigned(llvm::divideCeil(uint64_t(plan.rows), plan.rowSlots() * plan.rowGroup)) *
+        plan.rowGroup;
+    plan.colLanes = kWarpSize / plan.rowLanes;
+    uint64_t columnWarps =
+        llvm::divideCeil(uint64_t(plan.columns), plan.colLanes * plan.colsPerThread);
+    plan.colWarps = unsigned(std::min<uint64_t>(columnWarps, std::max(1u, 4 / plan.rowWarps)));
     plan.columnBlocks = unsigned(llvm::divideCeil(plan.columns, plan.blockColumns()));
   }
 
@@ -321,7 +335,7 @@ private:
       domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
       plan.domains.push_back(domain);
     }
-    for (plan.chunk = 16; plan.chunk > 1; plan.chunk /= 2)
+    for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
       if (sizeStages() <= kPrefetchRegisters && 2 * plan.stageFloats <= kSharedFloats)
         break;
     sizeStages();
@@ -358,4 +372,6 @@ private:
 };
 } // namespace
 
-FailureOr<StepPlan> StepPlan::make(ScanOp scan) { return Planner(scan).run(); }
+FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {
+  return Planner(scan, singleStep).run();
+}

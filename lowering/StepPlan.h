@@ -5,10 +5,15 @@
 // and lanes and never meets again; the other, the *rows*, is the one that reads
 // sum along, split over a few lanes of a warp and each thread's registers.
 //
-//   rows:    row(i) = (i / rowGroup)·(rowGroup·rowLanes) + rowLane·rowGroup + i % rowGroup
-//   columns: column(j) = block·blockColumns + warp·(colLanes·colsPerThread)
-//                        + colLane·colsPerThread + j
-//   lane = colLane·rowLanes + rowLane
+//   rows:    row(i) = (i / rowGroup)·(rowGroup·rowSlots) + rowSlot·rowGroup + i % rowGroup
+//   columns: column(j) = block·blockColumns + colSlot·colsPerThread + j
+//   lane = colLane·rowLanes + rowLane,   warp = colWarp·rowWarps + rowWarp
+//   rowSlot = rowWarp·rowLanes + rowLane, colSlot = colWarp·colLanes + colLane
+//
+// A kernel that walks many steps keeps a column's rows within one warp, whose
+// lanes sum by shuffles. One made for a single step (decoding) is bound by the
+// state's bytes: it spreads rows over warps too, so that a warp touches whole
+// lines of memory, and sums once through shared memory.
 //
 // What a step computes without the state (widening, scales, a user's gate, the
 // exponential of each gate) is computed once per block for `chunk` steps at a
@@ -52,13 +57,17 @@ struct StepPlan {
   Axis rowAxis = Axis::key;
   int64_t rows = 1, columns = 1;
 
-  unsigned rowsPerThread = 1, rowLanes = 1, rowGroup = 1;
-  unsigned colsPerThread = 1, colLanes = 1, warps = 1;
+  /// Made for exactly one step.
+  bool singleStep = false;
+  unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1, rowGroup = 1;
+  unsigned colsPerThread = 1, colLanes = 1, colWarps = 1;
   unsigned columnBlocks = 1;
 
   unsigned chunk = 1;  // steps per stage of shared memory
   unsigned unroll = 1; // steps per iteration of the inner loop
   unsigned stageFloats = 0;
+  /// Shared memory where warps' sums meet, `partialFloats()` for each read.
+  unsigned numReads = 0;
 
   llvm::SmallVector<Crossing> crossings;
   llvm::SmallVector<Domain> domains;
@@ -66,9 +75,13 @@ struct StepPlan {
   llvm::DenseSet<mlir::Value> stateful;
   llvm::DenseMap<mlir::Value, Layout> layouts;
 
-  unsigned threads() const { return warps * 32; }
-  unsigned paddedRows() const { return rowsPerThread * rowLanes; }
-  unsigned blockColumns() const { return warps * colLanes * colsPerThread; }
+  unsigned threads() const { return rowWarps * colWarps * 32; }
+  unsigned rowSlots() const { return rowWarps * rowLanes; }
+  unsigned paddedRows() const { return rowsPerThread * rowSlots(); }
+  unsigned blockColumns() const { return colWarps * colLanes * colsPerThread; }
+  unsigned stages() const { return singleStep ? 1 : 2; }
+  unsigned partialFloats() const { return rowWarps > 1 ? rowWarps * blockColumns() : 0; }
+  unsigned sharedFloats() const { return stages() * stageFloats + numReads * partialFloats(); }
   unsigned lengthOf(Layout layout) const {
     return layout == Layout::scalar ? 1 : layout == Layout::row ? paddedRows() : blockColumns();
   }
@@ -79,8 +92,9 @@ struct StepPlan {
   /// The index of a crossing, or nothing.
   std::optional<unsigned> find(mlir::Value value, Layout layout, bool exponential) const;
 
-  /// Plans `scan`, or says at the op in the way why it cannot be scheduled.
-  static mlir::FailureOr<StepPlan> make(ScanOp scan);
+  /// Plans `scan` for any number of steps, or for exactly one; or says at the
+  /// op in the way why it cannot be scheduled.
+  static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
 };
 
 } // namespace ejk

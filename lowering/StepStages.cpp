@@ -17,14 +17,14 @@ using namespace ejk;
 
 static bool isVector(Value value) { return isa<VectorType>(value.getType()); }
 
-void StepEmitter::declareStages(gpu::GPUModuleOp module) {
-  auto type = LLVM::LLVMArrayType::get(b.getF32Type(), 2 * plan.stageFloats);
-  stages = LLVM::GlobalOp::create(b, b.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
-                                  (name + "_stages").str(), Attribute(), /*alignment=*/16,
+void StepEmitter::declareShared(gpu::GPUModuleOp module) {
+  auto type = LLVM::LLVMArrayType::get(b.getF32Type(), plan.sharedFloats());
+  shared = LLVM::GlobalOp::create(b, b.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                  (name + "_shared").str(), Attribute(), /*alignment=*/16,
                                   kSharedSpace);
 }
 
-Value StepEmitter::stageBase() { return b.make<LLVM::AddressOfOp>(stages); }
+Value StepEmitter::sharedBase() { return b.make<LLVM::AddressOfOp>(shared); }
 
 /// Rows beyond the state's are multiplied like any other; zero keeps them zero.
 void StepEmitter::clearPadding() {
@@ -34,12 +34,12 @@ void StepEmitter::clearPadding() {
   for (const Crossing &crossing : plan.crossings) {
     if (crossing.layout != Layout::row)
       continue;
-    b.loop(thread, b.i32(2 * plan.chunk * padding), plan.threads(), {}, [&](Value i, ValueRange) {
+    b.loop(thread, b.i32(plan.stages() * plan.chunk * padding), plan.threads(), {}, [&](Value i, ValueRange) {
       Value step = b.div(i, padding), stage = b.div(step, plan.chunk);
       Value offset = b.add(b.mul(stage, plan.stageFloats),
                            b.mul(b.rem(step, plan.chunk), plan.paddedRows()));
       offset = b.add(b.add(offset, b.rem(i, padding)), crossing.offset + plan.rows);
-      b.store(b.f32(0.0), b.at(stageBase(), b.getF32Type(), offset));
+      b.store(b.f32(0.0), b.at(sharedBase(), b.getF32Type(), offset));
       return SmallVector<Value>();
     });
   }
@@ -173,7 +173,7 @@ void StepEmitter::commit(ValueRange rows, Value stage) {
           Value offset = b.add(b.mul(stage, plan.stageFloats),
                                b.mul(unit.step, plan.lengthOf(domain.layout)));
           offset = b.add(b.add(offset, unit.position), crossing.offset);
-          b.storeAligned(value, b.at(stageBase(), b.getF32Type(), offset), 16);
+          b.storeAligned(value, b.at(sharedBase(), b.getF32Type(), offset), 16);
         }
       });
     }
