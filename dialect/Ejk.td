@@ -41,7 +41,7 @@ def Ejk_AxisEnum : I32EnumAttr<"Axis", "what of the state a step op acts along",
   let genSpecializedAttr = 0;
 }
 def Ejk_AxisAttr : EnumAttr<Ejk_Dialect, Ejk_AxisEnum, "axis"> {
-  let assemblyFormat = "`` $value";
+  let assemblyFormat = "`<` $value `>`";
 }
 
 class Ejk_BaseOp<string mnemonic, list<Trait> traits = []> : Op<Ejk_Dialect, mnemonic, traits>;

@@ -12,6 +12,19 @@ using namespace ejk;
 #include "dialect/EjkEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialect/EjkAttrs.cpp.inc"
+
+// An op spells its axis as a bare keyword; anywhere else it is #ejk.axis<key>.
+static ParseResult parseAxisName(OpAsmParser &p, AxisAttr &attr) {
+  FailureOr<Axis> axis = FieldParser<Axis>::parse(p);
+  if (failed(axis))
+    return failure();
+  attr = AxisAttr::get(p.getContext(), *axis);
+  return success();
+}
+static void printAxisName(OpAsmPrinter &p, Operation *, AxisAttr attr) {
+  p << stringifyAxis(attr.getValue());
+}
+
 #define GET_OP_CLASSES
 #include "dialect/EjkOps.cpp.inc"
 

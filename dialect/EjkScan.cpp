@@ -291,6 +291,43 @@ LogicalResult ScanOp::verify() {
   return success();
 }
 
+/// Checks the walked sizes, [H'] or [N,H'], of parameter `i` (C4) against those
+/// that verify() has found to agree.
+static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
+  ShapeCheck shapes(op);
+  auto bindDim = [&](StringRef letter, Value value, unsigned dim, int64_t less, StringRef from) {
+    int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(dim);
+    shapes.bind(letter, ShapedType::isDynamic(size) ? size : size - less, from);
+  };
+  bindDim("H", op.getSequences().front(), 2, 0, "'sequence 0'");
+  if (Value cu = op.getCuSeqlens())
+    bindDim("N", cu, 0, 1, "'cu_seqlens'");
+  else
+    bindDim("N", op.getSequences().front(), 0, 0, "the batch");
+  for (auto [s, state] : llvm::enumerate(op.getFinalStates())) {
+    bindDim("N", state, 0, 0, "'" + indexed("state", s) + "'");
+    bindDim("H", state, 1, 0, "'" + indexed("state", s) + "'");
+  }
+
+  Value parameter = op.getParameters()[i];
+  SmallVector<std::string> channels;
+  for (int64_t c = walked, rank = cast<RankedTensorType>(parameter.getType()).getRank(); c < rank; ++c)
+    channels.push_back("C" + std::to_string(c - walked));
+  SmallVector<StringRef> letters;
+  if (walked == 2)
+    letters.push_back("N");
+  if (walked >= 1)
+    letters.push_back("H'");
+  llvm::append_range(letters, channels);
+  if (failed(shapes.check(parameter, indexed("parameter", i), letters, "C4")))
+    return failure();
+  int64_t h = shapes.size("H"), own = shapes.size("H'");
+  if (!ShapedType::isDynamic(h) && !ShapedType::isDynamic(own) && (own == 0 || h % own != 0))
+    return op.emitOpError() << "parameter " << i << "'s head count must divide sequence 0's (C4), "
+                            << "but they are " << own << " and " << h;
+  return success();
+}
+
 LogicalResult ScanOp::verifyRegions() {
   Block &step = getStep();
   size_t expected = getSequences().size() + getParameters().size() + getNumStates();
@@ -321,6 +358,8 @@ LogicalResult ScanOp::verifyRegions() {
         getElementTypeOrSelf(arg.getType()) != tensor.getElementType())
       return emitOpError() << "parameter " << i << " must be its step value's type " << arg.getType()
                            << " preceded by nothing, [H'] or [N,H'] (C4), but is " << tensor;
+    if (failed(verifyWalkedSizes(*this, i, extra)))
+      return failure();
   }
   auto yield = dyn_cast<YieldOp>(step.getTerminator());
   if (!yield)

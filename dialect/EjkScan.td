@@ -66,8 +66,8 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C2: each sequence's head count divides the first's.
     - C3: the last dimension of a rank-4 sequence or output, and all but [N,H] of a
       state, are static, from 1 to 512.
-    - C4: a parameter's rank exceeds its step value's by 0, 1 or 2, and their
-      trailing sizes and element type agree.
+    - C4: a parameter's rank exceeds its step value's by 0, 1 or 2, their trailing
+      sizes and element type agree, and H' divides H.
     - C5: states are f32, rank 2 to 4, and an initial state has its state's type.
     - C6: cu_seqlens is [N+1], i32 or i64, and B is 1.
     - C7: outputs are [B,T,H] or [B,T,H,C].
@@ -153,7 +153,9 @@ def Ejk_DecayOp : Ejk_StepOp<"decay", [AllTypesMatch<["state", "result"]>]> {
   }];
   let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepGate:$gate, Ejk_AxisAttr:$axis);
   let results = (outs Ejk_StepMatrix:$result);
-  let assemblyFormat = "$state `by` $gate `along` $axis attr-dict `:` type($state) `,` type($gate)";
+  let assemblyFormat = [{
+    $state `by` $gate `along` custom<AxisName>($axis) attr-dict `:` type($state) `,` type($gate)
+  }];
   let hasVerifier = 1;
   let hasFolder = 1;
   let hasCanonicalizer = 1;
@@ -202,7 +204,9 @@ def Ejk_ReadOp : Ejk_StepOp<"read", [InferTypeOpAdaptor]> {
   }];
   let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepVector:$vector, Ejk_AxisAttr:$axis);
   let results = (outs Ejk_StepVector:$result);
-  let assemblyFormat = "$state `,` $vector `along` $axis attr-dict `:` type($state) `,` type($vector)";
+  let assemblyFormat = [{
+    $state `,` $vector `along` custom<AxisName>($axis) attr-dict `:` type($state) `,` type($vector)
+  }];
   let hasVerifier = 1;
 }
 

@@ -1,6 +1,7 @@
 //===- Registration.cpp - what every compiler tool knows ------------------===//
 #include "tools/common/Registration.h"
 #include "dialect/Ejk.h"
+#include "dialect/check/Interpret.h"
 #include "lowering/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -10,7 +11,7 @@
 void ejk::registerDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<EjkDialect>();
+  registry.insert<EjkDialect, check::CheckDialect>();
 }
 
 void ejk::registerAll(mlir::DialectRegistry &registry) {
@@ -18,6 +19,7 @@ void ejk::registerAll(mlir::DialectRegistry &registry) {
   mlir::registerAllPasses();
   registerEjkPasses();
   registerPipelines();
+  check::registerEjkCheckPasses();
   registerEjkLoweringPasses();
   registerLoweringPipelines();
 }

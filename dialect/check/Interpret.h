@@ -1,0 +1,33 @@
+//===- Interpret.h - run check's ops in the interpreter -----------*- C++ -*-===//
+#ifndef EJK_DIALECT_CHECK_INTERPRET_H
+#define EJK_DIALECT_CHECK_INTERPRET_H
+
+#include "dialect/check/Check.h"
+#include "dialect/reference/Interpreter.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace ejk::check {
+#define GEN_PASS_DECL
+#include "dialect/check/InterpretPass.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "dialect/check/InterpretPass.h.inc"
+
+/// How the checks of a run went.
+struct Outcome {
+  unsigned passed = 0, failed = 0;
+};
+
+/// Lets `options` interpret check's ops too, counting into `outcome`, which must
+/// outlive them. A check that fails is a diagnostic, and the run goes on.
+void addCheckOps(reference::Options &options, Outcome &outcome);
+
+/// How far two tensors of one type are apart.
+struct Distance {
+  double relative = 0;   ///< ‖actual − expected‖ / ‖expected‖; NaN where there is none
+  int64_t first = -1;    ///< the first element that differs, flat; -1 when equal
+};
+Distance distance(const reference::Tensor &actual, const reference::Tensor &expected);
+} // namespace ejk::check
+
+#endif // EJK_DIALECT_CHECK_INTERPRET_H

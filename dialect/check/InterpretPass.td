@@ -1,0 +1,28 @@
+//===- InterpretPass.td - run a module's numeric tests ----------*- tablegen -*-===//
+#ifndef EJK_CHECK_INTERPRETPASS_TD
+#define EJK_CHECK_INTERPRETPASS_TD
+
+include "mlir/Pass/PassBase.td"
+
+def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
+  let summary = "run the module's checks in the interpreter";
+  let description = [{
+    Interprets every function without arguments that holds ops of the check
+    dialect, and fails when a check does, or when there was none to run. Each
+    pass is tested by this one before and after it. The IR is left as it is.
+
+    `precision=f64` (the default) computes in double throughout: what the
+    program means. `precision=native` rounds each op's result to its type, as a
+    kernel would.
+  }];
+  let options = [
+    Option<"precision", "precision", "::ejk::reference::Precision",
+           "::ejk::reference::Precision::f64", "how exact to be",
+           [{::llvm::cl::values(
+             clEnumValN(::ejk::reference::Precision::f64, "f64", "every float is a double"),
+             clEnumValN(::ejk::reference::Precision::native, "native",
+                        "each result is rounded to its own type"))}]>];
+  let statistics = [Statistic<"numChecks", "checks", "checks that passed">];
+}
+
+#endif // EJK_CHECK_INTERPRETPASS_TD

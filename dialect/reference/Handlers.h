@@ -1,0 +1,74 @@
+//===- Handlers.h - the interpreter's parts -----------------------*- C++ -*-===//
+#ifndef EJK_DIALECT_REFERENCE_HANDLERS_H
+#define EJK_DIALECT_REFERENCE_HANDLERS_H
+
+#include "dialect/Ejk.h"
+#include "dialect/reference/Interpreter.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace ejk::reference {
+using Operands = llvm::ArrayRef<const Tensor *>;
+using Results = llvm::SmallVectorImpl<Tensor>;
+
+// Recurrence.cpp: gla, lightning_attn and recurrent, from the specification's
+// formula alone; shares no code with the scan, so that each checks the other.
+mlir::LogicalResult interpretRecurrence(mlir::Operation *op, Operands operands, Results &results,
+                                        const Options &options);
+// Scan.cpp
+mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results,
+                                  const Options &options);
+// Linalg.cpp. `lookup` gives the values that the body takes from outside.
+mlir::LogicalResult interpretLinalg(mlir::linalg::LinalgOp op, Operands operands, Results &results,
+                                    const Options &options,
+                                    llvm::function_ref<const Tensor *(mlir::Value)> lookup);
+
+/// Sizes of operands at run time against the specification's letters: the
+/// first operand that has a letter binds it, and one that disagrees is an error
+/// naming the operand, what was expected, why, and what was given.
+class SizeCheck {
+public:
+  explicit SizeCheck(mlir::Operation *op) : op(op) {}
+  mlir::LogicalResult check(const Tensor &tensor, llvm::StringRef name,
+                            llvm::ArrayRef<llvm::StringRef> letters);
+  void bind(llvm::StringRef letter, int64_t size, llvm::StringRef from);
+  int64_t size(llvm::StringRef letter) const;
+  /// That `divisor` heads divide `heads`.
+  mlir::LogicalResult checkHeads(llvm::StringRef name, int64_t divisor, int64_t heads);
+
+private:
+  mlir::Operation *op;
+  llvm::StringMap<std::pair<int64_t, std::string>> bound;
+};
+
+/// Where each sequence lies: batch entry `batch`, rows `begin` to `end`.
+struct Span {
+  int64_t batch, begin, end;
+};
+/// The spans of a batch, or of packed sequences, whose offsets are checked: the
+/// first 0, none less than the one before, the last T.
+mlir::FailureOr<std::vector<Span>> sequenceSpans(mlir::Operation *op, const Tensor *cuSeqlens,
+                                                 int64_t batch, int64_t steps);
+
+/// Appends zeros of `type`'s element and the given shape, or fails when that
+/// is too large to hold or contradicts a static size of `type`.
+mlir::LogicalResult addResult(mlir::Operation *op, mlir::Type type,
+                              llvm::ArrayRef<int64_t> shape, Results &results);
+
+/// Runs job(0) to job(count-1) on the options' threads, in no order.
+void parallelFor(size_t count, const Options &options, llvm::function_ref<void(size_t)> job);
+
+/// Counts steps of work over threads, and reports them.
+class Progress {
+public:
+  Progress(const Options &options, size_t total);
+  ~Progress();
+  void add(size_t steps);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+} // namespace ejk::reference
+
+#endif // EJK_DIALECT_REFERENCE_HANDLERS_H

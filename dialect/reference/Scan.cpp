@@ -1,0 +1,154 @@
+//===- Scan.cpp - the canonical loop over time ----------------------------===//
+#include "dialect/reference/StepProgram.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::reference;
+
+namespace {
+/// A tensor that the walk reads or writes one row at a time.
+struct Rows {
+  double *data;
+  int64_t heads;
+  size_t channels;
+
+  double *at(int64_t row, int64_t head) const { return data + (row * heads + head) * channels; }
+};
+
+struct Parameter {
+  const Tensor *tensor;
+  unsigned prefix; // leading dimensions: [], [H'] or [N,H']
+  int64_t heads;
+};
+
+/// A scan's operands and their sizes.
+struct ScanInputs {
+  Operands sequences;
+  std::vector<Parameter> parameters;
+  std::vector<const Tensor *> initialStates; // null for zero
+  int64_t B, T, H, N;
+  std::vector<Span> spans;
+};
+} // namespace
+
+static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
+
+static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
+  ScanInputs in;
+  SizeCheck sizes(op);
+  size_t numSequences = op.getSequences().size(), numParameters = op.getParameters().size();
+  in.sequences = operands.take_front(numSequences);
+  for (auto [i, tensor] : llvm::enumerate(in.sequences)) {
+    std::string name = indexed("sequence", i), heads = i ? name + "'s heads" : "H";
+    StringRef letters[] = {"B", "T", heads};
+    if (failed(sizes.check(*tensor, name, letters)) ||
+        failed(sizes.checkHeads(name, sizes.size(heads), sizes.size("H"))))
+      return failure();
+  }
+  in.B = sizes.size("B"), in.T = sizes.size("T"), in.H = sizes.size("H");
+  const Tensor *cu = op.getCuSeqlens() ? operands.back() : nullptr;
+  if (cu)
+    sizes.bind("N", int64_t(cu->size()) - 1, "'cu_seqlens'");
+  else
+    sizes.bind("N", in.B, "the batch");
+  FailureOr<std::vector<Span>> spans = sequenceSpans(op, cu, in.B, in.T);
+  if (failed(spans))
+    return failure();
+  in.spans = std::move(*spans);
+  in.N = in.spans.size();
+
+  for (size_t i = 0; i < numParameters; ++i) {
+    const Tensor *tensor = operands[numSequences + i];
+    auto step = dyn_cast<VectorType>(op.getParameterArgs()[i].getType());
+    Parameter p{tensor, unsigned(tensor->rank() - (step ? step.getRank() : 0)), 1};
+    std::string name = indexed("parameter", i), heads = name + "'s heads";
+    StringRef letters[] = {"N", heads};
+    if (p.prefix) {
+      if (failed(sizes.check(*tensor, name, ArrayRef<StringRef>(letters).take_back(p.prefix))))
+        return failure();
+      p.heads = sizes.size(heads);
+      if (failed(sizes.checkHeads(name, p.heads, in.H)))
+        return failure();
+    }
+    in.parameters.push_back(p);
+  }
+  size_t next = numSequences + numParameters;
+  for (unsigned i = 0; i < op.getNumStates(); ++i) {
+    const Tensor *initial = op.getHasInitial()[i] ? operands[next++] : nullptr;
+    if (initial && failed(sizes.check(*initial, indexed("state", i), {"N", "H"})))
+      return failure();
+    in.initialStates.push_back(initial);
+  }
+  return in;
+}
+
+LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Results &results,
+                                            const Options &options) {
+  FailureOr<ScanInputs> inputs = readInputs(op, operands);
+  if (failed(inputs))
+    return failure();
+  FailureOr<StepProgram> compiled = StepProgram::compile(op, options.precision);
+  if (failed(compiled))
+    return failure();
+  ScanInputs &in = *inputs;
+  StepProgram &program = *compiled;
+
+  auto shapeOf = [](Type type, std::initializer_list<int64_t> prefix) {
+    SmallVector<int64_t> shape(prefix);
+    llvm::append_range(shape, cast<RankedTensorType>(type).getShape().drop_front(prefix.size()));
+    return shape;
+  };
+  for (Type type : op.getOutputs().getTypes())
+    if (failed(addResult(op, type, shapeOf(type, {in.B, in.T, in.H}), results)))
+      return failure();
+  for (Type type : op.getFinalStates().getTypes())
+    if (failed(addResult(op, type, shapeOf(type, {in.N, in.H}), results)))
+      return failure();
+
+  // A row that the step does not use is not read.
+  std::vector<std::pair<Rows, Slot>> reads, writes;
+  for (auto [i, tensor] : llvm::enumerate(in.sequences))
+    if (!op.getSequenceArgs()[i].use_empty()) {
+      Slot slot = program.sequences()[i];
+      reads.push_back({{const_cast<double *>(tensor->floats.data()), tensor->shape[2], slot.size},
+                       slot});
+    }
+  for (auto [i, slot] : llvm::enumerate(program.outputs()))
+    writes.push_back({{results[i].floats.data(), in.H, slot.size}, slot});
+  MutableArrayRef<Tensor> finals =
+      MutableArrayRef<Tensor>(results.data(), results.size()).drop_front(writes.size());
+
+  Progress progress(options, size_t(in.B) * in.T * in.H);
+  parallelFor(in.N * in.H, options, [&](size_t job) {
+    int64_t n = job / in.H, h = job % in.H;
+    Span span = in.spans[n];
+    Frame frame = program.makeFrame();
+    frame.head = h;
+    frame.numHeads = in.H;
+    for (auto [p, slot] : llvm::zip(in.parameters, program.parameters())) {
+      int64_t entry = p.prefix ? h / (in.H / p.heads) : 0;
+      if (p.prefix == 2)
+        entry += n * p.heads;
+      std::copy_n(p.tensor->floats.data() + entry * slot.size, slot.size, frame.at(slot));
+    }
+    for (auto [initial, slot] : llvm::zip(in.initialStates, program.states()))
+      if (initial)
+        std::copy_n(initial->floats.data() + job * slot.size, slot.size, frame.at(slot));
+    for (int64_t i = 0, length = span.end - span.begin; i < length; ++i) {
+      int64_t t = op.getReverse() ? span.end - 1 - i : span.begin + i;
+      int64_t row = span.batch * in.T + t;
+      for (const auto &[rows, slot] : reads)
+        std::copy_n(rows.at(row, h / (in.H / rows.heads)), slot.size, frame.at(slot));
+      program.run(frame);
+      for (const auto &[rows, slot] : writes)
+        std::copy_n(frame.at(slot), slot.size, rows.at(row, h));
+      program.advanceStates(frame);
+      if (i % 256 == 255)
+        progress.add(256);
+    }
+    progress.add((span.end - span.begin) % 256);
+    for (auto [final, slot] : llvm::zip(finals, program.states()))
+      std::copy_n(frame.at(slot), slot.size, final.floats.data() + job * slot.size);
+  });
+  return success();
+}

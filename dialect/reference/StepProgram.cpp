@@ -1,0 +1,343 @@
+//===- StepProgram.cpp - a scan's region as a flat list of actions --------===//
+#include "dialect/reference/StepProgram.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::reference;
+
+namespace ejk::reference {
+class StepCompiler {
+public:
+  StepCompiler(ScanOp scan, Precision precision) : scan(scan), precision(precision) {}
+  FailureOr<StepProgram> compile();
+
+private:
+  LogicalResult compileOp(Operation *op);
+  LogicalResult compileDecay(DecayOp op);
+  LogicalResult compileOuterAdd(OuterAddOp op);
+  LogicalResult compileRead(ReadOp op);
+  LogicalResult compileHeadIndex(HeadIndexOp op);
+  LogicalResult compileNumHeads(NumHeadsOp op);
+  LogicalResult compileConstant(arith::ConstantOp op);
+  LogicalResult compileBroadcast(vector::BroadcastOp op);
+  LogicalResult compileElementwise(Operation *op);
+
+  Slot allocate(Type type);
+  Slot slotOf(Value value) { return slots.lookup(value); }
+  /// A slot for `op`'s result: that of operand `reuse`, whose type is the same,
+  /// when nothing needs its old value any more. A state then stays in one place
+  /// from step to step, and is never copied.
+  Slot resultSlot(Operation *op, ArrayRef<unsigned> reuse = {});
+  void add(StepProgram::Action action) { program.actions.push_back(std::move(action)); }
+  /// Calls fn(round), where round is f32 rounding or nothing.
+  template <typename Fn> void withRounding(Fn fn) {
+    if (precision == Precision::native)
+      fn([](double x) { return double(float(x)); });
+    else
+      fn([](double x) { return x; });
+  }
+
+  ScanOp scan;
+  Precision precision;
+  StepProgram program;
+  llvm::DenseMap<Value, Slot> slots;
+  llvm::DenseMap<Value, Operation *> lastUse;
+  /// Values that outlive the step: parameters and constants.
+  llvm::DenseSet<Value> kept;
+};
+} // namespace ejk::reference
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+Slot StepCompiler::allocate(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  Slot slot;
+  slot.isInt = !isa<FloatType>(getElementTypeOrSelf(type));
+  slot.size = vector ? vector.getNumElements() : 1;
+  size_t &end = slot.isInt ? program.numInts : program.numFloats;
+  slot.offset = end;
+  end += slot.size;
+  return slot;
+}
+
+Slot StepCompiler::resultSlot(Operation *op, ArrayRef<unsigned> reuse) {
+  Value result = op->getResult(0);
+  Slot slot;
+  bool found = false;
+  for (unsigned i : reuse) {
+    Value operand = op->getOperand(i);
+    Slot old = slotOf(operand);
+    bool fits = old.isInt == !isa<FloatType>(getElementTypeOrSelf(result.getType())) &&
+                isa<VectorType>(operand.getType()) == isa<VectorType>(result.getType()) &&
+                (!isa<VectorType>(result.getType()) ||
+                 cast<VectorType>(operand.getType()).getShape() ==
+                     cast<VectorType>(result.getType()).getShape());
+    if (!fits || kept.contains(operand) || lastUse.lookup(operand) != op)
+      continue;
+    slot = old;
+    found = true;
+    break;
+  }
+  if (!found)
+    slot = allocate(result.getType());
+  slots[result] = slot;
+  return slot;
+}
+
+//===----------------------------------------------------------------------===//
+// One function per op
+//===----------------------------------------------------------------------===//
+
+LogicalResult StepCompiler::compileDecay(DecayOp op) {
+  Slot state = slotOf(op.getState()), gate = slotOf(op.getGate());
+  Slot result = resultSlot(op, {0});
+  auto type = cast<VectorType>(op.getState().getType());
+  size_t K = type.getDimSize(0), V = type.getDimSize(1);
+  Axis axis = op.getAxis();
+  // exp of the gate, once per element.
+  Slot factors = gate;
+  factors.offset = program.numFloats;
+  program.numFloats += gate.size;
+  withRounding([&](auto round) {
+    add([=](Frame &frame) {
+      const double *g = frame.at(gate);
+      double *d = frame.at(factors);
+      for (size_t i = 0; i < gate.size; ++i)
+        d[i] = round(std::exp(g[i]));
+      for (size_t k = 0; k < K; ++k) {
+        const double *s = frame.at(state) + k * V;
+        double *out = frame.at(result) + k * V;
+        if (axis == Axis::value) {
+          // A decay of zero gives zero whatever the state.
+          for (size_t v = 0; v < V; ++v)
+            out[v] = d[v] == 0 ? 0 : round(d[v] * s[v]);
+          continue;
+        }
+        double factor = d[axis == Axis::key ? k : 0];
+        if (factor == 0)
+          std::fill(out, out + V, 0.0);
+        else
+          for (size_t v = 0; v < V; ++v)
+            out[v] = round(factor * s[v]);
+      }
+    });
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileOuterAdd(OuterAddOp op) {
+  Slot state = slotOf(op.getState()), key = slotOf(op.getKey()), value = slotOf(op.getValue());
+  Slot result = resultSlot(op, {0});
+  withRounding([&](auto round) {
+    add([=](Frame &frame) {
+      const double *v = frame.at(value);
+      for (size_t k = 0; k < key.size; ++k) {
+        double a = frame.at(key)[k];
+        const double *s = frame.at(state) + k * value.size;
+        double *out = frame.at(result) + k * value.size;
+        for (size_t i = 0; i < value.size; ++i)
+          out[i] = round(s[i] + a * v[i]);
+      }
+    });
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileRead(ReadOp op) {
+  Slot state = slotOf(op.getState()), vector = slotOf(op.getVector());
+  Slot result = resultSlot(op);
+  withRounding([&](auto round) {
+    if (op.getAxis() == Axis::key)
+      add([=](Frame &frame) {
+        double *out = frame.at(result);
+        std::fill(out, out + result.size, 0.0);
+        for (size_t k = 0; k < vector.size; ++k) {
+          double q = frame.at(vector)[k];
+          const double *s = frame.at(state) + k * result.size;
+          for (size_t v = 0; v < result.size; ++v)
+            out[v] = round(out[v] + s[v] * q);
+        }
+      });
+    else
+      add([=](Frame &frame) {
+        // Several sums at once, for one sum is a chain that nothing overlaps.
+        constexpr size_t lanes = 8;
+        const double *q = frame.at(vector);
+        for (size_t k = 0; k < result.size; ++k) {
+          const double *s = frame.at(state) + k * vector.size;
+          double sums[lanes] = {};
+          size_t v = 0;
+          for (; v + lanes <= vector.size; v += lanes)
+            for (size_t i = 0; i < lanes; ++i)
+              sums[i] = round(sums[i] + s[v + i] * q[v + i]);
+          for (size_t i = 0; v < vector.size; ++v, ++i)
+            sums[i] = round(sums[i] + s[v] * q[v]);
+          for (size_t i = 1; i < lanes; ++i)
+            sums[0] = round(sums[0] + sums[i]);
+          frame.at(result)[k] = sums[0];
+        }
+      });
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileHeadIndex(HeadIndexOp op) {
+  Slot result = resultSlot(op);
+  add([=](Frame &frame) { *frame.row(result).ints = frame.head; });
+  return success();
+}
+
+LogicalResult StepCompiler::compileNumHeads(NumHeadsOp op) {
+  Slot result = resultSlot(op);
+  add([=](Frame &frame) { *frame.row(result).ints = frame.numHeads; });
+  return success();
+}
+
+LogicalResult StepCompiler::compileConstant(arith::ConstantOp op) {
+  FailureOr<Tensor> value = constantValue(op, precision);
+  if (failed(value))
+    return failure();
+  kept.insert(op.getResult());
+  program.constants.emplace_back(resultSlot(op), std::move(*value));
+  return success();
+}
+
+LogicalResult StepCompiler::compileBroadcast(vector::BroadcastOp op) {
+  auto type = op.getResultVectorType();
+  auto sourceType = dyn_cast<VectorType>(op.getSourceType());
+  Slot source = slotOf(op.getSource()), result = resultSlot(op);
+  // Which element of the source each element of the result is.
+  std::vector<size_t> from(result.size);
+  for (size_t i = 0; sourceType && i < result.size; ++i) {
+    size_t rest = i, stride = 1;
+    for (int64_t dim = sourceType.getRank() - 1; dim >= 0; --dim) {
+      int64_t size = sourceType.getDimSize(dim);
+      size_t extent = type.getDimSize(dim + type.getRank() - sourceType.getRank());
+      if (size != 1)
+        from[i] += rest % extent * stride;
+      rest /= extent;
+      stride *= size;
+    }
+  }
+  add([=](Frame &frame) {
+    Row in = frame.row(source), out = frame.row(result);
+    for (size_t i = 0; i < from.size(); ++i)
+      if (source.isInt)
+        out.ints[i] = in.ints[from[i]];
+      else
+        out.floats[i] = in.floats[from[i]];
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileElementwise(Operation *op) {
+  RowKernel kernel = elementwiseKernel(op, precision);
+  if (!kernel)
+    return unknownOp(op);
+  SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, op->getNumOperands()));
+  SmallVector<Slot> operands = llvm::map_to_vector(op->getOperands(), [&](Value v) { return slotOf(v); });
+  Slot result = resultSlot(op, all);
+  // A select's condition may be one i1 for whole vectors.
+  SmallVector<std::pair<Slot, Slot>> spread;
+  for (Slot &operand : operands)
+    if (operand.size != result.size) {
+      Slot wide = operand;
+      wide.size = result.size;
+      size_t &end = wide.isInt ? program.numInts : program.numFloats;
+      wide.offset = end;
+      end += wide.size;
+      spread.push_back({operand, wide});
+      operand = wide;
+    }
+  add([=](Frame &frame) {
+    for (auto [narrow, wide] : spread) {
+      Row from = frame.row(narrow), to = frame.row(wide);
+      if (wide.isInt)
+        std::fill(to.ints, to.ints + wide.size, *from.ints);
+      else
+        std::fill(to.floats, to.floats + wide.size, *from.floats);
+    }
+    Row rows[4];
+    for (size_t i = 0; i < operands.size(); ++i)
+      rows[i] = frame.row(operands[i]);
+    kernel(rows, frame.row(result), result.size);
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileOp(Operation *op) {
+  for (Type type : op->getResultTypes())
+    if (!isSupportedElement(getElementTypeOrSelf(type)))
+      return op->emitError() << "the interpreter does not hold values of type " << type;
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](DecayOp op) { return compileDecay(op); })
+      .Case([&](OuterAddOp op) { return compileOuterAdd(op); })
+      .Case([&](ReadOp op) { return compileRead(op); })
+      .Case([&](HeadIndexOp op) { return compileHeadIndex(op); })
+      .Case([&](NumHeadsOp op) { return compileNumHeads(op); })
+      .Case([&](arith::ConstantOp op) { return compileConstant(op); })
+      .Case([&](vector::BroadcastOp op) { return compileBroadcast(op); })
+      .Default([&](Operation *op) { return compileElementwise(op); });
+}
+
+//===----------------------------------------------------------------------===//
+// The whole step
+//===----------------------------------------------------------------------===//
+
+FailureOr<StepProgram> StepCompiler::compile() {
+  Block &step = scan.getStep();
+  for (Operation &op : step)
+    for (Value operand : op.getOperands())
+      lastUse[operand] = &op; // the last one stays
+  auto place = [&](ValueRange arguments, std::vector<Slot> &list) {
+    for (Value argument : arguments)
+      list.push_back(slots[argument] = allocate(argument.getType()));
+  };
+  place(scan.getSequenceArgs(), program.sequenceSlots);
+  place(scan.getParameterArgs(), program.parameterSlots);
+  place(scan.getStateArgs(), program.stateSlots);
+  kept.insert_range(scan.getParameterArgs());
+
+  for (Operation &op : step.without_terminator())
+    if (failed(compileOp(&op)))
+      return failure();
+  for (Value state : scan.getYield().getStates()) {
+    program.yieldedSlots.push_back(slotOf(state));
+    program.waitingSlots.push_back(allocate(state.getType()));
+  }
+  for (Value output : scan.getYield().getOutputs())
+    program.outputSlots.push_back(slotOf(output));
+  return std::move(program);
+}
+
+FailureOr<StepProgram> StepProgram::compile(ScanOp scan, Precision precision) {
+  return StepCompiler(scan, precision).compile();
+}
+
+Frame StepProgram::makeFrame() const {
+  Frame frame;
+  frame.floats.resize(numFloats);
+  frame.ints.resize(numInts);
+  for (const auto &[slot, value] : constants) {
+    llvm::copy(value.floats, frame.floats.begin() + slot.offset * value.isFloat());
+    llvm::copy(value.ints, frame.ints.begin() + slot.offset * !value.isFloat());
+  }
+  return frame;
+}
+
+void StepProgram::advanceStates(Frame &frame) const {
+  // In two phases, for a state may be yielded as another one's next value.
+  for (size_t i = 0; i < stateSlots.size(); ++i)
+    if (!(yieldedSlots[i] == stateSlots[i]))
+      std::copy_n(frame.at(yieldedSlots[i]), stateSlots[i].size, frame.at(waitingSlots[i]));
+  for (size_t i = 0; i < stateSlots.size(); ++i)
+    if (!(yieldedSlots[i] == stateSlots[i]))
+      std::copy_n(frame.at(waitingSlots[i]), stateSlots[i].size, frame.at(stateSlots[i]));
+}

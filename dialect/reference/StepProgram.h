@@ -1,0 +1,73 @@
+//===- StepProgram.h - a scan's region as a flat list of actions --*- C++ -*-===//
+//
+// A scan's step runs millions of times, so its region is compiled once: every
+// value gets a slot in a flat frame, every op becomes one action on slots. A
+// thread runs the actions on a frame of its own. To add a step op, write its
+// compile function in StepProgram.cpp and name it in the table there.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_DIALECT_REFERENCE_STEPPROGRAM_H
+#define EJK_DIALECT_REFERENCE_STEPPROGRAM_H
+
+#include "dialect/reference/Elementwise.h"
+#include "dialect/reference/Handlers.h"
+
+namespace ejk::reference {
+
+/// A value's elements in a frame.
+struct Slot {
+  bool isInt = false;
+  size_t offset = 0, size = 0;
+  bool operator==(const Slot &other) const {
+    return isInt == other.isInt && offset == other.offset;
+  }
+};
+
+/// One thread's values.
+struct Frame {
+  std::vector<double> floats;
+  std::vector<int64_t> ints;
+  int64_t head = 0, numHeads = 0;
+
+  double *at(Slot slot) { return floats.data() + slot.offset; }
+  Row row(Slot slot) {
+    return slot.isInt ? Row{nullptr, ints.data() + slot.offset}
+                      : Row{floats.data() + slot.offset, nullptr};
+  }
+};
+
+class StepProgram {
+public:
+  using Action = std::function<void(Frame &)>;
+
+  static mlir::FailureOr<StepProgram> compile(ScanOp scan, Precision precision);
+
+  /// A frame with the constants in place.
+  Frame makeFrame() const;
+  /// Computes one step from its arguments.
+  void run(Frame &frame) const {
+    for (const Action &action : actions)
+      action(frame);
+  }
+  /// Puts the yielded states where the next step's arguments are.
+  void advanceStates(Frame &frame) const;
+
+  /// Of the region's arguments, in order, and of what it yields.
+  llvm::ArrayRef<Slot> sequences() const { return sequenceSlots; }
+  llvm::ArrayRef<Slot> parameters() const { return parameterSlots; }
+  llvm::ArrayRef<Slot> states() const { return stateSlots; }
+  llvm::ArrayRef<Slot> outputs() const { return outputSlots; }
+
+private:
+  friend class StepCompiler;
+  std::vector<Action> actions;
+  std::vector<std::pair<Slot, Tensor>> constants;
+  std::vector<Slot> sequenceSlots, parameterSlots, stateSlots, yieldedSlots, outputSlots;
+  /// Where yielded states wait while others are still to be copied.
+  std::vector<Slot> waitingSlots;
+  size_t numFloats = 0, numInts = 0;
+};
+
+} // namespace ejk::reference
+
+#endif // EJK_DIALECT_REFERENCE_STEPPROGRAM_H

@@ -1,0 +1,146 @@
+// RUN: ejk-opt %s | ejk-opt | FileCheck %s
+// RUN: ejk-opt %s --mlir-print-op-generic | ejk-opt | FileCheck %s
+// RUN: ejk-opt %s --emit-bytecode | ejk-opt | FileCheck %s
+// RUN: ejk-opt %s --mlir-print-op-generic | FileCheck %s --check-prefix=GENERIC
+// Every op in every syntactic variant survives its pretty, generic and bytecode forms.
+
+// CHECK-LABEL: func @recurrent_bare(
+// CHECK: ejk.recurrent %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x?x?x100xf16>, tensor<?x?x?x100xf16>, tensor<?x?x?x72xf16> -> tensor<?x?x?x72xf16>, tensor<?x?x100x72xf32>
+// GENERIC: "ejk.recurrent"(%{{.*}}, %{{.*}}, %{{.*}}) <{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 0, 0>}>
+func.func @recurrent_bare(%q: tensor<?x?x?x100xf16>, %k: tensor<?x?x?x100xf16>,
+                          %v: tensor<?x?x?x72xf16>) -> tensor<?x?x?x72xf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v
+      : tensor<?x?x?x100xf16>, tensor<?x?x?x100xf16>, tensor<?x?x?x72xf16>
+      -> tensor<?x?x?x72xf16>, tensor<?x?x100x72xf32>
+  return %o : tensor<?x?x?x72xf16>
+}
+
+// CHECK-LABEL: func @recurrent_full(
+// CHECK: ejk.recurrent reverse
+// CHECK-SAME: g(%{{.*}} : tensor<1x9x4xf32>)
+// CHECK-SAME: g_gamma(%{{.*}} : tensor<3x4xf32>)
+// CHECK-SAME: gk(%{{.*}} : tensor<1x9x4x8xbf16>)
+// CHECK-SAME: gv(%{{.*}} : tensor<1x9x4x6xf32>)
+// CHECK-SAME: initial_state(%{{.*}} : tensor<3x4x8x6xf32>)
+// CHECK-SAME: cu_seqlens(%{{.*}} : tensor<4xi64>)
+// CHECK-SAME: {softmax_scale = 2.500000e-01 : f64}
+func.func @recurrent_full(%q: tensor<1x9x4x8xbf16>, %k: tensor<1x9x2x8xbf16>,
+                          %v: tensor<1x9x2x6xbf16>, %g: tensor<1x9x4xf32>,
+                          %gamma: tensor<3x4xf32>, %gk: tensor<1x9x4x8xbf16>,
+                          %gv: tensor<1x9x4x6xf32>, %h0: tensor<3x4x8x6xf32>,
+                          %cu: tensor<4xi64>) -> (tensor<1x9x4x6xbf16>, tensor<3x4x8x6xf32>) {
+  %o, %ht = ejk.recurrent reverse %q, %k, %v
+      g(%g : tensor<1x9x4xf32>) g_gamma(%gamma : tensor<3x4xf32>)
+      gk(%gk : tensor<1x9x4x8xbf16>) gv(%gv : tensor<1x9x4x6xf32>)
+      initial_state(%h0 : tensor<3x4x8x6xf32>) cu_seqlens(%cu : tensor<4xi64>)
+      {softmax_scale = 0.25 : f64}
+      : tensor<1x9x4x8xbf16>, tensor<1x9x2x8xbf16>, tensor<1x9x2x6xbf16>
+      -> tensor<1x9x4x6xbf16>, tensor<3x4x8x6xf32>
+  return %o, %ht : tensor<1x9x4x6xbf16>, tensor<3x4x8x6xf32>
+}
+
+// The optional operands may come in any order.
+// CHECK-LABEL: func @recurrent_any_order(
+// CHECK: ejk.recurrent
+// CHECK-SAME: g(%{{.*}}) gk(%{{.*}})
+func.func @recurrent_any_order(%q: tensor<?x?x?x8xf32>, %g: tensor<?x?x?xf32>,
+                               %gk: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
+  %o, %ht = ejk.recurrent %q, %q, %q gk(%gk : tensor<?x?x?x8xf32>) g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>
+      -> tensor<?x?x?x8xf32>, tensor<?x?x8x8xf32>
+  return %o : tensor<?x?x?x8xf32>
+}
+
+// CHECK-LABEL: func @gla(
+// CHECK: ejk.gla %{{.*}}, %{{.*}}, %{{.*}} g(%{{.*}} : tensor<?x?x?x64xf32>) :
+// CHECK: ejk.gla reverse %{{.*}}, %{{.*}}, %{{.*}} g(%{{.*}} : tensor<?x?x?xbf16>) g_gamma(%{{.*}} : tensor<?xf32>) initial_state(%{{.*}} : tensor<?x?x64x64xf32>) cu_seqlens(%{{.*}} : tensor<?xi32>) :
+func.func @gla(%q: tensor<?x?x?x64xbf16>, %g4: tensor<?x?x?x64xf32>, %g: tensor<?x?x?xbf16>,
+               %gamma: tensor<?xf32>, %cu: tensor<?xi32>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>) {
+  %o, %ht = ejk.gla %q, %q, %q g(%g4 : tensor<?x?x?x64xf32>)
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
+  %o2, %ht2 = ejk.gla reverse %o, %q, %q g(%g : tensor<?x?x?xbf16>) g_gamma(%gamma : tensor<?xf32>)
+      initial_state(%ht : tensor<?x?x64x64xf32>) cu_seqlens(%cu : tensor<?xi32>)
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
+  return %o2, %ht2 : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
+}
+
+// CHECK-LABEL: func @lightning_attn(
+// CHECK: ejk.lightning_attn %{{.*}}, %{{.*}}, %{{.*}} {layer_idx = 3 : i64, num_layers = 24 : i64}
+// CHECK: ejk.lightning_attn reverse %{{.*}}, %{{.*}}, %{{.*}} initial_state(%{{.*}}) cu_seqlens(%{{.*}}) {layer_idx = 0 : i64, num_layers = 1 : i64, softmax_scale = 1.000000e+00 : f64}
+func.func @lightning_attn(%q: tensor<?x?x?x96xf32>, %cu: tensor<?xi64>)
+    -> (tensor<?x?x?x96xf32>, tensor<?x?x96x96xf32>) {
+  %o, %ht = ejk.lightning_attn %q, %q, %q {layer_idx = 3 : i64, num_layers = 24 : i64}
+      : tensor<?x?x?x96xf32>, tensor<?x?x?x96xf32>, tensor<?x?x?x96xf32>
+      -> tensor<?x?x?x96xf32>, tensor<?x?x96x96xf32>
+  %o2, %ht2 = ejk.lightning_attn reverse %o, %q, %q initial_state(%ht : tensor<?x?x96x96xf32>)
+      cu_seqlens(%cu : tensor<?xi64>)
+      {layer_idx = 0 : i64, num_layers = 1 : i64, softmax_scale = 1.0 : f64}
+      : tensor<?x?x?x96xf32>, tensor<?x?x?x96xf32>, tensor<?x?x?x96xf32>
+      -> tensor<?x?x?x96xf32>, tensor<?x?x96x96xf32>
+  return %o2, %ht2 : tensor<?x?x?x96xf32>, tensor<?x?x96x96xf32>
+}
+
+// A step with every step op, every kind of parameter and a state of each rank.
+// CHECK-LABEL: func @scan(
+// CHECK: ejk.scan reverse cu_seqlens(%{{.*}} : tensor<?xi32>)
+// CHECK-NEXT: sequences(%[[Q:.*]] = %{{.*}} : tensor<1x?x?x8xf32>, %[[V:.*]] = %{{.*}} : tensor<1x?x?x6xf32>, %[[X:.*]] = %{{.*}} : tensor<1x?x?xf32>)
+// CHECK-NEXT: parameters(%[[A:.*]] = %{{.*}} : tensor<f32> as f32, %[[B:.*]] = %{{.*}} : tensor<?xf32> as f32, %[[C:.*]] = %{{.*}} : tensor<?x?x8xf32> as vector<8xf32>)
+// CHECK-NEXT: states(%[[S:.*]] = %{{.*}} : tensor<?x?x8x6xf32>, %[[N:.*]] = zero : tensor<?x?x8xf32>, %[[M:.*]] = zero : tensor<?x?xf32>)
+// CHECK-SAME: -> (tensor<1x?x?x6xf32>, tensor<1x?x?x8xf32>, tensor<1x?x?xf32>)
+// CHECK-SAME: attributes {note = "kept"} {
+// CHECK: ejk.head_index : index
+// CHECK: ejk.num_heads : index
+// CHECK: %[[S1:.*]] = ejk.decay %[[S]] by %{{.*}} along head : vector<8x6xf32>, f32
+// CHECK: %[[S2:.*]] = ejk.decay %[[S1]] by %[[C]] along key : vector<8x6xf32>, vector<8xf32>
+// CHECK: %[[S3:.*]] = ejk.decay %[[S2]] by %[[V]] along value : vector<8x6xf32>, vector<6xf32>
+// CHECK: %[[S4:.*]] = ejk.outer_add %[[S3]], %[[Q]], %[[V]] : vector<8x6xf32>, vector<8xf32>, vector<6xf32>
+// CHECK: %[[O:.*]] = ejk.read %[[S4]], %[[Q]] along key : vector<8x6xf32>, vector<8xf32>
+// CHECK: %[[P:.*]] = ejk.read %[[S4]], %[[V]] along value : vector<8x6xf32>, vector<6xf32>
+// CHECK: ejk.yield states(%[[S4]], %{{.*}}, %{{.*}} : vector<8x6xf32>, vector<8xf32>, f32) outputs(%[[O]], %[[P]], %[[X]] : vector<6xf32>, vector<8xf32>, f32)
+func.func @scan(%q: tensor<1x?x?x8xf32>, %v: tensor<1x?x?x6xf32>, %x: tensor<1x?x?xf32>,
+                %a: tensor<f32>, %b: tensor<?xf32>, %c: tensor<?x?x8xf32>,
+                %h0: tensor<?x?x8x6xf32>, %cu: tensor<?xi32>)
+    -> (tensor<1x?x?x6xf32>, tensor<1x?x?x8xf32>, tensor<1x?x?xf32>,
+        tensor<?x?x8x6xf32>, tensor<?x?x8xf32>, tensor<?x?xf32>) {
+  %o:6 = ejk.scan reverse cu_seqlens(%cu : tensor<?xi32>)
+      sequences(%qt = %q : tensor<1x?x?x8xf32>, %vt = %v : tensor<1x?x?x6xf32>,
+                %xt = %x : tensor<1x?x?xf32>)
+      parameters(%at = %a : tensor<f32> as f32, %bt = %b : tensor<?xf32> as f32,
+                 %ct = %c : tensor<?x?x8xf32> as vector<8xf32>)
+      states(%S = %h0 : tensor<?x?x8x6xf32>, %n = zero : tensor<?x?x8xf32>,
+             %m = zero : tensor<?x?xf32>)
+      -> (tensor<1x?x?x6xf32>, tensor<1x?x?x8xf32>, tensor<1x?x?xf32>)
+      attributes {note = "kept"} {
+    %h = ejk.head_index : index
+    %H = ejk.num_heads : index
+    %sum = arith.addf %at, %bt : f32
+    %S1 = ejk.decay %S by %sum along head : vector<8x6xf32>, f32
+    %S2 = ejk.decay %S1 by %ct along key : vector<8x6xf32>, vector<8xf32>
+    %S3 = ejk.decay %S2 by %vt along value : vector<8x6xf32>, vector<6xf32>
+    %S4 = ejk.outer_add %S3, %qt, %vt : vector<8x6xf32>, vector<8xf32>, vector<6xf32>
+    %n1 = arith.addf %n, %qt : vector<8xf32>
+    %m1 = arith.addf %m, %xt : f32
+    %ot = ejk.read %S4, %qt along key : vector<8x6xf32>, vector<8xf32>
+    %pt = ejk.read %S4, %vt along value : vector<8x6xf32>, vector<6xf32>
+    ejk.yield states(%S4, %n1, %m1 : vector<8x6xf32>, vector<8xf32>, f32)
+              outputs(%ot, %pt, %xt : vector<6xf32>, vector<8xf32>, f32)
+  }
+  return %o#0, %o#1, %o#2, %o#3, %o#4, %o#5
+      : tensor<1x?x?x6xf32>, tensor<1x?x?x8xf32>, tensor<1x?x?xf32>,
+        tensor<?x?x8x6xf32>, tensor<?x?x8xf32>, tensor<?x?xf32>
+}
+
+// A scan needs neither states nor outputs of its own.
+// CHECK-LABEL: func @scan_stateless(
+// CHECK: ejk.scan
+// CHECK-NEXT: sequences(%[[X:.*]] = %{{.*}} : tensor<2x3x4xbf16>) -> (tensor<2x3x4xbf16>) {
+// CHECK-NEXT: ejk.yield outputs(%[[X]] : bf16)
+func.func @scan_stateless(%x: tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16> {
+  %o = ejk.scan sequences(%xt = %x : tensor<2x3x4xbf16>) -> (tensor<2x3x4xbf16>) {
+    ejk.yield outputs(%xt : bf16)
+  }
+  return %o : tensor<2x3x4xbf16>
+}

@@ -1,0 +1,345 @@
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics
+// One or more bad scans for each numbered constraint of ejk.scan. What the
+// pretty form cannot even spell is given in the generic one.
+
+// C1: no sequence.
+func.func @c1_none() {
+  // expected-error@+1 {{must have at least one sequence (C1)}}
+  %ht = ejk.scan states(%S = zero : tensor<2x4x8x6xf32>) {
+    ejk.yield states(%S : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// C1: a sequence of rank 2.
+func.func @c1_rank2(%x: tensor<2x5xf32>) {
+  // expected-error@+1 {{expected a tensor of rank 3 or more in 'sequences', but found 'tensor<2x5xf32>'}}
+  ejk.scan sequences(%a = %x : tensor<2x5xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C1: a sequence of rank 2, in the generic form.
+func.func @c1_rank2_generic(%x: tensor<2x5xf32>) {
+  // expected-error@+1 {{'sequence 0' must be [B,T,H] (C1), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  ^bb0(%a: f32):
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+  }) : (tensor<2x5xf32>) -> ()
+  return
+}
+
+// -----
+
+// C1: a sequence of rank 5.
+func.func @c1_rank5(%x: tensor<2x5x4x8x6xf32>) {
+  // expected-error@+1 {{'sequence 0' must be [B,T,H] (C1), rank 3, but has rank 5: 'tensor<2x5x4x8x6xf32>'}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4x8x6xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C1: two lengths.
+func.func @c1_steps(%x: tensor<2x5x4xf32>, %y: tensor<2x6x4xf32>) {
+  // expected-error@+1 {{'sequence 1' must be [B,T,sequence 1's heads] (C1) with T = 5 as 'sequence 0' has it, but dimension 1 is 6}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>, %b = %y : tensor<2x6x4xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C2: 3 heads of 4.
+func.func @c2(%x: tensor<2x5x4xf32>, %y: tensor<2x5x3xf32>) {
+  // expected-error@+1 {{sequence 1's head count must divide sequence 0's (C2), but they are 3 and 4}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>, %b = %y : tensor<2x5x3xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C3: dynamic channels.
+func.func @c3_dynamic(%x: tensor<2x5x4x?xf32>) {
+  // expected-error@+1 {{expected static channels from 1 to 512 after the first 3 dimensions, but found 'tensor<2x5x4x?xf32>'}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4x?xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C3: dynamic channels, in the generic form.
+func.func @c3_dynamic_generic(%x: tensor<2x5x4x?xf32>) {
+  // expected-error@+1 {{sequence 0 must have static channels from 1 to 512 (C3), but is 'tensor<2x5x4x?xf32>'}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  ^bb0(%a: vector<8xf32>):
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+  }) : (tensor<2x5x4x?xf32>) -> ()
+  return
+}
+
+// -----
+
+// C3: an output with too many channels.
+func.func @c3_output(%x: tensor<2x5x4xf32>) -> tensor<2x5x4x513xf32> {
+  // expected-error@+1 {{output 0 must have static channels from 1 to 512 (C3), but is 'tensor<2x5x4x513xf32>'}}
+  %o = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) -> (tensor<2x5x4x513xf32>) {
+    ejk.yield outputs(%a : f32)
+  }
+  return %o : tensor<2x5x4x513xf32>
+}
+
+// -----
+
+// C3: a state with too many channels.
+func.func @c3_state(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{expected static channels from 1 to 512 after the first 2 dimensions, but found 'tensor<2x4x8x1024xf32>'}}
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4x8x1024xf32>) {
+    ejk.yield states(%S : vector<8x1024xf32>)
+  }
+  return
+}
+
+// -----
+
+// C4: a parameter with three dimensions more than its step value.
+func.func @c4_rank(%x: tensor<2x5x4xf32>, %p: tensor<2x4x8xf32>) {
+  // expected-error@+1 {{parameter 0 must be its step value's type 'f32' preceded by nothing, [H'] or [N,H'] (C4), but is 'tensor<2x4x8xf32>'}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) parameters(%b = %p : tensor<2x4x8xf32> as f32) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C4: a parameter whose channels are not its step value's.
+func.func @c4_channels(%x: tensor<2x5x4xf32>, %p: tensor<4x8xf32>) {
+  // expected-error@+1 {{parameter 0 must be its step value's type 'vector<6xf32>' preceded by nothing, [H'] or [N,H'] (C4), but is 'tensor<4x8xf32>'}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) parameters(%b = %p : tensor<4x8xf32> as vector<6xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C4: a parameter that is not widened where it can be seen.
+func.func @c4_type(%x: tensor<2x5x4xf32>, %p: tensor<4xbf16>) {
+  // expected-error@+1 {{parameter 0 must be its step value's type 'f32' preceded by nothing, [H'] or [N,H'] (C4), but is 'tensor<4xbf16>'}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) parameters(%b = %p : tensor<4xbf16> as f32) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C4: a parameter whose heads divide none of the query's.
+func.func @c4_heads(%x: tensor<2x5x4xf32>, %p: tensor<3xf32>) {
+  // expected-error@+1 {{parameter 0's head count must divide sequence 0's (C4), but they are 3 and 4}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) parameters(%b = %p : tensor<3xf32> as f32) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C4: a parameter for another number of sequences.
+func.func @c4_sequences(%x: tensor<2x5x4xf32>, %p: tensor<3x4xf32>) {
+  // expected-error@+1 {{'parameter 0' must be [N,H'] (C4) with N = 2 as the batch has it, but dimension 0 is 3}}
+  ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) parameters(%b = %p : tensor<3x4xf32> as f32) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C5: a state of rank 5.
+func.func @c5_rank(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{state 0 must be [N,H], [N,H,C] or [N,H,K,V] (C5), but is 'tensor<2x4x8x6x3xf32>'}}
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4x8x6x3xf32>) {
+    ejk.yield states(%S : vector<8x6x3xf32>)
+  }
+  return
+}
+
+// -----
+
+// C5: a state for another number of heads.
+func.func @c5_heads(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{'state 0' must be [N,H,state 0's first channels] (C5) with H = 4 as 'sequence 0' has it, but dimension 1 is 3}}
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x3x8xf32>) {
+    ejk.yield states(%S : vector<8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C5: an initial state of another type.
+func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
+  // expected-error@+1 {{state 0 must have its initial state's type 'tensor<2x4x6xf32>' (C5), but is 'tensor<2x4x8xf32>'}}
+  %ht = "ejk.scan"(%x, %h) <{has_initial = array<i1: true>,
+      operandSegmentSizes = array<i32: 1, 0, 1, 0>, resultSegmentSizes = array<i32: 0, 1>}> ({
+  ^bb0(%a: f32, %S: vector<8xf32>):
+    "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0>}> : (vector<8xf32>) -> ()
+  }) : (tensor<2x5x4xf32>, tensor<2x4x6xf32>) -> tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// C5: has_initial counts other states.
+func.func @c5_has_initial(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{'has_initial' must have one entry per state, true where an initial state is given (C5), but there are 1 states and 0 initial states for 2 entries}}
+  %ht = "ejk.scan"(%x) <{has_initial = array<i1: false, false>,
+      operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1>}> ({
+  ^bb0(%a: f32, %S: vector<8xf32>):
+    "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0>}> : (vector<8xf32>) -> ()
+  }) : (tensor<2x5x4xf32>) -> tensor<2x4x8xf32>
+  return
+}
+
+// -----
+
+// C5: a state that is not f32.
+func.func @c5_type(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{result #0 must be variadic of ranked tensor of 32-bit float values, but got 'tensor<2x4xbf16>'}}
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4xbf16>) {
+    ejk.yield states(%S : bf16)
+  }
+  return
+}
+
+// -----
+
+// C6: packed sequences in a batch of two.
+func.func @c6_batch(%x: tensor<2x5x4xf32>, %cu: tensor<4xi32>) {
+  // expected-error@+1 {{with 'cu_seqlens', B must be 1 (C6), but is 2}}
+  ejk.scan cu_seqlens(%cu : tensor<4xi32>) sequences(%a = %x : tensor<2x5x4xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C6: not even a first entry.
+func.func @c6_empty(%x: tensor<1x5x4xf32>, %cu: tensor<0xi32>) {
+  // expected-error@+1 {{'cu_seqlens' must have N+1 entries (C6), but has none}}
+  ejk.scan cu_seqlens(%cu : tensor<0xi32>) sequences(%a = %x : tensor<1x5x4xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C7: an output for the heads of a key.
+func.func @c7(%x: tensor<2x5x4xf32>, %y: tensor<2x5x2xf32>) -> tensor<2x5x2xf32> {
+  // expected-error@+1 {{'output 0' must be [B,T,H] (C7) with H = 4 as 'sequence 0' has it, but dimension 2 is 2}}
+  %o = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>, %b = %y : tensor<2x5x2xf32>)
+      -> (tensor<2x5x2xf32>) {
+    ejk.yield outputs(%b : f32)
+  }
+  return %o : tensor<2x5x2xf32>
+}
+
+// -----
+
+// C7: an output of rank 2.
+func.func @c7_rank(%x: tensor<2x5x4xf32>) -> tensor<2x5xf32> {
+  // expected-error@+1 {{'output 0' must be [B,T,H] (C7), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
+  %o = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) -> (tensor<2x5xf32>) {
+    ejk.yield outputs(%a : f32)
+  }
+  return %o : tensor<2x5xf32>
+}
+
+// -----
+
+// C8: too few arguments.
+func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{the step must have 1 arguments, one per sequence, parameter and state (C8), but has 0}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0>}> ({
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+  }) : (tensor<2x5x4xf32>) -> ()
+  return
+}
+
+// -----
+
+// C8: a row of another type.
+func.func @c8_row(%x: tensor<2x5x4xbf16>) {
+  // expected-error@+1 {{the step's sequence 0 must be 'bf16' (C8), but is 'f32'}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  ^bb0(%a: f32):
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+  }) : (tensor<2x5x4xbf16>) -> ()
+  return
+}
+
+// -----
+
+// C8: a state forgotten.
+func.func @c8_count(%x: tensor<2x5x4xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4xf32>) {
+    // expected-error@+1 {{must yield 1 states and 0 outputs (C8), but yields 0 and 0}}
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C8: a state of another shape.
+func.func @c8_state(%x: tensor<2x5x4x8xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xf32>) states(%S = zero : tensor<2x4xf32>) {
+    // expected-error@+1 {{state 0 must be 'f32' (C8), but is 'vector<8xf32>'}}
+    ejk.yield states(%a : vector<8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C8: an output that is not rounded where it can be seen.
+func.func @c8_output(%x: tensor<2x5x4xf32>) -> tensor<2x5x4xbf16> {
+  %o = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) -> (tensor<2x5x4xbf16>) {
+    // expected-error@+1 {{output 0 must be 'bf16' (C8), but is 'f32'}}
+    ejk.yield outputs(%a : f32)
+  }
+  return %o : tensor<2x5x4xbf16>
+}
+
+// -----
+
+// C8: no yield.
+func.func @c8_yield(%x: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{the step must end with 'ejk.yield' (C8)}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  ^bb0(%a: f32):
+    "llvm.unreachable"() : () -> ()
+  }) : (tensor<2x5x4xf32>) -> ()
+  return
+}

@@ -1,0 +1,111 @@
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics
+// One or more bad ops for each numbered constraint of ejk.decay, ejk.outer_add
+// and ejk.read, and their place in a scan. The state is 8×6.
+
+// decay C1: a vector along head.
+func.func @decay_head(%x: tensor<2x5x4x8xf32>, %y: tensor<2x5x4x6xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xf32>, %b = %y : tensor<2x5x4x6xf32>)
+      states(%S = zero : tensor<2x4x8x6xf32>) {
+    // expected-error@+1 {{a gate along head must be f32 (C1), but is 'vector<8xf32>'}}
+    %S1 = ejk.decay %S by %a along head : vector<8x6xf32>, vector<8xf32>
+    ejk.yield states(%S1 : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// decay C1: a vector of V along key.
+func.func @decay_key(%x: tensor<2x5x4x8xf32>, %y: tensor<2x5x4x6xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xf32>, %b = %y : tensor<2x5x4x6xf32>)
+      states(%S = zero : tensor<2x4x8x6xf32>) {
+    // expected-error@+1 {{a gate along key must be 'vector<8xf32>' (C1), but is 'vector<6xf32>'}}
+    %S1 = ejk.decay %S by %b along key : vector<8x6xf32>, vector<6xf32>
+    ejk.yield states(%S1 : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// decay C1: a scalar along value.
+func.func @decay_value(%x: tensor<2x5x4xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4x8x6xf32>) {
+    // expected-error@+1 {{a gate along value must be 'vector<6xf32>' (C1), but is 'f32'}}
+    %S1 = ejk.decay %S by %a along value : vector<8x6xf32>, f32
+    ejk.yield states(%S1 : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// decay C1: a gate narrower than the state.
+func.func @decay_narrow(%x: tensor<2x5x4x8xbf16>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xbf16>) states(%S = zero : tensor<2x4x8x6xf32>) {
+    // expected-error@+1 {{operand #1 must be 32-bit float or vector of 32-bit float values of ranks 1, but got 'vector<8xbf16>'}}
+    %S1 = ejk.decay %S by %a along key : vector<8x6xf32>, vector<8xbf16>
+    ejk.yield states(%S1 : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// An axis that is none.
+func.func @decay_axis(%x: tensor<2x5x4xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4x8x6xf32>) {
+    // expected-error@+1 {{expected one of [head, key, value] for what of the state a step op acts along, got: time}}
+    %S1 = ejk.decay %S by %a along time : vector<8x6xf32>, f32
+    ejk.yield states(%S1 : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// outer_add C1: key and value the wrong way round.
+func.func @outer_add(%x: tensor<2x5x4x8xf32>, %y: tensor<2x5x4x6xf32>) {
+  %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xf32>, %b = %y : tensor<2x5x4x6xf32>)
+      states(%S = zero : tensor<2x4x8x6xf32>) {
+    // expected-error@+1 {{key and value must have the state's sizes 8 and 6 (C1), but have 6 and 8}}
+    %S1 = ejk.outer_add %S, %b, %a : vector<8x6xf32>, vector<6xf32>, vector<8xf32>
+    ejk.yield states(%S1 : vector<8x6xf32>)
+  }
+  return
+}
+
+// -----
+
+// read C1: along head.
+func.func @read_head(%x: tensor<2x5x4x8xf32>) -> tensor<2x5x4x6xf32> {
+  %o, %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xf32>)
+      states(%S = zero : tensor<2x4x8x6xf32>) -> (tensor<2x5x4x6xf32>) {
+    // expected-error@+1 {{must read along key or value (C1), not head}}
+    %o1 = "ejk.read"(%S, %a) {axis = #ejk.axis<head>} : (vector<8x6xf32>, vector<8xf32>) -> vector<8xf32>
+    ejk.yield states(%S : vector<8x6xf32>) outputs(%o1 : vector<8xf32>)
+  }
+  return %o : tensor<2x5x4x6xf32>
+}
+
+// -----
+
+// read C1: the vector is of the other axis.
+func.func @read_size(%x: tensor<2x5x4x8xf32>) -> tensor<2x5x4x8xf32> {
+  %o, %ht = ejk.scan sequences(%a = %x : tensor<2x5x4x8xf32>)
+      states(%S = zero : tensor<2x4x8x6xf32>) -> (tensor<2x5x4x8xf32>) {
+    // expected-error@+1 {{the vector must have the state's size along value, 6 (C1), but has 8}}
+    %o1 = ejk.read %S, %a along value : vector<8x6xf32>, vector<8xf32>
+    ejk.yield states(%S : vector<8x6xf32>) outputs(%o1 : vector<8xf32>)
+  }
+  return %o : tensor<2x5x4x8xf32>
+}
+
+// -----
+
+// A step op outside a step.
+func.func @outside() -> index {
+  // expected-error@+1 {{'ejk.head_index' op expects parent op 'ejk.scan'}}
+  %h = ejk.head_index : index
+  return %h : index
+}

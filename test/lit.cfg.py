@@ -1,0 +1,38 @@
+"""How the compiler's tests run; `cmake --build BUILD --target check-ejk` runs them all."""
+
+import os
+import shutil
+
+import lit.formats
+from lit.llvm import llvm_config
+from lit.llvm.subst import ToolSubst
+
+config.name = "ejk"
+config.test_format = lit.formats.ShTest(not llvm_config.use_lit_shell)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "CMakeLists.txt"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.ejk_test_dir
+
+llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "CUDA_HOME", "CUDA_VISIBLE_DEVICES"])
+llvm_config.use_default_substitutions()
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.with_environment("PATH", config.ejk_tools_dir, append_path=True)
+# A variable that a pattern captured in one function must not match in another.
+llvm_config.with_environment("FILECHECK_OPTS", "-enable-var-scope")
+
+tools = ["ejk-opt", "ejk-compile", "ejk-run", "ejk-launch", "ejk-reduce", "ejk-lsp-server"]
+llvm_config.add_tool_substitutions(
+    [ToolSubst(t, unresolved="ignore") for t in tools], [config.ejk_tools_dir]
+)
+config.substitutions.append(("%examples", os.path.join(config.ejk_source_dir, "examples")))
+config.substitutions.append(("%python", '"%s"' % config.python_executable))
+
+# What a test may ask for with REQUIRES.
+if os.path.exists("/dev/nvidia0"):
+    config.available_features.add("cuda")
+cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+ptxas = shutil.which("ptxas") or shutil.which(os.path.join(cuda_home, "bin", "ptxas"))
+if ptxas:
+    config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", ptxas))
