@@ -84,12 +84,18 @@ private:
       plan.columns = matrix->getDimSize(byKey ? 1 : 0);
       return success();
     }
-    // Without a matrix every vector of the step lies along the columns.
-    scan.getBody().walk([&](Operation *op) {
-      for (Type type : op->getOperandTypes())
+    // Without a matrix the longest vectors of the step lie along the columns, and
+    // shorter ones along the rows.
+    SmallVector<int64_t> lengths;
+    for (Operation &op : scan.getStep())
+      for (Type type : op.getOperandTypes())
         if (rankOf(type) == 1)
-          plan.columns = std::max(plan.columns, cast<VectorType>(type).getDimSize(0));
-    });
+          lengths.push_back(cast<VectorType>(type).getDimSize(0));
+    for (int64_t length : lengths)
+      plan.columns = std::max(plan.columns, length);
+    for (int64_t length : lengths)
+      if (length != plan.columns)
+        plan.rows = length;
     return success();
   }
 
@@ -188,10 +194,10 @@ private:
         if (failed(ok))
           return failure();
       }
-      if (!changed) // whatever is left free lies along the columns
+      if (!changed) // whatever is left free lies where it fits
         for (Value value : scan.getStateArgs())
           if (rankOf(value.getType()) == 1 && !plan.layouts.contains(value)) {
-            plan.layouts[value] = Layout::column;
+            plan.layouts[value] = freeLayout(value);
             changed = true;
             break;
           }
@@ -260,7 +266,7 @@ private:
     return success();
   }
 
-  /// Where to put an output that does not depend on the state.
+  /// Where to put a vector that no op on the state asks for.
   Layout freeLayout(Value value) {
     if (rankOf(value.getType()) == 0)
       return Layout::scalar;

@@ -195,8 +195,13 @@ private:
     SmallVector<Saved> found;
     LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
       if (auto read = dyn_cast<ReadOp>(op))
-        if (Value cotangent = adjoint.lookup(read.getResult()))
-          found.push_back({read.getResult(), sb.addOutput(cotangent)});
+        if (Value cotangent = adjoint.lookup(read.getResult())) {
+          // An output's own cotangent is a tensor already.
+          if (Value tensor = sb.sequenceOf(cotangent))
+            readCotangents[read.getResult()] = tensor;
+          else
+            found.push_back({read.getResult(), sb.addOutput(cotangent)});
+        }
       return success();
     });
     if (failed(walked))

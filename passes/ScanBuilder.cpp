@@ -22,6 +22,13 @@ Value ScanBuilder::addSequence(Value tensor) {
   return arg;
 }
 
+Value ScanBuilder::sequenceOf(Value arg) {
+  for (auto [tensor, known] : llvm::zip(sequences, sequenceArgs))
+    if (known == arg)
+      return tensor;
+  return {};
+}
+
 Value ScanBuilder::addParameter(Value tensor, Type stepType) {
   BlockArgument arg =
       block->insertArgument(sequences.size() + parameters.size(), stepType, model.getLoc());
