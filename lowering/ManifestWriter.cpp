@@ -183,7 +183,11 @@ private:
       if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
         address = cast.getIn();
       auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
-      args.push_back(json::Object(places.find(extract.getSource())->second));
+      // Canonicalisation gives a workspace the static sizes it finds.
+      Value buffer = extract.getSource();
+      while (auto cast = buffer.getDefiningOp<memref::CastOp>())
+        buffer = cast.getSource();
+      args.push_back(json::Object(places.find(buffer)->second));
     }
     launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
                                     {"block", json::Array{*block, 1, 1}},
