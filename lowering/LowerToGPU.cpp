@@ -273,6 +273,16 @@ private:
     return success();
   }
 
+  Kernel emitScan(const StepPlan &plan, const std::string &name) {
+    // The interface knows more than the scans do: that a gate has query's heads.
+    return emitStepKernel(plan, kernels, name, [&](Value tensor, unsigned dim) {
+      if (auto arg = dyn_cast<BlockArgument>(tensor))
+        if (auto shape = function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr))
+          return cast<StringAttr>(shape[dim]).getValue().str();
+      return "local " + sizeOf(tensor, dim).str();
+    });
+  }
+
   /// One kernel for any number of steps; one for a single step where that can
   /// be told from T; a choice between them by T where both can be.
   LogicalResult lowerScan(ScanOp scan, const std::string &name) {
@@ -289,7 +299,7 @@ private:
     }
     if (mayBeOne) {
       FailureOr<StepPlan> plan = StepPlan::make(scan, /*singleStep=*/true);
-      if (failed(plan) || failed(launch(scan, emitStepKernel(*plan, kernels, name + "_one"), single)))
+      if (failed(plan) || failed(launch(scan, emitScan(*plan, name + "_one"), single)))
         return failure();
     }
     if (!mayBeMore)
@@ -300,7 +310,7 @@ private:
     Value several;
     if (single)
       several = arith::SubIOp::create(b, scan.getLoc(), index(1), single);
-    return launch(scan, emitStepKernel(*plan, kernels, name), several);
+    return launch(scan, emitScan(*plan, name), several);
   }
 
   LogicalResult lower(Operation &op) {

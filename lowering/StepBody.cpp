@@ -1,5 +1,6 @@
 //===- StepBody.cpp - one step on a thread's part of the state ------------===//
 #include "lowering/StepEmitter.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -198,8 +199,21 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
   }
 }
 
-SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage,
-                                       ArrayRef<Tile> states) {
+void StepEmitter::runOp(Operation *op) {
+  if (!plan.stateful.contains(op->getResult(0)) || tiles.contains(op->getResult(0)))
+    return;
+  if (auto decay = dyn_cast<DecayOp>(op))
+    runDecay(decay);
+  else if (auto outer = dyn_cast<OuterAddOp>(op))
+    runOuterAdd(outer);
+  else if (auto read = dyn_cast<ReadOp>(op))
+    runRead(read);
+  else
+    runElementwise(op);
+}
+
+SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, ArrayRef<Tile> states,
+                                       llvm::function_ref<void(ArrayRef<Tile>)> withStates) {
   tiles.clear();
   crossingTiles.clear();
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
@@ -207,23 +221,25 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage,
   stepInChunk = step;
   if (plan.sharedFloats())
     stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
-  for (Operation &op : scan.getStep().without_terminator()) {
-    if (!plan.stateful.contains(op.getResult(0)))
-      continue;
-    if (auto decay = dyn_cast<DecayOp>(op))
-      runDecay(decay);
-    else if (auto outer = dyn_cast<OuterAddOp>(op))
-      runOuterAdd(outer);
-    else if (auto read = dyn_cast<ReadOp>(op))
-      runRead(read);
-    else
-      runElementwise(&op);
-  }
+  // The new states first: what is done with them need not wait for the reads.
   YieldOp yield = scan.getYield();
-  for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
-    storeOutput(i, value, row);
+  llvm::SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.omitBlockArguments = true;
+  for (Value value : yield.getStates())
+    if (value.getDefiningOp())
+      (void)getBackwardSlice(value, &slice, options);
+  for (Operation &op : scan.getStep().without_terminator())
+    if (slice.contains(&op))
+      runOp(&op);
   SmallVector<Tile> next;
   for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
     next.push_back(tileOf(value, plan.layouts.lookup_or(arg, Layout::scalar)));
+  withStates(next);
+  for (Operation &op : scan.getStep().without_terminator())
+    runOp(&op);
+  for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
+    storeOutput(i, value, row);
   return next;
 }

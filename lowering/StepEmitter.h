@@ -3,7 +3,7 @@
 #define EJK_LOWERING_STEPEMITTER_H
 
 #include "lowering/KernelBuilder.h"
-#include "lowering/StepPlan.h"
+#include "lowering/StepKernel.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace ejk {
@@ -16,7 +16,7 @@ class StepEmitter {
 public:
   StepEmitter(const StepPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
       : plan(plan), scan(plan.scan), name(name), b(builder, scan.getLoc()) {}
-  Kernel run(mlir::gpu::GPUModuleOp module);
+  Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
   using Value = mlir::Value;
@@ -36,7 +36,8 @@ private:
   };
 
   // StepKernel.cpp
-  void buildSignature();
+  void buildSignature(SizeName sizeName);
+  Value ownHead(Value ownHeads);
   static unsigned prefixRank(Value parameter, Value arg);
   void locate();
   Value rowOfStep(Value step);
@@ -60,7 +61,12 @@ private:
   Value evaluate(Value value, unsigned width, Value position, mlir::IRMapping &known);
 
   // StepBody.cpp: one step on the thread's tiles.
-  llvm::SmallVector<Tile> runStep(Value step, Value row, Value stage, llvm::ArrayRef<Tile> states);
+  /// Runs step `step` of `stage` on `states` and returns the new ones, which
+  /// `withStates` gets as soon as they are there. `row` is the step's in memory.
+  llvm::SmallVector<Tile> runStep(
+      Value step, Value row, Value stage, llvm::ArrayRef<Tile> states,
+      llvm::function_ref<void(llvm::ArrayRef<Tile>)> withStates = [](llvm::ArrayRef<Tile>) {});
+  void runOp(mlir::Operation *op);
   unsigned tileSize(Type type, Layout layout) const;
   Tile tileOf(Value value, Layout layout, bool exponential = false);
   Tile loadCrossing(unsigned index);
@@ -81,6 +87,8 @@ private:
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers;
   Value cuPointer;
+  /// The head read of operands with fewer heads, by their number.
+  llvm::DenseMap<Value, Value> sharedHeads;
   Value totalSteps, heads; // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;

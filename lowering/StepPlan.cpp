@@ -278,9 +278,11 @@ private:
     unsigned slots = std::clamp(rows / 8, 1u, 32u);
     plan.rowLanes = slots;
     if (plan.singleStep) {
-      // 128 contiguous bytes for a warp's load: 32 values of the axis that is
-      // innermost in memory.
-      plan.rowLanes = std::min(slots, plan.rowAxis == Axis::key ? 4u : 8u);
+      // 256 contiguous bytes for a warp's load, 64 values of the axis that is
+      // innermost in memory, and twice the elements: many loads in flight from
+      // few threads.
+      slots = std::clamp(rows / 16, 1u, 32u);
+      plan.rowLanes = std::min(slots, plan.rowAxis == Axis::key ? 2u : 16u);
       plan.rowWarps = slots / plan.rowLanes;
     }
     plan.rowsPerThread =
