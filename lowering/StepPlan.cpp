@@ -16,6 +16,7 @@ static constexpr unsigned kWarpSize = 32;
 // room for two blocks or more on each multiprocessor.
 static constexpr unsigned kPrefetchRegisters = 20;
 static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
+static constexpr unsigned kMaxSharedFloats = 12 * 1024; // what a kernel may declare at all
 static constexpr unsigned kUnrolledElements = 256;   // state elements times unrolled steps
 
 static unsigned rankOf(Type type) {
@@ -48,6 +49,12 @@ public:
       return failure();
     chooseTile();
     chooseChunk();
+    if (plan.sharedFloats() > kMaxSharedFloats)
+      return scan.emitError() << "its steps need " << 4 * plan.sharedFloats()
+                              << " bytes of shared memory for what they compute without the "
+                                 "state, more than the "
+                              << 4 * kMaxSharedFloats << " that a kernel has; split the scan",
+             failure();
     return plan;
   }
 
@@ -188,14 +195,34 @@ private:
         if (failed(ok))
           return failure();
       }
-      if (!changed) // whatever is left free lies along the columns
-        for (Value value : scan.getStateArgs())
-          if (rankOf(value.getType()) == 1 && !plan.layouts.contains(value)) {
-            plan.layouts[value] = Layout::column;
-            changed = true;
-            break;
-          }
+      if (!changed)
+        changed = placeFree();
     }
+    for (auto [value, layout] : plan.layouts)
+      if (failed(checkLength(value.getDefiningOp() ? value.getDefiningOp() : scan.getOperation(),
+                             value, layout)))
+        return failure();
+    return success();
+  }
+
+  /// Gives the first vector that no op placed the axis that it is as long as;
+  /// true when there was one.
+  bool placeFree() {
+    auto place = [&](Value value) {
+      return rankOf(value.getType()) == 1 && plan.stateful.contains(value) &&
+             plan.layouts.try_emplace(value, freeLayout(value)).second;
+    };
+    return llvm::any_of(scan.getStateArgs(), place) ||
+           llvm::any_of(scan.getStep().without_terminator(),
+                        [&](Operation &op) { return place(op.getResult(0)); });
+  }
+
+  LogicalResult checkLength(Operation *user, Value value, Layout layout) {
+    int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
+    int64_t wanted = layout == Layout::row ? plan.rows : plan.columns;
+    if (length != wanted)
+      return user->emitError() << "has a vector of " << length << " where the state has "
+                               << wanted << "; the step-by-step schedule cannot place it";
     return success();
   }
 
@@ -215,17 +242,13 @@ private:
                              "step-by-step schedule has no such values but constants");
     if (rank == 0 && isConstantInTime(scan, value))
       return success(); // computed once, before the loop
-    if (!isa<FloatType>(getElementTypeOrSelf(value.getType())))
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (!element || element.getWidth() > 32)
       return user->emitError() << "takes a " << value.getType()
-                               << " that does not depend on the state; only floating-point "
-                                  "values can be handed to the state's ops";
-    if (rank == 1) {
-      int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
-      int64_t wanted = layout == Layout::row ? plan.rows : plan.columns;
-      if (length != wanted)
-        return user->emitError() << "takes a vector of " << length << " where the state has "
-                                 << wanted << "; the step-by-step schedule cannot place it";
-    }
+                               << " that does not depend on the state; only floats of up to 32 "
+                                  "bits can be handed to the state's ops";
+    if (rank == 1 && failed(checkLength(user, value, layout)))
+      return failure();
     if (!plan.find(value, rank ? layout : Layout::scalar, exponential))
       plan.crossings.push_back({value, rank ? layout : Layout::scalar, exponential});
     return success();
@@ -260,7 +283,7 @@ private:
     return success();
   }
 
-  /// Where to put an output that does not depend on the state.
+  /// Where to put a vector that may lie along either axis.
   Layout freeLayout(Value value) {
     if (rankOf(value.getType()) == 0)
       return Layout::scalar;
@@ -282,7 +305,9 @@ private:
       // innermost in memory, and twice the elements: many loads in flight from
       // few threads.
       slots = std::clamp(rows / 16, 1u, 32u);
-      plan.rowLanes = std::min(slots, plan.rowAxis == Axis::key ? 2u : 16u);
+      // At most eight warps share columns, for their registers' sake.
+      plan.rowLanes =
+          std::clamp(plan.rowAxis == Axis::key ? 2u : 16u, std::max(1u, slots / 8), slots);
       plan.rowWarps = slots / plan.rowLanes;
     }
     plan.rowsPerThread =
