@@ -23,6 +23,15 @@ static MemRefType bufferType(Value tensor) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
 
+/// Whether a package, and memory between kernels, can hold tensors of `type`.
+static bool isStorable(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  Type element = tensor ? tensor.getElementType() : Type();
+  return tensor && (isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(element) ||
+                    element.isSignlessInteger(32) || element.isSignlessInteger(64));
+}
+static const char *const kStorable = "ranked tensors of f16, bf16, f32, f64, i32 or i64";
+
 namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
@@ -101,10 +110,10 @@ private:
     OpBuilder copies(ret);
     for (OpOperand &operand : ret->getOpOperands()) {
       Value value = operand.get();
-      auto type = dyn_cast<RankedTensorType>(value.getType());
-      if (!type)
+      if (!isStorable(value.getType()))
         return ret->emitError() << "result " << operand.getOperandNumber() << " is "
-                                << value.getType() << "; a compiled function returns ranked tensors";
+                                << value.getType() << "; a compiled function returns " << kStorable;
+      auto type = cast<RankedTensorType>(value.getType());
       bool made = isa_and_nonnull<ScanOp, linalg::GenericOp>(value.getDefiningOp());
       if (made && seen.insert(value).second)
         continue;
@@ -121,9 +130,9 @@ private:
     Operation *ret = function.getBody().front().getTerminator();
     SmallVector<Type> types;
     for (BlockArgument arg : function.getArguments()) {
-      if (!isa<RankedTensorType>(arg.getType()))
+      if (!isStorable(arg.getType()))
         return function.emitError() << "argument " << arg.getArgNumber() << " is " << arg.getType()
-                                    << "; a compiled function takes ranked tensors";
+                                    << "; a compiled function takes " << kStorable;
       types.push_back(bufferType(arg));
     }
     for (Value result : ret->getOperands())
@@ -153,13 +162,14 @@ private:
     return shapes.dim(tensor, dim);
   }
 
-  /// A final state may take its initial state's place when nothing else reads that.
+  /// A final state may take its initial state's place when nothing else reads
+  /// that: a K×V state, each of whose numbers one thread alone reads and writes.
   void describeAlias(unsigned index, Value result) {
     auto scan = result.getDefiningOp<ScanOp>();
     if (!scan)
       return;
     unsigned number = cast<OpResult>(result).getResultNumber();
-    if (number < scan.getOutputs().size())
+    if (number < scan.getOutputs().size() || cast<RankedTensorType>(result.getType()).getRank() != 4)
       return;
     auto initial =
         dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - scan.getOutputs().size()));
@@ -207,6 +217,10 @@ private:
       def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
       return failure();
     }
+    if (!isStorable(tensor.getType()))
+      return def->emitError() << "makes a " << tensor.getType()
+                              << " for several ops; what passes between kernels is " << kStorable,
+             failure();
     MemRefType type = bufferType(tensor);
     SmallVector<Value> sizes;
     for (int64_t d = 0; d < type.getRank(); ++d)
@@ -274,12 +288,8 @@ private:
   }
 
   Kernel emitScan(const StepPlan &plan, const std::string &name) {
-    // The interface knows more than the scans do: that a gate has query's heads.
     return emitStepKernel(plan, kernels, name, [&](Value tensor, unsigned dim) {
-      if (auto arg = dyn_cast<BlockArgument>(tensor))
-        if (auto shape = function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr))
-          return cast<StringAttr>(shape[dim]).getValue().str();
-      return "local " + sizeOf(tensor, dim).str();
+      return sizeOf(tensor, dim).str();
     });
   }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/ManifestWriter.h"
 #include "dialect/Names.h"
+#include "dialect/Shapes.h"
 #include "lowering/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

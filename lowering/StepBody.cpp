@@ -78,6 +78,32 @@ Tile StepEmitter::loadCrossing(unsigned index) {
   return tile;
 }
 
+/// Zeroes what lies beyond the state's rows in `tile`, which holds `perRow`
+/// numbers for each row.
+void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow) {
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
+    unsigned group = plan.rowGroup, last = i / group * group * plan.rowSlots() + i % group +
+                                           (plan.rowSlots() - 1) * group;
+    if (last < plan.rows)
+      continue; // in every thread one of the state's
+    Value valid = b.less(rowOf(i), plan.rows);
+    for (unsigned j = 0; j < perRow; ++j) {
+      Value &element = tile[i * perRow + j];
+      element = b.make<arith::SelectOp>(valid, element, b.zero(element.getType()));
+    }
+  }
+}
+
+/// A vector along the rows, zero beyond them, so that no sum over rows has to
+/// know where they end. A crossing's padding was cleared in shared memory.
+Tile StepEmitter::rowTileOf(Value value) {
+  Tile tile = tileOf(value, Layout::row);
+  bool crosses = plan.find(value, Layout::row, /*exponential=*/false).has_value();
+  if (!crosses)
+    clearPaddedRows(tile, 1);
+  return tile;
+}
+
 //===----------------------------------------------------------------------===//
 // Step ops
 //===----------------------------------------------------------------------===//
@@ -96,10 +122,9 @@ void StepEmitter::runDecay(DecayOp op) {
 
 void StepEmitter::runOuterAdd(OuterAddOp op) {
   Tile state = tileOf(op.getState(), Layout::row);
-  Tile key = tileOf(op.getKey(), plan.layoutOf(Axis::key));
-  Tile value = tileOf(op.getValue(), plan.layoutOf(Axis::value));
-  Tile &rows = plan.rowAxis == Axis::key ? key : value;
-  Tile &columns = plan.rowAxis == Axis::key ? value : key;
+  bool byKey = plan.rowAxis == Axis::key;
+  Tile rows = rowTileOf(byKey ? op.getKey() : op.getValue());
+  Tile columns = tileOf(byKey ? op.getValue() : op.getKey(), Layout::column);
   Tile &result = tiles[op.getResult()];
   for (unsigned i = 0; i < plan.rowsPerThread; ++i)
     for (unsigned j = 0; j < plan.colsPerThread; ++j)
@@ -108,7 +133,7 @@ void StepEmitter::runOuterAdd(OuterAddOp op) {
 }
 
 void StepEmitter::runRead(ReadOp op) {
-  Tile state = tileOf(op.getState(), Layout::row), vector = tileOf(op.getVector(), Layout::row);
+  Tile state = tileOf(op.getState(), Layout::row), vector = rowTileOf(op.getVector());
   Tile &result = tiles[op.getResult()];
   unsigned cols = plan.colsPerThread;
   for (unsigned j = 0; j < cols; ++j) {
@@ -164,6 +189,8 @@ void StepEmitter::runElementwise(Operation *op) {
     clone->getResult(0).setType(getElementTypeOrSelf(value.getType()));
     result.push_back(clone->getResult(0));
   }
+  if (auto vector = dyn_cast<VectorType>(value.getType()); vector && vector.getRank() == 2)
+    clearPaddedRows(result, plan.colsPerThread);
   tiles[value] = result;
 }
 
@@ -191,9 +218,7 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
   unsigned count = (isColumn ? plan.columns : plan.rows) % group ? 1 : group;
   bool padded = isColumn ? columnsPadded : plan.paddedRows() != plan.rows;
   for (unsigned first = 0; first < tile.size(); first += count) {
-    Value channel = isColumn ? b.add(column, first)
-                             : b.add(b.mul(rowSlot, group),
-                                     (first / group) * group * plan.rowSlots() + first % group);
+    Value channel = isColumn ? b.add(column, first) : rowOf(first);
     Value valid = padded ? b.less(channel, isColumn ? plan.columns : plan.rows) : Value();
     storePiece(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
   }

@@ -41,6 +41,7 @@ private:
   static unsigned prefixRank(Value parameter, Value arg);
   void locate();
   Value rowOfStep(Value step);
+  Value rowOf(unsigned i);
   void forEachPiece(Type stateType, Layout layout, llvm::function_ref<void(const Piece &)> visit);
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
@@ -71,6 +72,8 @@ private:
   Tile tileOf(Value value, Layout layout, bool exponential = false);
   Tile loadCrossing(unsigned index);
   Tile exponentialOf(const Tile &tile);
+  void clearPaddedRows(Tile &tile, unsigned perRow);
+  Tile rowTileOf(Value value);
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);

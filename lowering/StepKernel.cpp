@@ -218,6 +218,12 @@ Value StepEmitter::rowOfStep(Value step) {
 // States in and out
 //===----------------------------------------------------------------------===//
 
+/// The row of the state that this thread's `i`-th is.
+Value StepEmitter::rowOf(unsigned i) {
+  unsigned group = plan.rowGroup;
+  return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
+}
+
 void StepEmitter::forEachPiece(Type stateType, Layout layout,
                                llvm::function_ref<void(const Piece &)> visit) {
   auto vector = dyn_cast<VectorType>(stateType);
@@ -233,10 +239,6 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   auto columnValid = [&](Value col) {
     return columnsPadded ? b.less(col, plan.columns) : Value();
   };
-  auto threadRow = [&](unsigned i) {
-    unsigned group = plan.rowGroup;
-    return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
-  };
   unsigned cols = plan.colsPerThread;
   bool wholeCols = plan.columns % cols == 0, wholeRows = plan.rows % plan.rowGroup == 0;
   if (rank == 1 && layout == Layout::column) {
@@ -251,7 +253,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   if (rank == 1) {
     unsigned count = wholeRows ? plan.rowGroup : 1;
     for (unsigned i = 0; i < plan.rowsPerThread; i += count) {
-      Value row = threadRow(i);
+      Value row = rowOf(i);
       auto slots = llvm::to_vector(llvm::seq<unsigned>(i, i + count));
       visit({b.add(start, b.wide(row)), rowValid(row, count), leadsColumns, slots});
     }
@@ -264,7 +266,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   int64_t pitch = alongColumns ? plan.columns : plan.rows;
   for (unsigned i = 0; i < plan.rowsPerThread; i += rowStep)
     for (unsigned j = 0; j < cols; j += colStep) {
-      Value row = threadRow(i), col = b.add(column, j);
+      Value row = rowOf(i), col = b.add(column, j);
       Value offset = alongColumns ? b.add(b.mul(row, pitch), col) : b.add(b.mul(col, pitch), row);
       SmallVector<unsigned> slots;
       for (unsigned r = 0; r < rowStep; ++r)

@@ -198,11 +198,13 @@ private:
       if (!changed)
         changed = placeFree();
     }
-    for (auto [value, layout] : plan.layouts)
-      if (failed(checkLength(value.getDefiningOp() ? value.getDefiningOp() : scan.getOperation(),
-                             value, layout)))
-        return failure();
-    return success();
+    auto fits = [&](Operation *user, Value value) {
+      auto it = plan.layouts.find(value);
+      return it == plan.layouts.end() || succeeded(checkLength(user, value, it->second));
+    };
+    return success(llvm::all_of(scan.getStep().without_terminator(),
+                                [&](Operation &op) { return fits(&op, op.getResult(0)); }) &&
+                   llvm::all_of(scan.getStateArgs(), [&](Value arg) { return fits(scan, arg); }));
   }
 
   /// Gives the first vector that no op placed the axis that it is as long as;
