@@ -22,5 +22,5 @@ library=$(find "$work/prefix" -name 'libejk_runtime.so')
 command -v pkg-config >/dev/null || exit 0
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name ejk.pc)")
 export PKG_CONFIG_PATH
-cc -std=c11 "$examples/launch.c" -o "$work/launch" \
+${CC:-cc} -std=c11 "$examples/launch.c" -o "$work/launch" \
   $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs ejk)
