@@ -37,22 +37,45 @@ struct DecayOfBroadcast : OpRewritePattern<DecayOp> {
   }
 };
 
+/// The states of `op` that something used depends on: a final state, an output,
+/// or another such state. Those that feed only themselves and each other do not.
+llvm::BitVector findLiveStates(ScanOp op) {
+  YieldOp yield = op.getYield();
+  llvm::BitVector live(op.getNumStates());
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> worklist;
+  for (auto [output, value] : llvm::zip(op.getOutputs(), yield.getOutputs()))
+    if (!output.use_empty())
+      worklist.push_back(value);
+  unsigned firstState = op.getSequences().size() + op.getParameters().size();
+  auto markLive = [&](unsigned i) {
+    live.set(i);
+    worklist.push_back(yield.getStates()[i]);
+  };
+  for (auto [i, state] : llvm::enumerate(op.getFinalStates()))
+    if (!state.use_empty())
+      markLive(i);
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp())
+      llvm::append_range(worklist, def->getOperands());
+    else if (unsigned number = cast<BlockArgument>(value).getArgNumber(); number >= firstState)
+      markLive(number - firstState);
+  }
+  return live;
+}
+
 /// Drops what a scan computes or takes and nobody uses: outputs, states that
-/// feed only themselves, and operands whose step value has no use.
+/// feed only dropped ones, and operands whose step value has no use.
 struct DropUnused : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
     YieldOp yield = op.getYield();
-    auto stateIsDead = [&](unsigned i) {
-      Value arg = op.getStateArgs()[i];
-      bool unread = arg.use_empty() || (arg.hasOneUse() && yield.getStates()[i] == arg);
-      return unread && op.getFinalStates()[i].use_empty();
-    };
-    llvm::BitVector keepOutput(op.getOutputs().size()), keepState(op.getNumStates());
+    llvm::BitVector keepOutput(op.getOutputs().size()), keepState = findLiveStates(op);
     for (unsigned i = 0, e = keepOutput.size(); i < e; ++i)
       keepOutput[i] = !op.getOutputs()[i].use_empty();
-    for (unsigned i = 0, e = keepState.size(); i < e; ++i)
-      keepState[i] = !stateIsDead(i);
     // The first sequence gives H; it stays.
     llvm::BitVector keepSequence(op.getSequences().size(), true),
         keepParameter(op.getParameters().size(), true);
@@ -87,7 +110,11 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     rewriter.setInsertionPoint(yield);
     YieldOp::create(rewriter, yield.getLoc(), states, outputs);
     rewriter.eraseOp(yield);
-    // With the old yield gone, a dropped argument has no use left to replace.
+    // With the old yield gone, and what served only it, a dropped argument has no
+    // use left to replace.
+    for (Operation &unused : llvm::make_early_inc_range(llvm::reverse(op.getStep())))
+      if (isOpTriviallyDead(&unused))
+        rewriter.eraseOp(&unused);
     SmallVector<Value> replacements;
     Block &step = scan.getStep();
     unsigned next = 0;

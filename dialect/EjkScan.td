@@ -37,7 +37,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - A *state* is f32: [N,H], [N,H,C] or [N,H,K,V]; `zero` starts it from zero.
     - An *output* is [B,T,H] or [B,T,H,C].
 
-    The region may hold `ejk.decay`, `ejk.outer_add`, `ejk.read`,
+    The region may hold `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.sum`,
     `ejk.head_index`, `ejk.num_heads`, and elementwise `arith`, `math` and
     `vector.broadcast`. Row types are the tensors' own, so widening to f32 and
     rounding back are visible.
@@ -210,6 +210,23 @@ def Ejk_ReadOp : Ejk_StepOp<"read", [InferTypeOpAdaptor]> {
   let hasVerifier = 1;
 }
 
+def Ejk_SumOp : Ejk_StepOp<"sum"> {
+  let summary = "the sum of a vector's channels";
+  let description = [{
+    `result = Σ_c vector[c]`, in f32. What a number spread over channels by
+    `vector.broadcast` gets back under differentiation.
+
+    Example:
+
+    ```mlir
+    %s = ejk.sum %x : vector<64xf32>
+    ```
+  }];
+  let arguments = (ins Ejk_StepVector:$vector);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$vector attr-dict `:` type($vector)";
+}
+
 def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {
   let summary = "the query head this step belongs to, 0 to H-1";
   let description = [{
@@ -234,6 +251,40 @@ def Ejk_NumHeadsOp : Ejk_StepOp<"num_heads"> {
   }];
   let results = (outs Index:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Between scans
+//===----------------------------------------------------------------------===//
+
+def Ejk_SumHeadsOp : Ejk_BaseOp<"sum_heads", [Pure]> {
+  let summary = "sum over the query heads that share a head";
+  let description = [{
+    Head h' of the result is the sum of the heads h'·G to h'·G+G-1 of the
+    tensor, G = H/H', with H' that of `like`: what heads that read one head give
+    back to it. Summed in f32, in the order of the heads, and rounded once to
+    the result's type. Nothing of `like` matters but its shape.
+
+    Example:
+
+    ```mlir
+    %dk = ejk.sum_heads %x along 2 like %k
+        : tensor<?x?x?x64xf32>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>
+    ```
+
+    Constraints:
+    - C1: tensor and `like` agree in rank and in every size but that of the
+      dimension `dim`, which lies inside the rank.
+    - C2: `like`'s size along `dim` divides the tensor's.
+    - C3: the result has `like`'s shape.
+  }];
+  let arguments = (ins Ejk_TensorF32:$tensor, I64Attr:$dim, Ejk_Tensor:$like);
+  let results = (outs Ejk_Tensor:$result);
+  let assemblyFormat = [{
+    $tensor `along` $dim `like` $like attr-dict `:` type($tensor) `,` type($like)
+    `->` type($result)
+  }];
+  let hasVerifier = 1;
 }
 
 #endif // EJK_SCAN_TD

@@ -237,6 +237,13 @@ void ShapeAnalysis::constrain(Operation *op) {
     return constrainRecurrence(op);
   if (isa<ScanOp>(op))
     return constrainScan(op);
+  if (auto sum = dyn_cast<SumHeadsOp>(op)) {
+    unifyAll(sum.getLike(), sum.getResult());
+    for (unsigned dim = 0, e = rankOf(sum.getLike()); dim < e; ++dim)
+      if (dim != sum.getDim())
+        unify(node(sum.getLike(), dim), node(sum.getTensor(), dim));
+    return;
+  }
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
     SmallVector<std::optional<unsigned>> loops(linalgOp.getNumLoops());
     for (OpOperand &operand : op->getOpOperands()) {

@@ -28,6 +28,15 @@ DecayClass getDecayClass(ScanOp scan);
 
 /// Adds the specialisation passes in order; registered as --ejk-specialize.
 void buildSpecializePipeline(mlir::OpPassManager &pm);
+
+/// What of a function's derivative is wanted; empty lists stand for everything.
+struct BackwardOptions {
+  std::string function;
+  std::vector<std::string> wrt, cotangents;
+};
+/// Adds the passes that turn a user's module into one that also holds its
+/// functions' derivatives, as specialised scans; registered as --ejk-backward.
+void buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &options = {});
 void registerPipelines();
 } // namespace ejk
 

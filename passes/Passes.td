@@ -106,6 +106,52 @@ def MergeDecays : Pass<"ejk-merge-decays"> {
   let statistics = [Statistic<"numMerged", "merged", "decays merged away">];
 }
 
+def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
+  let summary = "derive the vector-Jacobian product of functions with recurrences";
+  let description = [{
+    Adds `@f_vjp` for a function `@f` of scans and elementwise `arith` and `math`
+    (after `ejk-specialize`). It takes f's arguments, then a cotangent for each
+    result, of the result's type and called "d" and the result's name; it gives a
+    gradient for each float argument, of the argument's type and called "d" and
+    its name. `wrt` names the arguments to differentiate by, where not all;
+    `cotangents` the results that have a cotangent, where not all: the others'
+    is zero. Where the module declares `@f_vjp`, the definition takes the
+    declaration's place.
+
+    A scan's derivative is two scans: one forward, that recomputes the state and
+    reads it along the other axis, and one back, that carries the state's adjoint.
+    Nothing is saved between f and f_vjp; in bytes, the state costs none and each
+    gated scan one f32 sequence, the reads' unrounded gradient. Gates' gradients
+    are f32 sums over the rest of the sequence, from values that were never
+    rounded to a narrower type. Gradients are summed in f32 and rounded once.
+
+    Before:
+    ```mlir
+    func.func @f(%q, %k, %v) -> (%o, %ht) {
+      %o, %ht = ejk.scan … { S2 = S + k vᵀ; o = read S2, q along key }
+    }
+    ```
+    After, beside @f:
+    ```mlir
+    func.func @f_vjp(%q, %k, %v, %do, %dht) -> (%dq, %dk, %dv) {
+      %dq = ejk.scan … { S2 = S + k vᵀ; dq = read S2, do along value }
+      %dk, %dv = ejk.scan reverse … states(%A = %dht) {
+        A2 = A + q doᵀ; dk = read A2, v along value; dv = read A2, k along key }
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"function", "function", "std::string", [{""}],
+           "the function to differentiate; all public ones with a recurrence when empty">,
+    ListOption<"wrt", "wrt", "std::string", "names of the arguments to differentiate by">,
+    ListOption<"cotangents", "cotangents", "std::string",
+               "names of the results that have a cotangent">];
+  let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];
+}
+
 def SplitReads : Pass<"ejk-split-reads"> {
   let summary = "give reads along different axes scans of their own";
   let description = [{

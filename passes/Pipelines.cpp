@@ -14,7 +14,38 @@ void ejk::buildSpecializePipeline(mlir::OpPassManager &pm) {
   pm.addPass(mlir::createCanonicalizerPass());
 }
 
+void ejk::buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &options) {
+  buildSpecializePipeline(pm);
+  DeriveBackwardOptions derive;
+  derive.function = options.function;
+  for (const std::string &name : options.wrt)
+    derive.wrt.push_back(name);
+  for (const std::string &name : options.cotangents)
+    derive.cotangents.push_back(name);
+  pm.addPass(createDeriveBackward(derive));
+  // Twice: what one scan no longer takes, another need not give.
+  pm.addPass(mlir::createCanonicalizerPass());
+  pm.addPass(mlir::createCSEPass());
+  pm.addPass(createMergeDecays());
+  pm.addPass(mlir::createCanonicalizerPass());
+}
+
+namespace {
+struct BackwardFlags : mlir::PassPipelineOptions<BackwardFlags> {
+  Option<std::string> function{*this, "function", llvm::cl::desc("the function to differentiate")};
+  ListOption<std::string> wrt{*this, "wrt", llvm::cl::desc("arguments to differentiate by")};
+  ListOption<std::string> cotangents{*this, "cotangents",
+                                     llvm::cl::desc("results that have a cotangent")};
+};
+} // namespace
+
 void ejk::registerPipelines() {
+  mlir::PassPipelineRegistration<BackwardFlags>(
+      "ejk-backward", "a user's functions and their derivatives, as specialised scans",
+      [](mlir::OpPassManager &pm, const BackwardFlags &flags) {
+        buildBackwardPipeline(pm, {flags.function, {flags.wrt.begin(), flags.wrt.end()},
+                                   {flags.cotangents.begin(), flags.cotangents.end()}});
+      });
   mlir::PassPipelineRegistration<>(
       "ejk-specialize", "recurrences to scans with the gates they have, and no others",
       [](mlir::OpPassManager &pm) { buildSpecializePipeline(pm); });

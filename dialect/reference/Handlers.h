@@ -18,6 +18,8 @@ mlir::LogicalResult interpretRecurrence(mlir::Operation *op, Operands operands, 
 // Scan.cpp
 mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results,
                                   const Options &options);
+mlir::LogicalResult interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
+                                      const Options &options);
 // Linalg.cpp. `lookup` gives the values that the body takes from outside.
 mlir::LogicalResult interpretLinalg(mlir::linalg::LinalgOp op, Operands operands, Results &results,
                                     const Options &options,

@@ -199,6 +199,7 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case<RecurrentOp, GLAOp, LightningAttnOp>(
           [&](Operation *op) { return interpretRecurrence(op, operands, results, options); })
       .Case([&](ScanOp op) { return interpretScan(op, operands, results, options); })
+      .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })
       .Case([&](linalg::LinalgOp op) {
         return interpretLinalg(op, operands, results, options, lookup);
       })

@@ -152,3 +152,36 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
   });
   return success();
 }
+
+LogicalResult ejk::reference::interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
+                                                const Options &options) {
+  const Tensor &from = *operands[0], &like = *operands[1];
+  size_t dim = op.getDim(), inner = 1, outer = 1;
+  for (size_t d = 0; d < from.shape.size(); ++d) {
+    if (d != dim && from.shape[d] != like.shape[d])
+      return op.emitError() << "the tensor and 'like' must agree in dimension " << d
+                            << ", but have shapes " << spellShape(from.shape) << " and "
+                            << spellShape(like.shape);
+    if (d != dim)
+      (d < dim ? outer : inner) *= from.shape[d];
+  }
+  SizeCheck sizes(op);
+  size_t heads = like.shape[dim];
+  if (failed(sizes.checkHeads("like", heads, from.shape[dim])) ||
+      failed(addResult(op, op.getType(), like.shape, results)))
+    return failure();
+  size_t group = heads ? from.shape[dim] / heads : 0;
+  Tensor &result = results.back();
+  bool native = options.precision == Precision::native;
+  for (size_t o = 0; o < outer * heads; ++o)
+    for (size_t i = 0; i < inner; ++i) {
+      double sum = 0;
+      for (size_t g = 0; g < group; ++g) {
+        sum += from.floats[(o * group + g) * inner + i];
+        if (native)
+          sum = double(float(sum));
+      }
+      result.floats[o * inner + i] = native ? roundTo(result.element, sum) : sum;
+    }
+  return success();
+}

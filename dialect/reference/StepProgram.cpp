@@ -21,6 +21,7 @@ private:
   LogicalResult compileDecay(DecayOp op);
   LogicalResult compileOuterAdd(OuterAddOp op);
   LogicalResult compileRead(ReadOp op);
+  LogicalResult compileSum(SumOp op);
   LogicalResult compileHeadIndex(HeadIndexOp op);
   LogicalResult compileNumHeads(NumHeadsOp op);
   LogicalResult compileConstant(arith::ConstantOp op);
@@ -188,6 +189,19 @@ LogicalResult StepCompiler::compileRead(ReadOp op) {
   return success();
 }
 
+LogicalResult StepCompiler::compileSum(SumOp op) {
+  Slot vector = slotOf(op.getVector()), result = resultSlot(op);
+  withRounding([&](auto round) {
+    add([=](Frame &frame) {
+      double sum = 0;
+      for (size_t i = 0; i < vector.size; ++i)
+        sum = round(sum + frame.at(vector)[i]);
+      *frame.at(result) = sum;
+    });
+  });
+  return success();
+}
+
 LogicalResult StepCompiler::compileHeadIndex(HeadIndexOp op) {
   Slot result = resultSlot(op);
   add([=](Frame &frame) { *frame.row(result).ints = frame.head; });
@@ -280,6 +294,7 @@ LogicalResult StepCompiler::compileOp(Operation *op) {
       .Case([&](DecayOp op) { return compileDecay(op); })
       .Case([&](OuterAddOp op) { return compileOuterAdd(op); })
       .Case([&](ReadOp op) { return compileRead(op); })
+      .Case([&](SumOp op) { return compileSum(op); })
       .Case([&](HeadIndexOp op) { return compileHeadIndex(op); })
       .Case([&](NumHeadsOp op) { return compileNumHeads(op); })
       .Case([&](arith::ConstantOp op) { return compileConstant(op); })

@@ -1,0 +1,510 @@
+//===- DeriveScan.cpp - the derivative of a scan, as scans ----------------===//
+//
+// A step is three parts: what it computes without the state (gates, keys,
+// values, the vectors it reads with), the *core* that decays, updates and reads
+// the K×V states, and what it makes of the reads. Its derivative is two scans:
+//
+//   forward: the states once more; from the outputs' cotangents those of the
+//            reads, r̄, and with them q̄ = read(S, r̄, other axis)
+//   back:    the states' adjoints A, walking the other way. In reverse order of
+//            the step's ops:
+//              read       A += q r̄ᵀ
+//              outer_add  k̄ = A v,  v̄ = Aᵀ k
+//              decay      A ← D ⊙ A
+//
+// A gate's gradient is Σ A ⊙ S where it decays, summed over the other axis. That
+// *pairing* needs no state: a decay keeps it, a read adds q ⊙ q̄ to it (r ⊙ r̄ on
+// the other axis) and an outer_add takes k ⊙ k̄ (v ⊙ v̄) away, so that it is one
+// more state, a vector, carried from Σ ht ⊙ dht on.
+//
+// A state that is a number or a vector has an adjoint that the scan back
+// carries. Where such a state takes up reads, r̄ is known only walking back, and
+// two more scans find it first: one that saves the reads, one that carries r̄.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/DeriveScan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/AdjointRules.h"
+#include "passes/ScanBuilder.h"
+#include "passes/StepAnalysis.h"
+#include "passes/TensorSums.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static Axis other(Axis axis) { return axis == Axis::key ? Axis::value : Axis::key; }
+
+namespace {
+/// A K×V value's adjoint and pairings, while the scan back passes it.
+struct MatrixAdjoint {
+  Value adjoint;
+  Value pairing[2]; // by Axis::key, Axis::value
+};
+
+class ScanAdjoint {
+public:
+  ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
+      : outer(outer), scan(scan), request(request), step(scan, request) {}
+
+  FailureOr<ScanGradients> run() {
+    gradients.sequences.resize(scan.getSequences().size());
+    gradients.parameters.resize(scan.getParameters().size());
+    gradients.initialStates.resize(scan.getNumStates());
+    if (step.isZero())
+      return gradients;
+    if (failed(step.check()))
+      return failure();
+    if (step.carriesReads()) {
+      if (failed(savePrimal()) || failed(walkReads()))
+        return failure();
+    }
+    if (failed(walkForward()) || failed(walkBack()))
+      return failure();
+    return gradients;
+  }
+
+private:
+  using Handler = llvm::function_ref<LogicalResult(Operation *)>;
+  Location loc() { return scan.getLoc(); }
+  Block &body() { return scan.getStep(); }
+  YieldOp yield() { return scan.getYield(); }
+
+  /// The step's operands, and what it computes from them without a matrix.
+  /// States and reads come from `saved`.
+  void cloneVectors(ScanBuilder &sb, IRMapping &primal) {
+    mapOperands(sb, primal);
+    for (auto [arg, tensor] : savedStates)
+      primal.map(arg, sb.addSequence(tensor));
+    for (auto [result, tensor] : savedReads)
+      primal.map(result, sb.addSequence(tensor));
+    for (Operation &op : body().without_terminator())
+      if (!step.isCore(&op))
+        sb.b.clone(op, primal);
+  }
+  void mapOperands(ScanBuilder &sb, IRMapping &primal) {
+    for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
+      primal.map(arg, sb.addSequence(tensor));
+    for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
+      primal.map(arg, sb.addParameter(tensor, arg.getType()));
+  }
+  /// The whole step, states and all.
+  void cloneStep(ScanBuilder &sb, IRMapping &primal) {
+    mapOperands(sb, primal);
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
+      primal.map(arg, sb.addState(type, scan.getInitialState(i)));
+    }
+    for (Operation &op : body().without_terminator())
+      sb.b.clone(op, primal);
+    for (auto [arg, next] : llvm::zip(scan.getStateArgs(), yield().getStates()))
+      sb.setNext(primal.lookup(arg), primal.lookup(next));
+  }
+
+  /// What a walk back needs of a walk forward, as outputs of `sb`.
+  struct Saved {
+    Value value;
+    unsigned output;
+  };
+  SmallVector<Saved> save(ScanBuilder &sb, IRMapping &primal) {
+    SmallVector<Saved> saved;
+    for (Value arg : scan.getStateArgs())
+      if (!step.isMatrix(arg))
+        saved.push_back({arg, sb.addOutput(primal.lookup(arg))});
+    for (ReadOp read : step.reads())
+      saved.push_back({read.getResult(), sb.addOutput(primal.lookup(read.getResult()))});
+    return saved;
+  }
+  void keep(ScanBuilder &sb, ArrayRef<Saved> saved) {
+    for (const Saved &s : saved)
+      (isa<BlockArgument>(s.value) ? savedStates : savedReads)
+          .push_back({s.value, sb.output(s.output)});
+  }
+
+  /// The outputs' cotangents, as the values that are yielded have them.
+  void seedOutputs(ScanBuilder &sb, Cotangents &adjoint) {
+    for (auto [value, cotangent] : llvm::zip(yield().getOutputs(), request.outputCotangents))
+      if (cotangent && step.isActive(value))
+        adjoint.add(sb.b, loc(), value, widenToF32(sb.b, loc(), sb.addSequence(cotangent)));
+  }
+
+  /// Passes cotangents back through the step; `core` sees the core's ops.
+  LogicalResult reverse(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Handler core) {
+    SmallVector<Operation *> ops;
+    for (Operation &op : body().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops)) {
+      if (step.isCore(op)) {
+        if (failed(core(op)))
+          return failure();
+        continue;
+      }
+      Value result = op->getResult(0), g = adjoint.lookup(result);
+      if (!g || !step.isActive(result) || isPiecewiseConstant(op))
+        continue;
+      if (failed(applyAdjointRule(
+              op, sb.b, g, [&](Value v) { return primal.lookup(v); },
+              [&](Value v) { return step.isActive(v); },
+              [&](Value v, Value c) { adjoint.add(sb.b, op->getLoc(), v, c); })))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult savePrimal() {
+    ScanBuilder sb(outer, scan);
+    IRMapping primal;
+    cloneStep(sb, primal);
+    SmallVector<Saved> saved = save(sb, primal);
+    sb.finish();
+    keep(sb, saved);
+    return success();
+  }
+
+  /// Adds states that carry the adjoints of the scan's numbers and vectors.
+  void carryVectors(ScanBuilder &sb, Cotangents &adjoint,
+                    SmallVectorImpl<std::pair<Value, Value>> &carried) {
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      if (step.isMatrix(arg) || !step.isActive(arg))
+        continue;
+      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
+      Value state = sb.addState(type, request.stateCotangents[i]);
+      carried.push_back({arg, state});
+      adjoint.add(sb.b, loc(), yield().getStates()[i], state);
+    }
+  }
+  void closeVectors(ScanBuilder &sb, Cotangents &adjoint,
+                    ArrayRef<std::pair<Value, Value>> carried) {
+    for (auto [arg, state] : carried) {
+      Value next = adjoint.lookup(arg);
+      sb.setNext(state, next ? next : splatLike(sb.b, loc(), state, 0));
+    }
+  }
+
+  /// Finds the reads' cotangents where they depend on what comes later.
+  LogicalResult walkReads() {
+    ScanBuilder sb(outer, scan, /*turned=*/true);
+    IRMapping primal;
+    Cotangents adjoint;
+    SmallVector<std::pair<Value, Value>> carried;
+    cloneVectors(sb, primal);
+    seedOutputs(sb, adjoint);
+    carryVectors(sb, adjoint, carried);
+    SmallVector<Saved> found;
+    LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
+      if (auto read = dyn_cast<ReadOp>(op))
+        if (Value cotangent = adjoint.lookup(read.getResult()))
+          found.push_back({read.getResult(), sb.addOutput(cotangent)});
+      return success();
+    });
+    if (failed(walked))
+      return failure();
+    closeVectors(sb, adjoint, carried);
+    sb.finish();
+    for (const Saved &s : found)
+      readCotangents[s.value] = sb.output(s.output);
+    return success();
+  }
+
+  LogicalResult walkForward() {
+    ScanBuilder sb(outer, scan);
+    IRMapping primal;
+    Cotangents adjoint;
+    cloneStep(sb, primal);
+    SmallVector<Saved> saved, found;
+    bool local = !step.carriesReads();
+    if (local) {
+      saved = save(sb, primal);
+      seedOutputs(sb, adjoint);
+    }
+    auto core = [&](Operation *op) {
+      auto read = dyn_cast<ReadOp>(op);
+      if (!read)
+        return success();
+      Value cotangent = adjoint.lookup(read.getResult());
+      if (!local)
+        if (Value tensor = readCotangents.lookup(read.getResult()))
+          cotangent = sb.addSequence(tensor);
+      if (!cotangent)
+        return success();
+      Value q = ReadOp::create(sb.b, op->getLoc(), primal.lookup(read.getState()), cotangent,
+                               other(read.getAxis()));
+      found.push_back({read.getResult(), sb.addOutput(q)});
+      if (step.isActive(read.getVector()))
+        adjoint.add(sb.b, op->getLoc(), read.getVector(), q);
+      return success();
+    };
+    if (failed(reverse(sb, primal, adjoint, core)))
+      return failure();
+    Gathered gathered = gather(sb, adjoint, /*forward=*/true);
+    sb.finish();
+    keep(sb, saved);
+    for (const Saved &s : found)
+      queryCotangents[s.value] = sb.output(s.output);
+    for (Value arg : scan.getStateArgs())
+      finalStates.push_back(sb.finalState(primal.lookup(arg)));
+    finish(sb, gathered);
+    return success();
+  }
+
+  /// The pairing of state `i`'s end: Σ ht ⊙ dht over the axis that is not `axis`.
+  Value pairingAtEnd(unsigned i, Axis axis) {
+    Value cotangent = request.stateCotangents[i];
+    if (!cotangent)
+      return Value();
+    return sumOfProducts(outer, loc(), finalStates[i], cotangent, axis == Axis::key ? 3 : 2);
+  }
+
+  /// Starts the adjoints of the matrix states.
+  void carryMatrices(ScanBuilder &sb, SmallVectorImpl<std::pair<Value, MatrixAdjoint>> &carried) {
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      if (!step.isMatrix(arg) || !step.isMatrixActive(yield().getStates()[i]))
+        continue;
+      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
+      MatrixAdjoint end;
+      end.adjoint = sb.addState(type, request.stateCotangents[i]);
+      for (Axis axis : {Axis::key, Axis::value}) {
+        if (!step.needsPairing(axis))
+          continue;
+        int64_t size = type.getDimSize(axis == Axis::key ? 2 : 3);
+        Value initial = pairingAtEnd(i, axis);
+        auto pairingType = initial ? cast<RankedTensorType>(initial.getType())
+                                   : sb.stateType(VectorType::get({size}, sb.b.getF32Type()));
+        end.pairing[axis == Axis::value] = sb.addState(pairingType, initial);
+      }
+      carried.push_back({arg, end});
+      matrices[yield().getStates()[i]] = end;
+    }
+  }
+
+  /// The adjoint of `matrix`, by what uses it next; zero where nothing does.
+  MatrixAdjoint &matrixAdjoint(ScanBuilder &sb, Value matrix) {
+    MatrixAdjoint &m = matrices[matrix];
+    if (!m.adjoint)
+      m.adjoint = splatLike(sb.b, loc(), matrix, 0);
+    auto type = cast<VectorType>(matrix.getType());
+    for (Axis axis : {Axis::key, Axis::value}) {
+      Value &pairing = m.pairing[axis == Axis::value];
+      auto vector = VectorType::get({type.getDimSize(axis == Axis::key ? 0 : 1)},
+                                    sb.b.getF32Type());
+      if (step.needsPairing(axis) && !pairing)
+        pairing = arith::ConstantOp::create(sb.b, loc(), DenseElementsAttr::get(vector, 0.0f));
+    }
+    // Reads wait until here: one may stand before the op that passes the
+    // adjoint on, and after it in the step.
+    auto waiting = pendingReads.find(matrix);
+    if (waiting == pendingReads.end())
+      return m;
+    for (const PendingRead &read : waiting->second) {
+      m.adjoint = OuterAddOp::create(sb.b, loc(), m.adjoint.getType(), m.adjoint, read.key,
+                                     read.value);
+      for (unsigned a : {0, 1})
+        if (read.terms[a])
+          m.pairing[a] = arith::AddFOp::create(sb.b, loc(), m.pairing[a], read.terms[a]);
+    }
+    pendingReads.erase(waiting);
+    return m;
+  }
+
+  LogicalResult walkBack() {
+    ScanBuilder sb(outer, scan, /*turned=*/true);
+    IRMapping primal;
+    Cotangents adjoint;
+    SmallVector<std::pair<Value, Value>> vectors;
+    SmallVector<std::pair<Value, MatrixAdjoint>> carried;
+    cloneVectors(sb, primal);
+    seedOutputs(sb, adjoint);
+    carryVectors(sb, adjoint, vectors);
+    carryMatrices(sb, carried);
+    if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
+          passCore(sb, primal, adjoint, op);
+          return success();
+        })))
+      return failure();
+    closeVectors(sb, adjoint, vectors);
+    for (auto [arg, end] : carried) {
+      MatrixAdjoint begin = matrixAdjoint(sb, arg);
+      sb.setNext(end.adjoint, begin.adjoint);
+      for (unsigned a : {0, 1})
+        if (end.pairing[a])
+          sb.setNext(end.pairing[a], begin.pairing[a]);
+    }
+    Gathered gathered = gather(sb, adjoint, /*forward=*/false);
+    sb.finish();
+    finish(sb, gathered);
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      if (!request.initialStates[i])
+        continue;
+      for (auto [state, end] : carried)
+        if (state == arg)
+          gradients.initialStates[i] = sb.finalState(end.adjoint);
+      for (auto [state, end] : vectors)
+        if (state == arg)
+          gradients.initialStates[i] = sb.finalState(end);
+    }
+    return success();
+  }
+
+  /// The core's rules: see the head of this file.
+  void passCore(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Operation *op) {
+    OpBuilder &b = sb.b;
+    Location at = op->getLoc();
+    auto times = [&](Value x, Value y) { return arith::MulFOp::create(b, at, x, y).getResult(); };
+    auto give = [&](Value operand, Value cotangent) {
+      if (step.isActive(operand))
+        adjoint.add(b, at, operand, cotangent);
+    };
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      Value cotangent = adjoint.lookup(read.getResult());
+      if (!cotangent)
+        return;
+      Value vector = primal.lookup(read.getVector());
+      Value queryCotangent;
+      if (Value tensor = queryCotangents.lookup(read.getResult()))
+        queryCotangent = sb.addSequence(tensor);
+      if (queryCotangent)
+        give(read.getVector(), queryCotangent);
+      if (!step.isMatrixActive(read.getState()))
+        return;
+      bool alongKey = read.getAxis() == Axis::key;
+      PendingRead pending{alongKey ? vector : cotangent, alongKey ? cotangent : vector, {}};
+      for (Axis axis : {Axis::key, Axis::value})
+        if (step.needsPairing(axis))
+          pending.terms[axis == Axis::value] =
+              axis == read.getAxis() ? times(vector, queryCotangent)
+                                     : times(primal.lookup(read.getResult()), cotangent);
+      pendingReads[read.getState()].push_back(pending);
+      return;
+    }
+    if (!step.isMatrixActive(op->getResult(0)))
+      return;
+    MatrixAdjoint m = matrixAdjoint(sb, op->getResult(0));
+    if (auto decay = dyn_cast<DecayOp>(op)) {
+      Axis axis = decay.getAxis();
+      if (step.isActive(decay.getGate())) {
+        Value pairing = m.pairing[axis == Axis::value];
+        if (axis == Axis::head)
+          pairing = SumOp::create(
+              b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
+        give(decay.getGate(), pairing);
+      }
+      m.adjoint = DecayOp::create(b, at, m.adjoint.getType(), m.adjoint,
+                                  primal.lookup(decay.getGate()), axis);
+      matrices[decay.getState()] = m;
+      return;
+    }
+    auto outerAdd = cast<OuterAddOp>(op);
+    Value key = primal.lookup(outerAdd.getKey()), value = primal.lookup(outerAdd.getValue());
+    for (Axis axis : {Axis::key, Axis::value}) {
+      bool isKey = axis == Axis::key;
+      Value operand = isKey ? outerAdd.getKey() : outerAdd.getValue();
+      if (!step.isActive(operand) && !step.needsPairing(axis))
+        continue;
+      Value cotangent = ReadOp::create(b, at, m.adjoint, isKey ? value : key, other(axis));
+      give(operand, cotangent);
+      Value &pairing = m.pairing[!isKey];
+      if (pairing)
+        pairing = arith::SubFOp::create(b, at, pairing, times(isKey ? key : value, cotangent));
+    }
+    matrices[outerAdd.getState()] = m;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Gradients
+  //===--------------------------------------------------------------------===//
+
+  /// Gradients on their way out of a scan: outputs, and states that add up.
+  struct Gathered {
+    SmallVector<std::pair<unsigned, unsigned>> sequences; // operand, output
+    SmallVector<std::pair<unsigned, Value>> parameters;   // operand, state
+  };
+
+  Gathered gather(ScanBuilder &sb, Cotangents &adjoint, bool forward) {
+    Gathered gathered;
+    for (auto [i, arg] : llvm::enumerate(scan.getSequenceArgs())) {
+      Value cotangent = adjoint.lookup(arg);
+      if (!request.sequences[i] || !cotangent || step.endsForward(arg) != forward)
+        continue;
+      if (sharesNoHeads(i))
+        cotangent = convertTo(sb.b, loc(), cotangent, request.sequences[i]);
+      gathered.sequences.push_back({i, sb.addOutput(cotangent)});
+    }
+    for (auto [i, arg] : llvm::enumerate(scan.getParameterArgs())) {
+      Value cotangent = adjoint.lookup(arg);
+      if (!request.parameters[i] || !cotangent || step.endsForward(arg) != forward)
+        continue;
+      // A sum over channels waits for the end of the walk.
+      if (auto sum = cotangent.getDefiningOp<SumOp>())
+        cotangent = sum.getVector();
+      Value total = sb.addState(sb.stateType(cotangent.getType()), Value());
+      sb.setNext(total, arith::AddFOp::create(sb.b, loc(), total, cotangent));
+      gathered.parameters.push_back({i, total});
+    }
+    return gathered;
+  }
+
+  /// Whether sequence `i` is known to have a head for every query head.
+  bool sharesNoHeads(unsigned i) {
+    Value first = scan.getSequences().front(), tensor = scan.getSequences()[i];
+    if (tensor == first)
+      return true;
+    int64_t size = cast<RankedTensorType>(tensor.getType()).getDimSize(2);
+    int64_t heads = cast<RankedTensorType>(first.getType()).getDimSize(2);
+    if (!ShapedType::isDynamic(size) && size == heads)
+      return true;
+    StringRef a = describedSize(tensor, 2), b = describedSize(first, 2);
+    return !a.empty() && a == b;
+  }
+
+  void finish(ScanBuilder &sb, const Gathered &gathered) {
+    for (auto [i, output] : gathered.sequences) {
+      Value gradient = sb.output(output), like = scan.getSequences()[i];
+      if (!sharesNoHeads(i))
+        gradient = sumHeads(outer, loc(), gradient, 2, like, request.sequences[i]);
+      gradients.sequences[i] = castLike(outer, loc(), gradient, like);
+    }
+    for (auto [i, total] : gathered.parameters) {
+      Value gradient = sb.finalState(total), like = scan.getParameters()[i];
+      Type stepType = scan.getParameterArgs()[i].getType();
+      auto rank = [](Value v) { return cast<RankedTensorType>(v.getType()).getRank(); };
+      int64_t channels = isa<VectorType>(stepType) ? cast<VectorType>(stepType).getRank() : 0;
+      if (rank(gradient) > 2 + channels)
+        gradient = sumOver(outer, loc(), gradient, 2);
+      int64_t walked = rank(like) - channels; // 0, [H'] or [N,H']
+      if (walked < 2)
+        gradient = sumOver(outer, loc(), gradient, 0);
+      if (walked == 0)
+        gradient = sumOver(outer, loc(), gradient, 0);
+      else
+        gradient = sumHeads(outer, loc(), gradient, walked - 1, like, request.parameters[i]);
+      gradient = convertTo(outer, loc(), gradient, request.parameters[i]);
+      gradients.parameters[i] = castLike(outer, loc(), gradient, like);
+    }
+  }
+
+  struct PendingRead {
+    Value key, value, terms[2];
+  };
+
+  OpBuilder &outer;
+  ScanOp scan;
+  const ScanRequest &request;
+  StepAnalysis step;
+  ScanGradients gradients;
+
+  /// Values of the step and the tensors that hold them over time.
+  SmallVector<std::pair<Value, Value>> savedStates, savedReads;
+  /// By a read's result: tensors of its cotangent, and of its vector's.
+  llvm::DenseMap<Value, Value> readCotangents, queryCotangents;
+  SmallVector<Value> finalStates;
+  /// While walking back.
+  llvm::DenseMap<Value, MatrixAdjoint> matrices;
+  llvm::DenseMap<Value, SmallVector<PendingRead>> pendingReads;
+};
+} // namespace
+
+FailureOr<ScanGradients> ejk::deriveScan(OpBuilder &b, ScanOp scan, const ScanRequest &request) {
+  return ScanAdjoint(b, scan, request).run();
+}

@@ -1,0 +1,75 @@
+//===- TensorSums.cpp - sums that stand between scans ---------------------===//
+#include "passes/TensorSums.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static Value reduce(OpBuilder &b, Location loc, ValueRange inputs, unsigned dim,
+                    llvm::function_ref<Value(OpBuilder &, ValueRange)> term) {
+  auto type = cast<RankedTensorType>(inputs.front().getType());
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> shape;
+  SmallVector<Value> sizes;
+  SmallVector<AffineExpr> kept;
+  SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
+  loops[dim] = utils::IteratorType::reduction;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d == dim)
+      continue;
+    shape.push_back(type.getDimSize(d));
+    kept.push_back(b.getAffineDimExpr(d));
+    if (type.isDynamicDim(d))
+      sizes.push_back(tensor::DimOp::create(b, loc, inputs.front(), d));
+  }
+  auto result = RankedTensorType::get(shape, b.getF32Type());
+  Value empty = tensor::EmptyOp::create(b, loc, result, sizes);
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value init = linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+  SmallVector<AffineMap> maps(inputs.size(), b.getMultiDimIdentityMap(rank));
+  maps.push_back(AffineMap::get(rank, 0, kept, b.getContext()));
+  return linalg::GenericOp::create(b, loc, result, inputs, init, maps, loops,
+                                   [&](OpBuilder &nested, Location l, ValueRange args) {
+                                     Value sum = arith::AddFOp::create(nested, l, args.back(),
+                                                                       term(nested, args));
+                                     linalg::YieldOp::create(nested, l, sum);
+                                   })
+      .getResult(0);
+}
+
+Value ejk::sumOver(OpBuilder &b, Location loc, Value x, unsigned dim) {
+  return reduce(b, loc, x, dim, [](OpBuilder &, ValueRange args) { return args[0]; });
+}
+
+Value ejk::sumOfProducts(OpBuilder &b, Location loc, Value x, Value y, unsigned dim) {
+  return reduce(b, loc, {x, y}, dim, [&](OpBuilder &nested, ValueRange args) -> Value {
+    return arith::MulFOp::create(nested, loc, args[0], args[1]);
+  });
+}
+
+Value ejk::sumHeads(OpBuilder &b, Location loc, Value x, unsigned dim, Value like, Type element) {
+  auto type = cast<RankedTensorType>(like.getType());
+  if (type.getDimSize(dim) == cast<RankedTensorType>(x.getType()).getDimSize(dim) &&
+      !type.isDynamicDim(dim))
+    return x;
+  return SumHeadsOp::create(b, loc, type.clone(element), x, b.getI64IntegerAttr(dim), like);
+}
+
+Value ejk::castLike(OpBuilder &b, Location loc, Value x, Value like) {
+  auto type = cast<RankedTensorType>(x.getType());
+  RankedTensorType wanted = cast<RankedTensorType>(like.getType()).clone(type.getElementType());
+  return type == wanted ? x : tensor::CastOp::create(b, loc, wanted, x).getResult();
+}
+
+StringRef ejk::describedSize(Value tensor, unsigned dim) {
+  auto arg = dyn_cast<BlockArgument>(tensor);
+  auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+  if (!function)
+    return {};
+  auto shape = function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr);
+  return shape && dim < shape.size() ? cast<StringAttr>(shape[dim]).getValue() : StringRef();
+}
