@@ -208,6 +208,11 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
     FailureOr<json::Object> entry = EntryWriter(program).run();
     if (failed(entry))
       return failure();
+    // A derivative takes its function's inputs again, then a cotangent for
+    // each result; nothing else passes between the two.
+    StringRef name = program.getName();
+    if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
+      (*entry)["vjp_of"] = name;
     entries.push_back(std::move(*entry));
   }
   if (entries.empty())

@@ -137,21 +137,28 @@ static Result<bool> checkArgumentTypes(func::FuncOp function) {
   return true;
 }
 
-Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
-                                                 const std::vector<HostTensor> &given) {
+/// Takes each argument's tensor from `given` and binds its sizes; an argument
+/// behind the first `required` may be missing, and is left without a name.
+static Result<std::vector<HostTensor>> takeGiven(SymbolSizes &symbols,
+                                                 const std::vector<HostTensor> &given,
+                                                 unsigned required) {
+  func::FuncOp function = symbols.function;
   if (Result<bool> types = checkArgumentTypes(function); !types)
     return types.error();
-  SymbolSizes symbols(function);
   std::vector<HostTensor> inputs;
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
     std::string name = argumentName(function, i);
     const HostTensor *tensor = findTensor(given, name);
-    if (!tensor) {
+    if (!tensor && i < required) {
       std::string names = llvm::join(
           llvm::map_range(given, [](const HostTensor &t) { return t.name; }), ", ");
       return bad("input '" + name + "' must be " + symbols.spell(i) + ", but is not given; " +
                  (given.empty() ? std::string("use --inputs or --random")
                                 : "given are: " + names));
+    }
+    if (!tensor) {
+      inputs.emplace_back();
+      continue;
     }
     if (Result<bool> bound = symbols.bind(i, *tensor); !bound)
       return bound.error();
@@ -283,6 +290,22 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
     }
     inputs.push_back(std::move(tensor));
   }
+  return inputs;
+}
+
+Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
+                                                 const std::vector<HostTensor> &given,
+                                                 unsigned required, uint64_t seed) {
+  SymbolSizes symbols(function);
+  Result<std::vector<HostTensor>> inputs = takeGiven(symbols, given, required);
+  if (!inputs || llvm::none_of(*inputs, [](const HostTensor &t) { return t.name.empty(); }))
+    return inputs;
+  Result<std::vector<HostTensor>> drawn = drawInputs(function, symbols.sizes, seed);
+  if (!drawn)
+    return drawn;
+  for (auto [input, replacement] : llvm::zip(*inputs, *drawn))
+    if (input.name.empty())
+      input = std::move(replacement);
   return inputs;
 }
 

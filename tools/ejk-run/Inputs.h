@@ -12,9 +12,12 @@ namespace ejk {
 std::optional<DataType> dataTypeOf(mlir::Type element);
 
 /// One tensor per argument, in order, under the arguments' names: taken from
-/// `given` by name and checked for type, rank and sizes that agree.
+/// `given` by name and checked for type, rank and sizes that agree. Arguments
+/// behind the first `required`, a derivative's cotangents, are drawn at random
+/// where they are not given.
 Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
-                                            const std::vector<HostTensor> &given);
+                                            const std::vector<HostTensor> &given,
+                                            unsigned required, uint64_t seed);
 
 /// The same, drawn at random with the sizes of the symbols (dialect/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B

@@ -4,6 +4,7 @@
 // interpreter where not.
 //
 //===----------------------------------------------------------------------===//
+#include "Differences.h"
 #include "Inputs.h"
 #include "dialect/Names.h"
 #include "dialect/reference/Interpreter.h"
@@ -16,6 +17,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
 #include "tools/common/Registration.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -68,13 +70,23 @@ static cl::opt<bool> checkResults(
 static cl::opt<double> tolerance(
     "tolerance", cl::cat(category), cl::value_desc("x"),
     cl::desc("For --check: the largest |x - ref| / |ref| (Euclidean norms). By default 1e-5, and "
-             "3e-3 when an input or the result is f16 or bf16"));
+             "3e-3 when an input or the result is f16 or bf16; for gradients 2e-5 and 5e-3"));
 static cl::opt<bool> bench("bench", cl::cat(category),
                            cl::desc("Time it on the GPU, beside the GPU's own copy bandwidth"));
 static cl::opt<std::string> arch("arch", cl::cat(category), cl::value_desc("sm_90"),
                                  cl::desc("The architecture to compile for; the GPU's by default"));
 static cl::opt<bool> inPlace("in-place", cl::cat(category),
                              cl::desc("Let results replace the inputs they may, as decode does"));
+
+static cl::opt<bool> vjp("vjp", cl::cat(category),
+                         cl::desc("Run the function's derivative instead: its inputs and a cotangent "
+                                  "for each result (drawn at random where not given), to gradients"));
+static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category), cl::value_desc("q,k,..."),
+                                 cl::desc("For --vjp: the arguments to differentiate by; by default all"));
+static cl::opt<bool> finiteDifferences(
+    "finite-differences", cl::cat(category),
+    cl::desc("For --vjp: also compare each gradient, along a random direction, with central "
+             "differences of the function in f64"));
 
 //===----------------------------------------------------------------------===//
 // Parts
@@ -106,13 +118,14 @@ static func::FuncOp findEntry(ModuleOp module) {
   return {};
 }
 
-static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function) {
+/// Inputs of `function`, of which the first `required` cannot be made up unasked.
+static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigned required) {
   if (!randomSizes.getNumOccurrences()) {
     Result<std::vector<HostTensor>> given =
         readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
     if (!given)
       return given;
-    return matchInputs(function, *given);
+    return matchInputs(function, *given, required, seed);
   }
   if (!inputFiles.empty())
     return Error{ErrorCode::InvalidArgument, "--inputs and --random exclude each other"};
@@ -209,8 +222,8 @@ static FailureOr<bool> check(func::FuncOp function, const std::vector<HostTensor
       continue;
     }
     double limit = tolerance.getNumOccurrences() ? double(tolerance)
-                   : narrowInput || isNarrow(found->dtype) ? 3e-3
-                                                           : 1e-5;
+                   : narrowInput || isNarrow(found->dtype) ? (vjp ? 5e-3 : 3e-3)
+                                                           : (vjp ? 2e-5 : 1e-5);
     Comparison comparison = compare(*found, wanted);
     bool ok = comparison.passes(limit);
     llvm::outs() << "check " << wanted.name << ": " << (ok ? "pass" : "FAIL") << ", "
@@ -284,6 +297,15 @@ static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp functio
   return status;
 }
 
+/// Adds the function's derivative to the module and returns it.
+static func::FuncOp derive(ModuleOp module, StringRef name) {
+  PassManager pm(module.getContext());
+  buildBackwardPipeline(pm, {name.str(), {wrt.begin(), wrt.end()}, {}});
+  if (failed(pm.run(module)))
+    return {};
+  return module.lookupSymbol<func::FuncOp>((name + "_vjp").str());
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -311,12 +333,24 @@ int main(int argc, char **argv) {
   func::FuncOp function = findEntry(*module);
   if (!function)
     return 1;
-  Result<std::vector<HostTensor>> inputs = makeInputs(function);
+  std::string primal = function.getName().str();
+  unsigned numPrimal = function.getNumArguments();
+  if (!vjp && (finiteDifferences || !wrt.empty()))
+    return fail("--finite-differences and --wrt go with --vjp");
+  if (vjp && !(function = derive(*module, primal)))
+    return 1;
+  Result<std::vector<HostTensor>> inputs = makeInputs(function, numPrimal);
   if (!inputs)
     return fail(inputs.error().message);
   for (const HostTensor &input : *inputs)
     llvm::outs() << "input " << input.name << ": " << input.describe() << "\n";
 
+  if (finiteDifferences) {
+    FailureOr<bool> agree = compareWithDifferences(
+        module->lookupSymbol<func::FuncOp>(primal), function, *inputs, seed);
+    if (failed(agree) || !*agree)
+      return 1;
+  }
   if (device == DeviceKind::interpreter)
     return runInterpreter(function, *inputs, "");
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
