@@ -130,11 +130,27 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     return success();
   }
 };
+/// Two outputs of one step value are one.
+struct MergeOutputs : OpRewritePattern<ScanOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
+    llvm::DenseMap<Value, Value> first;
+    bool changed = false;
+    for (auto [output, value] : llvm::zip(op.getOutputs(), op.getYield().getOutputs())) {
+      auto [it, isNew] = first.try_emplace(value, output);
+      if (isNew || output.use_empty() || it->second.getType() != output.getType())
+        continue;
+      rewriter.replaceAllUsesWith(output, it->second);
+      changed = true;
+    }
+    return changed ? success() : rewriter.notifyMatchFailure(op, "the outputs all differ");
+  }
+};
 } // namespace
 
 void DecayOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<DecayOfBroadcast>(context);
 }
 void ScanOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropUnused>(context);
+  patterns.add<DropUnused, MergeOutputs>(context);
 }

@@ -3,6 +3,7 @@
 #include "lowering/LinalgKernel.h"
 #include "lowering/Passes.h"
 #include "lowering/StepKernel.h"
+#include "lowering/SumHeadsKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -114,7 +115,7 @@ private:
         return ret->emitError() << "result " << operand.getOperandNumber() << " is "
                                 << value.getType() << "; a compiled function returns " << kStorable;
       auto type = cast<RankedTensorType>(value.getType());
-      bool made = isa_and_nonnull<ScanOp, linalg::GenericOp>(value.getDefiningOp());
+      bool made = isa_and_nonnull<ScanOp, SumHeadsOp, linalg::GenericOp>(value.getDefiningOp());
       if (made && seen.insert(value).second)
         continue;
       auto copy = createMap(copies, ret->getLoc(), type, value, value,
@@ -213,7 +214,7 @@ private:
     if (buffer)
       return buffer;
     Operation *def = tensor.getDefiningOp();
-    if (!isa_and_nonnull<ScanOp, linalg::GenericOp>(def)) {
+    if (!isa_and_nonnull<ScanOp, SumHeadsOp, linalg::GenericOp>(def)) {
       def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
       return failure();
     }
@@ -332,6 +333,9 @@ private:
           emitLinalgKernel(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
+    if (auto sum = dyn_cast<SumHeadsOp>(op))
+      return launch(&op, emitSumHeadsKernel(sum, kernels,
+                                            prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used; sizes are known from
     // the arguments.
     if (isa<linalg::FillOp, tensor::EmptyOp, tensor::DimOp>(op) ||

@@ -184,7 +184,11 @@ private:
       if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
         address = cast.getIn();
       auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
-      args.push_back(json::Object(places.find(extract.getSource())->second));
+      Value buffer = extract.getSource();
+      // Workspace some of whose sizes turned out to be constants.
+      while (auto cast = buffer.getDefiningOp<memref::CastOp>())
+        buffer = cast.getSource();
+      args.push_back(json::Object(places.find(buffer)->second));
     }
     launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
                                     {"block", json::Array{*block, 1, 1}},

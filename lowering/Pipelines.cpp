@@ -10,6 +10,8 @@
 using namespace mlir;
 
 void ejk::buildToGPUPipeline(OpPassManager &pm) {
+  pm.addPass(createSplitSums());
+  pm.addPass(createCanonicalizerPass());
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -152,15 +152,42 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];
 }
 
+def SplitSums : Pass<"ejk-split-sums"> {
+  let summary = "take sums over channels out of scans";
+  let description = [{
+    A vector that depends on the state is spread over the threads of several
+    blocks, which a step cannot sum over. A scan with `ejk.sum` becomes two: the
+    first gives the summands as f32 sequences, `linalg.generic` sums them, and the
+    second, which has no K×V state unless the sums reach it, does what follows.
+    Numbers do not change.
+
+    Before:
+    ```mlir
+    %dt = ejk.scan … { … %s = ejk.sum %x; %dt = arith.mulf %s, %a … }
+    ```
+    After:
+    ```mlir
+    %xs = ejk.scan … { … }
+    %s = linalg.generic … ins(%xs) …
+    %dt = ejk.scan sequences(… %st = %s) { %dt = arith.mulf %st, %a … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numSplit", "sums", "sums taken out of scans">];
+}
+
 def SplitReads : Pass<"ejk-split-reads"> {
   let summary = "give reads along different axes scans of their own";
   let description = [{
     The step-by-step schedule spreads the state's free axis over threads and
     sums along the other, so one kernel reads along one axis. A scan that reads
-    along both becomes two that walk the same states: the first keeps the
-    outputs that read along `key` (and the final states), the second those that
-    read along `value`. A scan whose state depends on reads along both axes
-    cannot be split; a remark says so. Numbers do not change.
+    along both becomes two that walk the same states. The first keeps what reads
+    along `value`; the second what reads along `key`, or along both: it takes the
+    first's reads as f32 sequences. (The other way round, where the reads along
+    `value` depend on those along `key`.) A scan whose reads along each axis depend
+    on those along the other cannot be split; a remark says so. Numbers do not
+    change.
 
     Before:
     ```mlir
@@ -168,8 +195,8 @@ def SplitReads : Pass<"ejk-split-reads"> {
     ```
     After:
     ```mlir
-    %o, %S = ejk.scan … { … ejk.read … along key … }
-    %p = ejk.scan … { … ejk.read … along value … }
+    %p, %S = ejk.scan … { … ejk.read … along value … }
+    %o = ejk.scan … { … ejk.read … along key … }
     ```
   }];
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];

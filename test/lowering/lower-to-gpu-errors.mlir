@@ -91,7 +91,7 @@ func.func @matrix_without_state(%k: tensor<?x?x?x4xf32>, %p: tensor<4x8xf32>)
 
 // -----
 
-func.func @wide_gate(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>) -> tensor<?x?x4x8xf32> {
+func.func @wide_gate(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>) -> (tensor<?x?x4x8xf32>, tensor<?x?x8xf32>) {
   %s, %r = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x8xf32>)
       states(%S = zero : tensor<?x?x4x8xf32>, %X = zero : tensor<?x?x8xf32>) {
     %w = arith.extf %vt : vector<8xf32> to vector<8xf64>
@@ -102,7 +102,7 @@ func.func @wide_gate(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>) -> tensor
     %S1 = ejk.outer_add %S, %kt, %vt : vector<4x8xf32>, vector<4xf32>, vector<8xf32>
     ejk.yield states(%S1, %X1 : vector<4x8xf32>, vector<8xf32>)
   }
-  return %s : tensor<?x?x4x8xf32>
+  return %s, %r : tensor<?x?x4x8xf32>, tensor<?x?x8xf32>
 }
 
 // -----

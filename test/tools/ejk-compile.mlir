@@ -25,9 +25,9 @@
 // INFO-NEXT: input v: bf16 [B, T, Hkv, 32], aligned to 16
 // INFO-NEXT: input g: f32 [B, T, H, 64], aligned to 16, log_decay
 // INFO-NEXT: input h0: f32 [B, H, 64, 32], aligned to 16
-// INFO-NEXT: output out0: bf16 [B, T, H, 32], aligned to 16
-// INFO-NEXT: output out1: f32 [B, H, 64, 32], aligned to 16, may replace h0
-// INFO: requires {{.*}}H mod Hkv{{.*}} = 0
+// INFO-NEXT: output o: bf16 [B, T, H, 32], aligned to 16
+// INFO-NEXT: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
+// INFO: requires mod(H, Hkv) = 0
 // INFO: kernel gla_scan0_one: grid
 // INFO: kernel gla_scan0: grid
 // ONLY: architecture: sm_90a only
