@@ -14,7 +14,7 @@ static constexpr unsigned kWarpSize = 32;
 
 // Budgets of a thread and a block, in 32-bit registers and floats. They leave
 // room for two blocks or more on each multiprocessor.
-static constexpr unsigned kPrefetchRegisters = 20;
+static constexpr unsigned kPrefetchRegisters = 26;
 static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
 static constexpr unsigned kMaxSharedFloats = 12 * 1024; // what a kernel may declare at all
 static constexpr unsigned kUnrolledElements = 256;   // state elements times unrolled steps
@@ -364,8 +364,15 @@ private:
       domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
       plan.domains.push_back(domain);
     }
+    // The longest chunk within the budgets; where none is, the longest of those
+    // that need the fewest registers, down to one load of each row.
+    unsigned best = 1, fewest = ~0u;
+    // A thread holds at least one piece of each sequence; chunks no longer than
+    // that cost only barriers.
+    plan.chunk = 1;
+    unsigned budget = std::max(kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
-      if (sizeStages() <= kPrefetchRegisters && 2 * plan.stageFloats <= kSharedFloats)
+      if (sizeStages() <= budget && 2 * plan.stageFloats <= kSharedFloats)
         break;
     sizeStages();
     unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
@@ -384,7 +391,8 @@ private:
         Type type = scan.getSequenceArgs()[s].getType();
         unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
         unsigned count = rankOf(type) ? domain.width : 1;
-        registers += domain.unitsPerThread * llvm::divideCeil(count * bits, 32);
+        // One more for where it is loaded from, and whether.
+        registers += domain.unitsPerThread * (llvm::divideCeil(count * bits, 32) + 1);
       }
       for (unsigned i : domain.crossings) {
         plan.crossings[i].offset = offset;

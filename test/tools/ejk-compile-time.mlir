@@ -1,5 +1,5 @@
 // One kernel of the largest common head, MLIR text to package, on one core:
-// 0.4 s where this was written. The bound is for a slower and busier machine.
+// 0.2 s where this was written. The bound is for a slower and busier machine.
 // REQUIRES: ptxas
 // RUN: %python %S/Inputs/timed.py 5 ejk-compile %s --cubin=always -o %t.ejk
 func.func @gla(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>,
