@@ -7,7 +7,7 @@ endif()
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} from ${MLIR_DIR}")
 set(MLIR_LINK_MLIR_DYLIB ON)
 set(LLVM_LINK_LLVM_DYLIB ON)
-set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR}) # mlir-doc writes below it
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON) # an installed tool finds libMLIR too
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
 include(AddLLVM)

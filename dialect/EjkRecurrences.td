@@ -11,6 +11,7 @@ def Ejk_TensorF32 : RankedTensorOf<[F32]>;
 def Ejk_Offsets : RankedTensorOf<[I32, I64]>;
 
 // The constraints every recurrence shares. Verifier and tests carry the numbers.
+// Join with !strconcat: after '#', a bare name would be taken for a string.
 defvar recurrenceConstraints = [{
     Constraints:
     - C1: query is [B,T,H,K], key [B,T,Hkv,K], value [B,T,Hkv,V], with equal B and T.
@@ -26,7 +27,8 @@ defvar recurrenceConstraints = [{
     - C11: output is [B,T,H,V] in query's type.
     - C12: final_state is [N,H,K,V], f32.
     - C13: `softmax_scale` is finite.
-
+}];
+defvar recurrenceNotes = [{
     Static sizes are checked by the verifier, dynamic ones before a launch.
     An unused final_state is not computed into memory.
 }];
@@ -41,7 +43,7 @@ class Ejk_RecurrenceOp<string mnemonic> : Ejk_BaseOp<mnemonic, [Pure, AttrSizedO
 
 def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
   let summary = "the gated linear recurrence, with every gate it can have";
-  let description = [{
+  let description = !strconcat([{
     Walks each sequence step by step (from its last step to its first with
     `reverse`):
 
@@ -65,7 +67,7 @@ def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
         -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
     ```
 
-  }] # recurrenceConstraints;
+  }], recurrenceConstraints, "\n", recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
@@ -87,7 +89,7 @@ def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
 
 def Ejk_GLAOp : Ejk_RecurrenceOp<"gla"> {
   let summary = "gated linear attention: the recurrence gated by g and γ";
-  let description = [{
+  let description = !strconcat([{
     `ejk.recurrent` with `g` (either rank) and `g_gamma` only.
 
     Example:
@@ -98,7 +100,7 @@ def Ejk_GLAOp : Ejk_RecurrenceOp<"gla"> {
         -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
     ```
 
-  }] # recurrenceConstraints;
+  }], recurrenceConstraints, "\n", recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
@@ -117,7 +119,7 @@ def Ejk_GLAOp : Ejk_RecurrenceOp<"gla"> {
 
 def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn"> {
   let summary = "lightning attention: the recurrence with a fixed decay per head";
-  let description = [{
+  let description = !strconcat([{
     `ejk.recurrent` with γ_h = -(8/H)(1 - layer_idx/num_layers)·h for
     h = 0 … H-1; head 0 never decays.
 
@@ -129,9 +131,8 @@ def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn"> {
         -> tensor<?x?x?x96xbf16>, tensor<?x?x96x96xf32>
     ```
 
-  }] # recurrenceConstraints # [{
-    - C14: 0 ≤ layer_idx < num_layers.
-  }];
+  }], recurrenceConstraints,
+                               "    - C14: 0 ≤ layer_idx < num_layers.\n\n", recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,

@@ -292,9 +292,48 @@ void ShapeAnalysis::constrain(Operation *op) {
   }
 }
 
+/// Takes over what a function says of its own interface: sizes of one symbol
+/// are one size, and keep their name.
+void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
+  auto symbolNode = [&](StringRef symbol) {
+    for (const auto &[known, id] : described)
+      if (known == symbol)
+        return id;
+    described.emplace_back(symbol.str(), makeNode());
+    return described.back().second;
+  };
+  auto take = [&](Value value, ArrayAttr shape) {
+    if (!shape || int64_t(shape.size()) != rankOf(value))
+      return;
+    for (auto [dim, attr] : llvm::enumerate(shape.getAsRange<StringAttr>())) {
+      StringRef size = attr.getValue();
+      int64_t number;
+      if (!size.getAsInteger(10, number))
+        continue;
+      if (!size.consume_back("+1")) {
+        unify(symbolNode(size), node(value, dim));
+        continue;
+      }
+      unsigned less = symbolNode(size);
+      if (int known = nodes[find(node(value, dim))].minusOne; known >= 0)
+        unify(known, less);
+      else
+        nodes[find(node(value, dim))].minusOne = less;
+    }
+  };
+  if (function.isExternal())
+    return;
+  for (BlockArgument arg : function.getArguments())
+    take(arg, function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr));
+  Operation *ret = function.getBody().back().getTerminator();
+  for (auto [i, value] : llvm::enumerate(ret->getOperands()))
+    take(value, function.getResultAttrOfType<ArrayAttr>(i, kShapeAttr));
+}
+
 ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
   if (!function.isExternal())
     function.walk([&](Operation *op) { constrain(op); });
+  constrainByDescription(function);
   // A size known only through cu_seqlens, or only through N, passes both ways.
   for (const auto &[key, id] : nodeOf) {
     Node &root = nodes[find(id)];
@@ -303,6 +342,8 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
   }
   if (function.isExternal())
     return;
+  for (const auto &[symbol, id] : described)
+    name(id, symbol);
   // Names go to recurrences first, in the order of the program, whatever comes
   // before them.
   function.walk([&](Operation *op) {

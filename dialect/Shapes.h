@@ -27,8 +27,13 @@ struct DimExpr {
   }
 };
 
-/// Sizes of the tensors in one function, as its ops relate them. A snapshot:
-/// it does not follow later changes to the function.
+/// On a function's argument or result: its shape in symbols, ["B", "T", "64"];
+/// see ejk-describe-interface.
+constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";
+
+/// Sizes of the tensors in one function, as its ops relate them and as its
+/// arguments and results describe themselves. A snapshot: it does not follow
+/// later changes to the function.
 ///
 /// Symbols: B, T, H as a recurrence's query or a scan's first sequence has
 /// them; Hkv for a key's and value's heads; N for the number of packed
@@ -74,6 +79,7 @@ private:
   void name(unsigned node, llvm::StringRef role);
   DimExpr expr(unsigned node) const;
 
+  void constrainByDescription(mlir::func::FuncOp function);
   void constrain(mlir::Operation *op);
   void constrainRecurrence(mlir::Operation *op);
   void constrainScan(mlir::Operation *op);
@@ -86,6 +92,8 @@ private:
 
   std::vector<Node> nodes;
   llvm::DenseMap<std::pair<mlir::Value, unsigned>, unsigned> nodeOf;
+  /// The symbols of the function's own description, each with its node.
+  std::vector<std::pair<std::string, unsigned>> described;
   std::vector<std::string> used;
   std::vector<Divides> divides;
   std::vector<IsOne> isOne;

@@ -33,7 +33,10 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   if (failed(checkArch(module, options.arch)))
     return failure();
   PassManager pm(module.getContext());
-  buildSpecializePipeline(pm);
+  if (options.vjp)
+    buildBackwardPipeline(pm, {"", options.wrt, {}});
+  else
+    buildSpecializePipeline(pm);
   if (stage >= Stage::gpu)
     buildToGPUPipeline(pm);
   if (failed(pm.run(module)))

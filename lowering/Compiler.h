@@ -5,6 +5,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <string>
+#include <vector>
 
 namespace ejk {
 
@@ -15,6 +16,10 @@ struct CompileOptions {
   /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas
   /// is found, in $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin.
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
+  /// Also derive and compile each function's vector-Jacobian product, f_vjp,
+  /// with a gradient for each argument named in `wrt`, or for every float one.
+  bool vjp = false;
+  std::vector<std::string> wrt;
 };
 
 /// The stages `ejk-compile --emit` can stop at.

@@ -96,16 +96,13 @@ public:
   Value at(Value base, Type element, int64_t offset) {
     return offset ? at(base, element, i32(offset)) : base;
   }
-  /// Loads `type` (scalar or vector), aligned to its own size.
+  /// Loads `type` (scalar or vector), aligned to its own size, or to the 16
+  /// bytes that tensors and stages are aligned to where it is larger.
   Value load(Type type, Value address) {
-    return make<mlir::LLVM::LoadOp>(type, address, bytesOf(type));
+    return make<mlir::LLVM::LoadOp>(type, address, alignmentOf(type));
   }
   void store(Value value, Value address) {
-    make<mlir::LLVM::StoreOp>(value, address, bytesOf(value.getType()));
-  }
-  /// As `store`, for a value wider than what its address is aligned to.
-  void storeAligned(Value value, Value address, unsigned alignment) {
-    make<mlir::LLVM::StoreOp>(value, address, std::min(alignment, bytesOf(value.getType())));
+    make<mlir::LLVM::StoreOp>(value, address, alignmentOf(value.getType()));
   }
   /// load, or zero where `valid` is false; null stands for true.
   Value loadIf(Value valid, Type type, llvm::function_ref<Value()> address) {
@@ -171,6 +168,7 @@ public:
     unsigned count = vector ? vector.getNumElements() : 1;
     return count * mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
   }
+  static unsigned alignmentOf(Type type) { return std::min(16u, bytesOf(type)); }
   /// `type`'s elements, `count` of them: a scalar for one, else a vector.
   static Type withCount(Type type, int64_t count) {
     Type element = mlir::getElementTypeOrSelf(type);

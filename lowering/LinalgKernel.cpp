@@ -45,9 +45,11 @@ private:
     source.resize(numLoops);
     for (OpOperand &operand : op->getOpOperands()) {
       AffineMap map = op.getMatchingIndexingMap(&operand);
+      // Results say more of their sizes than the empty tensors they start from.
+      Value sized = op.isDpsInit(&operand) ? Value(op.getTiedOpResult(&operand)) : operand.get();
       for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
         if (auto loop = dyn_cast<AffineDimExpr>(expr))
-          source[loop.getPosition()] = {operand.get(), unsigned(dim)};
+          source[loop.getPosition()] = {sized, unsigned(dim)};
         else if (!isa<AffineConstantExpr>(expr))
           return op.emitError() << "operand " << operand.getOperandNumber() << " is indexed by "
                                 << AffineMapAttr::get(map) << "; only permutations and broadcasts of the loops "

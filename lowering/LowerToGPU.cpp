@@ -24,6 +24,15 @@ static MemRefType bufferType(Value tensor) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
 
+/// Whether a package, and memory between kernels, can hold tensors of `type`.
+static bool isStorable(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  Type element = tensor ? tensor.getElementType() : Type();
+  return tensor && (isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(element) ||
+                    element.isSignlessInteger(32) || element.isSignlessInteger(64));
+}
+static const char *const kStorable = "ranked tensors of f16, bf16, f32, f64, i32 or i64";
+
 namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
@@ -102,10 +111,10 @@ private:
     OpBuilder copies(ret);
     for (OpOperand &operand : ret->getOpOperands()) {
       Value value = operand.get();
-      auto type = dyn_cast<RankedTensorType>(value.getType());
-      if (!type)
+      if (!isStorable(value.getType()))
         return ret->emitError() << "result " << operand.getOperandNumber() << " is "
-                                << value.getType() << "; a compiled function returns ranked tensors";
+                                << value.getType() << "; a compiled function returns " << kStorable;
+      auto type = cast<RankedTensorType>(value.getType());
       bool made = isa_and_nonnull<ScanOp, SumHeadsOp, linalg::GenericOp>(value.getDefiningOp());
       if (made && seen.insert(value).second)
         continue;
@@ -122,9 +131,9 @@ private:
     Operation *ret = function.getBody().front().getTerminator();
     SmallVector<Type> types;
     for (BlockArgument arg : function.getArguments()) {
-      if (!isa<RankedTensorType>(arg.getType()))
+      if (!isStorable(arg.getType()))
         return function.emitError() << "argument " << arg.getArgNumber() << " is " << arg.getType()
-                                    << "; a compiled function takes ranked tensors";
+                                    << "; a compiled function takes " << kStorable;
       types.push_back(bufferType(arg));
     }
     for (Value result : ret->getOperands())
@@ -154,13 +163,14 @@ private:
     return shapes.dim(tensor, dim);
   }
 
-  /// A final state may take its initial state's place when nothing else reads that.
+  /// A final state may take its initial state's place when nothing else reads
+  /// that: a K×V state, each of whose numbers one thread alone reads and writes.
   void describeAlias(unsigned index, Value result) {
     auto scan = result.getDefiningOp<ScanOp>();
     if (!scan)
       return;
     unsigned number = cast<OpResult>(result).getResultNumber();
-    if (number < scan.getOutputs().size())
+    if (number < scan.getOutputs().size() || cast<RankedTensorType>(result.getType()).getRank() != 4)
       return;
     auto initial =
         dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - scan.getOutputs().size()));
@@ -211,6 +221,10 @@ private:
       def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
       return failure();
     }
+    if (!isStorable(tensor.getType()))
+      return def->emitError() << "makes a " << tensor.getType()
+                              << " for several ops; what passes between kernels is " << kStorable,
+             failure();
     MemRefType type = bufferType(tensor);
     SmallVector<Value> sizes;
     for (int64_t d = 0; d < type.getRank(); ++d)
@@ -277,6 +291,12 @@ private:
     return success();
   }
 
+  Kernel emitScan(const StepPlan &plan, const std::string &name) {
+    return emitStepKernel(plan, kernels, name, [&](Value tensor, unsigned dim) {
+      return sizeOf(tensor, dim).str();
+    });
+  }
+
   /// One kernel for any number of steps; one for a single step where that can
   /// be told from T; a choice between them by T where both can be.
   LogicalResult lowerScan(ScanOp scan, const std::string &name) {
@@ -293,7 +313,7 @@ private:
     }
     if (mayBeOne) {
       FailureOr<StepPlan> plan = StepPlan::make(scan, /*singleStep=*/true);
-      if (failed(plan) || failed(launch(scan, emitStepKernel(*plan, kernels, name + "_one"), single)))
+      if (failed(plan) || failed(launch(scan, emitScan(*plan, name + "_one"), single)))
         return failure();
     }
     if (!mayBeMore)
@@ -304,7 +324,7 @@ private:
     Value several;
     if (single)
       several = arith::SubIOp::create(b, scan.getLoc(), index(1), single);
-    return launch(scan, emitStepKernel(*plan, kernels, name), several);
+    return launch(scan, emitScan(*plan, name), several);
   }
 
   LogicalResult lower(Operation &op) {

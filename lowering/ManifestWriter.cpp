@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/ManifestWriter.h"
 #include "dialect/Names.h"
+#include "dialect/Shapes.h"
 #include "lowering/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -183,8 +184,8 @@ private:
       if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
         address = cast.getIn();
       auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
-      // Canonicalisation gives a workspace the static sizes it finds.
       Value buffer = extract.getSource();
+      // Workspace some of whose sizes turned out to be constants.
       while (auto cast = buffer.getDefiningOp<memref::CastOp>())
         buffer = cast.getSource();
       args.push_back(json::Object(places.find(buffer)->second));
@@ -211,6 +212,11 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
     FailureOr<json::Object> entry = EntryWriter(program).run();
     if (failed(entry))
       return failure();
+    // A derivative takes its function's inputs again, then a cotangent for
+    // each result; nothing else passes between the two.
+    StringRef name = program.getName();
+    if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
+      (*entry)["vjp_of"] = name;
     entries.push_back(std::move(*entry));
   }
   if (entries.empty())

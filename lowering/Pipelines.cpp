@@ -17,7 +17,13 @@ void ejk::buildToGPUPipeline(OpPassManager &pm) {
   pm.addPass(createCSEPass());
   // What stands between recurrences becomes as few elementwise ops as it can.
   OpPassManager &functions = pm.nest("func.func");
+  // Fusion is of results with one use. The first round gives each op an empty
+  // tensor to write, where the conversion gave it an input; with the sizes' uses
+  // of the inputs gone too, the second fuses.
   functions.addPass(createConvertElementwiseToLinalgPass());
+  functions.addPass(createLinalgElementwiseOpFusionPass());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
   functions.addPass(createLinalgElementwiseOpFusionPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

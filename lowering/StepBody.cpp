@@ -1,5 +1,6 @@
 //===- StepBody.cpp - one step on a thread's part of the state ------------===//
 #include "lowering/StepEmitter.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -77,6 +78,32 @@ Tile StepEmitter::loadCrossing(unsigned index) {
   return tile;
 }
 
+/// Zeroes what lies beyond the state's rows in `tile`, which holds `perRow`
+/// numbers for each row.
+void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow) {
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
+    unsigned group = plan.rowGroup, last = i / group * group * plan.rowSlots() + i % group +
+                                           (plan.rowSlots() - 1) * group;
+    if (last < plan.rows)
+      continue; // in every thread one of the state's
+    Value valid = b.less(rowOf(i), plan.rows);
+    for (unsigned j = 0; j < perRow; ++j) {
+      Value &element = tile[i * perRow + j];
+      element = b.make<arith::SelectOp>(valid, element, b.zero(element.getType()));
+    }
+  }
+}
+
+/// A vector along the rows, zero beyond them, so that no sum over rows has to
+/// know where they end. A crossing's padding was cleared in shared memory.
+Tile StepEmitter::rowTileOf(Value value) {
+  Tile tile = tileOf(value, Layout::row);
+  bool crosses = plan.find(value, Layout::row, /*exponential=*/false).has_value();
+  if (!crosses)
+    clearPaddedRows(tile, 1);
+  return tile;
+}
+
 //===----------------------------------------------------------------------===//
 // Step ops
 //===----------------------------------------------------------------------===//
@@ -95,10 +122,9 @@ void StepEmitter::runDecay(DecayOp op) {
 
 void StepEmitter::runOuterAdd(OuterAddOp op) {
   Tile state = tileOf(op.getState(), Layout::row);
-  Tile key = tileOf(op.getKey(), plan.layoutOf(Axis::key));
-  Tile value = tileOf(op.getValue(), plan.layoutOf(Axis::value));
-  Tile &rows = plan.rowAxis == Axis::key ? key : value;
-  Tile &columns = plan.rowAxis == Axis::key ? value : key;
+  bool byKey = plan.rowAxis == Axis::key;
+  Tile rows = rowTileOf(byKey ? op.getKey() : op.getValue());
+  Tile columns = tileOf(byKey ? op.getValue() : op.getKey(), Layout::column);
   Tile &result = tiles[op.getResult()];
   for (unsigned i = 0; i < plan.rowsPerThread; ++i)
     for (unsigned j = 0; j < plan.colsPerThread; ++j)
@@ -107,7 +133,7 @@ void StepEmitter::runOuterAdd(OuterAddOp op) {
 }
 
 void StepEmitter::runRead(ReadOp op) {
-  Tile state = tileOf(op.getState(), Layout::row), vector = tileOf(op.getVector(), Layout::row);
+  Tile state = tileOf(op.getState(), Layout::row), vector = rowTileOf(op.getVector());
   Tile &result = tiles[op.getResult()];
   unsigned cols = plan.colsPerThread;
   for (unsigned j = 0; j < cols; ++j) {
@@ -163,6 +189,8 @@ void StepEmitter::runElementwise(Operation *op) {
     clone->getResult(0).setType(getElementTypeOrSelf(value.getType()));
     result.push_back(clone->getResult(0));
   }
+  if (auto vector = dyn_cast<VectorType>(value.getType()); vector && vector.getRank() == 2)
+    clearPaddedRows(result, plan.colsPerThread);
   tiles[value] = result;
 }
 
@@ -190,16 +218,27 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
   unsigned count = (isColumn ? plan.columns : plan.rows) % group ? 1 : group;
   bool padded = isColumn ? columnsPadded : plan.paddedRows() != plan.rows;
   for (unsigned first = 0; first < tile.size(); first += count) {
-    Value channel = isColumn ? b.add(column, first)
-                             : b.add(b.mul(rowSlot, group),
-                                     (first / group) * group * plan.rowSlots() + first % group);
+    Value channel = isColumn ? b.add(column, first) : rowOf(first);
     Value valid = padded ? b.less(channel, isColumn ? plan.columns : plan.rows) : Value();
     storePiece(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
   }
 }
 
-SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage,
-                                       ArrayRef<Tile> states) {
+void StepEmitter::runOp(Operation *op) {
+  if (!plan.stateful.contains(op->getResult(0)) || tiles.contains(op->getResult(0)))
+    return;
+  if (auto decay = dyn_cast<DecayOp>(op))
+    runDecay(decay);
+  else if (auto outer = dyn_cast<OuterAddOp>(op))
+    runOuterAdd(outer);
+  else if (auto read = dyn_cast<ReadOp>(op))
+    runRead(read);
+  else
+    runElementwise(op);
+}
+
+SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, ArrayRef<Tile> states,
+                                       llvm::function_ref<void(ArrayRef<Tile>)> withStates) {
   tiles.clear();
   crossingTiles.clear();
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
@@ -207,23 +246,25 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage,
   stepInChunk = step;
   if (plan.sharedFloats())
     stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
-  for (Operation &op : scan.getStep().without_terminator()) {
-    if (!plan.stateful.contains(op.getResult(0)))
-      continue;
-    if (auto decay = dyn_cast<DecayOp>(op))
-      runDecay(decay);
-    else if (auto outer = dyn_cast<OuterAddOp>(op))
-      runOuterAdd(outer);
-    else if (auto read = dyn_cast<ReadOp>(op))
-      runRead(read);
-    else
-      runElementwise(&op);
-  }
+  // The new states first: what is done with them need not wait for the reads.
   YieldOp yield = scan.getYield();
-  for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
-    storeOutput(i, value, row);
+  llvm::SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.omitBlockArguments = true;
+  for (Value value : yield.getStates())
+    if (value.getDefiningOp())
+      (void)getBackwardSlice(value, &slice, options);
+  for (Operation &op : scan.getStep().without_terminator())
+    if (slice.contains(&op))
+      runOp(&op);
   SmallVector<Tile> next;
   for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
     next.push_back(tileOf(value, plan.layouts.lookup_or(arg, Layout::scalar)));
+  withStates(next);
+  for (Operation &op : scan.getStep().without_terminator())
+    runOp(&op);
+  for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
+    storeOutput(i, value, row);
   return next;
 }

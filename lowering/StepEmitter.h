@@ -3,7 +3,7 @@
 #define EJK_LOWERING_STEPEMITTER_H
 
 #include "lowering/KernelBuilder.h"
-#include "lowering/StepPlan.h"
+#include "lowering/StepKernel.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace ejk {
@@ -16,7 +16,7 @@ class StepEmitter {
 public:
   StepEmitter(const StepPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
       : plan(plan), scan(plan.scan), name(name), b(builder, scan.getLoc()) {}
-  Kernel run(mlir::gpu::GPUModuleOp module);
+  Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
   using Value = mlir::Value;
@@ -36,10 +36,12 @@ private:
   };
 
   // StepKernel.cpp
-  void buildSignature();
+  void buildSignature(SizeName sizeName);
+  Value ownHead(Value ownHeads);
   static unsigned prefixRank(Value parameter, Value arg);
   void locate();
   Value rowOfStep(Value step);
+  Value rowOf(unsigned i);
   void forEachPiece(Type stateType, Layout layout, llvm::function_ref<void(const Piece &)> visit);
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
@@ -60,11 +62,18 @@ private:
   Value evaluate(Value value, unsigned width, Value position, mlir::IRMapping &known);
 
   // StepBody.cpp: one step on the thread's tiles.
-  llvm::SmallVector<Tile> runStep(Value step, Value row, Value stage, llvm::ArrayRef<Tile> states);
+  /// Runs step `step` of `stage` on `states` and returns the new ones, which
+  /// `withStates` gets as soon as they are there. `row` is the step's in memory.
+  llvm::SmallVector<Tile> runStep(
+      Value step, Value row, Value stage, llvm::ArrayRef<Tile> states,
+      llvm::function_ref<void(llvm::ArrayRef<Tile>)> withStates = [](llvm::ArrayRef<Tile>) {});
+  void runOp(mlir::Operation *op);
   unsigned tileSize(Type type, Layout layout) const;
   Tile tileOf(Value value, Layout layout, bool exponential = false);
   Tile loadCrossing(unsigned index);
   Tile exponentialOf(const Tile &tile);
+  void clearPaddedRows(Tile &tile, unsigned perRow);
+  Tile rowTileOf(Value value);
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
@@ -81,6 +90,8 @@ private:
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers;
   Value cuPointer;
+  /// The head read of operands with fewer heads, by their number.
+  llvm::DenseMap<Value, Value> sharedHeads;
   Value totalSteps, heads; // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;

@@ -28,7 +28,7 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 // The signature
 //===----------------------------------------------------------------------===//
 
-void StepEmitter::buildSignature() {
+void StepEmitter::buildSignature(SizeName sizeName) {
   // What may be read through the read-only cache: sequences, parameters and
   // offsets. An initial state may be the final state's own memory.
   SmallVector<bool> readOnly;
@@ -50,15 +50,29 @@ void StepEmitter::buildSignature() {
     if (!v.use_empty())
       addTensor(v, false);
   unsigned numPointers = kernel.operands.size();
+  // Sizes of one name are one argument: no division where heads are not shared.
   Value first = scan.getSequences().front();
-  kernel.operands.push_back({first, 1}); // T, or the rows of all packed sequences
-  kernel.operands.push_back({first, 2}); // H
-  for (Value v : scan.getSequences().drop_front())
-    kernel.operands.push_back({v, 2});
+  SmallVector<std::string> sizeNames;
+  auto sizeArgument = [&](Value tensor, unsigned dim) {
+    std::string size = sizeName(tensor, dim);
+    auto it = llvm::find(sizeNames, size);
+    if (it == sizeNames.end()) {
+      kernel.operands.push_back({tensor, dim});
+      sizeNames.push_back(size);
+      return unsigned(sizeNames.size() - 1);
+    }
+    return unsigned(it - sizeNames.begin());
+  };
+  unsigned stepsArgument = sizeArgument(first, 1); // T, or the rows of all packed sequences
+  unsigned headsArgument = sizeArgument(first, 2);
+  SmallVector<unsigned> sequenceHeads;
+  SmallVector<std::optional<unsigned>> parameterHeads;
+  for (Value v : scan.getSequences())
+    sequenceHeads.push_back(sizeArgument(v, 2));
   for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
     unsigned prefix = prefixRank(parameter, arg);
-    if (prefix)
-      kernel.operands.push_back({parameter, prefix - 1});
+    parameterHeads.push_back(prefix ? std::optional(sizeArgument(parameter, prefix - 1))
+                                    : std::nullopt);
   }
 
   SmallVector<Type> types(numPointers, b.globalPtr());
@@ -68,7 +82,8 @@ void StepEmitter::buildSignature() {
   // ptxas would rather spill a few registers than lose a block per
   // multiprocessor; this many never spill, and lose nothing here.
   function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
-                    b.getI32IntegerAttr(plan.rowsPerThread * plan.colsPerThread <= 32 ? 168 : 255));
+                    b.getI32IntegerAttr(
+                        plan.singleStep || plan.rowsPerThread * plan.colsPerThread <= 32 ? 168 : 255));
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
@@ -94,14 +109,13 @@ void StepEmitter::buildSignature() {
     outputs.push_back({take()});
   for (Value v : scan.getFinalStates())
     finalPointers.push_back(v.use_empty() ? Value() : take());
-  totalSteps = take();
-  heads = take();
-  sequences.front().heads = heads;
-  for (Row &row : llvm::drop_begin(sequences))
-    row.heads = take();
-  for (auto [parameter, arg, row] :
-       llvm::zip(scan.getParameters(), scan.getParameterArgs(), parameters))
-    row.heads = prefixRank(parameter, arg) ? take() : Value();
+  auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
+  totalSteps = size(stepsArgument);
+  heads = size(headsArgument);
+  for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
+    row.heads = size(i);
+  for (auto [row, i] : llvm::zip(parameters, parameterHeads))
+    row.heads = i ? size(*i) : Value();
 }
 
 unsigned StepEmitter::prefixRank(Value parameter, Value arg) {
@@ -155,18 +169,13 @@ void StepEmitter::locate() {
   }
 
   // The head each operand is read at, and where its part of the memory starts.
-  auto ownHead = [&](const Row &row) {
-    if (row.heads == heads)
-      return b.wide(head);
-    return b.div(b.wide(head), b.div(heads, row.heads));
-  };
   auto placeRow = [&](Row &row, Value tensor) {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
     row.stride = b.mul(row.heads, channels);
     row.base = b.at(row.pointer, row.element,
-                    b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row), channels)));
+                    b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels)));
   };
   for (auto [row, tensor] : llvm::zip(sequences, scan.getSequences()))
     placeRow(row, tensor);
@@ -182,12 +191,22 @@ void StepEmitter::locate() {
     row.base = row.pointer;
     if (!prefix)
       continue;
-    Value index = ownHead(row);
+    Value index = ownHead(row.heads);
     if (prefix == 2)
       index = b.add(b.mul(b.wide(sequence), row.heads), index);
     row.base = b.at(row.pointer, row.element,
                     b.mul(index, vector ? vector.getNumElements() : 1));
   }
+}
+
+/// The head, of `ownHeads` that divide the query heads, that this one shares.
+Value StepEmitter::ownHead(Value ownHeads) {
+  if (ownHeads == heads)
+    return b.wide(head);
+  Value &shared = sharedHeads[ownHeads];
+  if (!shared)
+    shared = b.wide(b.div(head, b.div(b.narrow(heads), b.narrow(ownHeads))));
+  return shared;
 }
 
 /// The row of memory, counted from the sequence's first, of its step `step`.
@@ -198,6 +217,12 @@ Value StepEmitter::rowOfStep(Value step) {
 //===----------------------------------------------------------------------===//
 // States in and out
 //===----------------------------------------------------------------------===//
+
+/// The row of the state that this thread's `i`-th is.
+Value StepEmitter::rowOf(unsigned i) {
+  unsigned group = plan.rowGroup;
+  return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
+}
 
 void StepEmitter::forEachPiece(Type stateType, Layout layout,
                                llvm::function_ref<void(const Piece &)> visit) {
@@ -214,10 +239,6 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   auto columnValid = [&](Value col) {
     return columnsPadded ? b.less(col, plan.columns) : Value();
   };
-  auto threadRow = [&](unsigned i) {
-    unsigned group = plan.rowGroup;
-    return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
-  };
   unsigned cols = plan.colsPerThread;
   bool wholeCols = plan.columns % cols == 0, wholeRows = plan.rows % plan.rowGroup == 0;
   if (rank == 1 && layout == Layout::column) {
@@ -232,7 +253,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   if (rank == 1) {
     unsigned count = wholeRows ? plan.rowGroup : 1;
     for (unsigned i = 0; i < plan.rowsPerThread; i += count) {
-      Value row = threadRow(i);
+      Value row = rowOf(i);
       auto slots = llvm::to_vector(llvm::seq<unsigned>(i, i + count));
       visit({b.add(start, b.wide(row)), rowValid(row, count), leadsColumns, slots});
     }
@@ -245,7 +266,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   int64_t pitch = alongColumns ? plan.columns : plan.rows;
   for (unsigned i = 0; i < plan.rowsPerThread; i += rowStep)
     for (unsigned j = 0; j < cols; j += colStep) {
-      Value row = threadRow(i), col = b.add(column, j);
+      Value row = rowOf(i), col = b.add(column, j);
       Value offset = alongColumns ? b.add(b.mul(row, pitch), col) : b.add(b.mul(col, pitch), row);
       SmallVector<unsigned> slots;
       for (unsigned r = 0; r < rowStep; ++r)
@@ -294,11 +315,11 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
 // The walk
 //===----------------------------------------------------------------------===//
 
-Kernel StepEmitter::run(gpu::GPUModuleOp module) {
+Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   b.setInsertionPointToEnd(module.getBody());
   if (plan.sharedFloats())
     declareShared(module);
-  buildSignature();
+  buildSignature(sizeName);
   locate();
   computeInvariants();
 
@@ -328,16 +349,15 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module) {
   clearPadding();
   commit(prefetch(b.i64(0)), b.i32(0));
   barrier();
-  auto finish = [&] {
-    for (auto [i, tile] : llvm::enumerate(tilesOf(carried)))
+  auto storeStates = [&](ArrayRef<Tile> tiles) {
+    for (auto [i, tile] : llvm::enumerate(tiles))
       storeState(i, tile);
+  };
+  if (plan.singleStep) {
+    runStep(b.i32(0), b.i64(0), b.i32(0), tilesOf(carried), storeStates);
     b.make<gpu::ReturnOp>();
     describeLaunch();
     return kernel;
-  };
-  if (plan.singleStep) {
-    carried = flatten(runStep(b.i32(0), b.i64(0), b.i32(0), tilesOf(carried)));
-    return finish();
   }
   int64_t chunk = plan.chunk;
   Value chunks = b.div(b.add(length, chunk - 1), chunk);
@@ -364,7 +384,10 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module) {
     barrier();
     return after;
   });
-  return finish();
+  storeStates(tilesOf(carried));
+  b.make<gpu::ReturnOp>();
+  describeLaunch();
+  return kernel;
 }
 
 void StepEmitter::describeLaunch() {
@@ -381,6 +404,7 @@ void StepEmitter::barrier() {
     b.make<gpu::BarrierOp>();
 }
 
-Kernel ejk::emitStepKernel(const StepPlan &plan, gpu::GPUModuleOp module, StringRef name) {
-  return StepEmitter(plan, name, OpBuilder(module.getContext())).run(module);
+Kernel ejk::emitStepKernel(const StepPlan &plan, gpu::GPUModuleOp module, StringRef name,
+                           SizeName sizeName) {
+  return StepEmitter(plan, name, OpBuilder(module.getContext())).run(module, sizeName);
 }

@@ -14,8 +14,9 @@ static constexpr unsigned kWarpSize = 32;
 
 // Budgets of a thread and a block, in 32-bit registers and floats. They leave
 // room for two blocks or more on each multiprocessor.
-static constexpr unsigned kPrefetchRegisters = 20;
+static constexpr unsigned kPrefetchRegisters = 26;
 static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
+static constexpr unsigned kMaxSharedFloats = 12 * 1024; // what a kernel may declare at all
 static constexpr unsigned kUnrolledElements = 256;   // state elements times unrolled steps
 
 static unsigned rankOf(Type type) {
@@ -48,6 +49,12 @@ public:
       return failure();
     chooseTile();
     chooseChunk();
+    if (plan.sharedFloats() > kMaxSharedFloats)
+      return scan.emitError() << "its steps need " << 4 * plan.sharedFloats()
+                              << " bytes of shared memory for what they compute without the "
+                                 "state, more than the "
+                              << 4 * kMaxSharedFloats << " that a kernel has; split the scan",
+             failure();
     return plan;
   }
 
@@ -194,14 +201,36 @@ private:
         if (failed(ok))
           return failure();
       }
-      if (!changed) // whatever is left free lies where it fits
-        for (Value value : scan.getStateArgs())
-          if (rankOf(value.getType()) == 1 && !plan.layouts.contains(value)) {
-            plan.layouts[value] = freeLayout(value);
-            changed = true;
-            break;
-          }
+      if (!changed)
+        changed = placeFree();
     }
+    auto fits = [&](Operation *user, Value value) {
+      auto it = plan.layouts.find(value);
+      return it == plan.layouts.end() || succeeded(checkLength(user, value, it->second));
+    };
+    return success(llvm::all_of(scan.getStep().without_terminator(),
+                                [&](Operation &op) { return fits(&op, op.getResult(0)); }) &&
+                   llvm::all_of(scan.getStateArgs(), [&](Value arg) { return fits(scan, arg); }));
+  }
+
+  /// Gives the first vector that no op placed the axis that it is as long as;
+  /// true when there was one.
+  bool placeFree() {
+    auto place = [&](Value value) {
+      return rankOf(value.getType()) == 1 && plan.stateful.contains(value) &&
+             plan.layouts.try_emplace(value, freeLayout(value)).second;
+    };
+    return llvm::any_of(scan.getStateArgs(), place) ||
+           llvm::any_of(scan.getStep().without_terminator(),
+                        [&](Operation &op) { return place(op.getResult(0)); });
+  }
+
+  LogicalResult checkLength(Operation *user, Value value, Layout layout) {
+    int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
+    int64_t wanted = layout == Layout::row ? plan.rows : plan.columns;
+    if (length != wanted)
+      return user->emitError() << "has a vector of " << length << " where the state has "
+                               << wanted << "; the step-by-step schedule cannot place it";
     return success();
   }
 
@@ -221,17 +250,13 @@ private:
                              "step-by-step schedule has no such values but constants");
     if (rank == 0 && isConstantInTime(scan, value))
       return success(); // computed once, before the loop
-    if (!isa<FloatType>(getElementTypeOrSelf(value.getType())))
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (!element || element.getWidth() > 32)
       return user->emitError() << "takes a " << value.getType()
-                               << " that does not depend on the state; only floating-point "
-                                  "values can be handed to the state's ops";
-    if (rank == 1) {
-      int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
-      int64_t wanted = layout == Layout::row ? plan.rows : plan.columns;
-      if (length != wanted)
-        return user->emitError() << "takes a vector of " << length << " where the state has "
-                                 << wanted << "; the step-by-step schedule cannot place it";
-    }
+                               << " that does not depend on the state; only floats of up to 32 "
+                                  "bits can be handed to the state's ops";
+    if (rank == 1 && failed(checkLength(user, value, layout)))
+      return failure();
     if (!plan.find(value, rank ? layout : Layout::scalar, exponential))
       plan.crossings.push_back({value, rank ? layout : Layout::scalar, exponential});
     return success();
@@ -266,7 +291,7 @@ private:
     return success();
   }
 
-  /// Where to put a vector that no op on the state asks for.
+  /// Where to put a vector that may lie along either axis.
   Layout freeLayout(Value value) {
     if (rankOf(value.getType()) == 0)
       return Layout::scalar;
@@ -284,9 +309,13 @@ private:
     unsigned slots = std::clamp(rows / 8, 1u, 32u);
     plan.rowLanes = slots;
     if (plan.singleStep) {
-      // 128 contiguous bytes for a warp's load: 32 values of the axis that is
-      // innermost in memory.
-      plan.rowLanes = std::min(slots, plan.rowAxis == Axis::key ? 4u : 8u);
+      // 256 contiguous bytes for a warp's load, 64 values of the axis that is
+      // innermost in memory, and twice the elements: many loads in flight from
+      // few threads.
+      slots = std::clamp(rows / 16, 1u, 32u);
+      // At most eight warps share columns, for their registers' sake.
+      plan.rowLanes =
+          std::clamp(plan.rowAxis == Axis::key ? 2u : 16u, std::max(1u, slots / 8), slots);
       plan.rowWarps = slots / plan.rowLanes;
     }
     plan.rowsPerThread =
@@ -341,8 +370,15 @@ private:
       domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
       plan.domains.push_back(domain);
     }
+    // The longest chunk within the budgets; where none is, the longest of those
+    // that need the fewest registers, down to one load of each row.
+    unsigned best = 1, fewest = ~0u;
+    // A thread holds at least one piece of each sequence; chunks no longer than
+    // that cost only barriers.
+    plan.chunk = 1;
+    unsigned budget = std::max(kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
-      if (sizeStages() <= kPrefetchRegisters && 2 * plan.stageFloats <= kSharedFloats)
+      if (sizeStages() <= budget && 2 * plan.stageFloats <= kSharedFloats)
         break;
     sizeStages();
     unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
@@ -361,7 +397,8 @@ private:
         Type type = scan.getSequenceArgs()[s].getType();
         unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
         unsigned count = rankOf(type) ? domain.width : 1;
-        registers += domain.unitsPerThread * llvm::divideCeil(count * bits, 32);
+        // One more for where it is loaded from, and whether.
+        registers += domain.unitsPerThread * (llvm::divideCeil(count * bits, 32) + 1);
       }
       for (unsigned i : domain.crossings) {
         plan.crossings[i].offset = offset;

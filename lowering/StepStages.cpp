@@ -173,7 +173,7 @@ void StepEmitter::commit(ValueRange rows, Value stage) {
           Value offset = b.add(b.mul(stage, plan.stageFloats),
                                b.mul(unit.step, plan.lengthOf(domain.layout)));
           offset = b.add(b.add(offset, unit.position), crossing.offset);
-          b.storeAligned(value, b.at(sharedBase(), b.getF32Type(), offset), 16);
+          b.store(value, b.at(sharedBase(), b.getF32Type(), offset));
         }
       });
     }

@@ -12,8 +12,7 @@ namespace ejk {
 #include "passes/Passes.h.inc"
 
 /// What ejk-describe-interface leaves on a function and its arguments, beside
-/// their names, for whoever calls it.
-constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";            // ["B", "T", "64"]
+/// their names and shapes, for whoever calls it.
 constexpr llvm::StringLiteral kTotalAttr = "ejk.total";            // cu_seqlens: its last entry
 constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
 

@@ -1,5 +1,6 @@
 //===- TensorSums.cpp - sums that stand between scans ---------------------===//
 #include "passes/TensorSums.h"
+#include "dialect/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -26,6 +26,7 @@ llvm_config.add_tool_substitutions(
     [ToolSubst(t, unresolved="ignore") for t in tools], [config.ejk_tools_dir]
 )
 config.substitutions.append(("%examples", os.path.join(config.ejk_source_dir, "examples")))
+config.substitutions.append(("%docs", os.path.join(config.ejk_source_dir, "docs")))
 config.substitutions.append(("%python", '"%s"' % config.python_executable))
 
 # What a test may ask for with REQUIRES.

@@ -68,8 +68,13 @@ ejk_error *ejk_device_free(int32_t device_ordinal, void *data) {
 ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device,
                               const void *host, size_t bytes) {
   return onDevice(device_ordinal, "cuMemcpyHtoD", [&](const Driver &driver) {
-    return bytes ? driver.memcpyHtoD(pointer(device), host, bytes)
-                 : cudaSuccess;
+    CUresult status = cudaSuccess;
+    if (!bytes)
+      return status;
+    // From pageable memory the call may return with the last part still on
+    // its way, which a kernel on another stream would not wait for.
+    status = driver.memcpyHtoD(pointer(device), host, bytes);
+    return status == cudaSuccess ? driver.streamSynchronize(nullptr) : status;
   });
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # install.sh CMAKE BUILD EXAMPLES WORK: builds the C examples against the
-# installed runtime alone, through CMake and through pkg-config.
+# installed runtime alone, through CMake and through pkg-config, and starts the
+# installed tools.
 set -eu
 cmake=$1 build=$2 examples=$3 work=$4
 rm -rf "$work" && mkdir -p "$work"
@@ -19,8 +20,14 @@ EJK_CUDA_DRIVER=/nonexistent "$work/build/launch" x >/dev/null 2>&1 || status=$?
 library=$(find "$work/prefix" -name 'libejk_runtime.so')
 ! nm -D --defined-only "$library" | grep -v ' ejk_' || fail "other symbols are visible"
 
+# The tools that are built also run where they are installed.
+"$cmake" --install "$build" --prefix "$work/all" >/dev/null
+for tool in ejk-launch ejk-run ejk-compile ejk-opt; do
+  [ ! -e "$build/bin/$tool" ] || "$work/all/bin/$tool" --help >/dev/null || fail "$tool did not run"
+done
+
 command -v pkg-config >/dev/null || exit 0
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name ejk.pc)")
 export PKG_CONFIG_PATH
-cc -std=c11 "$examples/launch.c" -o "$work/launch" \
-  $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs ejk)
+${CC:-cc} -std=c11 "$examples/launch.c" -o "$work/launch" \
+  $(pkg-config --cflags --libs ejk)

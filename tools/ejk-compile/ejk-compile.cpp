@@ -35,6 +35,13 @@ static cl::opt<CompileOptions::Cubin>
                      clEnumValN(CompileOptions::Cubin::never, "never", "PTX alone"),
                      clEnumValN(CompileOptions::Cubin::always, "always", "fail without ptxas")));
 
+static cl::opt<bool> vjp("vjp", cl::cat(category),
+                         cl::desc("Also compile each function's derivative, as NAME_vjp"));
+static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category),
+                                 cl::desc("For --vjp: the arguments to differentiate by, by name; "
+                                          "every float one by default"),
+                                 cl::value_desc("q,k,..."));
+
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -58,6 +65,8 @@ int main(int argc, char **argv) {
   CompileOptions options;
   options.arch = arch;
   options.cubin = cubin;
+  options.vjp = vjp;
+  options.wrt.assign(wrt.begin(), wrt.end());
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))
     return 1;

@@ -11,7 +11,8 @@ const char *const ejk::launchHelp =
 
 Runs a kernel package on a GPU, with no compiler.
 
-  --info                Print what the package holds; needs no GPU.
+  --info                Print what the package holds; needs no GPU. With
+                        --random, also the bytes that its launches move.
   --entry=NAME          The entry to run; may be left out if there is only one.
   --inputs=FILE         Inputs, found by name: a .safetensors file, NAME=FILE.npy,
                         FILE.npy, or a folder of such. May be repeated.

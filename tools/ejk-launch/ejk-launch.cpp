@@ -11,6 +11,7 @@
 #include "harness/Compare.h"
 #include "harness/Harness.h"
 #include "harness/RandomInputs.h"
+#include "harness/Traffic.h"
 #include "io/TensorFile.h"
 
 #include <cstdio>
@@ -47,13 +48,8 @@ static int report(const Error &error) {
   return exitBadInput;
 }
 
-static Result<std::vector<HostTensor>> makeInputs(const LaunchOptions &options,
-                                                  const Package &package) {
-  if (!options.random)
-    return readTensors(options.inputs);
-  Result<Sizes> sizes = parseSizes(*options.random);
-  if (!sizes)
-    return sizes.error();
+static Result<const Entry *> chooseEntry(const LaunchOptions &options,
+                                         const Package &package) {
   const std::vector<Entry> &entries = package.manifest.entries;
   const Entry *entry = options.entry.empty() && entries.size() == 1
                            ? &entries[0]
@@ -63,7 +59,34 @@ static Result<std::vector<HostTensor>> makeInputs(const LaunchOptions &options,
                  options.entry.empty()
                      ? "the package has several entries; choose with --entry"
                      : "the package has no entry '" + options.entry + "'"};
-  return randomInputs(*entry, *sizes, options.seed);
+  return entry;
+}
+
+static Result<std::vector<HostTensor>> makeInputs(const LaunchOptions &options,
+                                                  const Package &package) {
+  if (!options.random)
+    return readTensors(options.inputs);
+  Result<Sizes> sizes = parseSizes(*options.random);
+  if (!sizes)
+    return sizes.error();
+  Result<const Entry *> entry = chooseEntry(options, package);
+  if (!entry)
+    return entry.error();
+  return randomInputs(**entry, *sizes, options.seed);
+}
+
+static int printTraffic(const LaunchOptions &options, const Package &package) {
+  Result<Sizes> sizes = parseSizes(*options.random);
+  if (!sizes)
+    return report(sizes.error());
+  Result<const Entry *> entry = chooseEntry(options, package);
+  if (!entry)
+    return report(entry.error());
+  Result<Traffic> traffic = countTraffic(**entry, *sizes);
+  if (!traffic)
+    return report(traffic.error());
+  std::fputs(traffic->describe().c_str(), stdout);
+  return exitDone;
 }
 
 // Compares every expected tensor with the output of its name.
@@ -163,7 +186,7 @@ int main(int argc, char **argv) {
                    "'" + options->package + "': " + package.error().message});
   if (options->info) {
     std::fputs(describePackage(*package).c_str(), stdout);
-    return exitDone;
+    return options->random ? printTraffic(*options, *package) : exitDone;
   }
   return launch(*options, *bytes, *package);
 }

@@ -67,8 +67,8 @@ static void fillOffsets(HostTensor &tensor, int64_t total, Normal &random) {
     setElement(tensor, i, cuts[size_t(i)]);
 }
 
-Result<std::vector<HostTensor>>
-ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
+Result<std::vector<int64_t>>
+ejk::symbolValues(const Entry &entry, const Sizes &sizes) {
   std::vector<int64_t> symbols;
   std::string missing;
   for (const std::string &symbol : entry.symbols) {
@@ -87,6 +87,15 @@ ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
       return Error{ErrorCode::InvalidArgument, "the entry '" + entry.name +
                                                    "' has no symbol '" + name +
                                                    "'"};
+  return symbols;
+}
+
+Result<std::vector<HostTensor>>
+ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
+  Result<std::vector<int64_t>> values = symbolValues(entry, sizes);
+  if (!values)
+    return values.error();
+  const std::vector<int64_t> &symbols = *values;
 
   Normal random(seed);
   std::vector<HostTensor> tensors;

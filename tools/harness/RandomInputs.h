@@ -23,6 +23,9 @@ Result<Sizes> parseSizes(std::string_view text);
 Result<std::vector<HostTensor>> randomInputs(const Entry &entry,
                                              const Sizes &sizes, uint64_t seed);
 
+/// The values of an entry's symbols, in their order: one for each, no others.
+Result<std::vector<int64_t>> symbolValues(const Entry &entry, const Sizes &sizes);
+
 } // namespace ejk
 
 #endif // EJK_TOOLS_HARNESS_RANDOMINPUTS_H

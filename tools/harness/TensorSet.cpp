@@ -128,6 +128,10 @@ Error TensorSet::upload(const std::vector<const HostTensor *> &matched) {
             size_t(inputs[i].bytes)))
       return session->driver->error("cuMemcpyHtoD", r);
   }
+  // From pageable memory the last part may still be on its way, and the
+  // session's stream does not wait for the default one.
+  if (CUresult r = session->driver->streamSynchronize(nullptr))
+    return session->driver->error("cuStreamSynchronize", r);
   return success;
 }
 

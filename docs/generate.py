@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""Writes docs/dialect.md and docs/passes.md from the TableGen files.
+
+    docs/generate.py            writes them
+    docs/generate.py --check    says whether they are what it would write, with
+                                the differences and exit status 1 if not
+"""
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LLVM_TOOLS = "/usr/lib/llvm-22/bin"
+NOTE = "<!-- Written by docs/generate.py from the .td files; edit those. -->\n"
+
+PAGES = {
+    "dialect.md": ("Dialects", "What the ops mean, their syntax and their constraints.", [
+        (None, "dialect/Ejk.td", ["-gen-dialect-doc", "-dialect=ejk"]),
+        (None, "dialect/check/Check.td", ["-gen-dialect-doc", "-dialect=check"])]),
+    "passes.md": ("Passes", "`ejk-opt` runs each by its flag; `ejk-opt --help` also lists the "
+                            "pipelines that string them together.", [
+        ("On the recurrence (`passes/`)", "passes/Passes.td", ["-gen-pass-doc"]),
+        ("Down to PTX (`lowering/`)", "lowering/Passes.td", ["-gen-pass-doc"]),
+        ("For tests (`dialect/check/`)", "dialect/check/InterpretPass.td", ["-gen-pass-doc"])]),
+}
+
+
+def tablegen(*arguments):
+    path = LLVM_TOOLS + os.pathsep + os.environ.get("PATH", "")
+    command = shutil.which("mlir-tblgen", path=path)
+    if not command:
+        raise SystemExit(f"generate.py: there is no mlir-tblgen in {LLVM_TOOLS} or on PATH")
+    include = Path(command).resolve().parent.parent / "include"
+    done = subprocess.run([command, "-I", ".", "-I", str(include), *arguments], cwd=ROOT,
+                          stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    if done.returncode:
+        raise SystemExit("generate.py: mlir-tblgen failed")
+    return done.stdout
+
+
+def tidy(text, title):
+    """What mlir-tblgen writes, one heading level down and without what only its own site needs."""
+    text = re.sub(r"<!--.*?-->\n", "", text)
+    text = re.sub(r"^(\[TOC\]|Effects: .*)\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^# '(\w+)' Dialect$", r"# The `\1` dialect", text, flags=re.MULTILINE)
+    text = re.sub(r"^### (`[\w.]+`) \(::.*\)$", r"### \1", text, flags=re.MULTILINE)
+    text = re.sub(r"^### `-(ejk-[\w-]+)`$", r"## `--\1`", text, flags=re.MULTILINE)
+    lines, fenced = [f"# {title}", ""] if title else [], False
+    for line in text.splitlines():
+        fenced ^= line.lstrip().startswith("```")
+        lines.append("#" + line if line.startswith("#") and not fenced else line.rstrip())
+    text = "\n".join(lines)
+    if title:
+        text = "#" + text
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def page(title, summary, parts):
+    sections = [tidy(tablegen(*flags, source), heading) for heading, source, flags in parts]
+    body = "\n".join(sections)
+    entries = re.findall(r"^#{3,4} `((?:--ejk-|ejk\.|check\.)[\w.-]+)`$", body, re.MULTILINE)
+    links = [f"[`{entry}`](#{entry.replace('.', '')})" for entry in entries]
+    return f"{NOTE}# {title}\n\n{summary}\n\n{' · '.join(links)}\n\n{body}"
+
+
+def main(arguments):
+    if arguments not in ([], ["--check"]):
+        raise SystemExit(__doc__)
+    stale = False
+    for name, description in PAGES.items():
+        path, wanted = ROOT / "docs" / name, page(*description)
+        if not arguments:
+            path.write_text(wanted, encoding="utf-8")
+            continue
+        found = path.read_text(encoding="utf-8") if path.exists() else ""
+        differences = difflib.unified_diff(found.splitlines(True), wanted.splitlines(True),
+                                           f"docs/{name}", "what the .td files say")
+        for line in differences:
+            stale = True
+            sys.stdout.write(line)
+    if stale:
+        print("The docs are behind the .td files: run docs/generate.py")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

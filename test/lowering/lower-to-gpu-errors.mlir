@@ -1,0 +1,229 @@
+// RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-to-gpu --verify-diagnostics
+
+// What a step may hold.
+
+func.func @constant_per_channel(%k: tensor<?x?x?x2xf32>, %v: tensor<?x?x?x6xf32>) -> tensor<?x?x2x6xf32> {
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x2xf32>, %vt = %v : tensor<?x?x?x6xf32>)
+      states(%S = zero : tensor<?x?x2x6xf32>) {
+    // expected-error @+1 {{a constant in a step must be one number in every channel; pass others as a parameter}}
+    %gk = arith.constant dense<[0.0, -1.0]> : vector<2xf32>
+    %S1 = ejk.decay %S by %gk along key : vector<2x6xf32>, vector<2xf32>
+    %S2 = ejk.outer_add %S1, %kt, %vt : vector<2x6xf32>, vector<2xf32>, vector<6xf32>
+    ejk.yield states(%S2 : vector<2x6xf32>)
+  }
+  return %ht : tensor<?x?x2x6xf32>
+}
+
+// -----
+
+// A state that needs itself read along both axes: no two scans give it.
+func.func @both_axes(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>) -> tensor<?x?x4x4xf32> {
+  // expected-remark @+1 {{not split:}}
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %a = ejk.read %S, %kt along key : vector<4x4xf32>, vector<4xf32>
+    // expected-error @+1 {{the step-by-step schedule reads along one axis only; run --ejk-split-reads first}}
+    %b = ejk.read %S, %vt along value : vector<4x4xf32>, vector<4xf32>
+    %S1 = ejk.outer_add %S, %b, %a : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @exchange(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32> {
+  %o, %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %r = ejk.read %S, %kt along key : vector<4x4xf32>, vector<4xf32>
+    // expected-error @+1 {{uses along one axis of the state a vector that lies along the other}}
+    %S1 = ejk.outer_add %S, %r, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%r : vector<4xf32>)
+  }
+  return %o : tensor<?x?x?x4xf32>
+}
+
+// -----
+
+func.func @two_sizes(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>)
+    -> (tensor<?x?x4x8xf32>, tensor<?x?x8x4xf32>) {
+  // expected-error @+1 {{needs K×V states of one size, but this scan has 'vector<4x8xf32>' and 'vector<8x4xf32>'}}
+  %a, %b = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x8xf32>)
+      states(%S = zero : tensor<?x?x4x8xf32>, %R = zero : tensor<?x?x8x4xf32>) {
+    %S1 = ejk.outer_add %S, %kt, %vt : vector<4x8xf32>, vector<4xf32>, vector<8xf32>
+    %R1 = ejk.outer_add %R, %vt, %kt : vector<8x4xf32>, vector<8xf32>, vector<4xf32>
+    ejk.yield states(%S1, %R1 : vector<4x8xf32>, vector<8x4xf32>)
+  }
+  return %a, %b : tensor<?x?x4x8xf32>, tensor<?x?x8x4xf32>
+}
+
+// -----
+
+// A vector that fits neither axis of the state.
+func.func @third_size(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>, %x: tensor<?x?x?x7xf32>)
+    -> (tensor<?x?x4x8xf32>, tensor<?x?x7xf32>) {
+  %a, %b = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x8xf32>,
+                              %xt = %x : tensor<?x?x?x7xf32>)
+      states(%S = zero : tensor<?x?x4x8xf32>, %X = zero : tensor<?x?x7xf32>) {
+    %S1 = ejk.outer_add %S, %kt, %vt : vector<4x8xf32>, vector<4xf32>, vector<8xf32>
+    // expected-error @+1 {{has a vector of 7 where the state has 4; the step-by-step schedule cannot place it}}
+    %X1 = arith.addf %X, %xt : vector<7xf32>
+    ejk.yield states(%S1, %X1 : vector<4x8xf32>, vector<7xf32>)
+  }
+  return %a, %b : tensor<?x?x4x8xf32>, tensor<?x?x7xf32>
+}
+
+// -----
+
+// K×V numbers that no state has a part in have no place among the threads.
+func.func @matrix_without_state(%k: tensor<?x?x?x4xf32>, %p: tensor<4x8xf32>)
+    -> tensor<?x?x4x8xf32> {
+  %s = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>) parameters(%pt = %p : tensor<4x8xf32> as vector<4x8xf32>)
+      states(%S = zero : tensor<?x?x4x8xf32>) {
+    // expected-error @+1 {{takes a K×V value that does not depend on the state}}
+    %S1 = arith.addf %S, %pt : vector<4x8xf32>
+    ejk.yield states(%S1 : vector<4x8xf32>)
+  }
+  return %s : tensor<?x?x4x8xf32>
+}
+
+// -----
+
+func.func @wide_gate(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>) -> (tensor<?x?x4x8xf32>, tensor<?x?x8xf32>) {
+  %s, %r = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x8xf32>)
+      states(%S = zero : tensor<?x?x4x8xf32>, %X = zero : tensor<?x?x8xf32>) {
+    %w = arith.extf %vt : vector<8xf32> to vector<8xf64>
+    %x = arith.extf %X : vector<8xf32> to vector<8xf64>
+    // expected-error @+1 {{takes a 'vector<8xf64>' that does not depend on the state; only floats of up to 32 bits}}
+    %y = arith.addf %x, %w : vector<8xf64>
+    %X1 = arith.truncf %y : vector<8xf64> to vector<8xf32>
+    %S1 = ejk.outer_add %S, %kt, %vt : vector<4x8xf32>, vector<4xf32>, vector<8xf32>
+    ejk.yield states(%S1, %X1 : vector<4x8xf32>, vector<8xf32>)
+  }
+  return %s, %r : tensor<?x?x4x8xf32>, tensor<?x?x8xf32>
+}
+
+// -----
+
+// More than two stages of shared memory can hold: 13 rows of 512 numbers each.
+func.func @too_many_rows(%k: tensor<?x?x?x512xf32>, %v: tensor<?x?x?x4xf32>) -> tensor<?x?x512x4xf32> {
+  // expected-error @+1 {{bytes of shared memory for what they compute without the state, more than the 49152 that a kernel has; split the scan}}
+  %s = ejk.scan sequences(%kt = %k : tensor<?x?x?x512xf32>, %vt = %v : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x512x4xf32>) {
+    %k1 = math.tanh %kt : vector<512xf32>
+    %k2 = math.tanh %k1 : vector<512xf32>
+    %k3 = math.tanh %k2 : vector<512xf32>
+    %k4 = math.tanh %k3 : vector<512xf32>
+    %k5 = math.tanh %k4 : vector<512xf32>
+    %k6 = math.tanh %k5 : vector<512xf32>
+    %k7 = math.tanh %k6 : vector<512xf32>
+    %k8 = math.tanh %k7 : vector<512xf32>
+    %k9 = math.tanh %k8 : vector<512xf32>
+    %k10 = math.tanh %k9 : vector<512xf32>
+    %k11 = math.tanh %k10 : vector<512xf32>
+    %k12 = math.tanh %k11 : vector<512xf32>
+    %k13 = math.tanh %k12 : vector<512xf32>
+    %S1 = ejk.outer_add %S, %k1, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S2 = ejk.outer_add %S1, %k2, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S3 = ejk.outer_add %S2, %k3, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S4 = ejk.outer_add %S3, %k4, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S5 = ejk.outer_add %S4, %k5, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S6 = ejk.outer_add %S5, %k6, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S7 = ejk.outer_add %S6, %k7, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S8 = ejk.outer_add %S7, %k8, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S9 = ejk.outer_add %S8, %k9, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S10 = ejk.outer_add %S9, %k10, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S11 = ejk.outer_add %S10, %k11, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S12 = ejk.outer_add %S11, %k12, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    %S13 = ejk.outer_add %S12, %k13, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
+    ejk.yield states(%S13 : vector<512x4xf32>)
+  }
+  return %s : tensor<?x?x512x4xf32>
+}
+
+// -----
+
+// What a function may hold.
+
+// expected-error @+1 {{a compiled function has a body of one block}}
+func.func @blocks(%x: tensor<?xf32>, %y: tensor<?xf32>, %which: i1) -> tensor<?xf32> {
+  cf.cond_br %which, ^first, ^second
+^first:
+  %s = arith.addf %x, %y : tensor<?xf32>
+  return %s : tensor<?xf32>
+^second:
+  return %y : tensor<?xf32>
+}
+
+// -----
+
+// expected-error @+1 {{argument 1 is 'f32'; a compiled function takes ranked tensors of f16, bf16, f32, f64, i32 or i64}}
+func.func @scalar_argument(%x: tensor<?xf32>, %y: f32) -> tensor<?xf32> {
+  return %x : tensor<?xf32>
+}
+
+// -----
+
+func.func @narrow_result(%x: tensor<?xf32>) -> tensor<?xi1> {
+  %c = arith.cmpf olt, %x, %x : tensor<?xf32>
+  // expected-error @+1 {{result 0 is 'tensor<?xi1>'; a compiled function returns ranked tensors of f16}}
+  return %c : tensor<?xi1>
+}
+
+// -----
+
+func.func @flags_for_two(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  // expected-error @+1 {{makes a 'tensor<?xi1>' for several ops; what passes between kernels is ranked tensors of f16}}
+  %c = arith.cmpf olt, %x, %y : tensor<?xf32>
+  %a = arith.select %c, %x, %y : tensor<?xi1>, tensor<?xf32>
+  %t = math.tanh %a : tensor<?xf32>
+  %b = arith.select %c, %t, %x : tensor<?xi1>, tensor<?xf32>
+  return %t, %b : tensor<?xf32>, tensor<?xf32>
+}
+
+// -----
+
+func.func @reshape(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+  // expected-error @+1 {{'tensor.collapse_shape' cannot be compiled; a compiled function holds ejk's recurrences, linalg.generic, and elementwise arith and math on tensors}}
+  %y = tensor.collapse_shape %x [[0, 1]] : tensor<2x3xf32> into tensor<6xf32>
+  return %y : tensor<6xf32>
+}
+
+// -----
+
+func.func @table(%x: tensor<2xf32>) -> tensor<2xf32> {
+  // expected-error @+1 {{'arith.constant' cannot be compiled to a kernel here}}
+  %c = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %y = arith.addf %x, %c : tensor<2xf32>
+  return %y : tensor<2xf32>
+}
+
+// -----
+
+func.func @unknown_size(%x: tensor<?xf32>, %s: tensor<2xi64>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  // expected-error @+1 {{'tensor.extract' cannot be compiled}}
+  %n = tensor.extract %s[%c0] : tensor<2xi64>
+  %size = arith.index_cast %n : i64 to index
+  %e = tensor.empty(%size) : tensor<?xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      outs(%e : tensor<?xf32>) {
+  ^bb0(%out: f32):
+    %one = arith.constant 1.0 : f32
+    linalg.yield %one : f32
+  } -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+
+// -----
+
+func.func @shifted(%r: tensor<?xf32>) -> tensor<?xf32> {
+  // expected-error @+1 {{operand 0 is indexed by affine_map<(d0) -> (d0 + 1)>; only permutations and broadcasts of the loops can be compiled}}
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i + 1)>, affine_map<(i) -> (i)>],
+                       iterator_types = ["parallel"]}
+      ins(%r : tensor<?xf32>) outs(%r : tensor<?xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}

@@ -1,0 +1,13 @@
+// One kernel of the largest common head, MLIR text to package, on one core:
+// 0.2 s where this was written. The bound is for a slower and busier machine.
+// REQUIRES: ptxas
+// RUN: %python %S/Inputs/timed.py 5 ejk-compile %s --cubin=always -o %t.ejk
+func.func @gla(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>,
+               %gk: tensor<?x?x?x128xf32>, %h0: tensor<?x?x128x128xf32>)
+    -> (tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>) {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x?x128xf32>)
+      initial_state(%h0 : tensor<?x?x128x128xf32>)
+      : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+      -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
+  return %o, %ht : tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
+}

@@ -1,0 +1,42 @@
+// RUN: ejk-compile %s --emit=scan | FileCheck %s --check-prefix=SCAN
+// RUN: ejk-compile %s --emit=gpu | FileCheck %s --check-prefix=GPU
+// RUN: ejk-compile %s --emit=nvvm | FileCheck %s --check-prefix=NVVM
+// RUN: ejk-compile %s --emit=llvm | FileCheck %s --check-prefix=LLVM
+// RUN: ejk-compile %s --emit=ptx --arch=sm_80 | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --cubin=never -o %t.ejk
+// RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
+// RUN: ejk-compile - --cubin=never --arch=sm_90a < %s -o %t.a.ejk
+// RUN: ejk-launch %t.a.ejk --info | FileCheck %s --check-prefix=ONLY
+
+// SCAN: ejk.scan
+// GPU: gpu.launch_func @kernels::@gla_scan0_one
+// NVVM: llvm.func @gla_scan0_one({{.*}}nvvm.kernel
+// LLVM: target triple = "nvptx64-nvidia-cuda"
+// LLVM: define {{.*}}ptx_kernel void @gla_scan0_one(
+// PTX: .target sm_80
+// PTX: .entry gla_scan0_one(
+
+// INFO: architecture: sm_90 or later
+// INFO-NEXT: image: ptx,
+// INFO-NOT: image:
+// INFO: entry gla
+// INFO-NEXT: input q: bf16 [B, T, H, 64], aligned to 16
+// INFO-NEXT: input k: bf16 [B, T, Hkv, 64], aligned to 16
+// INFO-NEXT: input v: bf16 [B, T, Hkv, 32], aligned to 16
+// INFO-NEXT: input g: f32 [B, T, H, 64], aligned to 16, log_decay
+// INFO-NEXT: input h0: f32 [B, H, 64, 32], aligned to 16
+// INFO-NEXT: output o: bf16 [B, T, H, 32], aligned to 16
+// INFO-NEXT: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
+// INFO: requires mod(H, Hkv) = 0
+// INFO: kernel gla_scan0_one: grid
+// INFO: kernel gla_scan0: grid
+// ONLY: architecture: sm_90a only
+func.func @gla(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x32xbf16>,
+               %g: tensor<?x?x?x64xf32>, %h0: tensor<?x?x64x32xf32>)
+    -> (tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>) {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?x64xf32>)
+      initial_state(%h0 : tensor<?x?x64x32xf32>)
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>
+      -> tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>
+  return %o, %ht : tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>
+}

@@ -1,0 +1,33 @@
+"""The MLIR of one recurrence of the matrix: gates, type, variant and head sizes.
+
+B, T, N, H and Hkv are dynamic, as in a kernel that is made once and used for all.
+"""
+
+GATES = {"none": [], "gamma": ["g_gamma"], "g": ["g"], "gk": ["gk"], "gv": ["gv"],
+         "gk+gv": ["gk", "gv"], "all": ["g", "g_gamma", "gk", "gv"]}
+TYPES = ["f32", "bf16", "f16"]
+VARIANTS = ["plain", "reverse", "packed", "gqa", "h0"]
+
+
+def function(gates, kind, variant, K, V, name="recurrence"):
+    """A function of one `ejk.recurrent` that returns its output and final state."""
+    rows = lambda channels: f"tensor<?x?x?x{channels}x{kind}>"
+    state, offsets = f"tensor<?x?x{K}x{V}xf32>", "tensor<?xi32>"
+    types = {"g": "tensor<?x?x?xf32>", "g_gamma": "tensor<?xf32>",
+             "gk": f"tensor<?x?x?x{K}xf32>", "gv": f"tensor<?x?x?x{V}xf32>"}
+    operands = [(gate, gate, types[gate]) for gate in GATES[gates]]
+    if variant == "h0":
+        operands.append(("initial_state", "h0", state))
+    if variant == "packed":
+        operands.append(("cu_seqlens", "cu_seqlens", offsets))
+    arguments = [("q", rows(K)), ("k", rows(K)), ("v", rows(V))]
+    arguments += [(argument, type) for _, argument, type in operands]
+    results = f"{rows(V)}, {state}"
+    return "\n".join([
+        f"func.func @{name}(" + ", ".join(f"%{a}: {t}" for a, t in arguments) + ")",
+        f"    -> ({rows(V)} {{ejk.name = \"o\"}}, {state} {{ejk.name = \"ht\"}}) {{",
+        f"  %o, %ht = ejk.recurrent {'reverse ' if variant == 'reverse' else ''}%q, %k, %v",
+        "      " + " ".join(f"{clause}(%{a} : {t})" for clause, a, t in operands),
+        f"      : {rows(K)}, {rows(K)}, {rows(V)} -> {results}",
+        f"  return %o, %ht : {results}",
+        "}", ""])

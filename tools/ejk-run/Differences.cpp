@@ -1,0 +1,81 @@
+//===- Differences.cpp - gradients against central differences ------------===//
+#include "Differences.h"
+#include "Inputs.h"
+#include "dialect/Names.h"
+#include "dialect/reference/Interpreter.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cmath>
+#include <random>
+
+using namespace mlir;
+using namespace ejk;
+
+/// The relative step, and how far the two may lie apart: a central difference
+/// is off by step² times a third derivative, and by 1e-16/step of rounding.
+static constexpr double kStep = 1e-5, kTolerance = 1e-6;
+
+using Tensors = SmallVector<reference::Tensor>;
+
+static double weigh(ArrayRef<reference::Tensor> results, ArrayRef<reference::Tensor> cotangents) {
+  double sum = 0;
+  for (auto [result, cotangent] : llvm::zip(results, cotangents))
+    for (auto [x, d] : llvm::zip(result.floats, cotangent.floats))
+      sum += x * d;
+  return sum;
+}
+
+FailureOr<bool> ejk::compareWithDifferences(func::FuncOp function, func::FuncOp derivative,
+                                            const std::vector<HostTensor> &inputs, uint64_t seed) {
+  Tensors arguments;
+  for (auto [input, type] : llvm::zip(inputs, derivative.getArgumentTypes()))
+    arguments.push_back(toInterpreter(input, type));
+  reference::Options options;
+  options.precision = reference::Precision::f64;
+  FailureOr<Tensors> gradients = reference::interpret(derivative, arguments, options);
+  if (failed(gradients))
+    return failure();
+  unsigned count = function.getNumArguments();
+  Tensors primal(arguments.begin(), arguments.begin() + count);
+  ArrayRef<reference::Tensor> cotangents = ArrayRef(arguments).drop_front(count);
+  std::mt19937_64 random(seed);
+  bool agree = true;
+  for (unsigned i = 0; i < count; ++i) {
+    std::string name = argumentName(derivative, i);
+    // The gradient is found by its name; not every argument has one.
+    std::optional<unsigned> result;
+    for (unsigned r = 0; r < derivative.getNumResults(); ++r)
+      if (resultName(derivative, r) == "d" + name)
+        result = r;
+    if (!result)
+      continue;
+    std::vector<double> direction(primal[i].floats.size());
+    std::normal_distribution<double> normal;
+    for (double &d : direction)
+      d = normal(random);
+    double expected = 0, scale = 0;
+    for (auto [g, d] : llvm::zip((*gradients)[*result].floats, direction)) {
+      expected += g * d;
+      scale += g * g;
+    }
+    double values[2];
+    for (int side : {0, 1}) {
+      Tensors moved = primal;
+      for (auto [x, d] : llvm::zip(moved[i].floats, direction))
+        x += (side ? kStep : -kStep) * d;
+      FailureOr<Tensors> results = reference::interpret(function, moved, options);
+      if (failed(results))
+        return failure();
+      values[side] = weigh(*results, cotangents);
+    }
+    double found = (values[1] - values[0]) / (2 * kStep);
+    // Along a random direction the derivative is about the gradient's norm.
+    double error = std::abs(found - expected) / std::max(std::sqrt(scale), 1e-300);
+    bool ok = error <= kTolerance || (scale == 0 && found == 0);
+    llvm::outs() << "differences d" << name << ": " << (ok ? "pass" : "FAIL")
+                 << llvm::format(", %.9g, central difference %.9g, error %.1e (tolerance %.0e)\n",
+                                 expected, found, error, kTolerance);
+    agree &= ok;
+  }
+  return agree;
+}

@@ -1,0 +1,333 @@
+//===- Inputs.cpp - a function's inputs, from files or at random ----------===//
+#include "Inputs.h"
+#include "dialect/Ejk.h"
+#include "dialect/Names.h"
+#include "dialect/check/Check.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace ejk;
+
+static Error bad(const Twine &message) { return {ErrorCode::InvalidArgument, message.str()}; }
+
+std::optional<DataType> ejk::dataTypeOf(Type element) {
+  if (element.isF32())
+    return DataType::F32;
+  if (element.isF16())
+    return DataType::F16;
+  if (element.isBF16())
+    return DataType::BF16;
+  if (element.isF64())
+    return DataType::F64;
+  if (element.isSignlessInteger(32))
+    return DataType::I32;
+  if (element.isSignlessInteger(64) || element.isIndex())
+    return DataType::I64;
+  return std::nullopt;
+}
+
+namespace {
+/// The sizes of a function's symbols, and which argument each came from.
+class SymbolSizes {
+public:
+  explicit SymbolSizes(func::FuncOp function) : function(function), shapes(function) {}
+
+  unsigned rank(unsigned argument) const {
+    auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
+    return type ? type.getRank() : 0;
+  }
+  /// "bf16 [B, T, H, 64]"
+  std::string spell(unsigned argument) const;
+  /// Checks an argument's shape and binds the symbols that it is the first to have.
+  Result<bool> bind(unsigned argument, const HostTensor &tensor);
+  /// Divisibility, and what must be 1.
+  Result<bool> checkRules() const;
+
+  /// Nothing where a symbol has no size.
+  std::optional<int64_t> evaluate(const DimExpr &dim) const {
+    if (dim.kind == DimExpr::Kind::constant)
+      return dim.value;
+    auto it = sizes.find(dim.symbol);
+    if (it == sizes.end())
+      return std::nullopt;
+    return it->second + (dim.kind == DimExpr::Kind::symbolPlusOne);
+  }
+  DimExpr dim(unsigned argument, unsigned dim) const {
+    return shapes.dim(function.getArgument(argument), dim);
+  }
+
+  Sizes sizes;
+  mutable func::FuncOp function; // a handle, whose getters are not const
+  ShapeAnalysis shapes;
+
+private:
+  std::map<std::string, std::string> boundBy;
+};
+} // namespace
+
+std::string SymbolSizes::spell(unsigned argument) const {
+  Type element = getElementTypeOrSelf(function.getArgumentTypes()[argument]);
+  std::string text(dataTypeName(*dataTypeOf(element)));
+  text += " [";
+  for (unsigned i = 0, e = rank(argument); i < e; ++i)
+    text += (i ? ", " : "") + dim(argument, i).str();
+  return text + "]";
+}
+
+Result<bool> SymbolSizes::bind(unsigned argument, const HostTensor &tensor) {
+  std::string name = argumentName(function, argument);
+  auto wrong = [&](const Twine &why) {
+    return bad("input '" + name + "' must be " + spell(argument) + why + ", but is " +
+               tensor.describe());
+  };
+  DataType wanted =
+      *dataTypeOf(getElementTypeOrSelf(function.getArgumentTypes()[argument]));
+  if (tensor.dtype != wanted)
+    return wrong(wanted == DataType::BF16 ? " (which .npy files cannot hold: use safetensors)"
+                                          : "");
+  if (tensor.shape.size() != rank(argument))
+    return wrong("");
+  for (unsigned i = 0, e = rank(argument); i < e; ++i) {
+    DimExpr expr = dim(argument, i);
+    if (std::optional<int64_t> size = evaluate(expr)) {
+      if (*size != tensor.shape[i])
+        return expr.kind == DimExpr::Kind::constant
+                   ? wrong("")
+                   : wrong(" with " + expr.symbol + " = " + Twine(sizes[expr.symbol]) + " as '" +
+                           boundBy[expr.symbol] + "' has it");
+      continue;
+    }
+    int64_t size = tensor.shape[i] - (expr.kind == DimExpr::Kind::symbolPlusOne);
+    if (size < 0)
+      return wrong("");
+    sizes[expr.symbol] = size;
+    boundBy[expr.symbol] = name;
+  }
+  return true;
+}
+
+Result<bool> SymbolSizes::checkRules() const {
+  for (const ShapeAnalysis::Divides &rule : shapes.divisibilities()) {
+    std::optional<int64_t> divisor = evaluate(rule.divisor), dividend = evaluate(rule.dividend);
+    if (divisor && dividend && (*divisor == 0 ? *dividend != 0 : *dividend % *divisor != 0))
+      return bad(rule.message + ", but they are " + Twine(*divisor) + " and " + Twine(*dividend));
+  }
+  for (const ShapeAnalysis::IsOne &rule : shapes.ones()) {
+    std::optional<int64_t> size = evaluate(rule.dim);
+    if (size && *size != 1)
+      return bad(rule.message + ", but is " + Twine(*size));
+  }
+  return true;
+}
+
+/// An argument of a type that no file holds is an error before any other.
+static Result<bool> checkArgumentTypes(func::FuncOp function) {
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+    if ((isa<ShapedType>(type) && !isa<RankedTensorType>(type)) ||
+        !dataTypeOf(getElementTypeOrSelf(type))) {
+      std::string text;
+      llvm::raw_string_ostream(text) << type;
+      return bad("argument '" + argumentName(function, i) + "' is " + text +
+                 ", which no input file can hold");
+    }
+  return true;
+}
+
+/// Takes each argument's tensor from `given` and binds its sizes; an argument
+/// behind the first `required` may be missing, and is left without a name.
+static Result<std::vector<HostTensor>> takeGiven(SymbolSizes &symbols,
+                                                 const std::vector<HostTensor> &given,
+                                                 unsigned required) {
+  func::FuncOp function = symbols.function;
+  if (Result<bool> types = checkArgumentTypes(function); !types)
+    return types.error();
+  std::vector<HostTensor> inputs;
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    std::string name = argumentName(function, i);
+    const HostTensor *tensor = findTensor(given, name);
+    if (!tensor && i < required) {
+      std::string names = llvm::join(
+          llvm::map_range(given, [](const HostTensor &t) { return t.name; }), ", ");
+      return bad("input '" + name + "' must be " + symbols.spell(i) + ", but is not given; " +
+                 (given.empty() ? std::string("use --inputs or --random")
+                                : "given are: " + names));
+    }
+    if (!tensor) {
+      inputs.emplace_back();
+      continue;
+    }
+    if (Result<bool> bound = symbols.bind(i, *tensor); !bound)
+      return bound.error();
+    inputs.push_back(*tensor);
+  }
+  if (Result<bool> rules = symbols.checkRules(); !rules)
+    return rules.error();
+  return inputs;
+}
+
+//===----------------------------------------------------------------------===//
+// Random inputs
+//===----------------------------------------------------------------------===//
+
+/// The value itself, or what it was widened from.
+static Value skipWidening(Value value) {
+  while (auto widen = value.getDefiningOp<arith::ExtFOp>())
+    value = widen.getIn();
+  return value;
+}
+
+/// Whether `argument` is a log gate as it stands: a recurrence's gate operand,
+/// or a scan's row or parameter that a decay takes.
+static bool isGate(func::FuncOp function, Value argument) {
+  WalkResult found = function.walk([&](Operation *op) {
+    if (auto r = Recurrence::of(op))
+      for (Value gate : {r->g, r->gGamma, r->gk, r->gv})
+        if (gate && skipWidening(gate) == argument)
+          return WalkResult::interrupt();
+    if (auto decay = dyn_cast<DecayOp>(op)) {
+      auto scan = decay->getParentOfType<ScanOp>();
+      auto step = dyn_cast<BlockArgument>(skipWidening(decay.getGate()));
+      unsigned rows = scan.getSequences().size(), all = rows + scan.getParameters().size();
+      if (step && step.getOwner() == &scan.getStep() && step.getArgNumber() < all &&
+          skipWidening(scan->getOperand(step.getArgNumber())) == argument)
+        return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
+/// The tensor whose dimension 1 is T when `argument` holds packed sequences'
+/// offsets; null for any other argument.
+static Value packedBy(Value argument) {
+  for (OpOperand &use : argument.getUses()) {
+    if (auto r = Recurrence::of(use.getOwner()); r && r->cuSeqlens == argument)
+      return r->query;
+    if (auto scan = dyn_cast<ScanOp>(use.getOwner()); scan && scan.getCuSeqlens() == argument)
+      return scan.getSequences().front();
+  }
+  return Value();
+}
+
+/// Offsets from 0 to `total` that never decrease, with an empty sequence among
+/// several.
+static std::vector<double> drawOffsets(int64_t entries, int64_t total, check::Random &random) {
+  std::vector<double> offsets(entries);
+  for (double &offset : offsets)
+    offset = std::floor(random.uniform() * double(total + 1));
+  llvm::sort(offsets);
+  if (entries > 0)
+    offsets.front() = 0, offsets.back() = double(total);
+  if (entries > 2) {
+    size_t empty = 1 + random.next() % (entries - 2);
+    offsets[empty] = offsets[empty - 1];
+  }
+  return offsets;
+}
+
+/// Gives symbols that follow from others their sizes; an error names the rest.
+static Result<bool> completeSizes(SymbolSizes &symbols) {
+  ArrayRef<std::string> known = symbols.shapes.symbols();
+  std::string all = llvm::join(known, ", ");
+  for (const auto &[name, size] : symbols.sizes)
+    if (!llvm::is_contained(known, name))
+      return bad("--random: the function has no size '" + name + "'; it has: " + all);
+  for (const ShapeAnalysis::IsOne &rule : symbols.shapes.ones())
+    symbols.sizes.try_emplace(rule.dim.symbol, 1);
+  for (const ShapeAnalysis::Divides &rule : symbols.shapes.divisibilities())
+    if (std::optional<int64_t> heads = symbols.evaluate(rule.dividend))
+      if (rule.divisor.kind == DimExpr::Kind::symbol)
+        symbols.sizes.try_emplace(rule.divisor.symbol, *heads);
+  std::string missing;
+  for (unsigned i = 0, e = symbols.function.getNumArguments(); i < e; ++i)
+    for (unsigned d = 0, rank = symbols.rank(i); d < rank; ++d) {
+      DimExpr expr = symbols.dim(i, d);
+      if (!symbols.evaluate(expr) && missing.find(expr.symbol) == std::string::npos)
+        missing += (missing.empty() ? "" : ", ") + expr.symbol;
+    }
+  if (!missing.empty())
+    return bad("--random also needs sizes for: " + missing);
+  return symbols.checkRules();
+}
+
+Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes,
+                                                uint64_t seed) {
+  if (Result<bool> types = checkArgumentTypes(function); !types)
+    return types.error();
+  SymbolSizes symbols(function);
+  symbols.sizes = std::move(sizes);
+  if (Result<bool> complete = completeSizes(symbols); !complete)
+    return complete.error();
+  std::vector<HostTensor> inputs;
+  // Every argument has a generator of its own, seeded by one: a change of one
+  // size leaves the other tensors' numbers.
+  check::Random seeds(seed);
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    check::Random random(seeds.next());
+    std::vector<int64_t> shape;
+    for (unsigned d = 0, rank = symbols.rank(i); d < rank; ++d)
+      shape.push_back(*symbols.evaluate(symbols.dim(i, d)));
+    std::string name = argumentName(function, i);
+    if (!reference::checkSize(shape))
+      return bad("input '" + name + "' would have shape " + reference::spellShape(shape) +
+                 ", which is too large");
+    DataType dtype = *dataTypeOf(getElementTypeOrSelf(function.getArgumentTypes()[i]));
+    HostTensor tensor = makeTensor(name, dtype, shape);
+    Value argument = function.getArgument(i);
+    if (Value rows = packedBy(argument)) {
+      int64_t steps = symbols.evaluate(symbols.shapes.dim(rows, 1)).value_or(0);
+      for (auto [n, offset] : llvm::enumerate(drawOffsets(shape[0], steps, random)))
+        setElement(tensor, n, offset);
+    } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
+      bool gate = isGate(function, argument) || llvm::is_contained({"g", "gk", "gv", "g_gamma"}, name);
+      auto distribution = gate ? check::Distribution::log_gate : check::Distribution::normal;
+      for (int64_t n = 0, size = tensor.numElements(); n < size; ++n)
+        setElement(tensor, n, random.draw(distribution));
+    }
+    inputs.push_back(std::move(tensor));
+  }
+  return inputs;
+}
+
+Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
+                                                 const std::vector<HostTensor> &given,
+                                                 unsigned required, uint64_t seed) {
+  SymbolSizes symbols(function);
+  Result<std::vector<HostTensor>> inputs = takeGiven(symbols, given, required);
+  if (!inputs || llvm::none_of(*inputs, [](const HostTensor &t) { return t.name.empty(); }))
+    return inputs;
+  Result<std::vector<HostTensor>> drawn = drawInputs(function, symbols.sizes, seed);
+  if (!drawn)
+    return drawn;
+  for (auto [input, replacement] : llvm::zip(*inputs, *drawn))
+    if (input.name.empty())
+      input = std::move(replacement);
+  return inputs;
+}
+
+//===----------------------------------------------------------------------===//
+// To the interpreter and back
+//===----------------------------------------------------------------------===//
+
+reference::Tensor ejk::toInterpreter(const HostTensor &tensor, Type type) {
+  reference::Tensor t = reference::Tensor::zeros(getElementTypeOrSelf(type), tensor.shape);
+  for (int64_t i = 0, n = tensor.numElements(); i < n; ++i)
+    if (t.isFloat())
+      t.floats[i] = elementAsDouble(tensor, i);
+    else
+      t.ints[i] = int64_t(elementAsDouble(tensor, i));
+  return t;
+}
+
+HostTensor ejk::fromInterpreter(const reference::Tensor &tensor, std::string name,
+                                DataType dtype) {
+  HostTensor host = makeTensor(std::move(name), dtype,
+                               std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end()));
+  for (size_t i = 0; i < tensor.size(); ++i)
+    setElement(host, i, tensor.isFloat() ? tensor.floats[i] : double(tensor.ints[i]));
+  return host;
+}

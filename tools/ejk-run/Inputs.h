@@ -1,0 +1,35 @@
+//===- Inputs.h - a function's inputs, from files or at random ----*- C++ -*-===//
+#ifndef EJK_TOOLS_EJKRUN_INPUTS_H
+#define EJK_TOOLS_EJKRUN_INPUTS_H
+
+#include "dialect/Shapes.h"
+#include "dialect/reference/Tensor.h"
+#include "harness/RandomInputs.h"
+
+namespace ejk {
+
+/// The file type of an element type; nothing when files have none for it.
+std::optional<DataType> dataTypeOf(mlir::Type element);
+
+/// One tensor per argument, in order, under the arguments' names: taken from
+/// `given` by name and checked for type, rank and sizes that agree. Arguments
+/// behind the first `required`, a derivative's cotangents, are drawn at random
+/// where they are not given.
+Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
+                                            const std::vector<HostTensor> &given,
+                                            unsigned required, uint64_t seed);
+
+/// The same, drawn at random with the sizes of the symbols (dialect/Shapes.h).
+/// Key/value and parameter heads are as many as query heads when not given, B
+/// of packed sequences is 1. Gates are log(sigmoid(x)); packed sequences differ
+/// in length, and when there are several one of them is empty.
+Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes,
+                                           uint64_t seed);
+
+/// For the interpreter, and back with values rounded to the type.
+reference::Tensor toInterpreter(const HostTensor &tensor, mlir::Type type);
+HostTensor fromInterpreter(const reference::Tensor &tensor, std::string name, DataType dtype);
+
+} // namespace ejk
+
+#endif // EJK_TOOLS_EJKRUN_INPUTS_H

@@ -1,0 +1,363 @@
+//===- ejk-run.cpp - compile, run, check and time a function --------------===//
+//
+// From an MLIR file to a checked result: on a GPU where there is one, in the
+// interpreter where not.
+//
+//===----------------------------------------------------------------------===//
+#include "Differences.h"
+#include "Inputs.h"
+#include "dialect/Names.h"
+#include "dialect/reference/Interpreter.h"
+#include "harness/Compare.h"
+#include "harness/Harness.h"
+#include "io/TensorFile.h"
+#include "lowering/Compiler.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+#include "tools/common/Registration.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+#include <unistd.h>
+
+using namespace mlir;
+using namespace ejk;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+enum class DeviceKind { automatic, cuda, interpreter };
+
+static cl::OptionCategory category("ejk-run's options");
+static cl::opt<std::string> file(cl::Positional, cl::Required, cl::desc("FILE.mlir"),
+                                 cl::cat(category));
+static cl::opt<std::string> entryName("entry", cl::desc("The function to run; the file's only public one by default"),
+                                      cl::value_desc("name"), cl::cat(category));
+static cl::list<std::string> inputFiles(
+    "inputs", cl::CommaSeparated, cl::cat(category),
+    cl::desc("Inputs by name: FILE.safetensors, FILE.npy, NAME=FILE.npy, or a folder of those"),
+    cl::value_desc("file,..."));
+static cl::opt<std::string> outputFile(
+    "outputs", cl::cat(category), cl::value_desc("file"),
+    cl::desc("Write the results: a .safetensors file, an .npy file, or FOLDER/"));
+static cl::opt<std::string> randomSizes(
+    "random", cl::cat(category), cl::value_desc("B=2,T=128,..."),
+    cl::desc("Draw the inputs at random: a size for each symbol of the arguments' shapes"));
+static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
+                              cl::desc("For --random: the same seed gives the same inputs"));
+static cl::opt<DeviceKind> device(
+    "device", cl::init(DeviceKind::automatic), cl::cat(category), cl::desc("Where to run"),
+    cl::values(clEnumValN(DeviceKind::automatic, "auto", "the GPU if there is one, else the interpreter"),
+               clEnumValN(DeviceKind::cuda, "cuda", "the GPU"),
+               clEnumValN(DeviceKind::interpreter, "interpreter", "the interpreter, on the host")));
+static cl::opt<reference::Precision> precision(
+    "precision", cl::init(reference::Precision::native), cl::cat(category),
+    cl::desc("The interpreter's, when it is what runs"),
+    cl::values(clEnumValN(reference::Precision::native, "native",
+                          "each op's result is rounded to its type, as in a kernel"),
+               clEnumValN(reference::Precision::f64, "f64", "every float is a double")));
+static cl::opt<bool> checkResults(
+    "check", cl::cat(category),
+    cl::desc("Compare every result with the f64 interpreter's; exit with 1 past the tolerance"));
+static cl::opt<double> tolerance(
+    "tolerance", cl::cat(category), cl::value_desc("x"),
+    cl::desc("For --check: the largest |x - ref| / |ref| (Euclidean norms). By default 1e-5, and "
+             "3e-3 when an input or the result is f16 or bf16; for gradients 2e-5 and 5e-3"));
+static cl::opt<bool> bench("bench", cl::cat(category),
+                           cl::desc("Time it on the GPU, beside the GPU's own copy bandwidth"));
+static cl::opt<std::string> arch("arch", cl::cat(category), cl::value_desc("sm_90"),
+                                 cl::desc("The architecture to compile for; the GPU's by default"));
+static cl::opt<bool> inPlace("in-place", cl::cat(category),
+                             cl::desc("Let results replace the inputs they may, as decode does"));
+
+static cl::opt<bool> vjp("vjp", cl::cat(category),
+                         cl::desc("Run the function's derivative instead: its inputs and a cotangent "
+                                  "for each result (drawn at random where not given), to gradients"));
+static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category), cl::value_desc("q,k,..."),
+                                 cl::desc("For --vjp: the arguments to differentiate by; by default all"));
+static cl::opt<bool> finiteDifferences(
+    "finite-differences", cl::cat(category),
+    cl::desc("For --vjp: also compare each gradient, along a random direction, with central "
+             "differences of the function in f64"));
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
+
+static int fail(const Twine &message) {
+  llvm::errs() << "ejk-run: " << message << "\n";
+  return 1;
+}
+
+/// The function to run, or null after an error.
+static func::FuncOp findEntry(ModuleOp module) {
+  if (!entryName.empty()) {
+    auto function = module.lookupSymbol<func::FuncOp>(entryName);
+    if (!function)
+      fail("the file has no function '" + entryName + "'");
+    return function;
+  }
+  SmallVector<func::FuncOp> found;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.isPublic() && !function.isExternal())
+      found.push_back(function);
+  if (found.size() == 1)
+    return found.front();
+  std::string names = llvm::join(
+      llvm::map_range(found, [](func::FuncOp f) { return f.getName().str(); }), ", ");
+  fail(found.empty() ? "the file has no public function"
+                     : "the file has several functions; choose with --entry: " + names);
+  return {};
+}
+
+/// Inputs of `function`, of which the first `required` cannot be made up unasked.
+static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigned required) {
+  if (!randomSizes.getNumOccurrences()) {
+    Result<std::vector<HostTensor>> given =
+        readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
+    if (!given)
+      return given;
+    return matchInputs(function, *given, required, seed);
+  }
+  if (!inputFiles.empty())
+    return Error{ErrorCode::InvalidArgument, "--inputs and --random exclude each other"};
+  Result<Sizes> sizes = parseSizes(randomSizes.getValue());
+  if (!sizes)
+    return sizes.error();
+  return drawInputs(function, *sizes, seed);
+}
+
+/// Shows how far a long interpretation is, on a terminal only.
+static std::function<void(size_t, size_t)> progressBar() {
+  if (!isatty(STDERR_FILENO))
+    return {};
+  return [last = -1](size_t done, size_t total) mutable {
+    int percent = total ? int(100.0 * double(done) / double(total)) : 100;
+    if (percent == last)
+      return;
+    last = percent;
+    llvm::errs() << llvm::format("\rinterpreting: %3d %%", percent);
+    if (percent == 100)
+      llvm::errs() << "\r\x1b[K";
+  };
+}
+
+static FailureOr<SmallVector<reference::Tensor>>
+interpretOn(func::FuncOp function, const std::vector<HostTensor> &inputs,
+            reference::Precision precision) {
+  reference::Options options;
+  options.precision = precision;
+  options.progress = progressBar();
+  SmallVector<reference::Tensor> arguments;
+  for (auto [input, type] : llvm::zip(inputs, function.getArgumentTypes()))
+    arguments.push_back(toInterpreter(input, type));
+  return reference::interpret(function, arguments, options);
+}
+
+/// The results under their names; as f64 instead of their own types for a
+/// reference, which is not rounded.
+static FailureOr<std::vector<HostTensor>> toHost(func::FuncOp function,
+                                                 ArrayRef<reference::Tensor> results,
+                                                 bool asReference) {
+  std::vector<HostTensor> tensors;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    std::optional<DataType> dtype = dataTypeOf(result.element);
+    if (!dtype)
+      return function.emitError() << "result '" << resultName(function, i) << "' is "
+                                  << result.typeName() << ", which no file can hold";
+    if (asReference && result.isFloat())
+      dtype = DataType::F64;
+    tensors.push_back(fromInterpreter(result, resultName(function, i), *dtype));
+  }
+  return tensors;
+}
+
+/// Compiles `function`, and what it calls, alone: the rest of the file may hold
+/// what no kernel can.
+static FailureOr<std::string> compileEntry(ModuleOp module, StringRef entry, StringRef arch) {
+  OwningOpRef<ModuleOp> copy(module.clone());
+  for (auto function : copy->getOps<func::FuncOp>())
+    if (function.getName() != entry)
+      function.setPrivate();
+    else
+      function.setPublic();
+  PassManager pm(module.getContext());
+  pm.addPass(createSymbolDCEPass());
+  if (failed(pm.run(*copy)))
+    return failure();
+  CompileOptions options;
+  options.arch = arch.str();
+  return ejk::compile(*copy, Stage::package, options);
+}
+
+static bool isNarrow(DataType dtype) {
+  return dtype == DataType::F16 || dtype == DataType::BF16;
+}
+
+/// Compares with the f64 interpreter; whether all pass.
+static FailureOr<bool> check(func::FuncOp function, const std::vector<HostTensor> &inputs,
+                             const std::vector<HostTensor> &outputs) {
+  FailureOr<SmallVector<reference::Tensor>> results =
+      interpretOn(function, inputs, reference::Precision::f64);
+  if (failed(results))
+    return failure();
+  FailureOr<std::vector<HostTensor>> expected = toHost(function, *results, /*asReference=*/true);
+  if (failed(expected))
+    return failure();
+  bool narrowInput = llvm::any_of(inputs, [](const HostTensor &t) { return isNarrow(t.dtype); });
+  bool passed = true;
+  for (const HostTensor &wanted : *expected) {
+    const HostTensor *found = findTensor(outputs, wanted.name);
+    if (!found) {
+      llvm::outs() << "check " << wanted.name << ": FAIL, the run gave no such result\n";
+      passed = false;
+      continue;
+    }
+    double limit = tolerance.getNumOccurrences() ? double(tolerance)
+                   : narrowInput || isNarrow(found->dtype) ? (vjp ? 5e-3 : 3e-3)
+                                                           : (vjp ? 2e-5 : 1e-5);
+    Comparison comparison = compare(*found, wanted);
+    bool ok = comparison.passes(limit);
+    llvm::outs() << "check " << wanted.name << ": " << (ok ? "pass" : "FAIL") << ", "
+                 << comparison.describe() << llvm::format(" (tolerance %.0e)\n", limit);
+    passed &= ok;
+  }
+  return passed;
+}
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+/// What is left to do once the results are there.
+static int finish(func::FuncOp function, const std::vector<HostTensor> &inputs,
+                  const std::vector<HostTensor> &outputs) {
+  for (const HostTensor &output : outputs)
+    llvm::outs() << output.name << ": " << output.describe() << "\n";
+  if (!outputFile.empty()) {
+    std::string error = writeTensors(outputFile, outputs);
+    if (!error.empty())
+      return fail(error);
+  }
+  if (!checkResults)
+    return 0;
+  FailureOr<bool> passed = check(function, inputs, outputs);
+  return succeeded(passed) && *passed ? 0 : 1;
+}
+
+static int runInterpreter(func::FuncOp function, const std::vector<HostTensor> &inputs,
+                          StringRef why) {
+  llvm::outs() << "device: the interpreter" << why << "\n";
+  FailureOr<SmallVector<reference::Tensor>> results = interpretOn(function, inputs, precision);
+  if (failed(results))
+    return 1;
+  FailureOr<std::vector<HostTensor>> outputs = toHost(function, *results, /*asReference=*/false);
+  if (failed(outputs))
+    return 1;
+  int status = finish(function, inputs, *outputs);
+  if (bench)
+    llvm::outs() << "bench: skipped, there is nothing to time without a GPU\n";
+  return status;
+}
+
+static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp function,
+                   const std::vector<HostTensor> &inputs) {
+  std::string target = arch.empty() ? session.architecture() : arch.getValue();
+  std::string name = function.getName().str();
+  FailureOr<std::string> package = compileEntry(module, name, target);
+  if (failed(package))
+    return 1;
+  Result<std::unique_ptr<Program>> program = session.load(*package);
+  if (!program)
+    return fail(program.error().message);
+  llvm::outs() << "device: " << session.deviceName() << ", " << session.architecture() << ", from "
+               << ((*program)->usesBinary() ? "the binary" : "PTX") << "\n";
+  RunOptions options;
+  options.inPlace = inPlace;
+  Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, options);
+  if (!outputs)
+    return fail(outputs.error().message);
+  int status = finish(function, inputs, *outputs);
+  if (bench) {
+    BenchOptions benchOptions;
+    benchOptions.inPlace = inPlace;
+    Result<BenchResult> result = session.bench(**program, name, inputs, benchOptions);
+    if (!result)
+      return fail(result.error().message);
+    llvm::outs() << result->describe();
+  }
+  return status;
+}
+
+/// Adds the function's derivative to the module and returns it.
+static func::FuncOp derive(ModuleOp module, StringRef name) {
+  PassManager pm(module.getContext());
+  buildBackwardPipeline(pm, {name.str(), {wrt.begin(), wrt.end()}, {}});
+  if (failed(pm.run(module)))
+    return {};
+  return module.lookupSymbol<func::FuncOp>((name + "_vjp").str());
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "ejk-run: compile a function of gated recurrences, run it, check it, time it\n\n"
+      "  ejk-run examples/gla.mlir --random B=2,T=256,H=4 --check\n"
+      "  ejk-run layer.mlir --inputs acts.safetensors --outputs o.safetensors --check --bench\n\n"
+      "Inputs are found by the arguments' names: q, k, v, g, g_gamma, gk, gv, h0 and\n"
+      "cu_seqlens for what feeds a recurrence, or what an 'ejk.name' attribute says.\n");
+
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry);
+  std::string error;
+  auto buffer = openInputFile(file, &error);
+  if (!buffer)
+    return fail(error);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  SourceMgrDiagnosticHandler diagnostics(*sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  if (!module)
+    return 1;
+  func::FuncOp function = findEntry(*module);
+  if (!function)
+    return 1;
+  std::string primal = function.getName().str();
+  unsigned numPrimal = function.getNumArguments();
+  if (!vjp && (finiteDifferences || !wrt.empty()))
+    return fail("--finite-differences and --wrt go with --vjp");
+  if (vjp && !(function = derive(*module, primal)))
+    return 1;
+  Result<std::vector<HostTensor>> inputs = makeInputs(function, numPrimal);
+  if (!inputs)
+    return fail(inputs.error().message);
+  for (const HostTensor &input : *inputs)
+    llvm::outs() << "input " << input.name << ": " << input.describe() << "\n";
+
+  if (finiteDifferences) {
+    FailureOr<bool> agree = compareWithDifferences(
+        module->lookupSymbol<func::FuncOp>(primal), function, *inputs, seed);
+    if (failed(agree) || !*agree)
+      return 1;
+  }
+  if (device == DeviceKind::interpreter)
+    return runInterpreter(function, *inputs, "");
+  Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
+  if (session)
+    return runCuda(**session, *module, function, *inputs);
+  if (device == DeviceKind::automatic && (session.error().code == ErrorCode::NoDriver ||
+                                          session.error().code == ErrorCode::NoDevice))
+    return runInterpreter(function, *inputs, ", for there is no GPU");
+  return fail(session.error().message);
+}
