@@ -55,14 +55,19 @@ func.func @both_axes() {
   return
 }
 
-// An output that depends on both reads keeps them together. A state that
-// starts at zero and gains v vᵀ once reads v(v·v) both ways.
+// An output that depends on both reads takes the first scan's as a sequence. A
+// state that starts at zero and gains v vᵀ once reads v(v·v) both ways.
 // CHECK-LABEL: func @mixed_output
 func.func @mixed_output() {
   %v = arith.constant dense<[[[[1.0, 2.0]]]]> : tensor<1x1x1x2xf32>
-  // CHECK-COUNT-1: ejk.scan
-  // CHECK-NOT: ejk.scan
-  // expected-remark @below {{not split: one value depends on reads along both axes}}
+  // CHECK: %[[READ:.*]], %{{.*}} = ejk.scan
+  // CHECK-NOT: along key
+  // CHECK: ejk.read {{.*}} along value
+  // CHECK-NOT: along key
+  // CHECK: ejk.scan
+  // CHECK-NEXT: sequences({{.*}}%[[READ]]
+  // CHECK-NOT: along value
+  // CHECK: ejk.read {{.*}} along key
   %o, %h = ejk.scan sequences(%vt = %v : tensor<1x1x1x2xf32>)
       states(%S = zero : tensor<1x1x2x2xf32>)
       -> (tensor<1x1x1x2xf32>) {
@@ -73,6 +78,27 @@ func.func @mixed_output() {
     ejk.yield states(%S1 : vector<2x2xf32>) outputs(%ot : vector<2xf32>)
   }
   %e = arith.constant dense<[[[[10.0, 20.0]]]]> : tensor<1x1x1x2xf32>
+  check.expect_equal %o, %e : tensor<1x1x1x2xf32>
+  return
+}
+
+// Reads that take turns, each along the other axis, stay together.
+// CHECK-LABEL: func @in_turn
+func.func @in_turn() {
+  %v = arith.constant dense<[[[[1.0, 2.0]]]]> : tensor<1x1x1x2xf32>
+  // CHECK: ejk.scan
+  // CHECK-NOT: ejk.scan
+  // expected-remark @below {{not split: reads along each axis depend on those along the other}}
+  %o, %h = ejk.scan sequences(%vt = %v : tensor<1x1x1x2xf32>)
+      states(%S = zero : tensor<1x1x2x2xf32>)
+      -> (tensor<1x1x1x2xf32>) {
+    %S1 = ejk.outer_add %S, %vt, %vt : vector<2x2xf32>, vector<2xf32>, vector<2xf32>
+    %a = ejk.read %S1, %vt along key : vector<2x2xf32>, vector<2xf32>
+    %b = ejk.read %S1, %a along value : vector<2x2xf32>, vector<2xf32>
+    %c = ejk.read %S1, %b along key : vector<2x2xf32>, vector<2xf32>
+    ejk.yield states(%S1 : vector<2x2xf32>) outputs(%c : vector<2xf32>)
+  }
+  %e = arith.constant dense<[[[[125.0, 250.0]]]]> : tensor<1x1x1x2xf32>
   check.expect_equal %o, %e : tensor<1x1x1x2xf32>
   return
 }
