@@ -210,6 +210,9 @@ private:
   }
 
   FailureOr<Value> bufferOf(Operation *op, Value tensor) {
+    // A cast knows other sizes of the same memory.
+    while (auto cast = tensor.getDefiningOp<tensor::CastOp>())
+      tensor = cast.getSource();
     Value &buffer = buffers[tensor];
     if (buffer)
       return buffer;
@@ -338,7 +341,7 @@ private:
                                             prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used; sizes are known from
     // the arguments.
-    if (isa<linalg::FillOp, tensor::EmptyOp, tensor::DimOp>(op) ||
+    if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       return success();
     return op.emitError() << "'" << op.getName()

@@ -91,12 +91,18 @@ private:
       plan.columns = matrix->getDimSize(byKey ? 1 : 0);
       return success();
     }
-    // Without a matrix every vector of the step lies along the columns.
-    scan.getBody().walk([&](Operation *op) {
-      for (Type type : op->getOperandTypes())
+    // Without a matrix the longest vectors of the step lie along the columns, and
+    // shorter ones along the rows.
+    SmallVector<int64_t> lengths;
+    for (Operation &op : scan.getStep())
+      for (Type type : op.getOperandTypes())
         if (rankOf(type) == 1)
-          plan.columns = std::max(plan.columns, cast<VectorType>(type).getDimSize(0));
-    });
+          lengths.push_back(cast<VectorType>(type).getDimSize(0));
+    for (int64_t length : lengths)
+      plan.columns = std::max(plan.columns, length);
+    for (int64_t length : lengths)
+      if (length != plan.columns)
+        plan.rows = length;
     return success();
   }
 

@@ -18,6 +18,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/AdjointRules.h"
 #include "passes/DeriveScan.h"
+#include "passes/DeriveTensorOps.h"
 #include "passes/Passes.h"
 #include "passes/TensorSums.h"
 #include "llvm/ADT/DenseSet.h"
@@ -172,7 +173,7 @@ private:
     for (unsigned i : wanted)
       active.insert(vjp.getArgument(i));
     for (Operation &op : vjp.getBody().front().without_terminator())
-      if (!isPiecewiseConstant(&op) && !isa<tensor::DimOp>(op) &&
+      if (!isPiecewiseConstant(&op) && !isa<tensor::DimOp, linalg::FillOp>(op) &&
           llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); }))
         for (Value result : op.getResults())
           active.insert(result);
@@ -199,19 +200,11 @@ private:
       return reverseScan(scan);
     if (Recurrence::of(op))
       return op->emitError("must be a scan to be differentiated: run --ejk-specialize first");
-    if (auto cast = dyn_cast<tensor::CastOp>(op)) {
-      accumulate(cast.getSource(),
-                 castLike(b, op->getLoc(), values.lookup(cast.getResult()), cast.getSource()));
-      return success();
-    }
-    Value g = op->getNumResults() == 1 ? widenToF32(b, op->getLoc(), values.lookup(op->getResult(0)))
-                                       : Value();
-    if (!g || !OpTrait::hasElementwiseMappableTraits(op))
-      return op->emitError() << "'" << op->getName()
-                             << "' has no derivative rule; between recurrences, elementwise arith "
-                                "and math have";
-    return applyAdjointRule(
-        op, b, g, [](Value v) { return v; }, [&](Value v) { return active.contains(v); },
+    if (op->getNumResults() != 1)
+      return op->emitError() << "'" << op->getName() << "' has no derivative rule";
+    Value g = widenToF32(b, op->getLoc(), values.lookup(op->getResult(0)));
+    return reverseTensorOp(
+        b, op, g, [&](Value v) { return active.contains(v); },
         [&](Value v, Value cotangent) { accumulate(v, cotangent); });
   }
 

@@ -24,9 +24,6 @@
 //===----------------------------------------------------------------------===//
 #include "passes/DeriveScan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "passes/AdjointRules.h"
 #include "passes/ScanBuilder.h"
 #include "passes/StepAnalysis.h"
@@ -195,8 +192,13 @@ private:
     SmallVector<Saved> found;
     LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
       if (auto read = dyn_cast<ReadOp>(op))
-        if (Value cotangent = adjoint.lookup(read.getResult()))
-          found.push_back({read.getResult(), sb.addOutput(cotangent)});
+        if (Value cotangent = adjoint.lookup(read.getResult())) {
+          // An output's own cotangent is a tensor already.
+          if (Value tensor = sb.sequenceOf(cotangent))
+            readCotangents[read.getResult()] = tensor;
+          else
+            found.push_back({read.getResult(), sb.addOutput(cotangent)});
+        }
       return success();
     });
     if (failed(walked))
@@ -447,15 +449,7 @@ private:
 
   /// Whether sequence `i` is known to have a head for every query head.
   bool sharesNoHeads(unsigned i) {
-    Value first = scan.getSequences().front(), tensor = scan.getSequences()[i];
-    if (tensor == first)
-      return true;
-    int64_t size = cast<RankedTensorType>(tensor.getType()).getDimSize(2);
-    int64_t heads = cast<RankedTensorType>(first.getType()).getDimSize(2);
-    if (!ShapedType::isDynamic(size) && size == heads)
-      return true;
-    StringRef a = describedSize(tensor, 2), b = describedSize(first, 2);
-    return !a.empty() && a == b;
+    return haveSameSize(scan.getSequences()[i], scan.getSequences().front(), 2);
   }
 
   void finish(ScanBuilder &sb, const Gathered &gathered) {
@@ -468,17 +462,8 @@ private:
     for (auto [i, total] : gathered.parameters) {
       Value gradient = sb.finalState(total), like = scan.getParameters()[i];
       Type stepType = scan.getParameterArgs()[i].getType();
-      auto rank = [](Value v) { return cast<RankedTensorType>(v.getType()).getRank(); };
       int64_t channels = isa<VectorType>(stepType) ? cast<VectorType>(stepType).getRank() : 0;
-      if (rank(gradient) > 2 + channels)
-        gradient = sumOver(outer, loc(), gradient, 2);
-      int64_t walked = rank(like) - channels; // 0, [H'] or [N,H']
-      if (walked < 2)
-        gradient = sumOver(outer, loc(), gradient, 0);
-      if (walked == 0)
-        gradient = sumOver(outer, loc(), gradient, 0);
-      else
-        gradient = sumHeads(outer, loc(), gradient, walked - 1, like, request.parameters[i]);
+      gradient = sumToParameter(outer, loc(), gradient, like, channels, request.parameters[i]);
       gradient = convertTo(outer, loc(), gradient, request.parameters[i]);
       gradients.parameters[i] = castLike(outer, loc(), gradient, like);
     }

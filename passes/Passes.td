@@ -75,7 +75,7 @@ def ToScan : Pass<"ejk-to-scan"> {
     ```
   }];
   let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::vector::VectorDialect"];
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numScans", "scans", "recurrences turned into scans">];
 }
 

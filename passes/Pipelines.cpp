@@ -23,7 +23,7 @@ void ejk::buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &
   for (const std::string &name : options.cotangents)
     derive.cotangents.push_back(name);
   pm.addPass(createDeriveBackward(derive));
-  // Twice: what one scan no longer takes, another need not give.
+  // What the gradients do not need goes here.
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());
   pm.addPass(createMergeDecays());

@@ -1,5 +1,6 @@
 //===- ScanBuilder.cpp - a scan whose operands are found on the way -------===//
 #include "passes/ScanBuilder.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -22,6 +23,13 @@ Value ScanBuilder::addSequence(Value tensor) {
   return arg;
 }
 
+Value ScanBuilder::sequenceOf(Value arg) {
+  for (auto [tensor, known] : llvm::zip(sequences, sequenceArgs))
+    if (known == arg)
+      return tensor;
+  return {};
+}
+
 Value ScanBuilder::addParameter(Value tensor, Type stepType) {
   BlockArgument arg =
       block->insertArgument(sequences.size() + parameters.size(), stepType, model.getLoc());
@@ -30,6 +38,8 @@ Value ScanBuilder::addParameter(Value tensor, Type stepType) {
 }
 
 Value ScanBuilder::addState(RankedTensorType type, Value initial) {
+  if (initial && initial.getType() != type)
+    initial = tensor::CastOp::create(outer, model.getLoc(), type, initial);
   BlockArgument arg = block->addArgument(ScanOp::getStepType(type, 2), model.getLoc());
   stateArgs.push_back(arg);
   stateTypes.push_back(type);

@@ -17,6 +17,8 @@ public:
   ScanBuilder(mlir::OpBuilder &outer, ScanOp model, bool turned = false);
 
   mlir::Value addSequence(mlir::Value tensor);
+  /// The tensor that the step sees as `arg`; null where it is no sequence.
+  mlir::Value sequenceOf(mlir::Value arg);
   mlir::Value addParameter(mlir::Value tensor, mlir::Type stepType);
   /// `initial` is null for zero. Gives the step's argument.
   mlir::Value addState(mlir::RankedTensorType type, mlir::Value initial);

@@ -66,11 +66,33 @@ Value ejk::castLike(OpBuilder &b, Location loc, Value x, Value like) {
   return type == wanted ? x : tensor::CastOp::create(b, loc, wanted, x).getResult();
 }
 
-StringRef ejk::describedSize(Value tensor, unsigned dim) {
+Value ejk::sumToParameter(OpBuilder &b, Location loc, Value x, Value like, int64_t channels,
+                          Type element) {
+  auto rank = [](Value v) { return cast<RankedTensorType>(v.getType()).getRank(); };
+  if (rank(x) > 2 + channels)
+    x = sumOver(b, loc, x, 2);
+  int64_t walked = rank(like) - channels; // [], [H'] or [N,H']
+  if (walked < 2)
+    x = sumOver(b, loc, x, 0);
+  return walked == 0 ? sumOver(b, loc, x, 0) : sumHeads(b, loc, x, walked - 1, like, element);
+}
+
+/// The symbol that ejk-describe-interface gave a size of an argument; empty
+/// where there is none.
+static StringRef describedSize(Value tensor, unsigned dim) {
   auto arg = dyn_cast<BlockArgument>(tensor);
   auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
   if (!function)
     return {};
   auto shape = function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr);
   return shape && dim < shape.size() ? cast<StringAttr>(shape[dim]).getValue() : StringRef();
+}
+
+bool ejk::haveSameSize(Value a, Value b, unsigned dim) {
+  int64_t size = cast<RankedTensorType>(a.getType()).getDimSize(dim);
+  if (a == b || (!ShapedType::isDynamic(size) &&
+                 size == cast<RankedTensorType>(b.getType()).getDimSize(dim)))
+    return true;
+  StringRef symbol = describedSize(a, dim);
+  return !symbol.empty() && symbol == describedSize(b, dim);
 }

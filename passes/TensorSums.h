@@ -15,9 +15,14 @@ mlir::Value sumHeads(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsi
                      mlir::Value like, mlir::Type element);
 /// `x` with the static sizes of `like`, which it has.
 mlir::Value castLike(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like);
-/// The symbol that ejk-describe-interface gave a size of an argument; empty
-/// where there is none.
-llvm::StringRef describedSize(mlir::Value tensor, unsigned dim);
+/// `x`, [N,H,channels…], summed to the shape of parameter `like`, whose step value
+/// has rank `channels`: over N, over heads that share one of its own, and over
+/// the channels of a number's gradient that was kept per channel.
+mlir::Value sumToParameter(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like,
+                           int64_t channels, mlir::Type element);
+/// Whether two tensors are known to have one size in dimension `dim`: by their
+/// types, or, being arguments, by what ejk-describe-interface wrote down.
+bool haveSameSize(mlir::Value a, mlir::Value b, unsigned dim);
 } // namespace ejk
 
 #endif // EJK_PASSES_TENSORSUMS_H

@@ -1,5 +1,6 @@
 //===- ToScan.cpp - turn the recurrences into ejk.scan --------------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -48,8 +49,12 @@ static void replaceByScan(Operation *op, const Recurrence &r) {
     parameters.push_back(r.gGamma);
     parameterTypes.push_back(b.getF32Type());
   }
+  // The op's two state tensors may know different sizes; the scan's are one type.
+  Value initial = r.initialState;
+  if (initial && initial.getType() != r.finalState.getType())
+    initial = tensor::CastOp::create(b, loc, r.finalState.getType(), initial);
   auto scan = ScanOp::create(b, loc, r.output.getType(), r.finalState.getType(), sequences,
-                             parameters, parameterTypes, r.initialState, r.cuSeqlens, r.reverse);
+                             parameters, parameterTypes, initial, r.cuSeqlens, r.reverse);
 
   b.setInsertionPointToStart(&scan.getStep());
   auto args = scan.getSequenceArgs().begin();

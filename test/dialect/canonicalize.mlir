@@ -116,3 +116,25 @@ func.func @dead(%q: tensor<?x?x?x8xf32>) {
       -> tensor<?x?x?x8xf32>, tensor<?x?x8x8xf32>
   return
 }
+
+// -----
+
+// States that feed only each other, and what feeds only them, go; two outputs of
+// one value become one.
+// CHECK-LABEL: func @unused_cycle(
+// CHECK: %[[O:.*]] = ejk.scan
+// CHECK-NOT: states
+// CHECK: ejk.yield outputs(%{{.*}} : vector<8xf32>)
+// CHECK: return %[[O]], %[[O]]
+func.func @unused_cycle(%k: tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>) {
+  %o:2, %ht:2 = ejk.scan sequences(%kt = %k : tensor<?x?x?x8xf32>)
+      states(%a = zero : tensor<?x?x8xf32>, %b = zero : tensor<?x?x8xf32>)
+      -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>) {
+    %a1 = arith.addf %b, %kt : vector<8xf32>
+    %b1 = arith.mulf %a, %a1 : vector<8xf32>
+    %ot = arith.negf %kt : vector<8xf32>
+    ejk.yield states(%a1, %b1 : vector<8xf32>, vector<8xf32>)
+        outputs(%ot, %ot : vector<8xf32>, vector<8xf32>)
+  }
+  return %o#0, %o#1 : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>
+}

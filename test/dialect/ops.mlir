@@ -144,3 +144,17 @@ func.func @scan_stateless(%x: tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16> {
   }
   return %o : tensor<2x3x4xbf16>
 }
+
+// CHECK-LABEL: func @sums(
+// CHECK: ejk.sum %{{.*}} : vector<8xf32>
+// CHECK: ejk.sum_heads %{{.*}} along 2 like %{{.*}} : tensor<?x?x?x8xf32>, tensor<?x?x?x8xbf16> -> tensor<?x?x?x8xbf16>
+// GENERIC: "ejk.sum_heads"(%{{.*}}, %{{.*}}) <{dim = 2 : i64}>
+func.func @sums(%x: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xbf16>)
+    -> (tensor<?x?x?xf32>, tensor<?x?x?x8xbf16>) {
+  %s = ejk.scan sequences(%xt = %x : tensor<?x?x?x8xf32>) -> (tensor<?x?x?xf32>) {
+    %st = ejk.sum %xt : vector<8xf32>
+    ejk.yield outputs(%st : f32)
+  }
+  %dk = ejk.sum_heads %x along 2 like %k : tensor<?x?x?x8xf32>, tensor<?x?x?x8xbf16> -> tensor<?x?x?x8xbf16>
+  return %s, %dk : tensor<?x?x?xf32>, tensor<?x?x?x8xbf16>
+}
