@@ -303,7 +303,8 @@ void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
     return described.back().second;
   };
   auto take = [&](Value value, ArrayAttr shape) {
-    if (!shape || int64_t(shape.size()) != rankOf(value))
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!shape || !type || int64_t(shape.size()) != type.getRank())
       return;
     for (auto [dim, attr] : llvm::enumerate(shape.getAsRange<StringAttr>())) {
       StringRef size = attr.getValue();
