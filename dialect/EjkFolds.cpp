@@ -27,8 +27,8 @@ struct DecayOfBroadcast : OpRewritePattern<DecayOp> {
     if (auto broadcast = op.getGate().getDefiningOp<vector::BroadcastOp>())
       scalar = broadcast.getSource();
     else if (matchPattern(op.getGate(), m_Constant(&constant)) && constant.isSplat())
-      scalar = arith::ConstantOp::create(rewriter, op.getLoc(),
-                                         constant.getSplatValue<FloatAttr>());
+      scalar =
+          arith::ConstantOp::create(rewriter, op.getLoc(), constant.getSplatValue<FloatAttr>());
     if (!scalar || !scalar.getType().isF32())
       return rewriter.notifyMatchFailure(op, "the gate differs between channels");
     rewriter.replaceOpWithNewOp<DecayOp>(op, op.getState().getType(), op.getState(), scalar,
@@ -103,8 +103,9 @@ struct DropUnused : OpRewritePattern<ScanOp> {
       parameters.push_back(op.getParameters()[i]);
       parameterTypes.push_back(op.getParameterArgs()[i].getType());
     }
-    auto scan = ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
-                               parameterTypes, initials, op.getCuSeqlens(), op.getReverse());
+    auto scan =
+        ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
+                       parameterTypes, initials, op.getCuSeqlens(), op.getReverse());
     scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     rewriter.setInsertionPoint(yield);

@@ -32,8 +32,8 @@ LogicalResult ShapeCheck::check(Value value, StringRef name, ArrayRef<StringRef>
   auto type = cast<RankedTensorType>(value.getType());
   if (type.getRank() != int64_t(letters.size()))
     return op->emitOpError() << "'" << name << "' must be " << spell(letters) << " (" << constraint
-                             << "), rank " << letters.size() << ", but has rank "
-                             << type.getRank() << ": " << type;
+                             << "), rank " << letters.size() << ", but has rank " << type.getRank()
+                             << ": " << type;
   for (auto [dim, letter] : llvm::enumerate(letters)) {
     int64_t found = type.getDimSize(dim);
     if (ShapedType::isDynamic(found))

@@ -37,10 +37,9 @@ Value ScanOp::getInitialState(unsigned i) {
 
 YieldOp ScanOp::getYield() { return cast<YieldOp>(getStep().getTerminator()); }
 
-void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes,
-                   TypeRange stateTypes, ValueRange sequences, ValueRange parameters,
-                   TypeRange parameterStepTypes, ArrayRef<Value> initialStates, Value cuSeqlens,
-                   bool reverse) {
+void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, TypeRange stateTypes,
+                   ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
+                   ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse) {
   assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
   SmallVector<Value> initials;
   SmallVector<bool> hasInitial;
@@ -132,8 +131,7 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
   OpAsmParser::UnresolvedOperand cuSeqlens;
   Type cuType;
   if (succeeded(p.parseOptionalKeyword("cu_seqlens")) &&
-      (p.parseLParen() || p.parseOperand(cuSeqlens) || p.parseColonType(cuType) ||
-       p.parseRParen()))
+      (p.parseLParen() || p.parseOperand(cuSeqlens) || p.parseColonType(cuType) || p.parseRParen()))
     return failure();
 
   SmallVector<ScanEntry> sequences, parameters, states;
@@ -142,9 +140,8 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
       parseEntries(p, "states", 2, states))
     return failure();
   if (succeeded(p.parseOptionalArrow()) &&
-      p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, [&] {
-        return p.parseType(outputTypes.emplace_back());
-      }))
+      p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
+                                [&] { return p.parseType(outputTypes.emplace_back()); }))
     return failure();
   if (p.parseOptionalAttrDictWithKeyword(state.attributes))
     return failure();
@@ -191,9 +188,8 @@ void ScanOp::print(OpAsmPrinter &p) {
     });
     p << ")";
   };
-  printList("sequences", getSequenceArgs(), [&](unsigned i) {
-    p << getSequences()[i] << " : " << getSequences()[i].getType();
-  });
+  printList("sequences", getSequenceArgs(),
+            [&](unsigned i) { p << getSequences()[i] << " : " << getSequences()[i].getType(); });
   printList("parameters", getParameterArgs(), [&](unsigned i) {
     p << getParameters()[i] << " : " << getParameters()[i].getType() << " as "
       << getParameterArgs()[i].getType();
@@ -208,8 +204,8 @@ void ScanOp::print(OpAsmPrinter &p) {
   if (!getOutputs().empty())
     p << " -> (" << getOutputs().getTypes() << ")";
   p.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(),
-                            "operandSegmentSizes", "resultSegmentSizes"});
+      (*this)->getAttrs(),
+      {getHasInitialAttrName(), getReverseAttrName(), "operandSegmentSizes", "resultSegmentSizes"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -311,7 +307,8 @@ static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
 
   Value parameter = op.getParameters()[i];
   SmallVector<std::string> channels;
-  for (int64_t c = walked, rank = cast<RankedTensorType>(parameter.getType()).getRank(); c < rank; ++c)
+  for (int64_t c = walked, rank = cast<RankedTensorType>(parameter.getType()).getRank(); c < rank;
+       ++c)
     channels.push_back("C" + std::to_string(c - walked));
   SmallVector<StringRef> letters;
   if (walked == 2)
@@ -356,15 +353,17 @@ LogicalResult ScanOp::verifyRegions() {
     int64_t extra = tensor.getRank() - int64_t(shape.size());
     if (extra < 0 || extra > 2 || tensor.getShape().drop_front(extra) != shape ||
         getElementTypeOrSelf(arg.getType()) != tensor.getElementType())
-      return emitOpError() << "parameter " << i << " must be its step value's type " << arg.getType()
-                           << " preceded by nothing, [H'] or [N,H'] (C4), but is " << tensor;
+      return emitOpError() << "parameter " << i << " must be its step value's type "
+                           << arg.getType() << " preceded by nothing, [H'] or [N,H'] (C4), but is "
+                           << tensor;
     if (failed(verifyWalkedSizes(*this, i, extra)))
       return failure();
   }
   auto yield = dyn_cast<YieldOp>(step.getTerminator());
   if (!yield)
     return emitOpError("the step must end with 'ejk.yield' (C8)");
-  if (yield.getStates().size() != getNumStates() || yield.getOutputs().size() != getOutputs().size())
+  if (yield.getStates().size() != getNumStates() ||
+      yield.getOutputs().size() != getOutputs().size())
     return yield.emitOpError() << "must yield " << getNumStates() << " states and "
                                << getOutputs().size() << " outputs (C8), but yields "
                                << yield.getStates().size() << " and " << yield.getOutputs().size();

@@ -21,8 +21,7 @@ public:
   /// Checks that `value`, called `name`, has the shape `letters` (as
   /// {"B","T","H","K"}), reporting against constraint `constraint`.
   mlir::LogicalResult check(mlir::Value value, llvm::StringRef name,
-                            llvm::ArrayRef<llvm::StringRef> letters,
-                            llvm::StringRef constraint);
+                            llvm::ArrayRef<llvm::StringRef> letters, llvm::StringRef constraint);
   /// The size bound to `letter`, or dynamic.
   int64_t size(llvm::StringRef letter) const;
   /// Binds `letter` without an operand; used where one size implies another.

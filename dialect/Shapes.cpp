@@ -217,8 +217,7 @@ void ShapeAnalysis::nameScan(Operation *op) {
   }
   for (auto [i, sequence] : llvm::enumerate(scan.getSequences())) {
     name(node(sequence, 2), "Hkv");
-    requireDivides(node(sequence, 2), node(first, 2),
-                   ("the heads of sequence " + Twine(i)).str());
+    requireDivides(node(sequence, 2), node(first, 2), ("the heads of sequence " + Twine(i)).str());
   }
   for (auto [i, parameter] : llvm::enumerate(scan.getParameters()))
     if (unsigned prefix = parameterPrefix(scan, i)) {
@@ -265,8 +264,7 @@ void ShapeAnalysis::constrain(Operation *op) {
     return;
   }
   if (auto cast = dyn_cast<tensor::CastOp>(op)) {
-    if (isa<RankedTensorType>(cast.getSource().getType()) &&
-        isa<RankedTensorType>(cast.getType()))
+    if (isa<RankedTensorType>(cast.getSource().getType()) && isa<RankedTensorType>(cast.getType()))
       unifyAll(cast.getSource(), cast.getResult());
     return;
   }

@@ -46,7 +46,9 @@ public:
 
   /// The size of dimension `dim` of `value`, a ranked tensor.
   DimExpr dim(mlir::Value value, unsigned dim) const;
-  std::string symbolOf(mlir::Value value, unsigned dim) const { return this->dim(value, dim).str(); }
+  std::string symbolOf(mlir::Value value, unsigned dim) const {
+    return this->dim(value, dim).str();
+  }
 
   /// What a call must satisfy beyond equal symbols being equal sizes. `message`
   /// says it in words.

@@ -45,9 +45,9 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, arch, ptxFeature(arch), llvm::TargetOptions(), std::nullopt, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, arch, ptxFeature(arch), llvm::TargetOptions(),
+                                  std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
@@ -126,10 +126,11 @@ std::optional<std::string> ejk::findPtxas() {
 
 FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef ptx, StringRef arch) {
   llvm::SmallString<128> source, object, log;
-  for (auto [path, suffix] : {std::pair(&source, "ptx"), std::pair(&object, "cubin"),
-                              std::pair(&log, "log")})
+  for (auto [path, suffix] :
+       {std::pair(&source, "ptx"), std::pair(&object, "cubin"), std::pair(&log, "log")})
     if (std::error_code ec = llvm::sys::fs::createTemporaryFile("ejk", suffix, *path))
-      return emitError(loc) << "cannot make a temporary file for ptxas: " << ec.message(), failure();
+      return emitError(loc) << "cannot make a temporary file for ptxas: " << ec.message(),
+             failure();
   llvm::FileRemover removers[] = {llvm::FileRemover(source), llvm::FileRemover(object),
                                   llvm::FileRemover(log)};
   {
@@ -153,6 +154,7 @@ FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef pt
   }
   auto result = llvm::MemoryBuffer::getFile(object, /*IsText=*/false);
   if (!result)
-    return emitError(loc) << "cannot read what ptxas made: " << result.getError().message(), failure();
+    return emitError(loc) << "cannot read what ptxas made: " << result.getError().message(),
+           failure();
   return (*result)->getBuffer().str();
 }

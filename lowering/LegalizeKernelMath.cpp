@@ -7,8 +7,8 @@
 #include "mlir/Dialect/Math/Transforms/Approximation.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Pass/PassManager.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -55,9 +55,9 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     widen.addPass(arith::createArithEmulateUnsupportedFloats(floats));
     // Not what intrinsicFor has: a multiply and add of its own would take fma's
     // place, and twice its instructions.
-    widen.addPass(math::createMathExpandOpsPass(
-        {{"acosh", "asinh", "atanh", "clampf", "cosh", "ctlz", "exp2", "fpowi", "powf", "round",
-          "rsqrt", "sinh", "tan"}}));
+    widen.addPass(
+        math::createMathExpandOpsPass({{"acosh", "asinh", "atanh", "clampf", "cosh", "ctlz", "exp2",
+                                        "fpowi", "powf", "round", "rsqrt", "sinh", "tan"}}));
     if (failed(runPipeline(widen, getOperation())))
       return signalPassFailure();
     RewritePatternSet patterns(&getContext());

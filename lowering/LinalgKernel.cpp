@@ -52,7 +52,8 @@ private:
           source[loop.getPosition()] = {sized, unsigned(dim)};
         else if (!isa<AffineConstantExpr>(expr))
           return op.emitError() << "operand " << operand.getOperandNumber() << " is indexed by "
-                                << AffineMapAttr::get(map) << "; only permutations and broadcasts of the loops "
+                                << AffineMapAttr::get(map)
+                                << "; only permutations and broadcasts of the loops "
                                 << "can be compiled";
       }
     }
@@ -61,8 +62,7 @@ private:
         return op.emitError() << "no operand gives the size of loop " << d;
     WalkResult captured = op.getRegion().walk([&](Operation *inner) {
       for (Value v : inner->getOperands())
-        if (!op.getRegion().isAncestor(v.getParentRegion()) &&
-            !matchPattern(v, m_Constant())) {
+        if (!op.getRegion().isAncestor(v.getParentRegion()) && !matchPattern(v, m_Constant())) {
           inner->emitError("uses a value from outside its op; only constants can be");
           return WalkResult::interrupt();
         }
@@ -99,7 +99,8 @@ private:
     b.setInsertionPointToStart(&function.getBody().front());
     unsigned next = 0;
     for (Value input : op.getInputs())
-      inputs.push_back(isa<RankedTensorType>(input.getType()) ? function.getArgument(next++) : Value());
+      inputs.push_back(isa<RankedTensorType>(input.getType()) ? function.getArgument(next++)
+                                                              : Value());
     for (auto [i, init] : llvm::enumerate(op.getOutputs()))
       inits.push_back(readsInit(i) && !constantInit(init) ? function.getArgument(next++) : Value());
     for (unsigned i = 0; i < op.getNumResults(); ++i)
@@ -156,7 +157,8 @@ private:
       else if (TypedAttr number = constantInit(init))
         values.push_back(b.make<arith::ConstantOp>(number));
       else
-        values.push_back(b.load(type.getElementType(), address(inits[i], type, outputMap(i), indices)));
+        values.push_back(
+            b.load(type.getElementType(), address(inits[i], type, outputMap(i), indices)));
     }
     values = reduce(0, indices, values);
     for (auto [i, value] : llvm::enumerate(values))
@@ -164,9 +166,7 @@ private:
                              outputMap(i), indices));
   }
 
-  AffineMap outputMap(unsigned i) {
-    return op.getMatchingIndexingMap(op.getDpsInitOperand(i));
-  }
+  AffineMap outputMap(unsigned i) { return op.getMatchingIndexingMap(op.getDpsInitOperand(i)); }
 
   SmallVector<Value> reduce(unsigned depth, SmallVector<Value> &indices, ValueRange accumulators) {
     if (depth == reductions.size())
@@ -183,8 +183,9 @@ private:
     for (auto [i, operand] : llvm::enumerate(op.getDpsInputOperands())) {
       Value value = operand->get(), arg = op.getRegionInputArgs()[i];
       if (auto type = dyn_cast<RankedTensorType>(value.getType()))
-        mapping.map(arg, b.load(type.getElementType(),
-                                address(inputs[i], type, op.getMatchingIndexingMap(operand), indices)));
+        mapping.map(arg,
+                    b.load(type.getElementType(),
+                           address(inputs[i], type, op.getMatchingIndexingMap(operand), indices)));
       else
         mapping.map(arg, b.clone(*value.getDefiningOp())->getResult(0));
     }

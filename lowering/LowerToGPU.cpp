@@ -58,9 +58,9 @@ public:
 
 private:
   /// An elementwise op after `after` that makes `type` of `inputs` by `body`.
-  static linalg::GenericOp
-  createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like, ValueRange inputs,
-            llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
+  static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like,
+                                     ValueRange inputs,
+                                     llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
     SmallVector<AffineMap> maps(inputs.size() + 1, b.getMultiDimIdentityMap(type.getRank()));
     SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
     SmallVector<Value> sizes;
@@ -83,7 +83,8 @@ private:
         matchPattern(fill.value(), m_Constant(&number));
       else if (DenseElementsAttr dense; matchPattern(&op, m_Constant(&dense)) && dense.isSplat())
         number = cast<TypedAttr>(dense.getSplatValue<Attribute>());
-      auto type = number ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : RankedTensorType();
+      auto type =
+          number ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : RankedTensorType();
       if (!type)
         continue;
       auto readsMemory = [](OpOperand &use) {
@@ -170,7 +171,8 @@ private:
     if (!scan)
       return;
     unsigned number = cast<OpResult>(result).getResultNumber();
-    if (number < scan.getOutputs().size() || cast<RankedTensorType>(result.getType()).getRank() != 4)
+    if (number < scan.getOutputs().size() ||
+        cast<RankedTensorType>(result.getType()).getRank() != 4)
       return;
     auto initial =
         dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - scan.getOutputs().size()));
@@ -252,8 +254,8 @@ private:
     Location loc = op->getLoc();
     SmallVector<Value> args;
     for (const KernelOperand &operand : kernel.operands) {
-      FailureOr<Value> value = operand.dim ? hostSize(op, operand.tensor, *operand.dim)
-                                           : bufferOf(op, operand.tensor);
+      FailureOr<Value> value =
+          operand.dim ? hostSize(op, operand.tensor, *operand.dim) : bufferOf(op, operand.tensor);
       if (failed(value))
         return failure();
       if (operand.dim) {
@@ -292,9 +294,8 @@ private:
   }
 
   Kernel emitScan(const StepPlan &plan, const std::string &name) {
-    return emitStepKernel(plan, kernels, name, [&](Value tensor, unsigned dim) {
-      return sizeOf(tensor, dim).str();
-    });
+    return emitStepKernel(plan, kernels, name,
+                          [&](Value tensor, unsigned dim) { return sizeOf(tensor, dim).str(); });
   }
 
   /// One kernel for any number of steps; one for a single step where that can
@@ -337,8 +338,8 @@ private:
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
     if (auto sum = dyn_cast<SumHeadsOp>(op))
-      return launch(&op, emitSumHeadsKernel(sum, kernels,
-                                            prefix + "_heads" + std::to_string(numPlain++)));
+      return launch(
+          &op, emitSumHeadsKernel(sum, kernels, prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used; sizes are known from
     // the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp>(op) ||

@@ -36,7 +36,9 @@ static StringRef dtypeOf(Type type) {
       .Case([](Float16Type) { return "f16"; })
       .Case([](BFloat16Type) { return "bf16"; })
       .Case([](Float64Type) { return "f64"; })
-      .Case([](IntegerType t) { return t.getWidth() == 32 ? "i32" : t.getWidth() == 64 ? "i64" : ""; })
+      .Case([](IntegerType t) {
+        return t.getWidth() == 32 ? "i32" : t.getWidth() == 64 ? "i64" : "";
+      })
       .Default([](Type) { return ""; });
 }
 
@@ -62,8 +64,8 @@ public:
     for (Operation &op : program.getBody().front())
       if (failed(visit(op)))
         return failure();
-    return json::Object{{"name", program.getName()},        {"inputs", std::move(inputs)},
-                        {"outputs", std::move(outputs)},    {"constraints", constraints()},
+    return json::Object{{"name", program.getName()},         {"inputs", std::move(inputs)},
+                        {"outputs", std::move(outputs)},     {"constraints", constraints()},
                         {"workspace", std::move(workspace)}, {"launches", std::move(launches)}};
   }
 
@@ -106,9 +108,10 @@ private:
       json::Value size = sizeExpr(constraint.getAs<StringAttr>("size").getValue());
       if (divisor)
         size = json::Array{"mod", size, sizeExpr(divisor.getValue())};
-      result.push_back(json::Object{{"expr", size},
-                                    {"equals", divisor ? 0 : 1},
-                                    {"message", constraint.getAs<StringAttr>("message").getValue()}});
+      result.push_back(
+          json::Object{{"expr", size},
+                       {"equals", divisor ? 0 : 1},
+                       {"message", constraint.getAs<StringAttr>("message").getValue()}});
     }
     return result;
   }
@@ -125,20 +128,21 @@ private:
       auto arg = dyn_cast<BlockArgument>(dim.getSource());
       std::optional<int64_t> index = dim.getConstantIndex();
       if (arg && index)
-        return sizeExpr(cast<StringAttr>(
-                            program.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr)[*index])
+        return sizeExpr(cast<StringAttr>(program.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(),
+                                                                             kShapeAttr)[*index])
                             .getValue());
     }
-    StringRef symbol = !op ? ""
-                       : isa<arith::AddIOp>(op) ? "+"
-                       : isa<arith::SubIOp>(op) ? "-"
-                       : isa<arith::MulIOp>(op) ? "*"
-                       : isa<arith::MaxSIOp>(op) ? "max"
-                       : isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op) ? "ceildiv"
+    StringRef symbol = !op                                                            ? ""
+                       : isa<arith::AddIOp>(op)                                       ? "+"
+                       : isa<arith::SubIOp>(op)                                       ? "-"
+                       : isa<arith::MulIOp>(op)                                       ? "*"
+                       : isa<arith::MaxSIOp>(op)                                      ? "max"
+                       : isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op)              ? "ceildiv"
                        : isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) ? "floordiv"
                                                                                       : "";
     if (symbol.empty())
-      return emitError(value.getLoc()) << "a launch's size is not a formula of the arguments' sizes",
+      return emitError(value.getLoc())
+                 << "a launch's size is not a formula of the arguments' sizes",
              failure();
     FailureOr<json::Value> a = expr(op->getOperand(0)), b = expr(op->getOperand(1));
     if (failed(a) || failed(b))
@@ -158,8 +162,8 @@ private:
         bytes = json::Array{"*", bytes, *factor};
       }
       places[alloc.getResult()] = json::Object{{"workspace", int64_t(workspace.size())}};
-      workspace.push_back(json::Object{{"name", "tmp" + std::to_string(workspace.size())},
-                                       {"bytes", bytes}});
+      workspace.push_back(
+          json::Object{{"name", "tmp" + std::to_string(workspace.size())}, {"bytes", bytes}});
       return success();
     }
     if (auto launch = dyn_cast<gpu::LaunchFuncOp>(op))

@@ -32,7 +32,8 @@ Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
   unsigned size = tileSize(value.getType(), layout);
   DenseElementsAttr constant;
   if (matchPattern(value, m_Constant(&constant))) {
-    Tile tile(size, b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
+    Tile tile(size,
+              b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
     return exponential ? exponentialOf(tile) : tile;
   }
   if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>();
@@ -82,8 +83,8 @@ Tile StepEmitter::loadCrossing(unsigned index) {
 /// numbers for each row.
 void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow) {
   for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
-    unsigned group = plan.rowGroup, last = i / group * group * plan.rowSlots() + i % group +
-                                           (plan.rowSlots() - 1) * group;
+    unsigned group = plan.rowGroup,
+             last = i / group * group * plan.rowSlots() + i % group + (plan.rowSlots() - 1) * group;
     if (last < plan.rows)
       continue; // in every thread one of the state's
     Value valid = b.less(rowOf(i), plan.rows);
@@ -128,8 +129,7 @@ void StepEmitter::runOuterAdd(OuterAddOp op) {
   Tile &result = tiles[op.getResult()];
   for (unsigned i = 0; i < plan.rowsPerThread; ++i)
     for (unsigned j = 0; j < plan.colsPerThread; ++j)
-      result.push_back(
-          b.make<math::FmaOp>(rows[i], columns[j], state[i * plan.colsPerThread + j]));
+      result.push_back(b.make<math::FmaOp>(rows[i], columns[j], state[i * plan.colsPerThread + j]));
 }
 
 void StepEmitter::runRead(ReadOp op) {
@@ -145,8 +145,8 @@ void StepEmitter::runRead(ReadOp op) {
   // A butterfly leaves the same bits in every lane.
   for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
     for (Value &sum : result) {
-      auto shuffle = b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize),
-                                            gpu::ShuffleMode::XOR);
+      auto shuffle =
+          b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR);
       sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
     }
   if (plan.rowWarps > 1)
@@ -199,9 +199,9 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
   auto vector = dyn_cast<VectorType>(value.getType());
   Layout layout = Layout::scalar;
   if (vector)
-    layout = plan.stateful.contains(value)
-                 ? plan.layouts.lookup_or(value, Layout::column)
-                 : vector.getDimSize(0) == plan.columns ? Layout::column : Layout::row;
+    layout = plan.stateful.contains(value)          ? plan.layouts.lookup_or(value, Layout::column)
+             : vector.getDimSize(0) == plan.columns ? Layout::column
+                                                    : Layout::row;
   Tile tile = tileOf(value, layout);
   Value start = b.mul(row, output.stride);
   auto storePiece = [&](unsigned first, unsigned count, Value channel, Value valid) {

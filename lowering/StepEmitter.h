@@ -92,7 +92,7 @@ private:
   Value cuPointer;
   /// The head read of operands with fewer heads, by their number.
   llvm::DenseMap<Value, Value> sharedHeads;
-  Value totalSteps, heads; // i64
+  Value totalSteps, heads;                                                         // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
   Value stateIndex, firstRow, length; // i64

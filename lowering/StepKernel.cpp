@@ -81,9 +81,10 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   // ptxas would rather spill a few registers than lose a block per
   // multiprocessor; this many never spill, and lose nothing here.
-  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
-                    b.getI32IntegerAttr(
-                        plan.singleStep || plan.rowsPerThread * plan.colsPerThread <= 32 ? 168 : 255));
+  function->setAttr(
+      NVVM::NVVMDialect::getMaxnregAttrName(),
+      b.getI32IntegerAttr(plan.singleStep || plan.rowsPerThread * plan.colsPerThread <= 32 ? 168
+                                                                                           : 255));
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
@@ -133,8 +134,8 @@ void StepEmitter::locate() {
   rowLane = b.rem(lane, plan.rowLanes);
   rowWarp = b.rem(warp, plan.rowWarps);
   rowSlot = b.add(b.mul(rowWarp, plan.rowLanes), rowLane);
-  Value colSlot = b.add(b.mul(b.div(warp, plan.rowWarps), plan.colLanes),
-                        b.div(lane, plan.rowLanes));
+  Value colSlot =
+      b.add(b.mul(b.div(warp, plan.rowWarps), plan.colLanes), b.div(lane, plan.rowLanes));
 
   Value block = b.blockId();
   Value columnBlock = b.rem(block, plan.columnBlocks);
@@ -194,8 +195,7 @@ void StepEmitter::locate() {
     Value index = ownHead(row.heads);
     if (prefix == 2)
       index = b.add(b.mul(b.wide(sequence), row.heads), index);
-    row.base = b.at(row.pointer, row.element,
-                    b.mul(index, vector ? vector.getNumElements() : 1));
+    row.base = b.at(row.pointer, row.element, b.mul(index, vector ? vector.getNumElements() : 1));
   }
 }
 
@@ -236,9 +236,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout,
   auto rowValid = [&](Value row, unsigned count) {
     return plan.paddedRows() != plan.rows ? b.less(row, plan.rows - (count - 1)) : Value();
   };
-  auto columnValid = [&](Value col) {
-    return columnsPadded ? b.less(col, plan.columns) : Value();
-  };
+  auto columnValid = [&](Value col) { return columnsPadded ? b.less(col, plan.columns) : Value(); };
   unsigned cols = plan.colsPerThread;
   bool wholeCols = plan.columns % cols == 0, wholeRows = plan.rows % plan.rowGroup == 0;
   if (rank == 1 && layout == Layout::column) {
@@ -287,9 +285,8 @@ Tile StepEmitter::loadState(unsigned i) {
   }
   forEachPiece(type, layout, [&](const Piece &piece) {
     Type pieceType = KernelBuilder::withCount(b.getF32Type(), piece.slots.size());
-    Value loaded = b.loadIf(piece.valid, pieceType, [&] {
-      return b.at(initialPointers[i], b.getF32Type(), piece.offset);
-    });
+    Value loaded = b.loadIf(piece.valid, pieceType,
+                            [&] { return b.at(initialPointers[i], b.getF32Type(), piece.offset); });
     for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
       tile[slot] = element;
   });

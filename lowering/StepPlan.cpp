@@ -15,9 +15,9 @@ static constexpr unsigned kWarpSize = 32;
 // Budgets of a thread and a block, in 32-bit registers and floats. They leave
 // room for two blocks or more on each multiprocessor.
 static constexpr unsigned kPrefetchRegisters = 26;
-static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
+static constexpr unsigned kSharedFloats = 10 * 1024;    // both stages; 40 KB of the static 48
 static constexpr unsigned kMaxSharedFloats = 12 * 1024; // what a kernel may declare at all
-static constexpr unsigned kUnrolledElements = 256;   // state elements times unrolled steps
+static constexpr unsigned kUnrolledElements = 256;      // state elements times unrolled steps
 
 static unsigned rankOf(Type type) {
   auto vector = dyn_cast<VectorType>(type);
@@ -26,8 +26,7 @@ static unsigned rankOf(Type type) {
 
 std::optional<unsigned> StepPlan::find(Value value, Layout layout, bool exponential) const {
   for (auto [i, crossing] : llvm::enumerate(crossings))
-    if (crossing.value == value && crossing.layout == layout &&
-        crossing.exponential == exponential)
+    if (crossing.value == value && crossing.layout == layout && crossing.exponential == exponential)
       return i;
   return std::nullopt;
 }
@@ -229,8 +228,8 @@ private:
     int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
     int64_t wanted = layout == Layout::row ? plan.rows : plan.columns;
     if (length != wanted)
-      return user->emitError() << "has a vector of " << length << " where the state has "
-                               << wanted << "; the step-by-step schedule cannot place it";
+      return user->emitError() << "has a vector of " << length << " where the state has " << wanted
+                               << "; the step-by-step schedule cannot place it";
     return success();
   }
 
@@ -354,7 +353,7 @@ private:
       if (domain.crossings.empty())
         continue;
       llvm::sort(domain.sequences);
-      int64_t length = layout == Layout::row ? plan.rows
+      int64_t length = layout == Layout::row      ? plan.rows
                        : layout == Layout::column ? plan.columns
                                                   : 1;
       // 16 bytes of the narrowest vector sequence, as far as the rows divide.

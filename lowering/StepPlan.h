@@ -37,7 +37,7 @@ enum class Layout { scalar, row, column };
 struct Crossing {
   mlir::Value value;
   Layout layout;
-  bool exponential; // the gate's exponential rather than the gate
+  bool exponential;    // the gate's exponential rather than the gate
   unsigned offset = 0; // in floats, from the start of a stage
 };
 

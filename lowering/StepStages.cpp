@@ -19,9 +19,9 @@ static bool isVector(Value value) { return isa<VectorType>(value.getType()); }
 
 void StepEmitter::declareShared(gpu::GPUModuleOp module) {
   auto type = LLVM::LLVMArrayType::get(b.getF32Type(), plan.sharedFloats());
-  shared = LLVM::GlobalOp::create(b, b.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
-                                  (name + "_shared").str(), Attribute(), /*alignment=*/16,
-                                  kSharedSpace);
+  shared =
+      LLVM::GlobalOp::create(b, b.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                             (name + "_shared").str(), Attribute(), /*alignment=*/16, kSharedSpace);
 }
 
 Value StepEmitter::sharedBase() { return b.make<LLVM::AddressOfOp>(shared); }
@@ -34,14 +34,15 @@ void StepEmitter::clearPadding() {
   for (const Crossing &crossing : plan.crossings) {
     if (crossing.layout != Layout::row)
       continue;
-    b.loop(thread, b.i32(plan.stages() * plan.chunk * padding), plan.threads(), {}, [&](Value i, ValueRange) {
-      Value step = b.div(i, padding), stage = b.div(step, plan.chunk);
-      Value offset = b.add(b.mul(stage, plan.stageFloats),
-                           b.mul(b.rem(step, plan.chunk), plan.paddedRows()));
-      offset = b.add(b.add(offset, b.rem(i, padding)), crossing.offset + plan.rows);
-      b.store(b.f32(0.0), b.at(sharedBase(), b.getF32Type(), offset));
-      return SmallVector<Value>();
-    });
+    b.loop(thread, b.i32(plan.stages() * plan.chunk * padding), plan.threads(), {},
+           [&](Value i, ValueRange) {
+             Value step = b.div(i, padding), stage = b.div(step, plan.chunk);
+             Value offset = b.add(b.mul(stage, plan.stageFloats),
+                                  b.mul(b.rem(step, plan.chunk), plan.paddedRows()));
+             offset = b.add(b.add(offset, b.rem(i, padding)), crossing.offset + plan.rows);
+             b.store(b.f32(0.0), b.at(sharedBase(), b.getF32Type(), offset));
+             return SmallVector<Value>();
+           });
   }
 }
 
@@ -155,8 +156,8 @@ void StepEmitter::commit(ValueRange rows, Value stage) {
       IRMapping known;
       for (unsigned s : domain.sequences)
         known.map(scan.getSequenceArgs()[s], *next++);
-      Value channel = domain.layout == Layout::column ? b.add(blockColumn, unit.position)
-                                                      : unit.position;
+      Value channel =
+          domain.layout == Layout::column ? b.add(blockColumn, unit.position) : unit.position;
       // A parameter's channels beyond its end are not there to be read.
       if (domain.layout == Layout::column && columnsPadded)
         channel = b.min(channel, b.i32(plan.columns - domain.width));
@@ -164,14 +165,14 @@ void StepEmitter::commit(ValueRange rows, Value stage) {
         for (unsigned c : domain.crossings) {
           const Crossing &crossing = plan.crossings[c];
           Value value = evaluate(crossing.value, domain.width, channel, known);
-          Type f32 = KernelBuilder::withCount(b.getF32Type(),
-                                              isVector(crossing.value) ? domain.width : 1);
+          Type f32 =
+              KernelBuilder::withCount(b.getF32Type(), isVector(crossing.value) ? domain.width : 1);
           if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() < 32)
             value = b.make<arith::ExtFOp>(f32, value);
           if (crossing.exponential)
             value = b.make<math::ExpOp>(value);
-          Value offset = b.add(b.mul(stage, plan.stageFloats),
-                               b.mul(unit.step, plan.lengthOf(domain.layout)));
+          Value offset =
+              b.add(b.mul(stage, plan.stageFloats), b.mul(unit.step, plan.lengthOf(domain.layout)));
           offset = b.add(b.add(offset, unit.position), crossing.offset);
           b.store(value, b.at(sharedBase(), b.getF32Type(), offset));
         }

@@ -18,8 +18,8 @@ Kernel ejk::emitSumHeadsKernel(SumHeadsOp op, gpu::GPUModuleOp module, StringRef
   auto type = cast<RankedTensorType>(op.getType());
   unsigned rank = type.getRank(), dim = op.getDim();
   Kernel kernel;
-  kernel.operands = {{op.getTensor(), std::nullopt}, {op.getResult(), std::nullopt},
-                     {op.getTensor(), dim}};
+  kernel.operands = {
+      {op.getTensor(), std::nullopt}, {op.getResult(), std::nullopt}, {op.getTensor(), dim}};
   for (unsigned d = 0; d < rank; ++d)
     kernel.operands.push_back({op.getResult(), d});
   SmallVector<Type> types(2, b.globalPtr());
@@ -41,8 +41,8 @@ Kernel ejk::emitSumHeadsKernel(SumHeadsOp op, gpu::GPUModuleOp module, StringRef
     Value group = b.div(function.getArgument(2), size(dim));
     Value first = b.add(b.mul(b.mul(b.div(element, inner), group), inner), b.rem(element, inner));
     Value sum = b.loop(b.i64(0), group, 1, b.f32(0.0), [&](Value g, ValueRange sums) {
-                   Value address = b.at(function.getArgument(0), b.getF32Type(),
-                                        b.add(first, b.mul(g, inner)));
+                   Value address =
+                       b.at(function.getArgument(0), b.getF32Type(), b.add(first, b.mul(g, inner)));
                    Value term = b.load(b.getF32Type(), address);
                    return SmallVector<Value>{b.make<arith::AddFOp>(sums[0], term)};
                  }).front();

@@ -99,9 +99,8 @@ private:
     unknown.insert_range(cotangents);
     Operation *ret = function.getBody().front().getTerminator();
     for (OpOperand &result : ret->getOpOperands())
-      hasCotangent.push_back(
-          chosen(cotangents, resultName(function, result.getOperandNumber())) &&
-          isFloatTensor(result.get()));
+      hasCotangent.push_back(chosen(cotangents, resultName(function, result.getOperandNumber())) &&
+                             isFloatTensor(result.get()));
     if (!unknown.empty())
       return function.emitError() << "'cotangents' names '" << unknown.begin()->getKey()
                                   << "', but no result is called that";
@@ -134,14 +133,15 @@ private:
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       givenByResult.push_back(hasCotangent[i] ? Value(vjp.getArgument(next)) : Value());
       if (hasCotangent[i])
-        vjp.setArgAttrs(next++, named(function.getResultAttrDict(i), "d" + resultName(function, i)));
+        vjp.setArgAttrs(next++,
+                        named(function.getResultAttrDict(i), "d" + resultName(function, i)));
     }
     for (auto [result, i] : llvm::enumerate(wanted)) {
       NamedAttrList attrs;
       if (Attribute shape = function.getArgAttr(i, kShapeAttr))
         attrs.set(kShapeAttr, shape);
-      vjp.setResultAttrs(result, named(attrs.getDictionary(b.getContext()),
-                                       "d" + argumentName(function, i)));
+      vjp.setResultAttrs(
+          result, named(attrs.getDictionary(b.getContext()), "d" + argumentName(function, i)));
     }
   }
 
@@ -301,10 +301,11 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
         f, StringAttr::get(f.getContext(), f.getName() + "_vjp"));
     if (existing && !existing.isDeclaration())
       return false;
-    return f.walk([](Operation *op) {
-              return isa<ScanOp>(op) || Recurrence::of(op) ? WalkResult::interrupt()
-                                                           : WalkResult::advance();
-            })
+    return f
+        .walk([](Operation *op) {
+          return isa<ScanOp>(op) || Recurrence::of(op) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+        })
         .wasInterrupted();
   }
 };

@@ -289,8 +289,8 @@ private:
     auto type = cast<VectorType>(matrix.getType());
     for (Axis axis : {Axis::key, Axis::value}) {
       Value &pairing = m.pairing[axis == Axis::value];
-      auto vector = VectorType::get({type.getDimSize(axis == Axis::key ? 0 : 1)},
-                                    sb.b.getF32Type());
+      auto vector =
+          VectorType::get({type.getDimSize(axis == Axis::key ? 0 : 1)}, sb.b.getF32Type());
       if (step.needsPairing(axis) && !pairing)
         pairing = arith::ConstantOp::create(sb.b, loc(), DenseElementsAttr::get(vector, 0.0f));
     }
@@ -300,8 +300,8 @@ private:
     if (waiting == pendingReads.end())
       return m;
     for (const PendingRead &read : waiting->second) {
-      m.adjoint = OuterAddOp::create(sb.b, loc(), m.adjoint.getType(), m.adjoint, read.key,
-                                     read.value);
+      m.adjoint =
+          OuterAddOp::create(sb.b, loc(), m.adjoint.getType(), m.adjoint, read.key, read.value);
       for (unsigned a : {0, 1})
         if (read.terms[a])
           m.pairing[a] = arith::AddFOp::create(sb.b, loc(), m.pairing[a], read.terms[a]);
@@ -388,8 +388,8 @@ private:
       if (step.isActive(decay.getGate())) {
         Value pairing = m.pairing[axis == Axis::value];
         if (axis == Axis::head)
-          pairing = SumOp::create(
-              b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
+          pairing =
+              SumOp::create(b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
         give(decay.getGate(), pairing);
       }
       m.adjoint = DecayOp::create(b, at, m.adjoint.getType(), m.adjoint,

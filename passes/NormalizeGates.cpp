@@ -37,8 +37,9 @@ struct NormalizeGatesPass : ejk::impl::NormalizeGatesBase<NormalizeGatesPass> {
     OpBuilder b(op);
     if (perChannel) {
       // Equal types on both sides of the sum; a single gate keeps its own.
-      r.gk = r.gk ? arith::AddFOp::create(b, op->getLoc(), toF32(b, r.g), toF32(b, r.gk)).getResult()
-                  : r.g;
+      r.gk = r.gk
+                 ? arith::AddFOp::create(b, op->getLoc(), toF32(b, r.g), toF32(b, r.gk)).getResult()
+                 : r.g;
       r.g = Value();
       ++numRank4;
     }

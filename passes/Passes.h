@@ -13,7 +13,7 @@ namespace ejk {
 
 /// What ejk-describe-interface leaves on a function and its arguments, beside
 /// their names and shapes, for whoever calls it.
-constexpr llvm::StringLiteral kTotalAttr = "ejk.total";            // cu_seqlens: its last entry
+constexpr llvm::StringLiteral kTotalAttr = "ejk.total";             // cu_seqlens: its last entry
 constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
 
 /// Whether `value`, in `scan`'s step, is the same at every step of a sequence:

@@ -43,10 +43,11 @@ void ejk::registerPipelines() {
   mlir::PassPipelineRegistration<BackwardFlags>(
       "ejk-backward", "a user's functions and their derivatives, as specialised scans",
       [](mlir::OpPassManager &pm, const BackwardFlags &flags) {
-        buildBackwardPipeline(pm, {flags.function, {flags.wrt.begin(), flags.wrt.end()},
+        buildBackwardPipeline(pm, {flags.function,
+                                   {flags.wrt.begin(), flags.wrt.end()},
                                    {flags.cotangents.begin(), flags.cotangents.end()}});
       });
-  mlir::PassPipelineRegistration<>(
-      "ejk-specialize", "recurrences to scans with the gates they have, and no others",
-      [](mlir::OpPassManager &pm) { buildSpecializePipeline(pm); });
+  mlir::PassPipelineRegistration<>("ejk-specialize",
+                                   "recurrences to scans with the gates they have, and no others",
+                                   [](mlir::OpPassManager &pm) { buildSpecializePipeline(pm); });
 }

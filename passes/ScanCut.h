@@ -20,8 +20,8 @@ public:
 
   bool isLate(mlir::Value value) const { return late.contains(value); }
   /// Makes tensors of the late values in `given`, from those of `wanted`.
-  using Between = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &,
-                                                                    mlir::ValueRange)>;
+  using Between =
+      llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange)>;
   /// Puts the two in the scan's place. The second takes the late values in `given`
   /// as sequences too, made between the scans from those of `wanted`, which the
   /// first computes.

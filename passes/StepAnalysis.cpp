@@ -63,7 +63,8 @@ void StepAnalysis::findRead() {
 
 void StepAnalysis::findPairings() {
   bool byAxis[3] = {};
-  scan.getBody().walk([&](DecayOp op) { byAxis[unsigned(op.getAxis())] |= isActive(op.getGate()); });
+  scan.getBody().walk(
+      [&](DecayOp op) { byAxis[unsigned(op.getAxis())] |= isActive(op.getGate()); });
   pairing[1] = byAxis[unsigned(Axis::value)];
   // A gate per head is the sum over either axis.
   pairing[0] = byAxis[unsigned(Axis::key)] || (byAxis[unsigned(Axis::head)] && !pairing[1]);

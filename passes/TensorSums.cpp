@@ -90,8 +90,8 @@ static StringRef describedSize(Value tensor, unsigned dim) {
 
 bool ejk::haveSameSize(Value a, Value b, unsigned dim) {
   int64_t size = cast<RankedTensorType>(a.getType()).getDimSize(dim);
-  if (a == b || (!ShapedType::isDynamic(size) &&
-                 size == cast<RankedTensorType>(b.getType()).getDimSize(dim)))
+  if (a == b ||
+      (!ShapedType::isDynamic(size) && size == cast<RankedTensorType>(b.getType()).getDimSize(dim)))
     return true;
   StringRef symbol = describedSize(a, dim);
   return !symbol.empty() && symbol == describedSize(b, dim);

@@ -130,8 +130,8 @@ Distance ejk::check::distance(const Tensor &actual, const Tensor &expected) {
 static bool sameShape(Operation *op, ArrayRef<const Tensor *> operands) {
   if (operands[0]->shape == operands[1]->shape)
     return true;
-  op->emitError() << "actual has shape " << spellShape(operands[0]->shape)
-                  << ", but expected has " << spellShape(operands[1]->shape);
+  op->emitError() << "actual has shape " << spellShape(operands[0]->shape) << ", but expected has "
+                  << spellShape(operands[1]->shape);
   return false;
 }
 
@@ -148,8 +148,8 @@ static bool expectClose(ExpectCloseOp op, ArrayRef<const Tensor *> operands) {
   Distance d = distance(*operands[0], *operands[1]);
   if (d.relative <= tolerance)
     return true;
-  std::string error = std::isnan(d.relative) ? "not a number"
-                                             : llvm::formatv("{0:E3}", d.relative).str();
+  std::string error =
+      std::isnan(d.relative) ? "not a number" : llvm::formatv("{0:E3}", d.relative).str();
   op.emitError() << "relative error " << error << " exceeds "
                  << llvm::formatv("{0:E3}", tolerance).str() << "; "
                  << firstDifference(d, operands);

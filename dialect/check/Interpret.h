@@ -24,8 +24,8 @@ void addCheckOps(reference::Options &options, Outcome &outcome);
 
 /// How far two tensors of one type are apart.
 struct Distance {
-  double relative = 0;   ///< ‖actual − expected‖ / ‖expected‖; NaN where there is none
-  int64_t first = -1;    ///< the first element that differs, flat; -1 when equal
+  double relative = 0; ///< ‖actual − expected‖ / ‖expected‖; NaN where there is none
+  int64_t first = -1;  ///< the first element that differs, flat; -1 when equal
 };
 Distance distance(const reference::Tensor &actual, const reference::Tensor &expected);
 } // namespace ejk::check

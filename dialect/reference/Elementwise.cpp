@@ -105,14 +105,12 @@ static int64_t signedOf(int64_t value, unsigned width) { return width == 1 ? -va
 static RowKernel makeCmpF(Operation *op) {
   using P = arith::CmpFPredicate;
   auto ordered = [](auto fn) {
-    return intFromFloats2([fn](double a, double b) {
-      return int64_t(!std::isnan(a) && !std::isnan(b) && fn(a, b));
-    });
+    return intFromFloats2(
+        [fn](double a, double b) { return int64_t(!std::isnan(a) && !std::isnan(b) && fn(a, b)); });
   };
   auto unordered = [](auto fn) {
-    return intFromFloats2([fn](double a, double b) {
-      return int64_t(std::isnan(a) || std::isnan(b) || fn(a, b));
-    });
+    return intFromFloats2(
+        [fn](double a, double b) { return int64_t(std::isnan(a) || std::isnan(b) || fn(a, b)); });
   };
   auto eq = [](double a, double b) { return a == b; };
   auto ne = [](double a, double b) { return a != b; };
@@ -163,9 +161,8 @@ static RowKernel makeCmpI(Operation *op) {
   using P = arith::CmpIPredicate;
   unsigned width = widthOf(op->getOperand(0));
   auto asSigned = [width](auto fn) {
-    return ints2([=](int64_t a, int64_t b) {
-      return int64_t(fn(signedOf(a, width), signedOf(b, width)));
-    });
+    return ints2(
+        [=](int64_t a, int64_t b) { return int64_t(fn(signedOf(a, width), signedOf(b, width))); });
   };
   auto asUnsigned = [width](auto fn) {
     return ints2([=](int64_t a, int64_t b) {
@@ -358,15 +355,12 @@ static const llvm::StringMap<Maker> &table() {
       {"math.clampf", ff3([](D x, D low, D high) { return minimum(maximum(x, low), high); })},
       {"math.absi", ii1([](I a) { return a < 0 ? I(-U(a)) : a; })},
       {"math.fpowi", makeFPowI},
-      {"math.isnan", [](Operation *) {
-         return intFromFloats1([](D a) { return I(std::isnan(a)); });
-       }},
-      {"math.isinf", [](Operation *) {
-         return intFromFloats1([](D a) { return I(std::isinf(a)); });
-       }},
-      {"math.isfinite", [](Operation *) {
-         return intFromFloats1([](D a) { return I(std::isfinite(a)); });
-       }},
+      {"math.isnan",
+       [](Operation *) { return intFromFloats1([](D a) { return I(std::isnan(a)); }); }},
+      {"math.isinf",
+       [](Operation *) { return intFromFloats1([](D a) { return I(std::isinf(a)); }); }},
+      {"math.isfinite",
+       [](Operation *) { return intFromFloats1([](D a) { return I(std::isfinite(a)); }); }},
   };
   return *makers;
 }

@@ -54,8 +54,8 @@ mlir::FailureOr<std::vector<Span>> sequenceSpans(mlir::Operation *op, const Tens
 
 /// Appends zeros of `type`'s element and the given shape, or fails when that
 /// is too large to hold or contradicts a static size of `type`.
-mlir::LogicalResult addResult(mlir::Operation *op, mlir::Type type,
-                              llvm::ArrayRef<int64_t> shape, Results &results);
+mlir::LogicalResult addResult(mlir::Operation *op, mlir::Type type, llvm::ArrayRef<int64_t> shape,
+                              Results &results);
 
 /// Runs job(0) to job(count-1) on the options' threads, in no order.
 void parallelFor(size_t count, const Options &options, llvm::function_ref<void(size_t)> job);

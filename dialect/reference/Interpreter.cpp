@@ -53,8 +53,7 @@ static LogicalResult checkType(llvm::function_ref<InFlightDiagnostic()> emit, co
 // One function per op
 //===----------------------------------------------------------------------===//
 
-LogicalResult FunctionInterpreter::elementwise(Operation *op, Operands operands,
-                                               Results &results) {
+LogicalResult FunctionInterpreter::elementwise(Operation *op, Operands operands, Results &results) {
   RowKernel kernel = elementwiseKernel(op, options.precision);
   if (!kernel)
     return unknownOp(op);
@@ -102,8 +101,7 @@ LogicalResult FunctionInterpreter::constant(Operation *op, Results &results) {
   return success();
 }
 
-LogicalResult FunctionInterpreter::empty(tensor::EmptyOp op, Operands operands,
-                                         Results &results) {
+LogicalResult FunctionInterpreter::empty(tensor::EmptyOp op, Operands operands, Results &results) {
   SmallVector<int64_t> shape(op.getType().getShape());
   unsigned next = 0;
   for (int64_t &size : shape)

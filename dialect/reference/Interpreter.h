@@ -17,9 +17,9 @@
 namespace ejk::reference {
 
 /// Interprets one op: appends a tensor for each of its results.
-using OpHandler = std::function<mlir::LogicalResult(
-    mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
-    llvm::SmallVectorImpl<Tensor> &results)>;
+using OpHandler =
+    std::function<mlir::LogicalResult(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                                      llvm::SmallVectorImpl<Tensor> &results)>;
 
 struct Options {
   Precision precision = Precision::f64;
@@ -35,9 +35,9 @@ struct Options {
 
 /// Runs `function` on `arguments` (a scalar is a tensor of rank 0) and gives
 /// its results. Fails with diagnostics.
-mlir::FailureOr<llvm::SmallVector<Tensor>>
-interpret(mlir::func::FuncOp function, llvm::ArrayRef<Tensor> arguments,
-          const Options &options = {});
+mlir::FailureOr<llvm::SmallVector<Tensor>> interpret(mlir::func::FuncOp function,
+                                                     llvm::ArrayRef<Tensor> arguments,
+                                                     const Options &options = {});
 
 } // namespace ejk::reference
 

@@ -18,10 +18,15 @@ struct Inputs {
 static FailureOr<Inputs> readInputs(Operation *op, const Recurrence &r, Operands operands) {
   Inputs in;
   unsigned next = 0;
-  for (auto [value, slot] :
-       {std::pair(r.query, &in.q), {r.key, &in.k}, {r.value, &in.v}, {r.g, &in.g},
-        {r.gGamma, &in.gamma}, {r.gk, &in.gk}, {r.gv, &in.gv}, {r.initialState, &in.h0},
-        {r.cuSeqlens, &in.cu}})
+  for (auto [value, slot] : {std::pair(r.query, &in.q),
+                             {r.key, &in.k},
+                             {r.value, &in.v},
+                             {r.g, &in.g},
+                             {r.gGamma, &in.gamma},
+                             {r.gk, &in.gk},
+                             {r.gv, &in.gv},
+                             {r.initialState, &in.h0},
+                             {r.cuSeqlens, &in.cu}})
     if (value)
       *slot = operands[next++];
   SizeCheck sizes(op);

@@ -110,8 +110,8 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
   for (auto [i, tensor] : llvm::enumerate(in.sequences))
     if (!op.getSequenceArgs()[i].use_empty()) {
       Slot slot = program.sequences()[i];
-      reads.push_back({{const_cast<double *>(tensor->floats.data()), tensor->shape[2], slot.size},
-                       slot});
+      reads.push_back(
+          {{const_cast<double *>(tensor->floats.data()), tensor->shape[2], slot.size}, slot});
     }
   for (auto [i, slot] : llvm::enumerate(program.outputs()))
     writes.push_back({{results[i].floats.data(), in.H, slot.size}, slot});

@@ -75,11 +75,11 @@ Slot StepCompiler::resultSlot(Operation *op, ArrayRef<unsigned> reuse) {
   for (unsigned i : reuse) {
     Value operand = op->getOperand(i);
     Slot old = slotOf(operand);
-    bool fits = old.isInt == !isa<FloatType>(getElementTypeOrSelf(result.getType())) &&
-                isa<VectorType>(operand.getType()) == isa<VectorType>(result.getType()) &&
-                (!isa<VectorType>(result.getType()) ||
-                 cast<VectorType>(operand.getType()).getShape() ==
-                     cast<VectorType>(result.getType()).getShape());
+    bool fits =
+        old.isInt == !isa<FloatType>(getElementTypeOrSelf(result.getType())) &&
+        isa<VectorType>(operand.getType()) == isa<VectorType>(result.getType()) &&
+        (!isa<VectorType>(result.getType()) || cast<VectorType>(operand.getType()).getShape() ==
+                                                   cast<VectorType>(result.getType()).getShape());
     if (!fits || kept.contains(operand) || lastUse.lookup(operand) != op)
       continue;
     slot = old;
@@ -256,7 +256,8 @@ LogicalResult StepCompiler::compileElementwise(Operation *op) {
   if (!kernel)
     return unknownOp(op);
   SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, op->getNumOperands()));
-  SmallVector<Slot> operands = llvm::map_to_vector(op->getOperands(), [&](Value v) { return slotOf(v); });
+  SmallVector<Slot> operands =
+      llvm::map_to_vector(op->getOperands(), [&](Value v) { return slotOf(v); });
   Slot result = resultSlot(op, all);
   // A select's condition may be one i1 for whole vectors.
   SmallVector<std::pair<Slot, Slot>> spread;

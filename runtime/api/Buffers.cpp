@@ -6,21 +6,19 @@
 
 using namespace ejk;
 
-[[gnu::cold, gnu::noinline]] static ejk_error *
-fail(const char *kind, const TensorSpec &spec, const std::string &what) {
-  return makeError(ErrorCode::InvalidTensor,
-                   std::string(kind) + " '" + spec.name + "': " + what);
+[[gnu::cold, gnu::noinline]] static ejk_error *fail(const char *kind, const TensorSpec &spec,
+                                                    const std::string &what) {
+  return makeError(ErrorCode::InvalidTensor, std::string(kind) + " '" + spec.name + "': " + what);
 }
 
 static std::string hex(uintptr_t address) {
   char text[24];
-  std::snprintf(text, sizeof(text), "0x%llx",
-                static_cast<unsigned long long>(address));
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(address));
   return text;
 }
 
-static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec,
-                              const DLTensor &tensor, Range &range) {
+static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
+                              Range &range) {
   int64_t elements = 1, bytes;
   bool overflow = false;
   for (int d = 0; d < tensor.ndim; ++d)
@@ -29,8 +27,7 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec,
     range = {};
     return nullptr;
   }
-  if (overflow ||
-      __builtin_mul_overflow(elements, dataTypeSize(spec.dtype), &bytes))
+  if (overflow || __builtin_mul_overflow(elements, dataTypeSize(spec.dtype), &bytes))
     return fail(kind, spec, "its size overflows 64 bits");
 
   if (tensor.strides) {
@@ -41,8 +38,7 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec,
         return fail(kind, spec,
                     "the stride of dimension " + std::to_string(d) + " is " +
                         std::to_string(tensor.strides[d]) + ", expected " +
-                        std::to_string(compact) +
-                        ": the tensor must be compact and row-major");
+                        std::to_string(compact) + ": the tensor must be compact and row-major");
       compact *= tensor.shape[d];
     }
   }
@@ -55,33 +51,29 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec,
     return fail(kind, spec, "it reaches past the end of the address space");
   if (begin & (uintptr_t(spec.align) - 1))
     return fail(kind, spec,
-                "its address " + hex(begin) + " is not aligned to " +
-                    std::to_string(spec.align) + " bytes");
+                "its address " + hex(begin) + " is not aligned to " + std::to_string(spec.align) +
+                    " bytes");
   range = {begin, end};
   return nullptr;
 }
 
-static bool overlap(const Range &a, const Range &b) {
-  return a.begin < b.end && b.begin < a.end;
-}
+static bool overlap(const Range &a, const Range &b) { return a.begin < b.end && b.begin < a.end; }
 
-ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs,
-                             TensorList outputs, Buffers &buffers) {
+ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs, TensorList outputs,
+                             Buffers &buffers) {
   for (size_t i = 0; i < inputs.count; ++i)
-    if (ejk_error *error = checkBuffer("input", entry.inputs[i],
-                                       *inputs.tensors[i], buffers.inputs[i]))
+    if (ejk_error *error =
+            checkBuffer("input", entry.inputs[i], *inputs.tensors[i], buffers.inputs[i]))
       return error;
   for (size_t o = 0; o < outputs.count; ++o) {
     const TensorSpec &spec = entry.outputs[o];
     Range &range = buffers.outputs[o];
-    if (ejk_error *error =
-            checkBuffer("output", spec, *outputs.tensors[o], range))
+    if (ejk_error *error = checkBuffer("output", spec, *outputs.tensors[o], range))
       return error;
     for (size_t p = 0; p < o; ++p)
       if (overlap(range, buffers.outputs[p]))
         return fail("output", spec,
-                    "its memory overlaps that of output '" +
-                        entry.outputs[p].name + "'");
+                    "its memory overlaps that of output '" + entry.outputs[p].name + "'");
     for (size_t i = 0; i < inputs.count; ++i) {
       const Range &input = buffers.inputs[i];
       if (!overlap(range, input))
@@ -100,8 +92,8 @@ ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs,
   return nullptr;
 }
 
-static ejk_error *checkDevice(const char *kind, const TensorSpec &spec,
-                              const DLTensor &tensor, int ordinal) {
+static ejk_error *checkDevice(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
+                              int ordinal) {
   const DLDevice &device = tensor.device;
   switch (int(device.device_type)) {
   case kDLCUDA:
@@ -122,23 +114,20 @@ static ejk_error *checkDevice(const char *kind, const TensorSpec &spec,
     given = "CUDA device " + std::to_string(device.device_id);
     break;
   default:
-    given =
-        "a device of DLPack type " + std::to_string(int(device.device_type));
+    given = "a device of DLPack type " + std::to_string(int(device.device_type));
   }
   return fail(kind, spec,
-              "it is in " + given + ", expected CUDA device " +
-                  std::to_string(ordinal) + " or managed or pinned memory");
+              "it is in " + given + ", expected CUDA device " + std::to_string(ordinal) +
+                  " or managed or pinned memory");
 }
 
-ejk_error *ejk::checkDevices(const Entry &entry, TensorList inputs,
-                             TensorList outputs, int ordinal) {
+ejk_error *ejk::checkDevices(const Entry &entry, TensorList inputs, TensorList outputs,
+                             int ordinal) {
   for (size_t i = 0; i < inputs.count; ++i)
-    if (ejk_error *error =
-            checkDevice("input", entry.inputs[i], *inputs.tensors[i], ordinal))
+    if (ejk_error *error = checkDevice("input", entry.inputs[i], *inputs.tensors[i], ordinal))
       return error;
   for (size_t o = 0; o < outputs.count; ++o)
-    if (ejk_error *error = checkDevice("output", entry.outputs[o],
-                                       *outputs.tensors[o], ordinal))
+    if (ejk_error *error = checkDevice("output", entry.outputs[o], *outputs.tensors[o], ordinal))
       return error;
   return nullptr;
 }
@@ -155,34 +144,29 @@ ejk_error *ejk::layOutWorkspace(const Entry &entry, const Symbols &symbols,
       why = "it is negative";
     layout.offsets[i] = layout.bytes;
     if (!why && (__builtin_add_overflow(bytes, align - 1, &padded) ||
-                 __builtin_add_overflow(layout.bytes, padded / align * align,
-                                        &layout.bytes)))
+                 __builtin_add_overflow(layout.bytes, padded / align * align, &layout.bytes)))
       why = "it overflows 64 bits";
     if (why)
-      return makeError(
-          ErrorCode::InvalidTensor,
-          "the size of workspace '" + workspace.name + "', " +
-              workspace.bytes.text() + ", is unusable: " + why + " (" +
-              explainSymbols(entry, workspace.bytes, symbols) + ")");
+      return makeError(ErrorCode::InvalidTensor,
+                       "the size of workspace '" + workspace.name + "', " + workspace.bytes.text() +
+                           ", is unusable: " + why + " (" +
+                           explainSymbols(entry, workspace.bytes, symbols) + ")");
   }
   return nullptr;
 }
 
-ejk_error *ejk::checkWorkspace(const Entry &entry,
-                               const WorkspaceLayout &layout,
-                               const void *workspace, size_t bytes,
-                               const Buffers &buffers) {
+ejk_error *ejk::checkWorkspace(const Entry &entry, const WorkspaceLayout &layout,
+                               const void *workspace, size_t bytes, const Buffers &buffers) {
   if (layout.bytes == 0)
     return nullptr;
   auto fail = [](const std::string &what) {
     return makeError(ErrorCode::InvalidTensor, "workspace: " + what);
   };
   if (bytes < size_t(layout.bytes))
-    return fail(std::to_string(bytes) + " bytes were given, but " +
-                std::to_string(layout.bytes) + " are needed");
+    return fail(std::to_string(bytes) + " bytes were given, but " + std::to_string(layout.bytes) +
+                " are needed");
   if (!workspace)
-    return fail("it is NULL, but " + std::to_string(layout.bytes) +
-                " bytes are needed");
+    return fail("it is NULL, but " + std::to_string(layout.bytes) + " bytes are needed");
   uintptr_t begin = reinterpret_cast<uintptr_t>(workspace);
   if (begin % EJK_WORKSPACE_ALIGNMENT != 0)
     return fail("its address " + hex(begin) + " is not aligned to " +

@@ -24,8 +24,7 @@ static Result<CUcontext> primaryContext(const Driver &driver, int ordinal) {
 }
 
 // Runs one driver call in the device's context.
-template <typename Body>
-static ejk_error *onDevice(int ordinal, const char *call, Body body) {
+template <typename Body> static ejk_error *onDevice(int ordinal, const char *call, Body body) {
   return guarded([&]() -> ejk_error * {
     Result<const Driver *> driver = loadDriver();
     if (!driver)
@@ -42,9 +41,7 @@ static ejk_error *onDevice(int ordinal, const char *call, Body body) {
   });
 }
 
-static CUdeviceptr pointer(const void *data) {
-  return reinterpret_cast<CUdeviceptr>(data);
-}
+static CUdeviceptr pointer(const void *data) { return reinterpret_cast<CUdeviceptr>(data); }
 
 ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes, void **data) {
   return onDevice(device_ordinal, "cuMemAlloc", [&](const Driver &driver) {
@@ -60,13 +57,12 @@ ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes, void **data) {
 ejk_error *ejk_device_free(int32_t device_ordinal, void *data) {
   if (!data)
     return nullptr;
-  return onDevice(device_ordinal, "cuMemFree", [&](const Driver &driver) {
-    return driver.memFree(pointer(data));
-  });
+  return onDevice(device_ordinal, "cuMemFree",
+                  [&](const Driver &driver) { return driver.memFree(pointer(data)); });
 }
 
-ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device,
-                              const void *host, size_t bytes) {
+ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device, const void *host,
+                              size_t bytes) {
   return onDevice(device_ordinal, "cuMemcpyHtoD", [&](const Driver &driver) {
     CUresult status = cudaSuccess;
     if (!bytes)
@@ -78,17 +74,14 @@ ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device,
   });
 }
 
-ejk_error *ejk_copy_to_host(int32_t device_ordinal, void *host,
-                            const void *device, size_t bytes) {
+ejk_error *ejk_copy_to_host(int32_t device_ordinal, void *host, const void *device, size_t bytes) {
   return onDevice(device_ordinal, "cuMemcpyDtoH", [&](const Driver &driver) {
-    return bytes ? driver.memcpyDtoH(host, pointer(device), bytes)
-                 : cudaSuccess;
+    return bytes ? driver.memcpyDtoH(host, pointer(device), bytes) : cudaSuccess;
   });
 }
 
 ejk_error *ejk_stream_synchronize(int32_t device_ordinal, void *stream) {
-  return onDevice(
-      device_ordinal, "cuStreamSynchronize", [&](const Driver &driver) {
-        return driver.streamSynchronize(static_cast<CUstream>(stream));
-      });
+  return onDevice(device_ordinal, "cuStreamSynchronize", [&](const Driver &driver) {
+    return driver.streamSynchronize(static_cast<CUstream>(stream));
+  });
 }

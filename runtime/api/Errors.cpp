@@ -29,11 +29,10 @@ ejk_error *ejk::outOfMemoryError() {
 ejk_error *ejk::checkStructSize(const char *name, size_t given, size_t needed) {
   if (given >= needed)
     return nullptr;
-  return makeError(ErrorCode::InvalidArgument,
-                   std::string(name) + ".struct_size is " +
-                       std::to_string(given) + ", expected at least " +
-                       std::to_string(needed) + "; set it to sizeof(" + name +
-                       ")");
+  return makeError(ErrorCode::InvalidArgument, std::string(name) + ".struct_size is " +
+                                                   std::to_string(given) + ", expected at least " +
+                                                   std::to_string(needed) + "; set it to sizeof(" +
+                                                   name + ")");
 }
 
 ejk_error_code ejk_error_get_code(const ejk_error *error) {
@@ -53,8 +52,8 @@ void ejk_error_destroy(ejk_error *error) {
 #define EJK_EXPAND(x) EJK_STRING(x)
 
 const char *ejk_version_string(void) {
-  return EJK_EXPAND(EJK_VERSION_MAJOR) "." EJK_EXPAND(
-      EJK_VERSION_MINOR) "." EJK_EXPAND(EJK_VERSION_PATCH);
+  return EJK_EXPAND(EJK_VERSION_MAJOR) "." EJK_EXPAND(EJK_VERSION_MINOR) "." EJK_EXPAND(
+      EJK_VERSION_PATCH);
 }
 
 int32_t ejk_version_number(void) { return EJK_VERSION_NUMBER; }

@@ -12,8 +12,7 @@ static std::string architecture(const Device &device) {
 
 // PTX runs on its own architecture and later ones; a binary on later ones of
 // the same generation only; what is specific to one architecture, just there.
-static bool runs(Image::Kind kind, const Manifest &manifest,
-                 const Device &device) {
+static bool runs(Image::Kind kind, const Manifest &manifest, const Device &device) {
   int number = device.major * 10 + device.minor;
   if (manifest.archSpecific)
     return number == manifest.archNumber;
@@ -21,36 +20,31 @@ static bool runs(Image::Kind kind, const Manifest &manifest,
          (kind == Image::Kind::Ptx || device.major == manifest.archNumber / 10);
 }
 
-static Error archMismatch(const Manifest &manifest, const Device &device,
-                          bool hasPtx) {
-  std::string needs = manifest.archSpecific
-                          ? " and runs on no other architecture"
-                      : hasPtx ? " and runs on that architecture or later ones"
-                               : ", and only as a binary, with no PTX";
-  return {ErrorCode::ArchMismatch,
-          "the package is compiled for " + manifest.arch + needs +
-              ", but device " + std::to_string(device.ordinal) + " is " +
-              architecture(device) +
-              "; compile it with --arch=" + architecture(device)};
+static Error archMismatch(const Manifest &manifest, const Device &device, bool hasPtx) {
+  std::string needs = manifest.archSpecific ? " and runs on no other architecture"
+                      : hasPtx              ? " and runs on that architecture or later ones"
+                                            : ", and only as a binary, with no PTX";
+  return {ErrorCode::ArchMismatch, "the package is compiled for " + manifest.arch + needs +
+                                       ", but device " + std::to_string(device.ordinal) + " is " +
+                                       architecture(device) +
+                                       "; compile it with --arch=" + architecture(device)};
 }
 
-static Result<CUmodule> loadImage(const Driver &driver,
-                                  const std::string &image, const char *kind) {
+static Result<CUmodule> loadImage(const Driver &driver, const std::string &image,
+                                  const char *kind) {
   // Logs from the driver's compiler, whose end matters least.
   char errorLog[8192] = "", infoLog[8192] = "";
   int options[] = {jitErrorLogBuffer, jitErrorLogBufferBytes, jitInfoLogBuffer,
                    jitInfoLogBufferBytes};
   // The driver takes integer options in the pointers themselves.
-  void *values[] = {errorLog, reinterpret_cast<void *>(sizeof(errorLog) - 1),
-                    infoLog, reinterpret_cast<void *>(sizeof(infoLog) - 1)};
+  void *values[] = {errorLog, reinterpret_cast<void *>(sizeof(errorLog) - 1), infoLog,
+                    reinterpret_cast<void *>(sizeof(infoLog) - 1)};
   CUmodule module = nullptr;
-  CUresult result =
-      driver.moduleLoadDataEx(&module, image.c_str(), 4, options, values);
+  CUresult result = driver.moduleLoadDataEx(&module, image.c_str(), 4, options, values);
   if (result == cudaSuccess)
     return module;
   Error error = driver.error("cuModuleLoadDataEx", result);
-  error.message =
-      "loading the package's " + std::string(kind) + " image: " + error.message;
+  error.message = "loading the package's " + std::string(kind) + " image: " + error.message;
   if (errorLog[0])
     error.message += "\ndriver's error log:\n" + std::string(errorLog);
   if (infoLog[0])
@@ -60,8 +54,7 @@ static Result<CUmodule> loadImage(const Driver &driver,
 
 // Loads the best image that runs on the device.
 static Result<CUmodule> loadModule(const Package &package, const Driver &driver,
-                                   const Device &device, bool preferPtx,
-                                   bool &usesBinary) {
+                                   const Device &device, bool preferPtx, bool &usesBinary) {
   const Manifest &manifest = package.manifest;
   const std::string *ptx = package.findImage(Image::Kind::Ptx);
   const std::string *cubin = package.findImage(Image::Kind::Cubin);
@@ -84,35 +77,33 @@ static Result<CUmodule> loadModule(const Package &package, const Driver &driver,
   Result<CUmodule> compiled = loadImage(driver, *ptx, "PTX");
   if (compiled)
     return compiled;
-  return Error{compiled.error().code,
-               module.error().message + "\nand " + compiled.error().message};
+  return Error{compiled.error().code, module.error().message + "\nand " + compiled.error().message};
 }
 
 static Error loadFunctions(const Driver &driver, ejk_executable &executable) {
   int sharedLimit = 0;
-  if (CUresult r = driver.deviceGetAttribute(
-          &sharedLimit, attributeMaxSharedOptin, executable.device.device))
+  if (CUresult r = driver.deviceGetAttribute(&sharedLimit, attributeMaxSharedOptin,
+                                             executable.device.device))
     return driver.error("cuDeviceGetAttribute", r);
   for (const Entry &entry : executable.package->manifest.entries) {
     executable.functions.emplace_back();
     for (const Launch &launch : entry.launches) {
       std::string kernel = "kernel '" + launch.kernel + "': ";
       CUfunction function = nullptr;
-      if (CUresult r = driver.moduleGetFunction(&function, executable.module,
-                                                launch.kernel.c_str())) {
+      if (CUresult r =
+              driver.moduleGetFunction(&function, executable.module, launch.kernel.c_str())) {
         Error error = driver.error("cuModuleGetFunction", r);
         return {error.code, kernel + error.message};
       }
       if (launch.sharedBytes > unsigned(sharedLimit))
-        return {ErrorCode::ArchMismatch,
-                kernel + "needs " + std::to_string(launch.sharedBytes) +
-                    " bytes of shared memory a block, but device " +
-                    std::to_string(executable.device.ordinal) + " (" +
-                    architecture(executable.device) + ") has " +
-                    std::to_string(sharedLimit)};
+        return {ErrorCode::ArchMismatch, kernel + "needs " + std::to_string(launch.sharedBytes) +
+                                             " bytes of shared memory a block, but device " +
+                                             std::to_string(executable.device.ordinal) + " (" +
+                                             architecture(executable.device) + ") has " +
+                                             std::to_string(sharedLimit)};
       if (launch.sharedBytes > EJK_DEFAULT_SHARED_BYTES)
-        if (CUresult r = driver.funcSetAttribute(
-                function, functionMaxDynamicShared, int(launch.sharedBytes))) {
+        if (CUresult r = driver.funcSetAttribute(function, functionMaxDynamicShared,
+                                                 int(launch.sharedBytes))) {
           Error error = driver.error("cuFuncSetAttribute", r);
           return {error.code, kernel + error.message};
         }
@@ -122,9 +113,8 @@ static Error loadFunctions(const Driver &driver, ejk_executable &executable) {
   return {};
 }
 
-static Result<ejk_executable *> create(const ejk_package &package,
-                                       const Driver &driver, int ordinal,
-                                       bool preferPtx) {
+static Result<ejk_executable *> create(const ejk_package &package, const Driver &driver,
+                                       int ordinal, bool preferPtx) {
   Result<Device> device = Device::retain(driver, ordinal);
   if (!device)
     return device.error();
@@ -138,8 +128,8 @@ static Result<ejk_executable *> create(const ejk_package &package,
     if (scope.status != cudaSuccess) {
       error = driver.error("cuCtxPushCurrent", scope.status);
     } else {
-      Result<CUmodule> module = loadModule(*package.package, driver, *device,
-                                           preferPtx, executable->usesBinary);
+      Result<CUmodule> module =
+          loadModule(*package.package, driver, *device, preferPtx, executable->usesBinary);
       if (module) {
         executable->module = *module;
         error = loadFunctions(driver, *executable);
@@ -156,23 +146,21 @@ static Result<ejk_executable *> create(const ejk_package &package,
   return error;
 }
 
-ejk_error *ejk_executable_create(const ejk_package *package,
-                                 const ejk_executable_options *options,
+ejk_error *ejk_executable_create(const ejk_package *package, const ejk_executable_options *options,
                                  ejk_executable **executable) {
   return guarded([&]() -> ejk_error * {
     if (!package || !executable)
       return makeError(ErrorCode::InvalidArgument,
                        package ? "executable is NULL" : "package is NULL");
     if (options)
-      if (ejk_error *error = checkStructSize(
-              "ejk_executable_options", options->struct_size, sizeof(*options)))
+      if (ejk_error *error =
+              checkStructSize("ejk_executable_options", options->struct_size, sizeof(*options)))
         return error;
     Result<const Driver *> driver = loadDriver();
     if (!driver)
       return makeError(driver.error());
-    Result<ejk_executable *> created =
-        create(*package, **driver, options ? options->device_ordinal : 0,
-               options && options->prefer_ptx);
+    Result<ejk_executable *> created = create(
+        *package, **driver, options ? options->device_ordinal : 0, options && options->prefer_ptx);
     if (!created)
       return makeError(created.error());
     *executable = *created;

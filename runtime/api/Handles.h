@@ -35,11 +35,8 @@ struct ejk_executable {
 namespace ejk {
 
 /// Errors are made out of line: a launch that succeeds never comes near.
-[[gnu::cold, gnu::noinline]] ejk_error *makeError(ErrorCode code,
-                                                  std::string message);
-inline ejk_error *makeError(const Error &error) {
-  return makeError(error.code, error.message);
-}
+[[gnu::cold, gnu::noinline]] ejk_error *makeError(ErrorCode code, std::string message);
+inline ejk_error *makeError(const Error &error) { return makeError(error.code, error.message); }
 
 /// The error for having no memory to make an error from.
 ejk_error *outOfMemoryError();
@@ -55,8 +52,7 @@ template <typename Body> ejk_error *guarded(Body body) {
 }
 
 /// The entry, or null with `error` set when the handle or the index is wrong.
-const Entry *findEntry(const ejk_package *package, size_t index,
-                       ejk_error *&error);
+const Entry *findEntry(const ejk_package *package, size_t index, ejk_error *&error);
 
 /// The error for a caller's struct that is smaller than any version of it.
 ejk_error *checkStructSize(const char *name, size_t given, size_t needed);

@@ -20,19 +20,17 @@ struct Plan {
 } // namespace
 
 [[gnu::cold, gnu::noinline]] static ejk_error *
-expressionError(const Entry &entry, const Launch &launch, const char *what,
-                const Expr &expr, const char *why, const Symbols &symbols) {
-  return makeError(ErrorCode::InvalidTensor,
-                   "kernel '" + launch.kernel + "': its " + what + ", " +
-                       expr.text() + ", is unusable: " + why + " (" +
-                       explainSymbols(entry, expr, symbols) + ")");
+expressionError(const Entry &entry, const Launch &launch, const char *what, const Expr &expr,
+                const char *why, const Symbols &symbols) {
+  return makeError(ErrorCode::InvalidTensor, "kernel '" + launch.kernel + "': its " + what + ", " +
+                                                 expr.text() + ", is unusable: " + why + " (" +
+                                                 explainSymbols(entry, expr, symbols) + ")");
 }
 
 // Evaluates everything before the first kernel is enqueued, so that an error
 // leaves nothing half done.
 static ejk_error *makePlan(const Entry &entry, const ejk_launch_params &params,
-                           const Symbols &symbols,
-                           const WorkspaceLayout &layout, Plan &plan) {
+                           const Symbols &symbols, const WorkspaceLayout &layout, Plan &plan) {
   auto address = [](const DLTensor *tensor) {
     return reinterpret_cast<uint64_t>(tensor->data) + tensor->byte_offset;
   };
@@ -56,13 +54,12 @@ static ejk_error *makePlan(const Entry &entry, const ejk_launch_params &params,
         *next++ = address(params.outputs[argument.index]);
         break;
       case Argument::Kind::Workspace:
-        *next++ = reinterpret_cast<uint64_t>(params.workspace) +
-                  uint64_t(layout.offsets[argument.index]);
+        *next++ =
+            reinterpret_cast<uint64_t>(params.workspace) + uint64_t(layout.offsets[argument.index]);
         break;
       case Argument::Kind::Integer:
         if (const char *why = argument.value.evaluate(symbols.values, value))
-          return expressionError(entry, launch, "argument", argument.value, why,
-                                 symbols);
+          return expressionError(entry, launch, "argument", argument.value, why, symbols);
         *next++ = uint64_t(value);
         break;
       }
@@ -71,8 +68,8 @@ static ejk_error *makePlan(const Entry &entry, const ejk_launch_params &params,
   return nullptr;
 }
 
-static ejk_error *enqueue(const ejk_executable &executable, size_t index,
-                          void *stream, Plan &plan) {
+static ejk_error *enqueue(const ejk_executable &executable, size_t index, void *stream,
+                          Plan &plan) {
   const Driver &driver = *executable.driver;
   const Entry &entry = executable.package->manifest.entries[index];
   ContextScope scope(driver, executable.device.context);
@@ -88,13 +85,11 @@ static ejk_error *enqueue(const ejk_executable &executable, size_t index,
     if (plan.grids[l] == 0)
       continue;
     CUresult result = driver.launchKernel(
-        executable.functions[index][l], plan.grids[l], 1, 1, launch.block[0],
-        launch.block[1], launch.block[2], launch.sharedBytes,
-        static_cast<CUstream>(stream), params, nullptr);
+        executable.functions[index][l], plan.grids[l], 1, 1, launch.block[0], launch.block[1],
+        launch.block[2], launch.sharedBytes, static_cast<CUstream>(stream), params, nullptr);
     if (result != cudaSuccess) {
       Error error = driver.error("cuLaunchKernel", result);
-      return makeError(error.code,
-                       "kernel '" + launch.kernel + "': " + error.message);
+      return makeError(error.code, "kernel '" + launch.kernel + "': " + error.message);
     }
   }
   return nullptr;
@@ -106,15 +101,14 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     if (!executable || !params)
       return makeError(ErrorCode::InvalidArgument,
                        executable ? "params is NULL" : "executable is NULL");
-    if (ejk_error *error = checkStructSize(
-            "ejk_launch_params", params->struct_size, sizeof(*params)))
+    if (ejk_error *error =
+            checkStructSize("ejk_launch_params", params->struct_size, sizeof(*params)))
       return error;
     const std::vector<Entry> &entries = executable->package->manifest.entries;
     if (index >= entries.size())
-      return makeError(ErrorCode::InvalidArgument,
-                       "entry index " + std::to_string(index) +
-                           " is out of range; the package has " +
-                           std::to_string(entries.size()) + " entries");
+      return makeError(ErrorCode::InvalidArgument, "entry index " + std::to_string(index) +
+                                                       " is out of range; the package has " +
+                                                       std::to_string(entries.size()) + " entries");
     const Entry &entry = entries[index];
     TensorList inputs{params->inputs, params->num_inputs};
     TensorList outputs{params->outputs, params->num_outputs};
@@ -126,15 +120,14 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
       return error;
     if (ejk_error *error = checkOutputs(entry, outputs, symbols))
       return error;
-    if (ejk_error *error =
-            checkDevices(entry, inputs, outputs, executable->device.ordinal))
+    if (ejk_error *error = checkDevices(entry, inputs, outputs, executable->device.ordinal))
       return error;
     if (ejk_error *error = checkBuffers(entry, inputs, outputs, buffers))
       return error;
     if (ejk_error *error = layOutWorkspace(entry, symbols, layout))
       return error;
-    if (ejk_error *error = checkWorkspace(entry, layout, params->workspace,
-                                          params->workspace_bytes, buffers))
+    if (ejk_error *error =
+            checkWorkspace(entry, layout, params->workspace, params->workspace_bytes, buffers))
       return error;
     if (ejk_error *error = makePlan(entry, *params, symbols, layout, plan))
       return error;

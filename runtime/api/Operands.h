@@ -49,34 +49,28 @@ DLDataType toDLDataType(DataType type);
 ejk_error *bindInputs(const Entry &entry, TensorList inputs, Symbols &symbols);
 
 /// Checks types and shapes of the outputs.
-ejk_error *checkOutputs(const Entry &entry, TensorList outputs,
-                        const Symbols &symbols);
+ejk_error *checkOutputs(const Entry &entry, TensorList outputs, const Symbols &symbols);
 
 /// Checks strides, pointers, alignment and that outputs overlap nothing but
 /// what they may alias. Types and shapes must have been checked.
-ejk_error *checkBuffers(const Entry &entry, TensorList inputs,
-                        TensorList outputs, Buffers &buffers);
+ejk_error *checkBuffers(const Entry &entry, TensorList inputs, TensorList outputs,
+                        Buffers &buffers);
 
 /// Checks that kernels on device `ordinal` can reach every tensor.
-ejk_error *checkDevices(const Entry &entry, TensorList inputs,
-                        TensorList outputs, int ordinal);
+ejk_error *checkDevices(const Entry &entry, TensorList inputs, TensorList outputs, int ordinal);
 
 /// Reads and checks the cu_seqlens inputs that are in host memory.
-ejk_error *checkSequenceOffsets(const Entry &entry, TensorList inputs,
-                                const Symbols &symbols);
+ejk_error *checkSequenceOffsets(const Entry &entry, TensorList inputs, const Symbols &symbols);
 
-ejk_error *layOutWorkspace(const Entry &entry, const Symbols &symbols,
-                           WorkspaceLayout &layout);
+ejk_error *layOutWorkspace(const Entry &entry, const Symbols &symbols, WorkspaceLayout &layout);
 
 /// Checks the caller's workspace against what is needed and the tensors.
-ejk_error *checkWorkspace(const Entry &entry, const WorkspaceLayout &layout,
-                          const void *workspace, size_t bytes,
-                          const Buffers &buffers);
+ejk_error *checkWorkspace(const Entry &entry, const WorkspaceLayout &layout, const void *workspace,
+                          size_t bytes, const Buffers &buffers);
 
 /// "'q' gave T = 128, 'h0' gave N = 4": where the symbols of an expression come
 /// from.
-std::string explainSymbols(const Entry &entry, const Expr &expr,
-                           const Symbols &symbols);
+std::string explainSymbols(const Entry &entry, const Expr &expr, const Symbols &symbols);
 
 } // namespace ejk
 

@@ -13,8 +13,7 @@ static ejk_error *nullArgument(const char *name) {
   return makeError(ErrorCode::InvalidArgument, std::string(name) + " is NULL");
 }
 
-const Entry *ejk::findEntry(const ejk_package *package, size_t index,
-                            ejk_error *&error) {
+const Entry *ejk::findEntry(const ejk_package *package, size_t index, ejk_error *&error) {
   if (!package) {
     error = nullArgument("package");
     return nullptr;
@@ -22,10 +21,9 @@ const Entry *ejk::findEntry(const ejk_package *package, size_t index,
   const std::vector<Entry> &entries = package->package->manifest.entries;
   if (index < entries.size())
     return &entries[index];
-  error = makeError(ErrorCode::InvalidArgument,
-                    "entry index " + std::to_string(index) +
-                        " is out of range; the package has " +
-                        std::to_string(entries.size()) + " entries");
+  error = makeError(ErrorCode::InvalidArgument, "entry index " + std::to_string(index) +
+                                                    " is out of range; the package has " +
+                                                    std::to_string(entries.size()) + " entries");
   return nullptr;
 }
 
@@ -37,8 +35,7 @@ static ejk_error *load(std::string_view bytes, ejk_package **package) {
   return nullptr;
 }
 
-ejk_error *ejk_package_load_memory(const void *data, size_t size,
-                                   ejk_package **package) {
+ejk_error *ejk_package_load_memory(const void *data, size_t size, ejk_package **package) {
   return guarded([&]() -> ejk_error * {
     if (!package || (!data && size != 0))
       return nullArgument(package ? "data" : "package");
@@ -65,8 +62,7 @@ ejk_error *ejk_package_load_file(const char *path, ejk_package **package) {
     if (file)
       std::fclose(file);
     if (failed)
-      return makeError(ErrorCode::Io,
-                       "cannot read '" + std::string(path) + "': " + why);
+      return makeError(ErrorCode::Io, "cannot read '" + std::string(path) + "': " + why);
     ejk_error *error = load(bytes, package);
     if (error)
       error->message = "'" + std::string(path) + "': " + error->message;
@@ -88,8 +84,7 @@ size_t ejk_package_entry_count(const ejk_package *package) {
   return package ? package->package->manifest.entries.size() : 0;
 }
 
-ejk_error *ejk_package_find_entry(const ejk_package *package, const char *name,
-                                  size_t *entry) {
+ejk_error *ejk_package_find_entry(const ejk_package *package, const char *name, size_t *entry) {
   return guarded([&]() -> ejk_error * {
     if (!package || !name || !entry)
       return nullArgument(!package ? "package" : !name ? "name" : "entry");
@@ -102,14 +97,12 @@ ejk_error *ejk_package_find_entry(const ejk_package *package, const char *name,
       }
       known += (i == 0 ? "" : ", ") + entries[i].name;
     }
-    return makeError(ErrorCode::InvalidArgument, "the package has no entry '" +
-                                                     std::string(name) +
-                                                     "'; it has: " + known);
+    return makeError(ErrorCode::InvalidArgument,
+                     "the package has no entry '" + std::string(name) + "'; it has: " + known);
   });
 }
 
-ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
-                              ejk_entry_info *info) {
+ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry, ejk_entry_info *info) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);
@@ -117,8 +110,7 @@ ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
       return error;
     if (!info)
       return nullArgument("info");
-    if (ejk_error *error =
-            checkStructSize("ejk_entry_info", info->struct_size, sizeof(*info)))
+    if (ejk_error *error = checkStructSize("ejk_entry_info", info->struct_size, sizeof(*info)))
       return error;
     info->name = found->name.c_str();
     info->num_inputs = found->inputs.size();
@@ -131,12 +123,11 @@ ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
 static ejk_error *indexError(const char *kind, size_t index, size_t count) {
   return makeError(ErrorCode::InvalidArgument,
                    std::string(kind) + " index " + std::to_string(index) +
-                       " is out of range; the entry has " +
-                       std::to_string(count));
+                       " is out of range; the entry has " + std::to_string(count));
 }
 
-ejk_error *ejk_entry_get_kernel_name(const ejk_package *package, size_t entry,
-                                     size_t index, const char **name) {
+ejk_error *ejk_entry_get_kernel_name(const ejk_package *package, size_t entry, size_t index,
+                                     const char **name) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);
@@ -151,13 +142,11 @@ ejk_error *ejk_entry_get_kernel_name(const ejk_package *package, size_t entry,
   });
 }
 
-static ejk_error *tensorInfo(const std::vector<TensorSpec> &specs,
-                             const char *kind, size_t index,
+static ejk_error *tensorInfo(const std::vector<TensorSpec> &specs, const char *kind, size_t index,
                              ejk_tensor_info *info) {
   if (!info)
     return nullArgument("info");
-  if (ejk_error *error =
-          checkStructSize("ejk_tensor_info", info->struct_size, sizeof(*info)))
+  if (ejk_error *error = checkStructSize("ejk_tensor_info", info->struct_size, sizeof(*info)))
     return error;
   if (index >= specs.size())
     return indexError(kind, index, specs.size());
@@ -172,8 +161,8 @@ static ejk_error *tensorInfo(const std::vector<TensorSpec> &specs,
   return nullptr;
 }
 
-ejk_error *ejk_entry_get_input_info(const ejk_package *package, size_t entry,
-                                    size_t index, ejk_tensor_info *info) {
+ejk_error *ejk_entry_get_input_info(const ejk_package *package, size_t entry, size_t index,
+                                    ejk_tensor_info *info) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);
@@ -181,8 +170,8 @@ ejk_error *ejk_entry_get_input_info(const ejk_package *package, size_t entry,
   });
 }
 
-ejk_error *ejk_entry_get_output_info(const ejk_package *package, size_t entry,
-                                     size_t index, ejk_tensor_info *info) {
+ejk_error *ejk_entry_get_output_info(const ejk_package *package, size_t entry, size_t index,
+                                     ejk_tensor_info *info) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);
@@ -191,9 +180,8 @@ ejk_error *ejk_entry_get_output_info(const ejk_package *package, size_t entry,
 }
 
 ejk_error *ejk_entry_output_shape(const ejk_package *package, size_t entry,
-                                  const DLTensor *const *inputs,
-                                  size_t num_inputs, size_t output_index,
-                                  int64_t *shape, int32_t *rank) {
+                                  const DLTensor *const *inputs, size_t num_inputs,
+                                  size_t output_index, int64_t *shape, int32_t *rank) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);
@@ -206,11 +194,10 @@ ejk_error *ejk_entry_output_shape(const ejk_package *package, size_t entry,
     const TensorSpec &spec = found->outputs[output_index];
     int32_t needed = int32_t(spec.dims.size());
     if (*rank < needed || (needed > 0 && !shape))
-      return makeError(ErrorCode::InvalidArgument,
-                       "the shape array holds " +
-                           std::to_string(shape ? *rank : 0) +
-                           " dimensions, but output '" + spec.name + "' has " +
-                           std::to_string(needed));
+      return makeError(ErrorCode::InvalidArgument, "the shape array holds " +
+                                                       std::to_string(shape ? *rank : 0) +
+                                                       " dimensions, but output '" + spec.name +
+                                                       "' has " + std::to_string(needed));
     Symbols symbols;
     if (ejk_error *error = bindInputs(*found, {inputs, num_inputs}, symbols))
       return error;
@@ -221,11 +208,10 @@ ejk_error *ejk_entry_output_shape(const ejk_package *package, size_t entry,
       if (!why && sizes[d] < 0)
         why = "it is negative";
       if (why)
-        return makeError(ErrorCode::InvalidTensor,
-                         "output '" + spec.name + "': dimension " +
-                             std::to_string(d) + ", " + expr.text() +
-                             ", is unusable: " + why + " (" +
-                             explainSymbols(*found, expr, symbols) + ")");
+        return makeError(ErrorCode::InvalidTensor, "output '" + spec.name + "': dimension " +
+                                                       std::to_string(d) + ", " + expr.text() +
+                                                       ", is unusable: " + why + " (" +
+                                                       explainSymbols(*found, expr, symbols) + ")");
     }
     std::copy(sizes, sizes + needed, shape);
     *rank = needed;
@@ -234,8 +220,8 @@ ejk_error *ejk_entry_output_shape(const ejk_package *package, size_t entry,
 }
 
 ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t entry,
-                                     const DLTensor *const *inputs,
-                                     size_t num_inputs, size_t *bytes) {
+                                     const DLTensor *const *inputs, size_t num_inputs,
+                                     size_t *bytes) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);
@@ -254,9 +240,8 @@ ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t entry,
   });
 }
 
-ejk_error *ejk_entry_check(const ejk_package *package, size_t entry,
-                           const DLTensor *const *inputs, size_t num_inputs,
-                           const DLTensor *const *outputs, size_t num_outputs) {
+ejk_error *ejk_entry_check(const ejk_package *package, size_t entry, const DLTensor *const *inputs,
+                           size_t num_inputs, const DLTensor *const *outputs, size_t num_outputs) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
     const Entry *found = findEntry(package, entry, error);

@@ -22,23 +22,19 @@ static bool sameType(DLDataType a, DLDataType b) {
 }
 
 std::string ejk::describeDataType(DLDataType type) {
-  for (DataType known : {DataType::F32, DataType::F16, DataType::BF16,
-                         DataType::F64, DataType::I32, DataType::I64})
+  for (DataType known :
+       {DataType::F32, DataType::F16, DataType::BF16, DataType::F64, DataType::I32, DataType::I64})
     if (sameType(type, toDLDataType(known)))
       return std::string(dataTypeName(known));
-  return "DLPack type (code " + std::to_string(type.code) + ", " +
-         std::to_string(type.bits) + " bits, " + std::to_string(type.lanes) +
-         " lanes)";
+  return "DLPack type (code " + std::to_string(type.code) + ", " + std::to_string(type.bits) +
+         " bits, " + std::to_string(type.lanes) + " lanes)";
 }
 
-std::string ejk::explainSymbols(const Entry &entry, const Expr &expr,
-                                const Symbols &symbols) {
+std::string ejk::explainSymbols(const Entry &entry, const Expr &expr, const Symbols &symbols) {
   std::string text;
   for (int symbol : expr.usedSymbols()) {
-    const std::string &source =
-        entry.inputs[entry.symbolSources[symbol].first].name;
-    text += (text.empty() ? "'" : ", '") + source + "' gave " +
-            entry.symbols[symbol] + " = " +
+    const std::string &source = entry.inputs[entry.symbolSources[symbol].first].name;
+    text += (text.empty() ? "'" : ", '") + source + "' gave " + entry.symbols[symbol] + " = " +
             std::to_string(symbols.values[symbol]);
   }
   return text;
@@ -51,22 +47,18 @@ struct Operand {
   const TensorSpec &spec;
   const DLTensor *tensor;
 
-  std::string name() const {
-    return std::string(kind) + " '" + spec.name + "'";
-  }
+  std::string name() const { return std::string(kind) + " '" + spec.name + "'"; }
 
   [[gnu::cold, gnu::noinline]] ejk_error *fail(const std::string &what) const {
     return makeError(ErrorCode::InvalidTensor, name() + ": " + what);
   }
 
-  [[gnu::cold, gnu::noinline]] ejk_error *
-  failDim(size_t d, const std::string &what) const {
+  [[gnu::cold, gnu::noinline]] ejk_error *failDim(size_t d, const std::string &what) const {
     const Expr &expr = spec.dims[d].expr;
     std::string which = "dimension " + std::to_string(d);
     if (!expr.usedSymbols().empty())
       which += " (" + expr.text() + ")";
-    return fail(which + " is " + std::to_string(tensor->shape[d]) + ", " +
-                what);
+    return fail(which + " is " + std::to_string(tensor->shape[d]) + ", " + what);
   }
 
   // All that is the same for inputs and outputs, and needs no symbols.
@@ -74,8 +66,8 @@ struct Operand {
     if (!tensor)
       return fail("the tensor is NULL");
     if (!sameType(tensor->dtype, toDLDataType(spec.dtype)))
-      return fail("element type is " + describeDataType(tensor->dtype) +
-                  ", expected " + std::string(dataTypeName(spec.dtype)));
+      return fail("element type is " + describeDataType(tensor->dtype) + ", expected " +
+                  std::string(dataTypeName(spec.dtype)));
     if (tensor->ndim != int(spec.dims.size()))
       return fail("rank is " + std::to_string(tensor->ndim) + ", expected " +
                   std::to_string(spec.dims.size()) + " " + spec.shapeText);
@@ -100,13 +92,11 @@ struct Operand {
         break;
       case Dim::Kind::BindPlus:
         if (__builtin_sub_overflow(size, dim.constant, &value) || value < 0)
-          return failDim(d,
-                         "expected at least " + std::to_string(dim.constant));
+          return failDim(d, "expected at least " + std::to_string(dim.constant));
         break;
       case Dim::Kind::BindTimes:
         if (size % dim.constant != 0)
-          return failDim(d, "expected a multiple of " +
-                                std::to_string(dim.constant));
+          return failDim(d, "expected a multiple of " + std::to_string(dim.constant));
         value = size / dim.constant;
         break;
       }
@@ -121,9 +111,8 @@ struct Operand {
         continue;
       int64_t expected;
       if (const char *why = dim.expr.evaluate(symbols.values, expected))
-        return failDim(d, "but its formula has no value: " + std::string(why) +
-                              " (" + explainSymbols(entry, dim.expr, symbols) +
-                              ")");
+        return failDim(d, "but its formula has no value: " + std::string(why) + " (" +
+                              explainSymbols(entry, dim.expr, symbols) + ")");
       if (tensor->shape[d] == expected)
         continue;
       std::string given = explainSymbols(entry, dim.expr, symbols);
@@ -132,40 +121,34 @@ struct Operand {
       // A bare symbol's value is the expectation.
       if (dim.expr.text() == entry.symbols[dim.expr.usedSymbols()[0]])
         return failDim(d, "but " + given);
-      return failDim(d, "expected " + std::to_string(expected) + ", since " +
-                            given);
+      return failDim(d, "expected " + std::to_string(expected) + ", since " + given);
     }
     return nullptr;
   }
 };
 } // namespace
 
-[[gnu::cold, gnu::noinline]] static ejk_error *
-countError(const Entry &entry, const char *kind,
-           const std::vector<TensorSpec> &specs, size_t given) {
+[[gnu::cold, gnu::noinline]] static ejk_error *countError(const Entry &entry, const char *kind,
+                                                          const std::vector<TensorSpec> &specs,
+                                                          size_t given) {
   std::string names;
   for (const TensorSpec &spec : specs)
     names += (names.empty() ? "" : ", ") + spec.name;
   return makeError(ErrorCode::InvalidTensor,
-                   "entry '" + entry.name + "' takes " +
-                       std::to_string(specs.size()) + " " + kind + "s (" +
-                       names + "), but " + std::to_string(given) +
-                       " were given");
+                   "entry '" + entry.name + "' takes " + std::to_string(specs.size()) + " " + kind +
+                       "s (" + names + "), but " + std::to_string(given) + " were given");
 }
 
 static ejk_error *checkCount(const Entry &entry, const char *kind,
-                             const std::vector<TensorSpec> &specs,
-                             TensorList list) {
+                             const std::vector<TensorSpec> &specs, TensorList list) {
   if (list.count != specs.size())
     return countError(entry, kind, specs, list.count);
   if (list.count != 0 && !list.tensors)
-    return makeError(ErrorCode::InvalidArgument,
-                     std::string("the array of ") + kind + "s is NULL");
+    return makeError(ErrorCode::InvalidArgument, std::string("the array of ") + kind + "s is NULL");
   return nullptr;
 }
 
-ejk_error *ejk::bindInputs(const Entry &entry, TensorList inputs,
-                           Symbols &symbols) {
+ejk_error *ejk::bindInputs(const Entry &entry, TensorList inputs, Symbols &symbols) {
   if (ejk_error *error = checkCount(entry, "input", entry.inputs, inputs))
     return error;
   // Symbols first, in the order in which the manifest found their sources.
@@ -188,14 +171,12 @@ ejk_error *ejk::bindInputs(const Entry &entry, TensorList inputs,
       continue;
     std::string given = explainSymbols(entry, constraint.expr, symbols);
     return makeError(ErrorCode::InvalidTensor,
-                     constraint.message +
-                         (given.empty() ? "" : ", but " + given));
+                     constraint.message + (given.empty() ? "" : ", but " + given));
   }
   return nullptr;
 }
 
-ejk_error *ejk::checkOutputs(const Entry &entry, TensorList outputs,
-                             const Symbols &symbols) {
+ejk_error *ejk::checkOutputs(const Entry &entry, TensorList outputs, const Symbols &symbols) {
   if (ejk_error *error = checkCount(entry, "output", entry.outputs, outputs))
     return error;
   for (size_t i = 0; i < outputs.count; ++i) {
@@ -209,23 +190,19 @@ ejk_error *ejk::checkOutputs(const Entry &entry, TensorList outputs,
 }
 
 template <typename T>
-static ejk_error *checkOffsets(const Operand &operand, const T *offsets,
-                               int64_t count, int64_t total,
-                               const std::string &totalText) {
+static ejk_error *checkOffsets(const Operand &operand, const T *offsets, int64_t count,
+                               int64_t total, const std::string &totalText) {
   if (count == 0)
     return nullptr;
   if (offsets[0] != 0)
-    return operand.fail("entry 0 is " + std::to_string(offsets[0]) +
-                        ", expected 0");
+    return operand.fail("entry 0 is " + std::to_string(offsets[0]) + ", expected 0");
   for (int64_t i = 1; i < count; ++i)
     if (offsets[i] < offsets[i - 1])
-      return operand.fail(
-          "entry " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
-          ", less than the entry before it, which is " +
-          std::to_string(offsets[i - 1]) + "; the offsets must not decrease");
+      return operand.fail("entry " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
+                          ", less than the entry before it, which is " +
+                          std::to_string(offsets[i - 1]) + "; the offsets must not decrease");
   if (offsets[count - 1] != total)
-    return operand.fail("the last entry is " +
-                        std::to_string(offsets[count - 1]) + ", expected " +
+    return operand.fail("the last entry is " + std::to_string(offsets[count - 1]) + ", expected " +
                         totalText + " = " + std::to_string(total));
   return nullptr;
 }
@@ -236,22 +213,18 @@ ejk_error *ejk::checkSequenceOffsets(const Entry &entry, TensorList inputs,
     Operand operand{"input", entry.inputs[i], inputs.tensors[i]};
     const DLTensor *tensor = operand.tensor;
     if (operand.spec.role != cuSeqlensRole ||
-        (tensor->device.device_type != kDLCPU &&
-         tensor->device.device_type != kDLCUDAHost))
+        (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost))
       continue;
     int64_t total;
     const Expr &expr = operand.spec.total;
     if (const char *why = expr.evaluate(symbols.values, total))
-      return operand.fail("its last entry's formula has no value: " +
-                          std::string(why));
-    const char *data =
-        static_cast<const char *>(tensor->data) + tensor->byte_offset;
-    ejk_error *error =
-        operand.spec.dtype == DataType::I32
-            ? checkOffsets(operand, reinterpret_cast<const int32_t *>(data),
-                           tensor->shape[0], total, expr.text())
-            : checkOffsets(operand, reinterpret_cast<const int64_t *>(data),
-                           tensor->shape[0], total, expr.text());
+      return operand.fail("its last entry's formula has no value: " + std::string(why));
+    const char *data = static_cast<const char *>(tensor->data) + tensor->byte_offset;
+    ejk_error *error = operand.spec.dtype == DataType::I32
+                           ? checkOffsets(operand, reinterpret_cast<const int32_t *>(data),
+                                          tensor->shape[0], total, expr.text())
+                           : checkOffsets(operand, reinterpret_cast<const int64_t *>(data),
+                                          tensor->shape[0], total, expr.text());
     if (error)
       return error;
   }

@@ -13,25 +13,22 @@ std::string Driver::describe(CUresult result) const {
   const char *name = nullptr, *text = nullptr;
   getErrorName(result, &name);
   getErrorString(result, &text);
-  std::string description =
-      name ? name : "unknown driver error " + std::to_string(result);
+  std::string description = name ? name : "unknown driver error " + std::to_string(result);
   if (text)
     description += std::string(" (") + text + ")";
   return description;
 }
 
 Error Driver::error(const char *call, CUresult result) const {
-  ErrorCode code = result == cudaErrorOutOfMemory ? ErrorCode::OutOfMemory
-                                                  : ErrorCode::Driver;
+  ErrorCode code = result == cudaErrorOutOfMemory ? ErrorCode::OutOfMemory : ErrorCode::Driver;
   return {code, std::string(call) + " failed: " + describe(result)};
 }
 
 static Error noDriver(const std::string &tried) {
-  return {ErrorCode::NoDriver,
-          "no CUDA driver: " + tried +
-              ". Install the NVIDIA driver (it provides libcuda.so.1), in a "
-              "container make the host's driver visible, or set "
-              "EJK_CUDA_DRIVER to the library's path"};
+  return {ErrorCode::NoDriver, "no CUDA driver: " + tried +
+                                   ". Install the NVIDIA driver (it provides libcuda.so.1), in a "
+                                   "container make the host's driver visible, or set "
+                                   "EJK_CUDA_DRIVER to the library's path"};
 }
 
 static Error open(Driver &driver) {
@@ -45,17 +42,16 @@ static Error open(Driver &driver) {
     if (library)
       break;
     const char *why = dlerror();
-    tried += (tried.empty() ? "tried " : ", then ") + std::string(candidate) +
-             " (" + (why ? why : "cannot be opened") + ")";
+    tried += (tried.empty() ? "tried " : ", then ") + std::string(candidate) + " (" +
+             (why ? why : "cannot be opened") + ")";
   }
   if (!library)
     return noDriver(tried);
 
   std::string missing;
-#define EJK_LOOK_UP(field, symbol, parameters)                                 \
-  driver.field =                                                               \
-      reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));        \
-  if (!driver.field)                                                           \
+#define EJK_LOOK_UP(field, symbol, parameters)                                                     \
+  driver.field = reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));                 \
+  if (!driver.field)                                                                               \
     missing += (missing.empty() ? "" : ", ") + std::string(symbol);
   EJK_DRIVER_FUNCTIONS(EJK_LOOK_UP)
 #undef EJK_LOOK_UP
@@ -63,8 +59,7 @@ static Error open(Driver &driver) {
   // handlers of its own that do not survive an unload.
   if (!missing.empty()) {
     dlclose(library);
-    return noDriver("the library that was found lacks " + missing +
-                    "; it is too old");
+    return noDriver("the library that was found lacks " + missing + "; it is too old");
   }
   CUresult result = driver.init(0);
   if (result == cudaSuccess)
@@ -73,9 +68,8 @@ static Error open(Driver &driver) {
   if (result == cudaErrorStubLibrary)
     return noDriver("the library that was found is the toolkit's stub");
   if (result == cudaErrorNoDevice)
-    return {ErrorCode::NoDevice,
-            "the CUDA driver finds no device: " + why +
-                ". Check nvidia-smi and CUDA_VISIBLE_DEVICES"};
+    return {ErrorCode::NoDevice, "the CUDA driver finds no device: " + why +
+                                     ". Check nvidia-smi and CUDA_VISIBLE_DEVICES"};
   return noDriver(why);
 }
 
@@ -98,18 +92,15 @@ Result<Device> Device::retain(const Driver &driver, int ordinal) {
   if (CUresult r = driver.deviceGetCount(&count))
     return driver.error("cuDeviceGetCount", r);
   if (ordinal < 0 || ordinal >= count)
-    return Error{ErrorCode::NoDevice,
-                 "there is no CUDA device " + std::to_string(ordinal) +
-                     "; the driver has " + std::to_string(count)};
+    return Error{ErrorCode::NoDevice, "there is no CUDA device " + std::to_string(ordinal) +
+                                          "; the driver has " + std::to_string(count)};
   Device device;
   device.ordinal = ordinal;
   if (CUresult r = driver.deviceGet(&device.device, ordinal))
     return driver.error("cuDeviceGet", r);
-  if (CUresult r = driver.deviceGetAttribute(
-          &device.major, attributeComputeMajor, device.device))
+  if (CUresult r = driver.deviceGetAttribute(&device.major, attributeComputeMajor, device.device))
     return driver.error("cuDeviceGetAttribute", r);
-  if (CUresult r = driver.deviceGetAttribute(
-          &device.minor, attributeComputeMinor, device.device))
+  if (CUresult r = driver.deviceGetAttribute(&device.minor, attributeComputeMinor, device.device))
     return driver.error("cuDeviceGetAttribute", r);
   if (CUresult r = driver.primaryCtxRetain(&device.context, device.device))
     return driver.error("cuDevicePrimaryCtxRetain", r);

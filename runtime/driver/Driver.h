@@ -57,59 +57,51 @@ inline constexpr int captureThreadLocal = 1;
 
 // X(field, symbol in the library, parameters). The _v2 names are the ones that
 // cuda.h's macros stand for; the plain ones are the 32-bit ABI of CUDA 3.
-#define EJK_DRIVER_FUNCTIONS(X)                                                \
-  X(init, "cuInit", (unsigned flags))                                          \
-  X(driverGetVersion, "cuDriverGetVersion", (int *version))                    \
-  X(getErrorName, "cuGetErrorName", (CUresult, const char **name))             \
-  X(getErrorString, "cuGetErrorString", (CUresult, const char **text))         \
-  X(deviceGetCount, "cuDeviceGetCount", (int *count))                          \
-  X(deviceGet, "cuDeviceGet", (CUdevice *, int ordinal))                       \
-  X(deviceGetName, "cuDeviceGetName", (char *name, int size, CUdevice))        \
-  X(deviceGetAttribute, "cuDeviceGetAttribute",                                \
-    (int *value, int attribute, CUdevice))                                     \
-  X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice))     \
-  X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice))             \
-  X(ctxGetCurrent, "cuCtxGetCurrent", (CUcontext *))                           \
-  X(ctxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext))                        \
-  X(ctxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext *))                        \
-  X(ctxSynchronize, "cuCtxSynchronize", (void))                                \
-  X(moduleLoadDataEx, "cuModuleLoadDataEx",                                    \
-    (CUmodule *, const void *image, unsigned numOptions, int *options,         \
-     void **values))                                                           \
-  X(moduleUnload, "cuModuleUnload", (CUmodule))                                \
-  X(moduleGetFunction, "cuModuleGetFunction",                                  \
-    (CUfunction *, CUmodule, const char *name))                                \
-  X(funcSetAttribute, "cuFuncSetAttribute",                                    \
-    (CUfunction, int attribute, int value))                                    \
-  X(launchKernel, "cuLaunchKernel",                                            \
-    (CUfunction, unsigned gridX, unsigned gridY, unsigned gridZ,               \
-     unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,  \
-     CUstream, void **params, void **extra))                                   \
-  X(memAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t bytes))                  \
-  X(memFree, "cuMemFree_v2", (CUdeviceptr))                                    \
-  X(memcpyHtoD, "cuMemcpyHtoD_v2",                                             \
-    (CUdeviceptr dst, const void *src, size_t bytes))                          \
-  X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *dst, CUdeviceptr src, size_t bytes)) \
-  X(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                   \
-    (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream))                \
-  X(memsetD8Async, "cuMemsetD8Async",                                          \
-    (CUdeviceptr, unsigned char value, size_t bytes, CUstream))                \
-  X(streamCreate, "cuStreamCreate", (CUstream *, unsigned flags))              \
-  X(streamDestroy, "cuStreamDestroy_v2", (CUstream))                           \
-  X(streamSynchronize, "cuStreamSynchronize", (CUstream))                      \
-  X(streamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int mode))       \
-  X(streamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *))             \
-  X(graphInstantiate, "cuGraphInstantiateWithFlags",                           \
-    (CUgraphExec *, CUgraph, unsigned long long flags))                        \
-  X(graphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                     \
-  X(graphExecDestroy, "cuGraphExecDestroy", (CUgraphExec))                     \
-  X(graphDestroy, "cuGraphDestroy", (CUgraph))                                 \
-  X(eventCreate, "cuEventCreate", (CUevent *, unsigned flags))                 \
-  X(eventDestroy, "cuEventDestroy_v2", (CUevent))                              \
-  X(eventRecord, "cuEventRecord", (CUevent, CUstream))                         \
-  X(eventSynchronize, "cuEventSynchronize", (CUevent))                         \
-  X(eventElapsedTime, "cuEventElapsedTime",                                    \
-    (float *milliseconds, CUevent start, CUevent end))
+#define EJK_DRIVER_FUNCTIONS(X)                                                                    \
+  X(init, "cuInit", (unsigned flags))                                                              \
+  X(driverGetVersion, "cuDriverGetVersion", (int *version))                                        \
+  X(getErrorName, "cuGetErrorName", (CUresult, const char **name))                                 \
+  X(getErrorString, "cuGetErrorString", (CUresult, const char **text))                             \
+  X(deviceGetCount, "cuDeviceGetCount", (int *count))                                              \
+  X(deviceGet, "cuDeviceGet", (CUdevice *, int ordinal))                                           \
+  X(deviceGetName, "cuDeviceGetName", (char *name, int size, CUdevice))                            \
+  X(deviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, CUdevice))             \
+  X(primaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice))                         \
+  X(primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice))                                 \
+  X(ctxGetCurrent, "cuCtxGetCurrent", (CUcontext *))                                               \
+  X(ctxPushCurrent, "cuCtxPushCurrent_v2", (CUcontext))                                            \
+  X(ctxPopCurrent, "cuCtxPopCurrent_v2", (CUcontext *))                                            \
+  X(ctxSynchronize, "cuCtxSynchronize", (void))                                                    \
+  X(moduleLoadDataEx, "cuModuleLoadDataEx",                                                        \
+    (CUmodule *, const void *image, unsigned numOptions, int *options, void **values))             \
+  X(moduleUnload, "cuModuleUnload", (CUmodule))                                                    \
+  X(moduleGetFunction, "cuModuleGetFunction", (CUfunction *, CUmodule, const char *name))          \
+  X(funcSetAttribute, "cuFuncSetAttribute", (CUfunction, int attribute, int value))                \
+  X(launchKernel, "cuLaunchKernel",                                                                \
+    (CUfunction, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
+     unsigned blockZ, unsigned sharedBytes, CUstream, void **params, void **extra))                \
+  X(memAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t bytes))                                      \
+  X(memFree, "cuMemFree_v2", (CUdeviceptr))                                                        \
+  X(memcpyHtoD, "cuMemcpyHtoD_v2", (CUdeviceptr dst, const void *src, size_t bytes))               \
+  X(memcpyDtoH, "cuMemcpyDtoH_v2", (void *dst, CUdeviceptr src, size_t bytes))                     \
+  X(memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                       \
+    (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream))                                    \
+  X(memsetD8Async, "cuMemsetD8Async", (CUdeviceptr, unsigned char value, size_t bytes, CUstream))  \
+  X(streamCreate, "cuStreamCreate", (CUstream *, unsigned flags))                                  \
+  X(streamDestroy, "cuStreamDestroy_v2", (CUstream))                                               \
+  X(streamSynchronize, "cuStreamSynchronize", (CUstream))                                          \
+  X(streamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int mode))                           \
+  X(streamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *))                                 \
+  X(graphInstantiate, "cuGraphInstantiateWithFlags",                                               \
+    (CUgraphExec *, CUgraph, unsigned long long flags))                                            \
+  X(graphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream))                                         \
+  X(graphExecDestroy, "cuGraphExecDestroy", (CUgraphExec))                                         \
+  X(graphDestroy, "cuGraphDestroy", (CUgraph))                                                     \
+  X(eventCreate, "cuEventCreate", (CUevent *, unsigned flags))                                     \
+  X(eventDestroy, "cuEventDestroy_v2", (CUevent))                                                  \
+  X(eventRecord, "cuEventRecord", (CUevent, CUstream))                                             \
+  X(eventSynchronize, "cuEventSynchronize", (CUevent))                                             \
+  X(eventElapsedTime, "cuEventElapsedTime", (float *milliseconds, CUevent start, CUevent end))
 
 /// One pointer per function.
 struct Driver {

@@ -35,11 +35,11 @@ static const OpName opNames[] = {
 // some ten terms.
 static constexpr size_t maxInstructions = 512;
 
-bool Expr::append(const json &node, const std::vector<std::string> &symbols,
-                  int depth, std::string &text, std::string &why) {
+bool Expr::append(const json &node, const std::vector<std::string> &symbols, int depth,
+                  std::string &text, std::string &why) {
   if (depth > EJK_MAX_EXPRESSION_DEPTH) {
-    why = "the expression is nested more than " +
-          std::to_string(EJK_MAX_EXPRESSION_DEPTH) + " deep";
+    why =
+        "the expression is nested more than " + std::to_string(EJK_MAX_EXPRESSION_DEPTH) + " deep";
     return false;
   }
   if (program.size() >= maxInstructions) {
@@ -92,8 +92,7 @@ bool Expr::append(const json &node, const std::vector<std::string> &symbols,
   return true;
 }
 
-Result<Expr> Expr::parse(const json &node,
-                         const std::vector<std::string> &symbols) {
+Result<Expr> Expr::parse(const json &node, const std::vector<std::string> &symbols) {
   Expr expr;
   std::string why;
   if (!expr.append(node, symbols, 0, expr.infix, why))
@@ -156,8 +155,7 @@ const char *Expr::evaluate(const int64_t *symbols, int64_t &result) const {
       continue;
     }
     --top;
-    if (const char *why =
-            apply(instr.op, stack[top - 1], stack[top], stack[top - 1]))
+    if (const char *why = apply(instr.op, stack[top - 1], stack[top], stack[top - 1]))
       return why;
   }
   result = stack[0];

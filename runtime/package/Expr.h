@@ -21,23 +21,11 @@ namespace ejk {
 
 class Expr {
 public:
-  enum class Op : uint8_t {
-    Constant,
-    Symbol,
-    Add,
-    Sub,
-    Mul,
-    CeilDiv,
-    FloorDiv,
-    Mod,
-    Min,
-    Max
-  };
+  enum class Op : uint8_t { Constant, Symbol, Add, Sub, Mul, CeilDiv, FloorDiv, Mod, Min, Max };
 
   /// Parses an integer, a symbol's name, or [op, a, b]. `symbols` are the names
   /// that may occur; a symbol's index there is its slot in evaluate().
-  static Result<Expr> parse(const nlohmann::json &json,
-                            const std::vector<std::string> &symbols);
+  static Result<Expr> parse(const nlohmann::json &json, const std::vector<std::string> &symbols);
 
   /// Evaluates in checked 64-bit arithmetic; divisions round towards minus
   /// infinity (ceildiv: plus). Returns null, or the reason there is no value.
@@ -56,8 +44,7 @@ private:
   };
 
   /// Appends the program for `json` and its infix form; false with `why` set.
-  bool append(const nlohmann::json &json,
-              const std::vector<std::string> &symbols, int depth,
+  bool append(const nlohmann::json &json, const std::vector<std::string> &symbols, int depth,
               std::string &text, std::string &why);
 
   std::vector<Instr> program;

@@ -43,32 +43,26 @@ private:
   }
 
   // Typed access to one member. `where` names the object.
-  const json *member(const json &object, const char *key,
-                     const std::string &where);
-  bool string(const json &object, const char *key, const std::string &where,
-              std::string &value);
-  bool integer(const json &value, const std::string &where, int64_t low,
-               int64_t high, int64_t &result);
-  bool integerMember(const json &object, const char *key,
-                     const std::string &where, int64_t low, int64_t high,
-                     int64_t &result);
-  bool array(const json &object, const char *key, const std::string &where,
-             size_t limit, const json *&value);
-  bool expression(const json &value, const std::string &where,
-                  const Entry &entry, Expr &expr);
+  const json *member(const json &object, const char *key, const std::string &where);
+  bool string(const json &object, const char *key, const std::string &where, std::string &value);
+  bool integer(const json &value, const std::string &where, int64_t low, int64_t high,
+               int64_t &result);
+  bool integerMember(const json &object, const char *key, const std::string &where, int64_t low,
+                     int64_t high, int64_t &result);
+  bool array(const json &object, const char *key, const std::string &where, size_t limit,
+             const json *&value);
+  bool expression(const json &value, const std::string &where, const Entry &entry, Expr &expr);
 
   bool architecture(const json &root, Manifest &manifest);
   bool image(const json &object, const std::string &where, Image &image);
   bool entry(const json &object, const std::string &where, Entry &entry);
   bool tensor(const json &object, const std::string &where, TensorSpec &spec);
   bool inputShapes(const json &inputs, const std::string &where, Entry &entry);
-  bool bindingDim(const json &dim, int input, int position, Entry &entry,
-                  Dim &result);
+  bool bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result);
   bool output(const json &object, const std::string &where, Entry &entry);
-  bool launch(const json &object, const std::string &where, const Entry &entry,
-              Launch &launch);
-  bool argument(const json &object, const std::string &where,
-                const Entry &entry, Argument &argument);
+  bool launch(const json &object, const std::string &where, const Entry &entry, Launch &launch);
+  bool argument(const json &object, const std::string &where, const Entry &entry,
+                Argument &argument);
 
   uint64_t payloadSize;
 };
@@ -76,8 +70,7 @@ private:
 } // namespace
 
 static std::string at(const std::string &where, const char *key, size_t i) {
-  return where + (where.empty() ? "" : ".") + key + "[" + std::to_string(i) +
-         "]";
+  return where + (where.empty() ? "" : ".") + key + "[" + std::to_string(i) + "]";
 }
 
 static std::string dot(const std::string &where, const char *key) {
@@ -95,8 +88,7 @@ static std::string shapeText(const std::vector<Dim> &dims) {
 // Typed access
 //===----------------------------------------------------------------------===//
 
-const json *Parser::member(const json &object, const char *key,
-                           const std::string &where) {
+const json *Parser::member(const json &object, const char *key, const std::string &where) {
   if (!object.is_object()) {
     fail(where.empty() ? "the top level" : where, "expected an object");
     return nullptr;
@@ -109,8 +101,8 @@ const json *Parser::member(const json &object, const char *key,
   return &*it;
 }
 
-bool Parser::string(const json &object, const char *key,
-                    const std::string &where, std::string &value) {
+bool Parser::string(const json &object, const char *key, const std::string &where,
+                    std::string &value) {
   const json *found = member(object, key, where);
   if (!found)
     return false;
@@ -123,28 +115,26 @@ bool Parser::string(const json &object, const char *key,
   return true;
 }
 
-bool Parser::integer(const json &value, const std::string &where, int64_t low,
-                     int64_t high, int64_t &result) {
-  bool fits =
-      value.is_number_integer() &&
-      !(value.is_number_unsigned() &&
-        value.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max()));
+bool Parser::integer(const json &value, const std::string &where, int64_t low, int64_t high,
+                     int64_t &result) {
+  bool fits = value.is_number_integer() &&
+              !(value.is_number_unsigned() &&
+                value.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max()));
   if (!fits || value.get<int64_t>() < low || value.get<int64_t>() > high)
-    return fail(where, "expected an integer from " + std::to_string(low) +
-                           " to " + std::to_string(high));
+    return fail(where,
+                "expected an integer from " + std::to_string(low) + " to " + std::to_string(high));
   result = value.get<int64_t>();
   return true;
 }
 
-bool Parser::integerMember(const json &object, const char *key,
-                           const std::string &where, int64_t low, int64_t high,
-                           int64_t &result) {
+bool Parser::integerMember(const json &object, const char *key, const std::string &where,
+                           int64_t low, int64_t high, int64_t &result) {
   const json *found = member(object, key, where);
   return found && integer(*found, dot(where, key), low, high, result);
 }
 
-bool Parser::array(const json &object, const char *key,
-                   const std::string &where, size_t limit, const json *&value) {
+bool Parser::array(const json &object, const char *key, const std::string &where, size_t limit,
+                   const json *&value) {
   value = member(object, key, where);
   if (!value)
     return false;
@@ -152,13 +142,12 @@ bool Parser::array(const json &object, const char *key,
     return fail(dot(where, key), "expected an array");
   if (value->size() > limit)
     return fail(dot(where, key), "has " + std::to_string(value->size()) +
-                                     " elements, more than the limit of " +
-                                     std::to_string(limit));
+                                     " elements, more than the limit of " + std::to_string(limit));
   return true;
 }
 
-bool Parser::expression(const json &value, const std::string &where,
-                        const Entry &entry, Expr &expr) {
+bool Parser::expression(const json &value, const std::string &where, const Entry &entry,
+                        Expr &expr) {
   Result<Expr> parsed = Expr::parse(value, entry.symbols);
   if (!parsed)
     return fail(where, parsed.error().message);
@@ -176,14 +165,12 @@ bool Parser::architecture(const json &root, Manifest &manifest) {
   const std::string &arch = manifest.arch;
   // sm_90, or sm_90a: the letter says that no later architecture runs it.
   size_t digits = arch.rfind("sm_", 0) == 0 ? 3 : std::string::npos;
-  size_t end = digits == std::string::npos
-                   ? digits
-                   : arch.find_first_not_of("0123456789", digits);
-  bool letter = end != std::string::npos && end + 1 == arch.size() &&
-                (arch[end] == 'a' || arch[end] == 'f');
+  size_t end = digits == std::string::npos ? digits : arch.find_first_not_of("0123456789", digits);
+  bool letter =
+      end != std::string::npos && end + 1 == arch.size() && (arch[end] == 'a' || arch[end] == 'f');
   size_t count = (letter ? arch.size() - 1 : arch.size()) - 3;
-  if (digits == std::string::npos || (end != std::string::npos && !letter) ||
-      count < 2 || count > 4)
+  if (digits == std::string::npos || (end != std::string::npos && !letter) || count < 2 ||
+      count > 4)
     return fail("arch", "'" + arch + "' is not of the form sm_90");
   manifest.archNumber = std::stoi(arch.substr(3, count));
   auto it = root.find("arch_specific");
@@ -198,15 +185,12 @@ bool Parser::parse(const json &root, Manifest &manifest) {
   if (!string(root, "format", "", format))
     return false;
   if (format != EJK_PACKAGE_FORMAT_NAME)
-    return fail("format",
-                "is '" + format + "', expected '" EJK_PACKAGE_FORMAT_NAME "'");
+    return fail("format", "is '" + format + "', expected '" EJK_PACKAGE_FORMAT_NAME "'");
   int64_t version;
   const json *images, *entries;
-  if (!integerMember(root, "version", "", EJK_PACKAGE_VERSION,
-                     EJK_PACKAGE_VERSION, version) ||
-      !string(root, "producer", "", manifest.producer) ||
-      !architecture(root, manifest) || !array(root, "images", "", 16, images) ||
-      !array(root, "entries", "", 4096, entries))
+  if (!integerMember(root, "version", "", EJK_PACKAGE_VERSION, EJK_PACKAGE_VERSION, version) ||
+      !string(root, "producer", "", manifest.producer) || !architecture(root, manifest) ||
+      !array(root, "images", "", 16, images) || !array(root, "entries", "", 4096, entries))
     return false;
   for (size_t i = 0; i < images->size(); ++i) {
     manifest.images.emplace_back();
@@ -239,14 +223,11 @@ bool Parser::image(const json &object, const std::string &where, Image &image) {
     return false;
   if (kind != "ptx" && kind != "cubin")
     return fail(where, "unknown image kind '" + kind + "'");
-  if (uint64_t(offset) > payloadSize ||
-      uint64_t(size) > payloadSize - uint64_t(offset))
-    return fail(where, "bytes " + std::to_string(offset) + " to +" +
-                           std::to_string(size) + " lie outside the " +
-                           std::to_string(payloadSize) +
+  if (uint64_t(offset) > payloadSize || uint64_t(size) > payloadSize - uint64_t(offset))
+    return fail(where, "bytes " + std::to_string(offset) + " to +" + std::to_string(size) +
+                           " lie outside the " + std::to_string(payloadSize) +
                            " bytes of the payload");
-  image = {kind == "ptx" ? Image::Kind::Ptx : Image::Kind::Cubin,
-           uint64_t(offset), uint64_t(size)};
+  image = {kind == "ptx" ? Image::Kind::Ptx : Image::Kind::Cubin, uint64_t(offset), uint64_t(size)};
   return true;
 }
 
@@ -274,11 +255,9 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
       Constraint constraint;
       std::string here = at(where, "constraints", i);
       const json *expr = member((*list)[i], "expr", here);
-      if (!expr ||
-          !expression(*expr, dot(here, "expr"), entry, constraint.expr) ||
-          !integerMember(
-              (*list)[i], "equals", here, std::numeric_limits<int64_t>::min(),
-              std::numeric_limits<int64_t>::max(), constraint.equals) ||
+      if (!expr || !expression(*expr, dot(here, "expr"), entry, constraint.expr) ||
+          !integerMember((*list)[i], "equals", here, std::numeric_limits<int64_t>::min(),
+                         std::numeric_limits<int64_t>::max(), constraint.equals) ||
           !string((*list)[i], "message", here, constraint.message))
         return false;
       entry.constraints.push_back(std::move(constraint));
@@ -300,8 +279,7 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
   size_t numArguments = 0;
   for (size_t i = 0; i < launches->size(); ++i) {
     entry.launches.emplace_back();
-    if (!launch((*launches)[i], at(where, "launches", i), entry,
-                entry.launches.back()))
+    if (!launch((*launches)[i], at(where, "launches", i), entry, entry.launches.back()))
       return false;
     numArguments += entry.launches.back().args.size();
   }
@@ -310,11 +288,9 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
   return true;
 }
 
-bool Parser::tensor(const json &object, const std::string &where,
-                    TensorSpec &spec) {
+bool Parser::tensor(const json &object, const std::string &where, TensorSpec &spec) {
   std::string dtype;
-  if (!string(object, "name", where, spec.name) ||
-      !string(object, "dtype", where, dtype) ||
+  if (!string(object, "name", where, spec.name) || !string(object, "dtype", where, dtype) ||
       !integerMember(object, "align", where, 1, 1 << 20, spec.align))
     return false;
   std::optional<DataType> type = parseDataType(dtype);
@@ -328,8 +304,7 @@ bool Parser::tensor(const json &object, const std::string &where,
 
 // Turns a dimension that is the first to name a symbol into its definition.
 // Returns false, with no error, for a dimension that defines nothing.
-bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry,
-                        Dim &result) {
+bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result) {
   const json *symbol = &dim, *constant = nullptr;
   Dim::Kind kind = Dim::Kind::Bind;
   if (dim.is_array() && dim.size() == 3 && (dim[0] == "+" || dim[0] == "*")) {
@@ -342,8 +317,7 @@ bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry,
     return false;
   const std::string &name = symbol->get_ref<const std::string &>();
   if (name.empty() || entry.symbols.size() >= EJK_MAX_SYMBOLS ||
-      std::find(entry.symbols.begin(), entry.symbols.end(), name) !=
-          entry.symbols.end())
+      std::find(entry.symbols.begin(), entry.symbols.end(), name) != entry.symbols.end())
     return false;
   if (constant) {
     // A factor of zero determines nothing, and sizes past 2^31 are no offsets.
@@ -361,14 +335,12 @@ bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry,
   return true;
 }
 
-bool Parser::inputShapes(const json &inputs, const std::string &where,
-                         Entry &entry) {
+bool Parser::inputShapes(const json &inputs, const std::string &where, Entry &entry) {
   std::vector<const json *> shapes(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::string here = at(where, "inputs", i);
     TensorSpec spec;
-    if (!tensor(inputs[i], here, spec) ||
-        !array(inputs[i], "shape", here, EJK_MAX_RANK, shapes[i]))
+    if (!tensor(inputs[i], here, spec) || !array(inputs[i], "shape", here, EJK_MAX_RANK, shapes[i]))
       return false;
     spec.dims.resize(shapes[i]->size());
     for (size_t d = 0; d < spec.dims.size(); ++d)
@@ -380,14 +352,12 @@ bool Parser::inputShapes(const json &inputs, const std::string &where,
     std::string here = at(where, "inputs", i);
     TensorSpec &spec = entry.inputs[i];
     for (size_t d = 0; d < spec.dims.size(); ++d)
-      if (!expression((*shapes[i])[d], at(here, "shape", d), entry,
-                      spec.dims[d].expr))
+      if (!expression((*shapes[i])[d], at(here, "shape", d), entry, spec.dims[d].expr))
         return false;
     spec.shapeText = shapeText(spec.dims);
     if (spec.role != cuSeqlensRole)
       continue;
-    if (spec.dims.size() != 1 ||
-        (spec.dtype != DataType::I32 && spec.dtype != DataType::I64))
+    if (spec.dims.size() != 1 || (spec.dtype != DataType::I32 && spec.dtype != DataType::I64))
       return fail(here, "cu_seqlens must be a vector of i32 or i64");
     const json *total = member(inputs[i], "total", here);
     if (!total || !expression(*total, dot(here, "total"), entry, spec.total))
@@ -396,23 +366,19 @@ bool Parser::inputShapes(const json &inputs, const std::string &where,
   return true;
 }
 
-bool Parser::output(const json &object, const std::string &where,
-                    Entry &entry) {
+bool Parser::output(const json &object, const std::string &where, Entry &entry) {
   TensorSpec spec;
   const json *shape;
-  if (!tensor(object, where, spec) ||
-      !array(object, "shape", where, EJK_MAX_RANK, shape))
+  if (!tensor(object, where, spec) || !array(object, "shape", where, EJK_MAX_RANK, shape))
     return false;
   spec.dims.resize(shape->size());
   for (size_t d = 0; d < shape->size(); ++d)
-    if (!expression((*shape)[d], at(where, "shape", d), entry,
-                    spec.dims[d].expr))
+    if (!expression((*shape)[d], at(where, "shape", d), entry, spec.dims[d].expr))
       return false;
   spec.shapeText = shapeText(spec.dims);
   if (object.contains("may_alias") && !object["may_alias"].is_null()) {
     int64_t index;
-    if (!integerMember(object, "may_alias", where, 0,
-                       int64_t(entry.inputs.size()) - 1, index))
+    if (!integerMember(object, "may_alias", where, 0, int64_t(entry.inputs.size()) - 1, index))
       return false;
     spec.mayAlias = int(index);
   }
@@ -420,12 +386,11 @@ bool Parser::output(const json &object, const std::string &where,
   return true;
 }
 
-bool Parser::launch(const json &object, const std::string &where,
-                    const Entry &entry, Launch &launch) {
+bool Parser::launch(const json &object, const std::string &where, const Entry &entry,
+                    Launch &launch) {
   const json *block, *args;
   int64_t shared, threads = 1;
-  if (!string(object, "kernel", where, launch.kernel) ||
-      !array(object, "block", where, 3, block) ||
+  if (!string(object, "kernel", where, launch.kernel) || !array(object, "block", where, 3, block) ||
       !integerMember(object, "shared_bytes", where, 0, 1 << 20, shared))
     return false;
   launch.sharedBytes = unsigned(shared);
@@ -452,8 +417,8 @@ bool Parser::launch(const json &object, const std::string &where,
   return true;
 }
 
-bool Parser::argument(const json &object, const std::string &where,
-                      const Entry &entry, Argument &argument) {
+bool Parser::argument(const json &object, const std::string &where, const Entry &entry,
+                      Argument &argument) {
   if (!object.is_object() || object.size() != 1)
     return fail(where, "expected one of {input}, {output}, {workspace}, {i64}");
   const std::string &key = object.begin().key();
@@ -484,13 +449,11 @@ bool Parser::argument(const json &object, const std::string &where,
   return true;
 }
 
-Result<Manifest> ejk::parseManifest(std::string_view text,
-                                    uint64_t payloadSize) {
+Result<Manifest> ejk::parseManifest(std::string_view text, uint64_t payloadSize) {
   // A manifest nests some ten levels besides its expressions.
   json root = parseJson(text, 2 * EJK_MAX_EXPRESSION_DEPTH);
   if (root.is_discarded())
-    return Error{ErrorCode::InvalidPackage,
-                 "it is not valid JSON, or nested too deep"};
+    return Error{ErrorCode::InvalidPackage, "it is not valid JSON, or nested too deep"};
   Parser parser(payloadSize);
   Manifest manifest;
   if (!parser.parse(root, manifest))

@@ -62,8 +62,7 @@ TEST_F(Call, WrongElementType) {
 
 TEST_F(Call, WrongStateCount) {
   call.shapes[5][0] = 2;
-  EXPECT_EQ(check(),
-            "input 'h0': dimension 0 (N) is 2, but 'cu_seqlens' gave N = 3");
+  EXPECT_EQ(check(), "input 'h0': dimension 0 (N) is 2, but 'cu_seqlens' gave N = 3");
 }
 
 TEST_F(Call, WrongOutputShape) {
@@ -82,8 +81,7 @@ TEST_F(Call, KeyHeadsMustDivideQueryHeads) {
 TEST_F(Call, PackedSequencesNeedBatchOne) {
   for (int i : {0, 1, 2, 3, 6})
     call.shapes[i][0] = 2;
-  EXPECT_EQ(check(),
-            "packed sequences need a batch of B = 1, but 'q' gave B = 2");
+  EXPECT_EQ(check(), "packed sequences need a batch of B = 1, but 'q' gave B = 2");
 }
 
 TEST_F(Call, NoSequenceOffsets) {
@@ -100,9 +98,8 @@ TEST_F(Call, SequenceOffsetsAreReadOnTheHost) {
   offsets[0] = 1;
   EXPECT_EQ(check(), "input 'cu_seqlens': entry 0 is 1, expected 0");
   offsets[0] = 0, offsets[2] = 49;
-  EXPECT_EQ(check(),
-            "input 'cu_seqlens': entry 2 is 49, less than the entry before it, "
-            "which is 50; the offsets must not decrease");
+  EXPECT_EQ(check(), "input 'cu_seqlens': entry 2 is 49, less than the entry before it, "
+                     "which is 50; the offsets must not decrease");
   offsets[2] = 50, offsets[3] = 100;
   EXPECT_EQ(check(), "input 'cu_seqlens': the last entry is 100, expected T = "
                      "128");
@@ -147,9 +144,8 @@ TEST_F(Call, OutputsOverlapNothingButWhatTheyMayReplace) {
   call.ht().data = call.h0().data; // decode in place
   EXPECT_EQ(check(), "");
   call.ht().byte_offset = 256;
-  EXPECT_EQ(check(),
-            "output 'ht': its memory overlaps a part of input 'h0'; in "
-            "place it must be exactly the same buffer");
+  EXPECT_EQ(check(), "output 'ht': its memory overlaps a part of input 'h0'; in "
+                     "place it must be exactly the same buffer");
   call.ht().data = call.o().data;
   EXPECT_EQ(check(), "output 'ht': its memory overlaps that of output 'o'");
   GlaCall other;
@@ -172,43 +168,32 @@ TEST_F(Call, OutputShapesFollowFromInputs) {
   int32_t rank = 8;
   for (int i = 0; i < 6; ++i)
     call.tensors[i].data = nullptr; // shapes suffice
-  EXPECT_EQ(take(ejk_entry_output_shape(package.get(), 0, call.inputs, 6, 1,
-                                        shape, &rank)),
-            "");
+  EXPECT_EQ(take(ejk_entry_output_shape(package.get(), 0, call.inputs, 6, 1, shape, &rank)), "");
   ASSERT_EQ(rank, 4);
-  EXPECT_EQ(std::vector<int64_t>(shape, shape + 4),
-            (std::vector<int64_t>{3, 4, 128, 64}));
+  EXPECT_EQ(std::vector<int64_t>(shape, shape + 4), (std::vector<int64_t>{3, 4, 128, 64}));
   rank = 3;
-  EXPECT_NE(take(ejk_entry_output_shape(package.get(), 0, call.inputs, 6, 1,
-                                        shape, &rank)),
-            "");
+  EXPECT_NE(take(ejk_entry_output_shape(package.get(), 0, call.inputs, 6, 1, shape, &rank)), "");
 }
 
 TEST_F(Call, WorkspaceBuffersAreAligned) {
   size_t bytes = 0;
-  EXPECT_EQ(
-      take(ejk_entry_workspace_bytes(package.get(), 0, call.inputs, 6, &bytes)),
-      "");
+  EXPECT_EQ(take(ejk_entry_workspace_bytes(package.get(), 0, call.inputs, 6, &bytes)), "");
   EXPECT_EQ(bytes, 1024u); // 512, then 300 rounded up to 512
 }
 
 TEST_F(Call, DimensionsThatAreMultiples) {
   json manifest = copyManifest("copy_bytes_a3");
-  manifest["entries"][0]["inputs"][0]["shape"] =
-      json::array({json::array({"*", "R", 3}), 4});
+  manifest["entries"][0]["inputs"][0]["shape"] = json::array({json::array({"*", "R", 3}), 4});
   PackagePtr multiple = load(manifest);
   int64_t shape[] = {6, 4}, result[8];
   int32_t rank = 8;
   DLTensor x = {};
   x.ndim = 2, x.dtype = f32, x.shape = shape;
   const DLTensor *inputs[] = {&x};
-  EXPECT_EQ(take(ejk_entry_output_shape(multiple.get(), 0, inputs, 1, 0, result,
-                                        &rank)),
-            "");
+  EXPECT_EQ(take(ejk_entry_output_shape(multiple.get(), 0, inputs, 1, 0, result, &rank)), "");
   EXPECT_EQ(result[0], 2);
   shape[0] = 7;
-  EXPECT_EQ(take(ejk_entry_output_shape(multiple.get(), 0, inputs, 1, 0, result,
-                                        &rank)),
+  EXPECT_EQ(take(ejk_entry_output_shape(multiple.get(), 0, inputs, 1, 0, result, &rank)),
             "input 'x': dimension 0 (R * 3) is 7, expected a multiple of 3");
 }
 
@@ -239,9 +224,9 @@ TEST_F(Call, WrongCallsAreErrors) {
             "the package has no entry 'gsa'; it has: gla");
   EXPECT_EQ(take(ejk_entry_get_info(nullptr, 0, &info)), "package is NULL");
   EXPECT_NE(take(ejk_entry_get_info(package.get(), 1, &info)), "");
-  EXPECT_NE(take(ejk_entry_get_info(package.get(), 0, &info))
-                .find("ejk_entry_info.struct_size is 0"),
-            std::string::npos);
+  EXPECT_NE(
+      take(ejk_entry_get_info(package.get(), 0, &info)).find("ejk_entry_info.struct_size is 0"),
+      std::string::npos);
   EXPECT_NE(take(ejk_package_load_memory(nullptr, 5, nullptr)), "");
   ejk_package_destroy(nullptr);
   ejk_error_destroy(nullptr);

@@ -8,8 +8,7 @@
 
 using namespace ejk;
 
-static HostTensor vector(std::vector<double> values,
-                         DataType dtype = DataType::F64) {
+static HostTensor vector(std::vector<double> values, DataType dtype = DataType::F64) {
   return fromDoubles("x", dtype, {int64_t(values.size())}, values);
 }
 
@@ -23,8 +22,7 @@ TEST(Compare, RelativeErrors) {
 }
 
 TEST(Compare, TypesMayDiffer) {
-  EXPECT_TRUE(
-      compare(vector({1, 2}, DataType::BF16), vector({1, 2})).passes(0));
+  EXPECT_TRUE(compare(vector({1, 2}, DataType::BF16), vector({1, 2})).passes(0));
 }
 
 TEST(Compare, NaNPassesNothing) {

@@ -10,8 +10,7 @@ namespace {
 class Executable : public FakeDriverTest {
 protected:
   // Creates and destroys; the message.
-  std::string create(const json &manifest, int ordinal = 0,
-                     bool preferPtx = false, bool ptx = true,
+  std::string create(const json &manifest, int ordinal = 0, bool preferPtx = false, bool ptx = true,
                      bool cubin = true) {
     std::vector<ejk::ImageData> images;
     if (ptx)
@@ -26,8 +25,7 @@ protected:
     options.device_ordinal = ordinal;
     options.prefer_ptx = preferPtx;
     ejk_executable *executable = nullptr;
-    ejk_error *error =
-        ejk_executable_create(package.get(), &options, &executable);
+    ejk_error *error = ejk_executable_create(package.get(), &options, &executable);
     code = ejk_error_get_code(error);
     usedBinary = ejk_executable_uses_binary(executable);
     ejk_executable_destroy(executable);
@@ -85,8 +83,7 @@ TEST_F(Executable, SpecificCodeRunsOnItsArchitectureOnly) {
 
 TEST_F(Executable, BinaryAloneOnAnotherGeneration) {
   fake->major = 10;
-  std::string message =
-      create(glaManifest(), 0, false, /*ptx=*/false, /*cubin=*/true);
+  std::string message = create(glaManifest(), 0, false, /*ptx=*/false, /*cubin=*/true);
   EXPECT_NE(message.find("with no PTX"), std::string::npos) << message;
 }
 
@@ -119,14 +116,12 @@ TEST_F(Executable, LargeSharedMemoryIsAskedFor) {
 
 TEST_F(Executable, MissingKernel) {
   std::string message = create(copyManifest("missing"));
-  EXPECT_NE(message.find("kernel 'missing': cuModuleGetFunction failed"),
-            std::string::npos);
+  EXPECT_NE(message.find("kernel 'missing': cuModuleGetFunction failed"), std::string::npos);
   EXPECT_EQ(fake->module_loads, 0);
 }
 
 TEST_F(Executable, MissingDevice) {
-  EXPECT_EQ(create(glaManifest(), 2),
-            "there is no CUDA device 2; the driver has 2");
+  EXPECT_EQ(create(glaManifest(), 2), "there is no CUDA device 2; the driver has 2");
   EXPECT_EQ(code, EJK_ERROR_NO_DEVICE);
 }
 
@@ -134,7 +129,6 @@ TEST_F(Executable, StructSize) {
   ejk_executable_options options = {};
   ejk_executable *executable = nullptr;
   PackagePtr package = load(glaManifest());
-  EXPECT_NE(take(ejk_executable_create(package.get(), &options, &executable))
-                .find("struct_size"),
+  EXPECT_NE(take(ejk_executable_create(package.get(), &options, &executable)).find("struct_size"),
             std::string::npos);
 }

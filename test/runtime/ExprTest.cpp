@@ -21,9 +21,7 @@ static std::string evaluate(const json &expr, int64_t t = 7, int64_t h = -3) {
   return why ? why : std::to_string(result);
 }
 
-static json op(const char *name, json a, json b) {
-  return json::array({name, a, b});
-}
+static json op(const char *name, json a, json b) { return json::array({name, a, b}); }
 
 TEST(Expr, Operators) {
   EXPECT_EQ(evaluate(5), "5");
@@ -39,9 +37,8 @@ TEST(Expr, DivisionRoundsByItsName) {
   struct {
     int64_t a, b;
     const char *floor, *ceil, *mod;
-  } cases[] = {{7, 2, "3", "4", "1"},     {-7, 2, "-4", "-3", "1"},
-               {7, -2, "-4", "-3", "-1"}, {-7, -2, "3", "4", "-1"},
-               {6, 3, "2", "2", "0"},     {0, 5, "0", "0", "0"}};
+  } cases[] = {{7, 2, "3", "4", "1"},    {-7, 2, "-4", "-3", "1"}, {7, -2, "-4", "-3", "-1"},
+               {-7, -2, "3", "4", "-1"}, {6, 3, "2", "2", "0"},    {0, 5, "0", "0", "0"}};
   for (const auto &c : cases) {
     EXPECT_EQ(evaluate(op("floordiv", c.a, c.b)), c.floor) << c.a << "/" << c.b;
     EXPECT_EQ(evaluate(op("ceildiv", c.a, c.b)), c.ceil) << c.a << "/" << c.b;
@@ -65,9 +62,8 @@ TEST(Expr, Malformed) {
   EXPECT_NE(evaluate("N").find("'N' is not bound"), std::string::npos);
   EXPECT_NE(evaluate(op("^", 1, 2)).find("operator '^'"), std::string::npos);
   for (const json &bad :
-       {json(1.5), json(nullptr), json(true), json::array(), json::object(),
-        json::array({"+", 1}), json::array({1, 2, 3}),
-        json(std::numeric_limits<uint64_t>::max())})
+       {json(1.5), json(nullptr), json(true), json::array(), json::object(), json::array({"+", 1}),
+        json::array({1, 2, 3}), json(std::numeric_limits<uint64_t>::max())})
     EXPECT_FALSE(Expr::parse(bad, symbols)) << bad;
 }
 
@@ -80,9 +76,6 @@ TEST(Expr, DepthIsBounded) {
 }
 
 TEST(Expr, Text) {
-  auto text = [](const json &expr) {
-    return Expr::parse(expr, symbols)->text();
-  };
-  EXPECT_EQ(text(op("*", op("ceildiv", "T", 64), op("+", "H", 1))),
-            "ceildiv(T, 64) * (H + 1)");
+  auto text = [](const json &expr) { return Expr::parse(expr, symbols)->text(); };
+  EXPECT_EQ(text(op("*", op("ceildiv", "T", 64), op("+", "H", 1))), "ceildiv(T, 64) * (H + 1)");
 }

@@ -22,10 +22,8 @@ protected:
     ASSERT_NE(library, nullptr) << "EJK_CUDA_DRIVER must name the fake driver";
     fake = static_cast<fake_state *>(dlsym(library, "fake_cuda"));
     reinterpret_cast<void (*)()>(dlsym(library, "fake_reset"))();
-    push = reinterpret_cast<int (*)(void *)>(
-        dlsym(library, "cuCtxPushCurrent_v2"));
-    pop = reinterpret_cast<int (*)(void **)>(
-        dlsym(library, "cuCtxPopCurrent_v2"));
+    push = reinterpret_cast<int (*)(void *)>(dlsym(library, "cuCtxPushCurrent_v2"));
+    pop = reinterpret_cast<int (*)(void **)>(dlsym(library, "cuCtxPopCurrent_v2"));
   }
 
   fake_state *fake = nullptr;

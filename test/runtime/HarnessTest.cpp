@@ -35,8 +35,7 @@ protected:
 
   std::unique_ptr<DeviceSession> session;
   std::unique_ptr<Program> program;
-  HostTensor x =
-      fromDoubles("x", DataType::F32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  HostTensor x = fromDoubles("x", DataType::F32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
 };
 } // namespace
 
@@ -75,8 +74,7 @@ TEST_F(Harness, InputErrors) {
   HostTensor z = x;
   z.name = "z";
   EXPECT_EQ(runError({z}), "input 'x' (f32 [R, 4]) is missing; given: z");
-  HostTensor wrong =
-      fromDoubles("x", DataType::BF16, {2, 4}, std::vector<double>(8));
+  HostTensor wrong = fromDoubles("x", DataType::BF16, {2, 4}, std::vector<double>(8));
   EXPECT_EQ(runError({wrong}), "input 'x': element type is bf16, expected f32");
   EXPECT_NE(session->run(*program, "gla", {x}).error().message, "");
 }
@@ -84,8 +82,7 @@ TEST_F(Harness, InputErrors) {
 TEST_F(Harness, SequenceOffsetsAreCheckedOnTheHost) {
   open(glaManifest());
   const Entry &entry = program->package().manifest.entries[0];
-  auto inputs = randomInputs(
-      entry, {{"B", 1}, {"T", 8}, {"H", 4}, {"Hkv", 2}, {"N", 3}}, 1);
+  auto inputs = randomInputs(entry, {{"B", 1}, {"T", 8}, {"H", 4}, {"Hkv", 2}, {"N", 3}}, 1);
   ASSERT_TRUE(inputs) << inputs.error().message;
   EXPECT_EQ(runError(*inputs), "");
   setElement((*inputs)[4], 3, 9);
@@ -116,8 +113,7 @@ TEST(RandomInputs, AreValidAndRepeatable) {
   Package package = std::move(*readPackage(pack(glaManifest())));
   const Entry &entry = package.manifest.entries[0];
   Sizes sizes = *parseSizes("B=1,T=100,H=4,Hkv=2,N=5");
-  auto first = randomInputs(entry, sizes, 7),
-       second = randomInputs(entry, sizes, 7);
+  auto first = randomInputs(entry, sizes, 7), second = randomInputs(entry, sizes, 7);
   ASSERT_TRUE(first) << first.error().message;
   for (size_t i = 0; i < first->size(); ++i)
     EXPECT_EQ((*first)[i].data, (*second)[i].data);
@@ -134,9 +130,7 @@ TEST(RandomInputs, Errors) {
   const Entry &entry = package.manifest.entries[0];
   EXPECT_EQ(randomInputs(entry, *parseSizes("B=1,T=4,H=2"), 0).error().message,
             "the entry 'gla' also needs sizes for: Hkv, N");
-  EXPECT_EQ(randomInputs(entry, *parseSizes("B=1,T=4,H=2,Hkv=1,N=1,L=1"), 0)
-                .error()
-                .message,
+  EXPECT_EQ(randomInputs(entry, *parseSizes("B=1,T=4,H=2,Hkv=1,N=1,L=1"), 0).error().message,
             "the entry 'gla' has no symbol 'L'");
   for (const char *bad : {"B", "B=", "=4", "B=x", "B=-1", "B=1,,"})
     EXPECT_FALSE(parseSizes(bad)) << bad;

@@ -20,12 +20,8 @@ void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
 void *__libc_realloc(void *, size_t);
 void *malloc(size_t bytes) { return ++allocations, __libc_malloc(bytes); }
-void *calloc(size_t n, size_t bytes) {
-  return ++allocations, __libc_calloc(n, bytes);
-}
-void *realloc(void *old, size_t bytes) {
-  return ++allocations, __libc_realloc(old, bytes);
-}
+void *calloc(size_t n, size_t bytes) { return ++allocations, __libc_calloc(n, bytes); }
+void *realloc(void *old, size_t bytes) { return ++allocations, __libc_realloc(old, bytes); }
 }
 #endif
 
@@ -42,14 +38,11 @@ protected:
     ejk_executable_destroy(executable);
     executable = nullptr;
     PackagePtr package = load(manifest);
-    EXPECT_EQ(take(ejk_executable_create(package.get(), nullptr, &executable)),
-              "");
+    EXPECT_EQ(take(ejk_executable_create(package.get(), nullptr, &executable)), "");
     // The package is destroyed here; the executable must not need it.
   }
   std::string launch() { return take(ejk_launch(executable, 0, &call.params)); }
-  uint64_t address(int tensor) {
-    return reinterpret_cast<uint64_t>(call.tensors[tensor].data);
-  }
+  uint64_t address(int tensor) { return reinterpret_cast<uint64_t>(call.tensors[tensor].data); }
 
   ejk_executable *executable = nullptr;
   GlaCall call;
@@ -113,8 +106,7 @@ TEST_F(Launch, InPlace) {
 
 TEST_F(Launch, NothingIsLaunchedOnAnError) {
   call.shapes[1][1] = 100;
-  EXPECT_EQ(launch(),
-            "input 'k': dimension 1 (T) is 100, but 'q' gave T = 128");
+  EXPECT_EQ(launch(), "input 'k': dimension 1 (T) is 100, but 'q' gave T = 128");
   GlaCall other;
   other.q().data = nullptr;
   EXPECT_NE(take(ejk_launch(executable, 0, &other.params)), "");
@@ -145,8 +137,7 @@ TEST_F(Launch, Workspace) {
   call.params.workspace = reinterpret_cast<void *>(0x100);
   EXPECT_EQ(launch(), "");
   call.params.workspace = reinterpret_cast<void *>(0x110);
-  EXPECT_EQ(launch(),
-            "workspace: its address 0x110 is not aligned to 256 bytes");
+  EXPECT_EQ(launch(), "workspace: its address 0x110 is not aligned to 256 bytes");
   call.params.workspace = call.q().data;
   EXPECT_EQ(launch(), "workspace: it overlaps input 'q'");
   EXPECT_EQ(fake->num_launches, 2);
@@ -154,12 +145,10 @@ TEST_F(Launch, Workspace) {
 
 TEST_F(Launch, GridsOutOfRangeAreErrorsBeforeAnyLaunch) {
   json manifest = glaManifest();
-  manifest["entries"][0]["launches"][1]["grid"] =
-      json::array({"*", "T", int64_t(1) << 40});
+  manifest["entries"][0]["launches"][1]["grid"] = json::array({"*", "T", int64_t(1) << 40});
   create(manifest);
   std::string message = launch();
-  EXPECT_NE(message.find("kernel 'scan_a6': its grid, T * 1099511627776"),
-            std::string::npos)
+  EXPECT_NE(message.find("kernel 'scan_a6': its grid, T * 1099511627776"), std::string::npos)
       << message;
   EXPECT_EQ(fake->num_launches, 0);
 }
@@ -195,8 +184,7 @@ TEST_F(Launch, AllocatesNothingAndIsQuick) {
   auto end = std::chrono::steady_clock::now();
   EXPECT_EQ(allocations - before, 0);
   EXPECT_EQ(failures, 0);
-  double micros =
-      std::chrono::duration<double, std::micro>(end - begin).count() / count;
+  double micros = std::chrono::duration<double, std::micro>(end - begin).count() / count;
   RecordProperty("host_micros_per_launch", std::to_string(micros));
   std::printf("host time of a launch of two kernels: %.2f us\n", micros);
   // The bound for users is 5 us with the driver's own share; what is checked
@@ -235,8 +223,7 @@ TEST_F(Launch, DeviceMemory) {
   EXPECT_EQ(take(ejk_device_free(0, data)), "");
   EXPECT_EQ(take(ejk_device_free(0, nullptr)), "");
   EXPECT_EQ(fake->live_allocations, 0);
-  EXPECT_EQ(take(ejk_device_alloc(7, 1, &data)),
-            "there is no CUDA device 7; the driver has 2");
+  EXPECT_EQ(take(ejk_device_alloc(7, 1, &data)), "there is no CUDA device 7; the driver has 2");
   ejk_error *error = ejk_device_alloc(0, size_t(1) << 40, &data);
   EXPECT_EQ(ejk_error_get_code(error), EJK_ERROR_OUT_OF_MEMORY);
   take(error);

@@ -47,16 +47,13 @@ TEST(Manifest, BadValuesNameTheirPlace) {
       {"/entries/0/inputs/0/shape/3", -1.5, "inputs[0].shape[3]"},
       {"/entries/0/inputs/0/shape", json::array({1, 1, 1, 1, 1, 1, 1, 1, 1}),
        "more than the limit of 8"},
-      {"/entries/0/inputs/4/shape/0", json::array({"*", "M", 0}),
-       "'M' is not bound"},
+      {"/entries/0/inputs/4/shape/0", json::array({"*", "M", 0}), "'M' is not bound"},
       {"/entries/0/inputs/4/dtype", "f32", "cu_seqlens must be a vector"},
       {"/entries/0/outputs/0/shape/1", "L", "'L' is not bound"},
       {"/entries/0/outputs/1/may_alias", 6, "may_alias"},
-      {"/entries/0/constraints/0/expr", json::array({"mod", "H"}),
-       "constraints[0].expr"},
+      {"/entries/0/constraints/0/expr", json::array({"mod", "H"}), "constraints[0].expr"},
       {"/entries/0/workspace/0/bytes", "x", "workspace[0].bytes"},
-      {"/entries/0/launches/0/block", json::array({1024, 2, 1}),
-       "more than 1024 threads"},
+      {"/entries/0/launches/0/block", json::array({1024, 2, 1}), "more than 1024 threads"},
       {"/entries/0/launches/0/block", json::array({0, 1, 1}), "block[0]"},
       {"/entries/0/launches/0/shared_bytes", -1, "shared_bytes"},
       {"/entries/0/launches/0/grid", "Z", "launches[0].grid"},
@@ -64,26 +61,21 @@ TEST(Manifest, BadValuesNameTheirPlace) {
       {"/entries/0/launches/0/args/0", {{"output", -1}}, "args[0]"},
       {"/entries/0/launches/0/args/0", {{"workspace", 2}}, "args[0]"},
       {"/entries/0/launches/0/args/0", {{"f32", 2}}, "kind of argument 'f32'"},
-      {"/entries/0/launches/0/args/0",
-       {{"input", 0}, {"output", 0}},
-       "expected one of"},
+      {"/entries/0/launches/0/args/0", {{"input", 0}, {"output", 0}}, "expected one of"},
       {"/entries/0/name", std::string("a\0b", 3), "NUL"},
   };
   for (const auto &c : cases) {
     std::string message = patched(c.pointer, c.value);
-    EXPECT_TRUE(contains(message, c.message))
-        << c.pointer << " = " << c.value << ": " << message;
+    EXPECT_TRUE(contains(message, c.message)) << c.pointer << " = " << c.value << ": " << message;
   }
 }
 
 TEST(Manifest, MissingKeysAreNamed) {
   EXPECT_TRUE(contains(removed("", "producer"), "producer: is missing"));
-  EXPECT_TRUE(contains(removed("/entries/0", "launches"),
-                       "entries[0].launches: is missing"));
-  EXPECT_TRUE(contains(removed("/entries/0/inputs/4", "total"),
-                       "inputs[4].total: is missing"));
-  EXPECT_TRUE(contains(removed("/entries/0/launches/1", "kernel"),
-                       "launches[1].kernel: is missing"));
+  EXPECT_TRUE(contains(removed("/entries/0", "launches"), "entries[0].launches: is missing"));
+  EXPECT_TRUE(contains(removed("/entries/0/inputs/4", "total"), "inputs[4].total: is missing"));
+  EXPECT_TRUE(
+      contains(removed("/entries/0/launches/1", "kernel"), "launches[1].kernel: is missing"));
   EXPECT_EQ(removed("/entries/0", "constraints"), "");
 }
 
@@ -93,10 +85,9 @@ TEST(Manifest, UnknownKeysAreIgnored) {
 }
 
 TEST(Manifest, ImagesLieInThePayload) {
-  for (json image :
-       {json{{"kind", "ptx"}, {"offset", 5}, {"size", 6}},
-        json{{"kind", "ptx"}, {"offset", 11}, {"size", 1}},
-        json{{"kind", "ptx"}, {"offset", 1}, {"size", INT64_MAX}}}) {
+  for (json image : {json{{"kind", "ptx"}, {"offset", 5}, {"size", 6}},
+                     json{{"kind", "ptx"}, {"offset", 11}, {"size", 1}},
+                     json{{"kind", "ptx"}, {"offset", 1}, {"size", INT64_MAX}}}) {
     json manifest = glaManifest();
     manifest["format"] = "ejk-package";
     manifest["version"] = 1;

@@ -38,9 +38,7 @@ TEST(NoDriver, TheRestWorks) {
   GlaCall call;
   EXPECT_EQ(call.check(package.get()), "");
   size_t bytes = 0;
-  EXPECT_EQ(
-      take(ejk_entry_workspace_bytes(package.get(), 0, call.inputs, 6, &bytes)),
-      "");
+  EXPECT_EQ(take(ejk_entry_workspace_bytes(package.get(), 0, call.inputs, 6, &bytes)), "");
 }
 
 TEST(NoDriver, Session) {

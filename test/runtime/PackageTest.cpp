@@ -23,8 +23,7 @@ static std::string loadError(const std::string &bytes) {
   return message;
 }
 
-#define EXPECT_CONTAINS(text, part)                                            \
-  EXPECT_NE((text).find(part), std::string::npos) << text
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
 
 TEST(Package, RoundTrip) {
   Result<Package> package = readPackage(pack(glaManifest()));
@@ -35,8 +34,7 @@ TEST(Package, RoundTrip) {
   EXPECT_EQ(package->manifest.archNumber, 90);
   const Entry *entry = package->manifest.findEntry("gla");
   ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->symbols,
-            (std::vector<std::string>{"B", "T", "H", "Hkv", "N"}));
+  EXPECT_EQ(entry->symbols, (std::vector<std::string>{"B", "T", "H", "Hkv", "N"}));
   EXPECT_EQ(entry->inputs[4].shapeText, "[N + 1]");
   EXPECT_EQ(entry->outputs[1].mayAlias, 5);
   EXPECT_EQ(entry->launches[1].args.size(), 6u);

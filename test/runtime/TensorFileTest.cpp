@@ -11,15 +11,14 @@
 
 using namespace ejk;
 
-static const DataType allTypes[] = {DataType::F32,  DataType::F16,
-                                    DataType::BF16, DataType::F64,
-                                    DataType::I32,  DataType::I64};
+static const DataType allTypes[] = {DataType::F32, DataType::F16, DataType::BF16,
+                                    DataType::F64, DataType::I32, DataType::I64};
 
 static std::vector<HostTensor> samples() {
   std::vector<HostTensor> tensors;
   for (DataType type : allTypes)
-    tensors.push_back(fromDoubles("t_" + std::string(dataTypeName(type)), type,
-                                  {2, 3}, {0, 1, -2, 3, 40, -50}));
+    tensors.push_back(
+        fromDoubles("t_" + std::string(dataTypeName(type)), type, {2, 3}, {0, 1, -2, 3, 40, -50}));
   tensors.push_back(fromDoubles("scalar", DataType::F32, {}, {7}));
   tensors.push_back(fromDoubles("empty", DataType::F32, {0, 5}, {}));
   return tensors;
@@ -55,8 +54,7 @@ TEST(HostTensor, HalvesRoundToNearestEven) {
 
 TEST(HostTensor, EveryHalfSurvives) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    double half = halfToDouble(uint16_t(bits)),
-           bf = bfloatToDouble(uint16_t(bits));
+    double half = halfToDouble(uint16_t(bits)), bf = bfloatToDouble(uint16_t(bits));
     if (!std::isnan(half)) {
       EXPECT_EQ(doubleToHalf(half), bits);
     }
@@ -72,8 +70,7 @@ TEST(HostTensor, EveryHalfSurvives) {
 
 TEST(Safetensors, RoundTrip) {
   std::vector<HostTensor> tensors = samples();
-  Result<std::vector<HostTensor>> read =
-      parseSafetensors(serializeSafetensors(tensors));
+  Result<std::vector<HostTensor>> read = parseSafetensors(serializeSafetensors(tensors));
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->size(), tensors.size());
   for (const HostTensor &tensor : tensors) {
@@ -86,25 +83,23 @@ TEST(Safetensors, RoundTrip) {
 // A file with this header and `bytes` of data.
 static std::string safetensors(const std::string &header, size_t bytes) {
   uint64_t size = header.size();
-  return std::string(reinterpret_cast<char *>(&size), 8) + header +
-         std::string(bytes, '\0');
+  return std::string(reinterpret_cast<char *>(&size), 8) + header + std::string(bytes, '\0');
 }
 
 TEST(Safetensors, MalformedFilesAreErrors) {
-  const char *bad[] = {
-      "",
-      "[]",
-      "{",
-      R"({"x": 1})",
-      R"({"x": {"dtype": "F32"}})",
-      R"({"x": {"dtype": "F8", "shape": [1], "data_offsets": [0, 1]}})",
-      R"({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}})",
-      R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}})",
-      R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})",
-      R"({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 4]}})",
-      R"({"x": {"dtype": "F32", "shape": [4611686018427387904, 4],
+  const char *bad[] = {"",
+                       "[]",
+                       "{",
+                       R"({"x": 1})",
+                       R"({"x": {"dtype": "F32"}})",
+                       R"({"x": {"dtype": "F8", "shape": [1], "data_offsets": [0, 1]}})",
+                       R"({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}})",
+                       R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}})",
+                       R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})",
+                       R"({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 4]}})",
+                       R"({"x": {"dtype": "F32", "shape": [4611686018427387904, 4],
           "data_offsets": [0, 0]}})",
-      R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 1e9]}})"};
+                       R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 1e9]}})"};
   for (const char *header : bad)
     EXPECT_FALSE(parseSafetensors(safetensors(header, 8))) << header;
   EXPECT_FALSE(parseSafetensors(safetensors(std::string(100000, '['), 0)));
@@ -142,24 +137,21 @@ TEST(Npy, RoundTrip) {
   }
 }
 
-static std::string npy(const std::string &header, size_t bytes,
-                       char version = 1) {
+static std::string npy(const std::string &header, size_t bytes, char version = 1) {
   uint32_t size = uint32_t(header.size());
   return std::string("\x93NUMPY") + version + '\0' +
-         std::string(reinterpret_cast<char *>(&size), version == 1 ? 2 : 4) +
-         header + std::string(bytes, '\0');
+         std::string(reinterpret_cast<char *>(&size), version == 1 ? 2 : 4) + header +
+         std::string(bytes, '\0');
 }
 
 TEST(Npy, HeadersAsNumPyWritesThem) {
   for (char version : {1, 2}) {
     auto read = parseNpy(
-        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n",
-            24, version));
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n", 24, version));
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->shape, (std::vector<int64_t>{2, 3}));
   }
-  EXPECT_TRUE(parseNpy(
-      npy("{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", 24)));
+  EXPECT_TRUE(parseNpy(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", 24)));
 }
 
 TEST(Npy, MalformedFilesAreErrors) {
@@ -171,19 +163,13 @@ TEST(Npy, MalformedFilesAreErrors) {
     std::string text = message(npy(header, 4));
     EXPECT_NE(text.find(part), std::string::npos) << header << ": " << text;
   };
-  expectError("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }",
-              "Fortran order");
-  expectError("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }",
-              "element type '>f4'");
+  expectError("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "Fortran order");
+  expectError("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "element type '>f4'");
   expectError("{'descr': '|V2', 'fortran_order': False, 'shape': (2,), }",
               "bfloat16 in a safetensors");
-  expectError(
-      "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
-      "structure");
-  expectError("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }",
-              "takes 8 bytes");
-  expectError("{'descr': '<f4', 'fortran_order': False, 'shape': (x,), }",
-              "shape");
+  expectError("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "structure");
+  expectError("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "takes 8 bytes");
+  expectError("{'descr': '<f4', 'fortran_order': False, 'shape': (x,), }", "shape");
   expectError("{'descr': '<f4', 'fortran_order': False, 'shape': "
               "(99999999999999999999,",
               "shape");
@@ -218,10 +204,8 @@ TEST(TensorFile, CommandLineForms) {
   EXPECT_EQ(names({file}), "a;b;");
   EXPECT_EQ(names({npys + "a.npy"}), "a;");
   EXPECT_EQ(names({"q=" + npys + "a.npy", "k=" + npys + "b.npy"}), "q;k;");
-  EXPECT_NE(names({file, npys}).find("second tensor named 'a'"),
-            std::string::npos);
-  EXPECT_NE(names({"/nonexistent.npy"}).find("error: cannot open"),
-            std::string::npos);
+  EXPECT_NE(names({file, npys}).find("second tensor named 'a'"), std::string::npos);
+  EXPECT_NE(names({"/nonexistent.npy"}).find("error: cannot open"), std::string::npos);
   EXPECT_NE(writeTensors((folder / "x.npy").string(), two), "");
   EXPECT_NE(writeTensors("/nonexistent/x.safetensors", two), "");
   fs::remove_all(folder);

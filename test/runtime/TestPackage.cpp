@@ -74,8 +74,8 @@ json test::exampleManifest() {
 }
 
 std::string test::pack(const json &manifest) {
-  return serializePackage(manifest, {{Image::Kind::Ptx, "fake ptx"},
-                                     {Image::Kind::Cubin, "fake cubin"}});
+  return serializePackage(manifest,
+                          {{Image::Kind::Ptx, "fake ptx"}, {Image::Kind::Cubin, "fake cubin"}});
 }
 
 std::string test::packRealCopy() {
@@ -131,14 +131,9 @@ std::string test::take(ejk_error *error) {
 }
 
 test::GlaCall::GlaCall() {
-  const std::vector<int64_t> valid[8] = {{1, 128, 4, 128},
-                                         {1, 128, 2, 128},
-                                         {1, 128, 2, 64},
-                                         {1, 128, 4, 128},
-                                         {4},
-                                         {3, 4, 128, 64},
-                                         {1, 128, 4, 64},
-                                         {3, 4, 128, 64}};
+  const std::vector<int64_t> valid[8] = {
+      {1, 128, 4, 128}, {1, 128, 2, 128}, {1, 128, 2, 64}, {1, 128, 4, 128}, {4},
+      {3, 4, 128, 64},  {1, 128, 4, 64},  {3, 4, 128, 64}};
   const DLDataType types[8] = {bf16, bf16, bf16, f32, i32, f32, bf16, f32};
   for (int i = 0; i < 8; ++i) {
     shapes[i] = valid[i];
@@ -161,6 +156,6 @@ test::GlaCall::GlaCall() {
 }
 
 std::string test::GlaCall::check(const ejk_package *package) {
-  return take(ejk_entry_check(package, 0, params.inputs, params.num_inputs,
-                              params.outputs, params.num_outputs));
+  return take(ejk_entry_check(package, 0, params.inputs, params.num_inputs, params.outputs,
+                              params.num_outputs));
 }

@@ -42,8 +42,8 @@ PackagePtr load(const nlohmann::json &manifest);
 /// The message of an owned error, which is destroyed; "" for success.
 std::string take(ejk_error *error);
 
-inline constexpr DLDataType f32{kDLFloat, 32, 1}, bf16{kDLBfloat, 16, 1},
-    f16{kDLFloat, 16, 1}, i32{kDLInt, 32, 1}, i64{kDLInt, 64, 1};
+inline constexpr DLDataType f32{kDLFloat, 32, 1}, bf16{kDLBfloat, 16, 1}, f16{kDLFloat, 16, 1},
+    i32{kDLInt, 32, 1}, i64{kDLInt, 64, 1};
 
 /// Valid operands of glaManifest's entry, to be spoiled one at a time: N = 3
 /// sequences in T = 128 rows, H = 4, Hkv = 2. Addresses are made up.

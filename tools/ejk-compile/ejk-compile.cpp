@@ -45,7 +45,8 @@ static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category),
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
-  cl::ParseCommandLineOptions(argc, argv, "Compiles a file's public functions to a kernel package.\n");
+  cl::ParseCommandLineOptions(argc, argv,
+                              "Compiles a file's public functions to a kernel package.\n");
 
   std::string error;
   auto file = mlir::openInputFile(input, &error);
@@ -59,7 +60,8 @@ int main(int argc, char **argv) {
   auto source = std::make_shared<SourceMgr>();
   source->AddNewSourceBuffer(std::move(file), SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(*source, &context);
-  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceFile<mlir::ModuleOp>(source, &context);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceFile<mlir::ModuleOp>(source, &context);
   if (!module)
     return 1;
   CompileOptions options;

@@ -4,12 +4,10 @@
 
 using namespace ejk;
 
-static std::string describeTensor(const Entry &entry, const char *kind,
-                                  const TensorSpec &spec) {
+static std::string describeTensor(const Entry &entry, const char *kind, const TensorSpec &spec) {
   std::string text = std::string("  ") + kind + " " + spec.name + ": " +
-                     std::string(dataTypeName(spec.dtype)) + " " +
-                     spec.shapeText + ", aligned to " +
-                     std::to_string(spec.align);
+                     std::string(dataTypeName(spec.dtype)) + " " + spec.shapeText +
+                     ", aligned to " + std::to_string(spec.align);
   if (!spec.role.empty())
     text += ", " + spec.role;
   if (spec.mayAlias >= 0)
@@ -43,11 +41,9 @@ static std::string describeArguments(const Entry &entry, const Launch &launch) {
 std::string ejk::describePackage(const Package &package) {
   const Manifest &manifest = package.manifest;
   std::string text = "producer: " + manifest.producer + "\n";
-  text += "architecture: " + manifest.arch +
-          (manifest.archSpecific ? " only\n" : " or later\n");
+  text += "architecture: " + manifest.arch + (manifest.archSpecific ? " only\n" : " or later\n");
   for (const Image &image : manifest.images)
-    text += std::string("image: ") +
-            (image.kind == Image::Kind::Ptx ? "ptx, " : "cubin, ") +
+    text += std::string("image: ") + (image.kind == Image::Kind::Ptx ? "ptx, " : "cubin, ") +
             std::to_string(image.size) + " bytes\n";
   for (const Entry &entry : manifest.entries) {
     text += "entry " + entry.name + "\n";
@@ -56,19 +52,15 @@ std::string ejk::describePackage(const Package &package) {
     for (const TensorSpec &spec : entry.outputs)
       text += describeTensor(entry, "output", spec);
     for (const Constraint &constraint : entry.constraints)
-      text += "  requires " + constraint.expr.text() + " = " +
-              std::to_string(constraint.equals) + ": " + constraint.message +
-              "\n";
+      text += "  requires " + constraint.expr.text() + " = " + std::to_string(constraint.equals) +
+              ": " + constraint.message + "\n";
     for (const Workspace &workspace : entry.workspaces)
-      text += "  workspace " + workspace.name + ": " + workspace.bytes.text() +
-              " bytes\n";
+      text += "  workspace " + workspace.name + ": " + workspace.bytes.text() + " bytes\n";
     for (const Launch &launch : entry.launches)
-      text += "  kernel " + launch.kernel + ": grid " + launch.grid.text() +
-              ", block " + std::to_string(launch.block[0]) + " x " +
-              std::to_string(launch.block[1]) + " x " +
-              std::to_string(launch.block[2]) + ", shared " +
-              std::to_string(launch.sharedBytes) + " bytes, arguments (" +
-              describeArguments(entry, launch) + ")\n";
+      text += "  kernel " + launch.kernel + ": grid " + launch.grid.text() + ", block " +
+              std::to_string(launch.block[0]) + " x " + std::to_string(launch.block[1]) + " x " +
+              std::to_string(launch.block[2]) + ", shared " + std::to_string(launch.sharedBytes) +
+              " bytes, arguments (" + describeArguments(entry, launch) + ")\n";
   }
   return text;
 }

@@ -35,13 +35,10 @@ usage, 3 unusable package or inputs, 4 no usable driver or device, 5 the device
 or the driver failed.
 )";
 
-static Error usage(const std::string &message) {
-  return {ErrorCode::InvalidArgument, message};
-}
+static Error usage(const std::string &message) { return {ErrorCode::InvalidArgument, message}; }
 
 static bool parseNumber(const std::string &text, uint64_t &value) {
-  if (text.empty() || text.size() > 18 ||
-      text.find_first_not_of("0123456789") != std::string::npos)
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
     return false;
   value = std::strtoull(text.c_str(), nullptr, 10);
   return true;
@@ -53,10 +50,9 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     const char *name;
     bool *value;
   };
-  const Flag flags[] = {
-      {"--bench", &options.bench},      {"--info", &options.info},
-      {"--in-place", &options.inPlace}, {"--prefer-ptx", &options.preferPtx},
-      {"--help", &options.help},        {"-h", &options.help}};
+  const Flag flags[] = {{"--bench", &options.bench},      {"--info", &options.info},
+                        {"--in-place", &options.inPlace}, {"--prefer-ptx", &options.preferPtx},
+                        {"--help", &options.help},        {"-h", &options.help}};
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument.empty() || argument[0] != '-') {
@@ -81,9 +77,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
         value = argv[++i];
       return !value.empty();
     };
-    static const char *const valued[] = {"--entry",  "--inputs", "--outputs",
-                                         "--expect", "--rtol",   "--random",
-                                         "--seed",   "--device"};
+    static const char *const valued[] = {"--entry", "--inputs", "--outputs", "--expect",
+                                         "--rtol",  "--random", "--seed",    "--device"};
     bool known = false;
     for (const char *option : valued)
       known |= name == option;

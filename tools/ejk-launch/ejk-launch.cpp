@@ -48,17 +48,15 @@ static int report(const Error &error) {
   return exitBadInput;
 }
 
-static Result<const Entry *> chooseEntry(const LaunchOptions &options,
-                                         const Package &package) {
+static Result<const Entry *> chooseEntry(const LaunchOptions &options, const Package &package) {
   const std::vector<Entry> &entries = package.manifest.entries;
   const Entry *entry = options.entry.empty() && entries.size() == 1
                            ? &entries[0]
                            : package.manifest.findEntry(options.entry);
   if (!entry)
     return Error{ErrorCode::InvalidArgument,
-                 options.entry.empty()
-                     ? "the package has several entries; choose with --entry"
-                     : "the package has no entry '" + options.entry + "'"};
+                 options.entry.empty() ? "the package has several entries; choose with --entry"
+                                       : "the package has no entry '" + options.entry + "'"};
   return entry;
 }
 
@@ -90,8 +88,7 @@ static int printTraffic(const LaunchOptions &options, const Package &package) {
 }
 
 // Compares every expected tensor with the output of its name.
-static Result<bool> check(const std::vector<HostTensor> &outputs,
-                          const LaunchOptions &options) {
+static Result<bool> check(const std::vector<HostTensor> &outputs, const LaunchOptions &options) {
   Result<std::vector<HostTensor>> expected = readTensors(options.expect);
   if (!expected)
     return expected.error();
@@ -99,15 +96,13 @@ static Result<bool> check(const std::vector<HostTensor> &outputs,
   for (const HostTensor &output : outputs) {
     const HostTensor *reference = findTensor(*expected, output.name);
     if (!reference) {
-      std::printf("%s: not compared, nothing is expected of it\n",
-                  output.name.c_str());
+      std::printf("%s: not compared, nothing is expected of it\n", output.name.c_str());
       continue;
     }
     Comparison comparison = compare(output, *reference);
     bool passes = comparison.passes(options.rtol);
-    std::printf("%s: %s, %s (tolerance %.1e)\n", output.name.c_str(),
-                passes ? "pass" : "FAIL", comparison.describe().c_str(),
-                options.rtol);
+    std::printf("%s: %s, %s (tolerance %.1e)\n", output.name.c_str(), passes ? "pass" : "FAIL",
+                comparison.describe().c_str(), options.rtol);
     equal &= passes;
     compared = true;
   }
@@ -117,27 +112,22 @@ static Result<bool> check(const std::vector<HostTensor> &outputs,
   return equal;
 }
 
-static int launch(const LaunchOptions &options, const std::string &bytes,
-                  const Package &package) {
+static int launch(const LaunchOptions &options, const std::string &bytes, const Package &package) {
   Result<std::vector<HostTensor>> inputs = makeInputs(options, package);
   if (!inputs)
     return report(inputs.error());
-  Result<std::unique_ptr<DeviceSession>> session =
-      DeviceSession::open(options.device);
+  Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open(options.device);
   if (!session)
     return report(session.error());
-  Result<std::unique_ptr<Program>> program =
-      (*session)->load(bytes, options.preferPtx);
+  Result<std::unique_ptr<Program>> program = (*session)->load(bytes, options.preferPtx);
   if (!program)
     return report(program.error());
   std::printf("device: %s, %s, from %s\n", (*session)->deviceName().c_str(),
-              (*session)->architecture().c_str(),
-              (*program)->usesBinary() ? "the binary" : "PTX");
+              (*session)->architecture().c_str(), (*program)->usesBinary() ? "the binary" : "PTX");
 
   RunOptions run;
   run.inPlace = options.inPlace;
-  Result<std::vector<HostTensor>> outputs =
-      (*session)->run(**program, options.entry, *inputs, run);
+  Result<std::vector<HostTensor>> outputs = (*session)->run(**program, options.entry, *inputs, run);
   if (!outputs)
     return report(outputs.error());
   for (const HostTensor &output : *outputs)
@@ -157,8 +147,7 @@ static int launch(const LaunchOptions &options, const std::string &bytes,
   if (options.bench) {
     BenchOptions bench;
     bench.inPlace = options.inPlace;
-    Result<BenchResult> result =
-        (*session)->bench(**program, options.entry, *inputs, bench);
+    Result<BenchResult> result = (*session)->bench(**program, options.entry, *inputs, bench);
     if (!result)
       return report(result.error());
     std::fputs(result->describe().c_str(), stdout);
@@ -169,8 +158,7 @@ static int launch(const LaunchOptions &options, const std::string &bytes,
 int main(int argc, char **argv) {
   Result<LaunchOptions> options = parseOptions(argc, argv);
   if (!options) {
-    std::fprintf(stderr, "ejk-launch: %s; see --help\n",
-                 options.error().message.c_str());
+    std::fprintf(stderr, "ejk-launch: %s; see --help\n", options.error().message.c_str());
     return exitUsage;
   }
   if (options->help) {
@@ -182,8 +170,7 @@ int main(int argc, char **argv) {
     return report(bytes.error());
   Result<Package> package = readPackage(*bytes);
   if (!package)
-    return report({package.error().code,
-                   "'" + options->package + "': " + package.error().message});
+    return report({package.error().code, "'" + options->package + "': " + package.error().message});
   if (options->info) {
     std::fputs(describePackage(*package).c_str(), stdout);
     return options->random ? printTraffic(*options, *package) : exitDone;

@@ -1,6 +1,6 @@
 //===- ejk-opt.cpp - run ejk's passes on a file ---------------------------===//
-#include "tools/common/Registration.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tools/common/Registration.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;

@@ -12,8 +12,7 @@ namespace ejk {
 /// the derivative's. Prints a line for each; whether all agree.
 llvm::FailureOr<bool> compareWithDifferences(mlir::func::FuncOp function,
                                              mlir::func::FuncOp derivative,
-                                             const std::vector<HostTensor> &inputs,
-                                             uint64_t seed);
+                                             const std::vector<HostTensor> &inputs, uint64_t seed);
 } // namespace ejk
 
 #endif // EJK_TOOLS_EJKRUN_DIFFERENCES_H

@@ -84,8 +84,7 @@ Result<bool> SymbolSizes::bind(unsigned argument, const HostTensor &tensor) {
     return bad("input '" + name + "' must be " + spell(argument) + why + ", but is " +
                tensor.describe());
   };
-  DataType wanted =
-      *dataTypeOf(getElementTypeOrSelf(function.getArgumentTypes()[argument]));
+  DataType wanted = *dataTypeOf(getElementTypeOrSelf(function.getArgumentTypes()[argument]));
   if (tensor.dtype != wanted)
     return wrong(wanted == DataType::BF16 ? " (which .npy files cannot hold: use safetensors)"
                                           : "");
@@ -139,9 +138,8 @@ static Result<bool> checkArgumentTypes(func::FuncOp function) {
 
 /// Takes each argument's tensor from `given` and binds its sizes; an argument
 /// behind the first `required` may be missing, and is left without a name.
-static Result<std::vector<HostTensor>> takeGiven(SymbolSizes &symbols,
-                                                 const std::vector<HostTensor> &given,
-                                                 unsigned required) {
+static Result<std::vector<HostTensor>>
+takeGiven(SymbolSizes &symbols, const std::vector<HostTensor> &given, unsigned required) {
   func::FuncOp function = symbols.function;
   if (Result<bool> types = checkArgumentTypes(function); !types)
     return types.error();
@@ -150,11 +148,10 @@ static Result<std::vector<HostTensor>> takeGiven(SymbolSizes &symbols,
     std::string name = argumentName(function, i);
     const HostTensor *tensor = findTensor(given, name);
     if (!tensor && i < required) {
-      std::string names = llvm::join(
-          llvm::map_range(given, [](const HostTensor &t) { return t.name; }), ", ");
+      std::string names =
+          llvm::join(llvm::map_range(given, [](const HostTensor &t) { return t.name; }), ", ");
       return bad("input '" + name + "' must be " + symbols.spell(i) + ", but is not given; " +
-                 (given.empty() ? std::string("use --inputs or --random")
-                                : "given are: " + names));
+                 (given.empty() ? std::string("use --inputs or --random") : "given are: " + names));
     }
     if (!tensor) {
       inputs.emplace_back();
@@ -254,8 +251,7 @@ static Result<bool> completeSizes(SymbolSizes &symbols) {
   return symbols.checkRules();
 }
 
-Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes,
-                                                uint64_t seed) {
+Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes, uint64_t seed) {
   if (Result<bool> types = checkArgumentTypes(function); !types)
     return types.error();
   SymbolSizes symbols(function);
@@ -283,7 +279,8 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
       for (auto [n, offset] : llvm::enumerate(drawOffsets(shape[0], steps, random)))
         setElement(tensor, n, offset);
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
-      bool gate = isGate(function, argument) || llvm::is_contained({"g", "gk", "gv", "g_gamma"}, name);
+      bool gate =
+          isGate(function, argument) || llvm::is_contained({"g", "gk", "gv", "g_gamma"}, name);
       auto distribution = gate ? check::Distribution::log_gate : check::Distribution::normal;
       for (int64_t n = 0, size = tensor.numElements(); n < size; ++n)
         setElement(tensor, n, random.draw(distribution));
@@ -323,8 +320,7 @@ reference::Tensor ejk::toInterpreter(const HostTensor &tensor, Type type) {
   return t;
 }
 
-HostTensor ejk::fromInterpreter(const reference::Tensor &tensor, std::string name,
-                                DataType dtype) {
+HostTensor ejk::fromInterpreter(const reference::Tensor &tensor, std::string name, DataType dtype) {
   HostTensor host = makeTensor(std::move(name), dtype,
                                std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end()));
   for (size_t i = 0; i < tensor.size(); ++i)

@@ -16,15 +16,14 @@ std::optional<DataType> dataTypeOf(mlir::Type element);
 /// behind the first `required`, a derivative's cotangents, are drawn at random
 /// where they are not given.
 Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
-                                            const std::vector<HostTensor> &given,
-                                            unsigned required, uint64_t seed);
+                                            const std::vector<HostTensor> &given, unsigned required,
+                                            uint64_t seed);
 
 /// The same, drawn at random with the sizes of the symbols (dialect/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B
 /// of packed sequences is 1. Gates are log(sigmoid(x)); packed sequences differ
 /// in length, and when there are several one of them is empty.
-Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes,
-                                           uint64_t seed);
+Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes, uint64_t seed);
 
 /// For the interpreter, and back with values rounded to the type.
 reference::Tensor toInterpreter(const HostTensor &tensor, mlir::Type type);

@@ -39,15 +39,16 @@ enum class DeviceKind { automatic, cuda, interpreter };
 static cl::OptionCategory category("ejk-run's options");
 static cl::opt<std::string> file(cl::Positional, cl::Required, cl::desc("FILE.mlir"),
                                  cl::cat(category));
-static cl::opt<std::string> entryName("entry", cl::desc("The function to run; the file's only public one by default"),
-                                      cl::value_desc("name"), cl::cat(category));
+static cl::opt<std::string>
+    entryName("entry", cl::desc("The function to run; the file's only public one by default"),
+              cl::value_desc("name"), cl::cat(category));
 static cl::list<std::string> inputFiles(
     "inputs", cl::CommaSeparated, cl::cat(category),
     cl::desc("Inputs by name: FILE.safetensors, FILE.npy, NAME=FILE.npy, or a folder of those"),
     cl::value_desc("file,..."));
-static cl::opt<std::string> outputFile(
-    "outputs", cl::cat(category), cl::value_desc("file"),
-    cl::desc("Write the results: a .safetensors file, an .npy file, or FOLDER/"));
+static cl::opt<std::string>
+    outputFile("outputs", cl::cat(category), cl::value_desc("file"),
+               cl::desc("Write the results: a .safetensors file, an .npy file, or FOLDER/"));
 static cl::opt<std::string> randomSizes(
     "random", cl::cat(category), cl::value_desc("B=2,T=128,..."),
     cl::desc("Draw the inputs at random: a size for each symbol of the arguments' shapes"));
@@ -55,15 +56,16 @@ static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
                               cl::desc("For --random: the same seed gives the same inputs"));
 static cl::opt<DeviceKind> device(
     "device", cl::init(DeviceKind::automatic), cl::cat(category), cl::desc("Where to run"),
-    cl::values(clEnumValN(DeviceKind::automatic, "auto", "the GPU if there is one, else the interpreter"),
+    cl::values(clEnumValN(DeviceKind::automatic, "auto",
+                          "the GPU if there is one, else the interpreter"),
                clEnumValN(DeviceKind::cuda, "cuda", "the GPU"),
                clEnumValN(DeviceKind::interpreter, "interpreter", "the interpreter, on the host")));
-static cl::opt<reference::Precision> precision(
-    "precision", cl::init(reference::Precision::native), cl::cat(category),
-    cl::desc("The interpreter's, when it is what runs"),
-    cl::values(clEnumValN(reference::Precision::native, "native",
-                          "each op's result is rounded to its type, as in a kernel"),
-               clEnumValN(reference::Precision::f64, "f64", "every float is a double")));
+static cl::opt<reference::Precision>
+    precision("precision", cl::init(reference::Precision::native), cl::cat(category),
+              cl::desc("The interpreter's, when it is what runs"),
+              cl::values(clEnumValN(reference::Precision::native, "native",
+                                    "each op's result is rounded to its type, as in a kernel"),
+                         clEnumValN(reference::Precision::f64, "f64", "every float is a double")));
 static cl::opt<bool> checkResults(
     "check", cl::cat(category),
     cl::desc("Compare every result with the f64 interpreter's; exit with 1 past the tolerance"));
@@ -78,11 +80,13 @@ static cl::opt<std::string> arch("arch", cl::cat(category), cl::value_desc("sm_9
 static cl::opt<bool> inPlace("in-place", cl::cat(category),
                              cl::desc("Let results replace the inputs they may, as decode does"));
 
-static cl::opt<bool> vjp("vjp", cl::cat(category),
-                         cl::desc("Run the function's derivative instead: its inputs and a cotangent "
-                                  "for each result (drawn at random where not given), to gradients"));
-static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category), cl::value_desc("q,k,..."),
-                                 cl::desc("For --vjp: the arguments to differentiate by; by default all"));
+static cl::opt<bool>
+    vjp("vjp", cl::cat(category),
+        cl::desc("Run the function's derivative instead: its inputs and a cotangent "
+                 "for each result (drawn at random where not given), to gradients"));
+static cl::list<std::string>
+    wrt("wrt", cl::CommaSeparated, cl::cat(category), cl::value_desc("q,k,..."),
+        cl::desc("For --vjp: the arguments to differentiate by; by default all"));
 static cl::opt<bool> finiteDifferences(
     "finite-differences", cl::cat(category),
     cl::desc("For --vjp: also compare each gradient, along a random direction, with central "
@@ -111,8 +115,8 @@ static func::FuncOp findEntry(ModuleOp module) {
       found.push_back(function);
   if (found.size() == 1)
     return found.front();
-  std::string names = llvm::join(
-      llvm::map_range(found, [](func::FuncOp f) { return f.getName().str(); }), ", ");
+  std::string names =
+      llvm::join(llvm::map_range(found, [](func::FuncOp f) { return f.getName().str(); }), ", ");
   fail(found.empty() ? "the file has no public function"
                      : "the file has several functions; choose with --entry: " + names);
   return {};
@@ -150,9 +154,9 @@ static std::function<void(size_t, size_t)> progressBar() {
   };
 }
 
-static FailureOr<SmallVector<reference::Tensor>>
-interpretOn(func::FuncOp function, const std::vector<HostTensor> &inputs,
-            reference::Precision precision) {
+static FailureOr<SmallVector<reference::Tensor>> interpretOn(func::FuncOp function,
+                                                             const std::vector<HostTensor> &inputs,
+                                                             reference::Precision precision) {
   reference::Options options;
   options.precision = precision;
   options.progress = progressBar();
@@ -164,9 +168,8 @@ interpretOn(func::FuncOp function, const std::vector<HostTensor> &inputs,
 
 /// The results under their names; as f64 instead of their own types for a
 /// reference, which is not rounded.
-static FailureOr<std::vector<HostTensor>> toHost(func::FuncOp function,
-                                                 ArrayRef<reference::Tensor> results,
-                                                 bool asReference) {
+static FailureOr<std::vector<HostTensor>>
+toHost(func::FuncOp function, ArrayRef<reference::Tensor> results, bool asReference) {
   std::vector<HostTensor> tensors;
   for (auto [i, result] : llvm::enumerate(results)) {
     std::optional<DataType> dtype = dataTypeOf(result.element);
@@ -198,9 +201,7 @@ static FailureOr<std::string> compileEntry(ModuleOp module, StringRef entry, Str
   return ejk::compile(*copy, Stage::package, options);
 }
 
-static bool isNarrow(DataType dtype) {
-  return dtype == DataType::F16 || dtype == DataType::BF16;
-}
+static bool isNarrow(DataType dtype) { return dtype == DataType::F16 || dtype == DataType::BF16; }
 
 /// Compares with the f64 interpreter; whether all pass.
 static FailureOr<bool> check(func::FuncOp function, const std::vector<HostTensor> &inputs,
@@ -221,7 +222,7 @@ static FailureOr<bool> check(func::FuncOp function, const std::vector<HostTensor
       passed = false;
       continue;
     }
-    double limit = tolerance.getNumOccurrences() ? double(tolerance)
+    double limit = tolerance.getNumOccurrences()           ? double(tolerance)
                    : narrowInput || isNarrow(found->dtype) ? (vjp ? 5e-3 : 3e-3)
                                                            : (vjp ? 2e-5 : 1e-5);
     Comparison comparison = compare(*found, wanted);
@@ -346,8 +347,8 @@ int main(int argc, char **argv) {
     llvm::outs() << "input " << input.name << ": " << input.describe() << "\n";
 
   if (finiteDifferences) {
-    FailureOr<bool> agree = compareWithDifferences(
-        module->lookupSymbol<func::FuncOp>(primal), function, *inputs, seed);
+    FailureOr<bool> agree =
+        compareWithDifferences(module->lookupSymbol<func::FuncOp>(primal), function, *inputs, seed);
     if (failed(agree) || !*agree)
       return 1;
   }
@@ -356,8 +357,8 @@ int main(int argc, char **argv) {
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
   if (session)
     return runCuda(**session, *module, function, *inputs);
-  if (device == DeviceKind::automatic && (session.error().code == ErrorCode::NoDriver ||
-                                          session.error().code == ErrorCode::NoDevice))
+  if (device == DeviceKind::automatic &&
+      (session.error().code == ErrorCode::NoDriver || session.error().code == ErrorCode::NoDevice))
     return runInterpreter(function, *inputs, ", for there is no GPU");
   return fail(session.error().message);
 }

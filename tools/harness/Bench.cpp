@@ -22,16 +22,14 @@ static const Error success{ErrorCode::Driver, ""};
 static double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half]
-                           : (values[half - 1] + values[half]) / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 namespace {
 /// Device time between two points of a stream.
 class Stopwatch {
 public:
-  Stopwatch(const Driver &driver, CUstream stream)
-      : driver(driver), stream(stream) {
+  Stopwatch(const Driver &driver, CUstream stream) : driver(driver), stream(stream) {
     status = driver.eventCreate(&start, 0);
     if (status == cudaSuccess)
       status = driver.eventCreate(&end, 0);
@@ -65,8 +63,7 @@ public:
   }
 
   /// The median over `repetitions`, after one that does not count.
-  Result<double> medianTime(int repetitions,
-                            const std::function<Error()> &enqueue) {
+  Result<double> medianTime(int repetitions, const std::function<Error()> &enqueue) {
     std::vector<double> times;
     for (int i = -1; i < repetitions; ++i) {
       Result<double> micros = time(enqueue);
@@ -88,8 +85,7 @@ private:
 /// Launches recorded once and replayed.
 class RecordedGraph {
 public:
-  RecordedGraph(const Driver &driver, CUstream stream)
-      : driver(driver), stream(stream) {}
+  RecordedGraph(const Driver &driver, CUstream stream) : driver(driver), stream(stream) {}
   ~RecordedGraph() {
     if (executable)
       driver.graphExecDestroy(executable);
@@ -165,8 +161,7 @@ Result<double> DeviceSession::measureCopyBandwidth() {
     return driver->error("cuMemAlloc", r);
   Stopwatch stopwatch(*driver, stream);
   Result<double> micros = stopwatch.medianTime(20, [&]() -> Error {
-    CUresult r =
-        driver->memcpyDtoDAsync(buffers.target, buffers.source, bytes, stream);
+    CUresult r = driver->memcpyDtoDAsync(buffers.target, buffers.source, bytes, stream);
     return r == cudaSuccess ? success : driver->error("cuMemcpyDtoDAsync", r);
   });
   if (!micros)
@@ -175,8 +170,7 @@ Result<double> DeviceSession::measureCopyBandwidth() {
 }
 
 // Makes copies until they exceed three times the L2 cache or memory is full.
-static Error makeCopies(std::vector<std::unique_ptr<TensorSet>> &sets,
-                        int64_t l2Bytes) {
+static Error makeCopies(std::vector<std::unique_ptr<TensorSet>> &sets, int64_t l2Bytes) {
   int64_t total = sets[0]->allocatedBytes();
   while (total <= 3 * l2Bytes && int(sets.size()) < maxCopies) {
     Result<TensorSet> copy = TensorSet::copyOf(*sets[0]);
@@ -192,8 +186,7 @@ static Error makeCopies(std::vector<std::unique_ptr<TensorSet>> &sets,
 
 // Host time of one launch: short batches, so that the queue never fills and
 // makes the host wait for the device.
-static Result<double> hostMicros(const Driver &driver, CUstream stream,
-                                 int repetitions,
+static Result<double> hostMicros(const Driver &driver, CUstream stream, int repetitions,
                                  const std::function<Error(int)> &launch) {
   constexpr int batch = 100;
   std::vector<double> times;
@@ -206,17 +199,14 @@ static Result<double> hostMicros(const Driver &driver, CUstream stream,
     if (!error.message.empty())
       return error;
     if (r >= 0)
-      times.push_back(
-          std::chrono::duration<double, std::micro>(end - begin).count() /
-          batch);
+      times.push_back(std::chrono::duration<double, std::micro>(end - begin).count() / batch);
   }
   if (CUresult result = driver.streamSynchronize(stream))
     return driver.error("cuStreamSynchronize", result);
   return median(std::move(times));
 }
 
-Result<BenchResult> DeviceSession::bench(const Program &program,
-                                         const std::string &entry,
+Result<BenchResult> DeviceSession::bench(const Program &program, const std::string &entry,
                                          const std::vector<HostTensor> &inputs,
                                          const BenchOptions &options) {
   Result<size_t> index = program.findEntry(entry);
@@ -235,8 +225,7 @@ Result<BenchResult> DeviceSession::bench(const Program &program,
     return copyBandwidth.error();
   result.copyBandwidth = *copyBandwidth;
 
-  Result<TensorSet> first =
-      TensorSet::create(*this, program, *index, inputs, options.inPlace);
+  Result<TensorSet> first = TensorSet::create(*this, program, *index, inputs, options.inPlace);
   if (!first)
     return first.error();
   std::vector<std::unique_ptr<TensorSet>> sets;
@@ -259,18 +248,15 @@ Result<BenchResult> DeviceSession::bench(const Program &program,
     return success;
   };
   Stopwatch stopwatch(*driver, stream);
-  Result<double> estimate =
-      stopwatch.medianTime(3, [&] { return launch(result.copies); });
+  Result<double> estimate = stopwatch.medianTime(3, [&] { return launch(result.copies); });
   if (!estimate)
     return estimate.error();
   // Whole rotations, so that every replay finds the caches as the last did.
   double wanted = graphTargetMicros / std::max(*estimate, 1.0);
-  int rotations = std::clamp(int(wanted) + 1, 1,
-                             std::max(1, maxGraphLaunches / result.copies));
+  int rotations = std::clamp(int(wanted) + 1, 1, std::max(1, maxGraphLaunches / result.copies));
   int count = rotations * result.copies;
 
-  Result<double> plain =
-      stopwatch.medianTime(result.repetitions, [&] { return launch(count); });
+  Result<double> plain = stopwatch.medianTime(result.repetitions, [&] { return launch(count); });
   if (!plain)
     return plain.error();
   RecordedGraph graph(*driver, stream);
@@ -290,26 +276,24 @@ Result<BenchResult> DeviceSession::bench(const Program &program,
   result.hostMicros = *host;
   result.bandwidth = double(result.bytes) / (result.graphMicros * 1e-6);
   result.floorMicros = double(result.bytes) / result.copyBandwidth * 1e6;
-  result.ratioToFloor =
-      result.floorMicros > 0 ? result.graphMicros / result.floorMicros : 0;
+  result.ratioToFloor = result.floorMicros > 0 ? result.graphMicros / result.floorMicros : 0;
   return result;
 }
 
 std::string BenchResult::describe() const {
   char text[1024];
-  std::snprintf(
-      text, sizeof(text),
-      "time       %.2f us in a CUDA graph, %.2f us launched one by one\n"
-      "host       %.2f us per launch\n"
-      "bytes      %.3f MB, inputs and outputs once each\n"
-      "bandwidth  %.1f GB/s, %.1f %% of this device's copy (%.1f GB/s)\n"
-      "floor      %.2f us; the time is %.2f x the floor\n"
-      "method     median of %d, rotating over %d copies, %.1f MB, L2 %.1f "
-      "MB%s\n",
-      graphMicros, plainMicros, hostMicros, double(bytes) * 1e-6,
-      bandwidth * 1e-9, copyBandwidth > 0 ? 100 * bandwidth / copyBandwidth : 0,
-      copyBandwidth * 1e-9, floorMicros, ratioToFloor, repetitions, copies,
-      double(rotationBytes) * 1e-6, double(l2Bytes) * 1e-6,
-      rotationBytes > 3 * l2Bytes ? "" : " (not cold: less than 3 x L2)");
+  std::snprintf(text, sizeof(text),
+                "time       %.2f us in a CUDA graph, %.2f us launched one by one\n"
+                "host       %.2f us per launch\n"
+                "bytes      %.3f MB, inputs and outputs once each\n"
+                "bandwidth  %.1f GB/s, %.1f %% of this device's copy (%.1f GB/s)\n"
+                "floor      %.2f us; the time is %.2f x the floor\n"
+                "method     median of %d, rotating over %d copies, %.1f MB, L2 %.1f "
+                "MB%s\n",
+                graphMicros, plainMicros, hostMicros, double(bytes) * 1e-6, bandwidth * 1e-9,
+                copyBandwidth > 0 ? 100 * bandwidth / copyBandwidth : 0, copyBandwidth * 1e-9,
+                floorMicros, ratioToFloor, repetitions, copies, double(rotationBytes) * 1e-6,
+                double(l2Bytes) * 1e-6,
+                rotationBytes > 3 * l2Bytes ? "" : " (not cold: less than 3 x L2)");
   return text;
 }

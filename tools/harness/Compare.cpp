@@ -11,16 +11,14 @@ using namespace ejk;
 
 static Comparison incomparable(Comparison comparison, std::string problem) {
   comparison.problem = std::move(problem);
-  comparison.relativeL2 = comparison.relativeMax =
-      std::numeric_limits<double>::infinity();
+  comparison.relativeL2 = comparison.relativeMax = std::numeric_limits<double>::infinity();
   return comparison;
 }
 
 Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
   Comparison result;
   if (actual.shape != expected.shape)
-    return incomparable(result, "is " + actual.describe() + ", expected " +
-                                    expected.describe());
+    return incomparable(result, "is " + actual.describe() + ", expected " + expected.describe());
   // Scaled by the largest values, so that squares neither overflow nor vanish.
   double maxDifference = 0, maxExpected = 0;
   int64_t count = actual.numElements();
@@ -40,8 +38,7 @@ Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
       maxExpected = std::max(maxExpected, std::fabs(e));
   }
   if (result.nonFinite)
-    return incomparable(result, std::to_string(result.nonFinite) +
-                                    " elements are NaN or infinite");
+    return incomparable(result, std::to_string(result.nonFinite) + " elements are NaN or infinite");
   if (maxDifference == 0)
     return result;
   if (maxExpected == 0)
@@ -61,13 +58,12 @@ Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
 std::string Comparison::describe() const {
   char text[256];
   if (problem.empty())
-    std::snprintf(text, sizeof(text), "relative L2 error %.3e, max error %.3e",
-                  relativeL2, relativeMax);
+    std::snprintf(text, sizeof(text), "relative L2 error %.3e, max error %.3e", relativeL2,
+                  relativeMax);
   std::string line = problem.empty() ? text : problem;
   if (worstIndex >= 0) {
-    std::snprintf(
-        text, sizeof(text), " (worst at element %lld: %.9g, expected %.9g)",
-        static_cast<long long>(worstIndex), worstActual, worstExpected);
+    std::snprintf(text, sizeof(text), " (worst at element %lld: %.9g, expected %.9g)",
+                  static_cast<long long>(worstIndex), worstActual, worstExpected);
     line += text;
   }
   return line;

@@ -99,15 +99,13 @@ public:
   int64_t l2Bytes() const { return l2; }
 
   /// The program must not outlive the session.
-  Result<std::unique_ptr<Program>> load(std::string_view packageBytes,
-                                        bool preferPtx = false);
+  Result<std::unique_ptr<Program>> load(std::string_view packageBytes, bool preferPtx = false);
 
   /// Runs an entry once on inputs that are found by name (others are ignored)
   /// and gives its outputs in the manifest's order. Outputs and workspace are
   /// filled with 0xFF bytes, which are NaN, beforehand, and a write past their
   /// end is an error. The entry's name may be empty when there is only one.
-  Result<std::vector<HostTensor>> run(const Program &program,
-                                      const std::string &entry,
+  Result<std::vector<HostTensor>> run(const Program &program, const std::string &entry,
                                       const std::vector<HostTensor> &inputs,
                                       const RunOptions &options = {});
 

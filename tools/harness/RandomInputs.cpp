@@ -14,16 +14,13 @@ Result<Sizes> ejk::parseSizes(std::string_view text) {
     std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     size_t equals = item.find('=');
-    std::string_view digits = equals == std::string_view::npos
-                                  ? std::string_view()
-                                  : item.substr(equals + 1);
+    std::string_view digits =
+        equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
     if (equals == 0 || digits.empty() || digits.size() > 18 ||
         digits.find_first_not_of("0123456789") != std::string_view::npos)
       return Error{ErrorCode::InvalidArgument,
-                   "'" + std::string(item) +
-                       "' is not of the form SYMBOL=SIZE"};
-    sizes[std::string(item.substr(0, equals))] =
-        std::stoll(std::string(digits));
+                   "'" + std::string(item) + "' is not of the form SYMBOL=SIZE"};
+    sizes[std::string(item.substr(0, equals))] = std::stoll(std::string(digits));
   }
   return sizes;
 }
@@ -49,8 +46,8 @@ private:
 } // namespace
 
 static bool isGate(const TensorSpec &spec) {
-  return spec.role == logDecayRole || spec.name == "g" || spec.name == "gk" ||
-         spec.name == "gv" || spec.name == "g_gamma";
+  return spec.role == logDecayRole || spec.name == "g" || spec.name == "gk" || spec.name == "gv" ||
+         spec.name == "g_gamma";
 }
 
 static void fillOffsets(HostTensor &tensor, int64_t total, Normal &random) {
@@ -67,8 +64,7 @@ static void fillOffsets(HostTensor &tensor, int64_t total, Normal &random) {
     setElement(tensor, i, cuts[size_t(i)]);
 }
 
-Result<std::vector<int64_t>>
-ejk::symbolValues(const Entry &entry, const Sizes &sizes) {
+Result<std::vector<int64_t>> ejk::symbolValues(const Entry &entry, const Sizes &sizes) {
   std::vector<int64_t> symbols;
   std::string missing;
   for (const std::string &symbol : entry.symbols) {
@@ -79,19 +75,16 @@ ejk::symbolValues(const Entry &entry, const Sizes &sizes) {
   }
   if (!missing.empty())
     return Error{ErrorCode::InvalidArgument,
-                 "the entry '" + entry.name +
-                     "' also needs sizes for: " + missing};
+                 "the entry '" + entry.name + "' also needs sizes for: " + missing};
   for (const auto &[name, size] : sizes)
-    if (std::find(entry.symbols.begin(), entry.symbols.end(), name) ==
-        entry.symbols.end())
-      return Error{ErrorCode::InvalidArgument, "the entry '" + entry.name +
-                                                   "' has no symbol '" + name +
-                                                   "'"};
+    if (std::find(entry.symbols.begin(), entry.symbols.end(), name) == entry.symbols.end())
+      return Error{ErrorCode::InvalidArgument,
+                   "the entry '" + entry.name + "' has no symbol '" + name + "'"};
   return symbols;
 }
 
-Result<std::vector<HostTensor>>
-ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
+Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Sizes &sizes,
+                                                  uint64_t seed) {
   Result<std::vector<int64_t>> values = symbolValues(entry, sizes);
   if (!values)
     return values.error();
@@ -104,9 +97,8 @@ ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
     for (const Dim &dim : spec.dims) {
       shape.emplace_back();
       if (const char *why = dim.expr.evaluate(symbols.data(), shape.back()))
-        return Error{ErrorCode::InvalidArgument, "input '" + spec.name +
-                                                     "': " + dim.expr.text() +
-                                                     " has no value: " + why};
+        return Error{ErrorCode::InvalidArgument,
+                     "input '" + spec.name + "': " + dim.expr.text() + " has no value: " + why};
     }
     Result<int64_t> bytes = tensorBytes(spec.dtype, shape);
     if (!bytes)
@@ -117,8 +109,7 @@ ejk::randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed) {
       int64_t total;
       if (const char *why = spec.total.evaluate(symbols.data(), total))
         return Error{ErrorCode::InvalidArgument,
-                     "input '" + spec.name +
-                         "': its total has no value: " + why};
+                     "input '" + spec.name + "': its total has no value: " + why};
       fillOffsets(tensor, total, random);
     } else {
       bool gate = isGate(spec);

@@ -20,8 +20,7 @@ Result<Sizes> parseSizes(std::string_view text);
 /// Draws all inputs of an entry: normal numbers; gates as models have them,
 /// log(sigmoid(x)) / 16; row offsets that start at 0, never decrease and end at
 /// their total. The same seed gives the same numbers everywhere.
-Result<std::vector<HostTensor>> randomInputs(const Entry &entry,
-                                             const Sizes &sizes, uint64_t seed);
+Result<std::vector<HostTensor>> randomInputs(const Entry &entry, const Sizes &sizes, uint64_t seed);
 
 /// The values of an entry's symbols, in their order: one for each, no others.
 Result<std::vector<int64_t>> symbolValues(const Entry &entry, const Sizes &sizes);

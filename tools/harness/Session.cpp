@@ -5,8 +5,7 @@
 using namespace ejk;
 
 Error ejk::takeError(ejk_error *error) {
-  Error taken{static_cast<ErrorCode>(ejk_error_get_code(error)),
-              ejk_error_message(error)};
+  Error taken{static_cast<ErrorCode>(ejk_error_get_code(error)), ejk_error_message(error)};
   ejk_error_destroy(error);
   return taken;
 }
@@ -43,8 +42,7 @@ Result<std::unique_ptr<DeviceSession>> DeviceSession::open(int ordinal) {
   if (r == cudaSuccess)
     r = (*driver)->deviceGetName(name, sizeof(name) - 1, device->device);
   if (r == cudaSuccess)
-    r = (*driver)->deviceGetAttribute(&l2, attributeL2CacheSize,
-                                      device->device);
+    r = (*driver)->deviceGetAttribute(&l2, attributeL2CacheSize, device->device);
   if (r == cudaSuccess)
     r = (*driver)->streamCreate(&session->stream, streamNonBlocking);
   if (r != cudaSuccess)
@@ -67,40 +65,37 @@ std::string DeviceSession::architecture() const {
   return "sm_" + std::to_string(device.major) + std::to_string(device.minor);
 }
 
-Result<std::unique_ptr<Program>>
-DeviceSession::load(std::string_view packageBytes, bool preferPtx) {
+Result<std::unique_ptr<Program>> DeviceSession::load(std::string_view packageBytes,
+                                                     bool preferPtx) {
   std::unique_ptr<Program> program(new Program);
   Result<Package> parsed = readPackage(packageBytes);
   if (!parsed)
     return parsed.error();
   program->parsed = std::move(*parsed);
-  Error error = takeError(ejk_package_load_memory(
-      packageBytes.data(), packageBytes.size(), &program->handle));
+  Error error = takeError(
+      ejk_package_load_memory(packageBytes.data(), packageBytes.size(), &program->handle));
   if (!error.message.empty())
     return error;
   ejk_executable_options options = {};
   options.struct_size = sizeof(options);
   options.device_ordinal = device.ordinal;
   options.prefer_ptx = preferPtx;
-  error = takeError(
-      ejk_executable_create(program->handle, &options, &program->executable));
+  error = takeError(ejk_executable_create(program->handle, &options, &program->executable));
   if (!error.message.empty())
     return error;
   return program;
 }
 
-Result<std::vector<HostTensor>>
-DeviceSession::run(const Program &program, const std::string &entry,
-                   const std::vector<HostTensor> &inputs,
-                   const RunOptions &options) {
+Result<std::vector<HostTensor>> DeviceSession::run(const Program &program, const std::string &entry,
+                                                   const std::vector<HostTensor> &inputs,
+                                                   const RunOptions &options) {
   Result<size_t> index = program.findEntry(entry);
   if (!index)
     return index.error();
   ContextScope scope(*driver, device.context);
   if (scope.status != cudaSuccess)
     return driver->error("cuCtxPushCurrent", scope.status);
-  Result<TensorSet> set =
-      TensorSet::create(*this, program, *index, inputs, options.inPlace);
+  Result<TensorSet> set = TensorSet::create(*this, program, *index, inputs, options.inPlace);
   if (!set)
     return set.error();
   Error error = set->poison();

@@ -24,18 +24,15 @@ static DLDataType dlpackType(DataType type) {
 
 Error TensorSet::matchInputs(const std::vector<HostTensor> &given,
                              std::vector<const HostTensor *> &matched) {
-  for (const TensorSpec &spec :
-       program->parsed.manifest.entries[entry].inputs) {
+  for (const TensorSpec &spec : program->parsed.manifest.entries[entry].inputs) {
     const HostTensor *tensor = findTensor(given, spec.name);
     if (!tensor) {
       std::string names;
       for (const HostTensor &other : given)
         names += (names.empty() ? "" : ", ") + other.name;
-      return {
-          ErrorCode::InvalidTensor,
-          "input '" + spec.name + "' (" +
-              std::string(dataTypeName(spec.dtype)) + " " + spec.shapeText +
-              ") is missing; given: " + (names.empty() ? "nothing" : names)};
+      return {ErrorCode::InvalidTensor,
+              "input '" + spec.name + "' (" + std::string(dataTypeName(spec.dtype)) + " " +
+                  spec.shapeText + ") is missing; given: " + (names.empty() ? "nothing" : names)};
     }
     Tensor input;
     input.spec = &spec;
@@ -51,13 +48,11 @@ Error TensorSet::matchInputs(const std::vector<HostTensor> &given,
 }
 
 void TensorSet::pointViews() {
-  auto point = [&](std::vector<Tensor> &tensors,
-                   std::vector<const DLTensor *> &views) {
+  auto point = [&](std::vector<Tensor> &tensors, std::vector<const DLTensor *> &views) {
     views.clear();
     for (Tensor &tensor : tensors) {
       tensor.view.data =
-          slab ? reinterpret_cast<void *>(slab + CUdeviceptr(tensor.offset))
-               : nullptr;
+          slab ? reinterpret_cast<void *>(slab + CUdeviceptr(tensor.offset)) : nullptr;
       tensor.view.device = {kDLCUDA, session->device.ordinal};
       tensor.view.ndim = int(tensor.shape.size());
       tensor.view.shape = tensor.shape.data();
@@ -77,9 +72,8 @@ Error TensorSet::describeOutputs(bool inPlace) {
     output.view.dtype = dlpackType(output.spec->dtype);
     int64_t shape[8];
     int32_t rank = 8;
-    if (ejk_error *error =
-            ejk_entry_output_shape(program->handle, entry, inputViews.data(),
-                                   inputViews.size(), o, shape, &rank))
+    if (ejk_error *error = ejk_entry_output_shape(program->handle, entry, inputViews.data(),
+                                                  inputViews.size(), o, shape, &rank))
       return takeError(error);
     output.shape.assign(shape, shape + rank);
     Result<int64_t> bytes = tensorBytes(output.spec->dtype, output.shape);
@@ -89,9 +83,8 @@ Error TensorSet::describeOutputs(bool inPlace) {
     output.replacesInput = inPlace && output.spec->mayAlias >= 0;
     outputs.push_back(std::move(output));
   }
-  return takeError(
-      ejk_entry_workspace_bytes(program->handle, entry, inputViews.data(),
-                                inputViews.size(), &workspaceBytes));
+  return takeError(ejk_entry_workspace_bytes(program->handle, entry, inputViews.data(),
+                                             inputViews.size(), &workspaceBytes));
 }
 
 Error TensorSet::allocate() {
@@ -123,9 +116,8 @@ Error TensorSet::upload(const std::vector<const HostTensor *> &matched) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].bytes == 0)
       continue;
-    if (CUresult r = session->driver->memcpyHtoD(
-            slab + CUdeviceptr(inputs[i].offset), matched[i]->data.data(),
-            size_t(inputs[i].bytes)))
+    if (CUresult r = session->driver->memcpyHtoD(slab + CUdeviceptr(inputs[i].offset),
+                                                 matched[i]->data.data(), size_t(inputs[i].bytes)))
       return session->driver->error("cuMemcpyHtoD", r);
   }
   // From pageable memory the last part may still be on its way, and the
@@ -147,14 +139,12 @@ Error TensorSet::checkOnHost(const std::vector<const HostTensor *> &matched) {
     hostViews[i].data = const_cast<char *>(matched[i]->data.data());
     mixed[i] = &hostViews[i];
   }
-  return takeError(ejk_entry_check(program->handle, entry, mixed.data(),
-                                   mixed.size(), outputViews.data(),
-                                   outputViews.size()));
+  return takeError(ejk_entry_check(program->handle, entry, mixed.data(), mixed.size(),
+                                   outputViews.data(), outputViews.size()));
 }
 
-Result<TensorSet> TensorSet::create(const DeviceSession &session,
-                                    const Program &program, size_t entry,
-                                    const std::vector<HostTensor> &given,
+Result<TensorSet> TensorSet::create(const DeviceSession &session, const Program &program,
+                                    size_t entry, const std::vector<HostTensor> &given,
                                     bool inPlace) {
   TensorSet set(session, program, entry);
   std::vector<const HostTensor *> matched;
@@ -182,8 +172,8 @@ Result<TensorSet> TensorSet::copyOf(const TensorSet &other) {
   if (!error.message.empty())
     return error;
   const Driver &driver = *set.session->driver;
-  if (CUresult r = driver.memcpyDtoDAsync(
-          set.slab, other.slab, size_t(set.slabBytes), set.session->stream))
+  if (CUresult r =
+          driver.memcpyDtoDAsync(set.slab, other.slab, size_t(set.slabBytes), set.session->stream))
     return driver.error("cuMemcpyDtoDAsync", r);
   return set;
 }
@@ -191,9 +181,8 @@ Result<TensorSet> TensorSet::copyOf(const TensorSet &other) {
 TensorSet::TensorSet(TensorSet &&other)
     : session(other.session), program(other.program), entry(other.entry),
       inputs(std::move(other.inputs)), outputs(std::move(other.outputs)),
-      workspaceOffset(other.workspaceOffset),
-      workspaceBytes(other.workspaceBytes), slab(other.slab),
-      slabBytes(other.slabBytes) {
+      workspaceOffset(other.workspaceOffset), workspaceBytes(other.workspaceBytes),
+      slab(other.slab), slabBytes(other.slabBytes) {
   other.slab = 0;
   // The views lie inside the tensors, which the move keeps in place, but this
   // must not depend on it.
@@ -207,21 +196,19 @@ TensorSet::~TensorSet() {
 
 Error TensorSet::poison() {
   auto fill = [&](int64_t offset, int64_t bytes) -> CUresult {
-    return session->driver->memsetD8Async(
-        slab + CUdeviceptr(offset), poisonByte, size_t(bytes), session->stream);
+    return session->driver->memsetD8Async(slab + CUdeviceptr(offset), poisonByte, size_t(bytes),
+                                          session->stream);
   };
   CUresult r = cudaSuccess;
   for (const Tensor &input : inputs)
     if (r == cudaSuccess)
-      r = fill(input.offset + input.bytes,
-               alignUp(input.bytes) - input.bytes + guardBytes);
+      r = fill(input.offset + input.bytes, alignUp(input.bytes) - input.bytes + guardBytes);
   for (const Tensor &output : outputs)
     if (r == cudaSuccess && !output.replacesInput)
       r = fill(output.offset, alignUp(output.bytes) + guardBytes);
   if (r == cudaSuccess)
     r = fill(workspaceOffset, alignUp(int64_t(workspaceBytes)) + guardBytes);
-  return r == cudaSuccess ? success
-                          : session->driver->error("cuMemsetD8Async", r);
+  return r == cudaSuccess ? success : session->driver->error("cuMemsetD8Async", r);
 }
 
 Error TensorSet::launch() {
@@ -231,19 +218,17 @@ Error TensorSet::launch() {
   params.num_inputs = inputViews.size();
   params.outputs = outputViews.data();
   params.num_outputs = outputViews.size();
-  params.workspace =
-      reinterpret_cast<void *>(slab + CUdeviceptr(workspaceOffset));
+  params.workspace = reinterpret_cast<void *>(slab + CUdeviceptr(workspaceOffset));
   params.workspace_bytes = workspaceBytes;
   params.stream = session->stream;
   return takeError(ejk_launch(program->executable, entry, &params));
 }
 
 Error TensorSet::checkGuards() {
-  auto check = [&](const std::string &what, int64_t end,
-                   int64_t bytes) -> Error {
+  auto check = [&](const std::string &what, int64_t end, int64_t bytes) -> Error {
     std::vector<unsigned char> guard(static_cast<size_t>(bytes));
-    if (CUresult r = session->driver->memcpyDtoH(
-            guard.data(), slab + CUdeviceptr(end), guard.size()))
+    if (CUresult r =
+            session->driver->memcpyDtoH(guard.data(), slab + CUdeviceptr(end), guard.size()))
       return session->driver->error("cuMemcpyDtoH", r);
     if (std::any_of(guard.begin(), guard.end(),
                     [](unsigned char byte) { return byte != poisonByte; }))
@@ -251,8 +236,7 @@ Error TensorSet::checkGuards() {
     return success;
   };
   auto checkTensor = [&](const char *kind, const Tensor &tensor) {
-    return check(std::string(kind) + " '" + tensor.spec->name + "'",
-                 tensor.offset + tensor.bytes,
+    return check(std::string(kind) + " '" + tensor.spec->name + "'", tensor.offset + tensor.bytes,
                  alignUp(tensor.bytes) - tensor.bytes + guardBytes);
   };
   for (const Tensor &input : inputs)
@@ -274,11 +258,9 @@ Result<std::vector<HostTensor>> TensorSet::download() {
     return error;
   std::vector<HostTensor> tensors;
   for (const Tensor &output : outputs) {
-    HostTensor tensor =
-        makeTensor(output.spec->name, output.spec->dtype, output.shape);
+    HostTensor tensor = makeTensor(output.spec->name, output.spec->dtype, output.shape);
     if (output.bytes != 0)
-      if (CUresult r = driver.memcpyDtoH(tensor.data.data(),
-                                         slab + CUdeviceptr(output.offset),
+      if (CUresult r = driver.memcpyDtoH(tensor.data.data(), slab + CUdeviceptr(output.offset),
                                          tensor.data.size()))
         return driver.error("cuMemcpyDtoH", r);
     tensors.push_back(std::move(tensor));

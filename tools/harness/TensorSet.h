@@ -12,9 +12,8 @@ namespace ejk {
 class TensorSet {
 public:
   /// Matches the inputs by name, has the runtime check them, and allocates.
-  static Result<TensorSet> create(const DeviceSession &session,
-                                  const Program &program, size_t entry,
-                                  const std::vector<HostTensor> &inputs,
+  static Result<TensorSet> create(const DeviceSession &session, const Program &program,
+                                  size_t entry, const std::vector<HostTensor> &inputs,
                                   bool inPlace);
   /// The same tensors with the same contents in memory of their own.
   static Result<TensorSet> copyOf(const TensorSet &other);
@@ -45,8 +44,7 @@ private:
   TensorSet(const DeviceSession &session, const Program &program, size_t entry)
       : session(&session), program(&program), entry(entry) {}
 
-  Error matchInputs(const std::vector<HostTensor> &given,
-                    std::vector<const HostTensor *> &matched);
+  Error matchInputs(const std::vector<HostTensor> &given, std::vector<const HostTensor *> &matched);
   Error describeOutputs(bool inPlace);
   Error allocate();
   Error upload(const std::vector<const HostTensor *> &matched);

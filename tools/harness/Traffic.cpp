@@ -9,16 +9,14 @@
 
 using namespace ejk;
 
-static Result<int64_t> evaluate(const Expr &expr,
-                                const std::vector<int64_t> &symbols) {
+static Result<int64_t> evaluate(const Expr &expr, const std::vector<int64_t> &symbols) {
   int64_t value = 0;
   if (const char *why = expr.evaluate(symbols.data(), value))
     return Error{ErrorCode::InvalidArgument, expr.text() + ": " + why};
   return value;
 }
 
-static Result<int64_t> bytesOf(const TensorSpec &tensor,
-                               const std::vector<int64_t> &symbols) {
+static Result<int64_t> bytesOf(const TensorSpec &tensor, const std::vector<int64_t> &symbols) {
   std::vector<int64_t> shape;
   for (const Dim &dim : tensor.dims) {
     int64_t size = dim.symbol >= 0 ? symbols[dim.symbol] : 0;
@@ -43,8 +41,8 @@ Result<Traffic> ejk::countTraffic(const Entry &entry, const Sizes &sizes) {
     return symbols.error();
   std::vector<int64_t> inputs, outputs, workspaces;
   Traffic traffic;
-  for (auto [specs, list] : {std::pair(&entry.inputs, &inputs),
-                             std::pair(&entry.outputs, &outputs)})
+  for (auto [specs, list] :
+       {std::pair(&entry.inputs, &inputs), std::pair(&entry.outputs, &outputs)})
     for (const TensorSpec &tensor : *specs) {
       Result<int64_t> bytes = bytesOf(tensor, *symbols);
       if (!bytes)
@@ -71,10 +69,9 @@ Result<Traffic> ejk::countTraffic(const Entry &entry, const Sizes &sizes) {
       if (argument.kind == Argument::Kind::Integer ||
           !seen.insert({argument.kind, argument.index}).second)
         continue;
-      const std::vector<int64_t> &list =
-          argument.kind == Argument::Kind::Input    ? inputs
-          : argument.kind == Argument::Kind::Output ? outputs
-                                                    : workspaces;
+      const std::vector<int64_t> &list = argument.kind == Argument::Kind::Input    ? inputs
+                                         : argument.kind == Argument::Kind::Output ? outputs
+                                                                                   : workspaces;
       counted.bytes += list[argument.index];
     }
     traffic.moved += counted.bytes;
@@ -87,15 +84,14 @@ std::string Traffic::describe() const {
   char text[256];
   std::string result;
   for (const LaunchTraffic &launch : launches) {
-    std::snprintf(text, sizeof(text), "  moves %12.3f MB in %s\n",
-                  double(launch.bytes) * 1e-6, launch.kernel.c_str());
+    std::snprintf(text, sizeof(text), "  moves %12.3f MB in %s\n", double(launch.bytes) * 1e-6,
+                  launch.kernel.c_str());
     result += text;
   }
   std::snprintf(text, sizeof(text),
                 "  moves %12.3f MB in all, %.2f x the floor of %.3f MB; "
                 "workspace %.3f MB\n",
-                double(moved) * 1e-6,
-                floor ? double(moved) / double(floor) : 0.0,
+                double(moved) * 1e-6, floor ? double(moved) / double(floor) : 0.0,
                 double(floor) * 1e-6, double(workspace) * 1e-6);
   return result + text;
 }

@@ -22,8 +22,7 @@ std::string HostTensor::describe() const {
   return text + "]";
 }
 
-Result<int64_t> ejk::tensorBytes(DataType dtype,
-                                 const std::vector<int64_t> &shape) {
+Result<int64_t> ejk::tensorBytes(DataType dtype, const std::vector<int64_t> &shape) {
   int64_t bytes = dataTypeSize(dtype);
   for (int64_t size : shape)
     if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes))
@@ -32,15 +31,13 @@ Result<int64_t> ejk::tensorBytes(DataType dtype,
   return bytes;
 }
 
-HostTensor ejk::makeTensor(std::string name, DataType dtype,
-                           std::vector<int64_t> shape) {
+HostTensor ejk::makeTensor(std::string name, DataType dtype, std::vector<int64_t> shape) {
   HostTensor tensor{std::move(name), dtype, std::move(shape), {}};
   tensor.data.resize(size_t(tensor.numElements() * dataTypeSize(dtype)));
   return tensor;
 }
 
-const HostTensor *ejk::findTensor(const std::vector<HostTensor> &tensors,
-                                  std::string_view name) {
+const HostTensor *ejk::findTensor(const std::vector<HostTensor> &tensors, std::string_view name) {
   for (const HostTensor &tensor : tensors)
     if (tensor.name == name)
       return &tensor;
@@ -69,17 +66,14 @@ static double decode(Format format, uint16_t bits) {
   if (exponent == 0x7fff >> format.mantissaBits)
     return mantissa ? std::nan("") : sign * HUGE_VAL;
   if (exponent == 0)
-    return sign *
-           std::ldexp(mantissa, format.minExponent - format.mantissaBits);
-  return sign *
-         std::ldexp(mantissa + (1 << format.mantissaBits),
-                    format.minExponent + exponent - 1 - format.mantissaBits);
+    return sign * std::ldexp(mantissa, format.minExponent - format.mantissaBits);
+  return sign * std::ldexp(mantissa + (1 << format.mantissaBits),
+                           format.minExponent + exponent - 1 - format.mantissaBits);
 }
 
 static uint16_t encode(Format format, double value) {
   uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  uint16_t infinity =
-      uint16_t(0x7fff >> format.mantissaBits << format.mantissaBits);
+  uint16_t infinity = uint16_t(0x7fff >> format.mantissaBits << format.mantissaBits);
   if (std::isnan(value))
     return sign | infinity | uint16_t(1 << (format.mantissaBits - 1));
   value = std::fabs(value);
@@ -91,8 +85,7 @@ static uint16_t encode(Format format, double value) {
   // The multiple of the last place nearest to the value, ties to even (the
   // default rounding mode). It may reach the next power of two, which the
   // addition below carries into the exponent.
-  double scaled =
-      std::nearbyint(std::ldexp(value, format.mantissaBits - exponent));
+  double scaled = std::nearbyint(std::ldexp(value, format.mantissaBits - exponent));
   int64_t units = int64_t(scaled);
   int64_t encoded = units;
   if (units >= 1 << format.mantissaBits)
@@ -111,15 +104,12 @@ uint16_t ejk::doubleToBfloat(double value) { return encode(bfloat, value); }
 
 template <typename T> static T load(const HostTensor &tensor, int64_t index) {
   T value;
-  std::memcpy(&value, tensor.data.data() + index * int64_t(sizeof(T)),
-              sizeof(T));
+  std::memcpy(&value, tensor.data.data() + index * int64_t(sizeof(T)), sizeof(T));
   return value;
 }
 
-template <typename T>
-static void store(HostTensor &tensor, int64_t index, T value) {
-  std::memcpy(tensor.data.data() + index * int64_t(sizeof(T)), &value,
-              sizeof(T));
+template <typename T> static void store(HostTensor &tensor, int64_t index, T value) {
+  std::memcpy(tensor.data.data() + index * int64_t(sizeof(T)), &value, sizeof(T));
 }
 
 double ejk::elementAsDouble(const HostTensor &tensor, int64_t index) {
@@ -164,8 +154,7 @@ std::vector<double> ejk::toDoubles(const HostTensor &tensor) {
   return values;
 }
 
-HostTensor ejk::fromDoubles(std::string name, DataType dtype,
-                            std::vector<int64_t> shape,
+HostTensor ejk::fromDoubles(std::string name, DataType dtype, std::vector<int64_t> shape,
                             const std::vector<double> &values) {
   HostTensor tensor = makeTensor(std::move(name), dtype, std::move(shape));
   for (size_t i = 0; i < values.size(); ++i)

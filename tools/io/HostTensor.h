@@ -30,12 +30,10 @@ struct HostTensor {
 Result<int64_t> tensorBytes(DataType dtype, const std::vector<int64_t> &shape);
 
 /// A tensor of zeros. The size must not overflow.
-HostTensor makeTensor(std::string name, DataType dtype,
-                      std::vector<int64_t> shape);
+HostTensor makeTensor(std::string name, DataType dtype, std::vector<int64_t> shape);
 
 /// The tensor called `name`, or null.
-const HostTensor *findTensor(const std::vector<HostTensor> &tensors,
-                             std::string_view name);
+const HostTensor *findTensor(const std::vector<HostTensor> &tensors, std::string_view name);
 
 //===----------------------------------------------------------------------===//
 // Conversion. Every type widens to f64 exactly, except i64 past 2^53.
@@ -56,8 +54,7 @@ std::vector<double> toDoubles(const HostTensor &tensor);
 
 /// Rounds to the element type; `values` must have as many elements as the
 /// shape.
-HostTensor fromDoubles(std::string name, DataType dtype,
-                       std::vector<int64_t> shape,
+HostTensor fromDoubles(std::string name, DataType dtype, std::vector<int64_t> shape,
                        const std::vector<double> &values);
 
 } // namespace ejk

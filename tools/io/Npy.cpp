@@ -21,15 +21,13 @@ static Error invalid(const std::string &message) {
 }
 
 // The text after 'key': in the dictionary, without leading blanks.
-static std::optional<std::string_view> valueOf(std::string_view header,
-                                               std::string_view key) {
+static std::optional<std::string_view> valueOf(std::string_view header, std::string_view key) {
   size_t at = header.find("'" + std::string(key) + "'");
   if (at == std::string_view::npos)
     return std::nullopt;
   header.remove_prefix(at + key.size() + 2);
-  while (
-      !header.empty() &&
-      (std::isspace(static_cast<unsigned char>(header[0])) || header[0] == ':'))
+  while (!header.empty() &&
+         (std::isspace(static_cast<unsigned char>(header[0])) || header[0] == ':'))
     header.remove_prefix(1);
   return header;
 }
@@ -47,8 +45,7 @@ static bool parseShape(std::string_view text, std::vector<int64_t> &shape) {
       return true;
     int64_t size = 0;
     size_t digits = 0;
-    for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9';
-         ++digits)
+    for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits)
       if (__builtin_mul_overflow(size, 10, &size) ||
           __builtin_add_overflow(size, text[digits] - '0', &size))
         return false;
@@ -95,20 +92,17 @@ Result<HostTensor> ejk::parseNpy(std::string_view bytes) {
   auto shape = valueOf(header, "shape");
   if (!descr || !order || !shape)
     return invalid("its header needs descr, fortran_order and shape");
-  size_t quote = descr->size() > 1 && (*descr)[0] == '\''
-                     ? descr->find('\'', 1)
-                     : std::string_view::npos;
+  size_t quote =
+      descr->size() > 1 && (*descr)[0] == '\'' ? descr->find('\'', 1) : std::string_view::npos;
   if (quote == std::string_view::npos)
     return invalid("its element type is a structure");
   std::string_view type = descr->substr(1, quote - 1);
   HostTensor tensor;
   std::optional<DataType> dtype = typeOf(type);
   if (!dtype)
-    return invalid("element type '" + std::string(type) +
-                   "' is none of <f2, <f4, <f8, <i4, <i8" +
-                   (type == "|V2" || type == "<V2"
-                        ? " (store bfloat16 in a safetensors file)"
-                        : ""));
+    return invalid(
+        "element type '" + std::string(type) + "' is none of <f2, <f4, <f8, <i4, <i8" +
+        (type == "|V2" || type == "<V2" ? " (store bfloat16 in a safetensors file)" : ""));
   tensor.dtype = *dtype;
   if (order->substr(0, 4) == "True")
     return invalid("it is in Fortran order; save numpy.ascontiguousarray(x)");
@@ -120,23 +114,20 @@ Result<HostTensor> ejk::parseNpy(std::string_view bytes) {
   if (!size)
     return invalid(size.error().message);
   if (uint64_t(*size) != bytes.size())
-    return invalid(tensor.describe() + " takes " + std::to_string(*size) +
-                   " bytes, but " + std::to_string(bytes.size()) +
-                   " follow the header");
+    return invalid(tensor.describe() + " takes " + std::to_string(*size) + " bytes, but " +
+                   std::to_string(bytes.size()) + " follow the header");
   tensor.data.assign(bytes.begin(), bytes.end());
   return tensor;
 }
 
 Result<std::string> ejk::serializeNpy(const HostTensor &tensor) {
-  static constexpr const char *descr[] = {"<f4", "<f2", nullptr,
-                                          "<f8", "<i4", "<i8"};
+  static constexpr const char *descr[] = {"<f4", "<f2", nullptr, "<f8", "<i4", "<i8"};
   const char *type = descr[int(tensor.dtype)];
   if (!type)
     return Error{ErrorCode::Io, "'" + tensor.name +
                                     "' is bf16, which .npy has no type for; "
                                     "write a .safetensors file"};
-  std::string header = std::string("{'descr': '") + type +
-                       "', 'fortran_order': False, 'shape': (";
+  std::string header = std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': (";
   for (int64_t size : tensor.shape)
     header += std::to_string(size) + ", ";
   header += "), }";

@@ -20,8 +20,7 @@ using File = std::unique_ptr<std::FILE, CloseFile>;
 } // namespace
 
 static std::string failure(const char *what, const std::string &path) {
-  return std::string("cannot ") + what + " '" + path +
-         "': " + std::strerror(errno);
+  return std::string("cannot ") + what + " '" + path + "': " + std::strerror(errno);
 }
 
 Result<std::string> ejk::readFile(const std::string &path) {
@@ -42,8 +41,7 @@ std::string ejk::writeFile(const std::string &path, std::string_view bytes) {
   File file(std::fopen(path.c_str(), "wb"));
   if (!file)
     return failure("create", path);
-  bool written =
-      std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
+  bool written = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
   // A full disk may show only when the last block is flushed.
   if (std::fclose(file.release()) != 0 || !written)
     return failure("write", path);
@@ -51,8 +49,7 @@ std::string ejk::writeFile(const std::string &path, std::string_view bytes) {
 }
 
 static bool endsWith(const std::string &text, std::string_view end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 // Appends the tensors of one file. `name` renames the tensor of a .npy file.
@@ -84,8 +81,7 @@ static std::string appendFile(const std::string &path, const std::string &name,
   return "";
 }
 
-Result<std::vector<HostTensor>>
-ejk::readTensors(const std::vector<std::string> &specs) {
+Result<std::vector<HostTensor>> ejk::readTensors(const std::vector<std::string> &specs) {
   std::vector<HostTensor> tensors;
   for (const std::string &spec : specs) {
     std::error_code ignored;
@@ -98,8 +94,7 @@ ejk::readTensors(const std::vector<std::string> &specs) {
       path = spec.substr(equals + 1);
     }
     if (fs::is_directory(path, ignored)) {
-      for (fs::directory_iterator it(path, ignored), end; it != end;
-           it.increment(ignored)) {
+      for (fs::directory_iterator it(path, ignored), end; it != end; it.increment(ignored)) {
         std::string file = it->path().string();
         if (endsWith(file, ".npy") || endsWith(file, ".safetensors"))
           files.push_back(file);
@@ -126,14 +121,12 @@ static std::string writeNpy(const std::string &path, const HostTensor &tensor) {
   return bytes ? writeFile(path, *bytes) : bytes.error().message;
 }
 
-std::string ejk::writeTensors(const std::string &path,
-                              const std::vector<HostTensor> &tensors) {
+std::string ejk::writeTensors(const std::string &path, const std::vector<HostTensor> &tensors) {
   std::error_code failed;
   if (endsWith(path, "/") || fs::is_directory(path, failed)) {
     fs::create_directories(path, failed);
     for (const HostTensor &tensor : tensors) {
-      std::string error =
-          writeNpy((fs::path(path) / (tensor.name + ".npy")).string(), tensor);
+      std::string error = writeNpy((fs::path(path) / (tensor.name + ".npy")).string(), tensor);
       if (!error.empty())
         return error;
     }
@@ -141,8 +134,7 @@ std::string ejk::writeTensors(const std::string &path,
   }
   if (endsWith(path, ".npy")) {
     if (tensors.size() != 1)
-      return "'" + path + "' holds one tensor, but there are " +
-             std::to_string(tensors.size()) +
+      return "'" + path + "' holds one tensor, but there are " + std::to_string(tensors.size()) +
              "; name a folder or a .safetensors file";
     return writeNpy(path, tensors[0]);
   }

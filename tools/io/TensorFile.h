@@ -20,14 +20,12 @@ std::string writeFile(const std::string &path, std::string_view bytes);
 /// Reads what a command line names: FILE.safetensors (all of its tensors),
 /// FILE.npy (named after the file), NAME=FILE.npy, or a folder (all such files
 /// in it). Two tensors of one name are an error.
-Result<std::vector<HostTensor>>
-readTensors(const std::vector<std::string> &specs);
+Result<std::vector<HostTensor>> readTensors(const std::vector<std::string> &specs);
 
 /// Writes one safetensors file, or, when `path` is a folder or ends in '/', one
 /// NAME.npy per tensor, or, when it ends in .npy, the only tensor. The error's
 /// message, or an empty string.
-std::string writeTensors(const std::string &path,
-                         const std::vector<HostTensor> &tensors);
+std::string writeTensors(const std::string &path, const std::vector<HostTensor> &tensors);
 
 // The formats themselves, in memory.
 

@@ -66,15 +66,11 @@ typedef struct ejk_package_header {
 EJK_STATIC_ASSERT(sizeof(ejk_package_header) == 64, "header size");
 EJK_STATIC_ASSERT(offsetof(ejk_package_header, magic) == 0, "magic");
 EJK_STATIC_ASSERT(offsetof(ejk_package_header, version) == 8, "version");
-EJK_STATIC_ASSERT(offsetof(ejk_package_header, header_size) == 12,
-                  "header_size");
-EJK_STATIC_ASSERT(offsetof(ejk_package_header, manifest_size) == 16,
-                  "manifest_size");
-EJK_STATIC_ASSERT(offsetof(ejk_package_header, payload_size) == 24,
-                  "payload_size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, header_size) == 12, "header_size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, manifest_size) == 16, "manifest_size");
+EJK_STATIC_ASSERT(offsetof(ejk_package_header, payload_size) == 24, "payload_size");
 EJK_STATIC_ASSERT(offsetof(ejk_package_header, checksum) == 32, "checksum");
 EJK_STATIC_ASSERT(offsetof(ejk_package_header, reserved) == 40, "reserved");
-EJK_STATIC_ASSERT(sizeof(void *) == EJK_KERNEL_ARGUMENT_SIZE,
-                  "host pointers are kernel arguments");
+EJK_STATIC_ASSERT(sizeof(void *) == EJK_KERNEL_ARGUMENT_SIZE, "host pointers are kernel arguments");
 
 #endif /* EJK_PACKAGE_FORMAT_H */

@@ -35,8 +35,7 @@
 #define EJK_VERSION_MAJOR 0
 #define EJK_VERSION_MINOR 1
 #define EJK_VERSION_PATCH 0
-#define EJK_VERSION_NUMBER                                                     \
-  (EJK_VERSION_MAJOR * 10000 + EJK_VERSION_MINOR * 100 + EJK_VERSION_PATCH)
+#define EJK_VERSION_NUMBER (EJK_VERSION_MAJOR * 10000 + EJK_VERSION_MINOR * 100 + EJK_VERSION_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,12 +92,10 @@ EJK_API void ejk_error_destroy(ejk_error *error);
 /*===-- Packages (need no driver) -----------------------------------------===*/
 
 /* Reads, checks and parses a package file. */
-EJK_API ejk_error *ejk_package_load_file(const char *path,
-                                         ejk_package **package);
+EJK_API ejk_error *ejk_package_load_file(const char *path, ejk_package **package);
 
 /* The same from memory, which is copied and may be freed at once. */
-EJK_API ejk_error *ejk_package_load_memory(const void *data, size_t size,
-                                           ejk_package **package);
+EJK_API ejk_error *ejk_package_load_memory(const void *data, size_t size, ejk_package **package);
 
 /* Executables made from the package stay valid. NULL is allowed. */
 EJK_API void ejk_package_destroy(ejk_package *package);
@@ -112,8 +109,8 @@ EJK_API const char *ejk_package_arch(const ejk_package *package);
 EJK_API size_t ejk_package_entry_count(const ejk_package *package);
 
 /* An entry's index by its name. */
-EJK_API ejk_error *ejk_package_find_entry(const ejk_package *package,
-                                          const char *name, size_t *entry);
+EJK_API ejk_error *ejk_package_find_entry(const ejk_package *package, const char *name,
+                                          size_t *entry);
 
 typedef struct ejk_entry_info {
   size_t struct_size;
@@ -127,8 +124,7 @@ EJK_API ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
                                       ejk_entry_info *info);
 
 /* The name of the entry's kernel number `index`, as a profiler shows it. */
-EJK_API ejk_error *ejk_entry_get_kernel_name(const ejk_package *package,
-                                             size_t entry, size_t index,
+EJK_API ejk_error *ejk_entry_get_kernel_name(const ejk_package *package, size_t entry, size_t index,
                                              const char **name);
 
 typedef struct ejk_tensor_info {
@@ -142,28 +138,21 @@ typedef struct ejk_tensor_info {
   int64_t alignment; /* of data + byte_offset, in bytes */
 } ejk_tensor_info;
 
-EJK_API ejk_error *ejk_entry_get_input_info(const ejk_package *package,
-                                            size_t entry, size_t index,
+EJK_API ejk_error *ejk_entry_get_input_info(const ejk_package *package, size_t entry, size_t index,
                                             ejk_tensor_info *info);
-EJK_API ejk_error *ejk_entry_get_output_info(const ejk_package *package,
-                                             size_t entry, size_t index,
+EJK_API ejk_error *ejk_entry_get_output_info(const ejk_package *package, size_t entry, size_t index,
                                              ejk_tensor_info *info);
 
 /* The shape of one output for these inputs. Their types and shapes are checked;
  * their data is not looked at and may be NULL. `*rank` is the capacity of
  * `shape` on entry (8 always suffices) and the rank on return. */
-EJK_API ejk_error *ejk_entry_output_shape(const ejk_package *package,
-                                          size_t entry,
-                                          const DLTensor *const *inputs,
-                                          size_t num_inputs,
-                                          size_t output_index, int64_t *shape,
-                                          int32_t *rank);
+EJK_API ejk_error *ejk_entry_output_shape(const ejk_package *package, size_t entry,
+                                          const DLTensor *const *inputs, size_t num_inputs,
+                                          size_t output_index, int64_t *shape, int32_t *rank);
 
 /* The workspace that a launch with these inputs needs; 0 for none. */
-EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package,
-                                             size_t entry,
-                                             const DLTensor *const *inputs,
-                                             size_t num_inputs,
+EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t entry,
+                                             const DLTensor *const *inputs, size_t num_inputs,
                                              size_t *bytes);
 
 /* Checks all that a launch checks except the device, and the contents of
@@ -171,10 +160,8 @@ EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package,
  * first entry 0, no decrease, last entry T. Pass host copies to check data that
  * a launch never reads. */
 EJK_API ejk_error *ejk_entry_check(const ejk_package *package, size_t entry,
-                                   const DLTensor *const *inputs,
-                                   size_t num_inputs,
-                                   const DLTensor *const *outputs,
-                                   size_t num_outputs);
+                                   const DLTensor *const *inputs, size_t num_inputs,
+                                   const DLTensor *const *outputs, size_t num_outputs);
 
 /*===-- Executables -------------------------------------------------------===*/
 
@@ -233,15 +220,13 @@ EJK_API ejk_error *ejk_launch(const ejk_executable *executable, size_t entry,
  * device's primary context, which they keep for the life of the process, and
  * are safe from any thread. The copies wait until they are done; they are
  * ordered after stream 0, not after work on other streams. */
-EJK_API ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes,
-                                    void **data);
+EJK_API ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes, void **data);
 EJK_API ejk_error *ejk_device_free(int32_t device_ordinal, void *data);
-EJK_API ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device,
-                                      const void *host, size_t bytes);
-EJK_API ejk_error *ejk_copy_to_host(int32_t device_ordinal, void *host,
-                                    const void *device, size_t bytes);
-EJK_API ejk_error *ejk_stream_synchronize(int32_t device_ordinal,
-                                          void *stream);
+EJK_API ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device, const void *host,
+                                      size_t bytes);
+EJK_API ejk_error *ejk_copy_to_host(int32_t device_ordinal, void *host, const void *device,
+                                    size_t bytes);
+EJK_API ejk_error *ejk_stream_synchronize(int32_t device_ordinal, void *stream);
 
 #ifdef __cplusplus
 }
