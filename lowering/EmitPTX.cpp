@@ -50,6 +50,15 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
                                   std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
+namespace {
+/// Optimised LLVM IR and the machine it was made for.
+struct Translation {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> module;
+};
+} // namespace
+
 static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine) {
   MLIRContext &mlirContext = *kernels.getContext();
@@ -78,34 +87,39 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
   return module;
 }
 
+/// Null after an error at `kernels`.
+static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, StringRef arch) {
+  auto result = std::make_unique<Translation>();
+  result->machine = createMachine(arch);
+  if (!result->machine) {
+    kernels.emitError("this LLVM has no NVPTX target");
+    return nullptr;
+  }
+  result->module = translate(kernels, result->context, *result->machine);
+  return result->module ? std::move(result) : nullptr;
+}
+
 FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, StringRef arch) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(arch);
-  if (!machine)
-    return kernels.emitError("this LLVM has no NVPTX target"), failure();
-  std::unique_ptr<llvm::Module> module = translate(kernels, context, *machine);
-  if (!module)
+  std::unique_ptr<Translation> translation = translateFor(kernels, arch);
+  if (!translation)
     return failure();
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << *module;
+  os << *translation->module;
   return text;
 }
 
 FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, StringRef arch) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(arch);
-  if (!machine)
-    return kernels.emitError("this LLVM has no NVPTX target"), failure();
-  std::unique_ptr<llvm::Module> module = translate(kernels, context, *machine);
-  if (!module)
+  std::unique_ptr<Translation> translation = translateFor(kernels, arch);
+  if (!translation)
     return failure();
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
   llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, os, nullptr, llvm::CodeGenFileType::AssemblyFile))
+  if (translation->machine->addPassesToEmitFile(codegen, os, nullptr,
+                                                llvm::CodeGenFileType::AssemblyFile))
     return kernels.emitError("this LLVM cannot print PTX"), failure();
-  codegen.run(*module);
+  codegen.run(*translation->module);
   return text.str().str();
 }
 
