@@ -140,3 +140,19 @@ func.func @normalized(%q: tensor<?x2x?x60xf32>, %k: tensor<?x2x?x60xf32>, %v: te
   }
   return %o : tensor<?x2x?x8xf32>
 }
+
+// -----
+
+// A private function is nobody's to launch: it gets no kernel.
+// CHECK-LABEL: gpu.module @kernels
+// CHECK-NOT: @helper_map0
+// CHECK: gpu.func @shown_map0
+// CHECK: func.func private @helper(%{{.*}}: tensor<?xf32>
+func.func private @helper(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = arith.negf %x : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+func.func @shown(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = arith.negf %x : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
