@@ -12,10 +12,12 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     program of `gpu.launch_func`s over buffers: inputs and results are memref
     arguments, results behind inputs; what passes between kernels is
     `memref.alloc`. Sizes are `memref.dim`s of the arguments. What
-    `ejk-describe-interface` wrote moves along, for a package's manifest.
+    `ejk-describe-interface` wrote moves along, for a package's manifest. Where
+    T is dynamic and sequences are not packed, a scan gets two kernels, one for
+    a single step and one for any number; T gives one of them an empty grid.
 
     Sums are split over lanes and rounded in f32 in that order, the same for
-    every batch; otherwise numbers do not change.
+    every batch, in another order by the single-step kernel; otherwise numbers do not change.
 
     Before:
     ```mlir

@@ -369,11 +369,8 @@ private:
       domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
       plan.domains.push_back(domain);
     }
-    // The longest chunk within the budgets; where none is, the longest of those
-    // that need the fewest registers, down to one load of each row.
-    unsigned best = 1, fewest = ~0u;
-    // A thread holds at least one piece of each sequence; chunks no longer than
-    // that cost only barriers.
+    // The longest chunk within the budgets. A thread holds at least one piece
+    // of each sequence, so less than one step's registers cannot be asked for.
     plan.chunk = 1;
     unsigned budget = std::max(kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)

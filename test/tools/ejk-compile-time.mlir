@@ -2,6 +2,10 @@
 // 0.2 s where this was written. The bound is for a slower and busier machine.
 // REQUIRES: ptxas
 // RUN: %python %S/Inputs/timed.py 5 ejk-compile %s --cubin=always -o %t.ejk
+// RUN: ejk-launch %t.ejk --info | FileCheck %s
+// CHECK: image: ptx
+// CHECK: image: cubin
+// CHECK: entry gla
 func.func @gla(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>, %v: tensor<?x?x?x128xbf16>,
                %gk: tensor<?x?x?x128xf32>, %h0: tensor<?x?x128x128xf32>)
     -> (tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>) {
