@@ -2,6 +2,7 @@
 #include "tools/common/Registration.h"
 #include "dialect/Ejk.h"
 #include "dialect/check/Interpret.h"
+#include "dialect/tile/Tile.h"
 #include "lowering/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -11,7 +12,7 @@
 void ejk::registerDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<EjkDialect, check::CheckDialect>();
+  registry.insert<EjkDialect, tile::TileDialect, check::CheckDialect>();
 }
 
 void ejk::registerAll(mlir::DialectRegistry &registry) {

@@ -1,0 +1,25 @@
+//===- Tile.h - the tile dialect ------------------------------------------===//
+//
+// One thread block's work on a chunked recurrence. See dialect/tile/Tile.td for
+// the meaning.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_DIALECT_TILE_TILE_H
+#define EJK_DIALECT_TILE_TILE_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/tile/TileDialect.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialect/tile/TileTypes.h.inc"
+#define GET_OP_CLASSES
+#include "dialect/tile/TileOps.h.inc"
+
+#endif // EJK_DIALECT_TILE_TILE_H

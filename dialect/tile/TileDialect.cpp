@@ -1,0 +1,171 @@
+//===- TileDialect.cpp - registration and verifiers -----------------------===//
+#include "dialect/Ejk.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+#include "dialect/tile/TileDialect.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialect/tile/TileTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialect/tile/TileOps.cpp.inc"
+
+void TileDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialect/tile/TileTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/tile/TileOps.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+ValueRange ProgramOp::args(unsigned group, unsigned count) {
+  size_t sizes[] = {getSequences().size(),   getParameters().size(), getInitialStates().size(),
+                    getSavedStates().size(), getOutputs().size(),    getFinalStates().size(),
+                    getSaves().size()};
+  size_t first = 0;
+  for (unsigned i = 0; i < group; ++i)
+    first += sizes[i];
+  return ValueRange(getBlock().getArguments()).slice(first, count);
+}
+
+SmallVector<Type> ProgramOp::argumentTypes(TypeRange parameterTypes) {
+  SmallVector<Type> types;
+  // The type of what belongs to one step, or to one sequence and head.
+  auto part = [](Type type, unsigned walked) {
+    return ScanOp::getStepType(cast<RankedTensorType>(type), walked);
+  };
+  auto rows = [&](TypeRange tensors) {
+    for (Type type : tensors)
+      types.push_back(RowsType::get(getContext(), part(type, 3)));
+  };
+  auto cells = [&](TypeRange tensors) {
+    for (Type type : tensors)
+      types.push_back(CellsType::get(getContext(), part(type, 2)));
+  };
+  rows(getSequences().getTypes());
+  llvm::append_range(types, parameterTypes);
+  cells(getInitialStates().getTypes());
+  cells(getSavedStates().getTypes());
+  rows(getOutputs().getTypes());
+  cells(getFinalStates().getTypes());
+  cells(getSaves().getTypes());
+  types.append(4, IndexType::get(getContext()));
+  return types;
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  if (getSequences().empty())
+    return emitOpError("must have at least one sequence (C1)");
+  if (int64_t(getChunk()) < 1 || int64_t(getSlices()) < 1)
+    return emitOpError() << "'chunk' and 'slices' must be positive (C2), but are " << getChunk()
+                         << " and " << getSlices();
+  size_t firstParameter = getSequences().size(), numParameters = getParameters().size();
+  Block &block = getBlock();
+  if (block.getNumArguments() < firstParameter + numParameters)
+    return emitOpError("has too few region arguments (C1)");
+  SmallVector<Type> parameterTypes;
+  for (size_t i = 0; i < numParameters; ++i)
+    parameterTypes.push_back(block.getArgument(firstParameter + i).getType());
+  for (TypeRange tensors : {TypeRange(getSequences()), TypeRange(getOutputs())})
+    for (Type type : tensors)
+      if (cast<RankedTensorType>(type).getRank() < 3 ||
+          !ScanOp::getStepType(cast<RankedTensorType>(type), 3))
+        return emitOpError() << "sequences and outputs must be [B,T,H] or [B,T,H,C] with C static "
+                                "(C1), but one is "
+                             << type;
+  SmallVector<Type> wanted = argumentTypes(parameterTypes);
+  if (block.getNumArguments() != wanted.size())
+    return emitOpError() << "the region must have " << wanted.size() << " arguments (C1), but has "
+                         << block.getNumArguments();
+  for (auto [i, arg, type] : llvm::enumerate(block.getArguments(), wanted))
+    if (arg.getType() != type)
+      return emitOpError() << "region argument " << i << " must be " << type << " (C1), but is "
+                           << arg.getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyRows(Operation *op, RowsType rows, Type tile) {
+  auto vector = cast<VectorType>(tile);
+  unsigned rank = isa<VectorType>(rows.getRow()) ? 2 : 1;
+  if (vector.getRank() != rank || vector.getElementType() != getElementTypeOrSelf(rows.getRow()))
+    return op->emitOpError() << "the tile of rows of " << rows.getRow() << " must be of rank "
+                             << rank << " with their element type (C1), but is " << tile;
+  return success();
+}
+
+LogicalResult LoadOp::verify() { return verifyRows(*this, getRows().getType(), getType()); }
+LogicalResult StoreOp::verify() {
+  return verifyRows(*this, getRows().getType(), getTile().getType());
+}
+
+static LogicalResult verifyCell(Operation *op, CellsType cells, Type part, size_t numOffsets) {
+  auto rankOf = [](Type type) {
+    auto vector = dyn_cast<VectorType>(type);
+    return vector ? vector.getRank() : 0;
+  };
+  int64_t rank = rankOf(cells.getCell());
+  if (int64_t(numOffsets) != rank || rankOf(part) != rank ||
+      getElementTypeOrSelf(part) != getElementTypeOrSelf(cells.getCell()))
+    return op->emitOpError() << "a part of a cell of " << cells.getCell() << " must have " << rank
+                             << " offsets and be of that rank and element type (C1), but there are "
+                             << numOffsets << " and it is " << part;
+  return success();
+}
+
+LogicalResult LoadCellOp::verify() {
+  return verifyCell(*this, getCells().getType(), getResult().getType(), getOffsets().size());
+}
+LogicalResult StoreCellOp::verify() {
+  return verifyCell(*this, getCells().getType(), getTile().getType(), getOffsets().size());
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+LogicalResult DotOp::verify() {
+  auto sizes = [](Value v, bool transposed) {
+    ArrayRef<int64_t> shape = cast<VectorType>(v.getType()).getShape();
+    return std::make_pair(shape[transposed], shape[!transposed]);
+  };
+  auto [m, l] = sizes(getLhs(), getLhsTransposed());
+  auto [l2, n] = sizes(getRhs(), getRhsTransposed());
+  auto [accM, accN] = sizes(getAcc(), false);
+  if (getElementTypeOrSelf(getLhs().getType()) != getElementTypeOrSelf(getRhs().getType()))
+    return emitOpError("lhs and rhs must have one element type (C1)");
+  if (l != l2 || m != accM || n != accN)
+    return emitOpError() << "a product of [" << m << "," << l << "] and [" << l2 << "," << n
+                         << "] cannot be added to [" << accM << "," << accN << "] (C1)";
+  return success();
+}
+
+LogicalResult SpreadOp::verify() {
+  if (getVector().getType().getDimSize(0) != getType().getDimSize(getDim()))
+    return emitOpError() << "the vector must be as long as dimension " << getDim()
+                         << " of the result (C1)";
+  return success();
+}
+
+LogicalResult tile::SumOp::verify() {
+  if (getType().getDimSize(0) != getTile().getType().getDimSize(1 - getDim()))
+    return emitOpError() << "the result must be as long as dimension " << 1 - getDim()
+                         << " of the tile (C1)";
+  return success();
+}
