@@ -142,15 +142,58 @@ void StepEmitter::runRead(ReadOp op) {
       sum = b.make<math::FmaOp>(state[i * cols + j], vector[i], sum);
     result.push_back(sum);
   }
+  sumOverLanes(result);
+}
+
+/// Adds up what the lanes, and the warps, that share columns have.
+void StepEmitter::sumOverLanes(Tile &partial) {
   // A butterfly leaves the same bits in every lane.
   for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
-    for (Value &sum : result) {
+    for (Value &sum : partial) {
       auto shuffle =
           b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR);
       sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
     }
   if (plan.rowWarps > 1)
-    sumOverWarps(result);
+    sumOverWarps(partial);
+}
+
+void StepEmitter::runSum(SumOp op) {
+  Tile vector = rowTileOf(op.getVector());
+  Value sum = vector[0];
+  for (unsigned i = 1; i < plan.rowsPerThread; ++i)
+    sum = b.make<arith::AddFOp>(sum, vector[i]);
+  Tile &result = tiles[op.getResult()];
+  result = {sum};
+  sumOverLanes(result);
+}
+
+/// The saved state is loaded only where the walk enters its chunk, which all
+/// threads of the block do together.
+void StepEmitter::runAnchor(AnchorOp op) {
+  Tile otherwise = tileOf(op.getVector(), Layout::column);
+  Tile state = tileOf(op.getState(), Layout::row);
+  unsigned cols = plan.colsPerThread;
+  SmallVector<Type> types(cols, b.getF32Type());
+  auto branch = b.make<scf::IfOp>(types, entersChunk(currentRow), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&branch.getThenRegion().front());
+    unsigned number = cast<BlockArgument>(op.getSaved()).getArgNumber() -
+                      cast<BlockArgument>(scan.getSavedArgs().front()).getArgNumber();
+    Tile saved = loadSaved(number, currentRow), sums;
+    for (unsigned j = 0; j < cols; ++j) {
+      Value sum = b.make<arith::MulFOp>(state[j], saved[j]);
+      for (unsigned i = 1; i < plan.rowsPerThread; ++i)
+        sum = b.make<math::FmaOp>(state[i * cols + j], saved[i * cols + j], sum);
+      sums.push_back(sum);
+    }
+    sumOverLanes(sums);
+    b.make<scf::YieldOp>(sums);
+    b.setInsertionPointToStart(&branch.getElseRegion().front());
+    b.make<scf::YieldOp>(otherwise);
+  }
+  tiles[op.getResult()] = Tile(branch.getResults());
 }
 
 /// Adds up what the warps that share columns have, in the order of their rows.
@@ -233,6 +276,10 @@ void StepEmitter::runOp(Operation *op) {
     runOuterAdd(outer);
   else if (auto read = dyn_cast<ReadOp>(op))
     runRead(read);
+  else if (auto anchor = dyn_cast<AnchorOp>(op))
+    runAnchor(anchor);
+  else if (auto sum = dyn_cast<SumOp>(op))
+    runSum(sum);
   else
     runElementwise(op);
 }
@@ -244,6 +291,7 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
     tiles[arg] = tile;
   stepInChunk = step;
+  currentRow = row;
   if (plan.sharedFloats())
     stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
   // The new states first: what is done with them need not wait for the reads.
@@ -266,5 +314,6 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
     runOp(&op);
   for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
     storeOutput(i, value, row);
+  storeSaves(row);
   return next;
 }

@@ -42,6 +42,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     addTensor(v, true);
   for (Value v : scan.getInitialStates())
     addTensor(v, false);
+  for (Value v : scan.getSavedStates())
+    addTensor(v, true);
   if (Value cu = scan.getCuSeqlens())
     addTensor(cu, true);
   for (Value v : scan.getOutputs())
@@ -49,6 +51,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   for (Value v : scan.getFinalStates())
     if (!v.use_empty())
       addTensor(v, false);
+  for (Value v : scan.getSaves())
+    addTensor(v, false);
   unsigned numPointers = kernel.operands.size();
   // Sizes of one name are one argument: no division where heads are not shared.
   Value first = scan.getSequences().front();
@@ -104,12 +108,16 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     parameters.push_back({take()});
   for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
     initialPointers.push_back(scan.getInitialState(i) ? take() : Value());
+  for (unsigned i = 0, e = scan.getSavedStates().size(); i < e; ++i)
+    savedPointers.push_back(take());
   if (scan.getCuSeqlens())
     cuPointer = take();
   for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
     outputs.push_back({take()});
   for (Value v : scan.getFinalStates())
     finalPointers.push_back(v.use_empty() ? Value() : take());
+  for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
+    savePointers.push_back(take());
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
   totalSteps = size(stepsArgument);
   heads = size(headsArgument);
@@ -141,7 +149,7 @@ void StepEmitter::locate() {
   Value columnBlock = b.rem(block, plan.columnBlocks);
   Value sequenceHead = b.div(block, plan.columnBlocks);
   Value heads32 = b.narrow(heads);
-  Value sequence = b.div(sequenceHead, heads32);
+  sequence = b.div(sequenceHead, heads32);
   head = b.rem(sequenceHead, heads32);
   stateIndex = b.wide(sequenceHead);
 
@@ -224,12 +232,12 @@ Value StepEmitter::rowOf(unsigned i) {
   return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
 }
 
-void StepEmitter::forEachPiece(Type stateType, Layout layout,
+void StepEmitter::forEachPiece(Type stateType, Layout layout, Value index,
                                llvm::function_ref<void(const Piece &)> visit) {
   auto vector = dyn_cast<VectorType>(stateType);
   unsigned rank = vector ? vector.getRank() : 0;
   int64_t elements = vector ? vector.getNumElements() : 1;
-  Value start = b.mul(stateIndex, elements);
+  Value start = b.mul(index, elements);
   if (rank == 0)
     return visit({start, Value(), b.both(leadsColumns, leadsRows), {0}});
 
@@ -283,7 +291,7 @@ Tile StepEmitter::loadState(unsigned i) {
     std::fill(tile.begin(), tile.end(), b.f32(0.0));
     return tile;
   }
-  forEachPiece(type, layout, [&](const Piece &piece) {
+  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
     Type pieceType = KernelBuilder::withCount(b.getF32Type(), piece.slots.size());
     Value loaded = b.loadIf(piece.valid, pieceType,
                             [&] { return b.at(initialPointers[i], b.getF32Type(), piece.offset); });
@@ -298,13 +306,79 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
     return;
   Type type = scan.getStateArgs()[i].getType();
   Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
-  forEachPiece(type, layout, [&](const Piece &piece) {
+  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
     b.onlyIf(b.both(piece.valid, piece.leader), [&] {
       SmallVector<Value> elements;
       for (unsigned slot : piece.slots)
         elements.push_back(tile[slot]);
       b.store(b.pack(elements), b.at(finalPointers[i], b.getF32Type(), piece.offset));
     });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Saved states
+//===----------------------------------------------------------------------===//
+
+Value StepEmitter::entersChunk(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  if (!scan.getReverse())
+    return b.equal(b.rem(row, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
+                              b.equal(b.sub(b.sub(length, 1), row), 0));
+}
+
+Value StepEmitter::leavesChunk(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  if (scan.getReverse())
+    return b.equal(b.rem(row, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
+                              b.equal(b.sub(b.sub(length, 1), row), 0));
+}
+
+Value StepEmitter::savedIndex(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  Value slot = b.add(b.add(b.div(firstRow, every), b.wide(sequence)), b.div(row, every));
+  return b.add(b.mul(slot, heads), b.wide(head));
+}
+
+/// This thread's part of saved state `i`, in f32.
+Tile StepEmitter::loadSaved(unsigned i, Value row) {
+  auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
+  Tile tile(tileSize(type, Layout::row), Value());
+  forEachPiece(type, Layout::row, savedIndex(row), [&](const Piece &piece) {
+    Type pieceType = KernelBuilder::withCount(type.getElementType(), piece.slots.size());
+    Value loaded = b.loadIf(piece.valid, pieceType, [&] {
+      return b.at(savedPointers[i], type.getElementType(), piece.offset);
+    });
+    for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
+      tile[slot] = type.getElementType().isF32()
+                       ? element
+                       : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult();
+  });
+  return tile;
+}
+
+void StepEmitter::storeSaves(Value row) {
+  if (savePointers.empty())
+    return;
+  b.onlyIf(leavesChunk(row), [&] {
+    Value index = savedIndex(row);
+    for (auto [pointer, tensor, value] :
+         llvm::zip(savePointers, scan.getSaves(), scan.getYield().getSaves())) {
+      Type element = tensorType(tensor).getElementType();
+      Tile tile = tileOf(value, Layout::row);
+      forEachPiece(value.getType(), Layout::row, index, [&](const Piece &piece) {
+        b.onlyIf(b.both(piece.valid, piece.leader), [&] {
+          SmallVector<Value> elements;
+          for (unsigned slot : piece.slots)
+            elements.push_back(element.isF32()
+                                   ? tile[slot]
+                                   : b.make<arith::TruncFOp>(element, tile[slot]).getResult());
+          b.store(b.pack(elements), b.at(pointer, element, piece.offset));
+        });
+      });
+    }
   });
 }
 

@@ -17,6 +17,14 @@
 // the other axis) and an outer_add takes k ⊙ k̄ (v ⊙ v̄) away, so that it is one
 // more state, a vector, carried from Σ ht ⊙ dht on.
 //
+// What a step both adds and reads cancels in that sum, and where gates are strong
+// it is far larger than what remains. So q̄ and r there are read before the adds
+// of the step's segment (the ops between two decays), and k̄ and v̄ of the adjoint
+// before its reads; the gradients proper have the rest, e.g. q̄ += k (v · r̄).
+// Rounding adds up along the walk nevertheless: unless the policy is the plain
+// suffix sum, the walk forward saves S every so many rows, and the pairing starts
+// anew there from Σ A ⊙ S.
+//
 // A state that is a number or a vector has an adjoint that the scan back
 // carries. Where such a state takes up reads, r̄ is known only walking back, and
 // two more scans find it first: one that saves the reads, one that carries r̄.
@@ -24,10 +32,12 @@
 //===----------------------------------------------------------------------===//
 #include "passes/DeriveScan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/AdjointRules.h"
 #include "passes/ScanBuilder.h"
 #include "passes/StepAnalysis.h"
 #include "passes/TensorSums.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -39,6 +49,14 @@ namespace {
 struct MatrixAdjoint {
   Value adjoint;
   Value pairing[2]; // by Axis::key, Axis::value
+  /// The adjoint behind the segment's last op, and what its reads added since.
+  Value segmentEnd;
+  SmallVector<std::pair<Value, Value>> reads; // key, value
+
+  void startSegment() {
+    segmentEnd = adjoint;
+    reads.clear();
+  }
 };
 
 class ScanAdjoint {
@@ -231,8 +249,7 @@ private:
           cotangent = sb.addSequence(tensor);
       if (!cotangent)
         return success();
-      Value q = ReadOp::create(sb.b, op->getLoc(), primal.lookup(read.getState()), cotangent,
-                               other(read.getAxis()));
+      Value q = readForward(sb, primal, read, cotangent);
       found.push_back({read.getResult(), sb.addOutput(q)});
       if (step.isActive(read.getVector()))
         adjoint.add(sb.b, op->getLoc(), read.getVector(), q);
@@ -241,14 +258,77 @@ private:
     if (failed(reverse(sb, primal, adjoint, core)))
       return failure();
     Gathered gathered = gather(sb, adjoint, /*forward=*/true);
+    checkpoint(sb, primal);
     sb.finish();
     keep(sb, saved);
     for (const Saved &s : found)
       queryCotangents[s.value] = sb.output(s.output);
+    for (auto &[value, terms] : pairingReads)
+      for (unsigned a : {0, 1})
+        if (terms.numbers[a])
+          terms.tensors[a] = sb.output(*terms.numbers[a]);
+    for (auto [i, save] : llvm::enumerate(checkpointNumbers))
+      checkpoints.push_back(save ? sb.save(*save) : Value());
     for (Value arg : scan.getStateArgs())
       finalStates.push_back(sb.finalState(primal.lookup(arg)));
     finish(sb, gathered);
     return success();
+  }
+
+  static Value scaled(OpBuilder &b, Location at, Value vector, Value x, Value y) {
+    Value product = arith::MulFOp::create(b, at, x, y);
+    Value number = SumOp::create(b, at, b.getF32Type(), product);
+    Value spread = vector::BroadcastOp::create(b, at, vector.getType(), number);
+    return arith::MulFOp::create(b, at, vector, spread);
+  }
+
+  /// q̄ of a read, and what of it and of the read itself the pairings take: that
+  /// before the segment's adds.
+  Value readForward(ScanBuilder &sb, IRMapping &primal, ReadOp read, Value cotangent) {
+    OpBuilder &b = sb.b;
+    Location at = read.getLoc();
+    Axis axis = read.getAxis(), across = other(axis);
+    bool paired = step.isMatrixActive(read.getState());
+    if (!paired || !step.needsPairing(axis)) {
+      if (paired && step.needsPairing(across))
+        savePairingRead(sb, primal, read);
+      return ReadOp::create(b, at, primal.lookup(read.getState()), cotangent, across);
+    }
+    if (step.needsPairing(across))
+      savePairingRead(sb, primal, read);
+    Segment segment = Segment::of(read.getState());
+    Value q = ReadOp::create(b, at, primal.lookup(segment.start), cotangent, across);
+    pairingReads[read.getResult()].numbers[axis == Axis::value] = sb.addOutput(q);
+    for (OuterAddOp add : segment.adds) {
+      Value key = primal.lookup(add.getKey()), value = primal.lookup(add.getValue());
+      bool alongKey = axis == Axis::key;
+      Value more = scaled(b, at, alongKey ? key : value, alongKey ? value : key, cotangent);
+      q = arith::AddFOp::create(b, at, q, more);
+    }
+    return q;
+  }
+
+  void savePairingRead(ScanBuilder &sb, IRMapping &primal, ReadOp read) {
+    Axis axis = read.getAxis();
+    Value r = ReadOp::create(sb.b, read.getLoc(),
+                             primal.lookup(Segment::of(read.getState()).start),
+                             primal.lookup(read.getVector()), axis);
+    pairingReads[read.getResult()].numbers[axis == Axis::key] = sb.addOutput(r);
+  }
+
+  bool hasCheckpoints() const {
+    return request.policy.gateGradients == GateGradients::checkpoint &&
+           (step.needsPairing(Axis::key) || step.needsPairing(Axis::value));
+  }
+
+  /// Saves the states that a pairing starts from.
+  void checkpoint(ScanBuilder &sb, IRMapping &primal) {
+    for (Value next : yield().getStates()) {
+      std::optional<unsigned> &number = checkpointNumbers.emplace_back();
+      if (hasCheckpoints() && step.isMatrix(next) && step.isMatrixActive(next))
+        number = sb.addSave(primal.lookup(next), request.policy.checkpointEvery,
+                            sb.saveType(next.getType(), sb.b.getF32Type()));
+    }
   }
 
   /// The pairing of state `i`'s end: Σ ht ⊙ dht over the axis that is not `axis`.
@@ -271,21 +351,34 @@ private:
         if (!step.needsPairing(axis))
           continue;
         int64_t size = type.getDimSize(axis == Axis::key ? 2 : 3);
-        Value initial = pairingAtEnd(i, axis);
+        Value initial = checkpoints[i] ? Value() : pairingAtEnd(i, axis);
         auto pairingType = initial ? cast<RankedTensorType>(initial.getType())
                                    : sb.stateType(VectorType::get({size}, sb.b.getF32Type()));
         end.pairing[axis == Axis::value] = sb.addState(pairingType, initial);
       }
+      end.startSegment();
       carried.push_back({arg, end});
-      matrices[yield().getStates()[i]] = end;
+      matrices[yield().getStates()[i]] = checkpoints[i] ? anchored(sb, end, checkpoints[i]) : end;
     }
+  }
+
+  /// `end` with its pairings started anew where a state was saved.
+  MatrixAdjoint anchored(ScanBuilder &sb, MatrixAdjoint end, Value tensor) {
+    Value saved = sb.addSavedState(tensor, request.policy.checkpointEvery);
+    for (Axis axis : {Axis::key, Axis::value})
+      if (Value &pairing = end.pairing[axis == Axis::value])
+        pairing = AnchorOp::create(sb.b, loc(), pairing.getType(), pairing, end.adjoint, saved,
+                                   other(axis));
+    return end;
   }
 
   /// The adjoint of `matrix`, by what uses it next; zero where nothing does.
   MatrixAdjoint &matrixAdjoint(ScanBuilder &sb, Value matrix) {
     MatrixAdjoint &m = matrices[matrix];
-    if (!m.adjoint)
+    if (!m.adjoint) {
       m.adjoint = splatLike(sb.b, loc(), matrix, 0);
+      m.startSegment();
+    }
     auto type = cast<VectorType>(matrix.getType());
     for (Axis axis : {Axis::key, Axis::value}) {
       Value &pairing = m.pairing[axis == Axis::value];
@@ -302,6 +395,7 @@ private:
     for (const PendingRead &read : waiting->second) {
       m.adjoint =
           OuterAddOp::create(sb.b, loc(), m.adjoint.getType(), m.adjoint, read.key, read.value);
+      m.reads.push_back({read.key, read.value});
       for (unsigned a : {0, 1})
         if (read.terms[a])
           m.pairing[a] = arith::AddFOp::create(sb.b, loc(), m.pairing[a], read.terms[a]);
@@ -373,10 +467,11 @@ private:
       bool alongKey = read.getAxis() == Axis::key;
       PendingRead pending{alongKey ? vector : cotangent, alongKey ? cotangent : vector, {}};
       for (Axis axis : {Axis::key, Axis::value})
-        if (step.needsPairing(axis))
+        if (step.needsPairing(axis)) {
+          Value tensor = pairingReads[read.getResult()].tensors[axis == Axis::value];
           pending.terms[axis == Axis::value] =
-              axis == read.getAxis() ? times(vector, queryCotangent)
-                                     : times(primal.lookup(read.getResult()), cotangent);
+              times(axis == read.getAxis() ? vector : cotangent, sb.addSequence(tensor));
+        }
       pendingReads[read.getState()].push_back(pending);
       return;
     }
@@ -394,6 +489,7 @@ private:
       }
       m.adjoint = DecayOp::create(b, at, m.adjoint.getType(), m.adjoint,
                                   primal.lookup(decay.getGate()), axis);
+      m.startSegment();
       matrices[decay.getState()] = m;
       return;
     }
@@ -404,11 +500,17 @@ private:
       Value operand = isKey ? outerAdd.getKey() : outerAdd.getValue();
       if (!step.isActive(operand) && !step.needsPairing(axis))
         continue;
-      Value cotangent = ReadOp::create(b, at, m.adjoint, isKey ? value : key, other(axis));
-      give(operand, cotangent);
-      Value &pairing = m.pairing[!isKey];
-      if (pairing)
+      Value vector = isKey ? value : key, &pairing = m.pairing[!isKey];
+      Value cotangent =
+          ReadOp::create(b, at, pairing ? m.segmentEnd : m.adjoint, vector, other(axis));
+      if (pairing) {
         pairing = arith::SubFOp::create(b, at, pairing, times(isKey ? key : value, cotangent));
+        for (auto [readKey, readValue] : m.reads)
+          cotangent = arith::AddFOp::create(b, at, cotangent,
+                                            scaled(b, at, isKey ? readKey : readValue,
+                                                   isKey ? readValue : readKey, vector));
+      }
+      give(operand, cotangent);
     }
     matrices[outerAdd.getState()] = m;
   }
@@ -481,6 +583,15 @@ private:
 
   /// Values of the step and the tensors that hold them over time.
   SmallVector<std::pair<Value, Value>> savedStates, savedReads;
+  /// What of a read the pairings take: outputs of the walk forward, then tensors.
+  struct PairingRead {
+    std::optional<unsigned> numbers[2];
+    Value tensors[2];
+  };
+  llvm::MapVector<Value, PairingRead> pairingReads;
+  /// Per state, where it is saved.
+  SmallVector<std::optional<unsigned>> checkpointNumbers;
+  SmallVector<Value> checkpoints;
   /// By a read's result: tensors of its cotangent, and of its vector's.
   llvm::DenseMap<Value, Value> readCotangents, queryCotangents;
   SmallVector<Value> finalStates;
