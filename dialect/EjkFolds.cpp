@@ -118,11 +118,10 @@ struct DropUnused : OpRewritePattern<ScanOp> {
       parameters.push_back(op.getParameters()[i]);
       parameterTypes.push_back(op.getParameterArgs()[i].getType());
     }
-    auto scan =
-        ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
-                       parameterTypes, initials, op.getCuSeqlens(), op.getReverse(),
-                       saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates,
-                       saveTypes);
+    auto scan = ScanOp::create(
+        rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters, parameterTypes,
+        initials, op.getCuSeqlens(), op.getReverse(),
+        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates, saveTypes);
     scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     rewriter.setInsertionPoint(yield);

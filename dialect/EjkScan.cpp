@@ -43,8 +43,8 @@ YieldOp ScanOp::getYield() { return cast<YieldOp>(getStep().getTerminator()); }
 
 void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, TypeRange stateTypes,
                    ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
-                   ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse,
-                   int64_t saveEvery, ValueRange savedStates, TypeRange saveTypes) {
+                   ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse, int64_t saveEvery,
+                   ValueRange savedStates, TypeRange saveTypes) {
   assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
   SmallVector<Value> initials;
   SmallVector<bool> hasInitial;
@@ -222,8 +222,9 @@ void ScanOp::print(OpAsmPrinter &p) {
     p << getParameters()[i] << " : " << getParameters()[i].getType() << " as "
       << getParameterArgs()[i].getType();
   });
-  printList("saved", getSavedArgs(),
-            [&](unsigned i) { p << getSavedStates()[i] << " : " << getSavedStates()[i].getType(); });
+  printList("saved", getSavedArgs(), [&](unsigned i) {
+    p << getSavedStates()[i] << " : " << getSavedStates()[i].getType();
+  });
   printList("states", getStateArgs(), [&](unsigned i) {
     if (Value initial = getInitialState(i))
       p << initial;
@@ -236,9 +237,8 @@ void ScanOp::print(OpAsmPrinter &p) {
   if (!getSaves().empty())
     p << " saves(" << getSaves().getTypes() << ")";
   p.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(),
-      {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(), "operandSegmentSizes",
-       "resultSegmentSizes"});
+      (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(),
+                            "operandSegmentSizes", "resultSegmentSizes"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -378,12 +378,13 @@ static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
 
 LogicalResult ScanOp::verifyRegions() {
   Block &step = getStep();
-  size_t expected = getSequences().size() + getParameters().size() + getSavedStates().size() +
-                    getNumStates();
+  size_t expected =
+      getSequences().size() + getParameters().size() + getSavedStates().size() + getNumStates();
   if (step.getNumArguments() != expected)
-    return emitOpError() << "the step must have " << expected
-                         << " arguments, one per sequence, parameter, saved state and state (C8), but has "
-                         << step.getNumArguments();
+    return emitOpError()
+           << "the step must have " << expected
+           << " arguments, one per sequence, parameter, saved state and state (C8), but has "
+           << step.getNumArguments();
   auto checkArg = [&](StringRef what, size_t i, Type found, Type wanted) -> LogicalResult {
     if (found == wanted)
       return success();

@@ -200,9 +200,8 @@ private:
   FailureOr<Value> hostSize(Operation *op, Value tensor, unsigned dim) {
     FailureOr<Value> size = hostSize(sizeOf(tensor, dim));
     if (failed(size))
-      op->emitError() << "the size " << sizeOf(tensor, dim).str() << " (dimension " << dim
-                      << " of " << tensor.getType()
-                      << ") is not the size of any of the function's arguments";
+      op->emitError() << "the size " << sizeOf(tensor, dim).str() << " (dimension " << dim << " of "
+                      << tensor.getType() << ") is not the size of any of the function's arguments";
     return size;
   }
 

@@ -181,13 +181,11 @@ void StepEmitter::runAnchor(AnchorOp op) {
     b.setInsertionPointToStart(&branch.getThenRegion().front());
     unsigned number = cast<BlockArgument>(op.getSaved()).getArgNumber() -
                       cast<BlockArgument>(scan.getSavedArgs().front()).getArgNumber();
-    Tile saved = loadSaved(number, currentRow), sums;
-    for (unsigned j = 0; j < cols; ++j) {
-      Value sum = b.make<arith::MulFOp>(state[j], saved[j]);
-      for (unsigned i = 1; i < plan.rowsPerThread; ++i)
-        sum = b.make<math::FmaOp>(state[i * cols + j], saved[i * cols + j], sum);
-      sums.push_back(sum);
-    }
+    Tile sums(cols, b.f32(0.0));
+    forEachSaved(number, currentRow, [&](unsigned slot, Value saved) {
+      Value &sum = sums[slot % cols];
+      sum = b.make<math::FmaOp>(state[slot], saved, sum);
+    });
     sumOverLanes(sums);
     b.make<scf::YieldOp>(sums);
     b.setInsertionPointToStart(&branch.getElseRegion().front());

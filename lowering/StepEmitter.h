@@ -51,7 +51,7 @@ private:
   /// saved states; and which of all saved states that chunk's is.
   Value entersChunk(Value row), leavesChunk(Value row);
   Value savedIndex(Value row);
-  Tile loadSaved(unsigned i, Value row);
+  void forEachSaved(unsigned i, Value row, llvm::function_ref<void(unsigned, Value)> visit);
   void storeSaves(Value row);
   void barrier();
   void describeLaunch();

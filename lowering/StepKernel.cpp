@@ -18,6 +18,7 @@
 #include "lowering/StepKernel.h"
 #include "lowering/StepEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -27,6 +28,18 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 //===----------------------------------------------------------------------===//
 // The signature
 //===----------------------------------------------------------------------===//
+
+/// ptxas would rather spill a few registers than lose a block per multiprocessor.
+/// 168 leave room for three of four warps, and most kernels spill nothing then;
+/// those with a large tile, or with a saved state beside gates on both axes, or
+/// beside many loads at once, do.
+static int32_t registers(const StepPlan &plan) {
+  bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
+  ScanOp scan = plan.scan;
+  bool crowded = !scan.getSavedStates().empty() &&
+                 (plan.singleStep || getDecayClass(scan) == DecayClass::both);
+  return largeTile || crowded ? 255 : 168;
+}
 
 void StepEmitter::buildSignature(SizeName sizeName) {
   // What may be read through the read-only cache: sequences, parameters and
@@ -83,12 +96,7 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   types.append(kernel.operands.size() - numPointers, b.getI64Type());
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  // ptxas would rather spill a few registers than lose a block per
-  // multiprocessor; this many never spill, and lose nothing here.
-  function->setAttr(
-      NVVM::NVVMDialect::getMaxnregAttrName(),
-      b.getI32IntegerAttr(plan.singleStep || plan.rowsPerThread * plan.colsPerThread <= 32 ? 168
-                                                                                           : 255));
+  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
@@ -342,21 +350,21 @@ Value StepEmitter::savedIndex(Value row) {
   return b.add(b.mul(slot, heads), b.wide(head));
 }
 
-/// This thread's part of saved state `i`, in f32.
-Tile StepEmitter::loadSaved(unsigned i, Value row) {
+/// Calls `visit` with each slot of the thread's part of saved state `i` and the
+/// number there in f32, a piece after the other, so that few need be held at once.
+void StepEmitter::forEachSaved(unsigned i, Value row,
+                               llvm::function_ref<void(unsigned, Value)> visit) {
   auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
-  Tile tile(tileSize(type, Layout::row), Value());
   forEachPiece(type, Layout::row, savedIndex(row), [&](const Piece &piece) {
     Type pieceType = KernelBuilder::withCount(type.getElementType(), piece.slots.size());
     Value loaded = b.loadIf(piece.valid, pieceType, [&] {
       return b.at(savedPointers[i], type.getElementType(), piece.offset);
     });
     for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
-      tile[slot] = type.getElementType().isF32()
-                       ? element
-                       : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult();
+      visit(slot, type.getElementType().isF32()
+                      ? element
+                      : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult());
   });
-  return tile;
 }
 
 void StepEmitter::storeSaves(Value row) {

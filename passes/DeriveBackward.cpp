@@ -272,8 +272,8 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
   using DeriveBackwardBase::DeriveBackwardBase;
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (checkpointEvery < 1) {
-      module.emitError() << "'checkpoint-every' must be positive, but is " << checkpointEvery;
+    if (checkpointEvery < 0) {
+      module.emitError() << "'checkpoint-every' must not be negative, but is " << checkpointEvery;
       return signalPassFailure();
     }
     SmallVector<func::FuncOp> functions;

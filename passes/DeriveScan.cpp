@@ -22,8 +22,8 @@
 // of the step's segment (the ops between two decays), and k̄ and v̄ of the adjoint
 // before its reads; the gradients proper have the rest, e.g. q̄ += k (v · r̄).
 // Rounding adds up along the walk nevertheless: unless the policy is the plain
-// suffix sum, the walk forward saves S every so many rows, and the pairing starts
-// anew there from Σ A ⊙ S.
+// suffix sum, the walk forward saves the state every so many rows, as it is before
+// the step's last adds, and the pairing starts anew there from Σ A ⊙ S.
 //
 // A state that is a number or a vector has an adjoint that the scan back
 // carries. Where such a state takes up reads, r̄ is known only walking back, and
@@ -33,6 +33,7 @@
 #include "passes/DeriveScan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "passes/AdjointRules.h"
 #include "passes/ScanBuilder.h"
 #include "passes/StepAnalysis.h"
@@ -49,9 +50,12 @@ namespace {
 struct MatrixAdjoint {
   Value adjoint;
   Value pairing[2]; // by Axis::key, Axis::value
-  /// The adjoint behind the segment's last op, and what its reads added since.
-  Value segmentEnd;
+  /// Of the segment being passed: the adjoint behind its last op, what its reads
+  /// added since to the adjoint and will add to the pairings, and the saved state
+  /// before its adds, if there is one.
+  Value segmentEnd, saved;
   SmallVector<std::pair<Value, Value>> reads; // key, value
+  SmallVector<Value> readTerms[2];
 
   void startSegment() {
     segmentEnd = adjoint;
@@ -62,7 +66,15 @@ struct MatrixAdjoint {
 class ScanAdjoint {
 public:
   ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
-      : outer(outer), scan(scan), request(request), step(scan, request) {}
+      : outer(outer), scan(scan), request(request), step(scan, request),
+        checkpointEvery(request.policy.checkpointEvery) {
+    auto isNarrow = [](Value v) {
+      Type element = getElementTypeOrSelf(v.getType());
+      return element.isF16() || element.isBF16();
+    };
+    if (!checkpointEvery)
+      checkpointEvery = llvm::any_of(scan.getSequences(), isNarrow) ? 64 : 32;
+  }
 
   FailureOr<ScanGradients> run() {
     gradients.sequences.resize(scan.getSequences().size());
@@ -310,8 +322,7 @@ private:
 
   void savePairingRead(ScanBuilder &sb, IRMapping &primal, ReadOp read) {
     Axis axis = read.getAxis();
-    Value r = ReadOp::create(sb.b, read.getLoc(),
-                             primal.lookup(Segment::of(read.getState()).start),
+    Value r = ReadOp::create(sb.b, read.getLoc(), primal.lookup(Segment::of(read.getState()).start),
                              primal.lookup(read.getVector()), axis);
     pairingReads[read.getResult()].numbers[axis == Axis::key] = sb.addOutput(r);
   }
@@ -326,7 +337,7 @@ private:
     for (Value next : yield().getStates()) {
       std::optional<unsigned> &number = checkpointNumbers.emplace_back();
       if (hasCheckpoints() && step.isMatrix(next) && step.isMatrixActive(next))
-        number = sb.addSave(primal.lookup(next), request.policy.checkpointEvery,
+        number = sb.addSave(primal.lookup(Segment::of(next).start), checkpointEvery,
                             sb.saveType(next.getType(), sb.b.getF32Type()));
     }
   }
@@ -358,18 +369,25 @@ private:
       }
       end.startSegment();
       carried.push_back({arg, end});
-      matrices[yield().getStates()[i]] = checkpoints[i] ? anchored(sb, end, checkpoints[i]) : end;
+      if (checkpoints[i])
+        end.saved = sb.addSavedState(checkpoints[i], checkpointEvery);
+      matrices[yield().getStates()[i]] = end;
     }
   }
 
-  /// `end` with its pairings started anew where a state was saved.
-  MatrixAdjoint anchored(ScanBuilder &sb, MatrixAdjoint end, Value tensor) {
-    Value saved = sb.addSavedState(tensor, request.policy.checkpointEvery);
-    for (Axis axis : {Axis::key, Axis::value})
-      if (Value &pairing = end.pairing[axis == Axis::value])
-        pairing = AnchorOp::create(sb.b, loc(), pairing.getType(), pairing, end.adjoint, saved,
+  /// Brings the pairings to where the segment starts. Its adds have been taken
+  /// away; the saved state had them not yet.
+  void closeSegment(ScanBuilder &sb, MatrixAdjoint &m) {
+    for (Axis axis : {Axis::key, Axis::value}) {
+      Value &pairing = m.pairing[axis == Axis::value];
+      if (pairing && m.saved)
+        pairing = AnchorOp::create(sb.b, loc(), pairing.getType(), pairing, m.segmentEnd, m.saved,
                                    other(axis));
-    return end;
+      for (Value term : m.readTerms[axis == Axis::value])
+        pairing = arith::AddFOp::create(sb.b, loc(), pairing, term);
+      m.readTerms[axis == Axis::value].clear();
+    }
+    m.saved = Value();
   }
 
   /// The adjoint of `matrix`, by what uses it next; zero where nothing does.
@@ -398,7 +416,7 @@ private:
       m.reads.push_back({read.key, read.value});
       for (unsigned a : {0, 1})
         if (read.terms[a])
-          m.pairing[a] = arith::AddFOp::create(sb.b, loc(), m.pairing[a], read.terms[a]);
+          m.readTerms[a].push_back(read.terms[a]);
     }
     pendingReads.erase(waiting);
     return m;
@@ -422,6 +440,7 @@ private:
     closeVectors(sb, adjoint, vectors);
     for (auto [arg, end] : carried) {
       MatrixAdjoint begin = matrixAdjoint(sb, arg);
+      closeSegment(sb, begin);
       sb.setNext(end.adjoint, begin.adjoint);
       for (unsigned a : {0, 1})
         if (end.pairing[a])
@@ -480,6 +499,7 @@ private:
     MatrixAdjoint m = matrixAdjoint(sb, op->getResult(0));
     if (auto decay = dyn_cast<DecayOp>(op)) {
       Axis axis = decay.getAxis();
+      closeSegment(sb, m);
       if (step.isActive(decay.getGate())) {
         Value pairing = m.pairing[axis == Axis::value];
         if (axis == Axis::head)
@@ -506,9 +526,9 @@ private:
       if (pairing) {
         pairing = arith::SubFOp::create(b, at, pairing, times(isKey ? key : value, cotangent));
         for (auto [readKey, readValue] : m.reads)
-          cotangent = arith::AddFOp::create(b, at, cotangent,
-                                            scaled(b, at, isKey ? readKey : readValue,
-                                                   isKey ? readValue : readKey, vector));
+          cotangent = arith::AddFOp::create(
+              b, at, cotangent,
+              scaled(b, at, isKey ? readKey : readValue, isKey ? readValue : readKey, vector));
       }
       give(operand, cotangent);
     }
@@ -579,6 +599,7 @@ private:
   ScanOp scan;
   const ScanRequest &request;
   StepAnalysis step;
+  int64_t checkpointEvery;
   ScanGradients gradients;
 
   /// Values of the step and the tensors that hold them over time.

@@ -72,8 +72,8 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
     Saves kept;
     for (auto [save, value] : llvm::zip(scan.getSaves(), yield.getSaves()))
       if (isLate(value) == late && !save.use_empty())
-        kept.push_back({save, sb.addSave(map.lookup(value), every,
-                                         cast<RankedTensorType>(save.getType()))});
+        kept.push_back(
+            {save, sb.addSave(map.lookup(value), every, cast<RankedTensorType>(save.getType()))});
     return kept;
   };
   auto replaceSaves = [](ScanBuilder &sb, const Saves &kept) {

@@ -46,21 +46,20 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // CHECK-LABEL: func.func @gate_vjp(
 // CHECK:         %[[F:.*]]:2, %{{.*}}, %[[SAVED:.*]] = ejk.scan reverse save_every 64 cu_seqlens(
 // CHECK:           %[[D:.*]] = ejk.decay
-// CHECK:           %[[S:.*]] = ejk.outer_add %[[D]]
 // CHECK:           ejk.read %[[D]], %{{.*}} along value
 // CHECK:           ejk.sum
-// CHECK:           saves(%[[S]] :
+// CHECK:           saves(%[[D]] :
 // CHECK:         ejk.scan save_every 64 cu_seqlens(
 // CHECK-SAME:    {{$}}
 // CHECK:           %[[QBAR:arg[0-9]+]] = %[[F]]#0
 // CHECK:           saved(%[[CELL:arg[0-9]+]] = %[[SAVED]]
 // CHECK:           states(%[[A:arg[0-9]+]] = {{.*}}, %[[M:arg[0-9]+]] = zero
-// CHECK:           %[[M0:.*]] = ejk.anchor %[[M]], %[[A]] with %[[CELL]] along value
 // CHECK:           %[[QQ:.*]] = arith.mulf %{{.*}}, %[[QBAR]]
-// CHECK:           %[[M1:.*]] = arith.addf %[[M0]], %[[QQ]]
 // CHECK:           %[[KBAR:.*]] = ejk.read %[[A]], %{{.*}} along value
 // CHECK:           %[[KK:.*]] = arith.mulf %{{.*}}, %[[KBAR]]
-// CHECK:           %[[M2:.*]] = arith.subf %[[M1]], %[[KK]]
+// CHECK:           %[[M0:.*]] = arith.subf %[[M]], %[[KK]]
+// CHECK:           %[[M1:.*]] = ejk.anchor %[[M0]], %[[A]] with %[[CELL]] along value
+// CHECK:           %[[M2:.*]] = arith.addf %[[M1]], %[[QQ]]
 // CHECK:           ejk.decay %{{.*}} along key
 // CHECK:           ejk.yield states(%{{.*}}, %[[M2]] :
 
@@ -91,7 +90,7 @@ func.func @gate(%q: tensor<?x?x?x16xbf16>, %k: tensor<?x?x?x16xbf16>, %v: tensor
 // A parameter's gradient adds up in a state of its own (trap 9), per channel as long
 // as it can.
 // CHECK-LABEL: func.func @gamma_vjp(
-// CHECK:         ejk.scan reverse save_every 64
+// CHECK:         ejk.scan reverse save_every 32
 // CHECK:           %[[TOTAL:arg[0-9]+]] = zero : tensor<?x?x16xf32>) ->
 // CHECK:           %[[NEXT:.*]] = arith.addf %[[TOTAL]], %{{.*}} : vector<16xf32>
 // CHECK:           ejk.yield states({{.*}}%[[NEXT]]
