@@ -12,18 +12,7 @@
 //              outer_add  k̄ = A v,  v̄ = Aᵀ k
 //              decay      A ← D ⊙ A
 //
-// A gate's gradient is Σ A ⊙ S where it decays, summed over the other axis. That
-// *pairing* needs no state: a decay keeps it, a read adds q ⊙ q̄ to it (r ⊙ r̄ on
-// the other axis) and an outer_add takes k ⊙ k̄ (v ⊙ v̄) away, so that it is one
-// more state, a vector, carried from Σ ht ⊙ dht on.
-//
-// What a step both adds and reads cancels in that sum, and where gates are strong
-// it is far larger than what remains. So q̄ and r there are read before the adds
-// of the step's segment (the ops between two decays), and k̄ and v̄ of the adjoint
-// before its reads; the gradients proper have the rest, e.g. q̄ += k (v · r̄).
-// Rounding adds up along the walk nevertheless: unless the policy is the plain
-// suffix sum, the walk forward saves the state every so many rows, as it is before
-// the step's last adds, and the pairing starts anew there from Σ A ⊙ S.
+// CoreAdjoint.h has the core's part, and how gates get their gradients.
 //
 // A state that is a number or a vector has an adjoint that the scan back
 // carries. Where such a state takes up reads, r̄ is known only walking back, and
@@ -32,49 +21,32 @@
 //===----------------------------------------------------------------------===//
 #include "passes/DeriveScan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/AdjointRules.h"
+#include "passes/CoreAdjoint.h"
 #include "passes/ScanBuilder.h"
 #include "passes/StepAnalysis.h"
 #include "passes/TensorSums.h"
-#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace ejk;
 
-static Axis other(Axis axis) { return axis == Axis::key ? Axis::value : Axis::key; }
+/// The rows between checkpoints; 0 where there are none.
+static int64_t chunkRows(ScanOp scan, const SavePolicy &policy) {
+  if (policy.gateGradients == GateGradients::suffix || policy.checkpointEvery)
+    return policy.gateGradients == GateGradients::suffix ? 0 : policy.checkpointEvery;
+  auto isNarrow = [](Value v) {
+    return getElementTypeOrSelf(v.getType()).getIntOrFloatBitWidth() < 32;
+  };
+  return llvm::any_of(scan.getSequences(), isNarrow) ? 64 : 32;
+}
 
 namespace {
-/// A K×V value's adjoint and pairings, while the scan back passes it.
-struct MatrixAdjoint {
-  Value adjoint;
-  Value pairing[2]; // by Axis::key, Axis::value
-  /// Of the segment being passed: the adjoint behind its last op, what its reads
-  /// added since to the adjoint and will add to the pairings, and the saved state
-  /// before its adds, if there is one.
-  Value segmentEnd, saved;
-  SmallVector<std::pair<Value, Value>> reads; // key, value
-  SmallVector<Value> readTerms[2];
-
-  void startSegment() {
-    segmentEnd = adjoint;
-    reads.clear();
-  }
-};
-
 class ScanAdjoint {
 public:
   ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
       : outer(outer), scan(scan), request(request), step(scan, request),
-        checkpointEvery(request.policy.checkpointEvery) {
-    auto isNarrow = [](Value v) {
-      Type element = getElementTypeOrSelf(v.getType());
-      return element.isF16() || element.isBF16();
-    };
-    if (!checkpointEvery)
-      checkpointEvery = llvm::any_of(scan.getSequences(), isNarrow) ? 64 : 32;
-  }
+        checkpointEvery(chunkRows(scan, request.policy)) {}
 
   FailureOr<ScanGradients> run() {
     gradients.sequences.resize(scan.getSequences().size());
@@ -245,7 +217,8 @@ private:
     IRMapping primal;
     Cotangents adjoint;
     cloneStep(sb, primal);
-    SmallVector<Saved> saved, found;
+    SmallVector<Saved> saved;
+    CoreForward states(sb, primal, scan, step, checkpointEvery);
     bool local = !step.carriesReads();
     if (local) {
       saved = save(sb, primal);
@@ -261,8 +234,7 @@ private:
           cotangent = sb.addSequence(tensor);
       if (!cotangent)
         return success();
-      Value q = readForward(sb, primal, read, cotangent);
-      found.push_back({read.getResult(), sb.addOutput(q)});
+      Value q = states.read(read, cotangent);
       if (step.isActive(read.getVector()))
         adjoint.add(sb.b, op->getLoc(), read.getVector(), q);
       return success();
@@ -270,156 +242,12 @@ private:
     if (failed(reverse(sb, primal, adjoint, core)))
       return failure();
     Gathered gathered = gather(sb, adjoint, /*forward=*/true);
-    checkpoint(sb, primal);
+    states.saveCheckpoints();
     sb.finish();
     keep(sb, saved);
-    for (const Saved &s : found)
-      queryCotangents[s.value] = sb.output(s.output);
-    for (auto &[value, terms] : pairingReads)
-      for (unsigned a : {0, 1})
-        if (terms.numbers[a])
-          terms.tensors[a] = sb.output(*terms.numbers[a]);
-    for (auto [i, save] : llvm::enumerate(checkpointNumbers))
-      checkpoints.push_back(save ? sb.save(*save) : Value());
-    for (Value arg : scan.getStateArgs())
-      finalStates.push_back(sb.finalState(primal.lookup(arg)));
+    record = states.finish();
     finish(sb, gathered);
     return success();
-  }
-
-  static Value scaled(OpBuilder &b, Location at, Value vector, Value x, Value y) {
-    Value product = arith::MulFOp::create(b, at, x, y);
-    Value number = SumOp::create(b, at, b.getF32Type(), product);
-    Value spread = vector::BroadcastOp::create(b, at, vector.getType(), number);
-    return arith::MulFOp::create(b, at, vector, spread);
-  }
-
-  /// q̄ of a read, and what of it and of the read itself the pairings take: that
-  /// before the segment's adds.
-  Value readForward(ScanBuilder &sb, IRMapping &primal, ReadOp read, Value cotangent) {
-    OpBuilder &b = sb.b;
-    Location at = read.getLoc();
-    Axis axis = read.getAxis(), across = other(axis);
-    bool paired = step.isMatrixActive(read.getState());
-    if (!paired || !step.needsPairing(axis)) {
-      if (paired && step.needsPairing(across))
-        savePairingRead(sb, primal, read);
-      return ReadOp::create(b, at, primal.lookup(read.getState()), cotangent, across);
-    }
-    if (step.needsPairing(across))
-      savePairingRead(sb, primal, read);
-    Segment segment = Segment::of(read.getState());
-    Value q = ReadOp::create(b, at, primal.lookup(segment.start), cotangent, across);
-    pairingReads[read.getResult()].numbers[axis == Axis::value] = sb.addOutput(q);
-    for (OuterAddOp add : segment.adds) {
-      Value key = primal.lookup(add.getKey()), value = primal.lookup(add.getValue());
-      bool alongKey = axis == Axis::key;
-      Value more = scaled(b, at, alongKey ? key : value, alongKey ? value : key, cotangent);
-      q = arith::AddFOp::create(b, at, q, more);
-    }
-    return q;
-  }
-
-  void savePairingRead(ScanBuilder &sb, IRMapping &primal, ReadOp read) {
-    Axis axis = read.getAxis();
-    Value r = ReadOp::create(sb.b, read.getLoc(), primal.lookup(Segment::of(read.getState()).start),
-                             primal.lookup(read.getVector()), axis);
-    pairingReads[read.getResult()].numbers[axis == Axis::key] = sb.addOutput(r);
-  }
-
-  bool hasCheckpoints() const {
-    return request.policy.gateGradients == GateGradients::checkpoint &&
-           (step.needsPairing(Axis::key) || step.needsPairing(Axis::value));
-  }
-
-  /// Saves the states that a pairing starts from.
-  void checkpoint(ScanBuilder &sb, IRMapping &primal) {
-    for (Value next : yield().getStates()) {
-      std::optional<unsigned> &number = checkpointNumbers.emplace_back();
-      if (hasCheckpoints() && step.isMatrix(next) && step.isMatrixActive(next))
-        number = sb.addSave(primal.lookup(Segment::of(next).start), checkpointEvery,
-                            sb.saveType(next.getType(), sb.b.getF32Type()));
-    }
-  }
-
-  /// The pairing of state `i`'s end: Σ ht ⊙ dht over the axis that is not `axis`.
-  Value pairingAtEnd(unsigned i, Axis axis) {
-    Value cotangent = request.stateCotangents[i];
-    if (!cotangent)
-      return Value();
-    return sumOfProducts(outer, loc(), finalStates[i], cotangent, axis == Axis::key ? 3 : 2);
-  }
-
-  /// Starts the adjoints of the matrix states.
-  void carryMatrices(ScanBuilder &sb, SmallVectorImpl<std::pair<Value, MatrixAdjoint>> &carried) {
-    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
-      if (!step.isMatrix(arg) || !step.isMatrixActive(yield().getStates()[i]))
-        continue;
-      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
-      MatrixAdjoint end;
-      end.adjoint = sb.addState(type, request.stateCotangents[i]);
-      for (Axis axis : {Axis::key, Axis::value}) {
-        if (!step.needsPairing(axis))
-          continue;
-        int64_t size = type.getDimSize(axis == Axis::key ? 2 : 3);
-        Value initial = checkpoints[i] ? Value() : pairingAtEnd(i, axis);
-        auto pairingType = initial ? cast<RankedTensorType>(initial.getType())
-                                   : sb.stateType(VectorType::get({size}, sb.b.getF32Type()));
-        end.pairing[axis == Axis::value] = sb.addState(pairingType, initial);
-      }
-      end.startSegment();
-      carried.push_back({arg, end});
-      if (checkpoints[i])
-        end.saved = sb.addSavedState(checkpoints[i], checkpointEvery);
-      matrices[yield().getStates()[i]] = end;
-    }
-  }
-
-  /// Brings the pairings to where the segment starts. Its adds have been taken
-  /// away; the saved state had them not yet.
-  void closeSegment(ScanBuilder &sb, MatrixAdjoint &m) {
-    for (Axis axis : {Axis::key, Axis::value}) {
-      Value &pairing = m.pairing[axis == Axis::value];
-      if (pairing && m.saved)
-        pairing = AnchorOp::create(sb.b, loc(), pairing.getType(), pairing, m.segmentEnd, m.saved,
-                                   other(axis));
-      for (Value term : m.readTerms[axis == Axis::value])
-        pairing = arith::AddFOp::create(sb.b, loc(), pairing, term);
-      m.readTerms[axis == Axis::value].clear();
-    }
-    m.saved = Value();
-  }
-
-  /// The adjoint of `matrix`, by what uses it next; zero where nothing does.
-  MatrixAdjoint &matrixAdjoint(ScanBuilder &sb, Value matrix) {
-    MatrixAdjoint &m = matrices[matrix];
-    if (!m.adjoint) {
-      m.adjoint = splatLike(sb.b, loc(), matrix, 0);
-      m.startSegment();
-    }
-    auto type = cast<VectorType>(matrix.getType());
-    for (Axis axis : {Axis::key, Axis::value}) {
-      Value &pairing = m.pairing[axis == Axis::value];
-      auto vector =
-          VectorType::get({type.getDimSize(axis == Axis::key ? 0 : 1)}, sb.b.getF32Type());
-      if (step.needsPairing(axis) && !pairing)
-        pairing = arith::ConstantOp::create(sb.b, loc(), DenseElementsAttr::get(vector, 0.0f));
-    }
-    // Reads wait until here: one may stand before the op that passes the
-    // adjoint on, and after it in the step.
-    auto waiting = pendingReads.find(matrix);
-    if (waiting == pendingReads.end())
-      return m;
-    for (const PendingRead &read : waiting->second) {
-      m.adjoint =
-          OuterAddOp::create(sb.b, loc(), m.adjoint.getType(), m.adjoint, read.key, read.value);
-      m.reads.push_back({read.key, read.value});
-      for (unsigned a : {0, 1})
-        if (read.terms[a])
-          m.readTerms[a].push_back(read.terms[a]);
-    }
-    pendingReads.erase(waiting);
-    return m;
   }
 
   LogicalResult walkBack() {
@@ -427,112 +255,31 @@ private:
     IRMapping primal;
     Cotangents adjoint;
     SmallVector<std::pair<Value, Value>> vectors;
-    SmallVector<std::pair<Value, MatrixAdjoint>> carried;
     cloneVectors(sb, primal);
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, vectors);
-    carryMatrices(sb, carried);
+    CoreBack states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery);
+    states.start(request.stateCotangents);
     if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
-          passCore(sb, primal, adjoint, op);
+          states.pass(op);
           return success();
         })))
       return failure();
     closeVectors(sb, adjoint, vectors);
-    for (auto [arg, end] : carried) {
-      MatrixAdjoint begin = matrixAdjoint(sb, arg);
-      closeSegment(sb, begin);
-      sb.setNext(end.adjoint, begin.adjoint);
-      for (unsigned a : {0, 1})
-        if (end.pairing[a])
-          sb.setNext(end.pairing[a], begin.pairing[a]);
-    }
+    states.end();
     Gathered gathered = gather(sb, adjoint, /*forward=*/false);
     sb.finish();
     finish(sb, gathered);
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
       if (!request.initialStates[i])
         continue;
-      for (auto [state, end] : carried)
-        if (state == arg)
-          gradients.initialStates[i] = sb.finalState(end.adjoint);
+      if (Value gradient = states.initialStateCotangent(arg))
+        gradients.initialStates[i] = gradient;
       for (auto [state, end] : vectors)
         if (state == arg)
           gradients.initialStates[i] = sb.finalState(end);
     }
     return success();
-  }
-
-  /// The core's rules: see the head of this file.
-  void passCore(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Operation *op) {
-    OpBuilder &b = sb.b;
-    Location at = op->getLoc();
-    auto times = [&](Value x, Value y) { return arith::MulFOp::create(b, at, x, y).getResult(); };
-    auto give = [&](Value operand, Value cotangent) {
-      if (step.isActive(operand))
-        adjoint.add(b, at, operand, cotangent);
-    };
-    if (auto read = dyn_cast<ReadOp>(op)) {
-      Value cotangent = adjoint.lookup(read.getResult());
-      if (!cotangent)
-        return;
-      Value vector = primal.lookup(read.getVector());
-      Value queryCotangent;
-      if (Value tensor = queryCotangents.lookup(read.getResult()))
-        queryCotangent = sb.addSequence(tensor);
-      if (queryCotangent)
-        give(read.getVector(), queryCotangent);
-      if (!step.isMatrixActive(read.getState()))
-        return;
-      bool alongKey = read.getAxis() == Axis::key;
-      PendingRead pending{alongKey ? vector : cotangent, alongKey ? cotangent : vector, {}};
-      for (Axis axis : {Axis::key, Axis::value})
-        if (step.needsPairing(axis)) {
-          Value tensor = pairingReads[read.getResult()].tensors[axis == Axis::value];
-          pending.terms[axis == Axis::value] =
-              times(axis == read.getAxis() ? vector : cotangent, sb.addSequence(tensor));
-        }
-      pendingReads[read.getState()].push_back(pending);
-      return;
-    }
-    if (!step.isMatrixActive(op->getResult(0)))
-      return;
-    MatrixAdjoint m = matrixAdjoint(sb, op->getResult(0));
-    if (auto decay = dyn_cast<DecayOp>(op)) {
-      Axis axis = decay.getAxis();
-      closeSegment(sb, m);
-      if (step.isActive(decay.getGate())) {
-        Value pairing = m.pairing[axis == Axis::value];
-        if (axis == Axis::head)
-          pairing =
-              SumOp::create(b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
-        give(decay.getGate(), pairing);
-      }
-      m.adjoint = DecayOp::create(b, at, m.adjoint.getType(), m.adjoint,
-                                  primal.lookup(decay.getGate()), axis);
-      m.startSegment();
-      matrices[decay.getState()] = m;
-      return;
-    }
-    auto outerAdd = cast<OuterAddOp>(op);
-    Value key = primal.lookup(outerAdd.getKey()), value = primal.lookup(outerAdd.getValue());
-    for (Axis axis : {Axis::key, Axis::value}) {
-      bool isKey = axis == Axis::key;
-      Value operand = isKey ? outerAdd.getKey() : outerAdd.getValue();
-      if (!step.isActive(operand) && !step.needsPairing(axis))
-        continue;
-      Value vector = isKey ? value : key, &pairing = m.pairing[!isKey];
-      Value cotangent =
-          ReadOp::create(b, at, pairing ? m.segmentEnd : m.adjoint, vector, other(axis));
-      if (pairing) {
-        pairing = arith::SubFOp::create(b, at, pairing, times(isKey ? key : value, cotangent));
-        for (auto [readKey, readValue] : m.reads)
-          cotangent = arith::AddFOp::create(
-              b, at, cotangent,
-              scaled(b, at, isKey ? readKey : readValue, isKey ? readValue : readKey, vector));
-      }
-      give(operand, cotangent);
-    }
-    matrices[outerAdd.getState()] = m;
   }
 
   //===--------------------------------------------------------------------===//
@@ -591,34 +338,18 @@ private:
     }
   }
 
-  struct PendingRead {
-    Value key, value, terms[2];
-  };
-
   OpBuilder &outer;
   ScanOp scan;
   const ScanRequest &request;
   StepAnalysis step;
-  int64_t checkpointEvery;
+  int64_t checkpointEvery; // 0 for never
   ScanGradients gradients;
 
   /// Values of the step and the tensors that hold them over time.
   SmallVector<std::pair<Value, Value>> savedStates, savedReads;
-  /// What of a read the pairings take: outputs of the walk forward, then tensors.
-  struct PairingRead {
-    std::optional<unsigned> numbers[2];
-    Value tensors[2];
-  };
-  llvm::MapVector<Value, PairingRead> pairingReads;
-  /// Per state, where it is saved.
-  SmallVector<std::optional<unsigned>> checkpointNumbers;
-  SmallVector<Value> checkpoints;
-  /// By a read's result: tensors of its cotangent, and of its vector's.
-  llvm::DenseMap<Value, Value> readCotangents, queryCotangents;
-  SmallVector<Value> finalStates;
-  /// While walking back.
-  llvm::DenseMap<Value, MatrixAdjoint> matrices;
-  llvm::DenseMap<Value, SmallVector<PendingRead>> pendingReads;
+  /// By a read's result: tensors of its cotangent.
+  llvm::DenseMap<Value, Value> readCotangents;
+  CoreRecord record;
 };
 } // namespace
 
