@@ -6,7 +6,7 @@
 // f64 on both sides: rounding at 1e-16 a step is all that 1e-12 has to cover,
 // a gate's gradient being a sum over a few steps.
 
-// Traps 1 (g per channel).
+// Trap 1: g per channel.
 
 func.func @packed_backwards_gqa_with_state(%q: tensor<1x9x4x4xf32>, %k: tensor<1x9x2x4xf32>, %v: tensor<1x9x2x3xf32>, %g: tensor<1x9x4x4xf32>, %h0: tensor<5x4x4x3xf32>, %cu: tensor<6xi32>)
     -> (tensor<1x9x4x3xf32>, tensor<5x4x4x3xf32>) {

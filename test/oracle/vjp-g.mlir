@@ -6,6 +6,8 @@
 // f64 on both sides: rounding at 1e-16 a step is all that 1e-12 has to cover,
 // a gate's gradient being a sum over a few steps.
 
+// Trap 1: g per head.
+
 func.func @plain(%q: tensor<2x5x4x4xf32>, %k: tensor<2x5x4x4xf32>, %v: tensor<2x5x4x3xf32>, %g: tensor<2x5x4xf32>)
     -> (tensor<2x5x4x3xf32>) {
   %o, %ht = ejk.recurrent %q, %k, %v

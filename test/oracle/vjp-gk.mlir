@@ -6,7 +6,7 @@
 // f64 on both sides: rounding at 1e-16 a step is all that 1e-12 has to cover,
 // a gate's gradient being a sum over a few steps.
 
-// Traps 4 and 5 (packed and reversed: each sequence its own boundaries).
+// Trap 5: packed and reversed: each sequence its own boundaries.
 
 func.func @plain(%q: tensor<2x5x4x4xf32>, %k: tensor<2x5x4x4xf32>, %v: tensor<2x5x4x3xf32>, %gk: tensor<2x5x4x4xf32>)
     -> (tensor<2x5x4x3xf32>) {

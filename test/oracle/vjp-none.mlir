@@ -6,7 +6,10 @@
 // f64 on both sides: rounding at 1e-16 a step is all that 1e-12 has to cover,
 // a gate's gradient being a sum over a few steps.
 
-// Traps 2 (the default scale), 3 and 9 (dht without a gate, K ≠ V without h0), 6 (shared heads).
+// Trap 2: the default scale.
+// Trap 3: dht without a gate.
+// Trap 6: shared heads.
+// Trap 9: K ≠ V without h0.
 
 func.func @plain(%q: tensor<2x5x4x4xf32>, %k: tensor<2x5x4x4xf32>, %v: tensor<2x5x4x3xf32>)
     -> (tensor<2x5x4x3xf32>) {

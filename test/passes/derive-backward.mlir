@@ -71,7 +71,7 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // SUFFIX:           %[[M:arg[0-9]+]] = %[[END]] : tensor<?x?x16xf32>
 // SUFFIX-NOT:       ejk.anchor
 // SUFFIX:           ejk.yield
-// Shared heads are summed in f32 and rounded once (traps 6 and 7).
+// Shared heads are summed in f32 and rounded once (trap 6, trap 7).
 // CHECK:         ejk.sum_heads {{.*}} along 2 {{.*}} tensor<?x?x?x16xf32>, tensor<?x?x?x16xbf16> -> tensor<?x?x?x16xbf16>
 
 // WANTED-LABEL: func.func @gate_vjp(
