@@ -43,7 +43,10 @@ Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
     return {exponential ? invariantExponentials.lookup(value) : invariant};
   if (!isa<VectorType>(value.getType()))
     layout = Layout::scalar;
-  unsigned index = *plan.find(value, layout, exponential);
+  std::optional<unsigned> crossing = plan.find(value, layout, exponential);
+  if (!crossing)
+    return elementwise(value.getDefiningOp(), layout);
+  unsigned index = *crossing;
   auto [it, isNew] = crossingTiles.try_emplace(index);
   if (isNew)
     it->second = loadCrossing(index);
@@ -210,9 +213,8 @@ void StepEmitter::sumOverWarps(Tile &partial) {
   partial = b.unpack(sum);
 }
 
-void StepEmitter::runElementwise(Operation *op) {
+Tile StepEmitter::elementwise(Operation *op, Layout layout) {
   Value value = op->getResult(0);
-  Layout layout = plan.layouts.lookup_or(value, Layout::scalar);
   SmallVector<Tile> operands;
   for (Value operand : op->getOperands())
     operands.push_back(tileOf(operand, layout));
@@ -232,7 +234,7 @@ void StepEmitter::runElementwise(Operation *op) {
   }
   if (auto vector = dyn_cast<VectorType>(value.getType()); vector && vector.getRank() == 2)
     clearPaddedRows(result, plan.colsPerThread);
-  tiles[value] = result;
+  return tiles[value] = result;
 }
 
 void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
@@ -279,7 +281,7 @@ void StepEmitter::runOp(Operation *op) {
   else if (auto sum = dyn_cast<SumOp>(op))
     runSum(sum);
   else
-    runElementwise(op);
+    elementwise(op, plan.layouts.lookup_or(op->getResult(0), Layout::scalar));
 }
 
 SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, ArrayRef<Tile> states,

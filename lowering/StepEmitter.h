@@ -89,7 +89,7 @@ private:
   void runSum(SumOp op);
   void sumOverLanes(Tile &partial);
   void sumOverWarps(Tile &partial);
-  void runElementwise(mlir::Operation *op);
+  Tile elementwise(mlir::Operation *op, Layout layout);
   void storeOutput(unsigned i, Value value, Value row);
 
   const StepPlan &plan;

@@ -30,15 +30,17 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 //===----------------------------------------------------------------------===//
 
 /// ptxas would rather spill a few registers than lose a block per multiprocessor.
-/// 168 leave room for three of four warps, and most kernels spill nothing then;
-/// those with a large tile, or with a saved state beside gates on both axes, or
-/// beside many loads at once, do.
+/// 168 leave room for three of four warps, and most kernels spill nothing then.
+/// Those with a large tile do, or where two things crowd a step: gates on both axes,
+/// predicates at the state's edges, a saved state, a single step's many loads.
 static int32_t registers(const StepPlan &plan) {
-  bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
   ScanOp scan = plan.scan;
-  bool crowded = !scan.getSavedStates().empty() &&
-                 (plan.singleStep || getDecayClass(scan) == DecayClass::both);
-  return largeTile || crowded ? 255 : 168;
+  bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
+  bool padded = plan.paddedRows() != plan.rows ||
+                plan.columns % (int64_t(plan.columnBlocks) * plan.blockColumns()) != 0;
+  bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
+  bool gatesOnBoth = getDecayClass(scan) == DecayClass::both;
+  return largeTile || plan.singleStep + padded + saves + gatesOnBoth >= 2 ? 255 : 168;
 }
 
 void StepEmitter::buildSignature(SizeName sizeName) {

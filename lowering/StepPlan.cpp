@@ -257,6 +257,13 @@ private:
     if (rank == 0 && isConstantInTime(scan, value))
       return success(); // computed once, before the loop
     auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (!element && def && OpTrait::hasElementwiseMappableTraits(def)) {
+      // A comparison, say, is made again from what it compares.
+      for (Value operand : def->getOperands())
+        if (failed(demand(user, operand, layout)))
+          return failure();
+      return success();
+    }
     if (!element || element.getWidth() > 32)
       return user->emitError() << "takes a " << value.getType()
                                << " that does not depend on the state; only floats of up to 32 "
@@ -311,7 +318,10 @@ private:
 
   void chooseTile() {
     unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
-    plan.colsPerThread = unsigned(std::min<int64_t>(4, llvm::PowerOf2Ceil(plan.columns)));
+    // Beside a saved state there is room for 32 elements only.
+    bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
+    plan.colsPerThread =
+        unsigned(std::min<int64_t>(saves && rows > 256 ? 2 : 4, llvm::PowerOf2Ceil(plan.columns)));
     plan.rowGroup = std::min(4u, rows);
     // 32 state elements a thread (64 for 512 rows): enough work between two
     // reads of shared memory, and few enough registers for 12 warps or more on
