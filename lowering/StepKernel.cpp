@@ -32,15 +32,15 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 /// ptxas would rather spill a few registers than lose a block per multiprocessor.
 /// 168 leave room for three of four warps, and most kernels spill nothing then.
 /// Those with a large tile do, or where two things crowd a step: gates on both axes,
-/// predicates at the state's edges, a saved state, a single step's many loads.
+/// a state whose size is no multiple of a warp, a saved state, a single step's many
+/// loads.
 static int32_t registers(const StepPlan &plan) {
   ScanOp scan = plan.scan;
   bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
-  bool padded = plan.paddedRows() != plan.rows ||
-                plan.columns % (int64_t(plan.columnBlocks) * plan.blockColumns()) != 0;
+  bool odd = plan.rows % kWarpSize || plan.columns % kWarpSize;
   bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
   bool gatesOnBoth = getDecayClass(scan) == DecayClass::both;
-  return largeTile || plan.singleStep + padded + saves + gatesOnBoth >= 2 ? 255 : 168;
+  return largeTile || plan.singleStep + odd + saves + gatesOnBoth >= 2 ? 255 : 168;
 }
 
 void StepEmitter::buildSignature(SizeName sizeName) {

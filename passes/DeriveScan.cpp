@@ -31,14 +31,38 @@
 using namespace mlir;
 using namespace ejk;
 
+/// Whether a gate depends on a parameter that a gradient is asked of.
+static bool hasGateOfParameter(ScanOp scan, const ScanRequest &request) {
+  SmallVector<Value> worklist;
+  scan.getBody().walk([&](DecayOp op) { worklist.push_back(op.getGate()); });
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp()) {
+      llvm::append_range(worklist, def->getOperands());
+      continue;
+    }
+    ValueRange parameters = scan.getParameterArgs();
+    auto it = llvm::find(parameters, value);
+    if (it != parameters.end() && request.parameters[it - parameters.begin()])
+      return true;
+  }
+  return false;
+}
+
 /// The rows between checkpoints; 0 where there are none.
-static int64_t chunkRows(ScanOp scan, const SavePolicy &policy) {
+static int64_t chunkRows(ScanOp scan, const ScanRequest &request) {
+  const SavePolicy &policy = request.policy;
   if (policy.gateGradients == GateGradients::suffix || policy.checkpointEvery)
     return policy.gateGradients == GateGradients::suffix ? 0 : policy.checkpointEvery;
   auto isNarrow = [](Value v) {
     return getElementTypeOrSelf(v.getType()).getIntOrFloatBitWidth() < 32;
   };
-  return llvm::any_of(scan.getSequences(), isNarrow) ? 64 : 32;
+  if (llvm::any_of(scan.getSequences(), isNarrow))
+    return 64;
+  return hasGateOfParameter(scan, request) ? 16 : 32;
 }
 
 namespace {
@@ -46,7 +70,7 @@ class ScanAdjoint {
 public:
   ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
       : outer(outer), scan(scan), request(request), step(scan, request),
-        checkpointEvery(chunkRows(scan, request.policy)) {}
+        checkpointEvery(chunkRows(scan, request)) {}
 
   FailureOr<ScanGradients> run() {
     gradients.sequences.resize(scan.getSequences().size());

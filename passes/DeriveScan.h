@@ -17,7 +17,8 @@ enum class GateGradients {
 struct SavePolicy {
   GateGradients gateGradients = GateGradients::checkpoint;
   /// Rows of a chunk; 0 for 64 where a sequence is f16 or bf16, and 32 where all are
-  /// f32 and their errors smaller.
+  /// f32 and errors smaller, or 16 where a gate depends on a parameter, whose gradient
+  /// sums them up.
   int64_t checkpointEvery = 0;
 };
 

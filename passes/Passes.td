@@ -128,8 +128,9 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
     - `suffix`: at the sequence's end. Each gated scan costs one f32 sequence, the
       reads' unrounded gradient. Rounding errors add up along the sequence: about
       1e-5 at 1,000 steps, and up to 5e-4 in the sum that a gate constant in time gets.
-    - `checkpoint`: at the end of every chunk of `checkpoint-every` rows (when 0, 32
-      for f32 inputs and 64 for narrower ones), from the state that the walk forward
+    - `checkpoint`: at the end of every chunk of `checkpoint-every` rows (when 0, 64
+      for 16-bit inputs, and for f32 ones 32, or 16 where a gate depends on a
+      parameter, whose gradient sums up all errors), from the state that the walk forward
       saved there. That adds 4·K·V/`checkpoint-every` bytes a row and head, written and
       read once; errors stay near 1e-6, 1e-5 in such a sum, whatever the length.
 
@@ -164,7 +165,7 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::GateGradients::checkpoint, "checkpoint",
                         "at the end of every chunk"))}]>,
     Option<"checkpointEvery", "checkpoint-every", "int64_t", "0",
-           "rows of a chunk; 0 for 32 or, with 16-bit inputs, 64">];
+           "rows of a chunk; 0 for 64, with f32 inputs 32 or 16">];
   let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];
 }
 

@@ -46,7 +46,7 @@ struct BackwardFlags : mlir::PassPipelineOptions<BackwardFlags> {
           clEnumValN(ejk::GateGradients::checkpoint, "checkpoint", "at the end of every chunk"))};
   Option<int64_t> checkpointEvery{
       *this, "checkpoint-every",
-      llvm::cl::desc("rows of a chunk; 0 for 32 or, with 16-bit inputs, 64"), llvm::cl::init(0)};
+      llvm::cl::desc("rows of a chunk; 0 for 64, with f32 inputs 32 or 16"), llvm::cl::init(0)};
 };
 } // namespace
 

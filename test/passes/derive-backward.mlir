@@ -90,7 +90,7 @@ func.func @gate(%q: tensor<?x?x?x16xbf16>, %k: tensor<?x?x?x16xbf16>, %v: tensor
 // A parameter's gradient adds up in a state of its own (trap 9), per channel as long
 // as it can.
 // CHECK-LABEL: func.func @gamma_vjp(
-// CHECK:         ejk.scan reverse save_every 32
+// CHECK:         ejk.scan reverse save_every 16
 // CHECK:           %[[TOTAL:arg[0-9]+]] = zero : tensor<?x?x16xf32>) ->
 // CHECK:           %[[NEXT:.*]] = arith.addf %[[TOTAL]], %{{.*}} : vector<16xf32>
 // CHECK:           ejk.yield states({{.*}}%[[NEXT]]

@@ -18,10 +18,11 @@ public:
                            "at the sequence's end: fewest bytes, errors grow with the length"),
                 clEnumValN(GateGradients::checkpoint, "checkpoint",
                            "at the end of every chunk, from a saved state (the default)"))),
-        checkpointEvery("checkpoint-every", llvm::cl::cat(category), llvm::cl::init(0),
-                        llvm::cl::value_desc("rows"),
-                        llvm::cl::desc("The rows of a chunk; 32 by default and, with 16-bit "
-                                       "inputs, 64")) {}
+        checkpointEvery(
+            "checkpoint-every", llvm::cl::cat(category), llvm::cl::init(0),
+            llvm::cl::value_desc("rows"),
+            llvm::cl::desc("The rows of a chunk; by default 64, with f32 inputs 32 or, for a "
+                           "parameter that gates depend on, 16")) {}
 
   SavePolicy get() const { return {gateGradients, checkpointEvery}; }
 
