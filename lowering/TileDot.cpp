@@ -144,75 +144,74 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
   return {{corner, upper ? none : ones, upper ? ones : none, corner}, ones, upper};
 }
 
-/// Tiles of 16-bit numbers in shared memory whose sum is the tile to be summed
-/// up, exactly: the one it was widened from, or three roundings of an f32, each
-/// of what the one before left over.
-SmallVector<Placed> TileEmitter::piecesOf(CumsumOp op, bool &borrowed) {
-  const Placed &tile = placed(op.getTile());
-  auto typeOf = [&](Type element) {
-    return VectorType::get(cast<VectorType>(tile.type).getShape(), element);
-  };
-  if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
-    Value narrow = widened.getIn();
-    if (auto convert = narrow.getDefiningOp<ConvertOp>())
-      if (auto it = tiles.find(convert.getTile());
-          it != tiles.end() && it->second.layout.getKind() == LayoutKind::shared)
-        return borrowed = true, SmallVector<Placed>{it->second};
-    Placed piece = newShared(narrow.getType());
-    writeFragments(placed(narrow), piece);
-    return {piece};
-  }
-  SmallVector<Placed> pieces;
-  Placed rest = tile;
-  for (unsigned i = 0; i < 3; ++i) {
-    Placed rounded = rest, piece = newShared(typeOf(b.getBF16Type()));
-    for (unsigned k = 0; k < rest.elements.size(); ++k) {
-      Value &left = rest.elements[k];
-      rounded.elements[k] = b.make<arith::TruncFOp>(b.getBF16Type(), left);
-      Value back = b.make<arith::ExtFOp>(b.getF32Type(), rounded.elements[k]);
-      left = b.make<arith::SubFOp>(left, back);
+/// result += triangle · piece, of a piece in shared memory.
+void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &triangle) {
+  Fragments f = Fragments::of(result.type, result.layout);
+  Type element = getElementTypeOrSelf(piece.type);
+  Operand rhs = operandOf(piece, /*isLhs=*/false, /*transposed=*/false, partColumn(f));
+  Value before = triangle.upper ? b.i32(0) : triangle.ones;
+  Value behind = triangle.upper ? triangle.ones : b.i32(0);
+  for (int64_t along = 0; along < f.rows; along += 16) {
+    SmallVector<SmallVector<Value>> blocks;
+    for (unsigned m = 0; m < f.rowTiles(); ++m) {
+      Value row = b.add(partRow(f), 16 * m);
+      Value onDiagonal = b.equal(row, along), isBefore = b.less(b.i32(along), row);
+      Value off = b.make<arith::SelectOp>(isBefore, before, behind);
+      blocks.push_back(llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
+        return b.make<arith::SelectOp>(onDiagonal, word, off);
+      }));
     }
-    writeFragments(rounded, piece);
-    pieces.push_back(piece);
+    for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
+      SmallVector<Value> columns = loadBlock(rhs, 16 * pair, along);
+      for (unsigned m = 0; m < f.rowTiles(); ++m)
+        multiply(result.elements, f, m, pair, blocks[m], columns, element);
+    }
   }
-  return pieces;
 }
 
+/// Of an f32 three roundings to bf16, each of what the one before left over, are
+/// summed up one after another; of a number that was widened, the one it was.
 void TileEmitter::emitCumsum(CumsumOp op) {
   if (placed(op.getTile()).layout.getKind() == LayoutKind::lanes) {
     tiles[op.getResult()] = cumsumOfLanes(op);
     return;
   }
-  Placed result = placed(op.getTile());
-  Fragments f = Fragments::of(result.type, result.layout);
+  Placed rest = placed(op.getTile()), result = rest;
   std::fill(result.elements.begin(), result.elements.end(), b.f32(0.0));
-  bool borrowed = false;
-  SmallVector<Placed> pieces = piecesOf(op, borrowed);
-  Type element = getElementTypeOrSelf(pieces.front().type);
-  Triangle triangle = triangleOf(op, element);
-  Value none = b.i32(0);
-  for (const Placed &piece : pieces) {
-    Operand rhs = operandOf(piece, /*isLhs=*/false, /*transposed=*/false, partColumn(f));
-    for (int64_t along = 0; along < f.rows; along += 16) {
-      // A block before the diagonal is all ones or zeros, one behind it the other.
-      SmallVector<SmallVector<Value>> blocks;
-      for (unsigned m = 0; m < f.rowTiles(); ++m) {
-        Value row = b.add(partRow(f), 16 * m);
-        Value onDiagonal = b.equal(row, along), isBelow = b.less(b.i32(along), row);
-        Value off = b.make<arith::SelectOp>(isBelow, triangle.upper ? none : triangle.ones,
-                                            triangle.upper ? triangle.ones : none);
-        blocks.push_back(llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
-          return b.make<arith::SelectOp>(onDiagonal, word, off);
-        }));
-      }
-      for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
-        SmallVector<Value> columns = loadBlock(rhs, 16 * pair, along);
-        for (unsigned m = 0; m < f.rowTiles(); ++m)
-          multiply(result.elements, f, m, pair, blocks[m], columns, element);
-      }
-    }
-    if (!borrowed)
+  SmallVector<Placed> pieces;
+  auto write = [&](const Placed &rounded, Type element) {
+    pieces.push_back(newShared(VectorType::get(cast<VectorType>(rest.type).getShape(), element)));
+    writeFragments(rounded, pieces.back());
+  };
+  auto sumPieces = [&](Type element) {
+    for (const Placed &piece : pieces) {
+      addSums(result, piece, triangleOf(op, element));
       memory.release(piece.range);
+    }
+    pieces.clear();
+  };
+  if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
+    Type element = getElementTypeOrSelf(widened.getIn().getType());
+    auto convert = widened.getIn().getDefiningOp<ConvertOp>();
+    auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
+    if (loaded != tiles.end() && loaded->second.layout.getKind() == LayoutKind::shared)
+      addSums(result, loaded->second, triangleOf(op, element));
+    else
+      write(placed(widened.getIn()), element);
+    sumPieces(element);
+  } else {
+    Type bf16 = b.getBF16Type();
+    for (unsigned i = 0; i < 3; ++i) {
+      Placed rounded = rest;
+      for (auto [left, narrow] : llvm::zip(rest.elements, rounded.elements)) {
+        narrow = b.make<arith::TruncFOp>(bf16, left);
+        left = b.make<arith::SubFOp>(left, b.make<arith::ExtFOp>(b.getF32Type(), narrow));
+      }
+      write(rounded, bf16);
+      if (budget.sparing)
+        sumPieces(bf16);
+    }
+    sumPieces(bf16);
   }
   tiles[op.getResult()] = result;
 }

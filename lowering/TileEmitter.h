@@ -35,11 +35,19 @@ struct TileStages {
   mlir::Value counter; // the program's
 };
 
+/// What a kernel may spend shared memory on: stages of rows, two to copy a chunk
+/// behind the one before; and, unless sparing, room to have all parts of an f32
+/// running sum there at once, which costs fewer registers and barriers.
+struct SharedBudget {
+  unsigned stages;
+  bool sparing;
+};
+
 class TileEmitter {
 public:
   TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
-              unsigned stages)
-      : program(program), name(name), b(builder, program.getLoc()), stages(stages) {}
+              SharedBudget budget)
+      : program(program), name(name), b(builder, program.getLoc()), budget(budget) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -157,7 +165,6 @@ private:
   // TileDot.cpp: products, and the running sums made of them.
   void emitDot(tile::DotOp op);
   void emitCumsum(tile::CumsumOp op);
-  Vector<Placed> piecesOf(tile::CumsumOp op, bool &borrowed);
   struct Operand;
   Operand operandOf(const Placed &tile, bool isLhs, bool transposed, Value part);
   Vector<Value> loadBlock(const Operand &operand, int64_t across, int64_t along);
@@ -165,6 +172,7 @@ private:
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
   struct Triangle;
   Triangle triangleOf(tile::CumsumOp op, Type type);
+  void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
 
   Value exponential(Value x);
   Placed &placed(Value value);
@@ -177,7 +185,7 @@ private:
   tile::ProgramOp program;
   llvm::StringRef name;
   KernelBuilder b;
-  unsigned stages;
+  SharedBudget budget;
   Kernel kernel;
 
   llvm::DenseMap<Value, Rows> rows;

@@ -156,7 +156,6 @@ void TileEmitter::locate() {
   placeAll(program.getSavedArgs(), true);
   placeAll(program.getFinalArgs(), false);
   placeAll(program.getSaveArgs(), true);
-  // Of the element type that the tensor has, which a cell's type repeats.
   loadParameters(b.wide(sequence));
 
   auto index = [&](Value value) { return b.make<arith::IndexCastOp>(b.getIndexType(), value); };
@@ -296,12 +295,11 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
 
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                                       SizeName sizeName, unsigned sharedLimit) {
-  // Two stages of rows, so that a chunk is copied behind the one before; one
-  // where there is no room for two.
   unsigned needed = 0;
-  for (unsigned stages : {2, 1}) {
+  for (SharedBudget budget : {SharedBudget{2, false}, SharedBudget{2, true}, SharedBudget{1, false},
+                              SharedBudget{1, true}}) {
     Kernel kernel =
-        TileEmitter(program, name, OpBuilder(program.getContext()), stages).run(module, sizeName);
+        TileEmitter(program, name, OpBuilder(program.getContext()), budget).run(module, sizeName);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -127,9 +127,10 @@ void TileEmitter::emitLoad(LoadOp op) {
     return;
   if (layoutOf(op).getKind() == LayoutKind::lanes) {
     const Rows &from = rows[op.getRows()];
-    tiles[op] = loadFrom(op.getType(), layoutOf(op),
-                         gridOf(from, op.getFirst(), op.getChannel(), cast<VectorType>(op.getType())), from.base,
-                         from.element);
+    tiles[op] =
+        loadFrom(op.getType(), layoutOf(op),
+                 gridOf(from, op.getFirst(), op.getChannel(), cast<VectorType>(op.getType())),
+                 from.base, from.element);
     return;
   }
   Placed tile = newShared(op.getType());

@@ -212,9 +212,9 @@ void TileEmitter::emitFor(scf::ForOp op) {
   Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
         step = scalar(op.getStep());
   SmallVector<Value> inits = flatten(op.getInitArgs());
-  bool ahead = !plan.loads.empty() && stages == 2;
+  bool ahead = !plan.loads.empty() && budget.stages == 2;
   if (!plan.loads.empty())
-    plan.range = memory.allocate(stages * plan.bytes);
+    plan.range = memory.allocate(budget.stages * plan.bytes);
   if (ahead) {
     if (memory.writeNeedsBarrier(plan.range))
       barrier();
