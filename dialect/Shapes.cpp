@@ -1,6 +1,7 @@
 //===- Shapes.cpp - symbolic sizes of a function's tensors ----------------===//
 #include "dialect/Shapes.h"
 #include "dialect/Ejk.h"
+#include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -196,13 +197,16 @@ void ShapeAnalysis::nameRecurrence(Operation *op) {
 }
 
 /// The leading dimensions, [], [H'] or [N,H'], of parameter `i`.
-static unsigned parameterPrefix(ScanOp scan, unsigned i) {
+template <typename Scan> static unsigned parameterPrefix(Scan scan, unsigned i) {
   auto step = dyn_cast<VectorType>(scan.getParameterArgs()[i].getType());
   return rankOf(scan.getParameters()[i]) - (step ? step.getRank() : 0);
 }
 
-void ShapeAnalysis::constrainScan(Operation *op) {
-  auto scan = cast<ScanOp>(op);
+/// The rows between two saved states.
+static int64_t rowsOfChunk(ScanOp scan) { return *scan.getSaveEvery(); }
+static int64_t rowsOfChunk(tile::ProgramOp program) { return program.getChunk(); }
+
+template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
   Value first = scan.getSequences().front();
   auto sameRows = [&](Value value, unsigned dims) {
     for (unsigned dim = 0; dim < dims; ++dim)
@@ -226,13 +230,12 @@ void ShapeAnalysis::constrainScan(Operation *op) {
       unify(node(first, 2), node(state, 1));
       unsigned batch = node(first, 0), rows = node(first, 1);
       Node &slots = nodes[find(node(state, 0))];
-      slots.saveEvery = *scan.getSaveEvery();
+      slots.saveEvery = rowsOfChunk(scan);
       llvm::copy(ArrayRef<unsigned>{batch, rows, n}, slots.slotsOf);
     }
 }
 
-void ShapeAnalysis::nameScan(Operation *op) {
-  auto scan = cast<ScanOp>(op);
+template <typename Scan> void ShapeAnalysis::nameScan(Scan scan) {
   Value first = scan.getSequences().front();
   name(node(first, 0), "B");
   name(node(first, 1), "T");
@@ -260,8 +263,10 @@ void ShapeAnalysis::constrain(Operation *op) {
   };
   if (Recurrence::of(op))
     return constrainRecurrence(op);
-  if (isa<ScanOp>(op))
-    return constrainScan(op);
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return constrainScan(scan);
+  if (auto program = dyn_cast<tile::ProgramOp>(op))
+    return constrainScan(program);
   if (auto sum = dyn_cast<SumHeadsOp>(op)) {
     unifyAll(sum.getLike(), sum.getResult());
     for (unsigned dim = 0, e = rankOf(sum.getLike()); dim < e; ++dim)
@@ -374,8 +379,10 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
   function.walk([&](Operation *op) {
     if (Recurrence::of(op))
       nameRecurrence(op);
-    else if (isa<ScanOp>(op))
-      nameScan(op);
+    else if (auto scan = dyn_cast<ScanOp>(op))
+      nameScan(scan);
+    else if (auto program = dyn_cast<tile::ProgramOp>(op))
+      nameScan(program);
   });
   unsigned next = 0;
   auto nameRest = [&](Value value) {

@@ -14,6 +14,10 @@
 #include <vector>
 
 namespace ejk {
+namespace tile {
+class ProgramOp;
+}
+
 /// A size: a number, a symbol, a symbol and one (`cu_seqlens` is N+1), or the slots
 /// of a scan's saved states.
 struct DimExpr {
@@ -39,7 +43,7 @@ constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";
 /// arguments and results describe themselves. A snapshot: it does not follow
 /// later changes to the function.
 ///
-/// Symbols: B, T, H as a recurrence's query or a scan's first sequence has
+/// Symbols: B, T, H as a recurrence's query or a scan's or block program's first sequence has
 /// them; Hkv for a key's and value's heads; N for the number of packed
 /// sequences; Hp for a parameter's heads; d0, d1, … for sizes no
 /// recurrence says anything about. A second unrelated size of the same role
@@ -92,8 +96,9 @@ private:
   void constrainByDescription(mlir::func::FuncOp function);
   void constrain(mlir::Operation *op);
   void constrainRecurrence(mlir::Operation *op);
-  void constrainScan(mlir::Operation *op);
-  void nameScan(mlir::Operation *op);
+  /// Of an `ejk.scan` or a `tile.program`, whose operands mean the same.
+  template <typename Scan> void constrainScan(Scan scan);
+  template <typename Scan> void nameScan(Scan scan);
   void nameRecurrence(mlir::Operation *op);
   void requireDivides(unsigned divisor, unsigned dividend, llvm::StringRef what);
   void requireOne(unsigned node, llvm::StringRef what);

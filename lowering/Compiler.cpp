@@ -38,7 +38,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   else
     buildSpecializePipeline(pm);
   if (stage >= Stage::gpu)
-    buildToGPUPipeline(pm);
+    buildToGPUPipeline(pm, {options.arch});
   if (failed(pm.run(module)))
     return failure();
   if (stage <= Stage::gpu)

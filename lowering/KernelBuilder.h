@@ -188,6 +188,8 @@ struct Kernel {
   /// In the order of the function's arguments: ptr<1> for tensors, i64 for sizes.
   llvm::SmallVector<KernelOperand> operands;
   unsigned threads = 0;
+  /// Dynamic shared memory of a block.
+  unsigned sharedBytes = 0;
   /// The grid is ceil(product of `gridSizes` / gridDivisor) · gridFactor
   /// blocks; with `sequencesFrom`, also times its number of entries less one.
   llvm::SmallVector<KernelOperand> gridSizes;

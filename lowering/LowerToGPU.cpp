@@ -4,6 +4,7 @@
 #include "lowering/Passes.h"
 #include "lowering/StepKernel.h"
 #include "lowering/SumHeadsKernel.h"
+#include "lowering/TileKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -37,8 +38,9 @@ namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels)
-      : function(function), kernels(kernels), shapes(function), b(function) {}
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, unsigned sharedLimit)
+      : function(function), kernels(kernels), sharedLimit(sharedLimit), shapes(function),
+        b(function) {}
 
   LogicalResult run() {
     if (!function->hasAttr(kConstraintsAttr))
@@ -54,9 +56,14 @@ public:
   }
 
   func::FuncOp program;
-  unsigned numScans = 0, numPlain = 0;
+  unsigned numScans = 0, numBlocks = 0, numPlain = 0;
 
 private:
+  /// Whether `op` becomes a kernel.
+  static bool isKernel(Operation *op) {
+    return isa_and_nonnull<ScanOp, tile::ProgramOp, SumHeadsOp, linalg::GenericOp>(op);
+  }
+
   /// An elementwise op after `after` that makes `type` of `inputs` by `body`.
   static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like,
                                      ValueRange inputs,
@@ -116,7 +123,7 @@ private:
         return ret->emitError() << "result " << operand.getOperandNumber() << " is "
                                 << value.getType() << "; a compiled function returns " << kStorable;
       auto type = cast<RankedTensorType>(value.getType());
-      bool made = isa_and_nonnull<ScanOp, SumHeadsOp, linalg::GenericOp>(value.getDefiningOp());
+      bool made = isKernel(value.getDefiningOp());
       if (made && seen.insert(value).second)
         continue;
       auto copy = createMap(copies, ret->getLoc(), type, value, value,
@@ -237,7 +244,7 @@ private:
     if (buffer)
       return buffer;
     Operation *def = tensor.getDefiningOp();
-    if (!isa_and_nonnull<ScanOp, SumHeadsOp, linalg::GenericOp>(def)) {
+    if (!isKernel(def)) {
       def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
       return failure();
     }
@@ -306,14 +313,24 @@ private:
     if (gridTimes)
       times(gridTimes);
     Value one = index(1), threads = index(kernel.threads);
+    Value shared;
+    if (kernel.sharedBytes)
+      shared = arith::ConstantIntOp::create(b, loc, kernel.sharedBytes, 32);
     gpu::LaunchFuncOp::create(b, loc, kernel.function, gpu::KernelDim3{grid, one, one},
-                              gpu::KernelDim3{threads, one, one}, Value(), args);
+                              gpu::KernelDim3{threads, one, one}, shared, args);
     return success();
   }
 
   Kernel emitScan(const StepPlan &plan, const std::string &name) {
     return emitStepKernel(plan, kernels, name,
-                          [&](Value tensor, unsigned dim) { return sizeOf(tensor, dim).str(); });
+                          [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
+  }
+
+  LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
+    FailureOr<Kernel> kernel = emitTileKernel(
+        program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },
+        sharedLimit);
+    return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
   /// One kernel for any number of steps; one for a single step where that can
@@ -350,6 +367,8 @@ private:
     std::string prefix = function.getName().str();
     if (auto scan = dyn_cast<ScanOp>(op))
       return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
+    if (auto program = dyn_cast<tile::ProgramOp>(op))
+      return lowerBlocks(program, prefix + "_blocks" + std::to_string(numBlocks++));
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
       FailureOr<Kernel> kernel =
           emitLinalgKernel(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
@@ -370,6 +389,7 @@ private:
 
   func::FuncOp function;
   gpu::GPUModuleOp kernels;
+  unsigned sharedLimit;
   ShapeAnalysis shapes;
   OpBuilder b;
   llvm::DenseMap<Value, Value> buffers; // of tensors
@@ -378,6 +398,8 @@ private:
 };
 
 struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
+  using LowerToGPUBase::LowerToGPUBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder b(module.getBodyRegion());
@@ -390,10 +412,11 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
         function.emitError("a compiled function has a body of one block");
         return signalPassFailure();
       }
-      ProgramBuilder builder(function, kernels);
+      ProgramBuilder builder(function, kernels, sharedMemoryLimit(arch));
       if (failed(builder.run()))
         return signalPassFailure();
       numScans += builder.numScans;
+      numBlocks += builder.numBlocks;
       numPlain += builder.numPlain;
       function.erase();
     }

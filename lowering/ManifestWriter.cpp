@@ -177,6 +177,9 @@ private:
     FailureOr<json::Value> grid = expr(launch.getGridSizeX()), block = expr(launch.getBlockSizeX());
     if (failed(grid) || failed(block))
       return failure();
+    APInt shared(32, 0);
+    if (Value bytes = launch.getDynamicSharedMemorySize())
+      matchPattern(bytes, m_ConstantInt(&shared));
     json::Array args;
     for (Value operand : launch.getKernelOperands()) {
       if (!isa<LLVM::LLVMPointerType>(operand.getType())) {
@@ -198,7 +201,7 @@ private:
     }
     launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
                                     {"block", json::Array{*block, 1, 1}},
-                                    {"shared_bytes", 0},
+                                    {"shared_bytes", shared.getSExtValue()},
                                     {"grid", *grid},
                                     {"args", std::move(args)}});
     return success();

@@ -2,7 +2,9 @@
 #ifndef EJK_LOWERING_PASSES_H
 #define EJK_LOWERING_PASSES_H
 
+#include "dialect/tile/Tile.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
@@ -16,8 +18,11 @@ namespace ejk {
 constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs"; // arguments before results
 constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";   // of a result: an input
 
+struct ToGPUOptions {
+  std::string arch = "sm_90";
+};
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
-void buildToGPUPipeline(mlir::OpPassManager &pm);
+void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);
 void registerLoweringPipelines();

@@ -9,7 +9,7 @@
 
 using namespace mlir;
 
-void ejk::buildToGPUPipeline(OpPassManager &pm) {
+void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createSplitSums());
@@ -27,7 +27,10 @@ void ejk::buildToGPUPipeline(OpPassManager &pm) {
   functions.addPass(createLinalgElementwiseOpFusionPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  pm.addPass(createLowerToGPU());
+  pm.addPass(createAssignTileLayouts());
+  LowerToGPUOptions lower;
+  lower.arch = options.arch;
+  pm.addPass(createLowerToGPU(lower));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }
@@ -45,9 +48,17 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   kernels.addPass(createCSEPass());
 }
 
+namespace {
+struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
+  Option<std::string> arch{*this, "arch", llvm::cl::desc("the architecture to lower for"),
+                           llvm::cl::init("sm_90")};
+};
+} // namespace
+
 void ejk::registerLoweringPipelines() {
-  PassPipelineRegistration<>("ejk-to-gpu", "specialised scans to gpu kernels and launches",
-                             [](OpPassManager &pm) { buildToGPUPipeline(pm); });
+  PassPipelineRegistration<ToGPUFlags>(
+      "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
+      [](OpPassManager &pm, const ToGPUFlags &flags) { buildToGPUPipeline(pm, {flags.arch}); });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });
 }

@@ -4,6 +4,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -25,6 +26,7 @@ def Tile_Dialect : Dialect {
     runs it as it stands.
   }];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -393,6 +395,54 @@ def Tile_MaxOp : Tile_Op<"max", [Pure]> {
   let arguments = (ins VectorOfRankAndType<[1, 2], [F32]>:$tile);
   let results = (outs F32:$result);
   let assemblyFormat = "$tile attr-dict `:` type($tile)";
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts: how a tile lies over a block's threads
+//===----------------------------------------------------------------------===//
+
+def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
+    I32EnumAttrCase<"uniform", 0>, I32EnumAttrCase<"lanes", 1>,
+    I32EnumAttrCase<"fragments", 2>, I32EnumAttrCase<"shared", 3>]> {
+  let cppNamespace = "::ejk::tile";
+  let genSpecializedAttr = 0;
+}
+
+def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "how a tile lies over the threads of a block";
+  let description = [{
+    - `uniform`: one number, which every thread has, stands for all elements.
+    - `lanes`: element i of a vector is in lane i mod 32 of every warp.
+    - `fragments over R by C`: a matrix is divided into R × C equal parts, part
+      (r, c) for warp r·C + c (and for those R·C, 2·R·C, … further on), and each
+      part into 16×8 accumulators of `mma.sync`: lane 4g+t has of each the elements
+      (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1).
+    - `shared`: in shared memory, row by row.
+
+    Example: `#tile.layout<fragments over 2 by 4>`
+  }];
+  let parameters = (ins EnumParameter<Tile_LayoutKind>:$kind,
+                    DefaultValuedParameter<"int64_t", "0">:$rowParts,
+                    DefaultValuedParameter<"int64_t", "0">:$columnParts);
+  let assemblyFormat = "`<` $kind (`over` $rowParts^ `by` $columnParts)? `>`";
+}
+
+def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>]> {
+  let summary = "the same tile, laid out otherwise";
+  let description = [{
+    Written by `ejk-assign-tile-layouts`, where an op needs a tile in another layout
+    than the one it is made in.
+
+    Example:
+
+    ```mlir
+    %a = tile.convert %q to <fragments over 2 by 2> : vector<64x64xbf16>
+    ```
+  }];
+  let arguments = (ins AnyType:$tile, Tile_LayoutAttr:$layout);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$tile `to` $layout attr-dict `:` type($tile)";
 }
 
 #endif // EJK_TILE_TD

@@ -11,12 +11,19 @@ using namespace ejk;
 using namespace ejk::tile;
 
 #include "dialect/tile/TileDialect.cpp.inc"
+#include "dialect/tile/TileEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialect/tile/TileAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialect/tile/TileTypes.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialect/tile/TileOps.cpp.inc"
 
 void TileDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/tile/TileAttrs.cpp.inc"
+      >();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "dialect/tile/TileTypes.cpp.inc"

@@ -1,0 +1,84 @@
+//===- SharedMemory.h - a block's shared memory, while a kernel is made ----===//
+//
+// Hands out ranges of a block's dynamic shared memory as a kernel is emitted in
+// program order, takes them back when their tile is dead, and knows what was
+// read and written in which range since the last barrier. The rule for barriers,
+// which makes any order of tiles in one place safe:
+//
+//   before reading a range that any thread wrote since the last barrier: a barrier;
+//   before writing one that any thread read or wrote since then: a barrier.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_SHAREDMEMORY_H
+#define EJK_LOWERING_SHAREDMEMORY_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+namespace ejk {
+
+class SharedMemory {
+public:
+  struct Range {
+    unsigned begin = 0, end = 0;
+    bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
+  };
+  /// Ranges touched since the last barrier.
+  struct Pending {
+    llvm::SmallVector<Range> reads, writes;
+  };
+
+  /// The first free place that is large enough, aligned for 16-byte accesses
+  /// that start on the first bank.
+  Range allocate(unsigned bytes) {
+    constexpr unsigned alignment = 128;
+    Range range{0, bytes};
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const Range &other : live)
+        if (range.overlaps(other)) {
+          range.begin = unsigned(llvm::alignTo(other.end, alignment));
+          range.end = range.begin + bytes;
+          moved = true;
+        }
+    }
+    live.push_back(range);
+    most = std::max(most, range.end);
+    return range;
+  }
+  void release(const Range &range) {
+    llvm::erase_if(live, [&](const Range &r) { return r.begin == range.begin; });
+  }
+  /// Bytes that everything handed out so far needs.
+  unsigned size() const { return most; }
+
+  bool readNeedsBarrier(const Range &range) const { return touches(pending.writes, range); }
+  bool writeNeedsBarrier(const Range &range) const {
+    return touches(pending.writes, range) || touches(pending.reads, range);
+  }
+  void noteRead(const Range &range) { pending.reads.push_back(range); }
+  void noteWrite(const Range &range) { pending.writes.push_back(range); }
+  void noteBarrier() { pending = {}; }
+  /// Adds what may have been touched on another way to the same point.
+  void join(const Pending &other) {
+    pending.reads.append(other.reads);
+    pending.writes.append(other.writes);
+  }
+
+  Pending pending;
+
+private:
+  static bool touches(llvm::ArrayRef<Range> ranges, const Range &range) {
+    return llvm::any_of(ranges, [&](const Range &r) { return r.overlaps(range); });
+  }
+
+  llvm::SmallVector<Range> live;
+  unsigned most = 0;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_SHAREDMEMORY_H

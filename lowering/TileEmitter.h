@@ -1,0 +1,215 @@
+//===- TileEmitter.h - the parts of a block program's kernel share -*- C++ -*-===//
+#ifndef EJK_LOWERING_TILEEMITTER_H
+#define EJK_LOWERING_TILEEMITTER_H
+
+#include "lowering/SharedMemory.h"
+#include "lowering/TileKernel.h"
+#include "lowering/TileLayout.h"
+#include "lowering/TileMemory.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace ejk {
+
+/// A tile as one thread sees it: what it holds, or where in shared memory all
+/// of it lies.
+struct Placed {
+  tile::LayoutAttr layout;
+  /// Scalars, in the order of TileLayout.h; one where the tile is uniform.
+  llvm::SmallVector<mlir::Value> elements;
+
+  // In shared memory:
+  mlir::Value address;       // of the first element
+  unsigned pitch = 0;        // bytes between rows
+  SharedMemory::Range range; // empty where the loop around orders accesses
+  mlir::Type type;           // of the tile
+};
+
+/// Loads that a loop copies ahead, where in a stage each one's rows lie, and
+/// where the stages lie.
+struct TileStages {
+  llvm::SmallVector<tile::LoadOp> loads;
+  llvm::SmallVector<unsigned> offsets;
+  unsigned bytes = 0;
+  SharedMemory::Range range;
+  mlir::Value counter; // the program's
+};
+
+/// What a kernel may spend shared memory on: stages of rows, two to copy a chunk
+/// behind the one before; and, unless sparing, room to have all parts of an f32
+/// running sum there at once, which costs fewer registers and barriers.
+struct SharedBudget {
+  unsigned stages;
+  bool sparing;
+};
+
+class TileEmitter {
+public:
+  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
+              SharedBudget budget)
+      : program(program), name(name), b(builder, program.getLoc()), budget(budget) {}
+  Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
+
+private:
+  using Value = mlir::Value;
+  using ValueRange = mlir::ValueRange;
+  using Type = mlir::Type;
+  using Operation = mlir::Operation;
+  template <typename T> using Vector = llvm::SmallVector<T>;
+
+  /// The rows of this sequence and head: row i starts at base + i·stride elements.
+  struct Rows {
+    Value pointer, heads = {}, base = {}, stride = {};
+    Type element = {};
+    int64_t channels = 1;
+  };
+  /// Its cells: cell i starts at base + i·stride elements.
+  struct Cells {
+    Value pointer, base = {}, stride = {};
+    Type element = {};
+    Vector<int64_t> shape = {};
+  };
+  struct Parameter {
+    Value pointer, heads;
+  };
+
+  // TileKernel.cpp: the kernel around the program.
+  void buildSignature(SizeName sizeName);
+  Value takePointer(Value tensor);
+  void locate();
+  void locateSequence(Value sequence);
+  void placeRows(Rows &place, Value tensor);
+  void placeCells(Cells &place, Type type, bool perChunk);
+  void loadParameters(Value sequence);
+  Value ownHead(Value ownHeads);
+  void describeLaunch();
+
+  // TileProgram.cpp: its control flow and scalars.
+  void findLastUses();
+  void emitBlock(mlir::Block &block);
+  void emit(Operation *op);
+  void emitElementwise(Operation *op);
+  void emitFor(mlir::scf::ForOp op);
+  void emitIf(mlir::scf::IfOp op);
+  void bind(ValueRange values, ValueRange from);
+  Vector<Value> flatten(ValueRange values);
+
+  // TileStages.cpp: rows copied ahead of the loop that reads them.
+  TileStages planStages(mlir::scf::ForOp op);
+  void fillStage(TileStages &plan, Value counter, Value stage);
+  void enterStage(TileStages &plan, Value counter, Value step, Value stage);
+  Value indexFor(Value index, mlir::IRMapping &known);
+  void waitForCopies();
+
+  // TileMemory.cpp: global and shared memory.
+  /// One or two neighbours in memory: which they are of a thread's elements, how
+  /// many elements they start behind their row's offset, and whether they exist.
+  struct Run {
+    Vector<unsigned> slots;
+    int64_t offset;
+    Value valid;
+  };
+  struct RowRuns {
+    Value valid, offset;
+    Vector<Run> runs;
+  };
+  Vector<RowRuns> runsOf(Type type, tile::LayoutAttr layout, const TileGrid &grid);
+  TileGrid gridOf(const Rows &place, Value first, Value channel, mlir::VectorType type);
+  TileGrid gridOf(const Cells &place, ValueRange offsets, Type part);
+  Value cellBase(const Cells &place, Value index);
+  Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
+                  Type element);
+  void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
+  unsigned copyWidth(tile::LoadOp load);
+  void copyRows(tile::LoadOp load, Value first, Value channel, Value address);
+  void emitLoad(tile::LoadOp op);
+  void emitStore(tile::StoreOp op);
+  void emitLoadCell(tile::LoadCellOp op);
+  void emitStoreCell(tile::StoreCellOp op);
+  Placed newShared(Type type);
+  void barrier();
+  void beforeRead(const SharedMemory::Range &range);
+  void beforeWrite(const SharedMemory::Range &range);
+  Value sharedAt(const SharedMemory::Range &range);
+
+  // TileConvert.cpp: from one layout to another.
+  void emitConvert(tile::ConvertOp op);
+  void writeFragments(const Placed &tile, const Placed &shared);
+  Placed fragmentsFrom(const Placed &shared, tile::LayoutAttr layout);
+  Placed lanesFrom(const Placed &shared, Value row);
+  Placed repeated(const Placed &tile, tile::LayoutAttr layout);
+  Value fragmentsAddress(const Fragments &f, const Placed &shared);
+  Value partRow(const Fragments &f);
+  Value partColumn(const Fragments &f);
+  /// Row and column of this thread's first element of a matrix.
+  Value firstRowOf(const Fragments &f);
+  Value firstColumnOf(const Fragments &f);
+
+  // TileVectors.cpp: vectors, and what joins them with matrices.
+  void emitSpread(tile::SpreadOp op);
+  void emitKeep(tile::KeepOp op);
+  void emitSum(tile::SumOp op);
+  void emitMax(tile::MaxOp op);
+  void emitExtract(mlir::vector::ExtractOp op);
+  void emitInsert(mlir::vector::InsertOp op);
+  Placed cumsumOfLanes(tile::CumsumOp op);
+  Placed rowOf(const Placed &tile, Value row);
+  Value positionOf(mlir::OpFoldResult position);
+  Vector<Value> slicesOf(const Placed &vector, const Fragments &f, unsigned dim);
+  Value pick(llvm::ArrayRef<Value> elements, Value index);
+  Value elementAt(const Placed &vector, Value start, Value offset);
+  Value shuffle(Value value, Value by, mlir::gpu::ShuffleMode mode);
+  Value butterfly(Value value, unsigned from, unsigned to,
+                  llvm::function_ref<Value(Value, Value)> combine);
+
+  // TileDot.cpp: products, and the running sums made of them.
+  void emitDot(tile::DotOp op);
+  void emitCumsum(tile::CumsumOp op);
+  struct Operand;
+  Operand operandOf(const Placed &tile, bool isLhs, bool transposed, Value part);
+  Vector<Value> loadBlock(const Operand &operand, int64_t across, int64_t along);
+  void multiply(Vector<Value> &acc, const Fragments &f, unsigned m, unsigned pair,
+                llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
+  struct Triangle;
+  Triangle triangleOf(tile::CumsumOp op, Type type);
+  void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
+
+  Value exponential(Value x);
+  Placed &placed(Value value);
+  static Value element(const Placed &tile, unsigned i) {
+    return tile.elements.size() == 1 ? tile.elements.front() : tile.elements[i];
+  }
+  Value scalar(Value value) { return scalars.lookup(value); }
+  Value wideIndex(Value index);
+
+  tile::ProgramOp program;
+  llvm::StringRef name;
+  KernelBuilder b;
+  SharedBudget budget;
+  Kernel kernel;
+
+  llvm::DenseMap<Value, Rows> rows;
+  llvm::DenseMap<Value, Cells> cells;
+  Vector<Parameter> parameters;
+  llvm::DenseMap<Value, Vector<Value>> pointers;
+  /// The head read of operands with fewer heads, by their number.
+  llvm::DenseMap<Value, Value> sharedHeads;
+  Value cuPointer, totalSteps, heads;                   // i64
+  Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
+  Value sequenceIndex, stateIndex, firstRow, length;    // i64
+  unsigned warps = 0;
+
+  mlir::LLVM::GlobalOp shared;
+  SharedMemory memory;
+  /// Values of the program that are no tiles, and its tiles.
+  mlir::IRMapping scalars;
+  llvm::DenseMap<Value, Placed> tiles;
+  /// Tiles whose last use an op is, or holds.
+  llvm::DenseMap<Operation *, Vector<Value>> lastUses;
+  /// Loads whose rows the loop around copies ahead.
+  llvm::DenseSet<Operation *> staged;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_TILEEMITTER_H

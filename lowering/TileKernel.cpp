@@ -1,0 +1,312 @@
+//===- TileKernel.cpp - the kernel around a block program -----------------===//
+//
+// One thread block for each sequence, head and slice:
+//
+//   find the sequence's rows and cells; load the parameters
+//   the program, op by op, in its order
+//
+// The program's scalars and counters become one value that every thread has,
+// its tiles what Placed says.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/TileKernel.h"
+#include "lowering/TileEmitter.h"
+#include "lowering/TileMemory.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
+
+static unsigned prefixRank(Value parameter, Value arg) {
+  auto vector = dyn_cast<VectorType>(arg.getType());
+  return tensorType(parameter).getRank() - (vector ? vector.getRank() : 0);
+}
+
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::buildSignature(SizeName sizeName) {
+  // Tensors, in the order of the program's operands and results. What is only
+  // read may go through the read-only cache, but for initial states, which may be
+  // the final states' own memory.
+  SmallVector<bool> readOnly;
+  auto addTensors = [&](ValueRange tensors, bool isReadOnly) {
+    for (Value tensor : tensors)
+      if (!isa<OpResult>(tensor) || tensor.getDefiningOp() != program || !tensor.use_empty()) {
+        kernel.operands.push_back({tensor, std::nullopt});
+        readOnly.push_back(isReadOnly);
+      }
+  };
+  addTensors(program.getSequences(), true);
+  addTensors(program.getParameters(), true);
+  addTensors(program.getInitialStates(), false);
+  addTensors(program.getSavedStates(), true);
+  if (Value cu = program.getCuSeqlens())
+    addTensors(cu, true);
+  addTensors(program.getResults(), false);
+  unsigned numPointers = kernel.operands.size();
+
+  // Sizes of one name are one argument.
+  llvm::StringMap<unsigned> sizeNumbers;
+  auto addSize = [&](Value tensor, unsigned dim) {
+    auto [it, isNew] =
+        sizeNumbers.try_emplace(sizeName(tensor, dim), kernel.operands.size() - numPointers);
+    if (isNew)
+      kernel.operands.push_back({tensor, dim});
+    return it->second;
+  };
+  Value first = program.getSequences().front();
+  unsigned steps = addSize(first, 1), queryHeads = addSize(first, 2);
+  SmallVector<unsigned> sequenceHeads;
+  for (Value v : program.getSequences())
+    sequenceHeads.push_back(addSize(v, 2));
+  SmallVector<std::optional<unsigned>> parameterHeads;
+  for (auto [parameter, arg] : llvm::zip(program.getParameters(), program.getParameterArgs())) {
+    unsigned prefix = prefixRank(parameter, arg);
+    parameterHeads.push_back(prefix ? std::optional(addSize(parameter, prefix - 1)) : std::nullopt);
+  }
+
+  SmallVector<Type> types(numPointers, b.globalPtr());
+  types.append(kernel.operands.size() - numPointers, b.getI64Type());
+  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  kernel.threads = warps * kWarpSize;
+  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kernel.threads), 1, 1}));
+  for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
+    if (isReadOnly) {
+      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
+      function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
+    }
+  kernel.function = function;
+  b.setInsertionPointToStart(&function.getBody().front());
+
+  auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
+  totalSteps = size(steps);
+  heads = size(queryHeads);
+  for (unsigned i = 0; i < numPointers; ++i)
+    pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
+  // Tensors may be passed twice; each place takes its own argument.
+  for (auto [arg, tensor, i] :
+       llvm::zip(program.getSequenceArgs(), program.getSequences(), sequenceHeads))
+    rows[arg] = {takePointer(tensor), size(i)};
+  for (auto [arg, tensor, i] :
+       llvm::zip(program.getParameterArgs(), program.getParameters(), parameterHeads))
+    parameters.push_back({takePointer(tensor), i ? size(*i) : Value()});
+  auto addCells = [&](ValueRange args, ValueRange tensors) {
+    for (auto [arg, tensor] : llvm::zip(args, tensors))
+      if (Value pointer = takePointer(tensor))
+        cells[arg] = {pointer};
+  };
+  addCells(program.getInitialArgs(), program.getInitialStates());
+  addCells(program.getSavedArgs(), program.getSavedStates());
+  if (Value cu = program.getCuSeqlens())
+    cuPointer = takePointer(cu);
+  for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
+    if (Value pointer = takePointer(tensor))
+      rows[arg] = {pointer, heads};
+  addCells(program.getFinalArgs(), program.getFinalStates());
+  addCells(program.getSaveArgs(), program.getSaves());
+}
+
+/// The next of the arguments that pass `tensor`; null where it is not passed.
+Value TileEmitter::takePointer(Value tensor) {
+  auto &left = pointers[tensor];
+  if (left.empty())
+    return {};
+  Value pointer = left.front();
+  left.erase(left.begin());
+  return pointer;
+}
+
+//===----------------------------------------------------------------------===//
+// Where this block works
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::locate() {
+  thread = b.threadId();
+  lane = b.rem(thread, kWarpSize);
+  warp = b.div(thread, kWarpSize);
+  group = b.div(lane, 4);
+  member = b.rem(lane, 4);
+
+  Value block = b.blockId();
+  int64_t slices = program.getSlices();
+  slice = slices == 1 ? b.i32(0) : b.rem(block, slices);
+  Value sequenceHead = b.div(block, slices), heads32 = b.narrow(heads);
+  Value sequence = b.div(sequenceHead, heads32);
+  head = b.rem(sequenceHead, heads32);
+  stateIndex = b.wide(sequenceHead);
+  locateSequence(sequence);
+
+  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
+    placeRows(rows[arg], tensor);
+  for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
+    if (rows.contains(arg))
+      placeRows(rows[arg], tensor);
+  auto placeAll = [&](ValueRange args, bool perChunk) {
+    for (Value arg : args)
+      if (cells.contains(arg))
+        placeCells(cells[arg], cast<CellsType>(arg.getType()).getCell(), perChunk);
+  };
+  placeAll(program.getInitialArgs(), false);
+  placeAll(program.getSavedArgs(), true);
+  placeAll(program.getFinalArgs(), false);
+  placeAll(program.getSaveArgs(), true);
+  loadParameters(b.wide(sequence));
+
+  auto index = [&](Value value) { return b.make<arith::IndexCastOp>(b.getIndexType(), value); };
+  scalars.map(program.getLength(), index(length));
+  scalars.map(program.getSlice(), index(slice));
+  scalars.map(program.getHead(), index(head));
+  scalars.map(program.getNumHeads(), index(heads));
+}
+
+/// The sequence's rows: one batch entry's, or those between two offsets. The
+/// offsets are the caller's; clamped, no value of them can reach outside.
+void TileEmitter::locateSequence(Value sequence) {
+  sequenceIndex = b.wide(sequence);
+  if (!cuPointer) {
+    firstRow = b.mul(sequenceIndex, totalSteps);
+    length = totalSteps;
+    return;
+  }
+  Type type = tensorType(program.getCuSeqlens()).getElementType();
+  auto offset = [&](Value index) {
+    Value loaded = b.load(type, b.at(cuPointer, type, index));
+    if (type.isInteger(32))
+      loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
+    return b.min(b.max(loaded, b.i64(0)), totalSteps);
+  };
+  firstRow = offset(sequenceIndex);
+  length = b.max(b.sub(offset(b.add(sequenceIndex, 1)), firstRow), b.i64(0));
+}
+
+void TileEmitter::placeRows(Rows &place, Value tensor) {
+  RankedTensorType type = tensorType(tensor);
+  place.channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
+  place.element = type.getElementType();
+  place.stride = b.mul(place.heads, place.channels);
+  Value start = b.add(b.mul(firstRow, place.stride), b.mul(ownHead(place.heads), place.channels));
+  place.base = b.at(place.pointer, place.element, start);
+}
+
+void TileEmitter::placeCells(Cells &place, Type type, bool perChunk) {
+  place.element = getElementTypeOrSelf(type);
+  int64_t elements = 1;
+  if (auto vector = dyn_cast<VectorType>(type)) {
+    place.shape.assign(vector.getShape().begin(), vector.getShape().end());
+    elements = vector.getNumElements();
+  }
+  Value cell = stateIndex;
+  if (perChunk) {
+    Value slot = b.add(b.div(firstRow, int64_t(program.getChunk())), sequenceIndex);
+    cell = b.add(b.mul(slot, heads), b.wide(head));
+  }
+  place.base = b.at(place.pointer, place.element, b.mul(cell, elements));
+  place.stride = b.mul(heads, elements);
+}
+
+void TileEmitter::loadParameters(Value sequence) {
+  for (auto [parameter, tensor, arg] :
+       llvm::zip(parameters, program.getParameters(), program.getParameterArgs())) {
+    auto vector = dyn_cast<VectorType>(arg.getType());
+    Type element = tensorType(tensor).getElementType();
+    Value base = parameter.pointer;
+    if (unsigned prefix = prefixRank(tensor, arg)) {
+      Value index = ownHead(parameter.heads);
+      if (prefix == 2)
+        index = b.add(b.mul(sequence, parameter.heads), index);
+      base = b.at(base, element, b.mul(index, vector ? vector.getNumElements() : 1));
+    }
+    if (vector)
+      tiles[arg] = loadFrom(vector, layoutOf(arg), TileGrid::whole(b, vector), base, element);
+    else
+      scalars.map(arg, b.load(element, base));
+  }
+}
+
+/// The head, of `ownHeads` that divide the query heads, that this one shares.
+Value TileEmitter::ownHead(Value ownHeads) {
+  if (ownHeads == heads)
+    return b.wide(head);
+  Value &shared = sharedHeads[ownHeads];
+  if (!shared)
+    shared = b.wide(b.div(head, b.div(b.narrow(heads), b.narrow(ownHeads))));
+  return shared;
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
+  warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
+  b.setInsertionPointToEnd(module.getBody());
+  // One name for the shared memory of all kernels: its size is the launch's.
+  StringRef sharedName = "ejk_shared";
+  shared = module.lookupSymbol<LLVM::GlobalOp>(sharedName);
+  if (!shared)
+    shared = LLVM::GlobalOp::create(b, b.loc, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                                    /*isConstant=*/false, LLVM::Linkage::External, sharedName,
+                                    Attribute(), /*alignment=*/128, kSharedSpace);
+  buildSignature(sizeName);
+  locate();
+  findLastUses();
+  emitBlock(program.getBlock());
+  b.make<gpu::ReturnOp>();
+  kernel.sharedBytes = memory.size();
+  describeLaunch();
+  return kernel;
+}
+
+void TileEmitter::describeLaunch() {
+  Value first = program.getSequences().front();
+  kernel.gridSizes.push_back({first, 2});
+  if (Value cu = program.getCuSeqlens())
+    kernel.sequencesFrom = cu;
+  else
+    kernel.gridSizes.push_back({first, 0});
+  kernel.gridFactor = program.getSlices();
+}
+
+unsigned ejk::sharedMemoryLimit(StringRef arch) {
+  unsigned version = 0;
+  if (arch.consume_front("sm_"))
+    arch.consumeInteger(10, version);
+  // What CUDA lets a block opt in to, of each generation's shared memory.
+  switch (version) {
+  case 80:
+  case 87:
+    return 163 * 1024;
+  case 90:
+  case 100:
+  case 101:
+  case 103:
+  case 110:
+    return 227 * 1024;
+  default:
+    return 99 * 1024;
+  }
+}
+
+FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
+                                      SizeName sizeName, unsigned sharedLimit) {
+  unsigned needed = 0;
+  for (SharedBudget budget : {SharedBudget{2, false}, SharedBudget{2, true}, SharedBudget{1, false},
+                              SharedBudget{1, true}}) {
+    Kernel kernel =
+        TileEmitter(program, name, OpBuilder(program.getContext()), budget).run(module, sizeName);
+    if (kernel.sharedBytes <= sharedLimit)
+      return kernel;
+    needed = kernel.sharedBytes;
+    kernel.function.erase();
+  }
+  return program.emitError() << "needs " << needed << " bytes of shared memory a block, more than "
+                             << "the " << sharedLimit << " of this architecture; make its chunks "
+                             << "shorter, or divide the state into more slices",
+         failure();
+}

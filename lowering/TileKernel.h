@@ -1,0 +1,23 @@
+//===- TileKernel.h - the kernel of a block program ---------------*- C++ -*-===//
+#ifndef EJK_LOWERING_TILEKERNEL_H
+#define EJK_LOWERING_TILEKERNEL_H
+
+#include "dialect/tile/Tile.h"
+#include "lowering/KernelBuilder.h"
+#include "lowering/StepKernel.h"
+
+namespace ejk {
+
+/// The dynamic shared memory that a block may have on `arch`, in bytes.
+unsigned sharedMemoryLimit(llvm::StringRef arch);
+
+/// Makes a kernel in `module` for a program that ejk-assign-tile-layouts has
+/// laid out. Fails, with an error at the program, where it needs more than
+/// `sharedLimit` bytes of shared memory.
+mlir::FailureOr<Kernel> emitTileKernel(tile::ProgramOp program, mlir::gpu::GPUModuleOp module,
+                                       llvm::StringRef name, SizeName sizeName,
+                                       unsigned sharedLimit);
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_TILEKERNEL_H

@@ -1,0 +1,52 @@
+//===- TileLayout.cpp - the layouts tiles are computed in -----------------===//
+#include "lowering/TileLayout.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The division of a matrix over warps whose parts have the shortest sides:
+/// a product reads (rows + columns) · length numbers for each. Of two equal
+/// ones that with fewer parts along the rows. Every part is of whole 16×16
+/// blocks; a small matrix keeps fewer warps busy, and the others repeat them.
+static std::pair<int64_t, int64_t> divide(int64_t rows, int64_t columns, unsigned warps) {
+  std::pair<int64_t, int64_t> best = {1, 1};
+  auto cost = [&](std::pair<int64_t, int64_t> parts) {
+    return std::make_pair(-parts.first * parts.second, rows / parts.first + columns / parts.second);
+  };
+  for (int64_t r = 1; r <= warps; r *= 2)
+    for (int64_t c = 1; r * c <= warps; c *= 2)
+      if (rows % (16 * r) == 0 && columns % (16 * c) == 0 && cost({r, c}) < cost(best))
+        best = {r, c};
+  return best;
+}
+
+LayoutAttr ejk::computedLayout(Type type, unsigned warps) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return {};
+  MLIRContext *context = type.getContext();
+  if (vector.getRank() == 1 || vector.getDimSize(0) == 1)
+    return LayoutAttr::get(context, LayoutKind::lanes, 0, 0);
+  auto [rows, columns] = divide(vector.getDimSize(0), vector.getDimSize(1), warps);
+  return LayoutAttr::get(context, LayoutKind::fragments, rows, columns);
+}
+
+LayoutAttr ejk::layoutOf(Value value) {
+  auto layoutIn = [](Operation *op, unsigned index) {
+    auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);
+    return layouts ? dyn_cast<LayoutAttr>(layouts[index]) : LayoutAttr();
+  };
+  if (auto result = dyn_cast<OpResult>(value)) {
+    if (auto convert = dyn_cast<ConvertOp>(result.getOwner()))
+      return convert.getLayout();
+    return layoutIn(result.getOwner(), result.getResultNumber());
+  }
+  auto arg = cast<BlockArgument>(value);
+  Operation *parent = arg.getOwner()->getParentOp();
+  if (auto program = dyn_cast<ProgramOp>(parent))
+    return computedLayout(value.getType(),
+                          program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt());
+  // A loop's first argument is its counter.
+  return arg.getArgNumber() ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
+}

@@ -1,0 +1,283 @@
+//===- TileProgram.cpp - a block program's control flow and scalars --------===//
+#include "lowering/TileEmitter.h"
+#include "lowering/TileMemory.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
+
+/// How many scalars a thread holds of a tile.
+static unsigned sizeOf(Type type, LayoutAttr layout) {
+  switch (layout.getKind()) {
+  case LayoutKind::fragments:
+    return Fragments::of(type, layout).size();
+  case LayoutKind::lanes:
+    return lanesSize(lanesLength(type));
+  case LayoutKind::uniform:
+  case LayoutKind::shared:
+    return 1;
+  }
+  llvm_unreachable("unknown layout");
+}
+
+Placed &TileEmitter::placed(Value value) {
+  auto it = tiles.find(value);
+  assert(it != tiles.end() && "a tile is made before it is used");
+  return it->second;
+}
+
+/// `index` of the program as an i64 of the kernel.
+Value TileEmitter::wideIndex(Value index) {
+  return b.make<arith::IndexCastOp>(b.getI64Type(), scalar(index));
+}
+
+//===----------------------------------------------------------------------===//
+// Lifetimes
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::findLastUses() {
+  auto note = [&](Value value) {
+    Operation *last = value.getDefiningOp();
+    for (Operation *user : value.getUsers()) {
+      Operation *inBlock = value.getParentBlock()->findAncestorOpInBlock(*user);
+      if (last->isBeforeInBlock(inBlock))
+        last = inBlock;
+    }
+    lastUses[last].push_back(value);
+  };
+  program.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (isTile(result) && layoutOf(result) && layoutOf(result).getKind() == LayoutKind::shared)
+        note(result);
+  });
+}
+
+void TileEmitter::emitBlock(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    b.loc = op.getLoc();
+    emit(&op);
+    for (Value value : lastUses[&op])
+      if (SharedMemory::Range range = placed(value).range; range.end) {
+        memory.release(range);
+        tiles.erase(value);
+      }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emit(Operation *op) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](LoadOp o) { emitLoad(o); })
+      .Case([&](StoreOp o) { emitStore(o); })
+      .Case([&](LoadCellOp o) { emitLoadCell(o); })
+      .Case([&](StoreCellOp o) { emitStoreCell(o); })
+      .Case([&](ConvertOp o) { emitConvert(o); })
+      .Case([&](DotOp o) { emitDot(o); })
+      .Case([&](CumsumOp o) { emitCumsum(o); })
+      .Case([&](KeepOp o) { emitKeep(o); })
+      .Case([&](SpreadOp o) { emitSpread(o); })
+      .Case([&](tile::SumOp o) { emitSum(o); })
+      .Case([&](MaxOp o) { emitMax(o); })
+      .Case([&](vector::ExtractOp o) { emitExtract(o); })
+      .Case([&](vector::InsertOp o) { emitInsert(o); })
+      .Case([&](scf::ForOp o) { emitFor(o); })
+      .Case([&](scf::IfOp o) { emitIf(o); })
+      .Default([&](Operation *o) { emitElementwise(o); });
+}
+
+/// e^x by the unit's own exponential of two: off by some 2^-22 of the result.
+Value TileEmitter::exponential(Value x) {
+  Value scaled = b.make<arith::MulFOp>(x, b.f32(1.4426950408889634));
+  return b
+      .make<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
+                                   ValueRange{scaled})
+      .getResult(0);
+}
+
+/// Roundings to 16 bits go two at a time, as one instruction has it.
+static SmallVector<Value> roundPairs(KernelBuilder &b, ArrayRef<Value> elements, Type to) {
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < elements.size(); i += 2) {
+    Value pair = b.pack(elements.slice(i, 2));
+    result.append(b.unpack(b.make<arith::TruncFOp>(VectorType::get({2}, to), pair)));
+  }
+  return result;
+}
+
+void TileEmitter::emitElementwise(Operation *op) {
+  Value result = op->getResult(0);
+  Type type = getElementTypeOrSelf(result.getType());
+  LayoutAttr layout = isTile(result) ? layoutOf(result) : LayoutAttr();
+  SmallVector<ArrayRef<Value>> operands;
+  SmallVector<Value> single(op->getNumOperands());
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (!isTile(operand))
+      single[i] = scalar(operand);
+    operands.push_back(isTile(operand) ? ArrayRef<Value>(placed(operand).elements) : single[i]);
+  }
+  SmallVector<Value> elements;
+  DenseElementsAttr constant;
+  if (isTile(result) && matchPattern(op, m_Constant(&constant))) {
+    elements.push_back(
+        b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
+  } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
+    elements = roundPairs(b, operands[0], type);
+  } else {
+    for (unsigned i = 0, e = layout ? sizeOf(result.getType(), layout) : 1; i < e; ++i) {
+      auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
+      if (isa<vector::BroadcastOp>(op)) {
+        elements.push_back(element(operands[0]));
+        continue;
+      }
+      if (isa<math::ExpOp>(op) && type.isF32()) {
+        elements.push_back(exponential(element(operands[0])));
+        continue;
+      }
+      IRMapping mapping;
+      for (auto [operand, all] : llvm::zip(op->getOperands(), operands))
+        mapping.map(operand, element(all));
+      Operation *clone = b.clone(*op, mapping);
+      clone->removeAttr(kLayoutsAttr);
+      clone->getResult(0).setType(type);
+      elements.push_back(clone->getResult(0));
+    }
+  }
+  if (!layout) {
+    scalars.map(result, elements.front());
+    return;
+  }
+  Placed tile;
+  tile.layout = layout;
+  tile.type = result.getType();
+  tile.elements = elements;
+  tiles[result] = tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+/// Takes values of `program`'s `values` from the front of `from`.
+void TileEmitter::bind(ValueRange values, ValueRange from) {
+  for (Value value : values) {
+    if (!isTile(value)) {
+      scalars.map(value, from.front());
+      from = from.drop_front();
+      continue;
+    }
+    Placed tile;
+    tile.layout = layoutOf(value);
+    tile.type = value.getType();
+    unsigned size = sizeOf(tile.type, tile.layout);
+    tile.elements.assign(from.begin(), from.begin() + size);
+    from = from.drop_front(size);
+    tiles[value] = tile;
+  }
+}
+
+SmallVector<Value> TileEmitter::flatten(ValueRange values) {
+  SmallVector<Value> flat;
+  for (Value value : values)
+    if (isTile(value))
+      flat.append(placed(value).elements);
+    else
+      flat.push_back(scalar(value));
+  return flat;
+}
+
+/// Whether ops under `op` read or write shared memory.
+static bool touchesShared(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        return isa<TileDialect, vector::VectorDialect>(inner->getDialect())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Iterations are ordered by a barrier at each one's head.
+void TileEmitter::emitFor(scf::ForOp op) {
+  TileStages plan = planStages(op);
+  Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
+        step = scalar(op.getStep());
+  SmallVector<Value> inits = flatten(op.getInitArgs());
+  bool ahead = !plan.loads.empty() && budget.stages == 2;
+  if (!plan.loads.empty())
+    plan.range = memory.allocate(budget.stages * plan.bytes);
+  if (ahead) {
+    if (memory.writeNeedsBarrier(plan.range))
+      barrier();
+    fillStage(plan, from, b.i32(0));
+    inits.push_back(b.i32(0));
+  }
+  SharedMemory::Pending before = memory.pending;
+  auto loop = b.make<scf::ForOp>(from, to, step, inits);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Location outer = b.loc;
+    b.setInsertionPointToStart(loop.getBody());
+    ValueRange args = loop.getRegionIterArgs();
+    scalars.map(op.getInductionVar(), loop.getInductionVar());
+    bind(op.getRegionIterArgs(), args);
+    Value stage = ahead ? args.back() : Value();
+    if (!plan.loads.empty())
+      enterStage(plan, loop.getInductionVar(), step, stage);
+    else if (touchesShared(op))
+      barrier();
+    emitBlock(*op.getBody());
+    SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
+    if (ahead)
+      next.push_back(b.sub(b.i32(1), stage));
+    // A loop made with values to carry comes without its terminator.
+    if (inits.empty())
+      loop.getBody()->getTerminator()->erase();
+    b.make<scf::YieldOp>(next);
+    b.loc = outer;
+  }
+  memory.join(before);
+  if (!plan.loads.empty()) {
+    waitForCopies();
+    barrier();
+    memory.release(plan.range);
+  }
+  bind(op.getResults(), loop.getResults());
+}
+
+void TileEmitter::emitIf(scf::IfOp op) {
+  SmallVector<Type> types;
+  for (Value result : op.getResults())
+    types.append(isTile(result) ? sizeOf(result.getType(), layoutOf(result)) : 1,
+                 getElementTypeOrSelf(result.getType()));
+  auto branch =
+      b.make<scf::IfOp>(types, scalar(op.getCondition()), /*withElseRegion=*/!!op.elseBlock());
+  SharedMemory::Pending before = memory.pending, after = before;
+  auto emitBranch = [&](Block &from, Block *to) {
+    OpBuilder::InsertionGuard guard(b);
+    if (types.empty())
+      b.setInsertionPoint(to->getTerminator());
+    else
+      b.setInsertionPointToStart(to);
+    memory.pending = before;
+    emitBlock(from);
+    if (!types.empty())
+      b.make<scf::YieldOp>(flatten(from.getTerminator()->getOperands()));
+    after.reads.append(memory.pending.reads);
+    after.writes.append(memory.pending.writes);
+  };
+  emitBranch(*op.thenBlock(), branch.thenBlock());
+  if (op.elseBlock())
+    emitBranch(*op.elseBlock(), branch.elseBlock());
+  memory.pending = after;
+  bind(op.getResults(), branch.getResults());
+}

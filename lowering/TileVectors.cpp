@@ -1,0 +1,290 @@
+//===- TileVectors.cpp - vectors, and what joins them with matrices --------===//
+//
+// Every warp has all of a vector, element i in lane i mod 32, so that work on
+// vectors needs no barrier. From there a shuffle brings an element to whoever
+// needs it; the way back, from parts of a matrix to vectors, goes through a few
+// hundred bytes of shared memory.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/TileEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+//===----------------------------------------------------------------------===//
+// Between lanes
+//===----------------------------------------------------------------------===//
+
+Value TileEmitter::shuffle(Value value, Value by, gpu::ShuffleMode mode) {
+  Type type = value.getType();
+  bool narrow = type.getIntOrFloatBitWidth() < 32;
+  if (narrow)
+    value = b.make<arith::ExtFOp>(b.getF32Type(), value);
+  value = b.make<gpu::ShuffleOp>(value, by, b.i32(kWarpSize), mode).getShuffleResult();
+  return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
+}
+
+/// Combines `value` over the lanes that differ in bits `from` to `to`; all get
+/// the same bits.
+Value TileEmitter::butterfly(Value value, unsigned from, unsigned to,
+                             llvm::function_ref<Value(Value, Value)> combine) {
+  for (unsigned distance = from; distance <= to; distance *= 2)
+    value = combine(value, shuffle(value, b.i32(distance), gpu::ShuffleMode::XOR));
+  return value;
+}
+
+/// elements[index], of an index that a warp's lanes agree on.
+Value TileEmitter::pick(ArrayRef<Value> elements, Value index) {
+  Value result = elements.front();
+  for (unsigned i = 1; i < elements.size(); ++i)
+    result = b.make<arith::SelectOp>(b.equal(index, i), elements[i], result);
+  return result;
+}
+
+/// To each lane the element start + offset of a vector over lanes, where start
+/// is a multiple of 8 and offset less than 8.
+Value TileEmitter::elementAt(const Placed &vector, Value start, Value offset) {
+  if (vector.layout.getKind() == LayoutKind::uniform)
+    return vector.elements.front();
+  Value held = pick(vector.elements, b.div(start, kWarpSize));
+  return shuffle(held, b.add(b.rem(start, kWarpSize), offset), gpu::ShuffleMode::IDX);
+}
+
+/// A vector's elements as this thread's columns (`dim` 1) or rows (0) of `f`
+/// need them: for a row those of (m, half) at 2m + half, for a column those of
+/// (n, i) at 2n + i.
+SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &f, unsigned dim) {
+  SmallVector<Value> slices;
+  if (dim == 0) {
+    for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+      slices.push_back(elementAt(vector, b.add(partRow(f), 8 * i), group));
+    return slices;
+  }
+  for (unsigned n = 0; n < f.columnTiles(); ++n)
+    for (unsigned i : {0, 1})
+      slices.push_back(elementAt(vector, b.add(partColumn(f), 8 * n), b.add(b.mul(member, 2), i)));
+  return slices;
+}
+
+/// Calls `visit` with each element's number, and its numbers among the rows and
+/// columns that slicesOf gives.
+static void forEachElement(const Fragments &f,
+                           llvm::function_ref<void(unsigned, unsigned, unsigned)> visit) {
+  for (unsigned m = 0; m < f.rowTiles(); ++m)
+    for (unsigned n = 0; n < f.columnTiles(); ++n)
+      for (unsigned i = 0; i < 4; ++i)
+        visit(f.index(m, n, i), 2 * m + i / 2, 2 * n + i % 2);
+}
+
+void TileEmitter::emitSpread(SpreadOp op) {
+  Placed tile;
+  tile.type = op.getType();
+  tile.layout = layoutOf(op.getResult());
+  const Placed &vector = placed(op.getVector());
+  if (tile.layout.getKind() == LayoutKind::uniform) {
+    tile.elements = vector.elements;
+  } else {
+    Fragments f = Fragments::of(tile.type, tile.layout);
+    SmallVector<Value> slices = slicesOf(vector, f, op.getDim());
+    tile.elements.resize(f.size());
+    forEachElement(f, [&](unsigned slot, unsigned row, unsigned column) {
+      tile.elements[slot] = slices[op.getDim() == 0 ? row : column];
+    });
+  }
+  tiles[op.getResult()] = tile;
+}
+
+void TileEmitter::emitKeep(KeepOp op) {
+  Placed tile = placed(op.getTile());
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Value otherwise = b.make<arith::ConstantOp>(op.getOtherwiseAttr());
+  auto predicate = op.getUpper()
+                       ? (op.getStrict() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
+                       : (op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
+  // column - row of this thread's first element.
+  Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
+  forEachElement(f, [&](unsigned slot, unsigned row, unsigned column) {
+    int64_t more = int64_t(column / 2 * 8 + column % 2) - int64_t(row * 8);
+    Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(-more));
+    tile.elements[slot] = b.make<arith::SelectOp>(kept, tile.elements[slot], otherwise);
+  });
+  tiles[op.getResult()] = tile;
+}
+
+//===----------------------------------------------------------------------===//
+// From matrices to vectors
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitSum(tile::SumOp op) {
+  const Placed &tile = placed(op.getTile());
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  bool overColumns = op.getDim() == 1;
+  auto plus = [&](Value x, Value y) -> Value { return b.make<arith::AddFOp>(x, y); };
+  SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
+  forEachElement(f, [&](unsigned slot, unsigned row, unsigned column) {
+    Value &sum = partial[overColumns ? row : column];
+    sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
+  });
+  for (Value &sum : partial)
+    sum = overColumns ? butterfly(sum, 1, 2, plus) : butterfly(sum, 4, 16, plus);
+
+  // A row of sums from each of the parts that share the result's elements.
+  int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
+  Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
+  beforeWrite(scratch.range);
+  Value part =
+      overColumns ? b.rem(warp, f.columnParts) : b.rem(b.div(warp, f.columnParts), f.rowParts);
+  Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
+  Value address = b.at(scratch.address, b.getF32Type(), first);
+  b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
+    for (auto [i, sum] : llvm::enumerate(partial))
+      b.store(sum, b.at(address, b.getF32Type(), overColumns ? 8 * i : i / 2 * 8 + i % 2));
+  });
+  Placed result;
+  for (int64_t p = 0; p < parts; ++p) {
+    Placed row = scratch;
+    row.type = op.getType();
+    row.address = b.at(scratch.address, b.getF32Type(), p * length);
+    Placed some = lanesFrom(row, Value());
+    for (auto [i, value] : llvm::enumerate(some.elements))
+      some.elements[i] = p ? plus(result.elements[i], value) : value;
+    result = some;
+  }
+  memory.release(scratch.range);
+  tiles[op.getResult()] = result;
+}
+
+void TileEmitter::emitMax(MaxOp op) {
+  const Placed &tile = placed(op.getTile());
+  auto larger = [&](Value x, Value y) -> Value { return b.make<arith::MaximumFOp>(x, y); };
+  bool isVector = tile.layout.getKind() == LayoutKind::lanes;
+  Value most;
+  int64_t length = lanesLength(tile.type);
+  for (unsigned i = 0; i < tile.elements.size(); ++i) {
+    Value value = tile.elements[i];
+    if (isVector && int64_t(i + 1) * kWarpSize > length)
+      value = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), value,
+                                      b.f32(-std::numeric_limits<double>::infinity()));
+    most = most ? larger(most, value) : value;
+  }
+  most = butterfly(most, 1, 16, larger);
+  if (!isVector) {
+    Fragments f = Fragments::of(tile.type, tile.layout);
+    int64_t parts = f.rowParts * f.columnParts;
+    Placed scratch = newShared(VectorType::get({parts}, b.getF32Type()));
+    beforeWrite(scratch.range);
+    b.onlyIf(b.equal(lane, 0),
+             [&] { b.store(most, b.at(scratch.address, b.getF32Type(), b.rem(warp, parts))); });
+    beforeRead(scratch.range);
+    most = Value();
+    for (int64_t p = 0; p < parts; ++p) {
+      Value one = b.load(b.getF32Type(), b.at(scratch.address, b.getF32Type(), p));
+      most = most ? larger(most, one) : one;
+    }
+    memory.release(scratch.range);
+  }
+  scalars.map(op.getResult(), most);
+}
+
+/// Row `row` of `tile`, over lanes.
+Placed TileEmitter::rowOf(const Placed &tile, Value row) {
+  if (tile.layout.getKind() == LayoutKind::shared)
+    return lanesFrom(tile, row);
+  if (tile.layout.getKind() != LayoutKind::fragments)
+    return tile; // the only row
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Type element = getElementTypeOrSelf(tile.type);
+  Placed scratch = newShared(VectorType::get({f.columns}, element));
+  beforeWrite(scratch.range);
+  Value first = b.at(scratch.address, element, firstColumnOf(f)), mine = firstRowOf(f);
+  for (unsigned m = 0; m < f.rowTiles(); ++m)
+    for (unsigned half : {0, 1}) {
+      Value has =
+          b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, b.add(mine, 16 * m + 8 * half), row);
+      b.onlyIf(has, [&] {
+        for (unsigned n = 0; n < f.columnTiles(); ++n) {
+          ValueRange pair = ValueRange(tile.elements).slice(f.index(m, n, 2 * half), 2);
+          b.store(b.pack(pair), b.at(first, element, 8 * n));
+        }
+      });
+    }
+  Placed result = lanesFrom(scratch, Value());
+  memory.release(scratch.range);
+  return result;
+}
+
+Value TileEmitter::positionOf(OpFoldResult position) {
+  if (auto constant = dyn_cast<Attribute>(position))
+    return b.i32(cast<IntegerAttr>(constant).getInt());
+  return b.make<arith::IndexCastOp>(b.getI32Type(), scalar(cast<Value>(position)));
+}
+
+void TileEmitter::emitExtract(vector::ExtractOp op) {
+  Placed tile = placed(op.getSource());
+  Value result = op.getResult();
+  bool isUniform = tile.layout.getKind() == LayoutKind::uniform;
+  SmallVector<OpFoldResult> positions = op.getMixedPosition();
+  if (!isUniform && op.getSourceVectorType().getRank() == 2)
+    tile = rowOf(tile, positionOf(positions.front()));
+  if (isa<VectorType>(result.getType())) {
+    tile.type = result.getType();
+    tiles[result] = tile;
+    return;
+  }
+  if (isUniform) {
+    scalars.map(result, tile.elements.front());
+    return;
+  }
+  Value index = positionOf(positions.back());
+  Value held = pick(tile.elements, b.div(index, kWarpSize));
+  scalars.map(result, shuffle(held, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));
+}
+
+void TileEmitter::emitInsert(vector::InsertOp op) {
+  Placed tile = placed(op.getDest());
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  SmallVector<Value> columns = slicesOf(placed(op.getValueToStore()), f, 1);
+  Value row = positionOf(op.getMixedPosition().front()), mine = firstRowOf(f);
+  SmallVector<Value> has;
+  for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+    has.push_back(b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, b.add(mine, 8 * i), row));
+  forEachElement(f, [&](unsigned slot, unsigned i, unsigned column) {
+    tile.elements[slot] = b.make<arith::SelectOp>(has[i], columns[column], tile.elements[slot]);
+  });
+  tiles[op.getResult()] = tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Along a vector
+//===----------------------------------------------------------------------===//
+
+/// Log-step sums in each of a lane's numbers, then from one to the next.
+Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
+  Placed tile = placed(op.getTile());
+  int64_t length = lanesLength(tile.type);
+  bool reverse = op.getReverse();
+  gpu::ShuffleMode mode = reverse ? gpu::ShuffleMode::DOWN : gpu::ShuffleMode::UP;
+  // The lane's place in the order of the walk.
+  Value place = reverse ? b.sub(b.i32(kWarpSize - 1), lane) : lane;
+  Value sum = b.f32(0.0);
+  for (unsigned k = 0, size = tile.elements.size(); k < size; ++k) {
+    unsigned i = reverse ? size - 1 - k : k;
+    Value x = tile.elements[i];
+    if ((i + 1) * kWarpSize > length)
+      x = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), x, b.f32(0.0));
+    for (unsigned distance = 1; distance < kWarpSize; distance *= 2) {
+      Value more = b.make<arith::AddFOp>(x, shuffle(x, b.i32(distance), mode));
+      x = b.make<arith::SelectOp>(b.less(place, distance), x, more);
+    }
+    Value whole = b.make<arith::AddFOp>(x, sum);
+    Value before = sum;
+    sum = shuffle(whole, b.i32(reverse ? 0 : kWarpSize - 1), gpu::ShuffleMode::IDX);
+    if (op.getExclusive())
+      whole = b.make<arith::SelectOp>(b.equal(place, 0), before, shuffle(whole, b.i32(1), mode));
+    tile.elements[i] = whole;
+  }
+  return tile;
+}

@@ -1,0 +1,69 @@
+// What a block needs, this architecture's shared memory does not hold.
+// RUN: ejk-opt %s --ejk-specialize --ejk-to-gpu=arch=sm_86 --verify-diagnostics
+
+func.func @large(%q: tensor<?x?x?x256xbf16>, %k: tensor<?x?x?x256xbf16>, %v: tensor<?x?x?x128xbf16>, %gk: tensor<?x?x?x256xf32>, %h0: tensor<?x?x256x128xf32>)
+    -> (tensor<?x?x?x128xbf16>, tensor<?x?x256x128xf32>) {
+  // expected-error @+1 {{bytes of shared memory a block, more than the 101376 of this architecture; make its chunks shorter, or divide the state into more slices}}
+  %o, %ht = tile.program chunk 64 slices 1
+      sequences(%q, %k, %v, %gk : tensor<?x?x?x256xbf16>, tensor<?x?x?x256xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x256xf32>)
+      initial(%h0 : tensor<?x?x256x128xf32>)
+      outputs(tensor<?x?x?x128xbf16>) finals(tensor<?x?x256x128xf32>) {
+  ^bb0(%qr: !tile.rows<vector<256xbf16>>, %kr: !tile.rows<vector<256xbf16>>, %vr: !tile.rows<vector<128xbf16>>, %gr: !tile.rows<vector<256xf32>>, %h0r: !tile.cells<vector<256x128xf32>>, %or: !tile.rows<vector<128xbf16>>, %hr: !tile.cells<vector<256x128xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %chunk = arith.constant 64 : index
+    %scale = arith.constant dense<0.06250000> : vector<64x128xf32>
+    %zero64x64 = arith.constant dense<0.0> : vector<64x64xf32>
+    %zero64x128 = arith.constant dense<0.0> : vector<64x128xf32>
+    %zero256x128 = arith.constant dense<0.0> : vector<256x128xf32>
+    %vc = arith.constant 0 : index
+    %n = arith.ceildivui %length, %chunk : index
+    %s0 = tile.load_cell %h0r[%c0] at (%c0, %vc) : !tile.cells<vector<256x128xf32>> -> vector<256x128xf32>
+    %S = scf.for %i = %c0 to %n step %c1 iter_args(%s = %s0) -> vector<256x128xf32> {
+      %first = arith.muli %i, %chunk : index
+      %qt = tile.load %qr[%first, %c0] : !tile.rows<vector<256xbf16>> -> vector<64x256xbf16>
+      %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<256xbf16>> -> vector<64x256xbf16>
+      %vt = tile.load %vr[%first, %vc] : !tile.rows<vector<128xbf16>> -> vector<64x128xbf16>
+      %gt = tile.load %gr[%first, %c0] : !tile.rows<vector<256xf32>> -> vector<64x256xf32>
+      %G = tile.cumsum %gt : vector<64x256xf32>
+      %qf = arith.extf %qt : vector<64x256xbf16> to vector<64x256xf32>
+      %kf = arith.extf %kt : vector<64x256xbf16> to vector<64x256xf32>
+      %Gm = vector.extract %G[31] : vector<256xf32> from vector<64x256xf32>
+      %Gms = tile.spread %Gm along 1 : vector<256xf32> -> vector<64x256xf32>
+      %dq = arith.subf %G, %Gms : vector<64x256xf32>
+      %eq = math.exp %dq : vector<64x256xf32>
+      %qb = arith.mulf %qf, %eq : vector<64x256xf32>
+      %qbb = arith.truncf %qb : vector<64x256xf32> to vector<64x256xbf16>
+      %dk = arith.subf %Gms, %G : vector<64x256xf32>
+      %ek = math.exp %dk : vector<64x256xf32>
+      %kb = arith.mulf %kf, %ek : vector<64x256xf32>
+      %kbb = arith.truncf %kb : vector<64x256xf32> to vector<64x256xbf16>
+      %p = tile.dot %qbb, %kbb transposed, %zero64x64 : vector<64x256xbf16>, vector<64x256xbf16>, vector<64x64xf32>
+      %pm = tile.keep lower %p else 0.0 : vector<64x64xf32>
+      %eG = math.exp %G : vector<64x256xf32>
+      %qG = arith.mulf %qf, %eG : vector<64x256xf32>
+      %qGb = arith.truncf %qG : vector<64x256xf32> to vector<64x256xbf16>
+      %sb = arith.truncf %s : vector<256x128xf32> to vector<256x128xbf16>
+      %oi = tile.dot %qGb, %sb, %zero64x128 : vector<64x256xbf16>, vector<256x128xbf16>, vector<64x128xf32>
+      %GC = vector.extract %G[63] : vector<256xf32> from vector<64x256xf32>
+      %GCs = tile.spread %GC along 1 : vector<256xf32> -> vector<64x256xf32>
+      %r = arith.subf %GCs, %G : vector<64x256xf32>
+      %er = math.exp %r : vector<64x256xf32>
+      %kd = arith.mulf %kf, %er : vector<64x256xf32>
+      %kdb = arith.truncf %kd : vector<64x256xf32> to vector<64x256xbf16>
+      %eC = math.exp %GC : vector<256xf32>
+      %eCs = tile.spread %eC along 0 : vector<256xf32> -> vector<256x128xf32>
+      %s1 = arith.mulf %s, %eCs : vector<256x128xf32>
+      %pb = arith.truncf %pm : vector<64x64xf32> to vector<64x64xbf16>
+      %oa = tile.dot %pb, %vt, %oi : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
+      %os = arith.mulf %oa, %scale : vector<64x128xf32>
+      %ob = arith.truncf %os : vector<64x128xf32> to vector<64x128xbf16>
+      tile.store %ob, %or[%first, %vc] : vector<64x128xbf16>, !tile.rows<vector<128xbf16>>
+      %s2 = tile.dot %kdb transposed, %vt, %s1 : vector<64x256xbf16>, vector<64x128xbf16>, vector<256x128xf32>
+      scf.yield %s2 : vector<256x128xf32>
+    }
+    tile.store_cell %S, %hr[%c0] at (%c0, %vc) : vector<256x128xf32>, !tile.cells<vector<256x128xf32>>
+    tile.end
+  }
+  return %o, %ht : tensor<?x?x?x128xbf16>, tensor<?x?x256x128xf32>
+}

@@ -1,0 +1,84 @@
+// Vectors: sums along either dimension, running sums, rows taken out and put back, a
+// branch that all threads take or none, parameters, and saved states.
+// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+
+// CHECK-LABEL: .entry vectors_blocks0(
+// CHECK-NOT: .local
+// CHECK: shfl.sync.bfly.b32
+// CHECK: max.NaN.f32
+// CHECK: ret;
+
+func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<?xf32>, %w: tensor<?x64xf32>, %z0: tensor<?x?x64xf32>, %old: tensor<?x?x32x64xf32>)
+    -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf32>, tensor<?x?x64xf32>, tensor<?x?x32x64xf32>) {
+  %o, %r, %c, %z, %sv = tile.program chunk 32 slices 1
+      sequences(%q, %g : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)
+      parameters(%p, %w : tensor<?xf32>, tensor<?x64xf32>)
+      initial(%z0 : tensor<?x?x64xf32>)
+      saved(%old : tensor<?x?x32x64xf32>)
+      outputs(tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf32>) finals(tensor<?x?x64xf32>) saves(tensor<?x?x32x64xf32>) {
+  ^bb0(%qr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>, %ps: f32, %ws: vector<64xf32>, %z0r: !tile.cells<vector<64xf32>>,
+       %oldr: !tile.cells<vector<32x64xf32>>,
+       %or: !tile.rows<vector<64xbf16>>, %rr: !tile.rows<f32>, %cr: !tile.rows<vector<64xf32>>, %zr: !tile.cells<vector<64xf32>>, %sr: !tile.cells<vector<32x64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c32 = arith.constant 32 : index
+    %thr = arith.constant 3.6 : f32
+    %n = arith.ceildivui %length, %c32 : index
+    %zi = tile.load_cell %z0r[%c0] at (%c0) : !tile.cells<vector<64xf32>> -> vector<64xf32>
+    %zf = scf.for %i = %c0 to %n step %c1 iter_args(%z = %zi) -> vector<64xf32> {
+      %first = arith.muli %i, %c32 : index
+      %qt = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<32x64xbf16>
+      %gt = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<32xf32>
+      %qf = arith.extf %qt : vector<32x64xbf16> to vector<32x64xf32>
+      %zs = tile.spread %z along 1 : vector<64xf32> -> vector<32x64xf32>
+      %wsp = tile.spread %ws along 1 : vector<64xf32> -> vector<32x64xf32>
+      %y0 = arith.mulf %qf, %wsp : vector<32x64xf32>
+      %y = arith.addf %y0, %zs : vector<32x64xf32>
+      %X = tile.cumsum reverse exclusive %gt : vector<32xf32>
+      %Y = tile.cumsum exclusive %y : vector<32x64xf32>
+      %Y2 = tile.cumsum reverse exclusive %Y : vector<32x64xf32>
+      %Xs = tile.spread %X along 0 : vector<32xf32> -> vector<32x64xf32>
+      %Y3 = arith.addf %Y2, %Xs : vector<32x64xf32>
+      %Y4 = tile.keep upper strict %Y3 else -1.0 : vector<32x64xf32>
+      tile.store %Y4, %cr[%first, %c0] : vector<32x64xf32>, !tile.rows<vector<64xf32>>
+      %prev = tile.load_cell %oldr[%i] at (%c0, %c0) : !tile.cells<vector<32x64xf32>> -> vector<32x64xf32>
+      %sv1 = arith.addf %prev, %y : vector<32x64xf32>
+      tile.store_cell %sv1, %sr[%i] at (%c0, %c0) : vector<32x64xf32>, !tile.cells<vector<32x64xf32>>
+      %s1 = tile.sum %y over 1 : vector<32x64xf32> -> vector<32xf32>
+      %pb = vector.broadcast %ps : f32 to vector<32xf32>
+      %s1p = arith.mulf %s1, %pb : vector<32xf32>
+      tile.store %s1p, %rr[%first, %c0] : vector<32xf32>, !tile.rows<f32>
+      %a = math.absf %qf : vector<32x64xf32>
+      %m = tile.max %a : vector<32x64xf32>
+      %m2 = tile.max %X : vector<32xf32>
+      %mm = arith.maximumf %m, %m2 : f32
+      %slow = arith.cmpf ogt, %mm, %thr : f32
+      %out = scf.if %slow -> vector<32x64xf32> {
+        %e = scf.for %j = %c0 to %c32 step %c1 iter_args(%acc = %y) -> vector<32x64xf32> {
+          %row = vector.extract %qt[%j] : vector<64xbf16> from vector<32x64xbf16>
+          %rowf = arith.extf %row : vector<64xbf16> to vector<64xf32>
+          %other = vector.extract %acc[%j] : vector<64xf32> from vector<32x64xf32>
+          %t = arith.mulf %rowf, %other : vector<64xf32>
+          %gj = vector.extract %gt[%j] : f32 from vector<32xf32>
+          %gb = vector.broadcast %gj : f32 to vector<64xf32>
+          %t2 = arith.addf %t, %gb : vector<64xf32>
+          %next = vector.insert %t2, %acc[%j] : vector<64xf32> into vector<32x64xf32>
+          scf.yield %next : vector<32x64xf32>
+        }
+        scf.yield %e : vector<32x64xf32>
+      } else {
+        %neg = arith.negf %y : vector<32x64xf32>
+        scf.yield %neg : vector<32x64xf32>
+      }
+      %ob = arith.truncf %out : vector<32x64xf32> to vector<32x64xbf16>
+      tile.store %ob, %or[%first, %c0] : vector<32x64xbf16>, !tile.rows<vector<64xbf16>>
+      %s0 = tile.sum %qf over 0 : vector<32x64xf32> -> vector<64xf32>
+      %z1 = arith.addf %z, %s0 : vector<64xf32>
+      scf.yield %z1 : vector<64xf32>
+    }
+    tile.store_cell %zf, %zr[%c0] at (%c0) : vector<64xf32>, !tile.cells<vector<64xf32>>
+    tile.end
+  }
+  return %o, %r, %c, %z, %sv : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf32>, tensor<?x?x64xf32>, tensor<?x?x32x64xf32>
+}
