@@ -1,0 +1,70 @@
+//===- ChunkDecays.cpp - cumulative log gates of a chunk ------------------===//
+#include "passes/ChunkDecays.h"
+#include <limits>
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// One axis
+//===----------------------------------------------------------------------===//
+
+Value RunningGates::perStep(TileEmitter &e) const {
+  Value sum = gates.front();
+  for (Value gate : ArrayRef(gates).drop_front())
+    sum = e.add(sum, gate);
+  return sum;
+}
+
+Value RunningGates::atRead(TileEmitter &e, unsigned count) const {
+  bool all = count == gates.size();
+  Value at = e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!all);
+  if (!all)
+    for (Value gate : ArrayRef(gates).take_front(count))
+      at = e.add(at, gate);
+  return at;
+}
+
+Value RunningGates::toEnd(TileEmitter &e) const {
+  return e.cumsum(perStep(e), !walk.reverse, /*exclusive=*/walk.decayFirst);
+}
+
+Value RunningGates::total(TileEmitter &e) const {
+  return e.row(inclusive(e), e.b.getIndexAttr(walk.lastRow()));
+}
+
+//===----------------------------------------------------------------------===//
+// Per head
+//===----------------------------------------------------------------------===//
+
+/// e^-104 is zero in f32, and 128 gates of -128 are -2¹⁴.
+static constexpr double kFloor = -128;
+/// Up to 2¹⁴, multiples of 2⁻⁹ have 23 bits.
+static constexpr double kUnitsPerNat = 512;
+
+HeadDecays::HeadDecays(TileEmitter &e, Walk walk, ArrayRef<Value> gates) : walk(walk) {
+  SmallVector<Value> raised, large, small;
+  for (Value gate : gates) {
+    auto constant = [&](double value) { return e.constant(gate.getType(), value); };
+    raised.push_back(e.larger(gate, constant(kFloor)));
+    Value units = e.floor(e.mul(raised.back(), constant(kUnitsPerNat)));
+    large.push_back(e.mul(units, constant(1 / kUnitsPerNat)));
+    small.push_back(e.sub(raised.back(), large.back()));
+  }
+  all.emplace(walk, raised);
+  coarse.emplace(walk, large);
+  fine.emplace(walk, small);
+}
+
+Value HeadDecays::fromStart(TileEmitter &e, unsigned count) const {
+  return e.exp(all->atRead(e, count));
+}
+
+Value HeadDecays::between(TileEmitter &e, unsigned count, bool inclusive) const {
+  auto difference = [&](const RunningGates &gates) {
+    SmallVector<int64_t> square = {walk.chunk, walk.chunk};
+    return e.sub(e.spread(gates.atRead(e, count), 0, square), e.spread(gates.atAdd(e), 1, square));
+  };
+  Value exponent = e.add(difference(*coarse), difference(*fine));
+  return e.exp(e.keep(exponent, walk.reverse, !inclusive, -std::numeric_limits<float>::infinity()));
+}
