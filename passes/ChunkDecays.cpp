@@ -37,10 +37,10 @@ Value RunningGates::total(TileEmitter &e) const {
 // Per head
 //===----------------------------------------------------------------------===//
 
-/// e^-104 is zero in f32, and 128 gates of -128 are -2¹⁴.
-static constexpr double kFloor = -128;
-/// Up to 2¹⁴, multiples of 2⁻⁹ have 23 bits.
-static constexpr double kUnitsPerNat = 512;
+/// Zero in f64 too, which the interpreter works in; 128 of them stay above -2¹⁷.
+static constexpr double kFloor = -760;
+/// Up to 2¹⁷, multiples of 2⁻⁷ have 24 bits.
+static constexpr double kUnitsPerNat = 128;
 
 HeadDecays::HeadDecays(TileEmitter &e, Walk walk, ArrayRef<Value> gates) : walk(walk) {
   SmallVector<Value> raised, large, small;

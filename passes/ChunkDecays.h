@@ -57,10 +57,10 @@ private:
 
 /// The gates per head. Their decays between two steps are a C×C matrix whatever the
 /// channels, but R_i − W_j is a difference of sums that may be large where it is
-/// small itself: after one gate of -128, 60 gates of -0.01. So gates are first
-/// raised to a floor whose exponential is zero in f32, and then split into
-/// multiples of 2⁻⁹, whose sums and differences over a chunk are exact in f32, and
-/// remainders, whose sums are small.
+/// small itself: after one gate of -1000, 60 gates of -0.01. So gates are first
+/// raised to a floor whose exponential is zero, and then split into multiples of
+/// 2⁻⁷, whose sums and differences over a chunk are exact in f32, and remainders,
+/// whose sums stay below 1.
 class HeadDecays {
 public:
   HeadDecays(TileEmitter &e, Walk walk, llvm::ArrayRef<mlir::Value> gates);
