@@ -68,6 +68,8 @@ Value ChunkedState::isInRange(TileEmitter &e) {
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
+    // Differences of sums that are large lose what is small in them.
+    include(bases[dim].middle);
     include(addExponent(e, dim));
     unsigned all = chain.decays[dim + 1].size();
     llvm::SmallSet<unsigned, 2> seen = {walk.decayFirst ? all : 0u};
@@ -140,9 +142,11 @@ ChunkedState::Computed ChunkedState::byProducts(TileEmitter &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim))
       state = times(e, state, e.exp(bases[dim].middle), dim);
-  Computed computed = {updateByProducts(e, state)};
+  // Reads first: the update may then take the state's place.
+  Computed computed = {Value()};
   for (unsigned r = 0; r < chain.reads.size(); ++r)
     computed.push_back(readByProducts(e, r, state));
+  computed.front() = updateByProducts(e, state);
   return computed;
 }
 

@@ -18,7 +18,7 @@
 //   S  ← e^{T − M} ∘ (e^{T^h} S̃ + Σ_j e^{L^h_j} ũ_j w̃_jᵀ)
 //
 // as long as no exponent is large: a product's exponent is at most 0 where it
-// counts, but a factor's may be positive. Where |R − M| or |W − M| passes 64 nats
+// counts, but a factor's may be positive. Where |M|, |R − M| or |W − M| passes 64 nats
 // (32 on each axis where both are gated) the chunk is instead taken step by step,
 // from the same tiles: slow, in f32, and exact for gates of any size.
 //

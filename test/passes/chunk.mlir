@@ -12,7 +12,6 @@
 // CHECK-DAG:       %[[QT:.*]] = tile.load %[[Q]]
 // CHECK-DAG:       %[[KT:.*]] = tile.load %[[K]]
 // CHECK-DAG:       %[[VT:.*]] = tile.load %[[V]]{{.*}} -> vector<64x64xbf16>
-// CHECK:           %[[NEXT:.*]] = tile.dot %[[KT]] transposed, %{{.*}}, %{{.*}} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
 // CHECK:           %[[S16:.*]] = arith.truncf %[[S]] : vector<64x64xf32> to vector<64x64xbf16>
 // CHECK:           tile.dot %[[QT]], %[[S16]]
 // CHECK:           %[[P:.*]] = tile.dot %[[QT]], %[[KT]] transposed
@@ -21,6 +20,7 @@
 // CHECK:           %[[PD:.*]] = arith.mulf %[[P]], %[[DECAY]]
 // CHECK:           %[[P16:.*]] = arith.truncf %[[PD]]
 // CHECK:           %[[SUM:.*]] = tile.dot %[[P16]], %[[VT]]
+// CHECK:           %[[NEXT:.*]] = tile.dot %[[KT]] transposed, %{{.*}}, %{{.*}} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
 // CHECK:           %[[OUT:.*]] = arith.truncf %[[SUM]]
 // CHECK:           tile.store %[[OUT]], %[[O]][%[[FIRST]], %{{.*}}] : vector<64x64xbf16>, <vector<60xbf16>>
 // CHECK:           scf.yield %[[NEXT]]

@@ -15,7 +15,7 @@ import random
 import sys
 
 SIZES = [1, 3, 16, 20, 32, 60, 64, 72, 100]
-STYLES = ["zero", "tiny", "log_gate", "thirty", "mixed", "cliffs"]
+STYLES = ["zero", "tiny", "log_gate", "thirty", "mixed", "cliffs", "resets"]
 LENGTHS = [1, 5, 15, 16, 17, 40, 64, 65]
 
 
@@ -76,11 +76,12 @@ class Case:
         value, _ = self.random("log_gate", shape, "f32")
         if style == "log_gate":
             return value, kind
-        if style in ("tiny", "thirty"):
+        factors = {"tiny": "1.0e-6", "thirty": "30.0", "resets": "0.03"}
+        if style in factors:
             factor, result = self.name(), self.name()
-            self.emit(f"{factor} = arith.constant dense<{'1.0e-6' if style == 'tiny' else '30.0'}> : {kind}")
+            self.emit(f"{factor} = arith.constant dense<{factors[style]}> : {kind}")
             self.emit(f"{result} = arith.mulf {value}, {factor} : {kind}")
-            return result, kind
+            return (self.resets(result, kind, len(shape)) if style == "resets" else result), kind
         which, _ = self.random("uniform", shape, "f32")
         steps = [("0.97", "0xFF800000"), ("0.94", "-1.0e4"), ("0.9", "-30.0")]
         steps = [("0.3", "-1.0e-3")] + steps[::-1] if style == "mixed" else steps[:2][::-1]
@@ -93,6 +94,26 @@ class Case:
                       f"{kind.replace('f32', 'i1')}, {kind}")
             value = chosen
         return value, kind
+
+    def resets(self, value, kind, rank):
+        """-1e4 at steps 0, 16, 33, 49, 66, …: what follows must not suffer."""
+        result, dims = self.name(), ", ".join(f"d{i}" for i in range(rank))
+        axis = 1 if rank > 2 else 0
+        same = f"affine_map<({dims}) -> ({dims})>"
+        self.emit(f"{result} = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = "
+                  f"[{', '.join(['%sparallel%s' % (chr(34), chr(34))] * rank)}]}}")
+        self.emit(f"    ins({value} : {kind}) outs({value} : {kind}) {{")
+        self.emit("  ^bb0(%in: f32, %out: f32):")
+        for line in (f"%t = linalg.index {axis} : index", "%c33 = arith.constant 33 : index",
+                     "%c16 = arith.constant 16 : index", "%low = arith.constant -1.0e4 : f32",
+                     "%rest = arith.remui %t, %c33 : index", "%half = arith.remui %rest, %c16 : index",
+                     "%c0 = arith.constant 0 : index", "%c32 = arith.constant 32 : index",
+                     "%is = arith.cmpi eq, %half, %c0 : index",
+                     "%not = arith.cmpi ne, %rest, %c32 : index", "%both = arith.andi %is, %not : i1",
+                     "%g = arith.select %both, %low, %in : f32", "linalg.yield %g : f32"):
+            self.emit("    " + line)
+        self.emit(f"}} -> {kind}")
+        return result
 
     # The step.
 
