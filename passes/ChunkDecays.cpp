@@ -30,7 +30,9 @@ Value RunningGates::toEnd(TileEmitter &e) const {
 }
 
 Value RunningGates::total(TileEmitter &e) const {
-  return e.row(inclusive(e), e.b.getIndexAttr(walk.lastRow()));
+  OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
+  Value before = e.row(atAdd(e), last);
+  return walk.decayFirst ? before : e.add(before, e.row(perStep(e), last));
 }
 
 //===----------------------------------------------------------------------===//

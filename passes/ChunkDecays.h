@@ -43,8 +43,6 @@ public:
   mlir::Value atAdd(TileEmitter &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
   /// L, summed from the end: no difference of large sums.
   mlir::Value toEnd(TileEmitter &e) const;
-  /// Up to and with each step.
-  mlir::Value inclusive(TileEmitter &e) const { return atRead(e, gates.size()); }
   /// The sum over the chunk: a row, or a number.
   mlir::Value total(TileEmitter &e) const;
 

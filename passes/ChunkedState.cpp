@@ -45,7 +45,7 @@ void ChunkedState::findBases() {
     if (isGated(dim)) {
       bases[dim].gates.emplace(walk, gateTiles[dim + 1]);
       bases[dim].middle =
-          body.row(bases[dim].gates->inclusive(body), body.b.getIndexAttr(plan.chunk / 2));
+          body.row(bases[dim].gates->atAdd(body), body.b.getIndexAttr(plan.chunk / 2));
     }
 }
 

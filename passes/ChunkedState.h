@@ -11,7 +11,7 @@
 // where j runs to before i, or up to i for what the read's own step has added.
 //
 // Gates per channel do not come out of the sum over c. In the basis of the chunk's
-// middle row, with M the sum of gates up to and with that row, x̃ = x ∘ e^{R^a − M^a},
+// middle row, with M = W of that row, x̃ = x ∘ e^{R^a − M^a},
 // ũ = u ∘ e^{M^a − W^a}, S̃ = e^{M} ∘ S, all products are plain:
 //
 //   y_i = e^{R^b_i − M^b} ∘ (e^{R^h_i} S̃ᵀx̃_i + Σ_j e^{R^h_i − W^h_j} w̃_j (x̃_i · ũ_j))
