@@ -220,7 +220,7 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     for (ScanOp scan : scans) {
-      ChunkPlan plan(scan, chunk, force);
+      ChunkPlan plan(scan, {chunk, force, drift});
       if (failed(plan.analyze())) {
         ++numDeclined;
         continue;

@@ -19,7 +19,8 @@ LogicalResult ChunkPlan::analyze() {
   if (chains.empty())
     return decline(scan, "it has no K×V state that is read or given");
   return success(succeeded(checkElementwise()) && succeeded(checkOrder()) &&
-                 succeeded(checkTypes()) && succeeded(chooseSlices()) && succeeded(checkForms()));
+                 succeeded(checkTypes()) && succeeded(checkDrift()) && succeeded(chooseSlices()) &&
+                 succeeded(checkForms()));
 }
 
 const StateChain *ChunkPlan::chainOf(ReadOp read) const {

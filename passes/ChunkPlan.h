@@ -67,7 +67,15 @@ struct Accumulator {
 
 class ChunkPlan {
 public:
-  ChunkPlan(ScanOp scan, int64_t chunk, bool force) : scan(scan), chunk(chunk), force(force) {}
+  struct Options {
+    int64_t chunk = 64;
+    /// Take f32 too, with products in f32.
+    bool force = false;
+    /// Take what sums up over the sequence what was read.
+    bool drift = false;
+  };
+  ChunkPlan(ScanOp scan, const Options &options)
+      : scan(scan), chunk(options.chunk), options(options) {}
 
   /// Fails, with a remark that says why, when the scan is to be left alone.
   mlir::LogicalResult analyze();
@@ -93,7 +101,7 @@ public:
   /// A handle, which nothing here changes.
   mutable ScanOp scan;
   int64_t chunk;
-  bool force;
+  Options options;
   std::vector<StateChain> chains;
   std::vector<Accumulator> accumulators;
   int64_t slices = 1;
@@ -108,6 +116,7 @@ private:
   mlir::LogicalResult checkElementwise();
   mlir::LogicalResult checkOrder();
   mlir::LogicalResult checkTypes();
+  mlir::LogicalResult checkDrift();
   mlir::LogicalResult chooseSlices();
   mlir::LogicalResult checkForms();
   mlir::LogicalResult checkForm(mlir::Value value, bool sliced);

@@ -141,12 +141,73 @@ LogicalResult ChunkPlan::checkTypes() {
       findTypes(scan, read.vector, seen, types);
   }
   bool wide = types.empty() || types.contains(f32);
-  if (wide && !force)
+  if (wide && !options.force)
     return decline(scan, "its keys, values or read vectors come from f32 sequences, and products "
                          "on tensor cores would round them to 16 bits; make them bf16 or f16, or "
                          "use the option 'force'");
   if (wide)
     productType = f32;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Drift
+//===----------------------------------------------------------------------===//
+
+/// Whether `value`, in its step, is made of one that `isSource`.
+static bool dependsOn(Value value, llvm::function_ref<bool(Value)> isSource) {
+  SmallVector<Value> worklist = {value};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (isSource(next))
+      return true;
+    if (Operation *op = next.getDefiningOp())
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
+}
+
+/// A later scan that sums `tensor` up over its sequence; null when there is none.
+static ScanOp findSumOf(Value tensor) {
+  SmallVector<Value> worklist = {tensor};
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      auto user = dyn_cast<ScanOp>(use.getOwner());
+      if (!user) {
+        llvm::append_range(worklist, use.getOwner()->getResults());
+        continue;
+      }
+      if (use.getOperandNumber() >= user.getSequences().size())
+        continue;
+      Value arg = user.getSequenceArgs()[use.getOperandNumber()];
+      for (Value next : user.getYield().getStates())
+        if (!StepAnalysis::isMatrix(next) && dependsOn(next, [&](Value v) { return v == arg; }))
+          return user;
+    }
+  }
+  return {};
+}
+
+/// What is read has the error of 16-bit products, which a sum over a whole sequence
+/// gathers: a gate's gradient, made of products that nearly cancel, is lost in it.
+LogicalResult ChunkPlan::checkDrift() {
+  if (options.drift || productType.isF32())
+    return success();
+  const char *remedy = " over the sequence, and with it the rounding of 16-bit products; use the "
+                       "option 'drift' if that may be";
+  auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
+  for (Accumulator &accumulator : accumulators)
+    for (Accumulator::Term &term : accumulator.terms)
+      if (dependsOn(term.value, isRead))
+        return decline(accumulator.sums.back().getDefiningOp(),
+                       Twine("a state adds up what is read") + remedy);
+  for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
+    if (dependsOn(value, isRead) && findSumOf(output))
+      return decline(scan, Twine("a later scan adds up what is read here") + remedy);
   return success();
 }
 

@@ -1,6 +1,6 @@
 // RUN: ejk-opt %s --ejk-interpret
-// RUN: ejk-opt %s --ejk-chunk=chunk=32 --ejk-interpret
-// RUN: ejk-opt %s --ejk-chunk | FileCheck %s
+// RUN: ejk-opt %s --ejk-chunk='chunk=32 drift' --ejk-interpret
+// RUN: ejk-opt %s --ejk-chunk=drift | FileCheck %s
 // Steps of a user's making: each scan once on bf16, which becomes a program, and once on
 // the same numbers in f32, which stays. In f64 both have rounding of 1e-16 a step.
 
