@@ -27,7 +27,8 @@ public:
 private:
   void createProgram();
   void createLoop();
-  void writeChunk(Value walked, ValueRange carried);
+  /// `carried`: chains' states first, then accumulators'.
+  void writeChunk(Value first, ValueRange carried);
   void storeOutputs(Value first);
   void storeFinals();
   /// What a state starts from, and the number of the state.
@@ -46,8 +47,6 @@ private:
   tile::ProgramOp program;
   std::unique_ptr<ChunkTiles> tiles;
   scf::ForOp loop;
-  /// Of the states that are used, chains first, then accumulators.
-  SmallVector<Value> carried, next;
   /// Outputs and final states that somebody uses.
   SmallVector<unsigned> outputs, finals;
 };

@@ -121,7 +121,6 @@ class Case:
         rng = self.rng
         K, V, H = self.K, self.V, self.heads
         rows = [self.B, self.T]
-        self.wide = {}
         narrow = self.narrow
         # Vectors along each axis, of 16-bit sequences; the first has H heads.
         vectors = {"K": [], "V": []}
