@@ -47,7 +47,10 @@ llvm::BitVector findLiveStates(ScanOp op) {
   for (auto [output, value] : llvm::zip(op.getOutputs(), yield.getOutputs()))
     if (!output.use_empty())
       worklist.push_back(value);
-  unsigned firstState = op.getSequences().size() + op.getParameters().size();
+  for (auto [save, value] : llvm::zip(op.getSaves(), yield.getSaves()))
+    if (!save.use_empty())
+      worklist.push_back(value);
+  unsigned firstState = op.getFirstStateArg();
   auto markLive = [&](unsigned i) {
     live.set(i);
     worklist.push_back(yield.getStates()[i]);
@@ -67,8 +70,8 @@ llvm::BitVector findLiveStates(ScanOp op) {
   return live;
 }
 
-/// Drops what a scan computes or takes and nobody uses: outputs, states that
-/// feed only dropped ones, and operands whose step value has no use.
+/// Drops what a scan computes or takes and nobody uses: outputs and saves, states
+/// that feed only dropped ones, and operands whose step value has no use.
 struct DropUnused : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
@@ -76,6 +79,11 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     llvm::BitVector keepOutput(op.getOutputs().size()), keepState = findLiveStates(op);
     for (unsigned i = 0, e = keepOutput.size(); i < e; ++i)
       keepOutput[i] = !op.getOutputs()[i].use_empty();
+    llvm::BitVector keepSave(op.getSaves().size()), keepSaved(op.getSavedStates().size());
+    for (unsigned i = 0, e = keepSave.size(); i < e; ++i)
+      keepSave[i] = !op.getSaves()[i].use_empty();
+    for (unsigned i = 0, e = keepSaved.size(); i < e; ++i)
+      keepSaved[i] = !op.getSavedArgs()[i].use_empty();
     // The first sequence gives H; it stays.
     llvm::BitVector keepSequence(op.getSequences().size(), true),
         keepParameter(op.getParameters().size(), true);
@@ -83,11 +91,18 @@ struct DropUnused : OpRewritePattern<ScanOp> {
       keepSequence[i] = !op.getSequenceArgs()[i].use_empty();
     for (unsigned i = 0, e = keepParameter.size(); i < e; ++i)
       keepParameter[i] = !op.getParameterArgs()[i].use_empty();
-    if (keepOutput.all() && keepState.all() && keepSequence.all() && keepParameter.all())
+    if (keepOutput.all() && keepState.all() && keepSequence.all() && keepParameter.all() &&
+        keepSave.all() && keepSaved.all())
       return rewriter.notifyMatchFailure(op, "everything is used");
 
-    SmallVector<Type> outputTypes, stateTypes, parameterTypes;
-    SmallVector<Value> sequences, parameters, initials, outputs, states;
+    SmallVector<Type> outputTypes, stateTypes, parameterTypes, saveTypes;
+    SmallVector<Value> sequences, parameters, initials, outputs, states, savedStates, saves;
+    for (unsigned i : keepSave.set_bits()) {
+      saveTypes.push_back(op.getSaves()[i].getType());
+      saves.push_back(yield.getSaves()[i]);
+    }
+    for (unsigned i : keepSaved.set_bits())
+      savedStates.push_back(op.getSavedStates()[i]);
     for (unsigned i : keepOutput.set_bits()) {
       outputTypes.push_back(op.getOutputs()[i].getType());
       outputs.push_back(yield.getOutputs()[i]);
@@ -103,13 +118,14 @@ struct DropUnused : OpRewritePattern<ScanOp> {
       parameters.push_back(op.getParameters()[i]);
       parameterTypes.push_back(op.getParameterArgs()[i].getType());
     }
-    auto scan =
-        ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
-                       parameterTypes, initials, op.getCuSeqlens(), op.getReverse());
+    auto scan = ScanOp::create(
+        rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters, parameterTypes,
+        initials, op.getCuSeqlens(), op.getReverse(),
+        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates, saveTypes);
     scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     rewriter.setInsertionPoint(yield);
-    YieldOp::create(rewriter, yield.getLoc(), states, outputs);
+    YieldOp::create(rewriter, yield.getLoc(), states, outputs, saves);
     rewriter.eraseOp(yield);
     // With the old yield gone, and what served only it, a dropped argument has no
     // use left to replace.
@@ -119,7 +135,7 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     SmallVector<Value> replacements;
     Block &step = scan.getStep();
     unsigned next = 0;
-    for (const llvm::BitVector *keep : {&keepSequence, &keepParameter, &keepState})
+    for (const llvm::BitVector *keep : {&keepSequence, &keepParameter, &keepSaved, &keepState})
       for (unsigned i = 0, e = keep->size(); i < e; ++i)
         replacements.push_back((*keep)[i] ? Value(step.getArgument(next++)) : Value());
     rewriter.inlineBlockBefore(&op.getStep(), &step, step.end(), replacements);
@@ -127,6 +143,8 @@ struct DropUnused : OpRewritePattern<ScanOp> {
       rewriter.replaceAllUsesWith(op.getOutputs()[output], scan.getOutputs()[i]);
     for (auto [i, state] : llvm::enumerate(keepState.set_bits()))
       rewriter.replaceAllUsesWith(op.getFinalStates()[state], scan.getFinalStates()[i]);
+    for (auto [i, save] : llvm::enumerate(keepSave.set_bits()))
+      rewriter.replaceAllUsesWith(op.getSaves()[save], scan.getSaves()[i]);
     rewriter.eraseOp(op);
     return success();
   }

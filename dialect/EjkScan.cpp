@@ -26,6 +26,10 @@ ValueRange ScanOp::getSequenceArgs() {
 ValueRange ScanOp::getParameterArgs() {
   return getStep().getArguments().slice(getSequences().size(), getParameters().size());
 }
+ValueRange ScanOp::getSavedArgs() {
+  return getStep().getArguments().slice(getSequences().size() + getParameters().size(),
+                                        getSavedStates().size());
+}
 ValueRange ScanOp::getStateArgs() { return getStep().getArguments().take_back(getNumStates()); }
 
 Value ScanOp::getInitialState(unsigned i) {
@@ -39,7 +43,8 @@ YieldOp ScanOp::getYield() { return cast<YieldOp>(getStep().getTerminator()); }
 
 void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, TypeRange stateTypes,
                    ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
-                   ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse) {
+                   ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse, int64_t saveEvery,
+                   ValueRange savedStates, TypeRange saveTypes) {
   assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
   SmallVector<Value> initials;
   SmallVector<bool> hasInitial;
@@ -51,25 +56,33 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
   state.addOperands(sequences);
   state.addOperands(parameters);
   state.addOperands(initials);
+  state.addOperands(savedStates);
   if (cuSeqlens)
     state.addOperands(cuSeqlens);
   auto &properties = state.getOrAddProperties<Properties>();
   llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(parameters.size()),
-                               int32_t(initials.size()), cuSeqlens ? 1 : 0},
+                               int32_t(initials.size()), int32_t(savedStates.size()),
+                               cuSeqlens ? 1 : 0},
              properties.operandSegmentSizes.begin());
-  llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(stateTypes.size())},
+  llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(stateTypes.size()),
+                               int32_t(saveTypes.size())},
              properties.resultSegmentSizes.begin());
   properties.has_initial = b.getDenseBoolArrayAttr(hasInitial);
   if (reverse)
     properties.reverse = b.getUnitAttr();
+  if (saveEvery)
+    properties.save_every = b.getI64IntegerAttr(saveEvery);
   state.addTypes(outputTypes);
   state.addTypes(stateTypes);
+  state.addTypes(saveTypes);
 
   Block &step = state.addRegion()->emplaceBlock();
   for (Value sequence : sequences)
     step.addArgument(getStepType(cast<RankedTensorType>(sequence.getType()), 3), state.location);
   for (Type type : parameterStepTypes)
     step.addArgument(type, state.location);
+  for (Value saved : savedStates)
+    step.addArgument(getStepType(cast<RankedTensorType>(saved.getType()), 2), state.location);
   for (Type type : stateTypes)
     step.addArgument(getStepType(cast<RankedTensorType>(type), 2), state.location);
 }
@@ -128,20 +141,30 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
   if (succeeded(p.parseOptionalKeyword("reverse")))
     properties.reverse = b.getUnitAttr();
 
+  int64_t saveEvery;
+  if (succeeded(p.parseOptionalKeyword("save_every"))) {
+    if (p.parseInteger(saveEvery))
+      return failure();
+    properties.save_every = b.getI64IntegerAttr(saveEvery);
+  }
+
   OpAsmParser::UnresolvedOperand cuSeqlens;
   Type cuType;
   if (succeeded(p.parseOptionalKeyword("cu_seqlens")) &&
       (p.parseLParen() || p.parseOperand(cuSeqlens) || p.parseColonType(cuType) || p.parseRParen()))
     return failure();
 
-  SmallVector<ScanEntry> sequences, parameters, states;
-  SmallVector<Type> outputTypes;
+  SmallVector<ScanEntry> sequences, parameters, saved, states;
+  SmallVector<Type> outputTypes, saveTypes;
   if (parseEntries(p, "sequences", 3, sequences) || parseEntries(p, "parameters", -1, parameters) ||
-      parseEntries(p, "states", 2, states))
+      parseEntries(p, "saved", 2, saved) || parseEntries(p, "states", 2, states))
     return failure();
-  if (succeeded(p.parseOptionalArrow()) &&
-      p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
-                                [&] { return p.parseType(outputTypes.emplace_back()); }))
+  auto parseTypes = [&](SmallVectorImpl<Type> &types) {
+    return p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
+                                     [&] { return p.parseType(types.emplace_back()); });
+  };
+  if ((succeeded(p.parseOptionalArrow()) && parseTypes(outputTypes)) ||
+      (succeeded(p.parseOptionalKeyword("saves")) && parseTypes(saveTypes)))
     return failure();
   if (p.parseOptionalAttrDictWithKeyword(state.attributes))
     return failure();
@@ -150,24 +173,27 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
   SmallVector<bool> hasInitial;
   int32_t numInitials = 0;
   state.addTypes(outputTypes);
-  for (auto *list : {&sequences, &parameters, &states})
-    for (ScanEntry &entry : *list) {
+  for (auto *list : {&sequences, &parameters, &saved, &states})
+    for (ScanEntry &entry : *list)
       args.push_back(entry.arg);
+  for (auto *list : {&sequences, &parameters, &states, &saved})
+    for (ScanEntry &entry : *list)
       if (!entry.isZero && p.resolveOperand(entry.operand, entry.type, state.operands))
         return failure();
-    }
   for (ScanEntry &entry : states) {
     hasInitial.push_back(!entry.isZero);
     numInitials += !entry.isZero;
     state.addTypes(entry.type);
   }
+  state.addTypes(saveTypes);
   if (cuType && p.resolveOperand(cuSeqlens, cuType, state.operands))
     return failure();
   properties.has_initial = b.getDenseBoolArrayAttr(hasInitial);
   llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(parameters.size()), numInitials,
-                               cuType ? 1 : 0},
+                               int32_t(saved.size()), cuType ? 1 : 0},
              properties.operandSegmentSizes.begin());
-  llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(states.size())},
+  llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(states.size()),
+                               int32_t(saveTypes.size())},
              properties.resultSegmentSizes.begin());
   return p.parseRegion(*state.addRegion(), args);
 }
@@ -175,6 +201,8 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
 void ScanOp::print(OpAsmPrinter &p) {
   if (getReverse())
     p << " reverse";
+  if (auto every = getSaveEvery())
+    p << " save_every " << *every;
   if (Value cu = getCuSeqlens())
     p << " cu_seqlens(" << cu << " : " << cu.getType() << ")";
   auto printList = [&](StringRef keyword, ValueRange args, auto printSource) {
@@ -194,6 +222,9 @@ void ScanOp::print(OpAsmPrinter &p) {
     p << getParameters()[i] << " : " << getParameters()[i].getType() << " as "
       << getParameterArgs()[i].getType();
   });
+  printList("saved", getSavedArgs(), [&](unsigned i) {
+    p << getSavedStates()[i] << " : " << getSavedStates()[i].getType();
+  });
   printList("states", getStateArgs(), [&](unsigned i) {
     if (Value initial = getInitialState(i))
       p << initial;
@@ -203,9 +234,11 @@ void ScanOp::print(OpAsmPrinter &p) {
   });
   if (!getOutputs().empty())
     p << " -> (" << getOutputs().getTypes() << ")";
+  if (!getSaves().empty())
+    p << " saves(" << getSaves().getTypes() << ")";
   p.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(),
-      {getHasInitialAttrName(), getReverseAttrName(), "operandSegmentSizes", "resultSegmentSizes"});
+      (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(),
+                            "operandSegmentSizes", "resultSegmentSizes"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -284,6 +317,24 @@ LogicalResult ScanOp::verify() {
       return emitOpError() << name << " must have its initial state's type " << initial.getType()
                            << " (C5), but is " << type;
   }
+  bool saves = !getSaves().empty() || !getSavedStates().empty();
+  if (saves != getSaveEvery().has_value() || (saves && int64_t(*getSaveEvery()) < 1))
+    return emitOpError("must have a positive 'save_every' where states are saved or saved ones "
+                       "read, and none elsewhere (C9)");
+  auto checkSaved = [&](Value value, StringRef name) -> LogicalResult {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() != 4 || !getStepType(type, 2))
+      return emitOpError() << name << " must be [slots,H,K,V] with K and V static, from 1 to "
+                           << kMaxChannels << " (C9), but is " << type;
+    std::string c0 = (name + "'s first channels").str(), c1 = (name + "'s second channels").str();
+    return shapes.check(value, name, {"slots", "H", c0, c1}, "C9");
+  };
+  for (auto [i, value] : llvm::enumerate(getSavedStates()))
+    if (failed(checkSaved(value, indexed("saved state", i))))
+      return failure();
+  for (auto [i, value] : llvm::enumerate(getSaves()))
+    if (failed(checkSaved(value, indexed("save", i))))
+      return failure();
   return success();
 }
 
@@ -327,11 +378,13 @@ static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
 
 LogicalResult ScanOp::verifyRegions() {
   Block &step = getStep();
-  size_t expected = getSequences().size() + getParameters().size() + getNumStates();
+  size_t expected =
+      getSequences().size() + getParameters().size() + getSavedStates().size() + getNumStates();
   if (step.getNumArguments() != expected)
-    return emitOpError() << "the step must have " << expected
-                         << " arguments, one per sequence, parameter and state (C8), but has "
-                         << step.getNumArguments();
+    return emitOpError()
+           << "the step must have " << expected
+           << " arguments, one per sequence, parameter, saved state and state (C8), but has "
+           << step.getNumArguments();
   auto checkArg = [&](StringRef what, size_t i, Type found, Type wanted) -> LogicalResult {
     if (found == wanted)
       return success();
@@ -341,6 +394,10 @@ LogicalResult ScanOp::verifyRegions() {
   for (auto [i, arg, sequence] : llvm::enumerate(getSequenceArgs(), getSequences()))
     if (failed(checkArg("sequence", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(sequence.getType()), 3))))
+      return failure();
+  for (auto [i, arg, saved] : llvm::enumerate(getSavedArgs(), getSavedStates()))
+    if (failed(checkArg("saved state", i, arg.getType(),
+                        getStepType(cast<RankedTensorType>(saved.getType()), 2))))
       return failure();
   for (auto [i, arg, state] : llvm::enumerate(getStateArgs(), getFinalStates()))
     if (failed(checkArg("state", i, arg.getType(),
@@ -363,10 +420,12 @@ LogicalResult ScanOp::verifyRegions() {
   if (!yield)
     return emitOpError("the step must end with 'ejk.yield' (C8)");
   if (yield.getStates().size() != getNumStates() ||
-      yield.getOutputs().size() != getOutputs().size())
-    return yield.emitOpError() << "must yield " << getNumStates() << " states and "
-                               << getOutputs().size() << " outputs (C8), but yields "
-                               << yield.getStates().size() << " and " << yield.getOutputs().size();
+      yield.getOutputs().size() != getOutputs().size() ||
+      yield.getSaves().size() != getSaves().size())
+    return yield.emitOpError() << "must yield " << getNumStates() << " states, "
+                               << getOutputs().size() << " outputs and " << getSaves().size()
+                               << " saves (C8), but yields " << yield.getStates().size() << ", "
+                               << yield.getOutputs().size() << " and " << yield.getSaves().size();
   for (auto [i, value, arg] : llvm::enumerate(yield.getStates(), getStateArgs()))
     if (value.getType() != arg.getType())
       return yield.emitOpError() << "state " << i << " must be " << arg.getType()
@@ -375,6 +434,13 @@ LogicalResult ScanOp::verifyRegions() {
     Type wanted = getStepType(cast<RankedTensorType>(output.getType()), 3);
     if (value.getType() != wanted)
       return yield.emitOpError() << "output " << i << " must be " << wanted << " (C8), but is "
+                                 << value.getType();
+  }
+  for (auto [i, value, save] : llvm::enumerate(yield.getSaves(), getSaves())) {
+    Type wanted = getStepType(
+        cast<RankedTensorType>(save.getType()).clone(Float32Type::get(getContext())), 2);
+    if (value.getType() != wanted)
+      return yield.emitOpError() << "save " << i << " must be " << wanted << " (C8), but is "
                                  << value.getType();
   }
   return success();
@@ -422,6 +488,22 @@ LogicalResult ReadOp::verify() {
     return emitOpError() << "the vector must have the state's size along "
                          << stringifyAxis(getAxis()) << ", " << wanted << " (C1), but has "
                          << found;
+  return success();
+}
+
+LogicalResult AnchorOp::verify() {
+  if (getAxis() == Axis::head)
+    return emitOpError("must sum along key or value (C1), not head");
+  auto state = cast<VectorType>(getState().getType());
+  int64_t wanted = state.getDimSize(getAxis() == Axis::key ? 1 : 0);
+  if (cast<VectorType>(getVector().getType()).getDimSize(0) != wanted)
+    return emitOpError() << "the vector must have the state's other size, " << wanted
+                         << " (C1), but is " << getVector().getType();
+  auto scan = cast<ScanOp>((*this)->getParentOp());
+  auto arg = dyn_cast<BlockArgument>(getSaved());
+  if (!arg || !llvm::is_contained(scan.getSavedArgs(), getSaved()) ||
+      cast<VectorType>(arg.getType()).getShape() != state.getShape())
+    return emitOpError("'with' must be one of the scan's saved states, of the state's shape (C2)");
   return success();
 }
 

@@ -30,15 +30,24 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       final_states[n, h] = states
     ```
 
+    With `save_every` C, a sequence's rows are cut, from its first row in memory
+    on, into chunks of C, the last of them shorter. At the end of each chunk, in the
+    direction of the walk, the step's saves are kept: cell c of sequence n is
+    slot ⌊first/C⌋ + n + c, where `first` is the sequence's first row among
+    all B·T rows. A scan that walks the other way reads them with `ejk.anchor`, each
+    at the step that enters its chunk.
+
     - A *sequence* is [B,T,H'] (a scalar per step) or [B,T,H',C] (a vector). Its
       head count H' divides H, that of the first sequence; head h reads h / (H/H').
     - A *parameter* does not change over time. It is the step value's shape,
       preceded by nothing, by [H'] or by [N,H']; `as` gives the step value's type.
     - A *state* is f32: [N,H], [N,H,C] or [N,H,K,V]; `zero` starts it from zero.
+    - A *saved* state, read or written, is [slots,H,K,V] with ⌊B·T/C⌋ + N slots; the
+      slots that no chunk has are undefined. Saves are rounded to its element type.
     - An *output* is [B,T,H] or [B,T,H,C].
 
-    The region may hold `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.sum`,
-    `ejk.head_index`, `ejk.num_heads`, and elementwise `arith`, `math` and
+    The region may hold `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.anchor`,
+    `ejk.sum`, `ejk.head_index`, `ejk.num_heads`, and elementwise `arith`, `math` and
     `vector.broadcast`. Row types are the tensors' own, so widening to f32 and
     rounding back are visible.
 
@@ -72,12 +81,16 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C6: cu_seqlens is [N+1], i32 or i64, and B is 1.
     - C7: outputs are [B,T,H] or [B,T,H,C].
     - C8: the region's arguments and `ejk.yield` have the step types of the above.
+    - C9: `save_every` is given, and positive, where states are saved or saved ones
+      read; these are [slots,H,K,V].
   }];
   let arguments = (ins
     Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$parameters,
-    Variadic<Ejk_TensorF32>:$initial_states, Optional<Ejk_Offsets>:$cu_seqlens,
-    DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse);
-  let results = (outs Variadic<Ejk_Tensor>:$outputs, Variadic<Ejk_TensorF32>:$final_states);
+    Variadic<Ejk_TensorF32>:$initial_states, Variadic<Ejk_Tensor>:$saved_states,
+    Optional<Ejk_Offsets>:$cu_seqlens, DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse,
+    OptionalAttr<I64Attr>:$save_every);
+  let results = (outs Variadic<Ejk_Tensor>:$outputs, Variadic<Ejk_TensorF32>:$final_states,
+                 Variadic<Ejk_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -85,12 +98,15 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
   let hasCanonicalizer = 1;
   let skipDefaultBuilders = 1;
   let builders = [
-    // `initialStates` has one entry per state, null for zero. The region gets
-    // its one block with the right arguments and no terminator.
+    // `initialStates` has one entry per state, null for zero; `saveEvery` is 0 where
+    // nothing is saved or read back. The region gets its one block with the right
+    // arguments and no terminator.
     OpBuilder<(ins "::mlir::TypeRange":$outputTypes, "::mlir::TypeRange":$stateTypes,
       "::mlir::ValueRange":$sequences, "::mlir::ValueRange":$parameters,
       "::mlir::TypeRange":$parameterStepTypes, "::llvm::ArrayRef<::mlir::Value>":$initialStates,
-      "::mlir::Value":$cuSeqlens, "bool":$reverse)>
+      "::mlir::Value":$cuSeqlens, "bool":$reverse,
+      CArg<"int64_t", "0">:$saveEvery, CArg<"::mlir::ValueRange", "{}">:$savedStates,
+      CArg<"::mlir::TypeRange", "{}">:$saveTypes)>
   ];
   let extraClassDeclaration = [{
     /// The type a step sees of a tensor whose first `prefix` dimensions are
@@ -101,7 +117,10 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     unsigned getNumStates() { return getHasInitial().size(); }
     ::mlir::ValueRange getSequenceArgs();
     ::mlir::ValueRange getParameterArgs();
+    ::mlir::ValueRange getSavedArgs();
     ::mlir::ValueRange getStateArgs();
+    /// The number of the first argument that is a state.
+    unsigned getFirstStateArg() { return getStep().getNumArguments() - getNumStates(); }
     /// The initial value of state `i`; null when it starts from zero.
     ::mlir::Value getInitialState(unsigned i);
     YieldOp getYield();
@@ -116,12 +135,17 @@ def Ejk_YieldOp : Ejk_BaseOp<"yield", [
 
     ```mlir
     ejk.yield states(%S1 : vector<64x32xf32>) outputs(%ot : vector<32xbf16>)
+        saves(%S1 : vector<64x32xf32>)
     ```
   }];
-  let arguments = (ins Variadic<AnyType>:$states, Variadic<AnyType>:$outputs);
+  let arguments = (ins Variadic<AnyType>:$states, Variadic<AnyType>:$outputs,
+                       Variadic<AnyType>:$saves);
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$states, "::mlir::ValueRange":$outputs),
+    [{ build($_builder, $_state, states, outputs, ::mlir::ValueRange()); }]>];
   let assemblyFormat = [{
     oilist(`states` `(` $states `:` type($states) `)`
-         | `outputs` `(` $outputs `:` type($outputs) `)`) attr-dict
+         | `outputs` `(` $outputs `:` type($outputs) `)`
+         | `saves` `(` $saves `:` type($saves) `)`) attr-dict
   }];
 }
 
@@ -206,6 +230,42 @@ def Ejk_ReadOp : Ejk_StepOp<"read", [InferTypeOpAdaptor]> {
   let results = (outs Ejk_StepVector:$result);
   let assemblyFormat = [{
     $state `,` $vector `along` custom<AxisName>($axis) attr-dict `:` type($state) `,` type($vector)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
+  let summary = "replace a vector by what a saved state gives for it";
+  let description = [{
+    At a step that enters a chunk of the scan's saved states, the product of a
+    state with the saved one, summed along one axis; at other steps the vector:
+
+    ```
+    key:   result[v] = entering ? Σ_k state[k,v] · saved[k,v] : vector[v]
+    value: result[k] = entering ? Σ_v state[k,v] · saved[k,v] : vector[k]
+    ```
+
+    What a gate's gradient is summed up from: a sum that is exact at every
+    chunk's end loses nothing over a long sequence.
+
+    Example:
+
+    ```mlir
+    %x1 = ejk.anchor %x, %A with %saved along value
+        : vector<64xf32>, vector<64x32xf32>, vector<64x32xf32>
+    ```
+
+    Constraints:
+    - C1: the axis is `key` or `value`, and the vector has the state's size along the
+      other.
+    - C2: `saved` is an argument of the step that is a saved state, of the state's shape.
+  }];
+  let arguments = (ins Ejk_StepVector:$vector, Ejk_StepMatrix:$state,
+                       VectorOfRankAndType<[2], [F32, F16, BF16]>:$saved, Ejk_AxisAttr:$axis);
+  let results = (outs Ejk_StepVector:$result);
+  let assemblyFormat = [{
+    $vector `,` $state `with` $saved `along` custom<AxisName>($axis) attr-dict `:`
+    type($vector) `,` type($state) `,` type($saved)
   }];
   let hasVerifier = 1;
 }

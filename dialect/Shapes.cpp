@@ -18,6 +18,9 @@ std::string DimExpr::str() const {
     return symbol;
   case Kind::symbolPlusOne:
     return symbol + "+1";
+  case Kind::slots:
+    return factors[0].str() + "*" + factors[1].str() + "/" + std::to_string(value) + "+" +
+           factors[2].str();
   }
   llvm_unreachable("unknown kind");
 }
@@ -27,7 +30,9 @@ std::string DimExpr::str() const {
 //===----------------------------------------------------------------------===//
 
 unsigned ShapeAnalysis::makeNode() {
-  nodes.push_back({unsigned(nodes.size()), std::nullopt, -1, {}});
+  Node node;
+  node.parent = nodes.size();
+  nodes.push_back(node);
   return nodes.size() - 1;
 }
 
@@ -44,6 +49,10 @@ void ShapeAnalysis::unify(unsigned a, unsigned b) {
   nodes[b].parent = a;
   if (!nodes[a].constant)
     nodes[a].constant = nodes[b].constant;
+  if (!nodes[a].saveEvery) {
+    nodes[a].saveEvery = nodes[b].saveEvery;
+    llvm::copy(nodes[b].slotsOf, nodes[a].slotsOf);
+  }
   int less = nodes[b].minusOne;
   if (nodes[a].minusOne < 0)
     nodes[a].minusOne = less;
@@ -66,6 +75,15 @@ DimExpr ShapeAnalysis::expr(unsigned id) const {
   const Node &root = nodes[find(id)];
   if (root.constant)
     return {DimExpr::Kind::constant, *root.constant, {}};
+  if (root.saveEvery) {
+    DimExpr slots{DimExpr::Kind::slots, root.saveEvery, {}, {}};
+    for (unsigned factor : root.slotsOf)
+      slots.factors.push_back(expr(factor));
+    ArrayRef<DimExpr> f = slots.factors;
+    if (llvm::any_of(f, [](const DimExpr &e) { return e.kind != DimExpr::Kind::constant; }))
+      return slots;
+    return {DimExpr::Kind::constant, f[0].value * f[1].value / root.saveEvery + f[2].value, {}};
+  }
   if (root.minusOne < 0)
     return {DimExpr::Kind::symbol, 0, root.name};
   const Node &less = nodes[find(root.minusOne)];
@@ -85,7 +103,7 @@ DimExpr ShapeAnalysis::dim(Value value, unsigned dim) const {
 
 void ShapeAnalysis::name(unsigned id, StringRef role) {
   Node &root = nodes[find(id)];
-  if (root.constant || !root.name.empty() || root.minusOne >= 0)
+  if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.saveEvery)
     return;
   std::string name = role.str();
   for (unsigned n = 2; llvm::is_contained(used, name); ++n)
@@ -203,6 +221,14 @@ void ShapeAnalysis::constrainScan(Operation *op) {
   for (auto [i, parameter] : llvm::enumerate(scan.getParameters()))
     if (parameterPrefix(scan, i) == 2)
       unify(n, node(parameter, 0));
+  for (auto saved : {ValueRange(scan.getSavedStates()), ValueRange(scan.getSaves())})
+    for (Value state : saved) {
+      unify(node(first, 2), node(state, 1));
+      unsigned batch = node(first, 0), rows = node(first, 1);
+      Node &slots = nodes[find(node(state, 0))];
+      slots.saveEvery = *scan.getSaveEvery();
+      llvm::copy(ArrayRef<unsigned>{batch, rows, n}, slots.slotsOf);
+    }
 }
 
 void ShapeAnalysis::nameScan(Operation *op) {
@@ -307,8 +333,8 @@ void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
     for (auto [dim, attr] : llvm::enumerate(shape.getAsRange<StringAttr>())) {
       StringRef size = attr.getValue();
       int64_t number;
-      if (!size.getAsInteger(10, number))
-        continue;
+      if (!size.getAsInteger(10, number) || size.contains('/'))
+        continue; // its op says the same
       if (!size.consume_back("+1")) {
         unify(symbolNode(size), node(value, dim));
         continue;
@@ -356,7 +382,7 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
       Node &root = nodes[find(node(value, dim))];
-      if (root.constant || !root.name.empty() || root.minusOne >= 0)
+      if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.saveEvery)
         continue;
       root.name = "d" + std::to_string(next++);
       used.push_back(root.name);

@@ -14,16 +14,20 @@
 #include <vector>
 
 namespace ejk {
-/// A size: a number, a symbol, or a symbol and one (`cu_seqlens` is N+1).
+/// A size: a number, a symbol, a symbol and one (`cu_seqlens` is N+1), or the slots
+/// of a scan's saved states.
 struct DimExpr {
-  enum class Kind { constant, symbol, symbolPlusOne } kind = Kind::constant;
-  int64_t value = 0;
+  enum class Kind { constant, symbol, symbolPlusOne, slots } kind = Kind::constant;
+  int64_t value = 0; // of slots: the rows of a chunk
   std::string symbol;
+  /// Of slots: the batch, the rows of each entry, and the sequences.
+  std::vector<DimExpr> factors = {};
 
-  /// "64", "T" or "N+1".
+  /// "64", "T", "N+1" or "B*T/64+N".
   std::string str() const;
   bool operator==(const DimExpr &other) const {
-    return kind == other.kind && value == other.value && symbol == other.symbol;
+    return kind == other.kind && value == other.value && symbol == other.symbol &&
+           factors == other.factors;
   }
 };
 
@@ -72,6 +76,10 @@ private:
     /// A node whose size is one less; none when negative.
     int minusOne = -1;
     std::string name;
+    /// Of slots of saved states: the rows of a chunk, and the nodes of the batch, of
+    /// its entries' rows and of the sequences.
+    int64_t saveEvery = 0;
+    unsigned slotsOf[3] = {};
   };
   unsigned makeNode();
   unsigned find(unsigned node) const;

@@ -34,7 +34,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     return failure();
   PassManager pm(module.getContext());
   if (options.vjp)
-    buildBackwardPipeline(pm, {"", options.wrt, {}});
+    buildBackwardPipeline(pm, {"", options.wrt, {}, options.savePolicy});
   else
     buildSpecializePipeline(pm);
   if (stage >= Stage::gpu)

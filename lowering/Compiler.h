@@ -4,6 +4,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "passes/DeriveScan.h"
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct CompileOptions {
   /// with a gradient for each argument named in `wrt`, or for every float one.
   bool vjp = false;
   std::vector<std::string> wrt;
+  SavePolicy savePolicy;
 };
 
 /// The stages `ejk-compile --emit` can stop at.

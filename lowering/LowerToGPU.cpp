@@ -185,7 +185,8 @@ private:
     auto type = cast<MemRefType>(buffer.getType());
     for (int64_t d = 0; d < type.getRank(); ++d) {
       DimExpr size = sizeOf(tensor, d);
-      if (size.kind == DimExpr::Kind::constant || symbols.contains(size.symbol))
+      if (size.kind == DimExpr::Kind::constant || size.kind == DimExpr::Kind::slots ||
+          symbols.contains(size.symbol))
         continue;
       Value value = memref::DimOp::create(b, function.getLoc(), buffer, d);
       if (size.kind == DimExpr::Kind::symbolPlusOne)
@@ -197,15 +198,32 @@ private:
   Value index(int64_t v) { return arith::ConstantIndexOp::create(b, function.getLoc(), v); }
 
   FailureOr<Value> hostSize(Operation *op, Value tensor, unsigned dim) {
-    DimExpr size = sizeOf(tensor, dim);
+    FailureOr<Value> size = hostSize(sizeOf(tensor, dim));
+    if (failed(size))
+      op->emitError() << "the size " << sizeOf(tensor, dim).str() << " (dimension " << dim << " of "
+                      << tensor.getType() << ") is not the size of any of the function's arguments";
+    return size;
+  }
+
+  FailureOr<Value> hostSize(const DimExpr &size) {
+    Location loc = function.getLoc();
+    if (size.kind == DimExpr::Kind::slots) {
+      SmallVector<Value> factors;
+      for (const DimExpr &factor : size.factors) {
+        FailureOr<Value> value = hostSize(factor);
+        if (failed(value))
+          return failure();
+        factors.push_back(*value);
+      }
+      Value rows = arith::MulIOp::create(b, loc, factors[0], factors[1]);
+      Value chunks = arith::DivUIOp::create(b, loc, rows, index(size.value));
+      return Value(arith::AddIOp::create(b, loc, chunks, factors[2]));
+    }
     if (size.kind == DimExpr::Kind::constant)
       return index(size.value);
     auto it = symbols.find(size.symbol);
-    if (it == symbols.end()) {
-      op->emitError() << "the size " << size.str() << " (dimension " << dim << " of "
-                      << tensor.getType() << ") is not the size of any of the function's arguments";
+    if (it == symbols.end())
       return failure();
-    }
     if (size.kind == DimExpr::Kind::symbolPlusOne)
       return Value(arith::AddIOp::create(b, function.getLoc(), it->second, index(1)));
     return it->second;

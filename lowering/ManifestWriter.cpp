@@ -20,13 +20,15 @@ using namespace mlir;
 using namespace ejk;
 namespace json = llvm::json;
 
-/// "64", "T" or "N+1", as the manifest's expressions spell them.
+/// "64", "T", "N+1" or "B*T/64+N", as the manifest's expressions spell them.
 static json::Value sizeExpr(StringRef spelling) {
   int64_t number;
   if (!spelling.getAsInteger(10, number))
     return number;
-  if (spelling.consume_back("+1"))
-    return json::Array{"+", spelling, 1};
+  // What binds loosest first.
+  for (auto [sign, name] : {std::pair('+', "+"), std::pair('/', "floordiv"), std::pair('*', "*")})
+    if (auto [left, right] = spelling.rsplit(sign); !right.empty())
+      return json::Array{name, sizeExpr(left), sizeExpr(right)};
   return spelling;
 }
 

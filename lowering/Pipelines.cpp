@@ -10,9 +10,9 @@
 using namespace mlir;
 
 void ejk::buildToGPUPipeline(OpPassManager &pm) {
-  pm.addPass(createSplitSums());
-  pm.addPass(createCanonicalizerPass());
   pm.addPass(createSplitReads());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createSplitSums());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   // What stands between recurrences becomes as few elementwise ops as it can.

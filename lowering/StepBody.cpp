@@ -43,7 +43,10 @@ Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
     return {exponential ? invariantExponentials.lookup(value) : invariant};
   if (!isa<VectorType>(value.getType()))
     layout = Layout::scalar;
-  unsigned index = *plan.find(value, layout, exponential);
+  std::optional<unsigned> crossing = plan.find(value, layout, exponential);
+  if (!crossing)
+    return elementwise(value.getDefiningOp(), layout);
+  unsigned index = *crossing;
   auto [it, isNew] = crossingTiles.try_emplace(index);
   if (isNew)
     it->second = loadCrossing(index);
@@ -142,15 +145,56 @@ void StepEmitter::runRead(ReadOp op) {
       sum = b.make<math::FmaOp>(state[i * cols + j], vector[i], sum);
     result.push_back(sum);
   }
+  sumOverLanes(result);
+}
+
+/// Adds up what the lanes, and the warps, that share columns have.
+void StepEmitter::sumOverLanes(Tile &partial) {
   // A butterfly leaves the same bits in every lane.
   for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
-    for (Value &sum : result) {
+    for (Value &sum : partial) {
       auto shuffle =
           b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR);
       sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
     }
   if (plan.rowWarps > 1)
-    sumOverWarps(result);
+    sumOverWarps(partial);
+}
+
+void StepEmitter::runSum(SumOp op) {
+  Tile vector = rowTileOf(op.getVector());
+  Value sum = vector[0];
+  for (unsigned i = 1; i < plan.rowsPerThread; ++i)
+    sum = b.make<arith::AddFOp>(sum, vector[i]);
+  Tile &result = tiles[op.getResult()];
+  result = {sum};
+  sumOverLanes(result);
+}
+
+/// The saved state is loaded only where the walk enters its chunk, which all
+/// threads of the block do together.
+void StepEmitter::runAnchor(AnchorOp op) {
+  Tile otherwise = tileOf(op.getVector(), Layout::column);
+  Tile state = tileOf(op.getState(), Layout::row);
+  unsigned cols = plan.colsPerThread;
+  SmallVector<Type> types(cols, b.getF32Type());
+  auto branch = b.make<scf::IfOp>(types, entersChunk(currentRow), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&branch.getThenRegion().front());
+    unsigned number = cast<BlockArgument>(op.getSaved()).getArgNumber() -
+                      cast<BlockArgument>(scan.getSavedArgs().front()).getArgNumber();
+    Tile sums(cols, b.f32(0.0));
+    forEachSaved(number, currentRow, [&](unsigned slot, Value saved) {
+      Value &sum = sums[slot % cols];
+      sum = b.make<math::FmaOp>(state[slot], saved, sum);
+    });
+    sumOverLanes(sums);
+    b.make<scf::YieldOp>(sums);
+    b.setInsertionPointToStart(&branch.getElseRegion().front());
+    b.make<scf::YieldOp>(otherwise);
+  }
+  tiles[op.getResult()] = Tile(branch.getResults());
 }
 
 /// Adds up what the warps that share columns have, in the order of their rows.
@@ -169,9 +213,8 @@ void StepEmitter::sumOverWarps(Tile &partial) {
   partial = b.unpack(sum);
 }
 
-void StepEmitter::runElementwise(Operation *op) {
+Tile StepEmitter::elementwise(Operation *op, Layout layout) {
   Value value = op->getResult(0);
-  Layout layout = plan.layouts.lookup_or(value, Layout::scalar);
   SmallVector<Tile> operands;
   for (Value operand : op->getOperands())
     operands.push_back(tileOf(operand, layout));
@@ -191,7 +234,7 @@ void StepEmitter::runElementwise(Operation *op) {
   }
   if (auto vector = dyn_cast<VectorType>(value.getType()); vector && vector.getRank() == 2)
     clearPaddedRows(result, plan.colsPerThread);
-  tiles[value] = result;
+  return tiles[value] = result;
 }
 
 void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
@@ -233,8 +276,12 @@ void StepEmitter::runOp(Operation *op) {
     runOuterAdd(outer);
   else if (auto read = dyn_cast<ReadOp>(op))
     runRead(read);
+  else if (auto anchor = dyn_cast<AnchorOp>(op))
+    runAnchor(anchor);
+  else if (auto sum = dyn_cast<SumOp>(op))
+    runSum(sum);
   else
-    runElementwise(op);
+    elementwise(op, plan.layouts.lookup_or(op->getResult(0), Layout::scalar));
 }
 
 SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, ArrayRef<Tile> states,
@@ -244,6 +291,7 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
     tiles[arg] = tile;
   stepInChunk = step;
+  currentRow = row;
   if (plan.sharedFloats())
     stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
   // The new states first: what is done with them need not wait for the reads.
@@ -266,5 +314,6 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
     runOp(&op);
   for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
     storeOutput(i, value, row);
+  storeSaves(row);
   return next;
 }

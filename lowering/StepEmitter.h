@@ -42,9 +42,17 @@ private:
   void locate();
   Value rowOfStep(Value step);
   Value rowOf(unsigned i);
-  void forEachPiece(Type stateType, Layout layout, llvm::function_ref<void(const Piece &)> visit);
+  /// The pieces of the `index`-th state of its type in memory.
+  void forEachPiece(Type stateType, Layout layout, Value index,
+                    llvm::function_ref<void(const Piece &)> visit);
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
+  /// Whether a step is the first, or the last, that the walk takes of a chunk of
+  /// saved states; and which of all saved states that chunk's is.
+  Value entersChunk(Value row), leavesChunk(Value row);
+  Value savedIndex(Value row);
+  void forEachSaved(unsigned i, Value row, llvm::function_ref<void(unsigned, Value)> visit);
+  void storeSaves(Value row);
   void barrier();
   void describeLaunch();
 
@@ -77,8 +85,11 @@ private:
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
+  void runAnchor(AnchorOp op);
+  void runSum(SumOp op);
+  void sumOverLanes(Tile &partial);
   void sumOverWarps(Tile &partial);
-  void runElementwise(mlir::Operation *op);
+  Tile elementwise(mlir::Operation *op, Layout layout);
   void storeOutput(unsigned i, Value value, Value row);
 
   const StepPlan &plan;
@@ -88,13 +99,14 @@ private:
   Kernel kernel;
 
   llvm::SmallVector<Row> sequences, parameters, outputs;
-  llvm::SmallVector<Value> initialPointers, finalPointers;
+  llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
   Value cuPointer;
   /// The head read of operands with fewer heads, by their number.
   llvm::DenseMap<Value, Value> sharedHeads;
   Value totalSteps, heads;                                                         // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
+  Value sequence;                     // i32
   Value stateIndex, firstRow, length; // i64
   bool columnsPadded = false;
   mlir::LLVM::GlobalOp shared;
@@ -106,7 +118,7 @@ private:
   // The step being run: what its values are, and where its crossings lie.
   llvm::DenseMap<Value, Tile> tiles;
   llvm::DenseMap<unsigned, Tile> crossingTiles;
-  Value stepInChunk, stageAddress;
+  Value stepInChunk, stageAddress, currentRow;
 };
 
 } // namespace ejk

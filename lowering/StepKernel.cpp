@@ -18,6 +18,7 @@
 #include "lowering/StepKernel.h"
 #include "lowering/StepEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -27,6 +28,20 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 //===----------------------------------------------------------------------===//
 // The signature
 //===----------------------------------------------------------------------===//
+
+/// ptxas would rather spill a few registers than lose a block per multiprocessor.
+/// 168 leave room for three of four warps, and most kernels spill nothing then.
+/// Those with a large tile do, or where two things crowd a step: gates on both axes,
+/// predicates at the state's edges, a saved state, a single step's many loads.
+static int32_t registers(const StepPlan &plan) {
+  ScanOp scan = plan.scan;
+  bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
+  bool padded = plan.paddedRows() != plan.rows ||
+                plan.columns % (int64_t(plan.columnBlocks) * plan.blockColumns()) != 0;
+  bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
+  bool gatesOnBoth = getDecayClass(scan) == DecayClass::both;
+  return largeTile || plan.singleStep + padded + saves + gatesOnBoth >= 2 ? 255 : 168;
+}
 
 void StepEmitter::buildSignature(SizeName sizeName) {
   // What may be read through the read-only cache: sequences, parameters and
@@ -42,6 +57,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     addTensor(v, true);
   for (Value v : scan.getInitialStates())
     addTensor(v, false);
+  for (Value v : scan.getSavedStates())
+    addTensor(v, true);
   if (Value cu = scan.getCuSeqlens())
     addTensor(cu, true);
   for (Value v : scan.getOutputs())
@@ -49,6 +66,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   for (Value v : scan.getFinalStates())
     if (!v.use_empty())
       addTensor(v, false);
+  for (Value v : scan.getSaves())
+    addTensor(v, false);
   unsigned numPointers = kernel.operands.size();
   // Sizes of one name are one argument: no division where heads are not shared.
   Value first = scan.getSequences().front();
@@ -79,12 +98,7 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   types.append(kernel.operands.size() - numPointers, b.getI64Type());
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  // ptxas would rather spill a few registers than lose a block per
-  // multiprocessor; this many never spill, and lose nothing here.
-  function->setAttr(
-      NVVM::NVVMDialect::getMaxnregAttrName(),
-      b.getI32IntegerAttr(plan.singleStep || plan.rowsPerThread * plan.colsPerThread <= 32 ? 168
-                                                                                           : 255));
+  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
@@ -104,12 +118,16 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     parameters.push_back({take()});
   for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
     initialPointers.push_back(scan.getInitialState(i) ? take() : Value());
+  for (unsigned i = 0, e = scan.getSavedStates().size(); i < e; ++i)
+    savedPointers.push_back(take());
   if (scan.getCuSeqlens())
     cuPointer = take();
   for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
     outputs.push_back({take()});
   for (Value v : scan.getFinalStates())
     finalPointers.push_back(v.use_empty() ? Value() : take());
+  for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
+    savePointers.push_back(take());
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
   totalSteps = size(stepsArgument);
   heads = size(headsArgument);
@@ -141,7 +159,7 @@ void StepEmitter::locate() {
   Value columnBlock = b.rem(block, plan.columnBlocks);
   Value sequenceHead = b.div(block, plan.columnBlocks);
   Value heads32 = b.narrow(heads);
-  Value sequence = b.div(sequenceHead, heads32);
+  sequence = b.div(sequenceHead, heads32);
   head = b.rem(sequenceHead, heads32);
   stateIndex = b.wide(sequenceHead);
 
@@ -224,12 +242,12 @@ Value StepEmitter::rowOf(unsigned i) {
   return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
 }
 
-void StepEmitter::forEachPiece(Type stateType, Layout layout,
+void StepEmitter::forEachPiece(Type stateType, Layout layout, Value index,
                                llvm::function_ref<void(const Piece &)> visit) {
   auto vector = dyn_cast<VectorType>(stateType);
   unsigned rank = vector ? vector.getRank() : 0;
   int64_t elements = vector ? vector.getNumElements() : 1;
-  Value start = b.mul(stateIndex, elements);
+  Value start = b.mul(index, elements);
   if (rank == 0)
     return visit({start, Value(), b.both(leadsColumns, leadsRows), {0}});
 
@@ -283,7 +301,7 @@ Tile StepEmitter::loadState(unsigned i) {
     std::fill(tile.begin(), tile.end(), b.f32(0.0));
     return tile;
   }
-  forEachPiece(type, layout, [&](const Piece &piece) {
+  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
     Type pieceType = KernelBuilder::withCount(b.getF32Type(), piece.slots.size());
     Value loaded = b.loadIf(piece.valid, pieceType,
                             [&] { return b.at(initialPointers[i], b.getF32Type(), piece.offset); });
@@ -298,13 +316,79 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
     return;
   Type type = scan.getStateArgs()[i].getType();
   Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
-  forEachPiece(type, layout, [&](const Piece &piece) {
+  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
     b.onlyIf(b.both(piece.valid, piece.leader), [&] {
       SmallVector<Value> elements;
       for (unsigned slot : piece.slots)
         elements.push_back(tile[slot]);
       b.store(b.pack(elements), b.at(finalPointers[i], b.getF32Type(), piece.offset));
     });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Saved states
+//===----------------------------------------------------------------------===//
+
+Value StepEmitter::entersChunk(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  if (!scan.getReverse())
+    return b.equal(b.rem(row, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
+                              b.equal(b.sub(b.sub(length, 1), row), 0));
+}
+
+Value StepEmitter::leavesChunk(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  if (scan.getReverse())
+    return b.equal(b.rem(row, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
+                              b.equal(b.sub(b.sub(length, 1), row), 0));
+}
+
+Value StepEmitter::savedIndex(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  Value slot = b.add(b.add(b.div(firstRow, every), b.wide(sequence)), b.div(row, every));
+  return b.add(b.mul(slot, heads), b.wide(head));
+}
+
+/// Calls `visit` with each slot of the thread's part of saved state `i` and the
+/// number there in f32, a piece after the other, so that few need be held at once.
+void StepEmitter::forEachSaved(unsigned i, Value row,
+                               llvm::function_ref<void(unsigned, Value)> visit) {
+  auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
+  forEachPiece(type, Layout::row, savedIndex(row), [&](const Piece &piece) {
+    Type pieceType = KernelBuilder::withCount(type.getElementType(), piece.slots.size());
+    Value loaded = b.loadIf(piece.valid, pieceType, [&] {
+      return b.at(savedPointers[i], type.getElementType(), piece.offset);
+    });
+    for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
+      visit(slot, type.getElementType().isF32()
+                      ? element
+                      : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult());
+  });
+}
+
+void StepEmitter::storeSaves(Value row) {
+  if (savePointers.empty())
+    return;
+  b.onlyIf(leavesChunk(row), [&] {
+    Value index = savedIndex(row);
+    for (auto [pointer, tensor, value] :
+         llvm::zip(savePointers, scan.getSaves(), scan.getYield().getSaves())) {
+      Type element = tensorType(tensor).getElementType();
+      Tile tile = tileOf(value, Layout::row);
+      forEachPiece(value.getType(), Layout::row, index, [&](const Piece &piece) {
+        b.onlyIf(b.both(piece.valid, piece.leader), [&] {
+          SmallVector<Value> elements;
+          for (unsigned slot : piece.slots)
+            elements.push_back(element.isF32()
+                                   ? tile[slot]
+                                   : b.make<arith::TruncFOp>(element, tile[slot]).getResult());
+          b.store(b.pack(elements), b.at(pointer, element, piece.offset));
+        });
+      });
+    }
   });
 }
 

@@ -70,20 +70,20 @@ private:
                                 << *matrix << " and " << type;
       matrix = type;
     }
-    std::optional<Axis> readAxis;
-    WalkResult reads = scan.getBody().walk([&](ReadOp read) {
-      if (readAxis && *readAxis != read.getAxis()) {
-        read.emitError("the step-by-step schedule reads along one axis only; run "
-                       "--ejk-split-reads first");
-        return WalkResult::interrupt();
-      }
-      readAxis = read.getAxis();
-      ++plan.numReads;
-      return WalkResult::advance();
-    });
-    if (reads.wasInterrupted())
-      return failure();
-    plan.rowAxis = readAxis.value_or(Axis::key);
+    std::optional<Axis> readAxis = getReadAxis(scan);
+    for (ReadOp read : scan.getStep().getOps<ReadOp>())
+      if (!readAxis && read.getAxis() == Axis::value)
+        return read.emitError("the step-by-step schedule reads along one axis only; run "
+                              "--ejk-split-reads first");
+    if (!readAxis)
+      return scan.emitError("sums saved states along both axes; run --ejk-split-reads first");
+    plan.rowAxis = *readAxis;
+    for (Operation &op : scan.getStep()) {
+      plan.numReads += isa<ReadOp, AnchorOp, SumOp>(op);
+      if (auto sum = dyn_cast<SumOp>(op); sum && !isSumAlongReads(scan, sum))
+        return op.emitError("the step-by-step schedule sums only along the axis of its reads, and "
+                            "only what does not depend on a state; run --ejk-split-sums first");
+    }
     if (matrix) {
       bool byKey = plan.rowAxis == Axis::key;
       plan.rows = matrix->getDimSize(byKey ? 0 : 1);
@@ -112,7 +112,7 @@ private:
           return op.emitError("a step broadcasts only one number to all channels");
         continue;
       }
-      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, HeadIndexOp, NumHeadsOp>(op))
+      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op))
         continue;
       bool known = isa_and_nonnull<arith::ArithDialect>(op.getDialect()) ||
                    (op.getDialect() && op.getDialect()->getNamespace() == "math");
@@ -136,6 +136,8 @@ private:
   void findStateful() {
     for (Value state : scan.getStateArgs())
       plan.stateful.insert(state);
+    // Numbers that threads have only together.
+    scan.getBody().walk([&](SumOp sum) { plan.stateful.insert(sum.getResult()); });
     for (Operation &op : scan.getStep().without_terminator())
       if (llvm::any_of(op.getOperands(), [&](Value v) { return plan.stateful.contains(v); }))
         plan.stateful.insert(op.getResult(0));
@@ -188,6 +190,11 @@ private:
         } else if (auto read = dyn_cast<ReadOp>(op)) {
           ok = success(succeeded(note(&op, read.getVector(), Layout::row)) &&
                        succeeded(note(&op, read.getResult(), Layout::column)));
+        } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+          ok = success(succeeded(note(&op, anchor.getVector(), Layout::column)) &&
+                       succeeded(note(&op, anchor.getResult(), Layout::column)));
+        } else if (isa<SumOp>(op)) {
+          continue;
         } else if (auto yield = dyn_cast<YieldOp>(op)) {
           for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
             if (failed(spread(&op, {arg, value})))
@@ -250,6 +257,13 @@ private:
     if (rank == 0 && isConstantInTime(scan, value))
       return success(); // computed once, before the loop
     auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (!element && def && OpTrait::hasElementwiseMappableTraits(def)) {
+      // A comparison, say, is made again from what it compares.
+      for (Value operand : def->getOperands())
+        if (failed(demand(user, operand, layout)))
+          return failure();
+      return success();
+    }
     if (!element || element.getWidth() > 32)
       return user->emitError() << "takes a " << value.getType()
                                << " that does not depend on the state; only floats of up to 32 "
@@ -271,6 +285,10 @@ private:
                      succeeded(demand(&op, outer.getValue(), plan.layoutOf(Axis::value))));
       } else if (auto read = dyn_cast<ReadOp>(op)) {
         ok = demand(&op, read.getVector(), Layout::row);
+      } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+        ok = demand(&op, anchor.getVector(), Layout::column);
+      } else if (auto sum = dyn_cast<SumOp>(op)) {
+        ok = demand(&op, sum.getVector(), Layout::row);
       } else if (auto yield = dyn_cast<YieldOp>(op)) {
         for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
           if (failed(demand(&op, value, plan.layouts.lookup_or(arg, Layout::scalar))))
@@ -300,7 +318,10 @@ private:
 
   void chooseTile() {
     unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
-    plan.colsPerThread = unsigned(std::min<int64_t>(4, llvm::PowerOf2Ceil(plan.columns)));
+    // Beside a saved state there is room for 32 elements only.
+    bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
+    plan.colsPerThread =
+        unsigned(std::min<int64_t>(saves && rows > 256 ? 2 : 4, llvm::PowerOf2Ceil(plan.columns)));
     plan.rowGroup = std::min(4u, rows);
     // 32 state elements a thread (64 for 512 rows): enough work between two
     // reads of shared memory, and few enough registers for 12 warps or more on

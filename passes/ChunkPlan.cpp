@@ -14,6 +14,8 @@ LogicalResult ChunkPlan::decline(Operation *op, const Twine &why) {
 }
 
 LogicalResult ChunkPlan::analyze() {
+  if (!scan.getSaves().empty() || !scan.getSavedStates().empty())
+    return decline(scan, "it saves states or reads saved ones, which this pass does not yet");
   if (failed(findStates()))
     return failure();
   if (chains.empty())

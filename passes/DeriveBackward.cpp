@@ -37,8 +37,8 @@ namespace {
 class FunctionAdjoint {
 public:
   FunctionAdjoint(func::FuncOp function, ArrayRef<std::string> wrt,
-                  ArrayRef<std::string> cotangents)
-      : function(function), wrt(wrt), cotangents(cotangents), b(function) {}
+                  ArrayRef<std::string> cotangents, const SavePolicy &policy)
+      : function(function), wrt(wrt), cotangents(cotangents), policy(policy), b(function) {}
 
   LogicalResult run() {
     if (failed(choose()))
@@ -210,6 +210,7 @@ private:
 
   LogicalResult reverseScan(ScanOp scan) {
     ScanRequest request;
+    request.policy = policy;
     for (Value output : scan.getOutputs())
       request.outputCotangents.push_back(values.lookup(output));
     for (Value state : scan.getFinalStates())
@@ -258,6 +259,7 @@ private:
 
   func::FuncOp function, vjp;
   ArrayRef<std::string> wrt, cotangents;
+  SavePolicy policy;
   OpBuilder b;
   SmallVector<unsigned> wanted;
   SmallVector<bool> hasCotangent;
@@ -270,6 +272,10 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
   using DeriveBackwardBase::DeriveBackwardBase;
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (checkpointEvery < 0) {
+      module.emitError() << "'checkpoint-every' must not be negative, but is " << checkpointEvery;
+      return signalPassFailure();
+    }
     SmallVector<func::FuncOp> functions;
     for (auto f : module.getOps<func::FuncOp>())
       if (function.empty() ? isCandidate(f) : f.getName() == function && !f.isDeclaration())
@@ -287,7 +293,7 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
         f.emitError("a function to differentiate has a body of one block");
         return signalPassFailure();
       }
-      if (failed(FunctionAdjoint(f, wrt, cotangents).run()))
+      if (failed(FunctionAdjoint(f, wrt, cotangents, {gateGradients, checkpointEvery}).run()))
         return signalPassFailure();
       ++numFunctions;
     }

@@ -12,10 +12,7 @@
 //              outer_add  k̄ = A v,  v̄ = Aᵀ k
 //              decay      A ← D ⊙ A
 //
-// A gate's gradient is Σ A ⊙ S where it decays, summed over the other axis. That
-// *pairing* needs no state: a decay keeps it, a read adds q ⊙ q̄ to it (r ⊙ r̄ on
-// the other axis) and an outer_add takes k ⊙ k̄ (v ⊙ v̄) away, so that it is one
-// more state, a vector, carried from Σ ht ⊙ dht on.
+// CoreAdjoint.h has the core's part, and how gates get their gradients.
 //
 // A state that is a number or a vector has an adjoint that the scan back
 // carries. Where such a state takes up reads, r̄ is known only walking back, and
@@ -24,7 +21,9 @@
 //===----------------------------------------------------------------------===//
 #include "passes/DeriveScan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "passes/AdjointRules.h"
+#include "passes/CoreAdjoint.h"
 #include "passes/ScanBuilder.h"
 #include "passes/StepAnalysis.h"
 #include "passes/TensorSums.h"
@@ -32,19 +31,22 @@
 using namespace mlir;
 using namespace ejk;
 
-static Axis other(Axis axis) { return axis == Axis::key ? Axis::value : Axis::key; }
+/// The rows between checkpoints; 0 where there are none.
+static int64_t chunkRows(ScanOp scan, const SavePolicy &policy) {
+  if (policy.gateGradients == GateGradients::suffix || policy.checkpointEvery)
+    return policy.gateGradients == GateGradients::suffix ? 0 : policy.checkpointEvery;
+  auto isNarrow = [](Value v) {
+    return getElementTypeOrSelf(v.getType()).getIntOrFloatBitWidth() < 32;
+  };
+  return llvm::any_of(scan.getSequences(), isNarrow) ? 64 : 32;
+}
 
 namespace {
-/// A K×V value's adjoint and pairings, while the scan back passes it.
-struct MatrixAdjoint {
-  Value adjoint;
-  Value pairing[2]; // by Axis::key, Axis::value
-};
-
 class ScanAdjoint {
 public:
   ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
-      : outer(outer), scan(scan), request(request), step(scan, request) {}
+      : outer(outer), scan(scan), request(request), step(scan, request),
+        checkpointEvery(chunkRows(scan, request.policy)) {}
 
   FailureOr<ScanGradients> run() {
     gradients.sequences.resize(scan.getSequences().size());
@@ -215,7 +217,8 @@ private:
     IRMapping primal;
     Cotangents adjoint;
     cloneStep(sb, primal);
-    SmallVector<Saved> saved, found;
+    SmallVector<Saved> saved;
+    CoreForward states(sb, primal, scan, step, checkpointEvery);
     bool local = !step.carriesReads();
     if (local) {
       saved = save(sb, primal);
@@ -231,9 +234,7 @@ private:
           cotangent = sb.addSequence(tensor);
       if (!cotangent)
         return success();
-      Value q = ReadOp::create(sb.b, op->getLoc(), primal.lookup(read.getState()), cotangent,
-                               other(read.getAxis()));
-      found.push_back({read.getResult(), sb.addOutput(q)});
+      Value q = states.read(read, cotangent);
       if (step.isActive(read.getVector()))
         adjoint.add(sb.b, op->getLoc(), read.getVector(), q);
       return success();
@@ -241,73 +242,12 @@ private:
     if (failed(reverse(sb, primal, adjoint, core)))
       return failure();
     Gathered gathered = gather(sb, adjoint, /*forward=*/true);
+    states.saveCheckpoints();
     sb.finish();
     keep(sb, saved);
-    for (const Saved &s : found)
-      queryCotangents[s.value] = sb.output(s.output);
-    for (Value arg : scan.getStateArgs())
-      finalStates.push_back(sb.finalState(primal.lookup(arg)));
+    record = states.finish();
     finish(sb, gathered);
     return success();
-  }
-
-  /// The pairing of state `i`'s end: Σ ht ⊙ dht over the axis that is not `axis`.
-  Value pairingAtEnd(unsigned i, Axis axis) {
-    Value cotangent = request.stateCotangents[i];
-    if (!cotangent)
-      return Value();
-    return sumOfProducts(outer, loc(), finalStates[i], cotangent, axis == Axis::key ? 3 : 2);
-  }
-
-  /// Starts the adjoints of the matrix states.
-  void carryMatrices(ScanBuilder &sb, SmallVectorImpl<std::pair<Value, MatrixAdjoint>> &carried) {
-    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
-      if (!step.isMatrix(arg) || !step.isMatrixActive(yield().getStates()[i]))
-        continue;
-      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
-      MatrixAdjoint end;
-      end.adjoint = sb.addState(type, request.stateCotangents[i]);
-      for (Axis axis : {Axis::key, Axis::value}) {
-        if (!step.needsPairing(axis))
-          continue;
-        int64_t size = type.getDimSize(axis == Axis::key ? 2 : 3);
-        Value initial = pairingAtEnd(i, axis);
-        auto pairingType = initial ? cast<RankedTensorType>(initial.getType())
-                                   : sb.stateType(VectorType::get({size}, sb.b.getF32Type()));
-        end.pairing[axis == Axis::value] = sb.addState(pairingType, initial);
-      }
-      carried.push_back({arg, end});
-      matrices[yield().getStates()[i]] = end;
-    }
-  }
-
-  /// The adjoint of `matrix`, by what uses it next; zero where nothing does.
-  MatrixAdjoint &matrixAdjoint(ScanBuilder &sb, Value matrix) {
-    MatrixAdjoint &m = matrices[matrix];
-    if (!m.adjoint)
-      m.adjoint = splatLike(sb.b, loc(), matrix, 0);
-    auto type = cast<VectorType>(matrix.getType());
-    for (Axis axis : {Axis::key, Axis::value}) {
-      Value &pairing = m.pairing[axis == Axis::value];
-      auto vector =
-          VectorType::get({type.getDimSize(axis == Axis::key ? 0 : 1)}, sb.b.getF32Type());
-      if (step.needsPairing(axis) && !pairing)
-        pairing = arith::ConstantOp::create(sb.b, loc(), DenseElementsAttr::get(vector, 0.0f));
-    }
-    // Reads wait until here: one may stand before the op that passes the
-    // adjoint on, and after it in the step.
-    auto waiting = pendingReads.find(matrix);
-    if (waiting == pendingReads.end())
-      return m;
-    for (const PendingRead &read : waiting->second) {
-      m.adjoint =
-          OuterAddOp::create(sb.b, loc(), m.adjoint.getType(), m.adjoint, read.key, read.value);
-      for (unsigned a : {0, 1})
-        if (read.terms[a])
-          m.pairing[a] = arith::AddFOp::create(sb.b, loc(), m.pairing[a], read.terms[a]);
-    }
-    pendingReads.erase(waiting);
-    return m;
   }
 
   LogicalResult walkBack() {
@@ -315,102 +255,31 @@ private:
     IRMapping primal;
     Cotangents adjoint;
     SmallVector<std::pair<Value, Value>> vectors;
-    SmallVector<std::pair<Value, MatrixAdjoint>> carried;
     cloneVectors(sb, primal);
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, vectors);
-    carryMatrices(sb, carried);
+    CoreBack states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery);
+    states.start(request.stateCotangents);
     if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
-          passCore(sb, primal, adjoint, op);
+          states.pass(op);
           return success();
         })))
       return failure();
     closeVectors(sb, adjoint, vectors);
-    for (auto [arg, end] : carried) {
-      MatrixAdjoint begin = matrixAdjoint(sb, arg);
-      sb.setNext(end.adjoint, begin.adjoint);
-      for (unsigned a : {0, 1})
-        if (end.pairing[a])
-          sb.setNext(end.pairing[a], begin.pairing[a]);
-    }
+    states.end();
     Gathered gathered = gather(sb, adjoint, /*forward=*/false);
     sb.finish();
     finish(sb, gathered);
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
       if (!request.initialStates[i])
         continue;
-      for (auto [state, end] : carried)
-        if (state == arg)
-          gradients.initialStates[i] = sb.finalState(end.adjoint);
+      if (Value gradient = states.initialStateCotangent(arg))
+        gradients.initialStates[i] = gradient;
       for (auto [state, end] : vectors)
         if (state == arg)
           gradients.initialStates[i] = sb.finalState(end);
     }
     return success();
-  }
-
-  /// The core's rules: see the head of this file.
-  void passCore(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Operation *op) {
-    OpBuilder &b = sb.b;
-    Location at = op->getLoc();
-    auto times = [&](Value x, Value y) { return arith::MulFOp::create(b, at, x, y).getResult(); };
-    auto give = [&](Value operand, Value cotangent) {
-      if (step.isActive(operand))
-        adjoint.add(b, at, operand, cotangent);
-    };
-    if (auto read = dyn_cast<ReadOp>(op)) {
-      Value cotangent = adjoint.lookup(read.getResult());
-      if (!cotangent)
-        return;
-      Value vector = primal.lookup(read.getVector());
-      Value queryCotangent;
-      if (Value tensor = queryCotangents.lookup(read.getResult()))
-        queryCotangent = sb.addSequence(tensor);
-      if (queryCotangent)
-        give(read.getVector(), queryCotangent);
-      if (!step.isMatrixActive(read.getState()))
-        return;
-      bool alongKey = read.getAxis() == Axis::key;
-      PendingRead pending{alongKey ? vector : cotangent, alongKey ? cotangent : vector, {}};
-      for (Axis axis : {Axis::key, Axis::value})
-        if (step.needsPairing(axis))
-          pending.terms[axis == Axis::value] =
-              axis == read.getAxis() ? times(vector, queryCotangent)
-                                     : times(primal.lookup(read.getResult()), cotangent);
-      pendingReads[read.getState()].push_back(pending);
-      return;
-    }
-    if (!step.isMatrixActive(op->getResult(0)))
-      return;
-    MatrixAdjoint m = matrixAdjoint(sb, op->getResult(0));
-    if (auto decay = dyn_cast<DecayOp>(op)) {
-      Axis axis = decay.getAxis();
-      if (step.isActive(decay.getGate())) {
-        Value pairing = m.pairing[axis == Axis::value];
-        if (axis == Axis::head)
-          pairing =
-              SumOp::create(b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
-        give(decay.getGate(), pairing);
-      }
-      m.adjoint = DecayOp::create(b, at, m.adjoint.getType(), m.adjoint,
-                                  primal.lookup(decay.getGate()), axis);
-      matrices[decay.getState()] = m;
-      return;
-    }
-    auto outerAdd = cast<OuterAddOp>(op);
-    Value key = primal.lookup(outerAdd.getKey()), value = primal.lookup(outerAdd.getValue());
-    for (Axis axis : {Axis::key, Axis::value}) {
-      bool isKey = axis == Axis::key;
-      Value operand = isKey ? outerAdd.getKey() : outerAdd.getValue();
-      if (!step.isActive(operand) && !step.needsPairing(axis))
-        continue;
-      Value cotangent = ReadOp::create(b, at, m.adjoint, isKey ? value : key, other(axis));
-      give(operand, cotangent);
-      Value &pairing = m.pairing[!isKey];
-      if (pairing)
-        pairing = arith::SubFOp::create(b, at, pairing, times(isKey ? key : value, cotangent));
-    }
-    matrices[outerAdd.getState()] = m;
   }
 
   //===--------------------------------------------------------------------===//
@@ -469,24 +338,18 @@ private:
     }
   }
 
-  struct PendingRead {
-    Value key, value, terms[2];
-  };
-
   OpBuilder &outer;
   ScanOp scan;
   const ScanRequest &request;
   StepAnalysis step;
+  int64_t checkpointEvery; // 0 for never
   ScanGradients gradients;
 
   /// Values of the step and the tensors that hold them over time.
   SmallVector<std::pair<Value, Value>> savedStates, savedReads;
-  /// By a read's result: tensors of its cotangent, and of its vector's.
-  llvm::DenseMap<Value, Value> readCotangents, queryCotangents;
-  SmallVector<Value> finalStates;
-  /// While walking back.
-  llvm::DenseMap<Value, MatrixAdjoint> matrices;
-  llvm::DenseMap<Value, SmallVector<PendingRead>> pendingReads;
+  /// By a read's result: tensors of its cotangent.
+  llvm::DenseMap<Value, Value> readCotangents;
+  CoreRecord record;
 };
 } // namespace
 

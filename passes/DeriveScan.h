@@ -7,6 +7,20 @@
 
 namespace ejk {
 
+/// Where a gate's gradient, a sum over the rest of the sequence, starts from.
+enum class GateGradients {
+  /// The sequence's end. Errors grow with the sequence.
+  suffix,
+  /// The end of each chunk: the walk forward saves the state there.
+  checkpoint
+};
+struct SavePolicy {
+  GateGradients gateGradients = GateGradients::checkpoint;
+  /// Rows of a chunk; 0 for 64 where a sequence is f16 or bf16, and 32 where all are
+  /// f32 and their errors smaller.
+  int64_t checkpointEvery = 0;
+};
+
 /// What is asked of a scan's derivative. A null type asks for nothing, any other
 /// is the element type the gradient shall have.
 struct ScanRequest {
@@ -15,6 +29,7 @@ struct ScanRequest {
   llvm::SmallVector<mlir::Type> sequences, parameters;
   /// Per state.
   llvm::SmallVector<bool> initialStates;
+  SavePolicy policy;
 };
 
 /// The gradients, as their operands' shapes; null where none was asked for, or

@@ -4,6 +4,7 @@
 
 #include "dialect/Ejk.h"
 #include "mlir/Pass/Pass.h"
+#include "passes/DeriveScan.h"
 
 namespace ejk {
 #define GEN_PASS_DECL
@@ -20,6 +21,13 @@ constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionar
 /// computed from parameters, constants and the head alone.
 bool isConstantInTime(ScanOp scan, mlir::Value value);
 
+/// The axis that a scan's steps sum its states along in reads and anchors; nothing
+/// where they do so along both. Key where there are none.
+std::optional<Axis> getReadAxis(ScanOp scan);
+/// Whether a step can take `sum` while it reads: a sum along the axis of the reads,
+/// of what does not depend on a state.
+bool isSumAlongReads(ScanOp scan, SumOp sum);
+
 /// The classes of decay a step can have, cheapest first.
 enum class DecayClass { none, constant, scalar, key, value, both };
 llvm::StringRef stringifyDecayClass(DecayClass decayClass);
@@ -33,6 +41,7 @@ void buildSpecializePipeline(mlir::OpPassManager &pm);
 struct BackwardOptions {
   std::string function;
   std::vector<std::string> wrt, cotangents;
+  SavePolicy policy;
 };
 /// Adds the passes that turn a user's module into one that also holds its
 /// functions' derivatives, as specialised scans; registered as --ejk-backward.

@@ -120,10 +120,18 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
 
     A scan's derivative is two scans: one forward, that recomputes the state and
     reads it along the other axis, and one back, that carries the state's adjoint.
-    Nothing is saved between f and f_vjp; in bytes, the state costs none and each
-    gated scan one f32 sequence, the reads' unrounded gradient. Gates' gradients
-    are f32 sums over the rest of the sequence, from values that were never
-    rounded to a narrower type. Gradients are summed in f32 and rounded once.
+    Nothing is saved between f and f_vjp. Gradients are summed in f32 and rounded
+    once. Gates' gradients are f32 sums over the rest of the sequence, from values
+    that were never rounded to a narrower type; `gate-gradients` says where these
+    sums start:
+
+    - `suffix`: at the sequence's end. Each gated scan costs one f32 sequence, the
+      reads' unrounded gradient. Rounding errors add up along the sequence: about
+      1e-5 at 1,000 steps, and up to 5e-4 in the sum that a gate constant in time gets.
+    - `checkpoint`: at the end of every chunk of `checkpoint-every` rows (when 0, 32
+      for f32 inputs and 64 for narrower ones), from the state that the walk forward
+      saved there. That adds 4·K·V/`checkpoint-every` bytes a row and head, written and
+      read once; errors stay near 1e-6, 1e-5 in such a sum, whatever the length.
 
     Before:
     ```mlir
@@ -148,7 +156,15 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
            "the function to differentiate; all public ones with a recurrence when empty">,
     ListOption<"wrt", "wrt", "std::string", "names of the arguments to differentiate by">,
     ListOption<"cotangents", "cotangents", "std::string",
-               "names of the results that have a cotangent">];
+               "names of the results that have a cotangent">,
+    Option<"gateGradients", "gate-gradients", "::ejk::GateGradients",
+           "::ejk::GateGradients::checkpoint", "where the sums of gates' gradients start",
+           [{::llvm::cl::values(
+             clEnumValN(::ejk::GateGradients::suffix, "suffix", "at the sequence's end"),
+             clEnumValN(::ejk::GateGradients::checkpoint, "checkpoint",
+                        "at the end of every chunk"))}]>,
+    Option<"checkpointEvery", "checkpoint-every", "int64_t", "0",
+           "rows of a chunk; 0 for 32 or, with 16-bit inputs, 64">];
   let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];
 }
 

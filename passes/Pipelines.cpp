@@ -22,6 +22,8 @@ void ejk::buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &
     derive.wrt.push_back(name);
   for (const std::string &name : options.cotangents)
     derive.cotangents.push_back(name);
+  derive.gateGradients = options.policy.gateGradients;
+  derive.checkpointEvery = options.policy.checkpointEvery;
   pm.addPass(createDeriveBackward(derive));
   // What the gradients do not need goes here.
   pm.addPass(mlir::createCanonicalizerPass());
@@ -42,6 +44,15 @@ struct BackwardFlags : mlir::PassPipelineOptions<BackwardFlags> {
   ListOption<std::string> wrt{*this, "wrt", llvm::cl::desc("arguments to differentiate by")};
   ListOption<std::string> cotangents{*this, "cotangents",
                                      llvm::cl::desc("results that have a cotangent")};
+  Option<ejk::GateGradients> gateGradients{
+      *this, "gate-gradients", llvm::cl::desc("where the sums of gates' gradients start"),
+      llvm::cl::init(ejk::GateGradients::checkpoint),
+      llvm::cl::values(
+          clEnumValN(ejk::GateGradients::suffix, "suffix", "at the sequence's end"),
+          clEnumValN(ejk::GateGradients::checkpoint, "checkpoint", "at the end of every chunk"))};
+  Option<int64_t> checkpointEvery{
+      *this, "checkpoint-every",
+      llvm::cl::desc("rows of a chunk; 0 for 32 or, with 16-bit inputs, 64"), llvm::cl::init(0)};
 };
 } // namespace
 
@@ -51,7 +62,8 @@ void ejk::registerPipelines() {
       [](mlir::OpPassManager &pm, const BackwardFlags &flags) {
         buildBackwardPipeline(pm, {flags.function,
                                    {flags.wrt.begin(), flags.wrt.end()},
-                                   {flags.cotangents.begin(), flags.cotangents.end()}});
+                                   {flags.cotangents.begin(), flags.cotangents.end()},
+                                   {flags.gateGradients, flags.checkpointEvery}});
       });
   mlir::PassPipelineRegistration<>("ejk-specialize",
                                    "recurrences to scans with the gates they have, and no others",

@@ -37,6 +37,15 @@ Value ScanBuilder::addParameter(Value tensor, Type stepType) {
   return arg;
 }
 
+Value ScanBuilder::addSavedState(Value tensor, int64_t every) {
+  assert((!saveEvery || saveEvery == every) && "one grid of saved states per scan");
+  saveEvery = every;
+  Type type = ScanOp::getStepType(cast<RankedTensorType>(tensor.getType()), 2);
+  unsigned place = sequences.size() + parameters.size() + savedStates.size();
+  savedStates.push_back(tensor);
+  return block->insertArgument(place, type, model.getLoc());
+}
+
 Value ScanBuilder::addState(RankedTensorType type, Value initial) {
   if (initial && initial.getType() != type)
     initial = tensor::CastOp::create(outer, model.getLoc(), type, initial);
@@ -55,6 +64,20 @@ void ScanBuilder::setNext(Value arg, Value next) {
 unsigned ScanBuilder::addOutput(Value stepValue) {
   outputs.push_back(stepValue);
   return outputs.size() - 1;
+}
+
+RankedTensorType ScanBuilder::saveType(Type stepType, Type element) {
+  ArrayRef<int64_t> channels = cast<VectorType>(stepType).getShape();
+  int64_t heads = cast<RankedTensorType>(model.getSequences().front().getType()).getDimSize(2);
+  return RankedTensorType::get({ShapedType::kDynamic, heads, channels[0], channels[1]}, element);
+}
+
+unsigned ScanBuilder::addSave(Value stepValue, int64_t every, RankedTensorType type) {
+  assert((!saveEvery || saveEvery == every) && "one grid of saved states per scan");
+  saveEvery = every;
+  saves.push_back(stepValue);
+  saveTypes.push_back(type);
+  return saves.size() - 1;
 }
 
 static RankedTensorType withChannels(ArrayRef<int64_t> walked, Type stepType) {
@@ -81,7 +104,7 @@ RankedTensorType ScanBuilder::stateType(Type stepType) {
 }
 
 ScanOp ScanBuilder::finish() {
-  YieldOp::create(b, model.getLoc(), nexts, outputs);
+  YieldOp::create(b, model.getLoc(), nexts, outputs, saves);
   SmallVector<Type> outputTypes, parameterTypes;
   for (Value output : outputs)
     outputTypes.push_back(outputType(output.getType()));
@@ -89,7 +112,7 @@ ScanOp ScanBuilder::finish() {
     parameterTypes.push_back(block->getArgument(sequences.size() + i).getType());
   scan = ScanOp::create(outer, model.getLoc(), outputTypes, stateTypes, sequences, parameters,
                         parameterTypes, initials, model.getCuSeqlens(),
-                        bool(model.getReverse()) != turned);
+                        bool(model.getReverse()) != turned, saveEvery, savedStates, saveTypes);
   scan.getBody().takeBody(region);
   return scan;
 }

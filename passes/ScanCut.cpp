@@ -35,7 +35,10 @@ void ScanCut::findNeeded(ArrayRef<Value> given) {
   for (auto [arg, next] : llvm::zip(scan.getStateArgs(), yield.getStates()))
     if (isLate(arg))
       worklist.append({arg, next});
-  unsigned firstState = scan.getSequences().size() + scan.getParameters().size();
+  for (auto [save, value] : llvm::zip(scan.getSaves(), yield.getSaves()))
+    if (isLate(value) && !save.use_empty())
+      worklist.push_back(value);
+  unsigned firstState = scan.getFirstStateArg();
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
     if (llvm::is_contained(given, value) || !needed.insert(value).second)
@@ -54,11 +57,28 @@ void ScanCut::findNeeded(ArrayRef<Value> given) {
 void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between between) {
   OpBuilder outer(scan);
   YieldOp yield = scan.getYield();
+  int64_t every = scan.getSaveEvery().value_or(0);
   auto operands = [&](ScanBuilder &sb, IRMapping &map) {
     for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
       map.map(arg, sb.addSequence(tensor));
     for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
       map.map(arg, sb.addParameter(tensor, arg.getType()));
+    for (auto [arg, tensor] : llvm::zip(scan.getSavedArgs(), scan.getSavedStates()))
+      map.map(arg, sb.addSavedState(tensor, every));
+  };
+  // The saves of one of the two scans.
+  using Saves = SmallVector<std::pair<Value, unsigned>>;
+  auto keepSaves = [&](ScanBuilder &sb, IRMapping &map, bool late) {
+    Saves kept;
+    for (auto [save, value] : llvm::zip(scan.getSaves(), yield.getSaves()))
+      if (isLate(value) == late && !save.use_empty())
+        kept.push_back(
+            {save, sb.addSave(map.lookup(value), every, cast<RankedTensorType>(save.getType()))});
+    return kept;
+  };
+  auto replaceSaves = [](ScanBuilder &sb, const Saves &kept) {
+    for (auto [save, i] : kept)
+      save.replaceAllUsesWith(sb.save(i));
   };
   auto state = [&](ScanBuilder &sb, IRMapping &map, unsigned i) {
     auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
@@ -89,7 +109,9 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
   for (Value value : taken)
     takenOutputs.push_back(first.addOutput(early.lookup(value)));
   DictionaryAttr attributes = scan->getDiscardableAttrDictionary();
+  Saves earlySaves = keepSaves(first, early, /*late=*/false);
   first.finish()->setDiscardableAttrs(attributes);
+  replaceSaves(first, earlySaves);
   for (auto [output, i] : outputs)
     output.replaceAllUsesWith(first.output(i));
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
@@ -129,7 +151,9 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
   for (auto [output, value] : llvm::zip(scan.getOutputs(), yield.getOutputs()))
     if (isLate(value) && !output.use_empty())
       outputs.push_back({output, second.addOutput(map.lookup(value))});
+  Saves lateSaves = keepSaves(second, map, /*late=*/true);
   second.finish()->setDiscardableAttrs(attributes);
+  replaceSaves(second, lateSaves);
   for (auto [output, i] : outputs)
     output.replaceAllUsesWith(second.output(i));
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))

@@ -25,7 +25,10 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
 
   void split(ScanOp scan) {
     SmallVector<Value> sums;
-    scan.getBody().walk([&](SumOp op) { sums.push_back(op.getResult()); });
+    scan.getBody().walk([&](SumOp op) {
+      if (!isSumAlongReads(scan, op))
+        sums.push_back(op.getResult());
+    });
     if (sums.empty())
       return;
     ScanCut cut(scan, sums, [](Value v) { return bool(v.getDefiningOp<ReadOp>()); });

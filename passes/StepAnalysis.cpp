@@ -1,9 +1,56 @@
 //===- StepAnalysis.cpp - what of a step a derivative concerns ------------===//
 #include "passes/StepAnalysis.h"
 #include "passes/AdjointRules.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace ejk;
+
+Segment Segment::of(Value matrix) {
+  Segment segment;
+  while (auto add = matrix.getDefiningOp<OuterAddOp>()) {
+    segment.adds.push_back(add);
+    matrix = add.getState();
+  }
+  segment.start = matrix;
+  return segment;
+}
+
+std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
+  std::optional<Axis> found;
+  bool both = false;
+  auto note = [&](Axis axis) {
+    both |= found && *found != axis;
+    found = axis;
+  };
+  scan.getBody().walk([&](ReadOp op) { note(op.getAxis()); });
+  scan.getBody().walk([&](AnchorOp op) { note(op.getAxis()); });
+  return both ? std::nullopt : std::optional(found.value_or(Axis::key));
+}
+
+bool ejk::isSumAlongReads(ScanOp scan, SumOp sum) {
+  std::optional<Axis> axis = getReadAxis(scan);
+  auto matrix = llvm::find_if(scan.getStateArgs(), StepAnalysis::isMatrix);
+  if (!axis || matrix == scan.getStateArgs().end() ||
+      sum.getVector().getType().getDimSize(0) !=
+          cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1))
+    return false;
+  SmallVector<Value> worklist = {sum.getVector()};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp()) {
+      if (isa<SumOp>(def))
+        return false; // a number that threads get only while they read
+      llvm::append_range(worklist, def->getOperands());
+    } else if (cast<BlockArgument>(value).getArgNumber() >= scan.getFirstStateArg()) {
+      return false;
+    }
+  }
+  return true;
+}
 
 StepAnalysis::StepAnalysis(ScanOp scan, const ScanRequest &request) : scan(scan) {
   scan.getBody().walk([&](ReadOp op) { allReads.push_back(op); });
@@ -81,8 +128,11 @@ LogicalResult StepAnalysis::check() {
     if (!isCore(&op)) {
       if (isMatrix(result) || llvm::any_of(op.getOperands(), isMatrix))
         return op.emitError() << "'" << op.getName()
-                              << "' on a K×V state has no derivative rule; use 'ejk.decay', "
-                                 "'ejk.outer_add' and 'ejk.read'";
+                              << (isa<AnchorOp>(op)
+                                      ? "' has no derivative rule; derive the first derivative "
+                                        "with gate-gradients=suffix"
+                                      : "' on a K×V state has no derivative rule; use "
+                                        "'ejk.decay', 'ejk.outer_add' and 'ejk.read'");
       if (!isFloating(result) && !isPiecewiseConstant(&op))
         return op.emitError() << "'" << op.getName() << "' makes " << result.getType()
                               << " of a value that a gradient is asked for; integers have no "

@@ -8,6 +8,15 @@
 
 namespace ejk {
 
+/// What a state is within its step since it last decayed, or since the step
+/// began: what it was then, and what was added.
+struct Segment {
+  mlir::Value start;
+  llvm::SmallVector<OuterAddOp> adds;
+
+  static Segment of(mlir::Value matrix);
+};
+
 class StepAnalysis {
 public:
   StepAnalysis(ScanOp scan, const ScanRequest &request);

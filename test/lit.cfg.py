@@ -26,6 +26,9 @@ llvm_config.add_tool_substitutions(
     [ToolSubst(t, unresolved="ignore") for t in tools], [config.ejk_tools_dir]
 )
 config.substitutions.append(("%examples", os.path.join(config.ejk_source_dir, "examples")))
+config.substitutions.append(
+    ("%fake-cuda", os.path.join(config.ejk_library_dir, "libejk-fake-cuda.so"))
+)
 config.substitutions.append(("%docs", os.path.join(config.ejk_source_dir, "docs")))
 config.substitutions.append(("%python", '"%s"' % config.python_executable))
 

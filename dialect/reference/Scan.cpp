@@ -26,7 +26,8 @@ struct ScanInputs {
   Operands sequences;
   std::vector<Parameter> parameters;
   std::vector<const Tensor *> initialStates; // null for zero
-  int64_t B, T, H, N;
+  Operands savedStates;
+  int64_t B, T, H, N, slots = 0;
   std::vector<Span> spans;
 };
 } // namespace
@@ -79,6 +80,16 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
       return failure();
     in.initialStates.push_back(initial);
   }
+  in.savedStates = operands.slice(next, op.getSavedStates().size());
+  if (auto every = op.getSaveEvery())
+    in.slots = in.B * in.T / int64_t(*every) + in.N;
+  for (auto [i, saved] : llvm::enumerate(in.savedStates)) {
+    if (failed(sizes.check(*saved, indexed("saved state", i), {"slots", "H"})))
+      return failure();
+    if (saved->shape[0] != in.slots)
+      return op.emitError() << "saved state " << i << " must have " << in.slots
+                            << " slots, but has " << saved->shape[0];
+  }
   return in;
 }
 
@@ -104,6 +115,9 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
   for (Type type : op.getFinalStates().getTypes())
     if (failed(addResult(op, type, shapeOf(type, {in.N, in.H}), results)))
       return failure();
+  for (Type type : op.getSaves().getTypes())
+    if (failed(addResult(op, type, shapeOf(type, {in.slots, in.H}), results)))
+      return failure();
 
   // A row that the step does not use is not read.
   std::vector<std::pair<Rows, Slot>> reads, writes;
@@ -117,6 +131,9 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
     writes.push_back({{results[i].floats.data(), in.H, slot.size}, slot});
   MutableArrayRef<Tensor> finals =
       MutableArrayRef<Tensor>(results.data(), results.size()).drop_front(writes.size());
+  MutableArrayRef<Tensor> saves = finals.drop_front(op.getNumStates());
+  int64_t every = op.getSaveEvery().value_or(0);
+  bool native = options.precision == Precision::native;
 
   Progress progress(options, size_t(in.B) * in.T * in.H);
   parallelFor(in.N * in.H, options, [&](size_t job) {
@@ -139,7 +156,25 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
       int64_t row = span.batch * in.T + t;
       for (const auto &[rows, slot] : reads)
         std::copy_n(rows.at(row, h / (in.H / rows.heads)), slot.size, frame.at(slot));
+      int64_t position = t - span.begin, slot = 0;
+      bool leavesChunk = false;
+      if (every) {
+        bool atStart = position % every == 0;
+        bool atEnd = (position + 1) % every == 0 || position == length - 1;
+        frame.entersChunk = op.getReverse() ? atEnd : atStart;
+        leavesChunk = op.getReverse() ? atStart : atEnd;
+        slot = (span.batch * in.T + span.begin) / every + n + position / every;
+        if (frame.entersChunk)
+          for (auto [saved, to] : llvm::zip(in.savedStates, program.savedStates()))
+            std::copy_n(saved->floats.data() + (slot * in.H + h) * to.size, to.size, frame.at(to));
+      }
       program.run(frame);
+      if (leavesChunk)
+        for (auto [save, from] : llvm::zip(saves, program.saves()))
+          for (size_t e = 0; e < from.size; ++e) {
+            double x = frame.at(from)[e];
+            save.floats[(slot * in.H + h) * from.size + e] = native ? roundTo(save.element, x) : x;
+          }
       for (const auto &[rows, slot] : writes)
         std::copy_n(frame.at(slot), slot.size, rows.at(row, h));
       program.advanceStates(frame);

@@ -21,6 +21,7 @@ private:
   LogicalResult compileDecay(DecayOp op);
   LogicalResult compileOuterAdd(OuterAddOp op);
   LogicalResult compileRead(ReadOp op);
+  LogicalResult compileAnchor(AnchorOp op);
   LogicalResult compileSum(SumOp op);
   LogicalResult compileHeadIndex(HeadIndexOp op);
   LogicalResult compileNumHeads(NumHeadsOp op);
@@ -189,6 +190,32 @@ LogicalResult StepCompiler::compileRead(ReadOp op) {
   return success();
 }
 
+LogicalResult StepCompiler::compileAnchor(AnchorOp op) {
+  Slot vector = slotOf(op.getVector()), state = slotOf(op.getState());
+  Slot saved = slotOf(op.getSaved()), result = resultSlot(op, {0});
+  bool overKey = op.getAxis() == Axis::key;
+  size_t terms = state.size / result.size;
+  // Element i's terms are `pitch` apart.
+  size_t pitch = overKey ? result.size : 1, start = overKey ? 1 : terms;
+  withRounding([&](auto round) {
+    add([=](Frame &frame) {
+      if (!frame.entersChunk) {
+        if (!(vector == result))
+          std::copy_n(frame.at(vector), result.size, frame.at(result));
+        return;
+      }
+      const double *a = frame.at(state), *s = frame.at(saved);
+      for (size_t i = 0; i < result.size; ++i) {
+        double sum = 0;
+        for (size_t j = 0; j < terms; ++j)
+          sum = round(sum + a[i * start + j * pitch] * s[i * start + j * pitch]);
+        frame.at(result)[i] = sum;
+      }
+    });
+  });
+  return success();
+}
+
 LogicalResult StepCompiler::compileSum(SumOp op) {
   Slot vector = slotOf(op.getVector()), result = resultSlot(op);
   withRounding([&](auto round) {
@@ -295,6 +322,7 @@ LogicalResult StepCompiler::compileOp(Operation *op) {
       .Case([&](DecayOp op) { return compileDecay(op); })
       .Case([&](OuterAddOp op) { return compileOuterAdd(op); })
       .Case([&](ReadOp op) { return compileRead(op); })
+      .Case([&](AnchorOp op) { return compileAnchor(op); })
       .Case([&](SumOp op) { return compileSum(op); })
       .Case([&](HeadIndexOp op) { return compileHeadIndex(op); })
       .Case([&](NumHeadsOp op) { return compileNumHeads(op); })
@@ -318,8 +346,10 @@ FailureOr<StepProgram> StepCompiler::compile() {
   };
   place(scan.getSequenceArgs(), program.sequenceSlots);
   place(scan.getParameterArgs(), program.parameterSlots);
+  place(scan.getSavedArgs(), program.savedSlots);
   place(scan.getStateArgs(), program.stateSlots);
   kept.insert_range(scan.getParameterArgs());
+  kept.insert_range(scan.getSavedArgs());
 
   for (Operation &op : step.without_terminator())
     if (failed(compileOp(&op)))
@@ -330,6 +360,8 @@ FailureOr<StepProgram> StepCompiler::compile() {
   }
   for (Value output : scan.getYield().getOutputs())
     program.outputSlots.push_back(slotOf(output));
+  for (Value save : scan.getYield().getSaves())
+    program.saveSlots.push_back(slotOf(save));
   return std::move(program);
 }
 

@@ -28,6 +28,8 @@ struct Frame {
   std::vector<double> floats;
   std::vector<int64_t> ints;
   int64_t head = 0, numHeads = 0;
+  /// Whether the step is the first that is walked of a chunk of saved states.
+  bool entersChunk = false;
 
   double *at(Slot slot) { return floats.data() + slot.offset; }
   Row row(Slot slot) {
@@ -57,12 +59,15 @@ public:
   llvm::ArrayRef<Slot> parameters() const { return parameterSlots; }
   llvm::ArrayRef<Slot> states() const { return stateSlots; }
   llvm::ArrayRef<Slot> outputs() const { return outputSlots; }
+  llvm::ArrayRef<Slot> savedStates() const { return savedSlots; }
+  llvm::ArrayRef<Slot> saves() const { return saveSlots; }
 
 private:
   friend class StepCompiler;
   std::vector<Action> actions;
   std::vector<std::pair<Slot, Tensor>> constants;
-  std::vector<Slot> sequenceSlots, parameterSlots, stateSlots, yieldedSlots, outputSlots;
+  std::vector<Slot> sequenceSlots, parameterSlots, stateSlots, yieldedSlots, outputSlots,
+      savedSlots, saveSlots;
   /// Where yielded states wait while others are still to be copied.
   std::vector<Slot> waitingSlots;
   size_t numFloats = 0, numInts = 0;

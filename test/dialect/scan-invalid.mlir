@@ -27,10 +27,10 @@ func.func @c1_rank2(%x: tensor<2x5xf32>) {
 // C1: a sequence of rank 2, in the generic form.
 func.func @c1_rank2_generic(%x: tensor<2x5xf32>) {
   // expected-error@+1 {{'sequence 0' must be [B,T,H] (C1), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
-                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
-    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
   }) : (tensor<2x5xf32>) -> ()
   return
 }
@@ -84,10 +84,10 @@ func.func @c3_dynamic(%x: tensor<2x5x4x?xf32>) {
 // C3: dynamic channels, in the generic form.
 func.func @c3_dynamic_generic(%x: tensor<2x5x4x?xf32>) {
   // expected-error@+1 {{sequence 0 must have static channels from 1 to 512 (C3), but is 'tensor<2x5x4x?xf32>'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
-                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: vector<8xf32>):
-    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
   }) : (tensor<2x5x4x?xf32>) -> ()
   return
 }
@@ -197,9 +197,9 @@ func.func @c5_heads(%x: tensor<2x5x4xf32>) {
 func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
   // expected-error@+1 {{state 0 must have its initial state's type 'tensor<2x4x6xf32>' (C5), but is 'tensor<2x4x8xf32>'}}
   %ht = "ejk.scan"(%x, %h) <{has_initial = array<i1: true>,
-      operandSegmentSizes = array<i32: 1, 0, 1, 0>, resultSegmentSizes = array<i32: 0, 1>}> ({
+      operandSegmentSizes = array<i32: 1, 0, 1, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
   ^bb0(%a: f32, %S: vector<8xf32>):
-    "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0>}> : (vector<8xf32>) -> ()
+    "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (vector<8xf32>) -> ()
   }) : (tensor<2x5x4xf32>, tensor<2x4x6xf32>) -> tensor<2x4x8xf32>
   return
 }
@@ -210,9 +210,9 @@ func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
 func.func @c5_has_initial(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{'has_initial' must have one entry per state, true where an initial state is given (C5), but there are 1 states and 0 initial states for 2 entries}}
   %ht = "ejk.scan"(%x) <{has_initial = array<i1: false, false>,
-      operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1>}> ({
+      operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
   ^bb0(%a: f32, %S: vector<8xf32>):
-    "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0>}> : (vector<8xf32>) -> ()
+    "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (vector<8xf32>) -> ()
   }) : (tensor<2x5x4xf32>) -> tensor<2x4x8xf32>
   return
 }
@@ -277,10 +277,10 @@ func.func @c7_rank(%x: tensor<2x5x4xf32>) -> tensor<2x5xf32> {
 
 // C8: too few arguments.
 func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
-  // expected-error@+1 {{the step must have 1 arguments, one per sequence, parameter and state (C8), but has 0}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
-                   resultSegmentSizes = array<i32: 0, 0>}> ({
-    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+  // expected-error@+1 {{the step must have 1 arguments, one per sequence, parameter, saved state and state (C8), but has 0}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0, 0>}> ({
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
   }) : (tensor<2x5x4xf32>) -> ()
   return
 }
@@ -290,10 +290,10 @@ func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
 // C8: a row of another type.
 func.func @c8_row(%x: tensor<2x5x4xbf16>) {
   // expected-error@+1 {{the step's sequence 0 must be 'bf16' (C8), but is 'f32'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
-                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
-    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0>}> : () -> ()
+    "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
   }) : (tensor<2x5x4xbf16>) -> ()
   return
 }
@@ -303,7 +303,7 @@ func.func @c8_row(%x: tensor<2x5x4xbf16>) {
 // C8: a state forgotten.
 func.func @c8_count(%x: tensor<2x5x4xf32>) {
   %ht = ejk.scan sequences(%a = %x : tensor<2x5x4xf32>) states(%S = zero : tensor<2x4xf32>) {
-    // expected-error@+1 {{must yield 1 states and 0 outputs (C8), but yields 0 and 0}}
+    // expected-error@+1 {{must yield 1 states, 0 outputs and 0 saves (C8), but yields 0, 0 and 0}}
     ejk.yield
   }
   return
@@ -336,10 +336,58 @@ func.func @c8_output(%x: tensor<2x5x4xf32>) -> tensor<2x5x4xbf16> {
 // C8: no yield.
 func.func @c8_yield(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{the step must end with 'ejk.yield' (C8)}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0>,
-                   resultSegmentSizes = array<i32: 0, 0>}> ({
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+                   resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "llvm.unreachable"() : () -> ()
   }) : (tensor<2x5x4xf32>) -> ()
+  return
+}
+
+// -----
+
+// C8: a save of another shape.
+func.func @c8_save(%x: tensor<1x5x1x4xf32>) {
+  %s, %c = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x3xf32>) {
+    // expected-error@+1 {{save 0 must be 'vector<4x3xf32>' (C8), but is 'vector<4x4xf32>'}}
+    ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C9: saves without a grid.
+func.func @c9_none(%x: tensor<1x5x1x4xf32>) {
+  // expected-error@+1 {{must have a positive 'save_every' where states are saved or saved ones read, and none elsewhere (C9)}}
+  %s, %c = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C9: a grid of nothing.
+func.func @c9_zero(%x: tensor<1x5x1x4xf32>) {
+  // expected-error@+1 {{must have a positive 'save_every'}}
+  %s, %c = ejk.scan save_every 0 sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C9: a saved state of a vector.
+func.func @c9_rank(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4xf32>) {
+  // expected-error@+1 {{saved state 0 must be [slots,H,K,V] with K and V static, from 1 to 512 (C9), but is 'tensor<?x1x4xf32>'}}
+  ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      saved(%ct = %c : tensor<?x1x4xf32>) {
+    ejk.yield
+  }
   return
 }

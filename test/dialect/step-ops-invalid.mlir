@@ -109,3 +109,41 @@ func.func @outside() -> index {
   %h = ejk.head_index : index
   return %h : index
 }
+
+// -----
+
+// anchor C1: along head.
+func.func @anchor_head(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
+  %s = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      saved(%ct = %c : tensor<?x1x4x3xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
+    // expected-error@+1 {{must sum along key or value (C1), not head}}
+    %y = ejk.anchor %xt, %S with %ct along head : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
+    ejk.yield states(%S : vector<4x3xf32>)
+  }
+  return
+}
+
+// -----
+
+// anchor C1: a vector along the axis that is summed.
+func.func @anchor_size(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
+  %s = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      saved(%ct = %c : tensor<?x1x4x3xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
+    // expected-error@+1 {{the vector must have the state's other size, 3 (C1), but is 'vector<4xf32>'}}
+    %y = ejk.anchor %xt, %S with %ct along key : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
+    ejk.yield states(%S : vector<4x3xf32>)
+  }
+  return
+}
+
+// -----
+
+// anchor C2: with a state that was not saved.
+func.func @anchor_saved(%x: tensor<1x5x1x4xf32>) {
+  %s = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
+    // expected-error@+1 {{'with' must be one of the scan's saved states, of the state's shape (C2)}}
+    %y = ejk.anchor %xt, %S with %S along value : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
+    ejk.yield states(%S : vector<4x3xf32>)
+  }
+  return
+}

@@ -1,6 +1,6 @@
-// RUN: ejk-opt %s --ejk-backward --ejk-chunk=drift --ejk-interpret=precision=native
-// RUN: ejk-opt %s --ejk-backward --ejk-chunk=drift | FileCheck %s
-// RUN: ejk-opt %s --ejk-backward --ejk-to-tile 2>&1 | FileCheck %s --check-prefix=DECLINED
+// RUN: ejk-opt %s --ejk-backward=gate-gradients=suffix --ejk-chunk=drift --ejk-interpret=precision=native
+// RUN: ejk-opt %s --ejk-backward=gate-gradients=suffix --ejk-chunk=drift | FileCheck %s
+// RUN: ejk-opt %s --ejk-backward=gate-gradients=suffix --ejk-to-tile 2>&1 | FileCheck %s --check-prefix=DECLINED
 
 // Gradients of bf16 sequences, derived and then taken by chunks, as a kernel would
 // round, against those of the same numbers in f32, step by step. Each is rounded to

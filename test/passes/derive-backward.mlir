@@ -1,4 +1,5 @@
 // RUN: ejk-opt %s --split-input-file --ejk-backward | FileCheck %s
+// RUN: ejk-opt %s --split-input-file --ejk-backward=gate-gradients=suffix | FileCheck %s --check-prefix=SUFFIX
 // RUN: ejk-opt %s --split-input-file --ejk-backward="wrt=q cotangents=o" | FileCheck %s --check-prefix=WANTED
 
 // A read gives its query's gradient by the other axis of the same state; the adjoint
@@ -43,20 +44,34 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // A gate's gradient is a sum over the rest of the walk, carried from Σ ht ⊙ dht of
 // its own sequence (trap 4) and turned with the boundaries (trap 5).
 // CHECK-LABEL: func.func @gate_vjp(
-// CHECK:         %[[F:.*]]:2, %{{.*}} = ejk.scan reverse cu_seqlens(
-// CHECK:         %[[END:.*]] = linalg.generic
-// CHECK:         ejk.scan cu_seqlens(
+// CHECK:         %[[F:.*]]:2, %{{.*}}, %[[SAVED:.*]] = ejk.scan reverse save_every 64 cu_seqlens(
+// CHECK:           %[[D:.*]] = ejk.decay
+// CHECK:           ejk.read %[[D]], %{{.*}} along value
+// CHECK:           ejk.sum
+// CHECK:           saves(%[[D]] :
+// CHECK:         ejk.scan save_every 64 cu_seqlens(
 // CHECK-SAME:    {{$}}
 // CHECK:           %[[QBAR:arg[0-9]+]] = %[[F]]#0
-// CHECK:           %[[M:arg[0-9]+]] = %[[END]] : tensor<?x?x16xf32>
+// CHECK:           saved(%[[CELL:arg[0-9]+]] = %[[SAVED]]
+// CHECK:           states(%[[A:arg[0-9]+]] = {{.*}}, %[[M:arg[0-9]+]] = zero
 // CHECK:           %[[QQ:.*]] = arith.mulf %{{.*}}, %[[QBAR]]
-// CHECK:           %[[M1:.*]] = arith.addf %[[M]], %[[QQ]]
-// CHECK:           %[[KBAR:.*]] = ejk.read %{{.*}} along value
+// CHECK:           %[[KBAR:.*]] = ejk.read %[[A]], %{{.*}} along value
 // CHECK:           %[[KK:.*]] = arith.mulf %{{.*}}, %[[KBAR]]
-// CHECK:           %[[M2:.*]] = arith.subf %[[M1]], %[[KK]]
+// CHECK:           %[[M0:.*]] = arith.subf %[[M]], %[[KK]]
+// CHECK:           %[[M1:.*]] = ejk.anchor %[[M0]], %[[A]] with %[[CELL]] along value
+// CHECK:           %[[M2:.*]] = arith.addf %[[M1]], %[[QQ]]
 // CHECK:           ejk.decay %{{.*}} along key
 // CHECK:           ejk.yield states(%{{.*}}, %[[M2]] :
-// Shared heads are summed in f32 and rounded once (traps 6 and 7).
+
+// The plain suffix sum starts from what the sequence ends with, and saves nothing.
+// SUFFIX-LABEL: func.func @gate_vjp(
+// SUFFIX:         ejk.scan reverse cu_seqlens(
+// SUFFIX:         %[[END:.*]] = linalg.generic
+// SUFFIX:         ejk.scan cu_seqlens(
+// SUFFIX:           %[[M:arg[0-9]+]] = %[[END]] : tensor<?x?x16xf32>
+// SUFFIX-NOT:       ejk.anchor
+// SUFFIX:           ejk.yield
+// Shared heads are summed in f32 and rounded once (trap 6, trap 7).
 // CHECK:         ejk.sum_heads {{.*}} along 2 {{.*}} tensor<?x?x?x16xf32>, tensor<?x?x?x16xbf16> -> tensor<?x?x?x16xbf16>
 
 // WANTED-LABEL: func.func @gate_vjp(
@@ -75,7 +90,7 @@ func.func @gate(%q: tensor<?x?x?x16xbf16>, %k: tensor<?x?x?x16xbf16>, %v: tensor
 // A parameter's gradient adds up in a state of its own (trap 9), per channel as long
 // as it can.
 // CHECK-LABEL: func.func @gamma_vjp(
-// CHECK:         ejk.scan reverse
+// CHECK:         ejk.scan reverse save_every 32
 // CHECK:           %[[TOTAL:arg[0-9]+]] = zero : tensor<?x?x16xf32>) ->
 // CHECK:           %[[NEXT:.*]] = arith.addf %[[TOTAL]], %{{.*}} : vector<16xf32>
 // CHECK:           ejk.yield states({{.*}}%[[NEXT]]

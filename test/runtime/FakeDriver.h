@@ -24,11 +24,16 @@ protected:
     reinterpret_cast<void (*)()>(dlsym(library, "fake_reset"))();
     push = reinterpret_cast<int (*)(void *)>(dlsym(library, "cuCtxPushCurrent_v2"));
     pop = reinterpret_cast<int (*)(void **)>(dlsym(library, "cuCtxPopCurrent_v2"));
+    beginCapture =
+        reinterpret_cast<int (*)(void *, int)>(dlsym(library, "cuStreamBeginCapture_v2"));
+    endCapture = reinterpret_cast<int (*)(void *, void **)>(dlsym(library, "cuStreamEndCapture"));
   }
 
   fake_state *fake = nullptr;
   int (*push)(void *) = nullptr;
   int (*pop)(void **) = nullptr;
+  int (*beginCapture)(void *, int) = nullptr;
+  int (*endCapture)(void *, void **) = nullptr;
 };
 
 } // namespace ejk::test

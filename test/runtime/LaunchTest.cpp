@@ -75,6 +75,21 @@ TEST_F(Launch, GridsAndArguments) {
   EXPECT_EQ(fake->synchronizations, 0);
 }
 
+// Trap 10: offsets that lie on the device, here at an address where nothing is, are
+// neither read nor waited for, so a graph can hold a launch of packed sequences.
+TEST_F(Launch, PackedSequencesAreCaptured) {
+  int stream;
+  void *graph = nullptr;
+  call.params.stream = &stream;
+  ASSERT_EQ(call.cu().device.device_type, kDLCUDA);
+  beginCapture(&stream, 0);
+  EXPECT_EQ(launch(), "");
+  endCapture(&stream, &graph);
+  EXPECT_EQ(fake->captured_launches, 2);
+  EXPECT_EQ(fake->num_launches, 2);
+  EXPECT_EQ(fake->synchronizations, 0);
+}
+
 TEST_F(Launch, ContextIsSwitchedOnlyWhenItDiffers) {
   int before = fake->pushes;
   ASSERT_EQ(launch(), "");

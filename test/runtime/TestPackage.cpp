@@ -73,6 +73,42 @@ json test::exampleManifest() {
            {"i64": ["*", ["*", "B", "T"], ["*", "H", 64]]}, {"i64": 17152}]}]}]})");
 }
 
+json test::trainManifest() {
+  json inputs = json::parse(R"([
+    {"name": "c", "dtype": "f32", "shape": ["B", "T", "H", 64], "align": 16},
+    {"name": "b", "dtype": "f32", "shape": ["B", "T", "H", 64], "align": 16},
+    {"name": "x", "dtype": "f32", "shape": ["B", "T", "H", 32], "align": 16},
+    {"name": "dt", "dtype": "f32", "shape": ["B", "T", "H"], "align": 16},
+    {"name": "A", "dtype": "f32", "shape": ["H"], "align": 16},
+    {"name": "bias", "dtype": "f32", "shape": ["H"], "align": 16}])");
+  json results = json::parse(R"([
+    {"name": "o", "dtype": "f32", "shape": ["B", "T", "H", 32], "align": 16},
+    {"name": "ht", "dtype": "f32", "shape": ["B", "H", 64, 32], "align": 16}])");
+  json manifest = json::parse(R"({
+    "producer": "test", "arch": "sm_80",
+    "entries": [
+      {"name": "mamba2", "launches": [
+        {"kernel": "offset_a6", "block": [32, 1, 1], "shared_bytes": 0, "grid": "B",
+         "args": [{"input": 4}, {"input": 5}, {"output": 0},
+                  {"i64": ["*", "B", "T"]}, {"i64": "H"}, {"i64": 32}]}]},
+      {"name": "mamba2_vjp",
+       "outputs": [{"name": "dA", "dtype": "f32", "shape": ["H"], "align": 16},
+                   {"name": "dbias", "dtype": "f32", "shape": ["H"], "align": 16}],
+       "workspace": [{"name": "sums", "bytes": ["*", "H", 4]}],
+       "launches": [
+        {"kernel": "offset_vjp_a6", "block": [32, 1, 1], "shared_bytes": 0, "grid": "B",
+         "args": [{"input": 6}, {"output": 0}, {"output": 1},
+                  {"i64": ["*", "B", "T"]}, {"i64": "H"}, {"i64": 32}]}]}]})");
+  json &forward = manifest["entries"][0], &backward = manifest["entries"][1];
+  forward["inputs"] = backward["inputs"] = inputs;
+  forward["outputs"] = results;
+  for (json result : results) {
+    result["name"] = "d" + result["name"].get<std::string>();
+    backward["inputs"].push_back(result);
+  }
+  return manifest;
+}
+
 std::string test::pack(const json &manifest) {
   return serializePackage(manifest,
                           {{Image::Kind::Ptx, "fake ptx"}, {Image::Kind::Cubin, "fake cubin"}});

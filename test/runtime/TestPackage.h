@@ -25,8 +25,11 @@ nlohmann::json copyManifest(const std::string &kernel);
 /// The same with a kernel for a real device.
 std::string packRealCopy();
 
-/// A package for examples/c whose kernel fills o with 128.
+/// A package for examples/c's launches whose kernel fills o with 128.
 nlohmann::json exampleManifest();
+
+/// A package for examples/c/train.c: a layer of two parameters, and its derivative.
+nlohmann::json trainManifest();
 
 std::string pack(const nlohmann::json &manifest);
 

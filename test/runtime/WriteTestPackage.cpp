@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
   std::string folder = argv[1];
   bool written = write(folder + "/copy.ejk", test::pack(test::copyManifest("copy_bytes_a3"))) &&
                  write(folder + "/gla.ejk", test::pack(test::exampleManifest())) &&
+                 write(folder + "/train.ejk", test::pack(test::trainManifest())) &&
                  write(folder + "/packed.ejk", test::pack(test::glaManifest())) &&
                  write(folder + "/real_copy.ejk", test::packRealCopy());
   return written ? 0 : 1;

@@ -124,6 +124,24 @@ EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
   return SUCCESS;
 }
 
+/* A layer that examples/c/train.c can train: o = (A + bias) / 4 for each head, from
+ * A, bias, o; and its derivative by both, from do, dA, dbias. Rows, heads and values
+ * come last. */
+static void offset(const uint64_t *args) {
+  const float *a = (const float *)args[0], *bias = (const float *)args[1];
+  for (uint64_t i = 0; i < args[3] * args[4] * args[5]; ++i) {
+    uint64_t head = i / args[5] % args[4];
+    ((float *)args[2])[i] = (a[head] + bias[head]) / 4;
+  }
+}
+static void offset_vjp(const uint64_t *args) {
+  float *da = (float *)args[1], *dbias = (float *)args[2];
+  memset(da, 0, args[4] * sizeof(float));
+  for (uint64_t i = 0; i < args[3] * args[4] * args[5]; ++i)
+    da[i / args[5] % args[4]] += ((const float *)args[0])[i] / 4;
+  memcpy(dbias, da, args[4] * sizeof(float));
+}
+
 static void execute(const fake_launch *launch) {
   const uint64_t *args = launch->args;
   if (strcmp(launch->kernel, "copy_bytes_a3") == 0)
@@ -133,6 +151,10 @@ static void execute(const fake_launch *launch) {
   else if (strcmp(launch->kernel, "fill_u16_a3") == 0)
     for (uint64_t i = 0; i < args[1]; ++i)
       ((uint16_t *)args[0])[i] = (uint16_t)args[2];
+  else if (strcmp(launch->kernel, "offset_a6") == 0)
+    offset(args);
+  else if (strcmp(launch->kernel, "offset_vjp_a6") == 0)
+    offset_vjp(args);
 }
 
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,

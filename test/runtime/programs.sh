@@ -38,9 +38,12 @@ for example in launch launch_explained; do
   expect 0 "$bin/$example" gla.ejk; says 'o at the last step: 0x4300'
   expect 2 "$bin/$example"; says 'usage'
 done
+expect 0 "$bin/train" train.ejk; says 'step 50: loss'; says '^A  .*to be found: -2.0'
+expect 1 "$bin/train" gla.ejk; says "mamba2"
+expect 2 "$bin/train"; says 'usage'
 
 export EJK_CUDA_DRIVER=/nonexistent
 expect 4 "$bin/ejk-launch" copy.ejk --random=R=8; says 'Install the NVIDIA driver'
-for example in launch launch_explained; do
+for example in launch launch_explained train; do
   expect 1 "$bin/$example" gla.ejk; says 'Install the NVIDIA driver'
 done

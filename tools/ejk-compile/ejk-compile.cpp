@@ -4,6 +4,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Registration.h"
+#include "tools/common/SavePolicyFlags.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -42,6 +43,8 @@ static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category),
                                           "every float one by default"),
                                  cl::value_desc("q,k,..."));
 
+static ejk::SavePolicyFlags savePolicy(category);
+
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
@@ -69,6 +72,7 @@ int main(int argc, char **argv) {
   options.cubin = cubin;
   options.vjp = vjp;
   options.wrt.assign(wrt.begin(), wrt.end());
+  options.savePolicy = savePolicy.get();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))
     return 1;

@@ -9,35 +9,107 @@ import tensors
 ODD_CHANNELS = [1, 2, 3, 5, 7, 15, 17, 24, 31, 33, 48, 60, 63, 65, 72, 96, 100, 127, 130, 200, 257,
                 384, 500, 511]
 EVEN_CHANNELS = [8, 16, 32, 64, 128, 256, 512]
+GATES = ["g", "g_gamma", "gk", "gv"]
 FORMS = ["recurrent"] * 5 + ["gla"] * 2 + ["lightning_attn", "softplus_scan", "logsigmoid_scan"]
 
 
 class Case:
-    """text: the MLIR. inputs and expected: {name: (kind, array)}, expected in f64.
-    magnitude(): what the results would be with every term's absolute value."""
+    """text: the MLIR. derivative: the options that make ejk-run and ejk-compile take its
+    derivative, none if it is not to be taken. differences: whether it can stand being
+    compared with central differences. inputs and expected: {name: (kind, array)},
+    expected in f64: the results, or the gradients.
+    magnitude(): what those would be with every term's absolute value."""
 
-    def __init__(self, seed, index, max_steps, max_elements):
+    def __init__(self, seed, index, max_steps, max_elements, gradients):
         self.rng = np.random.default_rng([seed, index])
         self.inputs, self.arguments = {}, []
-        self.draw_sizes(max_steps, max_elements)
+        self.derivative, self.differences = [], False
+        self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])
+        # A backward walks twice, and the oracle keeps every state.
+        self.draw_sizes(max_steps, max_elements // 4 if self.gradients else max_elements)
         self.form = self.pick(FORMS)
         self.reverse = self.chance(0.3)
         self.options = {"reverse": self.reverse, "cu_seqlens": self.cu}
         self.draw_tensors()
+        # A step that computes its gate leads its gradients on to its arguments.
+        self.chain = lambda grads, sized: grads
         build = getattr(self, "build_" + self.form, self.build_named)
         body = build()
-        results = self.pick([("o", "ht")] * 8 + [("o",), ("ht",)])
-        self.write(body, results)
-        o, ht = oracle.forward(*self.operands, **self.options)
-        self.expected = {n: ("f64", x) for n, x in (("o", o), ("ht", ht)) if n in results}
+        self.results = self.pick([("o", "ht")] * 8 + [("o",), ("ht",)])
+        if self.gradients:
+            self.draw_derivative()
+        self.write(body)
+        self.expected = {name: ("f64", x) for name, x in self.answer(lambda x: x).items()}
 
     def magnitude(self):
-        options = dict(self.options)
-        options["scale"] = abs(self.scale)
+        return self.answer(np.abs)
+
+    def answer(self, sized):
+        """The oracle's, from operands that `sized` leaves as they are or makes absolute."""
+        options = {**self.options, "scale": sized(self.scale)}
         if options.get("h0") is not None:
-            options["h0"] = np.abs(options["h0"])
-        o, ht = oracle.forward(*(np.abs(x) for x in self.operands), **options)
-        return {"o": o, "ht": ht}
+            options["h0"] = sized(options["h0"])
+        operands = [sized(x) for x in self.operands]
+        if self.gradients:
+            return self.backward(operands, options, sized)
+        o, ht = oracle.forward(*operands, **options)
+        return {name: x for name, x in (("o", o), ("ht", ht)) if name in self.results}
+
+    # Gradients.
+
+    def draw_derivative(self):
+        """Cotangents, and what to differentiate by: everything, or now and then a part."""
+        for name, letters, kind in (("o", "B,T,H,V", self.kind), ("ht", "N,H,K,V", "f32")):
+            if name in self.results:
+                drawn = self.rng.standard_normal(self.shape(letters))
+                self.inputs["d" + name] = (kind, tensors.round_to(drawn, kind))
+        self.wrt = [name for name, _ in self.arguments if name != "cu_seqlens"]
+        self.derivative = ["--vjp"]
+        if self.chance(0.3):
+            kept = self.rng.random(len(self.wrt)) < 0.5
+            kept[self.rng.integers(len(kept))] = True
+            self.wrt = [name for name, keep in zip(self.wrt, kept) if keep]
+            self.derivative.append("--wrt=" + ",".join(self.wrt))
+        # A gate moves all later steps: over many, third derivatives outgrow the step.
+        self.differences = self.T <= 32 and self.chance(0.5)
+
+    def backward(self, operands, options, sized):
+        """{'dq': …}. Keys and values get a head for each query head, as the scans' have,
+        for a gate's gradient has terms of each."""
+        q, k, v = operands[0], *(np.repeat(x, self.H // x.shape[2], axis=2) for x in operands[1:])
+        do, dht = (sized(self.inputs[name][1].astype(np.float64)) if name in self.inputs
+                   else np.zeros(self.shape(letters))
+                   for name, letters in (("do", "B,T,H,V"), ("dht", "N,H,K,V")))
+        grads = oracle.backward(q, k, v, do, dht, **options)
+        if sized is np.abs:
+            self.add_differences(grads, k, v)
+        grads = self.chain(grads, sized)
+        for name in ("k", "v"):
+            x = grads[name]
+            grads[name] = x.reshape(*x.shape[:2], self.kv_heads, self.H // self.kv_heads,
+                                    x.shape[3]).sum(axis=3)
+        return {"d" + name: grads[name] for name in self.wrt}
+
+    def add_differences(self, grads, k, v):
+        """A gate's gradient is Σ A_t ⊙ D_t ⊙ S_{t-1}, which may be had as what Σ A_t ⊙ S_t
+        is without step t's own k_t v_tᵀ; its terms are then as large as these."""
+        by_key, by_value = k * grads["k"], v * grads["v"]
+        by_head = by_key.sum(axis=3)
+        for name in GATES:
+            if name not in grads:
+                continue
+            if name == "g_gamma":
+                own = self.per_sequence(by_head)
+                grads[name] += own if grads[name].ndim == 2 else own.sum(axis=0)
+            else:
+                grads[name] += (by_value if name == "gv" else
+                                by_key if grads[name].ndim == 4 else by_head)
+
+    def per_sequence(self, x):
+        """Sums over each sequence's steps: [B,T,H] to [N,H]."""
+        if self.cu is None:
+            return x.sum(axis=1)
+        return np.array([x[0, a:b].sum(axis=0) for a, b in zip(self.cu, self.cu[1:])])
 
     # Small draws.
 
@@ -120,12 +192,11 @@ class Case:
                          for name, letters in (("q", "B,T,H,K"), ("k", "B,T,Hkv,K"),
                                                ("v", "B,T,Hkv,V"))]
         self.scale = self.pick([None, None, 1.0, 0.1234, -0.5])
-        if self.scale is not None and self.scale != 1.0 and self.form.endswith("scan"):
-            self.scale = float(np.float32(self.scale))  # the step holds it in f32
-        self.options["scale"] = self.scale
         self.attributes = [] if self.scale is None else [f"softmax_scale = {self.scale:.17e} : f64"]
         if self.scale is None:
             self.scale = self.K ** -0.5
+        if self.gradients or self.form.endswith("scan"):
+            self.scale = float(np.float32(self.scale))  # a step holds it in f32
 
     def add_rest(self):
         """h0 and cu_seqlens, which come last."""
@@ -139,7 +210,7 @@ class Case:
     # The named forms.
 
     def build_named(self):
-        gates = {"recurrent": ["g", "g_gamma", "gk", "gv"], "gla": ["g", "g_gamma"]}
+        gates = {"recurrent": GATES, "gla": ["g", "g_gamma"]}
         for name in gates.get(self.form, []):
             if self.chance(0.45):
                 letters = {"g": self.pick(["B,T,H", "B,T,H,K"]), "gk": "B,T,H,K", "gv": "B,T,H,V",
@@ -147,7 +218,8 @@ class Case:
                 kind = "f32" if name == "g_gamma" else self.pick(["f32", self.kind])
                 self.options[name] = self.add(name, letters, kind, self.gate(letters))
         if self.form == "lightning_attn":
-            layers = int(self.rng.integers(1, 33))
+            # A step holds 1 - layer/layers in f32: exactly, where it is to give exact gradients.
+            layers = 2 ** self.pick(range(6)) if self.gradients else int(self.rng.integers(1, 33))
             layer = int(self.rng.integers(layers))
             self.attributes += [f"layer_idx = {layer} : i64", f"num_layers = {layers} : i64"]
             self.options["g_gamma"] = oracle.lightning_gamma(self.H, layer, layers)
@@ -180,9 +252,16 @@ class Case:
             rate = np.repeat(np.exp(a), np.diff(self.cu), axis=0)[None]
         self.options["g"] = -rate * step
         q, k, v = self.operands
-        share = self.H // self.kv_heads
-        self.operands = [q, np.repeat(k, share, axis=2),
-                         np.repeat(v, share, axis=2) * step[..., None]]
+        k, v = (np.repeat(x, self.H // self.kv_heads, axis=2) for x in (k, v))
+        self.operands = [q, k, v * step[..., None]]
+
+        def chain(grads, sized):
+            dstep = (grads["v"] * sized(v)).sum(axis=3) + grads["g"] * sized(-rate)
+            dy = dstep * np.exp(-np.logaddexp(0.0, -(dt + bias)))
+            da = self.per_sequence(grads["g"] * sized(-rate * step))
+            return {**grads, "v": grads["v"] * step[..., None], "dt": dy,
+                    "a": da if letters == "N,H" else da.sum(axis=0), "bias": dy.sum(axis=(0, 1))}
+        self.chain = chain
         types = dict(self.arguments)
         body = f"""    %zero = arith.constant 0.0 : f32
     %y = arith.addf %dt_w, %bias_t : f32
@@ -213,6 +292,8 @@ class Case:
         x = self.add("x", letters, kind, x)
         self.add_rest()
         self.options["gk"] = -np.logaddexp(0.0, -x) / 16
+        slope = np.exp(-np.logaddexp(0.0, x)) / 16
+        self.chain = lambda grads, sized: {**grads, "x": grads["gk"] * slope}
         vector = f"vector<{self.K}xf32>"
         body = f"""    %zero = arith.constant dense<0.0> : {vector}
     %sixteenth = arith.constant dense<0.0625> : {vector}
@@ -231,7 +312,6 @@ class Case:
         """The scan around the gate, which makes %S1: rows widened, the output rounded."""
         types, K, V = dict(self.arguments), self.K, self.V
         row_sizes = {"q": K, "k": K, "v": V, "x": K}
-        self.scale = self.options["scale"] = float(np.float32(self.scale))
         # A row is %NAME_w in f32: its own name, or that of the row it is widened from.
         narrow = {n: self.inputs[n][0] for n in sequences if self.inputs[n][0] != "f32"}
         row = lambda n: f"%{n}_t" if n in narrow else f"%{n}_w"
@@ -258,15 +338,16 @@ class Case:
   }}
 """
 
-    def write(self, body, results):
+    def write(self, body):
         types = {"o": self.type("B,T,H,V", self.kind), "ht": self.type("N,H,K,V", "f32")}
         arguments = ",\n    ".join(f'%{n}: {t} {{ejk.name = "{n}"}}' for n, t in self.arguments)
-        named = ", ".join(f'{types[n]} {{ejk.name = "{n}"}}' for n in results)
+        named = ", ".join(f'{types[n]} {{ejk.name = "{n}"}}' for n in self.results)
         self.text = (f"// {self.describe()}\nfunc.func @case(\n    {arguments})\n    -> ({named}) {{\n"
-                     f"{body}  return {', '.join('%' + n for n in results)} : "
-                     f"{', '.join(types[n] for n in results)}\n}}\n")
+                     f"{body}  return {', '.join('%' + n for n in self.results)} : "
+                     f"{', '.join(types[n] for n in self.results)}\n}}\n")
 
     def describe(self):
         extras = [n for n, _ in self.arguments[3:]] + (["reverse"] if self.reverse else [])
+        extras += ["gradients by"] + self.wrt if self.gradients else []
         return (f"{self.form} {self.kind} B={self.B} T={self.T} N={self.N} H={self.H} "
                 f"Hkv={self.kv_heads} K={self.K} V={self.V} {' '.join(extras)}")

@@ -8,11 +8,12 @@ import tempfile
 Figures = collections.namedtuple("Figures", "kernel registers shared stack spilled")
 
 
-def of_file(mlir, ejk_compile, ptxas, arch):
-    """The Figures of each kernel of an MLIR file, or RuntimeError with what went wrong."""
+def of_file(mlir, ejk_compile, ptxas, arch, options=()):
+    """The Figures of each kernel of an MLIR file, compiled with more `options` where some are
+    given, or RuntimeError with what went wrong."""
     with tempfile.TemporaryDirectory(prefix="ejk-ptxas-") as folder:
         ptx = os.path.join(folder, "kernels.ptx")
-        said(ejk_compile, mlir, "--emit=ptx", f"--arch={arch}", "-o", ptx)
+        said(ejk_compile, mlir, *options, "--emit=ptx", f"--arch={arch}", "-o", ptx)
         return parse(said(ptxas, "-v", f"-arch={arch}", ptx, "-o", os.path.join(folder, "cubin")))
 
 

@@ -9,6 +9,11 @@ TYPES = ["f32", "bf16", "f16"]
 VARIANTS = ["plain", "reverse", "packed", "gqa", "h0"]
 
 
+def differentiable(gates, variant):
+    """The arguments that have a gradient."""
+    return ["q", "k", "v", *GATES[gates]] + (["h0"] if variant == "h0" else [])
+
+
 def function(gates, kind, variant, K, V, name="recurrence"):
     """A function of one `ejk.recurrent` that returns its output and final state."""
     rows = lambda channels: f"tensor<?x?x?x{channels}x{kind}>"

@@ -51,6 +51,13 @@ public:
   std::optional<int64_t> evaluate(const DimExpr &dim) const {
     if (dim.kind == DimExpr::Kind::constant)
       return dim.value;
+    if (dim.kind == DimExpr::Kind::slots) {
+      std::optional<int64_t> values[3];
+      for (unsigned i = 0; i < 3; ++i)
+        if (!(values[i] = evaluate(dim.factors[i])))
+          return std::nullopt;
+      return *values[0] * *values[1] / dim.value + *values[2];
+    }
     auto it = sizes.find(dim.symbol);
     if (it == sizes.end())
       return std::nullopt;
@@ -100,6 +107,8 @@ Result<bool> SymbolSizes::bind(unsigned argument, const HostTensor &tensor) {
                            boundBy[expr.symbol] + "' has it");
       continue;
     }
+    if (expr.kind == DimExpr::Kind::slots)
+      continue; // its sizes are bound by a later argument
     int64_t size = tensor.shape[i] - (expr.kind == DimExpr::Kind::symbolPlusOne);
     if (size < 0)
       return wrong("");

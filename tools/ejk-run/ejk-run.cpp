@@ -19,6 +19,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "tools/common/Registration.h"
+#include "tools/common/SavePolicyFlags.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
@@ -87,6 +88,7 @@ static cl::opt<bool>
 static cl::list<std::string>
     wrt("wrt", cl::CommaSeparated, cl::cat(category), cl::value_desc("q,k,..."),
         cl::desc("For --vjp: the arguments to differentiate by; by default all"));
+static SavePolicyFlags savePolicy(category);
 static cl::opt<bool> finiteDifferences(
     "finite-differences", cl::cat(category),
     cl::desc("For --vjp: also compare each gradient, along a random direction, with central "
@@ -301,7 +303,7 @@ static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp functio
 /// Adds the function's derivative to the module and returns it.
 static func::FuncOp derive(ModuleOp module, StringRef name) {
   PassManager pm(module.getContext());
-  buildBackwardPipeline(pm, {name.str(), {wrt.begin(), wrt.end()}, {}});
+  buildBackwardPipeline(pm, {name.str(), {wrt.begin(), wrt.end()}, {}, savePolicy.get()});
   if (failed(pm.run(module)))
     return {};
   return module.lookupSymbol<func::FuncOp>((name + "_vjp").str());

@@ -17,9 +17,9 @@ options = parser.parse_args()
 failed = 0
 for file in options.files:
     name = os.path.basename(file)
-    pipeline = ["--ejk-backward"]
+    pipeline = ["--ejk-backward=gate-gradients=suffix"]
     if name.startswith("vjp2"):
-        pipeline = ["--ejk-backward=function=gqa_with_state",
+        pipeline = ["--ejk-backward=function=gqa_with_state gate-gradients=suffix",
                     "--ejk-derive-backward=function=gqa_with_state_vjp"]
     elif name.startswith("recurrence"):
         pipeline = ["--ejk-specialize"]

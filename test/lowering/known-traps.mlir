@@ -1,0 +1,59 @@
+// RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-to-gpu | FileCheck %s
+
+// Trap 6: query head h reads key and value head h / (H / Hkv), in rows of Hkv heads.
+// The gate and the output have all H.
+// CHECK-LABEL: gpu.func @shared_heads_scan0(
+// CHECK-SAME:    %[[Q:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[K:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[V:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %[[G:arg[0-9]+]]: !llvm.ptr<1> {{{[^}]*}}}, %{{arg[0-9]+}}: !llvm.ptr<1>, %{{arg[0-9]+}}: i64, %[[H:arg[0-9]+]]: i64, %[[HKV:arg[0-9]+]]: i64
+// CHECK-DAG:     %[[CK:.*]] = arith.constant 48 : i64
+// CHECK-DAG:     %[[CV:.*]] = arith.constant 60 : i64
+// CHECK-DAG:     %[[HEADS:.*]] = arith.trunci %[[H]] : i64 to i32
+// CHECK-DAG:     %[[HEAD:.*]] = arith.remui %{{.*}}, %[[HEADS]] : i32
+// CHECK-DAG:     %[[KVHEADS:.*]] = arith.trunci %[[HKV]] : i64 to i32
+// CHECK-DAG:     %[[SHARE:.*]] = arith.divui %[[HEADS]], %[[KVHEADS]] : i32
+// CHECK-DAG:     %[[KVHEAD:.*]] = arith.divui %[[HEAD]], %[[SHARE]] : i32
+// CHECK-DAG:     %[[WIDE:.*]] = arith.extui %[[HEAD]] : i32 to i64
+// CHECK-DAG:     %[[KVWIDE:.*]] = arith.extui %[[KVHEAD]] : i32 to i64
+// CHECK-DAG:     arith.muli %[[H]], %[[CK]] : i64
+// CHECK-DAG:     arith.muli %[[HKV]], %[[CK]] : i64
+// CHECK-DAG:     arith.muli %[[HKV]], %[[CV]] : i64
+// CHECK-DAG:     %[[QAT:.*]] = arith.muli %[[WIDE]], %[[CK]] : i64
+// CHECK-DAG:     %[[QFIRST:.*]] = arith.addi %{{.*}}, %[[QAT]] : i64
+// CHECK-DAG:     llvm.getelementptr %[[Q]][%[[QFIRST]]]
+// CHECK-DAG:     %[[KAT:.*]] = arith.muli %[[KVWIDE]], %[[CK]] : i64
+// CHECK-DAG:     %[[KFIRST:.*]] = arith.addi %{{.*}}, %[[KAT]] : i64
+// CHECK-DAG:     llvm.getelementptr %[[K]][%[[KFIRST]]]
+// CHECK-DAG:     %[[VAT:.*]] = arith.muli %[[KVWIDE]], %[[CV]] : i64
+// CHECK-DAG:     %[[VFIRST:.*]] = arith.addi %{{.*}}, %[[VAT]] : i64
+// CHECK-DAG:     llvm.getelementptr %[[V]][%[[VFIRST]]]
+// CHECK-DAG:     %[[GFIRST:.*]] = arith.addi %{{.*}}, %[[WIDE]] : i64
+// CHECK-DAG:     llvm.getelementptr %[[G]][%[[GFIRST]]]
+func.func @shared_heads(%q: tensor<?x2x?x48xbf16>, %k: tensor<?x2x?x48xbf16>,
+                        %v: tensor<?x2x?x60xbf16>, %g: tensor<?x2x?xf32>) -> tensor<?x2x?x60xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x2x?xf32>)
+      : tensor<?x2x?x48xbf16>, tensor<?x2x?x48xbf16>, tensor<?x2x?x60xbf16>
+      -> tensor<?x2x?x60xbf16>, tensor<?x?x48x60xf32>
+  return %o : tensor<?x2x?x60xbf16>
+}
+
+// -----
+
+// Trap 7: a read is summed over lanes, then over warps, in f32. Nothing is rounded
+// before the last of these sums, and nothing is summed after.
+// CHECK-LABEL: gpu.func @split_sum_scan0_one(
+// CHECK-NOT:     arith.truncf
+// CHECK:         gpu.shuffle xor %{{.*}} : f32
+// CHECK-NOT:     arith.truncf
+// CHECK:         gpu.barrier
+// CHECK-NOT:     arith.truncf
+// CHECK:         arith.addf %{{.*}} : vector<{{[0-9]+}}xf32>
+// CHECK:         arith.truncf %{{.*}} : f32 to bf16
+// CHECK-NOT:     arith.addf
+// CHECK-NOT:     math.fma
+// CHECK:         gpu.return
+func.func @split_sum(%q: tensor<?x1x?x256xbf16>, %k: tensor<?x1x?x256xbf16>,
+                     %v: tensor<?x1x?x64xbf16>) -> tensor<?x1x?x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v
+      : tensor<?x1x?x256xbf16>, tensor<?x1x?x256xbf16>, tensor<?x1x?x64xbf16>
+      -> tensor<?x1x?x64xbf16>, tensor<?x?x256x64xf32>
+  return %o : tensor<?x1x?x64xbf16>
+}

@@ -1,0 +1,34 @@
+//===- SavePolicyFlags.h - what a derivative saves, on the command line ---===//
+#ifndef EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
+#define EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
+
+#include "passes/DeriveScan.h"
+#include "llvm/Support/CommandLine.h"
+
+namespace ejk {
+/// --gate-gradients and --checkpoint-every, of tools that derive a backward.
+class SavePolicyFlags {
+public:
+  explicit SavePolicyFlags(llvm::cl::OptionCategory &category)
+      : gateGradients(
+            "gate-gradients", llvm::cl::cat(category), llvm::cl::init(GateGradients::checkpoint),
+            llvm::cl::desc("For --vjp: where the sums of gates' gradients start"),
+            llvm::cl::values(
+                clEnumValN(GateGradients::suffix, "suffix",
+                           "at the sequence's end: fewest bytes, errors grow with the length"),
+                clEnumValN(GateGradients::checkpoint, "checkpoint",
+                           "at the end of every chunk, from a saved state (the default)"))),
+        checkpointEvery("checkpoint-every", llvm::cl::cat(category), llvm::cl::init(0),
+                        llvm::cl::value_desc("rows"),
+                        llvm::cl::desc("The rows of a chunk; 32 by default and, with 16-bit "
+                                       "inputs, 64")) {}
+
+  SavePolicy get() const { return {gateGradients, checkpointEvery}; }
+
+private:
+  llvm::cl::opt<GateGradients> gateGradients;
+  llvm::cl::opt<int64_t> checkpointEvery;
+};
+} // namespace ejk
+
+#endif // EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
