@@ -46,6 +46,9 @@ struct BackwardOptions {
 /// Adds the passes that turn a user's module into one that also holds its
 /// functions' derivatives, as specialised scans; registered as --ejk-backward.
 void buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &options = {});
+/// Adds the passes that turn specialised scans into block programs where they
+/// have a chunkwise form; registered as --ejk-to-tile.
+void buildTilePipeline(mlir::OpPassManager &pm);
 void registerPipelines();
 } // namespace ejk
 

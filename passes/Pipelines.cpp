@@ -32,6 +32,12 @@ void ejk::buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &
   pm.addPass(mlir::createCanonicalizerPass());
 }
 
+void ejk::buildTilePipeline(mlir::OpPassManager &pm) {
+  pm.addPass(createChunk());
+  pm.addPass(mlir::createCanonicalizerPass());
+  pm.addPass(mlir::createCSEPass());
+}
+
 namespace {
 struct BackwardFlags : mlir::PassPipelineOptions<BackwardFlags> {
   Option<std::string> function{*this, "function", llvm::cl::desc("the function to differentiate")};
@@ -62,4 +68,7 @@ void ejk::registerPipelines() {
   mlir::PassPipelineRegistration<>("ejk-specialize",
                                    "recurrences to scans with the gates they have, and no others",
                                    [](mlir::OpPassManager &pm) { buildSpecializePipeline(pm); });
+  mlir::PassPipelineRegistration<>(
+      "ejk-to-tile", "specialised scans to block programs, where they have a chunkwise form",
+      [](mlir::OpPassManager &pm) { buildTilePipeline(pm); });
 }

@@ -4,6 +4,7 @@
 
 #include "dialect/Ejk.h"
 #include "dialect/reference/Interpreter.h"
+#include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -20,6 +21,9 @@ mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results
                                   const Options &options);
 mlir::LogicalResult interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
                                       const Options &options);
+// Tile.cpp
+mlir::LogicalResult interpretTileProgram(tile::ProgramOp op, Operands operands, Results &results,
+                                         const Options &options);
 // Linalg.cpp. `lookup` gives the values that the body takes from outside.
 mlir::LogicalResult interpretLinalg(mlir::linalg::LinalgOp op, Operands operands, Results &results,
                                     const Options &options,

@@ -198,6 +198,8 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
           [&](Operation *op) { return interpretRecurrence(op, operands, results, options); })
       .Case([&](ScanOp op) { return interpretScan(op, operands, results, options); })
       .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })
+      .Case(
+          [&](tile::ProgramOp op) { return interpretTileProgram(op, operands, results, options); })
       .Case([&](linalg::LinalgOp op) {
         return interpretLinalg(op, operands, results, options, lookup);
       })

@@ -52,8 +52,8 @@ def Tile_CellsType : Tile_Type<"Cells", "cells"> {
   let summary = "values kept once, or once per chunk, for one sequence and head";
   let description = [{
     Cell 0, or one cell for each chunk of the sequence, each of type `cell`: a
-    scalar, a vector or a matrix. Initial and final states have one, saved states one
-    per chunk. `!tile.cells<vector<64x32xf32>>`.
+    scalar, a vector or a matrix. Vector parameters, initial and final states have
+    one, saved states one per chunk. `!tile.cells<vector<64x32xf32>>`.
   }];
   let parameters = (ins "::mlir::Type":$cell);
   let assemblyFormat = "`<` $cell `>`";
@@ -87,7 +87,7 @@ def Tile_ProgramOp : Tile_Op<"program", [
     | for each | argument |
     |---|---|
     | sequence | `!tile.rows` of its step type |
-    | parameter | its step value: a scalar or vector |
+    | parameter | its step value where that is a number, else `!tile.cells`, cell 0 |
     | initial state | `!tile.cells`, cell 0 |
     | saved state read | `!tile.cells`, a cell per chunk |
     | output | `!tile.rows`, to be stored to |
@@ -333,6 +333,34 @@ def Tile_KeepOp : Tile_Op<"keep", [Pure, AllTypesMatch<["tile", "result"]>]> {
     (`upper` $upper^) : (`lower`)? (`strict` $strict^)? $tile `else` $otherwise attr-dict `:`
     type($tile)
   }];
+}
+
+def Tile_WindowOp : Tile_Op<"window", [
+    Pure, SameVariadicOperandSize, AllTypesMatch<["tile", "result"]>]> {
+  let summary = "keep the elements inside bounds";
+  let description = [{
+    `result[i,j]` is `tile[i,j]` where `from` ≤ (i,j) < `to` in each dimension,
+    and `otherwise` elsewhere, whatever `tile` has there. Bounds may lie outside the tile.
+    Takes out what is computed of rows and channels beyond the end, and puts a row
+    in its place.
+
+    Example:
+
+    ```mlir
+    %k1 = tile.window %k from (%c0, %c0) to (%rows, %c60) else 0.0 : vector<64x64xf32>
+    %y1 = tile.window %y from (%i, %c0) to (%next, %c64) else 0.0 : vector<64x64xf32>
+    ```
+
+    Constraints:
+    - C1: there is a bound of each kind for each of the tile's dimensions.
+  }];
+  let arguments = (ins VectorOfRankAndType<[1, 2], [F32]>:$tile, Variadic<Index>:$from,
+                       Variadic<Index>:$to, F32Attr:$otherwise);
+  let results = (outs VectorOfRankAndType<[1, 2], [F32]>:$result);
+  let assemblyFormat = [{
+    $tile `from` `(` $from `)` `to` `(` $to `)` `else` $otherwise attr-dict `:` type($tile)
+  }];
+  let hasVerifier = 1;
 }
 
 def Tile_SpreadOp : Tile_Op<"spread", [Pure]> {

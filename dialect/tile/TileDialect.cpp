@@ -73,6 +73,18 @@ SmallVector<Type> ProgramOp::argumentTypes(TypeRange parameterTypes) {
   return types;
 }
 
+/// Whether a region sees `tensor`, a parameter, as `type`.
+static bool isParameterOf(RankedTensorType tensor, Type type) {
+  auto cells = dyn_cast<CellsType>(type);
+  auto vector = cells ? dyn_cast<VectorType>(cells.getCell()) : VectorType();
+  if (cells && !vector)
+    return false;
+  ArrayRef<int64_t> shape = vector ? vector.getShape() : ArrayRef<int64_t>();
+  int64_t walked = tensor.getRank() - int64_t(shape.size());
+  return walked >= 0 && walked <= 2 && tensor.getShape().drop_front(walked) == shape &&
+         tensor.getElementType() == (vector ? vector.getElementType() : type);
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   if (getSequences().empty())
     return emitOpError("must have at least one sequence (C1)");
@@ -84,8 +96,14 @@ LogicalResult ProgramOp::verifyRegions() {
   if (block.getNumArguments() < firstParameter + numParameters)
     return emitOpError("has too few region arguments (C1)");
   SmallVector<Type> parameterTypes;
-  for (size_t i = 0; i < numParameters; ++i)
-    parameterTypes.push_back(block.getArgument(firstParameter + i).getType());
+  for (auto [i, parameter] : llvm::enumerate(getParameters())) {
+    Type type = block.getArgument(firstParameter + i).getType();
+    if (!isParameterOf(cast<RankedTensorType>(parameter.getType()), type))
+      return emitOpError() << "region argument " << firstParameter + i << ", for a parameter of "
+                           << parameter.getType()
+                           << ", must be a number or cells of its vector (C1), but is " << type;
+    parameterTypes.push_back(type);
+  }
   for (TypeRange tensors : {TypeRange(getSequences()), TypeRange(getOutputs())})
     for (Type type : tensors)
       if (cast<RankedTensorType>(type).getRank() < 3 ||
@@ -160,6 +178,13 @@ LogicalResult DotOp::verify() {
   if (l != l2 || m != accM || n != accN)
     return emitOpError() << "a product of [" << m << "," << l << "] and [" << l2 << "," << n
                          << "] cannot be added to [" << accM << "," << accN << "] (C1)";
+  return success();
+}
+
+LogicalResult WindowOp::verify() {
+  if (int64_t(getFrom().size()) != cast<VectorType>(getType()).getRank())
+    return emitOpError() << "a bound of each kind is needed for each dimension of " << getType()
+                         << " (C1), but there are " << getFrom().size();
   return success();
 }
 

@@ -23,8 +23,10 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %vt = tile.load %vr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %gt = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<64xf32>
+      // CHECK: tile.window %{{.*}} from(%{{.*}}) to(%{{.*}}) else 0.000000e+00 : vector<64xf32>
+      %gw = tile.window %gt from (%c0) to (%length) else 0.0 : vector<64xf32>
       // CHECK: tile.cumsum %{{.*}} : vector<64xf32>
-      %G = tile.cumsum %gt : vector<64xf32>
+      %G = tile.cumsum %gw : vector<64xf32>
       %Gi = tile.spread %G along 0 : vector<64xf32> -> vector<64x64xf32>
       %Gj = tile.spread %G along 1 : vector<64xf32> -> vector<64x64xf32>
       %d = arith.subf %Gi, %Gj : vector<64x64xf32>

@@ -1,0 +1,204 @@
+//===- Tile.cpp - a block program over its sequences and heads ------------===//
+#include "dialect/reference/TileProgram.h"
+#include <limits>
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::reference;
+
+static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
+
+namespace {
+/// A program's operands and results, and where each pair of a sequence and a head
+/// finds its own in them.
+class TileRun {
+public:
+  TileRun(tile::ProgramOp op, Operands operands, Results &results, const Options &options)
+      : op(op), operands(operands), results(results), options(options), sizes(op) {}
+  LogicalResult bind();
+  LogicalResult run(const TileProgram &program);
+
+private:
+  LogicalResult checkSequences();
+  LogicalResult checkOthers();
+  LogicalResult addResults();
+  /// The arguments of sequence n and head h.
+  void place(TileFrame &frame, const TileProgram &program, int64_t n, int64_t h);
+  void placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
+                      const Tensor &tensor, int64_t n, int64_t h);
+  int64_t numCells(const Span &span) { return ceilDiv(span.end - span.begin); }
+  int64_t firstCell(int64_t n) {
+    return (spans[n].batch * T + spans[n].begin) / int64_t(op.getChunk()) + n;
+  }
+  int64_t ceilDiv(int64_t rows) {
+    return (rows + int64_t(op.getChunk()) - 1) / int64_t(op.getChunk());
+  }
+
+  tile::ProgramOp op;
+  Operands operands;
+  Results &results;
+  const Options &options;
+  SizeCheck sizes;
+  int64_t B = 0, T = 0, H = 0;
+  std::vector<Span> spans;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileRun::checkSequences() {
+  for (size_t i = 0; i < op.getSequences().size(); ++i) {
+    std::string name = indexed("sequence", i), heads = i ? name + "'s heads" : "H";
+    StringRef letters[] = {"B", "T", heads};
+    if (failed(sizes.check(*operands[i], name, letters)) ||
+        failed(sizes.checkHeads(name, sizes.size(heads), sizes.size("H"))))
+      return failure();
+  }
+  B = sizes.size("B"), T = sizes.size("T"), H = sizes.size("H");
+  const Tensor *cu = op.getCuSeqlens() ? operands.back() : nullptr;
+  FailureOr<std::vector<Span>> found = sequenceSpans(op, cu, B, T);
+  if (failed(found))
+    return failure();
+  spans = std::move(*found);
+  sizes.bind("N", spans.size(), cu ? "'cu_seqlens'" : "the batch");
+  return success();
+}
+
+LogicalResult TileRun::checkOthers() {
+  size_t next = op.getSequences().size();
+  for (size_t i = 0; i < op.getParameters().size(); ++i) {
+    const Tensor &tensor = *operands[next++];
+    auto cells = dyn_cast<tile::CellsType>(op.getParameterArgs()[i].getType());
+    int64_t walked = tensor.rank() - bool(cells);
+    std::string name = indexed("parameter", i), heads = name + "'s heads";
+    StringRef letters[] = {"N", heads};
+    if (walked &&
+        (failed(sizes.check(tensor, name, ArrayRef<StringRef>(letters).take_back(walked))) ||
+         failed(sizes.checkHeads(name, sizes.size(heads), H))))
+      return failure();
+  }
+  for (size_t i = 0; i < op.getInitialStates().size(); ++i)
+    if (failed(sizes.check(*operands[next++], indexed("initial state", i), {"N", "H"})))
+      return failure();
+  int64_t slots = B * T / int64_t(op.getChunk()) + int64_t(spans.size());
+  sizes.bind("M", slots, "the grid of chunks");
+  for (size_t i = 0; i < op.getSavedStates().size(); ++i)
+    if (failed(sizes.check(*operands[next++], indexed("saved state", i), {"M", "H"})))
+      return failure();
+  return success();
+}
+
+LogicalResult TileRun::addResults() {
+  auto add = [&](TypeRange types, std::initializer_list<int64_t> walked) -> LogicalResult {
+    for (Type type : types) {
+      SmallVector<int64_t> shape(walked);
+      llvm::append_range(shape, cast<RankedTensorType>(type).getShape().drop_front(walked.size()));
+      if (failed(addResult(op, type, shape, results)))
+        return failure();
+      // Undefined until it is stored.
+      llvm::fill(results.back().floats, std::numeric_limits<double>::quiet_NaN());
+    }
+    return success();
+  };
+  return success(succeeded(add(op.getOutputs().getTypes(), {B, T, H})) &&
+                 succeeded(add(op.getFinalStates().getTypes(), {sizes.size("N"), H})) &&
+                 succeeded(add(op.getSaves().getTypes(), {sizes.size("M"), H})));
+}
+
+LogicalResult TileRun::bind() {
+  if (failed(checkSequences()) || failed(checkOthers()))
+    return failure();
+  return addResults();
+}
+
+//===----------------------------------------------------------------------===//
+// One sequence and head
+//===----------------------------------------------------------------------===//
+
+static size_t numElements(ArrayRef<int64_t> shape) {
+  size_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  return count;
+}
+
+void TileRun::placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
+                             const Tensor &tensor, int64_t n, int64_t h) {
+  bool isCell = isa<tile::CellsType>(op.getBlock().getArgument(argument).getType());
+  size_t walked = tensor.rank() - isCell,
+         size = numElements(ArrayRef(tensor.shape).drop_front(walked));
+  int64_t heads = walked ? tensor.shape[walked - 1] : 1;
+  int64_t entry = walked ? h / (H / heads) : 0;
+  if (walked == 2)
+    entry += n * heads;
+  if (isCell)
+    frame.memory[argument] = {const_cast<double *>(tensor.floats.data()) + entry * size, 1, size};
+  else
+    *frame.at(program.argument(argument)) = tensor.floats[entry];
+}
+
+void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t n, int64_t h) {
+  const Span &span = spans[n];
+  unsigned argument = 0;
+  // Entries `first` to first+count-1 of the tensor's leading dimensions, of h's head.
+  auto entries = [&](const Tensor &tensor, unsigned walked, int64_t first, int64_t count) {
+    int64_t heads = tensor.shape[walked - 1];
+    size_t size = numElements(ArrayRef(tensor.shape).drop_front(walked));
+    int64_t head = heads ? h / (H / heads) : 0;
+    frame.memory[argument++] = {const_cast<double *>(tensor.floats.data()) +
+                                    (first * heads + head) * size,
+                                count, heads * size};
+  };
+  int64_t firstRow = span.batch * T + span.begin, length = span.end - span.begin;
+  size_t operand = 0, result = 0;
+  for (size_t i = 0; i < op.getSequences().size(); ++i)
+    entries(*operands[operand++], 3, firstRow, length);
+  for (size_t i = 0; i < op.getParameters().size(); ++i)
+    placeParameter(frame, program, argument++, *operands[operand++], n, h);
+  for (size_t i = 0; i < op.getInitialStates().size(); ++i)
+    entries(*operands[operand++], 2, n, 1);
+  for (size_t i = 0; i < op.getSavedStates().size(); ++i)
+    entries(*operands[operand++], 2, firstCell(n), numCells(span));
+  for (size_t i = 0; i < op.getOutputs().size(); ++i)
+    entries(results[result++], 3, firstRow, length);
+  for (size_t i = 0; i < op.getFinalStates().size(); ++i)
+    entries(results[result++], 2, n, 1);
+  for (size_t i = 0; i < op.getSaves().size(); ++i)
+    entries(results[result++], 2, firstCell(n), numCells(span));
+  frame.length = length;
+  frame.head = h;
+  frame.numHeads = H;
+}
+
+LogicalResult TileRun::run(const TileProgram &program) {
+  Progress progress(options, size_t(B) * T * H);
+  std::vector<std::pair<Operation *, std::string>> problems(spans.size() * H);
+  parallelFor(problems.size(), options, [&](size_t job) {
+    TileFrame frame = program.makeFrame();
+    place(frame, program, job / H, job % H);
+    // One after the other: slices may store the same numbers to one place.
+    for (frame.slice = 0; frame.slice < int64_t(op.getSlices()); ++frame.slice)
+      if (!program.run(frame)) {
+        problems[job] = {frame.failedAt, frame.problem};
+        return;
+      }
+    progress.add(frame.length);
+  });
+  for (auto &[at, problem] : problems)
+    if (at)
+      return at->emitError(problem);
+  return success();
+}
+
+LogicalResult ejk::reference::interpretTileProgram(tile::ProgramOp op, Operands operands,
+                                                   Results &results, const Options &options) {
+  FailureOr<TileProgram> program = TileProgram::compile(op, options.precision);
+  if (failed(program))
+    return failure();
+  TileRun run(op, operands, results, options);
+  if (failed(run.bind()))
+    return failure();
+  return run.run(*program);
+}

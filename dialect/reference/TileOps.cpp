@@ -1,0 +1,314 @@
+//===- TileOps.cpp - one function per op of the tile dialect --------------===//
+#include "dialect/reference/TileProgram.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::reference;
+
+std::pair<size_t, size_t> ejk::reference::tileShape(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return {1, 1};
+  return {vector.getDimSize(0), vector.getRank() == 2 ? vector.getDimSize(1) : 1};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+FailureOr<unsigned> TileCompiler::memoryOf(Operation *user, Value memory, bool isStore) {
+  unsigned firstStored = op.getSequences().size() + op.getParameters().size() +
+                         op.getInitialStates().size() + op.getSavedStates().size();
+  unsigned number = cast<BlockArgument>(memory).getArgNumber();
+  if ((number >= firstStored) == isStore)
+    return number;
+  return user->emitError(isStore ? "stores to an operand of the program: only outputs, final "
+                                   "states and saves may be stored to"
+                                 : "loads what the program stores: only its operands may be "
+                                   "loaded");
+}
+
+LogicalResult TileCompiler::compileLoad(tile::LoadOp op) {
+  FailureOr<unsigned> memory = memoryOf(op, op.getRows(), false);
+  if (failed(memory))
+    return failure();
+  auto [rows, columns] = tileShape(op.getType());
+  int64_t channels = tileShape(op.getRows().getType().getRow()).first;
+  Slot first = slotOf(op.getFirst()), channel = slotOf(op.getChannel()), result = resultSlot(op);
+  Operation *load = op;
+  unsigned number = *memory;
+  add([=, rows = rows, columns = columns](TileFrame &frame) {
+    const TileMemory &memory = frame.memory[number];
+    int64_t row = *frame.row(first).ints, c0 = *frame.row(channel).ints;
+    if (c0 < 0)
+      return fail(frame, load,
+                  "the first channel must not be negative, but is " + std::to_string(c0));
+    double *out = frame.at(result);
+    std::fill_n(out, result.size, 0.0);
+    int64_t width = std::min<int64_t>(columns, channels - c0);
+    for (size_t i = 0; i < rows; ++i, ++row)
+      if (row >= 0 && row < memory.count && width > 0)
+        std::copy_n(memory.data + row * memory.stride + c0, width, out + i * columns);
+    return true;
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileStore(tile::StoreOp op) {
+  FailureOr<unsigned> memory = memoryOf(op, op.getRows(), true);
+  if (failed(memory))
+    return failure();
+  auto [rows, columns] = tileShape(op.getTile().getType());
+  int64_t channels = tileShape(op.getRows().getType().getRow()).first;
+  Slot first = slotOf(op.getFirst()), channel = slotOf(op.getChannel()),
+       tile = slotOf(op.getTile());
+  Operation *store = op;
+  unsigned number = *memory;
+  add([=, rows = rows, columns = columns](TileFrame &frame) {
+    const TileMemory &memory = frame.memory[number];
+    int64_t row = *frame.row(first).ints, c0 = *frame.row(channel).ints;
+    if (c0 < 0)
+      return fail(frame, store,
+                  "the first channel must not be negative, but is " + std::to_string(c0));
+    int64_t width = std::min<int64_t>(columns, channels - c0);
+    for (size_t i = 0; i < rows; ++i, ++row)
+      if (row >= 0 && row < memory.count && width > 0)
+        std::copy_n(frame.at(tile) + i * columns, width, memory.data + row * memory.stride + c0);
+    return true;
+  });
+  return success();
+}
+
+/// A part of a cell to a tile or back.
+static bool moveCell(TileFrame &frame, Operation *op, unsigned number, int64_t index,
+                     ArrayRef<int64_t> offsets, std::pair<size_t, size_t> cell,
+                     std::pair<size_t, size_t> part, double *tile, bool isStore) {
+  const TileMemory &memory = frame.memory[number];
+  if (index < 0 || index >= memory.count)
+    return fail(frame, op,
+                "cell " + std::to_string(index) + " is asked for, but there are " +
+                    std::to_string(memory.count));
+  for (int64_t offset : offsets)
+    if (offset < 0)
+      return fail(frame, op, "an offset must not be negative, but is " + std::to_string(offset));
+  int64_t row = offsets.empty() ? 0 : offsets[0], column = offsets.size() < 2 ? 0 : offsets[1];
+  int64_t width = std::min<int64_t>(part.second, int64_t(cell.second) - column);
+  if (!isStore)
+    std::fill_n(tile, part.first * part.second, 0.0);
+  for (size_t i = 0; i < part.first && row < int64_t(cell.first) && width > 0; ++i, ++row) {
+    double *there = memory.data + index * memory.stride + row * cell.second + column;
+    double *here = tile + i * part.second;
+    std::copy_n(isStore ? here : there, width, isStore ? there : here);
+  }
+  return true;
+}
+
+template <typename Op>
+static TileAction cellAction(Op op, unsigned number, Slot index, SmallVector<Slot, 2> offsets,
+                             Type part, Slot tile, bool isStore) {
+  auto cellShape = tileShape(op.getCells().getType().getCell());
+  auto partShape = tileShape(part);
+  Operation *at = op;
+  return [=](TileFrame &frame) {
+    SmallVector<int64_t> starts;
+    for (Slot offset : offsets)
+      starts.push_back(*frame.row(offset).ints);
+    return moveCell(frame, at, number, *frame.row(index).ints, starts, cellShape, partShape,
+                    frame.at(tile), isStore);
+  };
+}
+
+LogicalResult TileCompiler::compileLoadCell(tile::LoadCellOp op) {
+  FailureOr<unsigned> memory = memoryOf(op, op.getCells(), false);
+  if (failed(memory))
+    return failure();
+  auto offsets = llvm::map_to_vector<2>(op.getOffsets(), [&](Value v) { return slotOf(v); });
+  Slot index = slotOf(op.getIndex());
+  add(cellAction(op, *memory, index, offsets, op.getResult().getType(), resultSlot(op), false));
+  return success();
+}
+
+LogicalResult TileCompiler::compileStoreCell(tile::StoreCellOp op) {
+  FailureOr<unsigned> memory = memoryOf(op, op.getCells(), true);
+  if (failed(memory))
+    return failure();
+  auto offsets = llvm::map_to_vector<2>(op.getOffsets(), [&](Value v) { return slotOf(v); });
+  add(cellAction(op, *memory, slotOf(op.getIndex()), offsets, op.getTile().getType(),
+                 slotOf(op.getTile()), true));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Products and sums
+//===----------------------------------------------------------------------===//
+
+/// `tile`, [rows, columns], or its transpose, in `scratch`.
+static const double *transposed(const double *tile, size_t rows, size_t columns, bool transpose,
+                                std::vector<double> &scratch) {
+  if (!transpose)
+    return tile;
+  scratch.resize(rows * columns);
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < columns; ++j)
+      scratch[j * rows + i] = tile[i * columns + j];
+  return scratch.data();
+}
+
+LogicalResult TileCompiler::compileDot(tile::DotOp op) {
+  Slot lhs = slotOf(op.getLhs()), rhs = slotOf(op.getRhs()), acc = slotOf(op.getAcc());
+  auto [lhsRows, lhsColumns] = tileShape(op.getLhs().getType());
+  auto [rhsRows, rhsColumns] = tileShape(op.getRhs().getType());
+  auto [M, N] = tileShape(op.getType());
+  bool turnLhs = op.getLhsTransposed(), turnRhs = op.getRhsTransposed();
+  size_t L = turnLhs ? lhsRows : lhsColumns;
+  Slot result = resultSlot(op);
+  withRounding([&, lhsRows = lhsRows, lhsColumns = lhsColumns, rhsRows = rhsRows,
+                rhsColumns = rhsColumns, M = M, N = N](auto round) {
+    addSimple([=](TileFrame &frame) {
+      std::vector<double> scratch[2];
+      const double *a = transposed(frame.at(lhs), lhsRows, lhsColumns, turnLhs, scratch[0]);
+      const double *b = transposed(frame.at(rhs), rhsRows, rhsColumns, turnRhs, scratch[1]);
+      double *out = frame.at(result);
+      std::copy_n(frame.at(acc), result.size, out);
+      for (size_t i = 0; i < M; ++i)
+        for (size_t l = 0; l < L; ++l) {
+          double factor = a[i * L + l];
+          const double *from = b + l * N;
+          double *to = out + i * N;
+          for (size_t j = 0; j < N; ++j)
+            to[j] = round(to[j] + factor * from[j]);
+        }
+    });
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileCumsum(tile::CumsumOp op) {
+  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+  auto [rows, columns] = tileShape(op.getType());
+  bool reverse = op.getReverse(), exclusive = op.getExclusive();
+  withRounding([&, rows = rows, columns = columns](auto round) {
+    addSimple([=](TileFrame &frame) {
+      std::vector<double> sum(columns);
+      for (size_t step = 0; step < rows; ++step) {
+        size_t i = reverse ? rows - 1 - step : step;
+        const double *in = frame.at(tile) + i * columns;
+        double *out = frame.at(result) + i * columns;
+        for (size_t c = 0; c < columns; ++c) {
+          double before = sum[c];
+          sum[c] = round(before + in[c]);
+          out[c] = exclusive ? before : sum[c];
+        }
+      }
+    });
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileSum(tile::SumOp op) {
+  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+  auto [rows, columns] = tileShape(op.getTile().getType());
+  bool overRows = op.getDim() == 0;
+  withRounding([&, rows = rows, columns = columns](auto round) {
+    addSimple([=](TileFrame &frame) {
+      const double *in = frame.at(tile);
+      double *out = frame.at(result);
+      std::fill_n(out, result.size, 0.0);
+      for (size_t i = 0; i < rows; ++i)
+        for (size_t c = 0; c < columns; ++c) {
+          double &sum = out[overRows ? c : i];
+          sum = round(sum + in[i * columns + c]);
+        }
+    });
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileMax(tile::MaxOp op) {
+  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+  addSimple([=](TileFrame &frame) {
+    const double *in = frame.at(tile);
+    double most = -std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < tile.size; ++i) {
+      if (std::isnan(in[i])) {
+        most = in[i];
+        break;
+      }
+      most = std::max(most, in[i]);
+    }
+    *frame.at(result) = most;
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Shape
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileCompiler::compileKeep(tile::KeepOp op) {
+  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+  auto [rows, columns] = tileShape(op.getType());
+  bool upper = op.getUpper(), strict = op.getStrict();
+  double otherwise = op.getOtherwise().convertToFloat();
+  addSimple([=, rows = rows, columns = columns](TileFrame &frame) {
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < columns; ++j) {
+        size_t at = i * columns + j;
+        bool kept = i == j ? !strict : (j > i) == upper;
+        frame.at(result)[at] = kept ? frame.at(tile)[at] : otherwise;
+      }
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileWindow(tile::WindowOp op) {
+  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+  auto from = llvm::map_to_vector<2>(op.getFrom(), [&](Value v) { return slotOf(v); });
+  auto to = llvm::map_to_vector<2>(op.getTo(), [&](Value v) { return slotOf(v); });
+  auto [rows, columns] = tileShape(op.getType());
+  double otherwise = op.getOtherwise().convertToFloat();
+  addSimple([=, rows = rows, columns = columns](TileFrame &frame) {
+    auto inside = [&](size_t dim, int64_t at) {
+      return dim >= from.size() ||
+             (at >= *frame.row(from[dim]).ints && at < *frame.row(to[dim]).ints);
+    };
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < columns; ++j) {
+        size_t at = i * columns + j;
+        frame.at(result)[at] = inside(0, i) && inside(1, j) ? frame.at(tile)[at] : otherwise;
+      }
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileSpread(tile::SpreadOp op) {
+  Slot vector = slotOf(op.getVector()), result = resultSlot(op);
+  auto [rows, columns] = tileShape(op.getType());
+  bool alongRows = op.getDim() == 0;
+  addSimple([=, rows = rows, columns = columns](TileFrame &frame) {
+    const double *in = frame.at(vector);
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t j = 0; j < columns; ++j)
+        frame.at(result)[i * columns + j] = in[alongRows ? i : j];
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileTileOp(Operation *op) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](tile::LoadOp op) { return compileLoad(op); })
+      .Case([&](tile::StoreOp op) { return compileStore(op); })
+      .Case([&](tile::LoadCellOp op) { return compileLoadCell(op); })
+      .Case([&](tile::StoreCellOp op) { return compileStoreCell(op); })
+      .Case([&](tile::DotOp op) { return compileDot(op); })
+      .Case([&](tile::CumsumOp op) { return compileCumsum(op); })
+      .Case([&](tile::KeepOp op) { return compileKeep(op); })
+      .Case([&](tile::WindowOp op) { return compileWindow(op); })
+      .Case([&](tile::SpreadOp op) { return compileSpread(op); })
+      .Case([&](tile::SumOp op) { return compileSum(op); })
+      .Case([&](tile::MaxOp op) { return compileMax(op); })
+      .Default([&](Operation *op) { return unknownOp(op); });
+}

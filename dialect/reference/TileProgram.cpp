@@ -1,0 +1,293 @@
+//===- TileProgram.cpp - a block program as nested lists of actions -------===//
+#include "dialect/reference/TileProgram.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::reference;
+
+bool ejk::reference::fail(TileFrame &frame, Operation *op, std::string problem) {
+  if (!frame.failedAt) {
+    frame.failedAt = op;
+    frame.problem = std::move(problem);
+  }
+  return false;
+}
+
+static bool runAll(const TileActions &actions, TileFrame &frame) {
+  for (const TileAction &action : actions)
+    if (!action(frame))
+      return false;
+  return true;
+}
+
+static void copy(TileFrame &frame, Slot from, Slot to) {
+  Row source = frame.row(from), target = frame.row(to);
+  if (from.isInt)
+    std::copy_n(source.ints, from.size, target.ints);
+  else
+    std::copy_n(source.floats, from.size, target.floats);
+}
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+Slot TileCompiler::allocate(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  Slot slot;
+  slot.isInt = !isa<FloatType>(getElementTypeOrSelf(type));
+  slot.size = vector ? vector.getNumElements() : 1;
+  size_t &end = slot.isInt ? program.numInts : program.numFloats;
+  slot.offset = end;
+  end += slot.size;
+  return slot;
+}
+
+void TileCompiler::compileHandOver(ArrayRef<Slot> from, ArrayRef<Slot> to, TileActions &into) {
+  SmallVector<std::pair<Slot, Slot>> moves;
+  for (auto [source, target] : llvm::zip_equal(from, to))
+    if (!(source == target))
+      moves.push_back({source, target});
+  bool direct = llvm::none_of(moves, [&](auto move) { return llvm::is_contained(to, move.first); });
+  SmallVector<Slot> waiting;
+  for (auto [source, target] : moves) {
+    Slot slot = source;
+    if (!direct) {
+      size_t &end = slot.isInt ? program.numInts : program.numFloats;
+      slot.offset = end;
+      end += slot.size;
+    }
+    waiting.push_back(slot);
+  }
+  into.push_back([=](TileFrame &frame) {
+    if (!direct)
+      for (auto [move, slot] : llvm::zip(moves, waiting))
+        copy(frame, move.first, slot);
+    for (auto [move, slot] : llvm::zip(moves, waiting))
+      copy(frame, slot, move.second);
+    return true;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Control
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileCompiler::compileFor(scf::ForOp op) {
+  SmallVector<Slot> args, results, yielded;
+  Slot index = slots[op.getInductionVar()] = allocate(op.getInductionVar().getType());
+  for (auto [arg, result] : llvm::zip(op.getRegionIterArgs(), op.getResults())) {
+    args.push_back(slots[arg] = allocate(arg.getType()));
+    results.push_back(slots[result] = args.back());
+  }
+  SmallVector<Slot> inits =
+      llvm::map_to_vector(op.getInitArgs(), [&](Value v) { return slotOf(v); });
+  compileHandOver(inits, args, *actions);
+  TileActions body;
+  if (failed(compileBlock(*op.getBody(), body)))
+    return failure();
+  for (Value value : op.getYieldedValues())
+    yielded.push_back(slotOf(value));
+  compileHandOver(yielded, args, body);
+  Slot lower = slotOf(op.getLowerBound()), upper = slotOf(op.getUpperBound()),
+       step = slotOf(op.getStep());
+  Operation *loop = op;
+  add([=, body = std::move(body)](TileFrame &frame) {
+    int64_t begin = *frame.row(lower).ints, end = *frame.row(upper).ints;
+    int64_t stride = *frame.row(step).ints;
+    if (stride <= 0)
+      return fail(frame, loop, "the step must be positive, but is " + std::to_string(stride));
+    for (int64_t i = begin; i < end; i += stride) {
+      *frame.row(index).ints = i;
+      if (!runAll(body, frame))
+        return false;
+    }
+    return true;
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileIf(scf::IfOp op) {
+  SmallVector<Slot> results;
+  for (Value result : op.getResults())
+    results.push_back(slots[result] = allocate(result.getType()));
+  TileActions branches[2];
+  for (unsigned i = 0; i < 2; ++i) {
+    Region &region = op->getRegion(i);
+    if (region.empty())
+      continue;
+    if (failed(compileBlock(region.front(), branches[i])))
+      return failure();
+    SmallVector<Slot> yielded;
+    for (Value value : region.front().getTerminator()->getOperands())
+      yielded.push_back(slotOf(value));
+    compileHandOver(yielded, results, branches[i]);
+  }
+  Slot condition = slotOf(op.getCondition());
+  add([=, then = std::move(branches[0]), otherwise = std::move(branches[1])](TileFrame &frame) {
+    return runAll(*frame.row(condition).ints ? then : otherwise, frame);
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers and vectors
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileCompiler::compileConstant(arith::ConstantOp op) {
+  FailureOr<Tensor> value = constantValue(op, precision);
+  if (failed(value))
+    return failure();
+  program.constants.emplace_back(resultSlot(op), std::move(*value));
+  return success();
+}
+
+LogicalResult TileCompiler::compileBroadcast(vector::BroadcastOp op) {
+  if (isa<VectorType>(op.getSourceType()))
+    return op.emitError("in a block program the interpreter broadcasts numbers only; spread a "
+                        "vector by 'tile.spread'");
+  Slot source = slotOf(op.getSource()), result = resultSlot(op);
+  addSimple([=](TileFrame &frame) {
+    Row in = frame.row(source), out = frame.row(result);
+    if (source.isInt)
+      std::fill_n(out.ints, result.size, *in.ints);
+    else
+      std::fill_n(out.floats, result.size, *in.floats);
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileExtract(vector::ExtractOp op) {
+  ArrayRef<int64_t> shape = op.getSourceVectorType().getShape();
+  Slot source = slotOf(op.getSource()), result = resultSlot(op);
+  struct Position {
+    int64_t fixed;
+    Slot slot;
+    bool isDynamic;
+    int64_t size;
+    size_t stride;
+  };
+  SmallVector<Position> positions;
+  size_t stride = source.size;
+  for (auto [entry, size] : llvm::zip(op.getMixedPosition(), shape)) {
+    stride /= size;
+    auto attr = dyn_cast<Attribute>(entry);
+    positions.push_back({attr ? cast<IntegerAttr>(attr).getInt() : 0,
+                         attr ? Slot() : slotOf(cast<Value>(entry)), !attr, size, stride});
+  }
+  Operation *extract = op;
+  add([=](TileFrame &frame) {
+    size_t offset = 0;
+    for (const Position &p : positions) {
+      int64_t at = p.isDynamic ? *frame.row(p.slot).ints : p.fixed;
+      if (at < 0 || at >= p.size)
+        return fail(frame, extract,
+                    "position " + std::to_string(at) + " lies outside a dimension of " +
+                        std::to_string(p.size));
+      offset += at * p.stride;
+    }
+    Row in = frame.row(source), out = frame.row(result);
+    if (source.isInt)
+      std::copy_n(in.ints + offset, result.size, out.ints);
+    else
+      std::copy_n(in.floats + offset, result.size, out.floats);
+    return true;
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileElementwise(Operation *op) {
+  RowKernel kernel = elementwiseKernel(op, precision);
+  if (!kernel)
+    return unknownOp(op);
+  SmallVector<Slot> operands =
+      llvm::map_to_vector(op->getOperands(), [&](Value v) { return slotOf(v); });
+  Slot result = resultSlot(op);
+  // A select's condition may be one i1 for a whole tile.
+  SmallVector<std::pair<Slot, Slot>> spread;
+  for (Slot &operand : operands)
+    if (operand.size != result.size) {
+      Slot wide =
+          allocate(VectorType::get({int64_t(result.size)}, IndexType::get(op->getContext())));
+      spread.push_back({operand, wide});
+      operand = wide;
+    }
+  addSimple([=](TileFrame &frame) {
+    for (auto [narrow, wide] : spread)
+      std::fill_n(frame.row(wide).ints, wide.size, *frame.row(narrow).ints);
+    Row rows[4];
+    for (size_t i = 0; i < operands.size(); ++i)
+      rows[i] = frame.row(operands[i]);
+    kernel(rows, frame.row(result), result.size);
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileOp(Operation *op) {
+  for (Type type : op->getResultTypes())
+    if (!isSupportedElement(getElementTypeOrSelf(type)))
+      return op->emitError() << "the interpreter does not hold values of type " << type;
+  if (isa<tile::TileDialect>(op->getDialect()))
+    return compileTileOp(op);
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](scf::ForOp op) { return compileFor(op); })
+      .Case([&](scf::IfOp op) { return compileIf(op); })
+      .Case([&](arith::ConstantOp op) { return compileConstant(op); })
+      .Case([&](vector::BroadcastOp op) { return compileBroadcast(op); })
+      .Case([&](vector::ExtractOp op) { return compileExtract(op); })
+      .Default([&](Operation *op) { return compileElementwise(op); });
+}
+
+LogicalResult TileCompiler::compileBlock(Block &block, TileActions &into) {
+  TileActions *outer = actions;
+  actions = &into;
+  for (Operation &op : block.without_terminator())
+    if (failed(compileOp(&op)))
+      return failure();
+  actions = outer;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The whole program
+//===----------------------------------------------------------------------===//
+
+FailureOr<TileProgram> TileCompiler::compile() {
+  for (BlockArgument arg : op.getBlock().getArguments()) {
+    bool isMemory = isa<tile::RowsType, tile::CellsType>(arg.getType());
+    program.argumentSlots.push_back(isMemory ? Slot() : slots[arg] = allocate(arg.getType()));
+  }
+  program.lengthSlot = slotOf(op.getLength());
+  program.sliceSlot = slotOf(op.getSlice());
+  program.headSlot = slotOf(op.getHead());
+  program.numHeadsSlot = slotOf(op.getNumHeads());
+  if (failed(compileBlock(op.getBlock(), program.actions)))
+    return failure();
+  return std::move(program);
+}
+
+FailureOr<TileProgram> TileProgram::compile(tile::ProgramOp op, Precision precision) {
+  return TileCompiler(op, precision).compile();
+}
+
+TileFrame TileProgram::makeFrame() const {
+  TileFrame frame;
+  frame.floats.resize(numFloats);
+  frame.ints.resize(numInts);
+  frame.memory.resize(argumentSlots.size());
+  for (const auto &[slot, value] : constants) {
+    llvm::copy(value.floats, frame.floats.begin() + slot.offset * value.isFloat());
+    llvm::copy(value.ints, frame.ints.begin() + slot.offset * !value.isFloat());
+  }
+  return frame;
+}
+
+bool TileProgram::run(TileFrame &frame) const {
+  *frame.row(lengthSlot).ints = frame.length;
+  *frame.row(sliceSlot).ints = frame.slice;
+  *frame.row(headSlot).ints = frame.head;
+  *frame.row(numHeadsSlot).ints = frame.numHeads;
+  return runAll(actions, frame);
+}

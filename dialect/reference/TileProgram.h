@@ -1,0 +1,129 @@
+//===- TileProgram.h - a block program as nested lists of actions -*- C++ -*-===//
+//
+// A tile.program's region is compiled once, as a scan's step is: every value gets
+// a slot in a flat frame, every op becomes one action on slots. Loops and
+// branches hold lists of their own. To add a tile op, write its compile function
+// in TileProgram.cpp or TileOps.cpp and name it in the table there.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_DIALECT_REFERENCE_TILEPROGRAM_H
+#define EJK_DIALECT_REFERENCE_TILEPROGRAM_H
+
+#include "dialect/reference/StepProgram.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace ejk::reference {
+
+/// The rows or cells behind one of a program's arguments, for one sequence and
+/// head.
+struct TileMemory {
+  double *data = nullptr; // of row or cell 0
+  int64_t count = 0;
+  size_t stride = 0; // elements from one to the next
+};
+
+struct TileFrame : Frame {
+  int64_t length = 0, slice = 0;
+  std::vector<TileMemory> memory; // one per argument, unused for the others
+  /// The first op that went wrong, and how.
+  mlir::Operation *failedAt = nullptr;
+  std::string problem;
+};
+
+/// False once something has gone wrong, which the frame then holds.
+using TileAction = std::function<bool(TileFrame &)>;
+using TileActions = std::vector<TileAction>;
+
+class TileProgram {
+public:
+  static mlir::FailureOr<TileProgram> compile(tile::ProgramOp op, Precision precision);
+  /// A frame with the constants in place.
+  TileFrame makeFrame() const;
+  /// Runs the program for the frame's sequence, head and slice.
+  bool run(TileFrame &frame) const;
+  /// Of the region's argument `i`, where that is a number.
+  Slot argument(unsigned i) const { return argumentSlots[i]; }
+
+private:
+  friend class TileCompiler;
+  TileActions actions;
+  std::vector<std::pair<Slot, Tensor>> constants;
+  std::vector<Slot> argumentSlots;
+  Slot lengthSlot, sliceSlot, headSlot, numHeadsSlot;
+  size_t numFloats = 0, numInts = 0;
+};
+
+/// Compiles one program; the compile functions append to `actions`.
+class TileCompiler {
+public:
+  TileCompiler(tile::ProgramOp op, Precision precision) : op(op), precision(precision) {}
+  mlir::FailureOr<TileProgram> compile();
+
+private:
+  mlir::LogicalResult compileBlock(mlir::Block &block, TileActions &into);
+  mlir::LogicalResult compileOp(mlir::Operation *op);
+  // Control, numbers and vectors: TileProgram.cpp.
+  mlir::LogicalResult compileFor(mlir::scf::ForOp op);
+  mlir::LogicalResult compileIf(mlir::scf::IfOp op);
+  mlir::LogicalResult compileConstant(mlir::arith::ConstantOp op);
+  mlir::LogicalResult compileBroadcast(mlir::vector::BroadcastOp op);
+  mlir::LogicalResult compileExtract(mlir::vector::ExtractOp op);
+  mlir::LogicalResult compileElementwise(mlir::Operation *op);
+  // The tile dialect: TileOps.cpp.
+  mlir::LogicalResult compileTileOp(mlir::Operation *op);
+  mlir::LogicalResult compileLoad(tile::LoadOp op);
+  mlir::LogicalResult compileStore(tile::StoreOp op);
+  mlir::LogicalResult compileLoadCell(tile::LoadCellOp op);
+  mlir::LogicalResult compileStoreCell(tile::StoreCellOp op);
+  mlir::LogicalResult compileDot(tile::DotOp op);
+  mlir::LogicalResult compileCumsum(tile::CumsumOp op);
+  mlir::LogicalResult compileKeep(tile::KeepOp op);
+  mlir::LogicalResult compileWindow(tile::WindowOp op);
+  mlir::LogicalResult compileSpread(tile::SpreadOp op);
+  mlir::LogicalResult compileSum(tile::SumOp op);
+  mlir::LogicalResult compileMax(tile::MaxOp op);
+
+  Slot allocate(mlir::Type type);
+  Slot slotOf(mlir::Value value) { return slots.lookup(value); }
+  Slot resultSlot(mlir::Operation *op) {
+    return slots[op->getResult(0)] = allocate(op->getResult(0).getType());
+  }
+  /// What a loop or branch hands on: all read before any is written, for a
+  /// value may be handed to another's place.
+  void compileHandOver(llvm::ArrayRef<Slot> from, llvm::ArrayRef<Slot> to, TileActions &into);
+  /// The number of `memory` among the arguments; fails with a diagnostic when
+  /// the program may not load from it (or store to it).
+  mlir::FailureOr<unsigned> memoryOf(mlir::Operation *op, mlir::Value memory, bool isStore);
+  void add(TileAction action) { actions->push_back(std::move(action)); }
+  template <typename Fn> void addSimple(Fn fn) {
+    add([fn](TileFrame &frame) {
+      fn(frame);
+      return true;
+    });
+  }
+  /// Calls fn(round), where round is f32 rounding or nothing.
+  template <typename Fn> void withRounding(Fn fn) {
+    if (precision == Precision::native)
+      fn([](double x) { return double(float(x)); });
+    else
+      fn([](double x) { return x; });
+  }
+
+  tile::ProgramOp op;
+  Precision precision;
+  TileProgram program;
+  TileActions *actions = nullptr;
+  llvm::DenseMap<mlir::Value, Slot> slots;
+};
+
+/// Notes what went wrong at `op`.
+bool fail(TileFrame &frame, mlir::Operation *op, std::string problem);
+/// [rows, columns] of a tile; a vector is one column.
+std::pair<size_t, size_t> tileShape(mlir::Type type);
+
+} // namespace ejk::reference
+
+#endif // EJK_DIALECT_REFERENCE_TILEPROGRAM_H

@@ -1,0 +1,236 @@
+//===- Chunk.cpp - a scan as a block program over chunks ------------------===//
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
+#include "passes/ChunkedState.h"
+#include "passes/Passes.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_CHUNK
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+/// Writes the program of one scan.
+class ChunkWriter {
+public:
+  ChunkWriter(ScanOp scan, const ChunkPlan &plan)
+      : scan(scan), plan(plan), loc(scan.getLoc()), outer(scan), inner(scan.getContext()),
+        within(scan.getContext()), prologue(inner, loc), body(within, loc) {}
+  /// The program in the scan's place, which is gone.
+  tile::ProgramOp write();
+
+private:
+  void createProgram();
+  void createLoop();
+  /// `carried`: chains' states first, then accumulators'.
+  void writeChunk(Value first, ValueRange carried);
+  void storeOutputs(Value first);
+  void storeFinals();
+  /// What a state starts from, and the number of the state.
+  Value initialValue(unsigned number, bool sliceRows, bool sliceColumns);
+  SmallVector<Value> cellOffsets(Type cell, bool sliceRows, bool sliceColumns);
+  unsigned initialArgument(unsigned number) {
+    return llvm::count(scan.getHasInitial().take_front(number), true);
+  }
+  void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns);
+
+  ScanOp scan;
+  const ChunkPlan &plan;
+  Location loc;
+  OpBuilder outer, inner, within;
+  TileBuilder prologue, body;
+  tile::ProgramOp program;
+  std::unique_ptr<ChunkTiles> tiles;
+  scf::ForOp loop;
+  /// Outputs and final states that somebody uses.
+  SmallVector<unsigned> outputs, finals;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+void ChunkWriter::createProgram() {
+  SmallVector<Type> outputTypes, finalTypes, parameterTypes;
+  for (auto [i, output] : llvm::enumerate(scan.getOutputs()))
+    if (!output.use_empty()) {
+      outputs.push_back(i);
+      outputTypes.push_back(output.getType());
+    }
+  for (auto [i, state] : llvm::enumerate(scan.getFinalStates()))
+    if (!state.use_empty()) {
+      finals.push_back(i);
+      finalTypes.push_back(state.getType());
+    }
+  for (Value arg : scan.getParameterArgs())
+    parameterTypes.push_back(isa<VectorType>(arg.getType())
+                                 ? tile::CellsType::get(scan.getContext(), arg.getType())
+                                 : arg.getType());
+  program = tile::ProgramOp::create(outer, loc, outputTypes, finalTypes, /*saves=*/TypeRange(),
+                                    scan.getSequences(), scan.getParameters(),
+                                    scan.getInitialStates(), /*saved_states=*/ValueRange(),
+                                    scan.getCuSeqlens(), plan.chunk, plan.slices);
+  Block &block = program.getBody().emplaceBlock();
+  for (Type type : program.argumentTypes(parameterTypes))
+    block.addArgument(type, loc);
+  inner.setInsertionPointToEnd(&block);
+  inner.setInsertionPoint(tile::EndOp::create(inner, loc));
+}
+
+tile::ProgramOp ChunkWriter::write() {
+  createProgram();
+  tiles = std::make_unique<ChunkTiles>(plan, program, prologue, body);
+  createLoop();
+  storeFinals();
+  for (auto [i, number] : llvm::enumerate(outputs))
+    scan.getOutputs()[number].replaceAllUsesWith(program.getOutputs()[i]);
+  for (auto [i, number] : llvm::enumerate(finals))
+    scan.getFinalStates()[number].replaceAllUsesWith(program.getFinalStates()[i]);
+  scan.erase();
+  return program;
+}
+
+//===----------------------------------------------------------------------===//
+// States in memory
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> ChunkWriter::cellOffsets(Type cell, bool sliceRows, bool sliceColumns) {
+  SmallVector<Value> offsets;
+  auto vector = dyn_cast<VectorType>(cell);
+  for (int64_t dim = 0; vector && dim < vector.getRank(); ++dim)
+    offsets.push_back(tiles->channelOffset(vector.getDimSize(dim), dim ? sliceColumns : sliceRows));
+  return offsets;
+}
+
+Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColumns) {
+  Type type = scan.getStateArgs()[number].getType(), padded = type;
+  if (auto vector = dyn_cast<VectorType>(type)) {
+    SmallVector<int64_t> shape;
+    for (auto [dim, size] : llvm::enumerate(vector.getShape()))
+      shape.push_back(plan.width(size, dim ? sliceColumns : sliceRows));
+    padded = VectorType::get(shape, vector.getElementType());
+  }
+  if (!scan.getHasInitial()[number])
+    return prologue.constant(padded, 0.0);
+  return tile::LoadCellOp::create(inner, loc, padded,
+                                  program.getInitialArgs()[initialArgument(number)],
+                                  prologue.index(0), cellOffsets(type, sliceRows, sliceColumns));
+}
+
+void ChunkWriter::storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns) {
+  auto place = llvm::find(finals, number);
+  if (place == finals.end())
+    return;
+  Type type = scan.getStateArgs()[number].getType();
+  tile::StoreCellOp::create(inner, loc, value, program.getFinalArgs()[place - finals.begin()],
+                            prologue.index(0), cellOffsets(type, sliceRows, sliceColumns));
+}
+
+void ChunkWriter::storeFinals() {
+  unsigned i = 0;
+  for (const StateChain &chain : plan.chains)
+    storeFinal(chain.number, loop.getResult(i++), chain.freeDim == 0, chain.freeDim == 1);
+  for (const Accumulator &accumulator : plan.accumulators)
+    storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
+}
+
+//===----------------------------------------------------------------------===//
+// The loop over chunks
+//===----------------------------------------------------------------------===//
+
+void ChunkWriter::createLoop() {
+  SmallVector<Value> initial;
+  for (const StateChain &chain : plan.chains)
+    initial.push_back(initialValue(chain.number, chain.freeDim == 0, chain.freeDim == 1));
+  for (const Accumulator &accumulator : plan.accumulators)
+    initial.push_back(initialValue(accumulator.number, accumulator.isSliced, false));
+  Value zero = prologue.index(0), one = prologue.index(1);
+  Value size = prologue.index(plan.chunk), length = program.getLength();
+  Value count = arith::CeilDivUIOp::create(inner, loc, length, size);
+  loop = scf::ForOp::create(inner, loc, zero, count, one, initial);
+  within.setInsertionPointToEnd(loop.getBody());
+  OpBuilder::InsertionGuard guard(inner);
+  inner.setInsertionPoint(loop);
+  Value walked = loop.getInductionVar(), chunk = walked;
+  if (scan.getReverse())
+    chunk = body.subIndex(prologue.subIndex(count, one), walked);
+  Value first = body.mulIndex(chunk, size);
+  tiles->beginChunk(first, body.subIndex(length, first));
+  writeChunk(first, loop.getRegionIterArgs());
+}
+
+void ChunkWriter::writeChunk(Value first, ValueRange carried) {
+  Value rows = body.subIndex(program.getLength(), first);
+  llvm::DenseMap<const StateChain *, Value> states;
+  for (auto [chain, state] : llvm::zip(plan.chains, carried))
+    states[&chain] = state;
+  for (auto [accumulator, entry] :
+       llvm::zip(plan.accumulators, carried.drop_front(plan.chains.size())))
+    tiles->setEntry(accumulator, entry);
+  llvm::DenseMap<const StateChain *, Value> after;
+  tiles->computeChain = [&](const StateChain &chain) {
+    if (!after.contains(&chain)) {
+      Value state = ChunkedState(plan, chain, *tiles, body, rows).compute(states[&chain]);
+      after[&chain] = state;
+    }
+  };
+  for (const StateChain &chain : plan.chains)
+    tiles->computeChain(chain);
+  storeOutputs(first);
+  SmallVector<Value> next;
+  for (const StateChain &chain : plan.chains)
+    next.push_back(after[&chain]);
+  for (const Accumulator &accumulator : plan.accumulators)
+    next.push_back(tiles->exitOf(accumulator));
+  scf::YieldOp::create(within, loc, next);
+}
+
+void ChunkWriter::storeOutputs(Value first) {
+  for (auto [i, number] : llvm::enumerate(outputs)) {
+    Value value = scan.getYield().getOutputs()[number];
+    bool sliced = plan.isSliced(value);
+    auto vector = dyn_cast<VectorType>(value.getType());
+    Value channel = tiles->channelOffset(vector ? vector.getDimSize(0) : 1, sliced);
+    tile::StoreOp::create(within, loc, tiles->tile(value, sliced), program.getOutputArgs()[i],
+                          first, channel);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
+  using ChunkBase::ChunkBase;
+
+  void runOnOperation() override {
+    if (chunk < 16 || chunk > 128 || chunk % 16) {
+      getOperation()->emitError("'chunk' must be a multiple of 16 from 16 to 128, but is ")
+          << int64_t(chunk);
+      return signalPassFailure();
+    }
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    for (ScanOp scan : scans) {
+      ChunkPlan plan(scan, {chunk, force, drift});
+      if (failed(plan.analyze())) {
+        ++numDeclined;
+        continue;
+      }
+      tile::ProgramOp program = ChunkWriter(scan, plan).write();
+      // A tile that several formulas name is made once.
+      IRRewriter rewriter(&getContext());
+      DominanceInfo dominance(program);
+      eliminateCommonSubExpressions(rewriter, dominance, program);
+      ++numChunked;
+    }
+  }
+};
+} // namespace

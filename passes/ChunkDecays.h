@@ -1,0 +1,82 @@
+//===- ChunkDecays.h - cumulative log gates of a chunk ------------*- C++ -*-===//
+//
+// Of the gates of one axis. With g_t the sum of a step's log gates there, and sums
+// taken in the direction of the walk within the chunk, a read that sees the first
+// p of its own step's decays sees the entering state decayed by e^{R_i},
+//
+//   R_i = Σ_{t before i} g_t + (the first p gates of step i),
+//
+// and what step j adds decayed by e^{R_i − W_j}, where
+//
+//   W_j = Σ_{t up to j} g_t       where decays come first in a step,
+//   W_j = Σ_{t before j} g_t      where they come last.
+//
+// From step j to the chunk's end it decays by e^{L_j}, L_j = Σ_all g_t − W_j.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_PASSES_CHUNKDECAYS_H
+#define EJK_PASSES_CHUNKDECAYS_H
+
+#include "passes/TileBuilder.h"
+#include <optional>
+
+namespace ejk {
+
+/// The direction of a walk and where its decays stand.
+struct Walk {
+  bool reverse, decayFirst;
+  int64_t chunk;
+  /// The row of the walk's last step.
+  int64_t lastRow() const { return reverse ? 0 : chunk - 1; }
+};
+
+/// Running sums of the gates along one axis, as tiles. Each call makes its ops
+/// anew, where `e` stands.
+class RunningGates {
+public:
+  /// `gates`: one tile per decay of a step, in order; at least one.
+  RunningGates(Walk walk, llvm::ArrayRef<mlir::Value> gates) : walk(walk), gates(gates) {}
+
+  /// R, for a read that sees the first `count` of its step's decays.
+  mlir::Value atRead(TileBuilder &e, unsigned count) const;
+  /// W.
+  mlir::Value atAdd(TileBuilder &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
+  /// L, summed from the end: no difference of large sums.
+  mlir::Value toEnd(TileBuilder &e) const;
+  /// The sum over the chunk: a row, or a number.
+  mlir::Value total(TileBuilder &e) const;
+
+private:
+  mlir::Value perStep(TileBuilder &e) const;
+
+  Walk walk;
+  llvm::SmallVector<mlir::Value> gates;
+};
+
+/// The gates per head. Their decays between two steps are a C×C matrix whatever the
+/// channels, but R_i − W_j is a difference of sums that may be large where it is
+/// small itself: after one gate of -1000, 60 gates of -0.01. So gates are first
+/// raised to a floor whose exponential is zero, and then split into multiples of
+/// 2⁻⁷, whose sums and differences over a chunk are exact in f32, and remainders,
+/// whose sums stay below 1.
+class HeadDecays {
+public:
+  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates);
+
+  /// e^{R_i}.
+  mlir::Value fromStart(TileBuilder &e, unsigned count) const;
+  /// e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere.
+  mlir::Value between(TileBuilder &e, unsigned count, bool inclusive) const;
+  /// e^{L_j}.
+  mlir::Value toEnd(TileBuilder &e) const { return e.exp(all->toEnd(e)); }
+  /// The exponential of the sum over the chunk.
+  mlir::Value total(TileBuilder &e) const { return e.exp(all->total(e)); }
+
+private:
+  Walk walk;
+  std::optional<RunningGates> all, coarse, fine;
+};
+
+} // namespace ejk
+
+#endif // EJK_PASSES_CHUNKDECAYS_H

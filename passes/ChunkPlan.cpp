@@ -1,0 +1,237 @@
+//===- ChunkPlan.cpp - what of a scan's step a chunk is made of -----------===//
+#include "passes/ChunkPlan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/StepAnalysis.h"
+
+using namespace mlir;
+using namespace ejk;
+
+LogicalResult ChunkPlan::decline(Operation *op, const Twine &why) {
+  op->emitRemark("not chunked: ") << why;
+  return failure();
+}
+
+LogicalResult ChunkPlan::analyze() {
+  if (!scan.getSaves().empty() || !scan.getSavedStates().empty())
+    return decline(scan, "it saves states or reads saved ones, which this pass does not yet");
+  if (failed(findStates()))
+    return failure();
+  if (chains.empty())
+    return decline(scan, "it has no K×V state that is read or given");
+  return success(succeeded(checkElementwise()) && succeeded(checkOrder()) &&
+                 succeeded(checkTypes()) && succeeded(checkDrift()) && succeeded(chooseSlices()) &&
+                 succeeded(checkForms()));
+}
+
+const StateChain *ChunkPlan::chainOf(ReadOp read) const {
+  auto it = chainOfRead.find(read);
+  return it == chainOfRead.end() ? nullptr : &chains[it->second];
+}
+
+std::pair<const Accumulator *, unsigned> ChunkPlan::sumOf(Value value) const {
+  auto it = sums.find(value);
+  if (it == sums.end())
+    return {nullptr, 0};
+  return {&accumulators[it->second.first], it->second.second};
+}
+
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChunkPlan::findStates() {
+  for (auto [i, arg, next] : llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
+    auto state = cast<BlockArgument>(arg);
+    // A state that only feeds itself concerns nobody.
+    if (!StepAnalysis::isMatrix(arg)) {
+      if (failed(followSum(i, state)))
+        return failure();
+    } else if (failed(followChain(i, state))) {
+      return failure();
+    }
+  }
+  for (auto [i, chain] : llvm::enumerate(chains))
+    for (StateChain::Read &read : chain.reads)
+      chainOfRead[read.op] = i;
+  for (auto [i, accumulator] : llvm::enumerate(accumulators))
+    for (auto [k, sum] : llvm::enumerate(accumulator.sums))
+      sums[sum] = {i, k};
+  return success();
+}
+
+void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
+  StateChain::Read read;
+  read.op = op;
+  read.along = op.getAxis() == Axis::value;
+  read.vector = op.getVector();
+  for (unsigned axis = 0; axis < 3; ++axis)
+    read.decays[axis] = chain.decays[axis].size();
+  read.adds = chain.adds.size();
+  auto isNumber = [](Value factor) {
+    if (auto broadcast = factor.getDefiningOp<vector::BroadcastOp>())
+      return broadcast.getSourceType().isF32();
+    auto constant = factor.getDefiningOp<arith::ConstantOp>();
+    return constant && isa<SplatElementsAttr>(constant.getValue());
+  };
+  while (auto product = read.vector.getDefiningOp<arith::MulFOp>()) {
+    Value lhs = product.getLhs(), rhs = product.getRhs();
+    if (!isNumber(lhs) && !isNumber(rhs))
+      break;
+    read.factors.push_back(isNumber(rhs) ? rhs : lhs);
+    read.vector = isNumber(rhs) ? lhs : rhs;
+  }
+  chain.reads.push_back(std::move(read));
+}
+
+LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
+  StateChain chain;
+  chain.number = number;
+  chain.arg = arg;
+  bool sawAdd = false, sawDecay = false, mixed = false;
+  YieldOp yield = scan.getYield();
+  for (Value value = arg; value;) {
+    // Reads first: they see what the chain holds so far.
+    SmallVector<OpOperand *> others;
+    for (OpOperand &use : value.getUses())
+      if (auto read = dyn_cast<ReadOp>(use.getOwner()))
+        addRead(chain, read);
+      else
+        others.push_back(&use);
+    if (others.size() != 1)
+      return decline(others.empty() ? yield.getOperation() : others.front()->getOwner(),
+                     "a K×V state must have one successor in a step, but has " +
+                         Twine(others.size()));
+    Operation *user = others.front()->getOwner();
+    if (user == yield && others.front()->getOperandNumber() == number)
+      break;
+    if (!isa<DecayOp, OuterAddOp>(user))
+      return decline(user, "a K×V state goes elsewhere than through 'ejk.decay', "
+                           "'ejk.outer_add' and 'ejk.read' to its own next value");
+    chain.links.push_back(user);
+    if (auto decay = dyn_cast<DecayOp>(user)) {
+      mixed |= sawDecay && sawAdd && chain.decayFirst;
+      chain.decayFirst &= !sawAdd;
+      chain.decays[unsigned(decay.getAxis())].push_back(decay);
+      sawDecay = true;
+    } else {
+      mixed |= !chain.decayFirst;
+      chain.adds.push_back(cast<OuterAddOp>(user));
+      sawAdd = true;
+    }
+    value = user->getResult(0);
+  }
+  if (mixed)
+    return decline(chain.links.front(),
+                   "the state decays both before and after an 'ejk.outer_add': all decays of a "
+                   "step must come before its outer products, or all after them");
+  bool readAlong[2] = {};
+  for (StateChain::Read &read : chain.reads)
+    readAlong[read.along] = true;
+  if (!readAlong[1] || !readAlong[0])
+    chain.freeDim = readAlong[1] ? 0 : 1;
+  if (!chain.reads.empty() || !scan.getFinalStates()[number].use_empty())
+    chains.push_back(std::move(chain));
+  return success();
+}
+
+LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
+  Accumulator accumulator;
+  accumulator.number = number;
+  accumulator.arg = arg;
+  // What depends on the state in this step.
+  llvm::DenseSet<Value> dependent = {arg};
+  for (Operation &op : scan.getStep().without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return dependent.contains(v); }))
+      dependent.insert(op.getResult(0));
+  Value value = scan.getYield().getStates()[number];
+  auto refuse = [&](Operation *op) {
+    return decline(op, "a state that is a number or a vector may only add up: its next value "
+                       "must be the state and terms that do not depend on it");
+  };
+  while (value != arg) {
+    accumulator.sums.push_back(value);
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<arith::AddFOp, arith::SubFOp>(op) || !dependent.contains(value))
+      return refuse(op ? op : scan.getYield().getOperation());
+    bool onRight = dependent.contains(op->getOperand(1));
+    if (dependent.contains(op->getOperand(0)) == onRight || (isa<arith::SubFOp>(op) && onRight))
+      return refuse(op);
+    accumulator.terms.push_back({op->getOperand(!onRight), isa<arith::SubFOp>(op)});
+    value = op->getOperand(onRight);
+  }
+  accumulator.sums.push_back(arg);
+  std::reverse(accumulator.sums.begin(), accumulator.sums.end());
+  std::reverse(accumulator.terms.begin(), accumulator.terms.end());
+  accumulators.push_back(std::move(accumulator));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+bool ChunkPlan::isConstant(Value value) const {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(scan.getParameterArgs(), arg);
+  // A sum over channels is taken of a whole tile.
+  Operation *op = value.getDefiningOp();
+  return !isa<SumOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isConstant(operand); });
+}
+
+bool ChunkPlan::isZeroBeyond(Value value) const {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(scan.getSequenceArgs(), arg);
+  Operation *op = value.getDefiningOp();
+  auto isFiniteConstant = [](Value v) {
+    auto constant = v.getDefiningOp<arith::ConstantOp>();
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+    if (splat && isa<FloatType>(splat.getElementType()))
+      return splat.getSplatValue<APFloat>().isFinite();
+    auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : nullptr;
+    return number && number.getValue().isFinite();
+  };
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, vector::BroadcastOp>(op))
+    return isZeroBeyond(op->getOperand(0));
+  if (isa<arith::AddFOp, arith::SubFOp>(op))
+    return isZeroBeyond(op->getOperand(0)) && isZeroBeyond(op->getOperand(1));
+  if (isa<arith::MulFOp>(op)) {
+    Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+    return (isZeroBeyond(lhs) && (isZeroBeyond(rhs) || isFiniteConstant(rhs))) ||
+           (isZeroBeyond(rhs) && isFiniteConstant(lhs));
+  }
+  return false;
+}
+
+bool ChunkPlan::isSliced(Value value) const {
+  if (slices == 1 || !isa<VectorType>(value.getType()))
+    return false;
+  if (auto [accumulator, k] = sumOf(value); accumulator)
+    return accumulator->isSliced;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto read = dyn_cast<ReadOp>(op))
+    return chainOf(read)->freeDim >= 0;
+  return llvm::any_of(op->getOperands(), [&](Value v) { return isSliced(v); });
+}
+
+int64_t ChunkPlan::width(int64_t channels, bool sliced) const {
+  return llvm::alignTo(sliced ? llvm::divideCeil(channels, slices) : channels, 16);
+}
+
+SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) const {
+  SmallVector<std::pair<Value, int>> inputs;
+  for (auto &decays : chain.decays)
+    for (DecayOp decay : decays)
+      inputs.push_back({decay.getGate(), int(decay.getAxis()) - 1});
+  for (OuterAddOp add : chain.adds) {
+    inputs.push_back({add.getKey(), 0});
+    inputs.push_back({add.getValue(), 1});
+  }
+  for (const StateChain::Read &read : chain.reads)
+    inputs.push_back({read.vector, read.along});
+  return inputs;
+}

@@ -1,0 +1,91 @@
+//===- ChunkedState.h - one state's chunk, in products of tiles ---*- C++ -*-===//
+//
+// For a read of state S along axis a (b the other) with vectors x_i, of what a
+// step adds, u_j along a and w_j along b, and with the sums R, W, L of ChunkDecays.h
+// (superscripts say which axis; h: per head; T: the sum over the chunk):
+//
+//   y_i = e^{R^h_i + R^b_i} ∘ Sᵀ(x_i ∘ e^{R^a_i})
+//       + Σ_j e^{R^h_i − W^h_j} e^{R^b_i − W^b_j} ∘ w_j (Σ_c x_ic u_jc e^{R^a_ic − W^a_jc})
+//   S  ← e^{T^h + T^a + T^b} ∘ S + Σ_j e^{L^h_j} (u_j ∘ e^{L^a_j}) (w_j ∘ e^{L^b_j})ᵀ
+//
+// where j runs to before i, or up to i for what the read's own step has added.
+//
+// Gates per channel do not come out of the sum over c. In the basis of the chunk's
+// middle row, with M = W of that row, x̃ = x ∘ e^{R^a − M^a},
+// ũ = u ∘ e^{M^a − W^a}, S̃ = e^{M} ∘ S, all products are plain:
+//
+//   y_i = e^{R^b_i − M^b} ∘ (e^{R^h_i} S̃ᵀx̃_i + Σ_j e^{R^h_i − W^h_j} w̃_j (x̃_i · ũ_j))
+//   S  ← e^{T − M} ∘ (e^{T^h} S̃ + Σ_j e^{L^h_j} ũ_j w̃_jᵀ)
+//
+// as long as no exponent is large: a product's exponent is at most 0 where it
+// counts, but a factor's may be positive. Where |M|, |R − M| or |W − M| passes 64 nats
+// (32 on each axis where both are gated) the chunk is instead taken step by step,
+// from the same tiles: slow, in f32, and exact for gates of any size.
+//
+// 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
+// magnitude for the vectors themselves. f16 has no such range, so products of f16
+// sequences are taken in bf16.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_PASSES_CHUNKEDSTATE_H
+#define EJK_PASSES_CHUNKEDSTATE_H
+
+#include "passes/ChunkDecays.h"
+#include "passes/ChunkTiles.h"
+
+namespace ejk {
+
+class ChunkedState {
+public:
+  ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles, TileBuilder &body,
+               mlir::Value rows);
+
+  /// Computes what is read, which it hands to the tiles, and the state after the
+  /// chunk from the one before it.
+  mlir::Value compute(mlir::Value state);
+
+private:
+  /// Sums of one channel axis in the basis of the middle row.
+  struct Basis {
+    std::optional<RunningGates> gates;
+    mlir::Value middle; // M, a row
+  };
+  /// A state after the chunk, and a tile per read.
+  using Computed = llvm::SmallVector<mlir::Value>;
+
+  bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
+  bool isSliced(int dim) const { return dim >= 0 && dim == chain.freeDim; }
+  void collectTiles();
+  void findBases();
+  /// R − M as read `r` sees it, and M − W.
+  mlir::Value readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read);
+  mlir::Value addExponent(TileBuilder &e, unsigned dim);
+  /// Whether all exponents of the basis are small: an i1.
+  mlir::Value isInRange(TileBuilder &e);
+
+  Computed byProducts(TileBuilder &e, mlir::Value state);
+  mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
+  mlir::Value updateByProducts(TileBuilder &e, mlir::Value basisState);
+  /// `tile` in the basis, not yet rounded.
+  mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
+  mlir::Value times(TileBuilder &e, mlir::Value state, mlir::Value row, unsigned dim);
+
+  Computed byChoice(mlir::Value state);
+  Computed bySteps(TileBuilder &e, mlir::Value state);
+  Computed oneStep(TileBuilder &e, mlir::Value row, mlir::ValueRange carried);
+
+  const ChunkPlan &plan;
+  const StateChain &chain;
+  ChunkTiles &tiles;
+  TileBuilder &body;
+  mlir::Value rows; // left in the sequence
+  Walk walk;
+  /// Per decay by axis, per outer product by dimension, per read.
+  llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
+  Basis bases[2];
+  std::optional<HeadDecays> head;
+};
+
+} // namespace ejk
+
+#endif // EJK_PASSES_CHUNKEDSTATE_H

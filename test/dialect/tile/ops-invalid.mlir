@@ -1,0 +1,21 @@
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics
+// Bad windows and parameters, for each numbered constraint.
+
+// window C1: one bound for two dimensions.
+func.func @window(%tile: vector<4x4xf32>, %i: index) {
+  // expected-error @below {{a bound of each kind is needed for each dimension of 'vector<4x4xf32>' (C1), but there are 1}}
+  %w = tile.window %tile from (%i) to (%i) else 0.0 : vector<4x4xf32>
+  return
+}
+
+// -----
+
+// program C1: a vector parameter as a vector.
+func.func @parameter(%q: tensor<?x?x?xf32>, %p: tensor<?x4xf32>) {
+  // expected-error @below {{region argument 1, for a parameter of 'tensor<?x4xf32>', must be a number or cells of its vector (C1), but is 'vector<4xf32>'}}
+  tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) parameters(%p : tensor<?x4xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %a: vector<4xf32>, %length: index, %slice: index, %head: index, %heads: index):
+    tile.end
+  }
+  return
+}

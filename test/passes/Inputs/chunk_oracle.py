@@ -1,0 +1,33 @@
+"""Runs the oracle's tests with their scans as block programs.
+
+    chunk_oracle.py --ejk-opt EJK_OPT FILE...
+
+Prints for each file how many of its scans became programs and whether the checks
+still hold.
+"""
+import argparse
+import os
+import subprocess
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--ejk-opt", required=True)
+parser.add_argument("files", nargs="+")
+options = parser.parse_args()
+
+failed = 0
+for file in options.files:
+    name = os.path.basename(file)
+    pipeline = ["--ejk-backward=gate-gradients=suffix"]
+    if name.startswith("vjp2"):
+        pipeline = ["--ejk-backward=function=gqa_with_state gate-gradients=suffix",
+                    "--ejk-derive-backward=function=gqa_with_state_vjp"]
+    elif name.startswith("recurrence"):
+        pipeline = ["--ejk-specialize"]
+    command = [options.ejk_opt, file] + pipeline + ["--ejk-chunk=force chunk=16"]
+    ran = subprocess.run(command + ["--ejk-interpret"], capture_output=True, text=True)
+    programs, scans = ran.stdout.count("tile.program"), ran.stdout.count(" ejk.scan ")
+    failed += ran.returncode != 0
+    print(f"{name}: {programs} programs, {scans} scans, {'ok' if not ran.returncode else 'FAILED'}")
+    if ran.returncode:
+        print(ran.stderr)
+print(f"{len(options.files)} files, {failed} failed")

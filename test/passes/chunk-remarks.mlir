@@ -1,0 +1,174 @@
+// RUN: ejk-opt %s --ejk-chunk --split-input-file --verify-diagnostics | FileCheck %s
+// What has no chunkwise form stays a scan, and a remark says why.
+// CHECK-NOT: tile.program
+
+func.func @f32(%q: tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32> {
+  // expected-remark @below {{not chunked: its keys, values or read vectors come from f32 sequences}}
+  %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %S1 = ejk.outer_add %S, %qt, %qt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %r = ejk.read %S1, %qt along key : vector<4x4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%r : vector<4xf32>)
+  }
+  return %o : tensor<?x?x?x4xf32>
+}
+
+// -----
+
+func.func @no_matrix(%q: tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32> {
+  // expected-remark @below {{not chunked: it has no K×V state that is read or given}}
+  %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %S1 = arith.addf %S, %qt : vector<4xf32>
+    ejk.yield states(%S1 : vector<4xf32>) outputs(%S1 : vector<4xf32>)
+  }
+  return %o : tensor<?x?x?x4xf32>
+}
+
+// -----
+
+func.func @decays_around(%q: tensor<?x?x?x4xbf16>, %g: tensor<?x?x?xf32>) -> tensor<?x?x4x4xf32> {
+  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>, %gt = %g : tensor<?x?x?xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: the state decays both before and after an 'ejk.outer_add'}}
+    %S1 = ejk.decay %S by %gt along head : vector<4x4xf32>, f32
+    %S2 = ejk.outer_add %S1, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %S3 = ejk.decay %S2 by %gt along head : vector<4x4xf32>, f32
+    ejk.yield states(%S3 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @delta_rule(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: what is read of the state decides over the state's own gates or vectors, now or in a later step}}
+    %r = ejk.read %S, %qw along key : vector<4x4xf32>, vector<4xf32>
+    %d = arith.subf %qw, %r : vector<4xf32>
+    %S1 = ejk.outer_add %S, %qw, %d : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+// Through a state that adds up what was read, a later step's gate depends on it.
+func.func @gate_from_sum(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht, %c = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>, %C = zero : tensor<?x?xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: what is read of the state decides over}}
+    %r = ejk.read %S, %qw along key : vector<4x4xf32>, vector<4xf32>
+    %S1 = ejk.decay %S by %C along head : vector<4x4xf32>, f32
+    %S2 = ejk.outer_add %S1, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %s = ejk.sum %r : vector<4xf32>
+    %C1 = arith.subf %C, %s : f32
+    ejk.yield states(%S2, %C1 : vector<4x4xf32>, f32)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @moving_average(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht, %c = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>, %X = zero : tensor<?x?x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    %half = arith.constant dense<0.5> : vector<4xf32>
+    %X0 = arith.mulf %X, %half : vector<4xf32>
+    // expected-remark @below {{not chunked: a state that is a number or a vector may only add up}}
+    %X1 = arith.mulf %X0, %qw : vector<4xf32>
+    %S1 = ejk.outer_add %S, %X1, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1, %X1 : vector<4x4xf32>, vector<4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @grows_with_itself(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht, %c, %d = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>, %X = zero : tensor<?x?x4xf32>,
+             %Y = zero : tensor<?x?x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: what the state adds up depends on the state itself}}
+    %X1 = arith.addf %X, %Y : vector<4xf32>
+    %Y1 = arith.addf %Y, %X : vector<4xf32>
+    %S1 = ejk.outer_add %S, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1, %X1, %Y1 : vector<4x4xf32>, vector<4xf32>, vector<4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @swapped(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht:2 = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>, %R = zero : tensor<?x?x4x4xf32>) {
+    // expected-remark @below {{not chunked: a K×V state goes elsewhere than through}}
+    ejk.yield states(%R, %S : vector<4x4xf32>, vector<4x4xf32>)
+  }
+  return %ht#0 : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @two_successors(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht, %hr = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>, %R = zero : tensor<?x?x4x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    %S1 = ejk.outer_add %S, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    // expected-remark @below {{not chunked: a K×V state must have one successor in a step, but has 2}}
+    ejk.yield states(%S1, %S1 : vector<4x4xf32>, vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @elementwise(%q: tensor<?x?x?x4xbf16>) -> (tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>) {
+  %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: 'vector.shuffle' has no form on a chunk's tiles}}
+    %turned = vector.shuffle %qw, %qw [3, 2, 1, 0] : vector<4xf32>, vector<4xf32>
+    %S1 = ejk.outer_add %S, %qw, %turned : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%turned : vector<4xf32>)
+  }
+  return %ht, %o : tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>
+}
+
+// -----
+
+func.func @too_large(%q: tensor<?x?x?x256xbf16>) -> (tensor<?x?x?x256xf32>, tensor<?x?x?x256xf32>) {
+  // expected-remark @below {{not chunked: its states are too large for one thread block, 65536 elements of at most 16384, and reads along both axes keep them whole; split the reads ('--ejk-split-reads')}}
+  %o, %p, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x256xbf16>)
+      states(%S = zero : tensor<?x?x256x256xf32>) -> (tensor<?x?x?x256xf32>, tensor<?x?x?x256xf32>) {
+    %qw = arith.extf %qt : vector<256xbf16> to vector<256xf32>
+    %S1 = ejk.outer_add %S, %qw, %qw : vector<256x256xf32>, vector<256xf32>, vector<256xf32>
+    %r = ejk.read %S1, %qw along key : vector<256x256xf32>, vector<256xf32>
+    %s = ejk.read %S1, %qw along value : vector<256x256xf32>, vector<256xf32>
+    ejk.yield states(%S1 : vector<256x256xf32>) outputs(%r, %s : vector<256xf32>, vector<256xf32>)
+  }
+  return %o, %p : tensor<?x?x?x256xf32>, tensor<?x?x?x256xf32>
+}
+
+// -----
+
+func.func @sum_of_slices(%q: tensor<?x?x?x256xbf16>) -> tensor<?x?x?xf32> {
+  %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x256xbf16>)
+      states(%S = zero : tensor<?x?x256x256xf32>) -> (tensor<?x?x?xf32>) {
+    %qw = arith.extf %qt : vector<256xbf16> to vector<256xf32>
+    %S1 = ejk.outer_add %S, %qw, %qw : vector<256x256xf32>, vector<256xf32>, vector<256xf32>
+    // expected-remark @below {{not chunked: what is read is needed in full, where a K×V state this large is cut into slices}}
+    %r = ejk.read %S1, %qw along key : vector<256x256xf32>, vector<256xf32>
+    %s = ejk.sum %r : vector<256xf32>
+    ejk.yield states(%S1 : vector<256x256xf32>) outputs(%s : f32)
+  }
+  return %o : tensor<?x?x?xf32>
+}
