@@ -31,12 +31,17 @@ private:
   void writeChunk(Value first, ValueRange carried);
   void storeOutputs(Value first);
   void storeFinals();
+  /// The type of a state's, or its slice's, tile.
+  Type paddedState(Type type, bool sliceRows, bool sliceColumns);
   /// What a state starts from, and the number of the state.
   Value initialValue(unsigned number, bool sliceRows, bool sliceColumns);
   SmallVector<Value> cellOffsets(Type cell, bool sliceRows, bool sliceColumns);
   unsigned initialArgument(unsigned number) {
     return llvm::count(scan.getHasInitial().take_front(number), true);
   }
+  /// Saved states are cells by chunk.
+  void storeSaves(const StateChain &chain, Value state);
+  Value anchorEntry(const Accumulator &accumulator, Value state);
   void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns);
 
   ScanOp scan;
@@ -47,6 +52,7 @@ private:
   tile::ProgramOp program;
   std::unique_ptr<ChunkTiles> tiles;
   scf::ForOp loop;
+  Value chunkNumber;
   /// Outputs and final states that somebody uses.
   SmallVector<unsigned> outputs, finals;
 };
@@ -72,10 +78,10 @@ void ChunkWriter::createProgram() {
     parameterTypes.push_back(isa<VectorType>(arg.getType())
                                  ? tile::CellsType::get(scan.getContext(), arg.getType())
                                  : arg.getType());
-  program = tile::ProgramOp::create(outer, loc, outputTypes, finalTypes, /*saves=*/TypeRange(),
-                                    scan.getSequences(), scan.getParameters(),
-                                    scan.getInitialStates(), /*saved_states=*/ValueRange(),
-                                    scan.getCuSeqlens(), plan.chunk, plan.slices);
+  program =
+      tile::ProgramOp::create(outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(),
+                              scan.getSequences(), scan.getParameters(), scan.getInitialStates(),
+                              scan.getSavedStates(), scan.getCuSeqlens(), plan.chunk, plan.slices);
   Block &block = program.getBody().emplaceBlock();
   for (Type type : program.argumentTypes(parameterTypes))
     block.addArgument(type, loc);
@@ -92,6 +98,8 @@ tile::ProgramOp ChunkWriter::write() {
     scan.getOutputs()[number].replaceAllUsesWith(program.getOutputs()[i]);
   for (auto [i, number] : llvm::enumerate(finals))
     scan.getFinalStates()[number].replaceAllUsesWith(program.getFinalStates()[i]);
+  for (auto [save, made] : llvm::zip(scan.getSaves(), program.getSaves()))
+    save.replaceAllUsesWith(made);
   scan.erase();
   return program;
 }
@@ -108,14 +116,19 @@ SmallVector<Value> ChunkWriter::cellOffsets(Type cell, bool sliceRows, bool slic
   return offsets;
 }
 
+Type ChunkWriter::paddedState(Type type, bool sliceRows, bool sliceColumns) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return type;
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::enumerate(vector.getShape()))
+    shape.push_back(plan.width(size, dim ? sliceColumns : sliceRows));
+  return VectorType::get(shape, vector.getElementType());
+}
+
 Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColumns) {
-  Type type = scan.getStateArgs()[number].getType(), padded = type;
-  if (auto vector = dyn_cast<VectorType>(type)) {
-    SmallVector<int64_t> shape;
-    for (auto [dim, size] : llvm::enumerate(vector.getShape()))
-      shape.push_back(plan.width(size, dim ? sliceColumns : sliceRows));
-    padded = VectorType::get(shape, vector.getElementType());
-  }
+  Type type = scan.getStateArgs()[number].getType();
+  Type padded = paddedState(type, sliceRows, sliceColumns);
   if (!scan.getHasInitial()[number])
     return prologue.constant(padded, 0.0);
   return tile::LoadCellOp::create(inner, loc, padded,
@@ -140,6 +153,43 @@ void ChunkWriter::storeFinals() {
     storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
 }
 
+/// What a scan saves of a state at a chunk's end: the state without what the last
+/// step added after it was saved.
+void ChunkWriter::storeSaves(const StateChain &chain, Value state) {
+  Value last = scan.getReverse() ? prologue.index(0) : tiles->lastRow();
+  for (const StateChain::Save &save : chain.saves) {
+    Value value = state;
+    for (OuterAddOp add : ArrayRef(chain.adds).drop_front(save.adds)) {
+      Value key = body.row(tiles->masked(add.getKey(), chain.freeDim == 0), last);
+      Value vector = body.row(tiles->masked(add.getValue(), chain.freeDim == 1), last);
+      ArrayRef<int64_t> shape = body.shapeOf(state);
+      value = body.sub(value, body.mul(body.spread(key, 0, shape), body.spread(vector, 1, shape)));
+    }
+    Value cells = program.getSaveArgs()[save.number];
+    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+    tile::StoreCellOp::create(within, loc, body.round(value, getElementTypeOrSelf(cell)), cells,
+                              chunkNumber,
+                              cellOffsets(cell, chain.freeDim == 0, chain.freeDim == 1));
+  }
+}
+
+/// What an accumulator starts the chunk with, `state` being the one the walk enters
+/// it with.
+Value ChunkWriter::anchorEntry(const Accumulator &accumulator, Value state) {
+  AnchorOp anchor = accumulator.anchor;
+  const StateChain &chain = *plan.chainFrom(anchor.getState());
+  ValueRange args = scan.getSavedArgs();
+  Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
+  Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+  bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
+  Value saved =
+      tile::LoadCellOp::create(within, loc, paddedState(cell, sliceRows, sliceColumns), cells,
+                               chunkNumber, cellOffsets(cell, sliceRows, sliceColumns));
+  if (!getElementTypeOrSelf(cell).isF32())
+    saved = arith::ExtFOp::create(within, loc, state.getType(), saved);
+  return body.sum(body.mul(state, saved), anchor.getAxis() == Axis::value);
+}
+
 //===----------------------------------------------------------------------===//
 // The loop over chunks
 //===----------------------------------------------------------------------===//
@@ -160,6 +210,7 @@ void ChunkWriter::createLoop() {
   Value walked = loop.getInductionVar(), chunk = walked;
   if (scan.getReverse())
     chunk = body.subIndex(prologue.subIndex(count, one), walked);
+  chunkNumber = chunk;
   Value first = body.mulIndex(chunk, size);
   tiles->beginChunk(first, body.subIndex(length, first));
   writeChunk(first, loop.getRegionIterArgs());
@@ -172,7 +223,11 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
     states[&chain] = state;
   for (auto [accumulator, entry] :
        llvm::zip(plan.accumulators, carried.drop_front(plan.chains.size())))
-    tiles->setEntry(accumulator, entry);
+    tiles->setEntry(
+        accumulator,
+        accumulator.anchor
+            ? anchorEntry(accumulator, states[plan.chainFrom(accumulator.anchor.getState())])
+            : entry);
   llvm::DenseMap<const StateChain *, Value> after;
   tiles->computeChain = [&](const StateChain &chain) {
     if (!after.contains(&chain)) {
@@ -186,6 +241,8 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
   SmallVector<Value> next;
   for (const StateChain &chain : plan.chains)
     next.push_back(after[&chain]);
+  for (const StateChain &chain : plan.chains)
+    storeSaves(chain, after[&chain]);
   for (const Accumulator &accumulator : plan.accumulators)
     next.push_back(tiles->exitOf(accumulator));
   scf::YieldOp::create(within, loc, next);

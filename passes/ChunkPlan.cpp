@@ -14,9 +14,7 @@ LogicalResult ChunkPlan::decline(Operation *op, const Twine &why) {
 }
 
 LogicalResult ChunkPlan::analyze() {
-  if (!scan.getSaves().empty() || !scan.getSavedStates().empty())
-    return decline(scan, "it saves states or reads saved ones, which this pass does not yet");
-  if (failed(findStates()))
+  if (failed(findStates()) || failed(checkSaves()))
     return failure();
   if (chains.empty())
     return decline(scan, "it has no K×V state that is read or given");
@@ -28,6 +26,11 @@ LogicalResult ChunkPlan::analyze() {
 const StateChain *ChunkPlan::chainOf(ReadOp read) const {
   auto it = chainOfRead.find(read);
   return it == chainOfRead.end() ? nullptr : &chains[it->second];
+}
+
+const StateChain *ChunkPlan::chainFrom(Value state) const {
+  auto it = llvm::find_if(chains, [&](const StateChain &chain) { return chain.arg == state; });
+  return it == chains.end() ? nullptr : &*it;
 }
 
 std::pair<const Accumulator *, unsigned> ChunkPlan::sumOf(Value value) const {
@@ -61,6 +64,20 @@ LogicalResult ChunkPlan::findStates() {
   return success();
 }
 
+LogicalResult ChunkPlan::checkSaves() {
+  for (const Accumulator &accumulator : accumulators)
+    if (accumulator.anchor && !chainFrom(accumulator.anchor.getState()))
+      return decline(accumulator.anchor, "the state of an 'ejk.anchor' must be the one that the "
+                                         "step starts from");
+  if (auto every = scan.getSaveEvery()) {
+    if (*every % 16 || *every > 128)
+      return decline(scan, "states are saved every " + Twine(*every) +
+                               " rows, which is no multiple of 16 up to 128 for a chunk to have");
+    chunk = *every;
+  }
+  return success();
+}
+
 void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   StateChain::Read read;
   read.op = op;
@@ -90,13 +107,19 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   chain.number = number;
   chain.arg = arg;
   bool sawAdd = false, sawDecay = false, mixed = false;
+  bool anchored[2] = {}; // by the dimension summed over
   YieldOp yield = scan.getYield();
+  unsigned firstSave = yield.getStates().size() + yield.getOutputs().size();
   for (Value value = arg; value;) {
     // Reads first: they see what the chain holds so far.
     SmallVector<OpOperand *> others;
     for (OpOperand &use : value.getUses())
       if (auto read = dyn_cast<ReadOp>(use.getOwner()))
         addRead(chain, read);
+      else if (use.getOwner() == yield && use.getOperandNumber() >= firstSave)
+        chain.saves.push_back({use.getOperandNumber() - firstSave, unsigned(chain.adds.size())});
+      else if (isa<AnchorOp>(use.getOwner()) && value == arg)
+        anchored[cast<AnchorOp>(use.getOwner()).getAxis() == Axis::value] = true;
       else
         others.push_back(&use);
     if (others.size() != 1)
@@ -111,6 +134,8 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
                            "'ejk.outer_add' and 'ejk.read' to its own next value");
     chain.links.push_back(user);
     if (auto decay = dyn_cast<DecayOp>(user)) {
+      if (!chain.saves.empty())
+        return decline(decay, "a state that is saved decays afterwards, in the same step");
       mixed |= sawDecay && sawAdd && chain.decayFirst;
       chain.decayFirst &= !sawAdd;
       chain.decays[unsigned(decay.getAxis())].push_back(decay);
@@ -126,12 +151,13 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     return decline(chain.links.front(),
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
-  bool readAlong[2] = {};
+  bool readAlong[2] = {anchored[0], anchored[1]};
   for (StateChain::Read &read : chain.reads)
     readAlong[read.along] = true;
   if (!readAlong[1] || !readAlong[0])
     chain.freeDim = readAlong[1] ? 0 : 1;
-  if (!chain.reads.empty() || !scan.getFinalStates()[number].use_empty())
+  if (!chain.reads.empty() || !chain.saves.empty() || anchored[0] || anchored[1] ||
+      !scan.getFinalStates()[number].use_empty())
     chains.push_back(std::move(chain));
   return success();
 }
@@ -150,8 +176,17 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
     return decline(op, "a state that is a number or a vector may only add up: its next value "
                        "must be the state and terms that do not depend on it");
   };
-  while (value != arg) {
+  while (true) {
     accumulator.sums.push_back(value);
+    if (auto anchor = value.getDefiningOp<AnchorOp>()) {
+      if (accumulator.anchor)
+        return refuse(anchor);
+      accumulator.anchor = anchor;
+      accumulator.anchorAt = accumulator.terms.size();
+      value = anchor.getVector();
+    }
+    if (value == arg)
+      break;
     Operation *op = value.getDefiningOp();
     if (!op || !isa<arith::AddFOp, arith::SubFOp>(op) || !dependent.contains(value))
       return refuse(op ? op : scan.getYield().getOperation());
@@ -161,9 +196,19 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
     accumulator.terms.push_back({op->getOperand(!onRight), isa<arith::SubFOp>(op)});
     value = op->getOperand(onRight);
   }
-  accumulator.sums.push_back(arg);
   std::reverse(accumulator.sums.begin(), accumulator.sums.end());
   std::reverse(accumulator.terms.begin(), accumulator.terms.end());
+  if (accumulator.anchor) {
+    accumulator.anchorAt = accumulator.terms.size() - accumulator.anchorAt;
+    // Where the sum starts anew there is none before.
+    Value before = accumulator.anchor.getVector();
+    for (unsigned k = 0; k < accumulator.anchorAt; ++k)
+      if (!accumulator.sums[k].hasOneUse())
+        return decline(accumulator.anchor, "what is summed up before 'ejk.anchor' is used "
+                                           "elsewhere");
+    if (!before.hasOneUse())
+      return decline(accumulator.anchor, "what 'ejk.anchor' replaces is used elsewhere");
+  }
   accumulators.push_back(std::move(accumulator));
   return success();
 }

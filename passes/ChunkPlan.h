@@ -39,6 +39,11 @@ struct StateChain {
   llvm::SmallVector<DecayOp> decays[3]; // by axis
   llvm::SmallVector<OuterAddOp> adds;
   llvm::SmallVector<Read> reads;
+  /// A save of the scan, and how many of the step's outer products it sees.
+  struct Save {
+    unsigned number, adds;
+  };
+  llvm::SmallVector<Save> saves;
   /// Whether the decays come before the outer products, as in a forward, or
   /// after them, as in what is derived backwards.
   bool decayFirst = true;
@@ -62,6 +67,11 @@ struct Accumulator {
   llvm::SmallVector<Term> terms;
   /// `arg`, then the sum after each term; the last one is yielded.
   llvm::SmallVector<mlir::Value> sums;
+  /// Where the sum starts anew from a saved state, and the number of terms before
+  /// that, which a step that enters a chunk does without. The sum so far is then
+  /// the anchor's result.
+  mutable AnchorOp anchor; // a handle, whose getters are not const
+  unsigned anchorAt = 0;
   bool isSliced = false;
 };
 
@@ -80,9 +90,10 @@ public:
   /// Fails, with a remark that says why, when the scan is to be left alone.
   mlir::LogicalResult analyze();
 
-  /// The chain that `read` hangs off, or the accumulator that `value` is a sum
-  /// of; null where there is none.
+  /// The chain that `read` hangs off or that starts from `state`, or the accumulator
+  /// that `value` is a sum of; null where there is none.
   const StateChain *chainOf(ReadOp read) const;
+  const StateChain *chainFrom(mlir::Value state) const;
   std::pair<const Accumulator *, unsigned> sumOf(mlir::Value value) const;
 
   /// Whether the value is computed once for a sequence: from parameters,
@@ -113,6 +124,7 @@ private:
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);
   mlir::LogicalResult followSum(unsigned number, mlir::BlockArgument arg);
   void addRead(StateChain &chain, ReadOp op);
+  mlir::LogicalResult checkSaves();
   mlir::LogicalResult checkElementwise();
   mlir::LogicalResult checkOrder();
   mlir::LogicalResult checkTypes();

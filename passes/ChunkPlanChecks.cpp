@@ -25,7 +25,7 @@ LogicalResult ChunkPlan::checkElementwise() {
       if (isa<VectorType>(broadcast.getSourceType()) ||
           broadcast.getResultVectorType().getRank() != 1)
         return decline(&op, "only a number can be spread over channels");
-    if (isa<DecayOp, OuterAddOp, ReadOp, SumOp, HeadIndexOp, NumHeadsOp>(op) ||
+    if (isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op) ||
         isConstant(op.getResult(0)))
       continue;
     if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
@@ -184,6 +184,8 @@ static ScanOp findSumOf(Value tensor) {
       if (use.getOperandNumber() >= user.getSequences().size())
         continue;
       Value arg = user.getSequenceArgs()[use.getOperandNumber()];
+      if (!user.getStep().getOps<AnchorOp>().empty())
+        continue;
       for (Value next : user.getYield().getStates())
         if (!StepAnalysis::isMatrix(next) && dependsOn(next, [&](Value v) { return v == arg; }))
           return user;
@@ -200,9 +202,12 @@ LogicalResult ChunkPlan::checkDrift() {
   const char *remedy = " over the sequence, and with it the rounding of 16-bit products; use the "
                        "option 'drift' if that may be";
   auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
+  // What starts anew at every chunk gathers no more than a chunk's.
+  auto isAnchored = [](Value value) { return bool(value.getDefiningOp<AnchorOp>()); };
   for (Accumulator &accumulator : accumulators)
     for (Accumulator::Term &term : accumulator.terms)
-      if (dependsOn(term.value, isRead))
+      if (!accumulator.anchor && dependsOn(term.value, isRead) &&
+          !dependsOn(term.value, isAnchored))
         return decline(accumulator.sums.back().getDefiningOp(),
                        Twine("a state adds up what is read") + remedy);
   for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
@@ -268,7 +273,8 @@ LogicalResult ChunkPlan::checkForms() {
     changed = false;
     for (Accumulator &accumulator : accumulators)
       if (!accumulator.isSliced && isa<VectorType>(accumulator.arg.getType()) &&
-          llvm::any_of(accumulator.terms, [&](auto &term) { return isSliced(term.value); }))
+          (llvm::any_of(accumulator.terms, [&](auto &term) { return isSliced(term.value); }) ||
+           (accumulator.anchor && chainFrom(accumulator.anchor.getState())->freeDim >= 0)))
         changed = accumulator.isSliced = true;
   }
   for (StateChain &chain : chains)

@@ -193,14 +193,36 @@ Value ChunkTiles::scaled(Value tile, ArrayRef<Value> factors) {
 
 Value ChunkTiles::termTile(const Accumulator &accumulator, unsigned count) {
   Value sum;
+  unsigned termNumber = 0;
   for (const Accumulator::Term &term : ArrayRef(accumulator.terms).take_front(count)) {
     Value tile = masked(term.value, accumulator.isSliced);
+    if (termNumber++ < accumulator.anchorAt)
+      tile = withoutEntry(tile);
     if (!sum)
       sum = term.isNegative ? body.sub(body.zeros(body.shapeOf(tile)), tile) : tile;
     else
       sum = term.isNegative ? body.sub(sum, tile) : body.add(sum, tile);
   }
   return sum;
+}
+
+/// With zeros in the row that the walk enters the chunk at.
+Value ChunkTiles::withoutEntry(Value tile) {
+  SmallVector<Value> from, to;
+  for (int64_t size : body.shapeOf(tile)) {
+    from.push_back(prologue.index(0));
+    to.push_back(prologue.index(size));
+  }
+  if (plan.scan.getReverse())
+    to.front() = lastRow();
+  else
+    from.front() = prologue.index(1);
+  return body.window(tile, from, to);
+}
+
+Value ChunkTiles::lastRow() {
+  Value whole = prologue.index(plan.chunk), one = prologue.index(1);
+  return body.subIndex(arith::MinSIOp::create(body.b, body.loc, rows, whole), one);
 }
 
 Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {

@@ -52,6 +52,8 @@ public:
   /// The tile's type, or the padded vector's, of a step value of `type`.
   mlir::VectorType tileType(mlir::Type type, bool sliced);
   mlir::Type paddedType(mlir::Type type, bool sliced);
+  /// The chunk's last row that is in the sequence.
+  mlir::Value lastRow();
   /// The first channel of the slice's part of a vector of so many channels.
   mlir::Value channelOffset(int64_t channels, bool sliced);
 
@@ -64,6 +66,7 @@ private:
   mlir::Value sumTile(const Accumulator &accumulator, unsigned k);
   /// Σ of an accumulator's terms, per step.
   mlir::Value termTile(const Accumulator &accumulator, unsigned count);
+  mlir::Value withoutEntry(mlir::Value tile);
 
   const ChunkPlan &plan;
   tile::ProgramOp program;
