@@ -40,8 +40,8 @@ private:
     return llvm::count(scan.getHasInitial().take_front(number), true);
   }
   /// Saved states are cells by chunk.
-  void storeSaves(const StateChain &chain, Value state);
-  Value anchorEntry(const Accumulator &accumulator, Value state);
+  void storeSaves(const StateChain &chain, ArrayRef<Value> values);
+  Value loadSaved(const StateChain &chain, AnchorOp anchor);
   void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns);
 
   ScanOp scan;
@@ -153,18 +153,8 @@ void ChunkWriter::storeFinals() {
     storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
 }
 
-/// What a scan saves of a state at a chunk's end: the state without what the last
-/// step added after it was saved.
-void ChunkWriter::storeSaves(const StateChain &chain, Value state) {
-  Value last = scan.getReverse() ? prologue.index(0) : tiles->lastRow();
-  for (const StateChain::Save &save : chain.saves) {
-    Value value = state;
-    for (OuterAddOp add : ArrayRef(chain.adds).drop_front(save.adds)) {
-      Value key = body.row(tiles->masked(add.getKey(), chain.freeDim == 0), last);
-      Value vector = body.row(tiles->masked(add.getValue(), chain.freeDim == 1), last);
-      ArrayRef<int64_t> shape = body.shapeOf(state);
-      value = body.sub(value, body.mul(body.spread(key, 0, shape), body.spread(vector, 1, shape)));
-    }
+void ChunkWriter::storeSaves(const StateChain &chain, ArrayRef<Value> values) {
+  for (auto [save, value] : llvm::zip(chain.saves, values)) {
     Value cells = program.getSaveArgs()[save.number];
     Type cell = cast<tile::CellsType>(cells.getType()).getCell();
     tile::StoreCellOp::create(within, loc, body.round(value, getElementTypeOrSelf(cell)), cells,
@@ -173,21 +163,14 @@ void ChunkWriter::storeSaves(const StateChain &chain, Value state) {
   }
 }
 
-/// What an accumulator starts the chunk with, `state` being the one the walk enters
-/// it with.
-Value ChunkWriter::anchorEntry(const Accumulator &accumulator, Value state) {
-  AnchorOp anchor = accumulator.anchor;
-  const StateChain &chain = *plan.chainFrom(anchor.getState());
+Value ChunkWriter::loadSaved(const StateChain &chain, AnchorOp anchor) {
   ValueRange args = scan.getSavedArgs();
   Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
   Type cell = cast<tile::CellsType>(cells.getType()).getCell();
   bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
-  Value saved =
+  return body.widen(
       tile::LoadCellOp::create(within, loc, paddedState(cell, sliceRows, sliceColumns), cells,
-                               chunkNumber, cellOffsets(cell, sliceRows, sliceColumns));
-  if (!getElementTypeOrSelf(cell).isF32())
-    saved = arith::ExtFOp::create(within, loc, state.getType(), saved);
-  return body.sum(body.mul(state, saved), anchor.getAxis() == Axis::value);
+                               chunkNumber, cellOffsets(cell, sliceRows, sliceColumns)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -223,17 +206,22 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
     states[&chain] = state;
   for (auto [accumulator, entry] :
        llvm::zip(plan.accumulators, carried.drop_front(plan.chains.size())))
-    tiles->setEntry(
-        accumulator,
-        accumulator.anchor
-            ? anchorEntry(accumulator, states[plan.chainFrom(accumulator.anchor.getState())])
-            : entry);
+    if (!accumulator.anchor)
+      tiles->setEntry(accumulator, entry);
   llvm::DenseMap<const StateChain *, Value> after;
   tiles->computeChain = [&](const StateChain &chain) {
-    if (!after.contains(&chain)) {
-      Value state = ChunkedState(plan, chain, *tiles, body, rows).compute(states[&chain]);
-      after[&chain] = state;
-    }
+    if (after.contains(&chain))
+      return;
+    SmallVector<Value> saved;
+    for (AnchorOp anchor : chain.anchors)
+      saved.push_back(loadSaved(chain, anchor));
+    ChunkedState computed(plan, chain, *tiles, body, rows);
+    after[&chain] = computed.compute(states[&chain], saved);
+    storeSaves(chain, computed.saves());
+    for (auto [anchor, entry] : llvm::zip(chain.anchors, computed.entries()))
+      for (const Accumulator &accumulator : plan.accumulators)
+        if (accumulator.anchor == anchor)
+          tiles->setEntry(accumulator, entry);
   };
   for (const StateChain &chain : plan.chains)
     tiles->computeChain(chain);
@@ -241,8 +229,6 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
   SmallVector<Value> next;
   for (const StateChain &chain : plan.chains)
     next.push_back(after[&chain]);
-  for (const StateChain &chain : plan.chains)
-    storeSaves(chain, after[&chain]);
   for (const Accumulator &accumulator : plan.accumulators)
     next.push_back(tiles->exitOf(accumulator));
   scf::YieldOp::create(within, loc, next);

@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
 #include "passes/StepAnalysis.h"
 
 using namespace mlir;
@@ -86,13 +87,19 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   for (unsigned axis = 0; axis < 3; ++axis)
     read.decays[axis] = chain.decays[axis].size();
   read.adds = chain.adds.size();
+  for (Operation *user : op->getUsers())
+    if (auto product = dyn_cast<arith::MulFOp>(user); product && product->hasAttr(kPairingAttr))
+      read.pairings.push_back(
+          {product, product.getLhs() == op ? product.getRhs() : product.getLhs()});
   auto isNumber = [](Value factor) {
     if (auto broadcast = factor.getDefiningOp<vector::BroadcastOp>())
       return broadcast.getSourceType().isF32();
     auto constant = factor.getDefiningOp<arith::ConstantOp>();
     return constant && isa<SplatElementsAttr>(constant.getValue());
   };
-  while (auto product = read.vector.getDefiningOp<arith::MulFOp>()) {
+  // The other side of a pairing rounds the vector with its factors.
+  while (auto product =
+             read.pairings.empty() ? read.vector.getDefiningOp<arith::MulFOp>() : arith::MulFOp()) {
     Value lhs = product.getLhs(), rhs = product.getRhs();
     if (!isNumber(lhs) && !isNumber(rhs))
       break;
@@ -107,7 +114,6 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   chain.number = number;
   chain.arg = arg;
   bool sawAdd = false, sawDecay = false, mixed = false;
-  bool anchored[2] = {}; // by the dimension summed over
   YieldOp yield = scan.getYield();
   unsigned firstSave = yield.getStates().size() + yield.getOutputs().size();
   for (Value value = arg; value;) {
@@ -119,7 +125,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
       else if (use.getOwner() == yield && use.getOperandNumber() >= firstSave)
         chain.saves.push_back({use.getOperandNumber() - firstSave, unsigned(chain.adds.size())});
       else if (isa<AnchorOp>(use.getOwner()) && value == arg)
-        anchored[cast<AnchorOp>(use.getOwner()).getAxis() == Axis::value] = true;
+        chain.anchors.push_back(cast<AnchorOp>(use.getOwner()));
       else
         others.push_back(&use);
     if (others.size() != 1)
@@ -151,12 +157,14 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     return decline(chain.links.front(),
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
-  bool readAlong[2] = {anchored[0], anchored[1]};
+  bool readAlong[2] = {};
+  for (AnchorOp anchor : chain.anchors)
+    readAlong[anchor.getAxis() == Axis::value] = true;
   for (StateChain::Read &read : chain.reads)
     readAlong[read.along] = true;
   if (!readAlong[1] || !readAlong[0])
     chain.freeDim = readAlong[1] ? 0 : 1;
-  if (!chain.reads.empty() || !chain.saves.empty() || anchored[0] || anchored[1] ||
+  if (!chain.reads.empty() || !chain.saves.empty() || !chain.anchors.empty() ||
       !scan.getFinalStates()[number].use_empty())
     chains.push_back(std::move(chain));
   return success();
@@ -278,5 +286,8 @@ SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) co
   }
   for (const StateChain::Read &read : chain.reads)
     inputs.push_back({read.vector, read.along});
+  for (const StateChain::Read &read : chain.reads)
+    for (auto [product, vector] : read.pairings)
+      inputs.push_back({vector, 1 - read.along});
   return inputs;
 }

@@ -14,6 +14,7 @@
 #define EJK_PASSES_CHUNKPLAN_H
 
 #include "dialect/Ejk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include <vector>
@@ -31,6 +32,9 @@ struct StateChain {
     /// How many of the step's decays along each axis, and of its outer products,
     /// the read sees.
     unsigned decays[3] = {0, 0, 0}, adds = 0;
+    /// Products of what is read that cancel others (kPairingAttr), and what it is
+    /// multiplied with.
+    llvm::SmallVector<std::pair<mlir::arith::MulFOp, mlir::Value>> pairings;
   };
   unsigned number; // of the state
   mlir::BlockArgument arg;
@@ -44,6 +48,8 @@ struct StateChain {
     unsigned number, adds;
   };
   llvm::SmallVector<Save> saves;
+  /// What a saved state gives for the state that the step starts from.
+  llvm::SmallVector<AnchorOp> anchors;
   /// Whether the decays come before the outer products, as in a forward, or
   /// after them, as in what is derived backwards.
   bool decayFirst = true;

@@ -1,5 +1,6 @@
 //===- ChunkTiles.cpp - a step's values as a chunk's tiles ----------------===//
 #include "passes/ChunkTiles.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -137,6 +138,12 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
       computeChain(*plan.chainOf(read));
     return readTiles.lookup(read);
   }
+  if (op->hasAttr(kPairingAttr))
+    for (Value operand : op->getOperands())
+      if (auto read = operand.getDefiningOp<ReadOp>()) {
+        tile(operand, sliced);
+        return readTiles.lookup(op);
+      }
   if (auto sum = dyn_cast<SumOp>(op))
     return body.sum(masked(sum.getVector(), false), 1);
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
@@ -227,6 +234,8 @@ Value ChunkTiles::lastRow() {
 
 Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {
   bool reverse = plan.scan.getReverse();
+  if (accumulator.anchor)
+    computeChain(*plan.chainFrom(accumulator.anchor.getState()));
   Value entry = entries.lookup(&accumulator);
   auto type = tileType(accumulator.arg.getType(), accumulator.isSliced);
   Value wide = isa<VectorType>(entry.getType()) ? body.spread(entry, 1, type.getShape())
@@ -243,6 +252,8 @@ Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {
 }
 
 Value ChunkTiles::exitOf(const Accumulator &accumulator) {
+  if (accumulator.anchor)
+    computeChain(*plan.chainFrom(accumulator.anchor.getState()));
   if (accumulator.terms.empty())
     return entries.lookup(&accumulator);
   // Beyond the end nothing is added, so that the chunk's last step has it all.

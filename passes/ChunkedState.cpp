@@ -22,17 +22,30 @@ void ChunkedState::collectTiles() {
     addTiles[0].push_back(tiles.masked(add.getKey(), isSliced(0)));
     addTiles[1].push_back(tiles.masked(add.getValue(), isSliced(1)));
   }
-  for (const StateChain::Read &read : chain.reads)
+  for (const StateChain::Read &read : chain.reads) {
     readTiles.push_back(tiles.masked(read.vector, isSliced(read.along)));
+    SmallVector<Value> &partners = pairingTiles.emplace_back();
+    for (auto [product, vector] : read.pairings)
+      partners.push_back(tiles.masked(vector, isSliced(1 - read.along)));
+  }
 }
 
-Value ChunkedState::compute(Value state) {
+Value ChunkedState::compute(Value state, ArrayRef<Value> saved) {
   collectTiles();
+  savedStates.assign(saved.begin(), saved.end());
+  if (!chain.saves.empty())
+    lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
     head = HeadDecays(body, walk, gateTiles[0]);
   Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
-  for (auto [read, tile] : llvm::zip(chain.reads, ArrayRef(computed).drop_front()))
-    tiles.setRead(read.op, tiles.scaled(tile, read.factors));
+  ArrayRef<Value> next = ArrayRef(computed).drop_front();
+  for (const StateChain::Read &read : chain.reads)
+    tiles.setRead(read.op, tiles.scaled(next.consume_front(), read.factors));
+  for (const StateChain::Read &read : chain.reads)
+    for (auto [product, vector] : read.pairings)
+      tiles.setPairing(product, next.consume_front());
+  anchorEntries.assign(next.begin(), next.begin() + chain.anchors.size());
+  savedValues.assign(next.begin() + chain.anchors.size(), next.end());
   return computed.front();
 }
 
@@ -118,24 +131,55 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
       p = e.keep(p, walk.reverse, !inclusive, 0.0f);
     sum = e.dot(round(p), false, round(addTile(e, add, other)), false, sum);
   }
-  return isGated(other) ? e.mul(sum, e.exp(readExponent(e, other, read))) : sum;
+  return sum;
+}
+
+Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
+  Value tile = addTile(e, add, dim);
+  if (head && dim == 1)
+    tile = e.mul(tile, e.spread(head->toEnd(e), 0, e.shapeOf(tile)));
+  return e.round(tile, plan.productType);
 }
 
 Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
-  auto round = [&](Value tile) { return e.round(tile, plan.productType); };
   Value state = basisState;
   if (head)
     state = e.mul(state, e.broadcast(head->total(e), cast<VectorType>(state.getType())));
-  for (unsigned add = 0; add < chain.adds.size(); ++add) {
-    Value value = addTile(e, add, 1);
-    if (head)
-      value = e.mul(value, e.spread(head->toEnd(e), 0, e.shapeOf(value)));
-    state = e.dot(round(addTile(e, add, 0)), true, round(value), false, state);
-  }
+  for (unsigned add = 0; add < chain.adds.size(); ++add)
+    state = e.dot(addend(e, add, 0), true, addend(e, add, 1), false, state);
+  return state;
+}
+
+/// From the basis to what the chunk's end decays the state to.
+Value ChunkedState::toEnd(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim))
       state = times(e, state, e.exp(e.sub(bases[dim].gates->total(e), bases[dim].middle)), dim);
   return state;
+}
+
+Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Value state,
+                               bool inBasis) {
+  for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
+    auto rowOf = [&](unsigned dim) {
+      Value row = e.row(inBasis ? e.widen(addend(e, add, dim)) : addTiles[dim][add], lastRow);
+      return e.spread(row, dim, e.shapeOf(state));
+    };
+    state = e.sub(state, e.mul(rowOf(0), rowOf(1)));
+  }
+  return state;
+}
+
+/// Σ A ⊙ S, with A as reads round it.
+Value ChunkedState::anchorByProducts(TileBuilder &e, unsigned number, Value basisState) {
+  Value product = e.mul(e.widen(e.round(basisState, plan.productType)), savedStates[number]);
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim)) {
+      Value zero = e.zeros({e.shapeOf(product)[dim]});
+      product = times(e, product, e.exp(e.sub(zero, bases[dim].middle)), dim);
+    }
+  AnchorOp anchor = chain.anchors[number];
+  return e.sum(product, anchor.getAxis() == Axis::value);
 }
 
 ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
@@ -144,9 +188,24 @@ ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
       state = times(e, state, e.exp(bases[dim].middle), dim);
   // Reads first: the update may then take the state's place.
   Computed computed = {Value()};
-  for (unsigned r = 0; r < chain.reads.size(); ++r)
-    computed.push_back(readByProducts(e, r, state));
-  computed.front() = updateByProducts(e, state);
+  Computed paired;
+  for (auto [r, read] : llvm::enumerate(chain.reads)) {
+    Value inBasis = readByProducts(e, r, state), factor;
+    if (isGated(1 - read.along))
+      factor = e.exp(readExponent(e, 1 - read.along, read));
+    computed.push_back(factor ? e.mul(inBasis, factor) : inBasis);
+    for (Value partner : pairingTiles[r]) {
+      Value rounded = e.round(factor ? e.mul(partner, factor) : partner, plan.productType);
+      paired.push_back(e.mul(e.widen(rounded), inBasis));
+    }
+  }
+  llvm::append_range(computed, paired);
+  for (unsigned number = 0; number < chain.anchors.size(); ++number)
+    computed.push_back(anchorByProducts(e, number, state));
+  Value end = updateByProducts(e, state);
+  for (const StateChain::Save &save : chain.saves)
+    computed.push_back(toEnd(e, beforeAdds(e, save, end, /*inBasis=*/true)));
+  computed.front() = toEnd(e, end);
   return computed;
 }
 
@@ -159,6 +218,11 @@ ChunkedState::Computed ChunkedState::byChoice(Value state) {
   SmallVector<Type> types = {state.getType()};
   for (const StateChain::Read &read : chain.reads)
     types.push_back(body.f32({plan.chunk, body.shapeOf(state)[1 - read.along]}));
+  for (auto [r, read] : llvm::enumerate(chain.reads))
+    types.append(read.pairings.size(), types[1 + r]);
+  for (AnchorOp anchor : chain.anchors)
+    types.push_back(body.f32({body.shapeOf(state)[anchor.getAxis() == Axis::key]}));
+  types.append(chain.saves.size(), state.getType());
   auto choice = scf::IfOp::create(body.b, body.loc, types, isInRange(body),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   for (bool inRange : {true, false}) {
@@ -182,7 +246,15 @@ ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
         Value row = walk.reverse ? inner.subIndex(inner.subIndex(count, one), step) : step;
         scf::YieldOp::create(b, loc, oneStep(inner, row, carried));
       });
-  return loop.getResults();
+  Computed computed(loop.getResults());
+  for (auto [r, partners] : llvm::enumerate(pairingTiles))
+    for (Value partner : partners)
+      computed.push_back(e.mul(partner, computed[1 + r]));
+  for (auto [anchor, saved] : llvm::zip(SmallVector<AnchorOp>(chain.anchors), savedStates))
+    computed.push_back(e.sum(e.mul(state, saved), anchor.getAxis() == Axis::value));
+  for (const StateChain::Save &save : chain.saves)
+    computed.push_back(beforeAdds(e, save, computed.front(), /*inBasis=*/false));
+  return computed;
 }
 
 ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRange carried) {

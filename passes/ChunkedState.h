@@ -22,6 +22,12 @@
 // (32 on each axis where both are gated) the chunk is instead taken step by step,
 // from the same tiles: slow, in f32, and exact for gates of any size.
 //
+// A product of y_i with a vector z_i along b that a sum cancels against the same
+// product read of the adjoint is taken as z̃_i ∘ (…) with z̃ = z ∘ e^{R^b − M^b} rounded as
+// the other side's ũ or w̃ is, for the two sides' rounding errors then cancel, too.
+// For the same reason what a sum starts from, Σ A ⊙ S of a saved S, has A rounded as
+// reads have it, and a saved S lacks its last step's ũ w̃ᵀ as it was added.
+//
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
 // magnitude for the vectors themselves. f16 has no such range, so products of f16
 // sequences are taken in bf16.
@@ -41,8 +47,11 @@ public:
                mlir::Value rows);
 
   /// Computes what is read, which it hands to the tiles, and the state after the
-  /// chunk from the one before it.
-  mlir::Value compute(mlir::Value state);
+  /// chunk from the one before it. `saved`: the saved state of each anchor.
+  mlir::Value compute(mlir::Value state, llvm::ArrayRef<mlir::Value> saved);
+  /// After that: what each anchor gives, and what is to be saved.
+  llvm::ArrayRef<mlir::Value> entries() const { return anchorEntries; }
+  llvm::ArrayRef<mlir::Value> saves() const { return savedValues; }
 
 private:
   /// Sums of one channel axis in the basis of the middle row.
@@ -50,7 +59,8 @@ private:
     std::optional<RunningGates> gates;
     mlir::Value middle; // M, a row
   };
-  /// A state after the chunk, and a tile per read.
+  /// A state after the chunk, then a tile per read, per pairing of each read, per
+  /// anchor and per save.
   using Computed = llvm::SmallVector<mlir::Value>;
 
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
@@ -64,8 +74,16 @@ private:
   mlir::Value isInRange(TileBuilder &e);
 
   Computed byProducts(TileBuilder &e, mlir::Value state);
+  /// Read `r`, still in the basis along its result.
   mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
   mlir::Value updateByProducts(TileBuilder &e, mlir::Value basisState);
+  /// The state that `save` sees in the last step, of `state` after it.
+  mlir::Value beforeAdds(TileBuilder &e, const StateChain::Save &save, mlir::Value state,
+                         bool inBasis);
+  mlir::Value anchorByProducts(TileBuilder &e, unsigned number, mlir::Value basisState);
+  mlir::Value toEnd(TileBuilder &e, mlir::Value basisState);
+  /// What an outer product takes along `dim`, rounded.
+  mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` in the basis, not yet rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   mlir::Value times(TileBuilder &e, mlir::Value state, mlir::Value row, unsigned dim);
@@ -78,10 +96,14 @@ private:
   const StateChain &chain;
   ChunkTiles &tiles;
   TileBuilder &body;
-  mlir::Value rows; // left in the sequence
+  mlir::Value rows;    // left in the sequence
+  mlir::Value lastRow; // of the walk in the chunk
   Walk walk;
   /// Per decay by axis, per outer product by dimension, per read.
   llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
+  /// Per read, per pairing: the tile it is multiplied with.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
+  llvm::SmallVector<mlir::Value> savedStates, anchorEntries, savedValues;
   Basis bases[2];
   std::optional<HeadDecays> head;
 };

@@ -2,6 +2,7 @@
 #include "passes/CoreAdjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/Passes.h"
 #include "passes/TensorSums.h"
 
 using namespace mlir;
@@ -14,6 +15,13 @@ static constexpr Axis kAxes[] = {Axis::key, Axis::value};
 
 static Value times(OpBuilder &b, Location at, Value x, Value y) {
   return arith::MulFOp::create(b, at, x, y);
+}
+
+/// A term of a pairing: `vector` times what was read.
+static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read) {
+  auto product = arith::MulFOp::create(b, at, vector, read);
+  product->setDiscardableAttr(kPairingAttr, b.getUnitAttr());
+  return product;
 }
 
 /// `vector` times the scalar product x · y.
@@ -35,7 +43,8 @@ Value CoreForward::read(ReadOp read, Value cotangent) {
     Value start = primal.lookup(Segment::of(read.getState()).start);
     Value r =
         ReadOp::create(b, read.getLoc(), start, primal.lookup(read.getVector()), read.getAxis());
-    pairingOutputs[read.getResult()][placeOf(across)] = sb.addOutput(r);
+    pairingOutputs[read.getResult()][placeOf(across)] =
+        sb.addOutput(pairingTerm(b, read.getLoc(), cotangent, r));
   }
   Value q =
       paired && step.needsPairing(axis)
@@ -53,7 +62,8 @@ Value CoreForward::readSegment(ReadOp read, Value cotangent) {
   Axis axis = read.getAxis();
   Segment segment = Segment::of(read.getState());
   Value q = ReadOp::create(b, at, primal.lookup(segment.start), cotangent, other(axis));
-  pairingOutputs[read.getResult()][placeOf(axis)] = sb.addOutput(q);
+  pairingOutputs[read.getResult()][placeOf(axis)] =
+      sb.addOutput(pairingTerm(b, at, primal.lookup(read.getVector()), q));
   for (OuterAddOp add : segment.adds) {
     Value along = primal.lookup(axis == Axis::key ? add.getKey() : add.getValue());
     Value across = primal.lookup(axis == Axis::key ? add.getValue() : add.getKey());
@@ -80,7 +90,7 @@ CoreRecord CoreForward::finish() {
   for (auto &[value, outputs] : pairingOutputs)
     for (Axis axis : kAxes)
       if (std::optional<unsigned> output = outputs[placeOf(axis)])
-        record.pairingReads[value][placeOf(axis)] = sb.output(*output);
+        record.pairingTerms[value][placeOf(axis)] = sb.output(*output);
   for (std::optional<unsigned> save : saves)
     record.checkpoints.push_back(save ? sb.save(*save) : Value());
   for (Value arg : scan.getStateArgs())
@@ -196,11 +206,9 @@ void CoreBack::passRead(ReadOp read) {
   bool alongKey = read.getAxis() == Axis::key;
   PendingRead pending{alongKey ? vector : cotangent, alongKey ? cotangent : vector, {}};
   for (Axis axis : kAxes)
-    if (step.needsPairing(axis)) {
-      Value tensor = record.pairingReads[read.getResult()][placeOf(axis)];
-      pending.terms[placeOf(axis)] = times(
-          sb.b, read.getLoc(), axis == read.getAxis() ? vector : cotangent, sb.addSequence(tensor));
-    }
+    if (step.needsPairing(axis))
+      pending.terms[placeOf(axis)] =
+          sb.addSequence(record.pairingTerms[read.getResult()][placeOf(axis)]);
   pendingReads[read.getState()].push_back(pending);
 }
 
@@ -243,7 +251,8 @@ Value CoreBack::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
   Value cotangent = ReadOp::create(b, at, pairing ? m.segmentEnd : m.adjoint, across, other(axis));
   if (!pairing)
     return cotangent;
-  pairing = arith::SubFOp::create(b, at, pairing, times(b, at, isKey ? key : value, cotangent));
+  pairing =
+      arith::SubFOp::create(b, at, pairing, pairingTerm(b, at, isKey ? key : value, cotangent));
   for (auto [readKey, readValue] : m.reads)
     cotangent = arith::AddFOp::create(
         b, at, cotangent,

@@ -30,10 +30,10 @@ namespace ejk {
 
 /// What the walk forward leaves for the walk back, as tensors.
 struct CoreRecord {
-  /// By a read's result: its vector's cotangent, and what of it (by axis) the
-  /// pairings take.
+  /// By a read's result: its vector's cotangent, and the term (by axis) that it adds
+  /// to the pairing.
   llvm::MapVector<mlir::Value, mlir::Value> queryCotangents;
-  llvm::DenseMap<mlir::Value, std::array<mlir::Value, 2>> pairingReads;
+  llvm::DenseMap<mlir::Value, std::array<mlir::Value, 2>> pairingTerms;
   /// Per state; null where it is not saved.
   llvm::SmallVector<mlir::Value> checkpoints, finalStates;
 };

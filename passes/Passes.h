@@ -12,6 +12,11 @@ namespace ejk {
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
 
+/// On an `arith.mulf` of what is read of a state: this product nearly cancels others
+/// in a sum, of the same numbers read of the state's adjoint. A schedule that rounds
+/// what it multiplies must round it alike on both sides.
+constexpr llvm::StringLiteral kPairingAttr = "ejk.pairing";
+
 /// What ejk-describe-interface leaves on a function and its arguments, beside
 /// their names and shapes, for whoever calls it.
 constexpr llvm::StringLiteral kTotalAttr = "ejk.total";             // cu_seqlens: its last entry

@@ -56,6 +56,14 @@ public:
     return mlir::arith::TruncFOp::create(b, loc, narrow, tile);
   }
 
+  /// `tile` with f32 elements.
+  mlir::Value widen(mlir::Value tile) {
+    auto vector = llvm::cast<mlir::VectorType>(tile.getType());
+    if (vector.getElementType().isF32())
+      return tile;
+    return mlir::arith::ExtFOp::create(b, loc, f32(vector.getShape()), tile);
+  }
+
   mlir::Value broadcast(mlir::Value number, mlir::VectorType type) {
     return mlir::vector::BroadcastOp::create(b, loc, type, number);
   }

@@ -46,17 +46,17 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // CHECK-LABEL: func.func @gate_vjp(
 // CHECK:         %[[F:.*]]:2, %{{.*}}, %[[SAVED:.*]] = ejk.scan reverse save_every 64 cu_seqlens(
 // CHECK:           %[[D:.*]] = ejk.decay
-// CHECK:           ejk.read %[[D]], %{{.*}} along value
+// CHECK:           %[[Q:.*]] = ejk.read %[[D]], %{{.*}} along value
+// CHECK:           arith.mulf %{{.*}}, %[[Q]] {ejk.pairing}
 // CHECK:           ejk.sum
 // CHECK:           saves(%[[D]] :
 // CHECK:         ejk.scan save_every 64 cu_seqlens(
 // CHECK-SAME:    {{$}}
-// CHECK:           %[[QBAR:arg[0-9]+]] = %[[F]]#0
+// CHECK:           %[[QQ:arg[0-9]+]] = %[[F]]#0
 // CHECK:           saved(%[[CELL:arg[0-9]+]] = %[[SAVED]]
 // CHECK:           states(%[[A:arg[0-9]+]] = {{.*}}, %[[M:arg[0-9]+]] = zero
-// CHECK:           %[[QQ:.*]] = arith.mulf %{{.*}}, %[[QBAR]]
 // CHECK:           %[[KBAR:.*]] = ejk.read %[[A]], %{{.*}} along value
-// CHECK:           %[[KK:.*]] = arith.mulf %{{.*}}, %[[KBAR]]
+// CHECK:           %[[KK:.*]] = arith.mulf %{{.*}}, %[[KBAR]] {ejk.pairing}
 // CHECK:           %[[M0:.*]] = arith.subf %[[M]], %[[KK]]
 // CHECK:           %[[M1:.*]] = ejk.anchor %[[M0]], %[[A]] with %[[CELL]] along value
 // CHECK:           %[[M2:.*]] = arith.addf %[[M1]], %[[QQ]]
