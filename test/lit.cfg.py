@@ -29,6 +29,7 @@ config.substitutions.append(("%examples", os.path.join(config.ejk_source_dir, "e
 config.substitutions.append(
     ("%fake-cuda", os.path.join(config.ejk_library_dir, "libejk-fake-cuda.so"))
 )
+config.substitutions.append(("%bin", config.ejk_tools_dir))
 config.substitutions.append(("%docs", os.path.join(config.ejk_source_dir, "docs")))
 config.substitutions.append(("%python", '"%s"' % config.python_executable))
 
