@@ -399,6 +399,11 @@ LogicalResult ScanOp::verifyRegions() {
     if (failed(checkArg("saved state", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(saved.getType()), 2))))
       return failure();
+  for (auto [i, arg] : llvm::enumerate(getSavedArgs()))
+    for (OpOperand &use : arg.getUses())
+      if (!isa<AnchorOp>(use.getOwner()))
+        return use.getOwner()->emitOpError()
+               << "uses saved state " << i << ", which only 'ejk.anchor' may (C9)";
   for (auto [i, arg, state] : llvm::enumerate(getStateArgs(), getFinalStates()))
     if (failed(checkArg("state", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(state.getType()), 2))))
@@ -501,7 +506,10 @@ LogicalResult AnchorOp::verify() {
                          << " (C1), but is " << getVector().getType();
   auto scan = cast<ScanOp>((*this)->getParentOp());
   auto arg = dyn_cast<BlockArgument>(getSaved());
-  if (!arg || !llvm::is_contained(scan.getSavedArgs(), getSaved()) ||
+  // The step's arguments may not have been counted yet.
+  size_t first = scan.getSequences().size() + scan.getParameters().size();
+  if (!arg || arg.getOwner() != &scan.getStep() || arg.getArgNumber() < first ||
+      arg.getArgNumber() >= first + scan.getSavedStates().size() ||
       cast<VectorType>(arg.getType()).getShape() != state.getShape())
     return emitOpError("'with' must be one of the scan's saved states, of the state's shape (C2)");
   return success();

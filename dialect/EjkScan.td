@@ -82,7 +82,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C7: outputs are [B,T,H] or [B,T,H,C].
     - C8: the region's arguments and `ejk.yield` have the step types of the above.
     - C9: `save_every` is given, and positive, where states are saved or saved ones
-      read; these are [slots,H,K,V].
+      read; these are [slots,H,K,V]. Only `ejk.anchor` uses a saved state.
   }];
   let arguments = (ins
     Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$parameters,

@@ -198,7 +198,10 @@ void ShapeAnalysis::nameRecurrence(Operation *op) {
 
 /// The leading dimensions, [], [H'] or [N,H'], of parameter `i`.
 template <typename Scan> static unsigned parameterPrefix(Scan scan, unsigned i) {
-  auto step = dyn_cast<VectorType>(scan.getParameterArgs()[i].getType());
+  Type type = scan.getParameterArgs()[i].getType();
+  if (auto cells = dyn_cast<tile::CellsType>(type))
+    type = cells.getCell();
+  auto step = dyn_cast<VectorType>(type);
   return rankOf(scan.getParameters()[i]) - (step ? step.getRank() : 0);
 }
 

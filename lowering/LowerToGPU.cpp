@@ -178,7 +178,8 @@ private:
     if (!scan)
       return;
     unsigned number = cast<OpResult>(result).getResultNumber();
-    if (number < scan.getOutputs().size() ||
+    unsigned firstSave = scan.getOutputs().size() + scan.getNumStates();
+    if (number < scan.getOutputs().size() || number >= firstSave ||
         cast<RankedTensorType>(result.getType()).getRank() != 4)
       return;
     auto initial =
@@ -327,15 +328,47 @@ private:
   }
 
   LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
+    if (failed(checkSlots(program, program.getChunk())))
+      return failure();
     FailureOr<Kernel> kernel = emitTileKernel(
         program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },
         sharedLimit);
     return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
+  /// That the saved states have the slots that the scan's chunks need: what made
+  /// them, or the caller, may have had other sizes in mind.
+  template <typename Scan> LogicalResult checkSlots(Scan scan, int64_t every) {
+    Value first = scan.getSequences().front();
+    DimExpr sequences = shapes.dim(first, 0);
+    if (Value cu = scan.getCuSeqlens()) {
+      sequences = shapes.dim(cu, 0);
+      if (sequences.kind == DimExpr::Kind::symbolPlusOne)
+        sequences.kind = DimExpr::Kind::symbol;
+      else
+        --sequences.value;
+    }
+    DimExpr wanted{
+        DimExpr::Kind::slots, every, {}, {shapes.dim(first, 0), shapes.dim(first, 1), sequences}};
+    auto isNumber = [](const DimExpr &e) { return e.kind == DimExpr::Kind::constant; };
+    if (llvm::all_of(wanted.factors, isNumber))
+      wanted = {DimExpr::Kind::constant,
+                wanted.factors[0].value * wanted.factors[1].value / every + wanted.factors[2].value,
+                {},
+                {}};
+    for (ValueRange states : {ValueRange(scan.getSavedStates()), ValueRange(scan.getSaves())})
+      for (Value state : states)
+        if (DimExpr found = sizeOf(state, 0); !(found == wanted))
+          return scan.emitError() << "its chunks need saved states with " << wanted.str()
+                                  << " slots, but one has " << found.str();
+    return success();
+  }
+
   /// One kernel for any number of steps; one for a single step where that can
   /// be told from T; a choice between them by T where both can be.
   LogicalResult lowerScan(ScanOp scan, const std::string &name) {
+    if (scan.getSaveEvery() && failed(checkSlots(scan, *scan.getSaveEvery())))
+      return failure();
     Value first = scan.getSequences().front();
     int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
     bool mayBeOne = !scan.getCuSeqlens() && (ShapedType::isDynamic(steps) || steps == 1);

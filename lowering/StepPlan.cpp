@@ -293,6 +293,10 @@ private:
         for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
           if (failed(demand(&op, value, plan.layouts.lookup_or(arg, Layout::scalar))))
             return failure();
+        for (Value value : yield.getSaves())
+          if (!plan.stateful.contains(value))
+            return op.emitError("saves a K×V value that does not depend on a state; the "
+                                "step-by-step schedule has no such values but constants");
         for (Value value : yield.getOutputs())
           if (failed(demand(&op, value, freeLayout(value))))
             return failure();

@@ -99,7 +99,8 @@ void StepEmitter::computeInvariants() {
     if (!isVector(arg))
       invariants.map(arg, evaluate(arg, 1, Value(), known));
   for (Operation &op : scan.getStep().without_terminator())
-    if (!isVector(op.getResult(0)) && isConstantInTime(scan, op.getResult(0)))
+    if (!plan.stateful.contains(op.getResult(0)) && !isVector(op.getResult(0)) &&
+        isConstantInTime(scan, op.getResult(0)))
       invariants.map(op.getResult(0), evaluate(op.getResult(0), 1, Value(), known));
   scan.getBody().walk([&](DecayOp decay) {
     Value gate = throughBroadcast(decay.getGate());

@@ -70,6 +70,14 @@ LogicalResult ChunkPlan::checkSaves() {
     if (accumulator.anchor && !chainFrom(accumulator.anchor.getState()))
       return decline(accumulator.anchor, "the state of an 'ejk.anchor' must be the one that the "
                                          "step starts from");
+  size_t saves = 0;
+  for (const StateChain &chain : chains)
+    saves += chain.saves.size();
+  if (saves != scan.getSaves().size())
+    return decline(scan, "it saves what is no state of its own");
+  for (AnchorOp anchor : scan.getStep().getOps<AnchorOp>())
+    if (llvm::none_of(accumulators, [&](auto &sum) { return sum.anchor == anchor; }))
+      return decline(anchor, "a saved state may only start a sum anew");
   if (auto every = scan.getSaveEvery()) {
     if (*every % 16 || *every > 128)
       return decline(scan, "states are saved every " + Twine(*every) +

@@ -21,6 +21,8 @@ LogicalResult ChunkPlan::checkElementwise() {
     if (StepAnalysis::isMatrix(arg))
       return decline(scan, "a parameter is a matrix; a step on tiles takes numbers and vectors");
   for (Operation &op : scan.getStep().without_terminator()) {
+    if (op.getNumResults() != 1)
+      return decline(&op, "'" + op.getName().getStringRef() + "' has no form on a chunk's tiles");
     if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
       if (isa<VectorType>(broadcast.getSourceType()) ||
           broadcast.getResultVectorType().getRank() != 1)
@@ -92,7 +94,12 @@ LogicalResult ChunkPlan::visit(unsigned node) {
       if (failed(visitValue(value, node)))
         return failure();
   } else {
-    for (Accumulator::Term &term : accumulators[node - chains.size()].terms)
+    Accumulator &accumulator = accumulators[node - chains.size()];
+    // What it starts anew from comes of its chain's products.
+    if (accumulator.anchor)
+      if (failed(visit(chainFrom(accumulator.anchor.getState()) - chains.data())))
+        return failure();
+    for (Accumulator::Term &term : accumulator.terms)
       if (failed(visitValue(term.value, node)))
         return failure();
   }

@@ -215,6 +215,10 @@ private:
       request.outputCotangents.push_back(values.lookup(output));
     for (Value state : scan.getFinalStates())
       request.stateCotangents.push_back(values.lookup(state));
+    for (Value save : scan.getSaves())
+      if (values.lookup(save))
+        return scan.emitError("a saved state has a cotangent, and a scan that saves has no "
+                              "derivative; leave it out of 'cotangents'");
     // A gradient that is added to others stays f32; a lone one is rounded at once.
     auto elementFor = [&](Value operand) -> Type {
       if (!active.contains(operand))

@@ -1,6 +1,7 @@
 //===- DescribeInterface.cpp - what a function's callers must know --------===//
 #include "dialect/Names.h"
 #include "dialect/Shapes.h"
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 
 namespace ejk {
@@ -16,6 +17,8 @@ static std::optional<DimExpr> totalOf(Value cu, const ShapeAnalysis &shapes) {
   for (Operation *user : cu.getUsers()) {
     if (auto scan = dyn_cast<ScanOp>(user); scan && scan.getCuSeqlens() == cu)
       return shapes.dim(scan.getSequences().front(), 1);
+    if (auto program = dyn_cast<tile::ProgramOp>(user); program && program.getCuSeqlens() == cu)
+      return shapes.dim(program.getSequences().front(), 1);
     if (std::optional<Recurrence> r = Recurrence::of(user); r && r->cuSeqlens == cu)
       return shapes.dim(r->query, 1);
   }

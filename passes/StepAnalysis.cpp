@@ -117,7 +117,18 @@ void StepAnalysis::findPairings() {
   pairing[0] = byAxis[unsigned(Axis::key)] || (byAxis[unsigned(Axis::head)] && !pairing[1]);
 }
 
+/// Whether one op at most changes the matrix or carries it on.
+static bool hasOneSuccessor(Value matrix) {
+  return llvm::count_if(matrix.getUses(),
+                        [](OpOperand &use) { return !isa<ReadOp>(use.getOwner()); }) <= 1;
+}
+
 LogicalResult StepAnalysis::check() {
+  if (!scan.getSavedStates().empty() ||
+      llvm::any_of(scan.getSaves(), [](Value save) { return !save.use_empty(); }))
+    return scan.emitError("saves states or reads saved ones, and such a scan has no derivative; "
+                          "derive the first derivative with gate-gradients=suffix");
+  unsigned firstState = scan.getFirstStateArg();
   for (Operation &op : scan.getStep().without_terminator()) {
     bool concerns = llvm::any_of(op.getOperands(), [&](Value v) { return isActive(v); });
     if (!concerns)
@@ -145,15 +156,15 @@ LogicalResult StepAnalysis::check() {
                               << "' takes a vector that depends on what was read of a state; a "
                                  "derivative needs its vectors and gates to come from sequences "
                                  "and parameters";
-    if (isMatrix(result)) {
-      unsigned uses = 0;
-      for (OpOperand &use : result.getUses())
-        uses += !isa<ReadOp>(use.getOwner());
-      if (uses > 1)
-        return op.emitError("makes a state that several ops change or carry on; a derivative "
-                            "needs each state to have one successor");
-    }
+    if (isMatrix(result) && !hasOneSuccessor(result))
+      return op.emitError("makes a state that several ops change or carry on; a derivative "
+                          "needs each state to have one successor");
   }
+  for (Value arg : scan.getStateArgs())
+    if (isMatrix(arg) && isActive(arg) && !hasOneSuccessor(arg))
+      return scan.emitError() << "state " << cast<BlockArgument>(arg).getArgNumber() - firstState
+                              << " is changed or carried on by several ops; a derivative needs "
+                                 "each state to have one successor";
   return success();
 }
 

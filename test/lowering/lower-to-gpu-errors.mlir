@@ -227,3 +227,48 @@ func.func @shifted(%r: tensor<?xf32>) -> tensor<?xf32> {
   } -> tensor<?xf32>
   return %y : tensor<?xf32>
 }
+
+// -----
+
+// 1 slot for the 7 that 100 rows in chunks of 16 need.
+func.func @f(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>) -> (tensor<1x?x4x4xf32>) {
+  // expected-error @below {{its chunks need saved states with B*T/16+B slots, but one has 1}}
+  %ht, %s = ejk.scan save_every 16
+      sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) saves(tensor<1x?x4x4xf32>) {
+    %S2 = ejk.outer_add %S, %kt, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>) saves(%S2 : vector<4x4xf32>)
+  }
+  return %s : tensor<1x?x4x4xf32>
+}
+
+// -----
+
+// Written every 16 rows, read every row.
+func.func @f(%k: tensor<?x?x?x4xf32>) -> (tensor<?x?x?x4xf32>) {
+  // expected-error @below {{its chunks need saved states with B*T/16+B slots, but one has B*T/1+B}}
+  %ht, %s = ejk.scan save_every 16 sequences(%kt = %k : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) saves(tensor<?x?x4x4xf32>) {
+    %S2 = ejk.outer_add %S, %kt, %kt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>) saves(%S2 : vector<4x4xf32>)
+  }
+  %o, %a = ejk.scan reverse save_every 1 sequences(%vt = %k : tensor<?x?x?x4xf32>)
+      saved(%c = %s : tensor<?x?x4x4xf32>)
+      states(%A = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %y = ejk.anchor %vt, %A with %c along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
+    %A1 = ejk.outer_add %A, %vt, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%A1 : vector<4x4xf32>) outputs(%y : vector<4xf32>)
+  }
+  return %o : tensor<?x?x?x4xf32>
+}
+
+// -----
+
+func.func @f(%k: tensor<?x?x?x4xf32>, %p: tensor<?x4x4xf32>) -> (tensor<?x?x4x4xf32>) {
+  %s = ejk.scan save_every 16
+      sequences(%kt = %k : tensor<?x?x?x4xf32>) parameters(%pt = %p : tensor<?x4x4xf32> as vector<4x4xf32>) saves(tensor<?x?x4x4xf32>) {
+    // expected-error @below {{saves a K×V value that does not depend on a state; the step-by-step schedule has no such values but constants}}
+    ejk.yield saves(%pt : vector<4x4xf32>)
+  }
+  return %s : tensor<?x?x4x4xf32>
+}

@@ -100,3 +100,51 @@ module {
     return %q : tensor<2xf32>
   }
 }
+
+// -----
+
+// The state's argument has two successors: a bonus term only read, and the carried one (RWKV).
+func.func @f(%q: tensor<?x?x?x4xf32>, %k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>,
+             %u: tensor<?x?x?x4xf32>, %g: tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32> {
+  // expected-error @below {{state 0 is changed or carried on by several ops; a derivative needs each state to have one successor}}
+  %o, %ht = ejk.scan
+      sequences(%qt = %q : tensor<?x?x?x4xf32>, %kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x4xf32>, %ut = %u : tensor<?x?x?x4xf32>, %gt = %g : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %B = ejk.outer_add %S, %ut, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %o = ejk.read %B, %qt along key : vector<4x4xf32>, vector<4xf32>
+    %S1 = ejk.decay %S by %gt along key : vector<4x4xf32>, vector<4xf32>
+    %S2 = ejk.outer_add %S1, %kt, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>) outputs(%o : vector<4xf32>)
+  }
+  return %o : tensor<?x?x?x4xf32>
+}
+
+// -----
+
+// As before, and another output that q, which the anchor does not see, is in.
+func.func @f(%k: tensor<1x20x1x4xf32>, %q: tensor<1x20x1x4xf32>, %c: tensor<2x1x4x4xf32>) -> (tensor<1x20x1x4xf32>) {
+  // expected-error @below {{saves states or reads saved ones, and such a scan has no derivative; derive the first derivative with gate-gradients=suffix}}
+  %o, %a = ejk.scan reverse save_every 16 sequences(%vt = %k : tensor<1x20x1x4xf32>, %qt = %q : tensor<1x20x1x4xf32>)
+      saved(%ct = %c : tensor<2x1x4x4xf32>)
+      states(%A = zero : tensor<1x1x4x4xf32>) -> (tensor<1x20x1x4xf32>) {
+    %y = ejk.anchor %vt, %A with %ct along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
+    %z = arith.mulf %y, %qt : vector<4xf32>
+    %A1 = ejk.outer_add %A, %vt, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%A1 : vector<4x4xf32>) outputs(%z : vector<4xf32>)
+  }
+  return %o : tensor<1x20x1x4xf32>
+}
+
+// -----
+
+// o2 comes of the state that the first scan saves: it has no derivative.
+func.func @f(%k: tensor<1x20x1x4xf32>, %x: tensor<1x20x1x4xf32>) -> (tensor<1x20x1x4xf32>, tensor<2x1x4x4xf32>) {
+  // expected-error @below {{a saved state has a cotangent, and a scan that saves has no derivative; leave it out of 'cotangents'}}
+  %ht, %s = ejk.scan save_every 16 sequences(%kt = %k : tensor<1x20x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<2x1x4x4xf32>) {
+    %S2 = ejk.outer_add %S, %kt, %kt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  %o = arith.addf %k, %x : tensor<1x20x1x4xf32>
+  return %o, %s : tensor<1x20x1x4xf32>, tensor<2x1x4x4xf32>
+}

@@ -1,6 +1,7 @@
 //===- Inputs.cpp - a function's inputs, from files or at random ----------===//
 #include "Inputs.h"
 #include "dialect/Ejk.h"
+#include "dialect/tile/Tile.h"
 #include "dialect/Names.h"
 #include "dialect/check/Check.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -101,8 +102,10 @@ Result<bool> SymbolSizes::bind(unsigned argument, const HostTensor &tensor) {
     DimExpr expr = dim(argument, i);
     if (std::optional<int64_t> size = evaluate(expr)) {
       if (*size != tensor.shape[i])
-        return expr.kind == DimExpr::Kind::constant
-                   ? wrong("")
+        return expr.symbol.empty()
+                   ? wrong(expr.kind == DimExpr::Kind::slots
+                               ? " with " + Twine(*size) + " slots for the sizes of the others"
+                               : "")
                    : wrong(" with " + expr.symbol + " = " + Twine(sizes[expr.symbol]) + " as '" +
                            boundBy[expr.symbol] + "' has it");
       continue;
@@ -215,6 +218,9 @@ static Value packedBy(Value argument) {
       return r->query;
     if (auto scan = dyn_cast<ScanOp>(use.getOwner()); scan && scan.getCuSeqlens() == argument)
       return scan.getSequences().front();
+    if (auto program = dyn_cast<tile::ProgramOp>(use.getOwner());
+        program && program.getCuSeqlens() == argument)
+      return program.getSequences().front();
   }
   return Value();
 }
