@@ -1,10 +1,9 @@
 // RUN: ejk-compile %s --emit=ptx -o - | FileCheck %s
 // Sums over channels that a step takes along the axis of its reads: of what comes
-// from a sequence, which lanes sum together, and of a parameter, which is no
+// from a sequence, and of a parameter, which is no
 // constant that each thread could have for itself.
 
 // CHECK-DAG: .entry sequence_scan0(
-// CHECK-DAG: shfl.sync.bfly
 // CHECK-DAG: .entry parameter_scan0(
 func.func @sequence(%q: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
   %o, %t = ejk.scan sequences(%qt = %q : tensor<?x?x?x8xf32>)

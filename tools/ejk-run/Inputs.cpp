@@ -1,9 +1,9 @@
 //===- Inputs.cpp - a function's inputs, from files or at random ----------===//
 #include "Inputs.h"
 #include "dialect/Ejk.h"
-#include "dialect/tile/Tile.h"
 #include "dialect/Names.h"
 #include "dialect/check/Check.h"
+#include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
