@@ -30,6 +30,9 @@ config.substitutions.append(
     ("%fake-cuda", os.path.join(config.ejk_library_dir, "libejk-fake-cuda.so"))
 )
 config.substitutions.append(("%bin", config.ejk_tools_dir))
+config.substitutions.append(
+    ("%emulated-cuda", os.path.join(config.ejk_library_dir, "libejk-emulated-cuda.so"))
+)
 config.substitutions.append(("%docs", os.path.join(config.ejk_source_dir, "docs")))
 config.substitutions.append(("%python", '"%s"' % config.python_executable))
 

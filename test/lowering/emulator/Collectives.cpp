@@ -1,0 +1,113 @@
+//===- Collectives.cpp - what the lanes of a warp do together -------------===//
+#include "Block.h"
+#include "Numbers.h"
+#include <algorithm>
+#include <set>
+
+using namespace emulator;
+
+/// `shfl.sync d, a, b, c, mask`: of c the low five bits bound the lane that is read.
+void Block::shuffle(Warp &warp, const Instruction &instruction) {
+  const auto &operands = instruction.operands;
+  uint64_t values[lanes];
+  for (unsigned l = 0; l < lanes; ++l)
+    values[l] = get(warp, operands[1][0], l);
+  for (unsigned l = 0; l < lanes; ++l) {
+    int by = int(get(warp, operands[2][0], l) & 31), from = int(l);
+    int bound = int(get(warp, operands[3][0], l) & 31);
+    switch (instruction.mode) {
+    case ShuffleMode::up:
+      from = int(l) - by < bound ? int(l) : int(l) - by;
+      break;
+    case ShuffleMode::down:
+      from = int(l) + by > bound ? int(l) : int(l) + by;
+      break;
+    case ShuffleMode::butterfly:
+      from = (int(l) ^ by) > bound ? int(l) : int(l) ^ by;
+      break;
+    case ShuffleMode::index:
+      from = by > bound ? int(l) : by;
+      break;
+    }
+    set(warp, operands[0][0], l, values[from]);
+  }
+}
+
+/// Up to four 8×8 matrices of 16-bit numbers: lanes 8i to 8i+7 give the addresses of
+/// matrix i's rows, and lane 4g+t gets of each (g, 2t) and (g, 2t+1), or of the
+/// transposed matrix.
+void Block::loadMatrices(Warp &warp, const Instruction &instruction) {
+  const std::vector<Operand> &results = instruction.operands[0];
+  uint16_t matrix[8][8];
+  for (unsigned i = 0; i < results.size(); ++i) {
+    for (unsigned row = 0; row < 8; ++row) {
+      unsigned lane = 8 * i + row;
+      shared.read(get(warp, instruction.operands[1][0], lane), matrix[row], 16,
+                  threadOf(warp, lane));
+    }
+    for (unsigned l = 0; l < lanes; ++l) {
+      unsigned g = l / 4, t = 2 * (l % 4);
+      uint32_t first = instruction.isTransposed ? matrix[t][g] : matrix[g][t];
+      uint32_t second = instruction.isTransposed ? matrix[t + 1][g] : matrix[g][t + 1];
+      set(warp, results[i], l, second << 16 | first);
+    }
+  }
+}
+
+/// D = A·B + C with A 16×16, B 16×8: a lane 4g+t has of A and B pairs along their
+/// common dimension, of C and D pairs along the columns.
+void Block::multiplyMatrices(Warp &warp, const Instruction &instruction) {
+  const auto &operands = instruction.operands;
+  float a[16][16], b[16][8], c[16][8];
+  auto number = [&](uint64_t word, unsigned half) {
+    uint64_t bits = word >> 16 * half & 0xffff;
+    return instruction.isHalf ? fromHalf(bits) : fromBF16(bits);
+  };
+  for (unsigned l = 0; l < lanes; ++l) {
+    unsigned g = l / 4, t = 2 * (l % 4);
+    for (unsigned half : {0, 1}) {
+      for (unsigned i = 0; i < 4; ++i)
+        a[g + 8 * (i % 2)][t + 8 * (i / 2) + half] = number(get(warp, operands[1][i], l), half);
+      for (unsigned i = 0; i < 2; ++i)
+        b[t + 8 * i + half][g] = number(get(warp, operands[2][i], l), half);
+    }
+    for (unsigned i = 0; i < 4; ++i)
+      c[g + 8 * (i / 2)][t + i % 2] = take<float>(get(warp, operands[3][i], l));
+  }
+  for (auto &row : c)
+    for (unsigned column = 0; column < 8; ++column) {
+      double sum = row[column];
+      for (unsigned k = 0; k < 16; ++k)
+        sum += double(a[&row - c][k]) * b[k][column];
+      row[column] = float(sum);
+    }
+  for (unsigned l = 0; l < lanes; ++l)
+    for (unsigned i = 0; i < 4; ++i)
+      set(warp, operands[0][i], l, give(c[l / 4 + 8 * (i / 2)][2 * (l % 4) + i % 2]));
+}
+
+/// Shared memory answers for 128 bytes at a time, each bank once: a vector of 8 bytes
+/// takes two turns of 16 lanes, one of 16 bytes four turns of 8.
+void Block::count(Warp &warp, const Instruction &instruction, Mask active) {
+  ++statistics->executed[instruction.opcode];
+  bool isMatrix = instruction.action == Action::loadMatrices;
+  bool isLoad = instruction.action == Action::load;
+  if (!isMatrix &&
+      (instruction.space != Space::shared || (!isLoad && instruction.action != Action::store)))
+    return;
+  const auto &operands = instruction.operands;
+  unsigned bytes = isMatrix ? 16 : instruction.bytes * unsigned(operands[isLoad ? 0 : 1].size());
+  unsigned together = std::min(lanes, 128 / std::max(bytes, 4u));
+  unsigned used = isMatrix ? 8 * unsigned(operands[0].size()) : lanes;
+  for (unsigned first = 0; first < used; first += together) {
+    std::set<uint64_t> words[32];
+    size_t most = 0;
+    for (unsigned l = first; l < first + together; ++l)
+      for (unsigned i = 0; (active >> l & 1) && i < bytes; i += 4) {
+        uint64_t word = (get(warp, operands[isLoad || isMatrix ? 1 : 0][0], l) + i) / 4;
+        words[word % 32].insert(word);
+        most = std::max(most, words[word % 32].size());
+      }
+    statistics->answers[instruction.opcode] += most;
+  }
+}

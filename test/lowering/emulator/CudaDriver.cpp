@@ -1,0 +1,216 @@
+//===- CudaDriver.cpp - a CUDA driver whose device is this emulator -------===//
+//
+// Stands in for libcuda.so.1 (EJK_CUDA_DRIVER names it), so that ejk-run, and
+// whoever else runs kernel packages, runs their PTX here:
+//
+//   EJK_CUDA_DRIVER=libejk-emulated-cuda.so ejk-run f.mlir --device cuda --random … --check
+//
+// EJK_EMULATOR_SEED=n         another order of warps
+// EJK_EMULATOR_WITHOUT=op:n   leaves out the n-th instruction, from 1, of each kernel
+//                             whose opcode is `op`: what follows must be found out
+// EJK_EMULATOR_STATISTICS=1   says what each launch executed, on standard error
+//
+//===----------------------------------------------------------------------===//
+#include "Block.h"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+using namespace emulator;
+
+namespace {
+enum Result {
+  success = 0,
+  invalidValue = 1,
+  outOfMemory = 2,
+  invalidPtx = 218,
+  notFound = 500,
+  launchFailed = 719,
+  notSupported = 801
+};
+
+class Allocations : public GlobalMemory {
+public:
+  void check(uint64_t address, unsigned bytes) const override {
+    auto it = sizes.upper_bound(address);
+    if (it == sizes.begin() || address + bytes > std::prev(it)->first + std::prev(it)->second)
+      throw Fault("touches " + std::to_string(bytes) + " bytes outside all allocated memory");
+    if (bytes & (bytes - 1) ? false : address % bytes != 0)
+      throw Fault("touches " + std::to_string(bytes) + " bytes that are misaligned");
+  }
+  std::map<uint64_t, size_t> sizes;
+};
+
+struct Module {
+  std::map<std::string, Kernel> kernels;
+};
+} // namespace
+
+static Allocations allocations;
+static std::string lastFault;
+
+/// Leaves out what EJK_EMULATOR_WITHOUT says.
+static void plant(Kernel &kernel) {
+  const char *without = getenv("EJK_EMULATOR_WITHOUT");
+  if (!without)
+    return;
+  std::string text = without, opcode = text.substr(0, text.find(':'));
+  unsigned left = unsigned(std::stoul(text.substr(text.find(':') + 1)));
+  for (Instruction &instruction : kernel.code)
+    if (instruction.opcode == opcode && --left == 0) {
+      instruction = Instruction();
+      instruction.action = Action::move; // of nothing
+      instruction.operands = {{}, {}};
+      fprintf(stderr, "emulator: left out %s of %s\n", without, kernel.name.c_str());
+      return;
+    }
+}
+
+static void describe(const Launch &launch, const Statistics &statistics) {
+  fprintf(stderr, "%s: %u blocks of %u threads\n", launch.kernel->name.c_str(), launch.blocks,
+          launch.threads);
+  for (auto &[opcode, times] : statistics.executed) {
+    fprintf(stderr, "  %10lu %s", (unsigned long)times, opcode.c_str());
+    auto it = statistics.answers.find(opcode);
+    if (it != statistics.answers.end())
+      fprintf(stderr, ", %lu answers of shared memory", (unsigned long)it->second);
+    fprintf(stderr, "\n");
+  }
+}
+
+static int runLaunch(const Launch &launch) {
+  const char *seed = getenv("EJK_EMULATOR_SEED");
+  Statistics statistics;
+  bool counts = getenv("EJK_EMULATOR_STATISTICS") != nullptr;
+  try {
+    Block block(launch, allocations, seed ? unsigned(atoi(seed)) : 0,
+                counts ? &statistics : nullptr);
+    for (unsigned number = 0; number < launch.blocks; ++number)
+      block.run(number);
+  } catch (Fault &fault) {
+    lastFault = launch.kernel->name + ": " + fault.what();
+    return launchFailed;
+  }
+  if (counts)
+    describe(launch, statistics);
+  return success;
+}
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT int cuInit(unsigned) { return success; }
+EXPORT int cuDriverGetVersion(int *version) { return *version = 13000, success; }
+EXPORT int cuGetErrorName(int result, const char **name) {
+  *name = result == launchFailed   ? "CUDA_ERROR_LAUNCH_FAILED"
+          : result == invalidPtx   ? "CUDA_ERROR_INVALID_PTX"
+          : result == notFound     ? "CUDA_ERROR_NOT_FOUND"
+          : result == outOfMemory  ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : result == notSupported ? "CUDA_ERROR_NOT_SUPPORTED"
+                                   : "CUDA_ERROR_INVALID_VALUE";
+  return success;
+}
+EXPORT int cuGetErrorString(int result, const char **text) {
+  *text = result == launchFailed || result == invalidPtx ? lastFault.c_str() : "emulated";
+  return success;
+}
+
+// One device, of compute capability 9.0.
+EXPORT int cuDeviceGetCount(int *count) { return *count = 1, success; }
+EXPORT int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, success; }
+EXPORT int cuDeviceGetName(char *name, int size, int) {
+  return snprintf(name, size_t(size), "the emulator"), success;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int) {
+  *value = attribute == 38   ? 1 << 20 // the cache's size
+           : attribute == 75 ? 9
+           : attribute == 76 ? 0
+           : attribute == 97 ? 227 * 1024 // a block's shared memory
+                             : 0;
+  return success;
+}
+
+static char context;
+EXPORT int cuDevicePrimaryCtxRetain(void **result, int) { return *result = &context, success; }
+EXPORT int cuDevicePrimaryCtxRelease_v2(int) { return success; }
+EXPORT int cuCtxGetCurrent(void **result) { return *result = &context, success; }
+EXPORT int cuCtxPushCurrent_v2(void *) { return success; }
+EXPORT int cuCtxPopCurrent_v2(void **result) { return *result = &context, success; }
+EXPORT int cuCtxSynchronize() { return success; }
+
+EXPORT int cuModuleLoadDataEx(void **result, const void *image, unsigned, int *, void **) {
+  const char *text = static_cast<const char *>(image);
+  if (strncmp(text, "\177ELF", 4) == 0)
+    return lastFault = "machine code is not emulated", invalidPtx;
+  auto module = std::make_unique<Module>();
+  try {
+    module->kernels = parseModule(text);
+  } catch (Fault &fault) {
+    return lastFault = fault.what(), fprintf(stderr, "emulator: %s\n", fault.what()), invalidPtx;
+  }
+  for (auto &kernel : module->kernels)
+    plant(kernel.second);
+  return *result = module.release(), success;
+}
+EXPORT int cuModuleUnload(void *module) { return delete static_cast<Module *>(module), success; }
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+  auto &kernels = static_cast<Module *>(module)->kernels;
+  auto it = kernels.find(name);
+  return it == kernels.end() ? notFound : (*function = &it->second, success);
+}
+EXPORT int cuFuncSetAttribute(void *, int, int) { return success; }
+
+EXPORT int cuLaunchKernel(void *function, unsigned gridX, unsigned gridY, unsigned gridZ,
+                          unsigned threads, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
+                          void *, void **parameters, void **) {
+  const Kernel &kernel = *static_cast<const Kernel *>(function);
+  if (gridY * gridZ * blockY * blockZ != 1 || threads % 32)
+    return invalidValue;
+  Launch launch{&kernel, {}, gridX, threads, sharedBytes};
+  for (unsigned i = 0; i < kernel.numParameters; ++i)
+    launch.arguments.push_back(*static_cast<uint64_t *>(parameters[i]));
+  return runLaunch(launch);
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+  void *memory;
+  if (posix_memalign(&memory, 512, bytes) != 0)
+    return outOfMemory;
+  *pointer = reinterpret_cast<uint64_t>(memory);
+  allocations.sizes[*pointer] = bytes;
+  return success;
+}
+EXPORT int cuMemFree_v2(uint64_t pointer) {
+  allocations.sizes.erase(pointer);
+  return free(reinterpret_cast<void *>(pointer)), success;
+}
+EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+  return memcpy(reinterpret_cast<void *>(to), from, bytes), success;
+}
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+  return memcpy(to, reinterpret_cast<const void *>(from), bytes), success;
+}
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *) {
+  return memcpy(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes), success;
+}
+EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *) {
+  return memset(reinterpret_cast<void *>(to), value, bytes), success;
+}
+EXPORT int cuStreamCreate(void **stream, unsigned) { return *stream = &context, success; }
+EXPORT int cuStreamDestroy_v2(void *) { return success; }
+EXPORT int cuStreamSynchronize(void *) { return success; }
+
+// There is no time here: nothing can be recorded or measured.
+#define EJK_UNSUPPORTED(name)                                                                      \
+  EXPORT int name() { return notSupported; }
+EJK_UNSUPPORTED(cuStreamBeginCapture_v2)
+EJK_UNSUPPORTED(cuStreamEndCapture)
+EJK_UNSUPPORTED(cuGraphInstantiateWithFlags)
+EJK_UNSUPPORTED(cuGraphLaunch)
+EJK_UNSUPPORTED(cuGraphExecDestroy)
+EJK_UNSUPPORTED(cuGraphDestroy)
+EJK_UNSUPPORTED(cuEventCreate)
+EJK_UNSUPPORTED(cuEventDestroy_v2)
+EJK_UNSUPPORTED(cuEventRecord)
+EJK_UNSUPPORTED(cuEventSynchronize)
+EJK_UNSUPPORTED(cuEventElapsedTime)

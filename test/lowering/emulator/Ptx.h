@@ -1,0 +1,91 @@
+//===- Ptx.h - a module of PTX, ready to be executed --------------*- C++ -*-===//
+//
+// As much of PTX as LLVM writes for kernels without calls, local memory or
+// textures. Every register is a number of 64 bits, of which an instruction reads
+// as many as its type has.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_TEST_EMULATOR_PTX_H
+#define EJK_TEST_EMULATOR_PTX_H
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace emulator {
+
+/// What is wrong with the program: in its text, or in what it does.
+struct Fault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+enum class Special { threadX, blockX, threadsX, blocksX };
+
+struct Operand {
+  enum class Kind { reg, number, special, parameter } kind = Kind::number;
+  unsigned index = 0;  // of the register or the parameter; Special
+  uint64_t number = 0; // the number itself, or what is added in an address
+};
+
+/// The operations that are more than arithmetic on one thread's registers.
+enum class Action {
+  compute, // by `function`
+  move,    // between registers, and to and from parts of one
+  load,
+  store,
+  loadParameter,
+  copyAsync,
+  commitCopies,
+  waitForCopies,
+  shuffle,
+  loadMatrices,
+  multiplyMatrices,
+  barrier,
+  warpBarrier,
+  branch,
+  leave
+};
+
+enum class Space { global, shared };
+enum class ShuffleMode { up, down, butterfly, index };
+
+/// Arithmetic on the bits of up to three operands.
+using Function = uint64_t (*)(uint64_t, uint64_t, uint64_t);
+
+struct Instruction {
+  Action action = Action::compute;
+  Function function = nullptr;
+  /// What it says in braces is one operand of several.
+  std::vector<std::vector<Operand>> operands;
+  int predicate = -1; // the register that decides
+  bool negated = false;
+  unsigned bytes = 0; // of one element that a load, store or move moves
+  Space space = Space::global;
+  ShuffleMode mode = ShuffleMode::index;
+  bool isTransposed = false, isHalf = false;
+  unsigned target = 0; // of a branch
+  std::string opcode, text;
+  unsigned line = 0;
+};
+
+struct Kernel {
+  std::string name;
+  unsigned numParameters = 0, numRegisters = 0;
+  unsigned staticShared = 0; // bytes; dynamic shared memory follows them
+  std::vector<Instruction> code;
+};
+
+/// Where shared memory's window starts: not at 0, so that a null address faults.
+constexpr uint64_t kSharedBase = 1024;
+
+/// Parses a module; throws Fault.
+std::map<std::string, Kernel> parseModule(const std::string &text);
+
+/// The arithmetic of an opcode; null where it is none that is known.
+Function findFunction(const std::string &opcode);
+
+} // namespace emulator
+
+#endif // EJK_TEST_EMULATOR_PTX_H
