@@ -270,6 +270,10 @@ void ShapeAnalysis::constrain(Operation *op) {
     return constrainScan(scan);
   if (auto program = dyn_cast<tile::ProgramOp>(op))
     return constrainScan(program);
+  if (auto choose = dyn_cast<tile::ChooseOp>(op)) {
+    unifyAll(choose.getSingle(), choose.getResult());
+    return unifyAll(choose.getSeveral(), choose.getResult());
+  }
   if (auto sum = dyn_cast<SumHeadsOp>(op)) {
     unifyAll(sum.getLike(), sum.getResult());
     for (unsigned dim = 0, e = rankOf(sum.getLike()); dim < e; ++dim)

@@ -62,7 +62,7 @@ private:
 
   LogicalResult checkShape(Operation *op, Type type) {
     auto vector = dyn_cast<VectorType>(type);
-    if (!vector || vector.getRank() < 2 || vector.getDimSize(0) == 1)
+    if (!vector || vector.getRank() < 2)
       return success();
     if (vector.getRank() == 2 && vector.getDimSize(0) % 16 == 0 && vector.getDimSize(1) % 16 == 0)
       return success();
@@ -98,6 +98,9 @@ private:
         return;
       }
     OpBuilder b(pointFor(value, user));
+    // Registers are scarcer than shared memory: what goes there goes at once.
+    if (wanted.getKind() == LayoutKind::shared && value.getDefiningOp())
+      b.setInsertionPointAfter(value.getDefiningOp());
     auto convert = ConvertOp::create(b, user->getLoc(), value.getType(), value, wanted);
     conversions[value].push_back(convert);
     operand.set(convert);
@@ -126,9 +129,7 @@ private:
   LogicalResult visit(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](LoadOp load) {
-          bool oneRow = computed(load.getType()).getKind() == LayoutKind::lanes &&
-                        cast<VectorType>(load.getType()).getRank() == 2;
-          setLayouts(load, oneRow ? layout(LayoutKind::lanes) : layout(LayoutKind::shared));
+          setLayouts(load, layout(LayoutKind::shared));
           return success();
         })
         .Case([&](DotOp dot) { return visitDot(dot); })
@@ -140,13 +141,13 @@ private:
         })
         .Case([&](vector::BroadcastOp broadcast) { return visitBroadcast(broadcast); })
         .Case([&](vector::ExtractOp extract) { return visitExtract(extract); })
-        .Case([&](vector::InsertOp insert) { return visitInsert(insert); })
-        .Case<CumsumOp, KeepOp, tile::SumOp, MaxOp, StoreOp, StoreCellOp>([&](Operation *tileOp) {
-          for (OpOperand &operand : tileOp->getOpOperands())
-            needComputed(operand, /*uniformWillDo=*/false);
-          setComputed(tileOp);
-          return success();
-        })
+        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, MaxOp, StoreOp, StoreCellOp>(
+            [&](Operation *tileOp) {
+              for (OpOperand &operand : tileOp->getOpOperands())
+                needComputed(operand, /*uniformWillDo=*/false);
+              setComputed(tileOp);
+              return success();
+            })
         .Case<LoadCellOp, scf::YieldOp, EndOp>([&](Operation *other) {
           for (OpOperand &operand : other->getOpOperands())
             needComputed(operand, /*uniformWillDo=*/false);
@@ -188,15 +189,8 @@ private:
 
   LogicalResult visitBroadcast(vector::BroadcastOp broadcast) {
     auto from = dyn_cast<VectorType>(broadcast.getSource().getType());
-    auto to = cast<VectorType>(broadcast.getType());
     if (!from || isUniform(broadcast.getSource())) {
       setLayouts(broadcast, layout(LayoutKind::uniform));
-      return success();
-    }
-    // A vector as a matrix of one row.
-    if (from.getRank() == 1 && to.getRank() == 2 && to.getDimSize(0) == 1) {
-      needComputed(broadcast.getSourceMutable());
-      setComputed(broadcast);
       return success();
     }
     return broadcast.emitError("broadcasts a vector; tile.spread says along which dimension");
@@ -212,15 +206,6 @@ private:
     if (isTile(extract.getType()))
       setLayouts(extract, isUniform(extract.getSource()) ? layout(LayoutKind::uniform)
                                                          : layout(LayoutKind::lanes));
-    return success();
-  }
-
-  LogicalResult visitInsert(vector::InsertOp insert) {
-    if (insert.getDestVectorType().getRank() != 2 || !isTile(insert.getValueToStore().getType()))
-      return insert.emitError("only a row can be inserted, into a matrix");
-    need(insert.getValueToStoreMutable(), layout(LayoutKind::lanes));
-    needComputed(insert.getDestMutable(), /*uniformWillDo=*/false);
-    setComputed(insert);
     return success();
   }
 

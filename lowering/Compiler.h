@@ -2,6 +2,7 @@
 #ifndef EJK_LOWERING_COMPILER_H
 #define EJK_LOWERING_COMPILER_H
 
+#include "lowering/Schedule.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "passes/DeriveScan.h"
@@ -17,6 +18,8 @@ struct CompileOptions {
   /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas
   /// is found, in $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin.
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
+  /// Which recurrences become kernels that work chunk by chunk, on tensor cores.
+  Schedule schedule = Schedule::step;
   /// Also derive and compile each function's vector-Jacobian product, f_vjp,
   /// with a gradient for each argument named in `wrt`, or for every float one.
   bool vjp = false;

@@ -2,6 +2,7 @@
 #include "dialect/Shapes.h"
 #include "lowering/LinalgKernel.h"
 #include "lowering/Passes.h"
+#include "lowering/PrepareTensors.h"
 #include "lowering/StepKernel.h"
 #include "lowering/SumHeadsKernel.h"
 #include "lowering/TileKernel.h"
@@ -9,7 +10,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 
 namespace ejk {
@@ -25,15 +25,6 @@ static MemRefType bufferType(Value tensor) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
 
-/// Whether a package, and memory between kernels, can hold tensors of `type`.
-static bool isStorable(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  Type element = tensor ? tensor.getElementType() : Type();
-  return tensor && (isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(element) ||
-                    element.isSignlessInteger(32) || element.isSignlessInteger(64));
-}
-static const char *const kStorable = "ranked tensors of f16, bf16, f32, f64, i32 or i64";
-
 namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
@@ -45,9 +36,9 @@ public:
   LogicalResult run() {
     if (!function->hasAttr(kConstraintsAttr))
       return function.emitError("is not described; run --ejk-describe-interface first");
-    materializeConstants();
-    if (failed(copyReturned()) || failed(createProgram()))
+    if (failed(prepareTensors(function, copied)) || failed(createProgram()))
       return failure();
+    findAlternatives();
     for (Operation &op : function.getBody().front().without_terminator())
       if (failed(lower(op)))
         return failure();
@@ -59,81 +50,6 @@ public:
   unsigned numScans = 0, numBlocks = 0, numPlain = 0;
 
 private:
-  /// Whether `op` becomes a kernel.
-  static bool isKernel(Operation *op) {
-    return isa_and_nonnull<ScanOp, tile::ProgramOp, SumHeadsOp, linalg::GenericOp>(op);
-  }
-
-  /// An elementwise op after `after` that makes `type` of `inputs` by `body`.
-  static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like,
-                                     ValueRange inputs,
-                                     llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
-    SmallVector<AffineMap> maps(inputs.size() + 1, b.getMultiDimIdentityMap(type.getRank()));
-    SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
-    SmallVector<Value> sizes;
-    for (int64_t d = 0; d < type.getRank(); ++d)
-      if (type.isDynamicDim(d))
-        sizes.push_back(tensor::DimOp::create(b, loc, like, d));
-    Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
-    return linalg::GenericOp::create(b, loc, type, inputs, empty, maps, loops,
-                                     [&](OpBuilder &nested, Location l, ValueRange args) {
-                                       linalg::YieldOp::create(nested, l, body(nested, args));
-                                     });
-  }
-
-  /// Constants and fills are numbers to a linalg op that starts from them; any
-  /// other user reads memory, which a kernel of their own fills.
-  void materializeConstants() {
-    for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
-      TypedAttr number;
-      if (auto fill = dyn_cast<linalg::FillOp>(op))
-        matchPattern(fill.value(), m_Constant(&number));
-      else if (DenseElementsAttr dense; matchPattern(&op, m_Constant(&dense)) && dense.isSplat())
-        number = cast<TypedAttr>(dense.getSplatValue<Attribute>());
-      auto type =
-          number ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : RankedTensorType();
-      if (!type)
-        continue;
-      auto readsMemory = [](OpOperand &use) {
-        auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
-        return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use));
-      };
-      if (llvm::none_of(op.getResult(0).getUses(), readsMemory))
-        continue;
-      OpBuilder after(&op);
-      after.setInsertionPointAfter(&op);
-      auto filled = createMap(after, op.getLoc(), type, op.getResult(0), {},
-                              [&](OpBuilder &nested, ValueRange) -> Value {
-                                return arith::ConstantOp::create(nested, op.getLoc(), number);
-                              });
-      copied[filled.getResult(0)] = op.getResult(0);
-      op.getResult(0).replaceUsesWithIf(filled.getResult(0), readsMemory);
-    }
-  }
-
-  /// A result is written by the op that makes it. Where there is no such op (an
-  /// argument, or a value returned twice) a copy makes it.
-  LogicalResult copyReturned() {
-    Operation *ret = function.getBody().front().getTerminator();
-    llvm::DenseSet<Value> seen;
-    OpBuilder copies(ret);
-    for (OpOperand &operand : ret->getOpOperands()) {
-      Value value = operand.get();
-      if (!isStorable(value.getType()))
-        return ret->emitError() << "result " << operand.getOperandNumber() << " is "
-                                << value.getType() << "; a compiled function returns " << kStorable;
-      auto type = cast<RankedTensorType>(value.getType());
-      bool made = isKernel(value.getDefiningOp());
-      if (made && seen.insert(value).second)
-        continue;
-      auto copy = createMap(copies, ret->getLoc(), type, value, value,
-                            [](OpBuilder &, ValueRange args) { return args.front(); });
-      operand.set(copy.getResult(0));
-      copied[copy.getResult(0)] = value;
-    }
-    return success();
-  }
-
   /// The function's successor: memref arguments, inputs first.
   LogicalResult createProgram() {
     Operation *ret = function.getBody().front().getTerminator();
@@ -174,17 +90,21 @@ private:
   /// A final state may take its initial state's place when nothing else reads
   /// that: a K×V state, each of whose numbers one thread alone reads and writes.
   void describeAlias(unsigned index, Value result) {
+    unsigned readers = 1;
+    if (auto choose = result.getDefiningOp<tile::ChooseOp>()) {
+      // The block program beside it reads the same state, its blocks each their part.
+      result = choose.getSingle();
+      readers = 2;
+    }
     auto scan = result.getDefiningOp<ScanOp>();
     if (!scan)
       return;
-    unsigned number = cast<OpResult>(result).getResultNumber();
-    unsigned firstSave = scan.getOutputs().size() + scan.getNumStates();
-    if (number < scan.getOutputs().size() || number >= firstSave ||
+    unsigned number = cast<OpResult>(result).getResultNumber(), outputs = scan.getOutputs().size();
+    if (number < outputs || number >= outputs + scan.getFinalStates().size() ||
         cast<RankedTensorType>(result.getType()).getRank() != 4)
       return;
-    auto initial =
-        dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - scan.getOutputs().size()));
-    if (initial && initial.hasOneUse())
+    auto initial = dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - outputs));
+    if (initial && initial.hasNUses(readers))
       program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
   }
 
@@ -241,9 +161,16 @@ private:
     // A cast knows other sizes of the same memory.
     while (auto cast = tensor.getDefiningOp<tensor::CastOp>())
       tensor = cast.getSource();
-    Value &buffer = buffers[tensor];
-    if (buffer)
+    if (Value buffer = buffers.lookup(tensor))
       return buffer;
+    // What is chosen of is made where the choice lies.
+    for (Operation *user : tensor.getUsers())
+      if (auto choose = dyn_cast<tile::ChooseOp>(user); choose && tensor != choose.getRows()) {
+        FailureOr<Value> chosen = bufferOf(op, choose.getResult());
+        if (succeeded(chosen))
+          buffers[tensor] = *chosen;
+        return chosen;
+      }
     Operation *def = tensor.getDefiningOp();
     if (!isKernel(def)) {
       def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
@@ -262,7 +189,7 @@ private:
           return failure();
         sizes.push_back(*size);
       }
-    return buffer = memref::AllocOp::create(b, op->getLoc(), type, sizes);
+    return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
   }
 
   /// 1 if `size` is 1, else 0.
@@ -274,10 +201,57 @@ private:
     return arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, one, distance), index(0));
   }
 
+  //===--------------------------------------------------------------------===//
+  // What only sequences of one row, or of several, need
+  //===--------------------------------------------------------------------===//
+
+  /// The rows that `op`'s results are asked for.
+  struct Alternative {
+    Value rows; // the sequence that has them; null for any
+    bool single = false;
+    bool operator==(const Alternative &o) const { return rows == o.rows && single == o.single; }
+  };
+
+  /// Notes of each op what its users, further down, choose it for.
+  void findAlternatives() {
+    for (Operation &op : llvm::reverse(function.getBody().front())) {
+      std::optional<Alternative> all;
+      for (OpOperand &use : op.getUses()) {
+        Operation *user = use.getOwner();
+        if (isa<tensor::DimOp>(user))
+          continue;
+        Alternative one = alternatives.lookup(user);
+        auto choose = dyn_cast<tile::ChooseOp>(user);
+        if (choose && use.get() != choose.getRows())
+          one = {choose.getRows(), use.get() == choose.getSingle()};
+        if (all && !(*all == one))
+          one = {};
+        all = one;
+      }
+      if (all && all->rows)
+        alternatives[&op] = *all;
+    }
+  }
+
+  /// 1 where there is one row and `single`, or several and not, else 0.
+  FailureOr<Value> isAskedFor(Operation *op, const Alternative &alternative) {
+    FailureOr<Value> size = hostSize(op, alternative.rows, 1);
+    if (failed(size))
+      return failure();
+    Value one = isOne(op->getLoc(), *size);
+    return alternative.single ? one : Value(arith::SubIOp::create(b, op->getLoc(), index(1), one));
+  }
+
   /// Launches `kernel`; `times`, null for 1, multiplies the grid, so that 0
   /// leaves the launch out.
   LogicalResult launch(Operation *op, const Kernel &kernel, Value gridTimes = Value()) {
     Location loc = op->getLoc();
+    if (auto it = alternatives.find(op); !gridTimes && it != alternatives.end()) {
+      FailureOr<Value> asked = isAskedFor(op, it->second);
+      if (failed(asked))
+        return failure();
+      gridTimes = *asked;
+    }
     SmallVector<Value> args;
     for (const KernelOperand &operand : kernel.operands) {
       FailureOr<Value> value =
@@ -373,12 +347,14 @@ private:
     int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
     bool mayBeOne = !scan.getCuSeqlens() && (ShapedType::isDynamic(steps) || steps == 1);
     bool mayBeMore = scan.getCuSeqlens() || steps != 1;
+    if (auto it = alternatives.find(scan); it != alternatives.end())
+      (it->second.single ? mayBeMore : mayBeOne) = false;
     Value single;
     if (mayBeOne && mayBeMore) {
-      FailureOr<Value> size = hostSize(scan, first, 1);
-      if (failed(size))
+      FailureOr<Value> asked = isAskedFor(scan, {first, /*single=*/true});
+      if (failed(asked))
         return failure();
-      single = isOne(scan.getLoc(), *size);
+      single = *asked;
     }
     if (mayBeOne) {
       FailureOr<StepPlan> plan = StepPlan::make(scan, /*singleStep=*/true);
@@ -412,7 +388,7 @@ private:
           &op, emitSumHeadsKernel(sum, kernels, prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used; sizes are known from
     // the arguments.
-    if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp>(op) ||
+    if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       return success();
     return op.emitError() << "'" << op.getName()
@@ -427,6 +403,7 @@ private:
   OpBuilder b;
   llvm::DenseMap<Value, Value> buffers; // of tensors
   llvm::DenseMap<Value, Value> copied;  // a copy's result to its source
+  llvm::DenseMap<Operation *, Alternative> alternatives;
   llvm::StringMap<Value> symbols;
 };
 

@@ -3,6 +3,7 @@
 #define EJK_LOWERING_PASSES_H
 
 #include "dialect/tile/Tile.h"
+#include "lowering/Schedule.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -20,9 +21,12 @@ constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";   // of a result:
 
 struct ToGPUOptions {
   std::string arch = "sm_90";
+  Schedule schedule = Schedule::step;
 };
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
+/// Gives the tiles of block programs their layouts.
+void buildTileLayoutPipeline(mlir::OpPassManager &pm);
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);
 void registerLoweringPipelines();

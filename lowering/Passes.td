@@ -47,7 +47,80 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
                     Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];
 }
 
-def AssignTileLayouts : Pass<"ejk-assign-tile-layouts", "::mlir::ModuleOp"> {
+def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
+  let summary = "scans to block programs, where their kernels fit";
+  let description = [{
+    Turns scans into block programs as `ejk-chunk` does, with the longest chunks of 64, 32
+    or 16 steps whose kernel a thread block of `arch` has the shared memory for; the
+    lowering itself says what a kernel needs. Where none fits, or `ejk-chunk` leaves a
+    scan alone, it stays, and a remark says why.
+
+    `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
+    of a number that only a call knows (`automatic`). Where that may be one row, as in
+    decoding, the scan stays beside the program for it (`tile.choose`).
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">,
+    Option<"schedule", "schedule", "::ejk::Schedule", "::ejk::Schedule::chunk",
+           "which scans become block programs", [{::llvm::cl::values(
+             clEnumValN(::ejk::Schedule::step, "step", "none"),
+             clEnumValN(::ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
+             clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>];
+  let dependentDialects = [
+    "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numChunked", "chunked", "scans turned into block programs">,
+                    Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
+                    Statistic<"numDeclined", "declined", "scans left as they are">];
+}
+
+def TakeRowsEarly : Pass<"ejk-take-rows-early"> {
+  let summary = "one row's work, where one row of a tile is taken";
+  let description = [{
+    Where a row is taken of a tile that is made elementwise, of windows or of what is
+    repeated, takes the row of what the tile is made of, and makes the row alone. In the
+    end it is a row of loaded rows, which is read where it lies; a tile over threads
+    would have to be kept, and pass through shared memory. Numbers do not change.
+
+    Before:
+    ```mlir
+    %kf = arith.extf %k : vector<64x128xbf16> to vector<64x128xf32>
+    %row = vector.extract %kf[%i] : vector<128xf32> from vector<64x128xf32>
+    ```
+    After:
+    ```mlir
+    %ki = vector.extract %k[%i] : vector<128xbf16> from vector<64x128xbf16>
+    %row = arith.extf %ki : vector<128xbf16> to vector<128xf32>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numTaken", "taken", "rows made alone">];
+}
+
+def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
+  let summary = "operands of products before the branch that multiplies them";
+  let description = [{
+    A block program asks whether a chunk's gates are too strong for products. What the
+    branch where they are not makes of the chunk's rows alone, as the rounded operands of
+    its products, is moved in front: there it leaves the registers as soon as it is
+    made, instead of waiting for the answer in more than one form. Where the answer is no,
+    it was in vain. Numbers do not change.
+
+    Before:
+    ```mlir
+    %o = scf.if %weak -> (vector<64x64xf32>) {
+      %e = math.exp %x : vector<64x64xf32>
+      %eb = arith.truncf %e : vector<64x64xf32> to vector<64x64xbf16>
+      %p = tile.dot %eb, %S, %zero : …
+    ```
+    After: `%e` and `%eb` stand before the `scf.if`.
+  }];
+  let statistics = [Statistic<"numHoisted", "hoisted", "ops moved">];
+}
+
+def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
   let summary = "how each tile of a block program lies over the threads";
   let description = [{
     Chooses the warps that work on a `tile.program`, four or, for tiles of more than

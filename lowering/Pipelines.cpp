@@ -9,7 +9,20 @@
 
 using namespace mlir;
 
+void ejk::buildTileLayoutPipeline(OpPassManager &pm) {
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createTakeRowsEarly());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createHoistFromBranches());
+  pm.addPass(createAssignTileLayouts());
+}
+
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  ChunkToFitOptions chunk;
+  chunk.arch = options.arch;
+  chunk.schedule = options.schedule;
+  pm.addPass(createChunkToFit(chunk));
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createSplitSums());
@@ -25,9 +38,7 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
   functions.addPass(createLinalgElementwiseOpFusionPass());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  pm.addPass(createAssignTileLayouts());
+  buildTileLayoutPipeline(pm);
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));
@@ -52,13 +63,21 @@ namespace {
 struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
   Option<std::string> arch{*this, "arch", llvm::cl::desc("the architecture to lower for"),
                            llvm::cl::init("sm_90")};
+  Option<ejk::Schedule> schedule{
+      *this, "schedule", llvm::cl::desc("which scans become block programs"),
+      llvm::cl::init(ejk::Schedule::step),
+      llvm::cl::values(clEnumValN(ejk::Schedule::step, "step", "none"),
+                       clEnumValN(ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
+                       clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
 };
 } // namespace
 
 void ejk::registerLoweringPipelines() {
   PassPipelineRegistration<ToGPUFlags>(
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
-      [](OpPassManager &pm, const ToGPUFlags &flags) { buildToGPUPipeline(pm, {flags.arch}); });
+      [](OpPassManager &pm, const ToGPUFlags &flags) {
+        buildToGPUPipeline(pm, {flags.arch, flags.schedule});
+      });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });
 }

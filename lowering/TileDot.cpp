@@ -24,8 +24,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// A product's operand as a lane reads it. Across is along the result's rows
-/// (of a left operand) or columns (of a right one); along is the other way.
+/// A product's operand as a lane reads it, once beforeRead was called for it. Across is along the
+/// result's rows (of a left operand) or columns (of a right one); along is the other way.
 struct TileEmitter::Operand {
   Value address; // of the first block's row that this lane names
   unsigned pitch;
@@ -35,7 +35,6 @@ struct TileEmitter::Operand {
 
 TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLhs, bool transposed,
                                             Value part) {
-  beforeRead(tile.range);
   bool rowsAcross = isLhs != transposed;
   bool columnsFirst = transposed;
   Value half = b.div(lane, 16), row, column;
@@ -100,6 +99,7 @@ void TileEmitter::emitDot(DotOp op) {
     result.elements.push_back(element(acc, i));
   auto lhsType = cast<VectorType>(op.getLhs().getType());
   int64_t length = lhsType.getDimSize(op.getLhsTransposed() ? 0 : 1);
+  beforeRead({placed(op.getLhs()).range, placed(op.getRhs()).range});
   Operand lhs = operandOf(placed(op.getLhs()), true, op.getLhsTransposed(), partRow(f));
   Operand rhs = operandOf(placed(op.getRhs()), false, op.getRhsTransposed(), partColumn(f));
   for (int64_t along = 0; along < length; along += 16) {
@@ -148,6 +148,7 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
 void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &triangle) {
   Fragments f = Fragments::of(result.type, result.layout);
   Type element = getElementTypeOrSelf(piece.type);
+  beforeRead(piece.range);
   Operand rhs = operandOf(piece, /*isLhs=*/false, /*transposed=*/false, partColumn(f));
   Value before = triangle.upper ? b.i32(0) : triangle.ones;
   Value behind = triangle.upper ? triangle.ones : b.i32(0);

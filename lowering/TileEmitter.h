@@ -80,7 +80,7 @@ private:
   void locateSequence(Value sequence);
   void placeRows(Rows &place, Value tensor);
   void placeCells(Cells &place, Type type, bool perChunk);
-  void loadParameters(Value sequence);
+  void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
   void describeLaunch();
 
@@ -128,7 +128,7 @@ private:
   void emitStoreCell(tile::StoreCellOp op);
   Placed newShared(Type type);
   void barrier();
-  void beforeRead(const SharedMemory::Range &range);
+  void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
   void beforeWrite(const SharedMemory::Range &range);
   Value sharedAt(const SharedMemory::Range &range);
 
@@ -145,13 +145,16 @@ private:
   Value firstRowOf(const Fragments &f);
   Value firstColumnOf(const Fragments &f);
 
+  // TileMasks.cpp: what is kept of a tile, by where it is.
+  void emitKeep(tile::KeepOp op);
+  void emitWindow(tile::WindowOp op);
+  Value isWithin(Value from, Value to, int64_t size, Value first, int64_t offset);
+
   // TileVectors.cpp: vectors, and what joins them with matrices.
   void emitSpread(tile::SpreadOp op);
-  void emitKeep(tile::KeepOp op);
   void emitSum(tile::SumOp op);
   void emitMax(tile::MaxOp op);
   void emitExtract(mlir::vector::ExtractOp op);
-  void emitInsert(mlir::vector::InsertOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
   Placed rowOf(const Placed &tile, Value row);
   Value positionOf(mlir::OpFoldResult position);

@@ -2,7 +2,7 @@
 //
 // One thread block for each sequence, head and slice:
 //
-//   find the sequence's rows and cells; load the parameters
+//   find the sequence's rows and cells; load the parameters that are numbers
 //   the program, op by op, in its order
 //
 // The program's scalars and counters become one value that every thread has,
@@ -21,8 +21,8 @@ using namespace ejk::tile;
 static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
 static unsigned prefixRank(Value parameter, Value arg) {
-  auto vector = dyn_cast<VectorType>(arg.getType());
-  return tensorType(parameter).getRank() - (vector ? vector.getRank() : 0);
+  auto cell = dyn_cast<CellsType>(arg.getType());
+  return tensorType(parameter).getRank() - (cell ? cast<VectorType>(cell.getCell()).getRank() : 0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,7 +156,7 @@ void TileEmitter::locate() {
   placeAll(program.getSavedArgs(), true);
   placeAll(program.getFinalArgs(), false);
   placeAll(program.getSaveArgs(), true);
-  loadParameters(b.wide(sequence));
+  takeParameters(b.wide(sequence));
 
   auto index = [&](Value value) { return b.make<arith::IndexCastOp>(b.getIndexType(), value); };
   scalars.map(program.getLength(), index(length));
@@ -210,10 +210,12 @@ void TileEmitter::placeCells(Cells &place, Type type, bool perChunk) {
   place.stride = b.mul(heads, elements);
 }
 
-void TileEmitter::loadParameters(Value sequence) {
+/// Numbers are loaded at once, of vectors the place is noted.
+void TileEmitter::takeParameters(Value sequence) {
   for (auto [parameter, tensor, arg] :
        llvm::zip(parameters, program.getParameters(), program.getParameterArgs())) {
-    auto vector = dyn_cast<VectorType>(arg.getType());
+    auto cell = dyn_cast<CellsType>(arg.getType());
+    auto vector = cell ? cast<VectorType>(cell.getCell()) : VectorType();
     Type element = tensorType(tensor).getElementType();
     Value base = parameter.pointer;
     if (unsigned prefix = prefixRank(tensor, arg)) {
@@ -223,7 +225,8 @@ void TileEmitter::loadParameters(Value sequence) {
       base = b.at(base, element, b.mul(index, vector ? vector.getNumElements() : 1));
     }
     if (vector)
-      tiles[arg] = loadFrom(vector, layoutOf(arg), TileGrid::whole(b, vector), base, element);
+      // The only cell: its number is no matter.
+      cells[arg] = {parameter.pointer, base, b.i64(0), element, llvm::to_vector(vector.getShape())};
     else
       scalars.map(arg, b.load(element, base));
   }
@@ -293,13 +296,30 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
   }
 }
 
+/// From the fastest to the one that needs least.
+static constexpr SharedBudget kBudgets[] = {{2, false}, {2, true}, {1, false}, {1, true}};
+
+static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
+                         SizeName sizeName, SharedBudget budget) {
+  return TileEmitter(program, name, OpBuilder(program.getContext()), budget).run(module, sizeName);
+}
+
+unsigned ejk::sharedMemoryNeed(ProgramOp program) {
+  OpBuilder b(program.getContext());
+  OwningOpRef<gpu::GPUModuleOp> module = gpu::GPUModuleOp::create(b, program.getLoc(), "measured");
+  // Any names will do.
+  auto sizeName = [](Value tensor, unsigned dim) {
+    return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
+           std::to_string(dim);
+  };
+  return emitWithin(program, *module, "measured", sizeName, std::end(kBudgets)[-1]).sharedBytes;
+}
+
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                                       SizeName sizeName, unsigned sharedLimit) {
   unsigned needed = 0;
-  for (SharedBudget budget : {SharedBudget{2, false}, SharedBudget{2, true}, SharedBudget{1, false},
-                              SharedBudget{1, true}}) {
-    Kernel kernel =
-        TileEmitter(program, name, OpBuilder(program.getContext()), budget).run(module, sizeName);
+  for (SharedBudget budget : kBudgets) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, budget);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -11,6 +11,9 @@ namespace ejk {
 /// The dynamic shared memory that a block may have on `arch`, in bytes.
 unsigned sharedMemoryLimit(llvm::StringRef arch);
 
+/// The shared memory in bytes that the kernel of `program`, laid out, needs at least.
+unsigned sharedMemoryNeed(tile::ProgramOp program);
+
 /// Makes a kernel in `module` for a program that ejk-assign-tile-layouts has
 /// laid out. Fails, with an error at the program, where it needs more than
 /// `sharedLimit` bytes of shared memory.

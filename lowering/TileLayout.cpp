@@ -26,7 +26,7 @@ LayoutAttr ejk::computedLayout(Type type, unsigned warps) {
   if (!vector)
     return {};
   MLIRContext *context = type.getContext();
-  if (vector.getRank() == 1 || vector.getDimSize(0) == 1)
+  if (vector.getRank() == 1)
     return LayoutAttr::get(context, LayoutKind::lanes, 0, 0);
   auto [rows, columns] = divide(vector.getDimSize(0), vector.getDimSize(1), warps);
   return LayoutAttr::get(context, LayoutKind::fragments, rows, columns);
@@ -44,9 +44,8 @@ LayoutAttr ejk::layoutOf(Value value) {
   }
   auto arg = cast<BlockArgument>(value);
   Operation *parent = arg.getOwner()->getParentOp();
-  if (auto program = dyn_cast<ProgramOp>(parent))
-    return computedLayout(value.getType(),
-                          program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt());
+  if (isa<ProgramOp>(parent))
+    return {}; // memory and numbers
   // A loop's first argument is its counter.
   return arg.getArgNumber() ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
 }

@@ -36,15 +36,25 @@ struct Fragments {
   unsigned index(unsigned m, unsigned n, unsigned i) const {
     return 4 * (m * columnTiles() + n) + i;
   }
+  /// Calls `visit` with each element's number, the number of its row among the
+  /// thread's 2 · rowTiles() and of its column among the 2 · columnTiles().
+  void forEachElement(llvm::function_ref<void(unsigned, unsigned, unsigned)> visit) const {
+    for (unsigned m = 0; m < rowTiles(); ++m)
+      for (unsigned n = 0; n < columnTiles(); ++n)
+        for (unsigned i = 0; i < 4; ++i)
+          visit(index(m, n, i), 2 * m + i / 2, 2 * n + i % 2);
+  }
+  /// How far a row or column of the thread's is behind its first.
+  static int64_t rowOffset(unsigned number) { return 8 * number; }
+  static int64_t columnOffset(unsigned number) { return 8 * (number / 2) + number % 2; }
 };
 
 /// How many numbers of a vector of `length` a lane has.
 inline unsigned lanesSize(int64_t length) { return llvm::divideCeil(length, kWarpSize); }
 
-/// The elements of a tile laid out over lanes: those of a vector, or of a
-/// matrix of one row.
+/// The elements of a vector.
 inline int64_t lanesLength(mlir::Type type) {
-  return mlir::cast<mlir::VectorType>(type).getNumElements();
+  return mlir::cast<mlir::VectorType>(type).getDimSize(0);
 }
 
 /// Bytes from one row of a tile in shared memory to the next. Rows of a matrix
@@ -66,7 +76,7 @@ inline unsigned sharedBytes(mlir::Type type) {
 }
 
 /// The layout that an op of a laid-out program, or a loop's argument, gives
-/// `value`; that of a program's parameters is the one they are loaded in.
+/// `value`. Null for what is no tile.
 tile::LayoutAttr layoutOf(mlir::Value value);
 
 /// The layout in which matrices (fragments) and vectors (lanes) of `type` are

@@ -42,10 +42,12 @@ void TileEmitter::barrier() {
   memory.noteBarrier();
 }
 
-void TileEmitter::beforeRead(const SharedMemory::Range &range) {
-  if (memory.readNeedsBarrier(range))
+/// What is read together is named together: a barrier for one is before all.
+void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
+  if (llvm::any_of(ranges, [&](auto &range) { return memory.readNeedsBarrier(range); }))
     barrier();
-  memory.noteRead(range);
+  for (const SharedMemory::Range &range : ranges)
+    memory.noteRead(range);
 }
 
 void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
@@ -149,10 +151,10 @@ void TileEmitter::emitLoad(LoadOp op) {
 
 TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, VectorType type) {
   bool isMatrix = type.getRank() == 2;
-  TileGrid grid{wideIndex(first), length,
-                place.stride,     wideIndex(channel),
-                std::nullopt,     place.channels % 2 == 0 && isMultipleOf(channel, 2),
-                isMatrix};
+  TileGrid grid{wideIndex(first),     length,
+                place.stride,         wideIndex(channel),
+                std::nullopt,         place.channels % 2 == 0 && isMultipleOf(channel, 2),
+                /*vectorIsRow=*/false};
   if (isMatrix && mayReachBeyond(channel, type.getDimSize(1), place.channels))
     grid.columnLimit = place.channels;
   return grid;

@@ -85,11 +85,11 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](DotOp o) { emitDot(o); })
       .Case([&](CumsumOp o) { emitCumsum(o); })
       .Case([&](KeepOp o) { emitKeep(o); })
+      .Case([&](WindowOp o) { emitWindow(o); })
       .Case([&](SpreadOp o) { emitSpread(o); })
       .Case([&](tile::SumOp o) { emitSum(o); })
       .Case([&](MaxOp o) { emitMax(o); })
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
-      .Case([&](vector::InsertOp o) { emitInsert(o); })
       .Case([&](scf::ForOp o) { emitFor(o); })
       .Case([&](scf::IfOp o) { emitIf(o); })
       .Default([&](Operation *o) { emitElementwise(o); });
@@ -248,7 +248,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
   memory.join(before);
   if (!plan.loads.empty()) {
     waitForCopies();
-    barrier();
+    memory.noteWrite(plan.range);
     memory.release(plan.range);
   }
   bind(op.getResults(), loop.getResults());

@@ -8,7 +8,7 @@
 //     wait for this thread's copies; barrier        all rows of c are there, and
 //     copy iteration c+1's rows to stage 1-p        nobody reads stage 1-p any more
 //     the iteration, reading stage p
-//   wait; barrier
+//   wait
 //
 // Rows of an iteration that does not come lie outside the sequence, or are of no
 // use: they are zeros or never read. With one stage, each iteration copies its

@@ -69,16 +69,6 @@ SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &
   return slices;
 }
 
-/// Calls `visit` with each element's number, and its numbers among the rows and
-/// columns that slicesOf gives.
-static void forEachElement(const Fragments &f,
-                           llvm::function_ref<void(unsigned, unsigned, unsigned)> visit) {
-  for (unsigned m = 0; m < f.rowTiles(); ++m)
-    for (unsigned n = 0; n < f.columnTiles(); ++n)
-      for (unsigned i = 0; i < 4; ++i)
-        visit(f.index(m, n, i), 2 * m + i / 2, 2 * n + i % 2);
-}
-
 void TileEmitter::emitSpread(SpreadOp op) {
   Placed tile;
   tile.type = op.getType();
@@ -90,27 +80,10 @@ void TileEmitter::emitSpread(SpreadOp op) {
     Fragments f = Fragments::of(tile.type, tile.layout);
     SmallVector<Value> slices = slicesOf(vector, f, op.getDim());
     tile.elements.resize(f.size());
-    forEachElement(f, [&](unsigned slot, unsigned row, unsigned column) {
+    f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
       tile.elements[slot] = slices[op.getDim() == 0 ? row : column];
     });
   }
-  tiles[op.getResult()] = tile;
-}
-
-void TileEmitter::emitKeep(KeepOp op) {
-  Placed tile = placed(op.getTile());
-  Fragments f = Fragments::of(tile.type, tile.layout);
-  Value otherwise = b.make<arith::ConstantOp>(op.getOtherwiseAttr());
-  auto predicate = op.getUpper()
-                       ? (op.getStrict() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
-                       : (op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
-  // column - row of this thread's first element.
-  Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
-  forEachElement(f, [&](unsigned slot, unsigned row, unsigned column) {
-    int64_t more = int64_t(column / 2 * 8 + column % 2) - int64_t(row * 8);
-    Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(-more));
-    tile.elements[slot] = b.make<arith::SelectOp>(kept, tile.elements[slot], otherwise);
-  });
   tiles[op.getResult()] = tile;
 }
 
@@ -124,7 +97,7 @@ void TileEmitter::emitSum(tile::SumOp op) {
   bool overColumns = op.getDim() == 1;
   auto plus = [&](Value x, Value y) -> Value { return b.make<arith::AddFOp>(x, y); };
   SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
-  forEachElement(f, [&](unsigned slot, unsigned row, unsigned column) {
+  f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     Value &sum = partial[overColumns ? row : column];
     sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
   });
@@ -141,7 +114,8 @@ void TileEmitter::emitSum(tile::SumOp op) {
   Value address = b.at(scratch.address, b.getF32Type(), first);
   b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
     for (auto [i, sum] : llvm::enumerate(partial))
-      b.store(sum, b.at(address, b.getF32Type(), overColumns ? 8 * i : i / 2 * 8 + i % 2));
+      b.store(sum, b.at(address, b.getF32Type(),
+                        overColumns ? Fragments::rowOffset(i) : Fragments::columnOffset(i)));
   });
   Placed result;
   for (int64_t p = 0; p < parts; ++p) {
@@ -241,20 +215,6 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
   Value index = positionOf(positions.back());
   Value held = pick(tile.elements, b.div(index, kWarpSize));
   scalars.map(result, shuffle(held, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));
-}
-
-void TileEmitter::emitInsert(vector::InsertOp op) {
-  Placed tile = placed(op.getDest());
-  Fragments f = Fragments::of(tile.type, tile.layout);
-  SmallVector<Value> columns = slicesOf(placed(op.getValueToStore()), f, 1);
-  Value row = positionOf(op.getMixedPosition().front()), mine = firstRowOf(f);
-  SmallVector<Value> has;
-  for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
-    has.push_back(b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, b.add(mine, 8 * i), row));
-  forEachElement(f, [&](unsigned slot, unsigned i, unsigned column) {
-    tile.elements[slot] = b.make<arith::SelectOp>(has[i], columns[column], tile.elements[slot]);
-  });
-  tiles[op.getResult()] = tile;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,4 +1,5 @@
 //===- Chunk.cpp - a scan as a block program over chunks ------------------===//
+#include "passes/Chunk.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
@@ -19,9 +20,12 @@ namespace {
 class ChunkWriter {
 public:
   ChunkWriter(ScanOp scan, const ChunkPlan &plan)
-      : scan(scan), plan(plan), loc(scan.getLoc()), outer(scan), inner(scan.getContext()),
-        within(scan.getContext()), prologue(inner, loc), body(within, loc) {}
-  /// The program in the scan's place, which is gone.
+      : scan(scan), plan(plan), loc(scan.getLoc()), outer(scan->getContext()),
+        inner(scan.getContext()), within(scan.getContext()), prologue(inner, loc),
+        body(within, loc) {
+    outer.setInsertionPointAfter(scan);
+  }
+  /// The program, behind the scan.
   tile::ProgramOp write();
 
 private:
@@ -94,13 +98,6 @@ tile::ProgramOp ChunkWriter::write() {
   tiles = std::make_unique<ChunkTiles>(plan, program, prologue, body);
   createLoop();
   storeFinals();
-  for (auto [i, number] : llvm::enumerate(outputs))
-    scan.getOutputs()[number].replaceAllUsesWith(program.getOutputs()[i]);
-  for (auto [i, number] : llvm::enumerate(finals))
-    scan.getFinalStates()[number].replaceAllUsesWith(program.getFinalStates()[i]);
-  for (auto [save, made] : llvm::zip(scan.getSaves(), program.getSaves()))
-    save.replaceAllUsesWith(made);
-  scan.erase();
   return program;
 }
 
@@ -249,6 +246,43 @@ void ChunkWriter::storeOutputs(Value first) {
 // The pass
 //===----------------------------------------------------------------------===//
 
+FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &settings) {
+  ChunkPlan plan(scan, settings);
+  if (failed(plan.analyze()))
+    return failure();
+  tile::ProgramOp program = ChunkWriter(scan, plan).write();
+  // A tile that several formulas name is made once.
+  IRRewriter rewriter(program.getContext());
+  DominanceInfo dominance(program);
+  eliminateCommonSubExpressions(rewriter, dominance, program);
+  return program;
+}
+
+void ejk::replaceScan(ScanOp scan, tile::ProgramOp program, bool forSeveralRows) {
+  OpBuilder b(scan.getContext());
+  b.setInsertionPointAfter(program);
+  auto replace = [&](Value result, Value made) {
+    if (forSeveralRows)
+      made = tile::ChooseOp::create(b, scan.getLoc(), made.getType(), result, made,
+                                    scan.getSequences().front());
+    result.replaceUsesWithIf(
+        made, [&](OpOperand &use) { return use.getOwner() != made.getDefiningOp(); });
+  };
+  auto replaceUsed = [&](ValueRange results, ValueRange made) {
+    for (Value result : results)
+      if (!result.use_empty()) {
+        replace(result, made.front());
+        made = made.drop_front();
+      }
+  };
+  replaceUsed(scan.getOutputs(), program.getOutputs());
+  replaceUsed(scan.getFinalStates(), program.getFinalStates());
+  for (auto [save, made] : llvm::zip(scan.getSaves(), program.getSaves()))
+    replace(save, made);
+  if (!forSeveralRows)
+    scan.erase();
+}
+
 namespace {
 struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
   using ChunkBase::ChunkBase;
@@ -262,16 +296,12 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     for (ScanOp scan : scans) {
-      ChunkPlan plan(scan, {chunk, force, drift});
-      if (failed(plan.analyze())) {
+      FailureOr<tile::ProgramOp> program = chunkScan(scan, {chunk, force, drift});
+      if (failed(program)) {
         ++numDeclined;
         continue;
       }
-      tile::ProgramOp program = ChunkWriter(scan, plan).write();
-      // A tile that several formulas name is made once.
-      IRRewriter rewriter(&getContext());
-      DominanceInfo dominance(program);
-      eliminateCommonSubExpressions(rewriter, dominance, program);
+      replaceScan(scan, *program, /*forSeveralRows=*/false);
       ++numChunked;
     }
   }

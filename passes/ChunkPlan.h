@@ -13,8 +13,8 @@
 #ifndef EJK_PASSES_CHUNKPLAN_H
 #define EJK_PASSES_CHUNKPLAN_H
 
-#include "dialect/Ejk.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Chunk.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include <vector>
@@ -83,14 +83,7 @@ struct Accumulator {
 
 class ChunkPlan {
 public:
-  struct Options {
-    int64_t chunk = 64;
-    /// Take f32 too, with products in f32.
-    bool force = false;
-    /// Take what sums up over the sequence what was read.
-    bool drift = false;
-  };
-  ChunkPlan(ScanOp scan, const Options &options)
+  ChunkPlan(ScanOp scan, const ChunkSettings &options)
       : scan(scan), chunk(options.chunk), options(options) {}
 
   /// Fails, with a remark that says why, when the scan is to be left alone.
@@ -111,14 +104,14 @@ public:
   /// Whether, of a vector, a program only has its slice's part.
   bool isSliced(mlir::Value value) const;
 
-  /// The channels a tile holds of `channels`, in full or in a slice: a multiple
-  /// of 16, which is what tensor cores take.
+  /// The channels a tile holds of `channels`, in full or in a slice: so many times
+  /// 16, which is what tensor cores take, that warps can divide them among them.
   int64_t width(int64_t channels, bool sliced) const;
 
   /// A handle, which nothing here changes.
   mutable ScanOp scan;
   int64_t chunk;
-  Options options;
+  ChunkSettings options;
   std::vector<StateChain> chains;
   std::vector<Accumulator> accumulators;
   int64_t slices = 1;

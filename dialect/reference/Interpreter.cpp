@@ -200,6 +200,10 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })
       .Case(
           [&](tile::ProgramOp op) { return interpretTileProgram(op, operands, results, options); })
+      .Case([&](tile::ChooseOp op) {
+        results.push_back(operands[2]->shape[1] == 1 ? *operands[0] : *operands[1]);
+        return success();
+      })
       .Case([&](linalg::LinalgOp op) {
         return interpretLinalg(op, operands, results, options, lookup);
       })

@@ -163,6 +163,28 @@ def Tile_ProgramOp : Tile_Op<"program", [
   }];
 }
 
+def Tile_ChooseOp : Tile_Op<"choose", [
+    Pure, AllTypesMatch<["single", "several", "result"]>]> {
+  let summary = "what was computed for as many rows as there are";
+  let description = [{
+    `single` where the sequence `rows` has one row, else `several`; of the other
+    nothing is asked, and what only it needs is not computed. A scan of one step, as
+    decoding takes, and a block program may so share their place.
+
+    Example:
+
+    ```mlir
+    %o = tile.choose single %step, several %chunked of %q
+        : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+    ```
+  }];
+  let arguments = (ins Tile_Tensor:$single, Tile_Tensor:$several, Tile_Tensor:$rows);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    `single` $single `,` `several` $several `of` $rows attr-dict `:` type($result) `,` type($rows)
+  }];
+}
+
 def Tile_EndOp : Tile_Op<"end", [Terminator, HasParent<"ProgramOp">]> {
   let summary = "ends a block program";
   let assemblyFormat = "attr-dict";

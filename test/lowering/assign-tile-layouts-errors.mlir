@@ -43,7 +43,7 @@ func.func @shaped(%q: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
     %c0 = arith.constant 0 : index
     %qt = tile.load %qr[%c0, %c0] : !tile.rows<f32> -> vector<16xf32>
     // expected-error @+1 {{'vector.shape_cast' cannot be lowered in a block program}}
-    %m = vector.shape_cast %qt : vector<16xf32> to vector<1x16xf32>
+    %m = vector.shape_cast %qt : vector<16xf32> to vector<16xf32>
     tile.store %qt, %or[%c0, %c0] : vector<16xf32>, !tile.rows<f32>
     tile.end
   }

@@ -5,6 +5,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
+#include "tools/common/ScheduleFlag.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -44,6 +45,7 @@ static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category),
                                  cl::value_desc("q,k,..."));
 
 static ejk::SavePolicyFlags savePolicy(category);
+static ejk::ScheduleFlag schedule(category);
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
@@ -73,6 +75,7 @@ int main(int argc, char **argv) {
   options.vjp = vjp;
   options.wrt.assign(wrt.begin(), wrt.end());
   options.savePolicy = savePolicy.get();
+  options.schedule = schedule.get();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))
     return 1;

@@ -151,3 +151,16 @@ func.func @arithmetic() {
   check.expect_equal %o#5, %e5 : tensor<1x1x3x2xf32>
   return
 }
+
+// What was computed for one row, and for two.
+func.func @choose() {
+  %one = arith.constant dense<0.0> : tensor<3x1x1xf32>
+  %two = arith.constant dense<0.0> : tensor<1x2x1xf32>
+  %a = arith.constant dense<1.0> : tensor<4xf32>
+  %b = arith.constant dense<2.0> : tensor<4xf32>
+  %ca = tile.choose single %a, several %b of %one : tensor<4xf32>, tensor<3x1x1xf32>
+  %cb = tile.choose single %a, several %b of %two : tensor<4xf32>, tensor<1x2x1xf32>
+  check.expect_equal %ca, %a : tensor<4xf32>
+  check.expect_equal %cb, %b : tensor<4xf32>
+  return
+}

@@ -48,3 +48,11 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
   }
   return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
 }
+
+// CHECK-LABEL: func.func @choose
+// CHECK: tile.choose single %{{.*}}, several %{{.*}} of %{{.*}} : tensor<?x?x64x64xf32>, tensor<?x?x?x64xbf16>
+func.func @choose(%q: tensor<?x?x?x64xbf16>, %a: tensor<?x?x64x64xf32>, %b: tensor<?x?x64x64xf32>)
+    -> tensor<?x?x64x64xf32> {
+  %c = tile.choose single %a, several %b of %q : tensor<?x?x64x64xf32>, tensor<?x?x?x64xbf16>
+  return %c : tensor<?x?x64x64xf32>
+}

@@ -1,6 +1,7 @@
-// Vectors: sums along either dimension, running sums, rows taken out and put back, a
-// branch that all threads take or none, parameters, and saved states.
+// Vectors: sums along either dimension, running sums, rows taken out and put back, windows,
+// a branch that all threads take or none, parameters, and saved states.
 // RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --random B=1,T=100,H=4,Hkv=2,Hp=2 --check
 
 // CHECK-LABEL: .entry vectors_blocks0(
 // CHECK-NOT: .local
@@ -16,20 +17,24 @@ func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<
       initial(%z0 : tensor<?x?x64xf32>)
       saved(%old : tensor<?x?x32x64xf32>)
       outputs(tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf32>) finals(tensor<?x?x64xf32>) saves(tensor<?x?x32x64xf32>) {
-  ^bb0(%qr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>, %ps: f32, %ws: vector<64xf32>, %z0r: !tile.cells<vector<64xf32>>,
+  ^bb0(%qr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>, %ps: f32, %wr: !tile.cells<vector<64xf32>>, %z0r: !tile.cells<vector<64xf32>>,
        %oldr: !tile.cells<vector<32x64xf32>>,
        %or: !tile.rows<vector<64xbf16>>, %rr: !tile.rows<f32>, %cr: !tile.rows<vector<64xf32>>, %zr: !tile.cells<vector<64xf32>>, %sr: !tile.cells<vector<32x64xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c32 = arith.constant 32 : index
+    %c60 = arith.constant 60 : index
     %thr = arith.constant 3.6 : f32
     %n = arith.ceildivui %length, %c32 : index
+    %ws = tile.load_cell %wr[%c0] at (%c0) : !tile.cells<vector<64xf32>> -> vector<64xf32>
     %zi = tile.load_cell %z0r[%c0] at (%c0) : !tile.cells<vector<64xf32>> -> vector<64xf32>
     %zf = scf.for %i = %c0 to %n step %c1 iter_args(%z = %zi) -> vector<64xf32> {
       %first = arith.muli %i, %c32 : index
       %qt = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<32x64xbf16>
-      %gt = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<32xf32>
+      %ga = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<32xf32>
+      %left = arith.subi %length, %first : index
+      %gt = tile.window %ga from (%c1) to (%left) else 0.25 : vector<32xf32>
       %qf = arith.extf %qt : vector<32x64xbf16> to vector<32x64xf32>
       %zs = tile.spread %z along 1 : vector<64xf32> -> vector<32x64xf32>
       %wsp = tile.spread %ws along 1 : vector<64xf32> -> vector<32x64xf32>
@@ -63,7 +68,10 @@ func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<
           %gj = vector.extract %gt[%j] : f32 from vector<32xf32>
           %gb = vector.broadcast %gj : f32 to vector<64xf32>
           %t2 = arith.addf %t, %gb : vector<64xf32>
-          %next = vector.insert %t2, %acc[%j] : vector<64xf32> into vector<32x64xf32>
+          %more = tile.spread %t2 along 1 : vector<64xf32> -> vector<32x64xf32>
+          %after = arith.addi %j, %c1 : index
+          %here = tile.window %more from (%j, %c0) to (%after, %c60) else 0.0 : vector<32x64xf32>
+          %next = arith.addf %acc, %here : vector<32x64xf32>
           scf.yield %next : vector<32x64xf32>
         }
         scf.yield %e : vector<32x64xf32>

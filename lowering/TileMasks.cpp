@@ -1,0 +1,72 @@
+//===- TileMasks.cpp - what is kept of a tile, by where it is --------------===//
+#include "lowering/TileEmitter.h"
+#include "lowering/TileMemory.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+void TileEmitter::emitKeep(KeepOp op) {
+  Placed tile = placed(op.getTile());
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Value otherwise = b.make<arith::ConstantOp>(op.getOtherwiseAttr());
+  auto predicate = op.getUpper()
+                       ? (op.getStrict() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
+                       : (op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
+  // column - row of this thread's first element.
+  Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
+  f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+    int64_t more = Fragments::columnOffset(column) - Fragments::rowOffset(row);
+    Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(-more));
+    tile.elements[slot] = b.make<arith::SelectOp>(kept, tile.elements[slot], otherwise);
+  });
+  tiles[op.getResult()] = tile;
+}
+
+/// Whether `from` ≤ first + offset < `to`, of places below `size`; null where that is
+/// so of all.
+Value TileEmitter::isWithin(Value from, Value to, int64_t size, Value first, int64_t offset) {
+  APInt constant;
+  auto isConstant = [&](Value bound) { return matchPattern(bound, m_ConstantInt(&constant)); };
+  // Bounds may be any 64 bits; places are small.
+  auto bound = [&](Value index) {
+    return b.narrow(b.min(b.max(wideIndex(index), b.i64(0)), b.i64(size)));
+  };
+  Value place = b.add(first, offset), inside;
+  if (!isConstant(from) || constant.getSExtValue() > 0)
+    inside = b.make<arith::CmpIOp>(arith::CmpIPredicate::sge, place, bound(from));
+  if (!isConstant(to) || constant.getSExtValue() < size)
+    inside = b.both(inside, b.less(place, bound(to)));
+  return inside;
+}
+
+void TileEmitter::emitWindow(WindowOp op) {
+  Placed tile = placed(op.getTile());
+  Value otherwise = b.make<arith::ConstantOp>(op.getOtherwiseAttr());
+  auto type = cast<VectorType>(tile.type);
+  auto isInside = [&](unsigned dim, Value first, int64_t offset) {
+    return isWithin(op.getFrom()[dim], op.getTo()[dim], type.getDimSize(dim), first, offset);
+  };
+  auto keepIf = [&](unsigned slot, Value inside) {
+    if (inside)
+      tile.elements[slot] = b.make<arith::SelectOp>(inside, tile.elements[slot], otherwise);
+  };
+  if (tile.layout.getKind() == LayoutKind::lanes) {
+    for (unsigned i = 0; i < tile.elements.size(); ++i)
+      keepIf(i, isInside(0, lane, i * kWarpSize));
+    tiles[op.getResult()] = tile;
+    return;
+  }
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
+  SmallVector<Value> rowInside, columnInside;
+  for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+    rowInside.push_back(isInside(0, firstRow, Fragments::rowOffset(i)));
+  for (unsigned i = 0; i < 2 * f.columnTiles(); ++i)
+    columnInside.push_back(isInside(1, firstColumn, Fragments::columnOffset(i)));
+  f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+    keepIf(slot, b.both(rowInside[row], columnInside[column]));
+  });
+  tiles[op.getResult()] = tile;
+}

@@ -1,0 +1,32 @@
+// A scan and a block program in one place: T decides which of the two is launched, the
+// other's grid is empty, and both write the same result.
+// RUN: ejk-compile %s --schedule=auto --emit=gpu | FileCheck %s
+// RUN: ejk-compile %s --emit=gpu | FileCheck %s --check-prefix=STEP
+// RUN: ejk-compile %s --schedule=chunk --cubin=never -o %t.ejk
+// RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=auto --device=cuda --random B=2,T=1,H=2,Hkv=1 --check --in-place
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=auto --device=cuda --random B=2,T=70,H=2,Hkv=1 --check --in-place
+
+// CHECK-LABEL: func.func @gla
+// CHECK: %[[T:.*]] = memref.dim %arg0, %c1
+// CHECK: %[[MORE:.*]] = arith.subi %[[T]], %c1
+// CHECK: %[[ONE:.*]] = arith.maxsi
+// CHECK: gpu.launch_func @kernels::@gla_scan0_one blocks in (%[[STEPS:[^,]*]],
+// CHECK: gpu.launch_func @kernels::@gla_blocks0 blocks in
+// CHECK-NOT: gpu.launch_func
+
+// STEP: gpu.launch_func @kernels::@gla_scan0_one
+// STEP: gpu.launch_func @kernels::@gla_scan0 blocks
+
+// INFO: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
+// INFO: kernel gla_scan0_one: grid (H * B) * max((1 - max((T - 1), (1 - T))), 0),
+// INFO: kernel gla_blocks0: grid (H * B) * (1 - max((1 - max((T - 1), (1 - T))), 0)),
+func.func @gla(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x32xbf16>,
+               %g: tensor<?x?x?x64xf32>, %h0: tensor<?x?x64x32xf32>)
+    -> (tensor<?x?x?x32xbf16> {ejk.name = "o"}, tensor<?x?x64x32xf32> {ejk.name = "ht"}) {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?x64xf32>)
+      initial_state(%h0 : tensor<?x?x64x32xf32>)
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x32xbf16>
+      -> tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>
+  return %o, %ht : tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>
+}

@@ -1,0 +1,30 @@
+//===- ScheduleFlag.h - which kernels are made, on the command line -------===//
+#ifndef EJK_TOOLS_COMMON_SCHEDULEFLAG_H
+#define EJK_TOOLS_COMMON_SCHEDULEFLAG_H
+
+#include "lowering/Schedule.h"
+#include "llvm/Support/CommandLine.h"
+
+namespace ejk {
+/// --schedule, of tools that compile.
+class ScheduleFlag {
+public:
+  explicit ScheduleFlag(llvm::cl::OptionCategory &category)
+      : schedule(
+            "schedule", llvm::cl::cat(category), llvm::cl::init(Schedule::step),
+            llvm::cl::desc("How recurrences are computed"),
+            llvm::cl::values(clEnumValN(Schedule::step, "step", "step by step (the default)"),
+                             clEnumValN(Schedule::chunk, "chunk",
+                                        "chunk by chunk on tensor cores, in 16-bit products, where "
+                                        "that is possible; remarks say where it is not"),
+                             clEnumValN(Schedule::automatic, "auto",
+                                        "chunk by chunk where there may be 64 rows or more"))) {}
+
+  Schedule get() const { return schedule; }
+
+private:
+  llvm::cl::opt<Schedule> schedule;
+};
+} // namespace ejk
+
+#endif // EJK_TOOLS_COMMON_SCHEDULEFLAG_H
