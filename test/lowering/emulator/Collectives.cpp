@@ -54,6 +54,38 @@ void Block::loadMatrices(Warp &warp, const Instruction &instruction) {
   }
 }
 
+/// What loadMatrices reads back.
+void Block::storeMatrices(Warp &warp, const Instruction &instruction) {
+  const std::vector<Operand> &values = instruction.operands[1];
+  for (unsigned i = 0; i < values.size(); ++i) {
+    uint16_t matrix[8][8];
+    for (unsigned l = 0; l < lanes; ++l)
+      for (unsigned half : {0, 1}) {
+        unsigned row = l / 4, column = 2 * (l % 4) + half;
+        uint64_t value = get(warp, values[i], l) >> 16 * half;
+        (instruction.isTransposed ? matrix[column][row] : matrix[row][column]) = uint16_t(value);
+      }
+    for (unsigned row = 0; row < 8; ++row) {
+      unsigned lane = 8 * i + row;
+      shared.write(get(warp, instruction.operands[0][0], lane), matrix[row], 16,
+                   threadOf(warp, lane));
+    }
+  }
+}
+
+/// `movmatrix.trans d, a`: of one matrix, spread as loadMatrices spreads them.
+void Block::transposeMatrix(Warp &warp, const Instruction &instruction) {
+  uint16_t matrix[8][8];
+  for (unsigned l = 0; l < lanes; ++l)
+    for (unsigned half : {0, 1})
+      matrix[l / 4][2 * (l % 4) + half] =
+          uint16_t(get(warp, instruction.operands[1][0], l) >> 16 * half);
+  for (unsigned l = 0; l < lanes; ++l) {
+    unsigned g = l / 4, t = 2 * (l % 4);
+    set(warp, instruction.operands[0][0], l, uint32_t(matrix[t + 1][g]) << 16 | matrix[t][g]);
+  }
+}
+
 /// D = A·B + C with A 16×16, B 16×8: a lane 4g+t has of A and B pairs along their
 /// common dimension, of C and D pairs along the columns.
 void Block::multiplyMatrices(Warp &warp, const Instruction &instruction) {
@@ -90,21 +122,22 @@ void Block::multiplyMatrices(Warp &warp, const Instruction &instruction) {
 /// takes two turns of 16 lanes, one of 16 bytes four turns of 8.
 void Block::count(Warp &warp, const Instruction &instruction, Mask active) {
   ++statistics->executed[instruction.opcode];
-  bool isMatrix = instruction.action == Action::loadMatrices;
-  bool isLoad = instruction.action == Action::load;
+  bool storesMatrix = instruction.action == Action::storeMatrices;
+  bool isMatrix = instruction.action == Action::loadMatrices || storesMatrix;
+  bool isLoad = instruction.action == Action::load || instruction.action == Action::loadMatrices;
   if (!isMatrix &&
       (instruction.space != Space::shared || (!isLoad && instruction.action != Action::store)))
     return;
   const auto &operands = instruction.operands;
   unsigned bytes = isMatrix ? 16 : instruction.bytes * unsigned(operands[isLoad ? 0 : 1].size());
   unsigned together = std::min(lanes, 128 / std::max(bytes, 4u));
-  unsigned used = isMatrix ? 8 * unsigned(operands[0].size()) : lanes;
+  unsigned used = isMatrix ? 8 * unsigned(operands[storesMatrix].size()) : lanes;
   for (unsigned first = 0; first < used; first += together) {
     std::set<uint64_t> words[32];
     size_t most = 0;
     for (unsigned l = first; l < first + together; ++l)
       for (unsigned i = 0; (active >> l & 1) && i < bytes; i += 4) {
-        uint64_t word = (get(warp, operands[isLoad || isMatrix ? 1 : 0][0], l) + i) / 4;
+        uint64_t word = (get(warp, operands[isLoad][0], l) + i) / 4;
         words[word % 32].insert(word);
         most = std::max(most, words[word % 32].size());
       }

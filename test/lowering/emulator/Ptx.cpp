@@ -1,8 +1,8 @@
 //===- Ptx.cpp - reading PTX ----------------------------------------------===//
 #include "Ptx.h"
+#include "Statements.h"
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
 using namespace emulator;
 
@@ -11,74 +11,106 @@ bool startsWith(const std::string &text, const std::string &prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
-std::string trim(const std::string &text) {
-  size_t begin = text.find_first_not_of(" \t\n"), end = text.find_last_not_of(" \t\n");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
-/// The parts of an opcode between its dots.
-std::vector<std::string> partsOf(const std::string &opcode) {
-  std::vector<std::string> parts;
-  std::stringstream stream(opcode);
-  for (std::string part; std::getline(stream, part, '.');)
-    parts.push_back(part);
-  return parts;
-}
-
-bool contains(const std::vector<std::string> &parts, const char *part) {
-  return std::find(parts.begin(), parts.end(), part) != parts.end();
-}
-
 class KernelParser {
 public:
   KernelParser(Kernel &kernel, std::map<std::string, uint64_t> symbols)
-      : kernel(kernel), symbols(std::move(symbols)) {}
+      : kernel(kernel), symbols(std::move(symbols)), scopes(1) {}
 
-  void addStatement(std::string text, unsigned line);
-  void addLabel(const std::string &name) { labels[name] = unsigned(kernel.code.size()); }
+  void add(const Statement &statement);
   void finish();
 
 private:
+  struct Branch {
+    size_t instruction;
+    std::string label;
+    unsigned line;
+  };
+  /// What braces enclose: names of its own, which hide those outside.
+  struct Scope {
+    std::map<std::string, unsigned> registers, labels;
+    std::vector<Branch> branches;
+  };
+
   [[noreturn]] void fail(const std::string &why) const {
     throw Fault("line " + std::to_string(line) + " of the PTX: " + why);
   }
   void declareShared(const std::string &text);
+  void declareRegisters(const std::string &text);
+  void endScope();
   Instruction parse(const std::string &text);
-  void classify(Instruction &instruction);
+  unsigned newRegister(const std::string &name);
+  const unsigned *findRegister(const std::string &name) const;
   unsigned registerNumber(const std::string &name);
   Operand parseOperand(const std::string &text);
   void parseOperands(const std::string &text, Instruction &instruction);
 
   Kernel &kernel;
   std::map<std::string, uint64_t> symbols;
-  std::map<std::string, unsigned> registers, labels;
-  std::vector<std::pair<size_t, std::string>> branches;
+  std::vector<Scope> scopes; // the innermost is the last
   unsigned line = 0;
 };
 } // namespace
 
-/// `.shared .align 16 .b8 name[1024];`
-void KernelParser::declareShared(const std::string &text) {
-  size_t open = text.find('['), name = text.rfind(' ', open) + 1;
-  kernel.staticShared = (kernel.staticShared + 127) / 128 * 128;
-  symbols[text.substr(name, open - name)] = kSharedBase + kernel.staticShared;
-  kernel.staticShared += unsigned(std::stoul(text.substr(open + 1)));
-}
-
-void KernelParser::addStatement(std::string text, unsigned at) {
-  line = at;
+void KernelParser::add(const Statement &statement) {
+  line = statement.line;
+  const std::string &text = statement.text;
+  switch (statement.kind) {
+  case Statement::Kind::open:
+    scopes.emplace_back();
+    return;
+  case Statement::Kind::close:
+    return endScope();
+  case Statement::Kind::label:
+    scopes.back().labels[text] = unsigned(kernel.code.size());
+    return;
+  case Statement::Kind::plain:
+    break;
+  }
   if (startsWith(text, ".shared"))
     return declareShared(text);
   if (startsWith(text, ".local"))
     fail("local memory is not emulated: " + text);
-  if (startsWith(text, ".reg") || startsWith(text, ".pragma") || startsWith(text, ".loc"))
+  if (startsWith(text, ".reg"))
+    return declareRegisters(text);
+  if (startsWith(text, ".pragma"))
     return;
   kernel.code.push_back(parse(text));
 }
 
+/// `.shared .align 16 .b8 name[1024]`
+void KernelParser::declareShared(const std::string &text) {
+  size_t open = text.find('['), name = text.rfind(' ', open) + 1, align = text.find(".align");
+  unsigned unit = align < name ? std::max(128u, unsigned(std::stoul(text.substr(align + 6)))) : 128;
+  kernel.staticShared = (kernel.staticShared + unit - 1) / unit * unit;
+  symbols[text.substr(name, open - name)] = kSharedBase + kernel.staticShared;
+  kernel.staticShared += unsigned(std::stoul(text.substr(open + 1)));
+}
+
+/// `.reg .b64 a, b`; a kernel's own, `.reg .b64 %rd<5>`, are known when they are met.
+void KernelParser::declareRegisters(const std::string &text) {
+  if (scopes.size() == 1 && text.find('<') != std::string::npos)
+    return;
+  size_t type = text.find('.', 4), names = text.find_first_of(" \t", type);
+  for (const std::string &name : split(text.substr(std::min(names, text.size())), ','))
+    scopes.back().registers[name] = newRegister(name);
+}
+
+unsigned KernelParser::newRegister(const std::string &name) {
+  kernel.registerNames.push_back(name);
+  return unsigned(kernel.registerNames.size() - 1);
+}
+
+const unsigned *KernelParser::findRegister(const std::string &name) const {
+  for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope)
+    if (auto it = scope->registers.find(name); it != scope->registers.end())
+      return &it->second;
+  return nullptr;
+}
+
 unsigned KernelParser::registerNumber(const std::string &name) {
-  auto [it, isNew] = registers.try_emplace(name, unsigned(registers.size()));
-  return it->second;
+  if (const unsigned *number = findRegister(name))
+    return *number;
+  return scopes.front().registers[name] = newRegister(name);
 }
 
 Operand KernelParser::parseOperand(const std::string &text) {
@@ -98,7 +130,7 @@ Operand KernelParser::parseOperand(const std::string &text) {
   if (auto it = specials.find(word); it != specials.end()) {
     operand.kind = Operand::Kind::special;
     operand.index = unsigned(it->second);
-  } else if (startsWith(word, "%")) {
+  } else if (startsWith(word, "%") || findRegister(word)) {
     operand.kind = Operand::Kind::reg;
     operand.index = registerNumber(word);
   } else if (startsWith(word, kernel.name + "_param_")) {
@@ -121,7 +153,6 @@ void KernelParser::parseOperands(const std::string &text, Instruction &instructi
   std::string word;
   std::vector<Operand> group;
   auto endWord = [&] {
-    // A shuffle's second result, which nobody asks for, is after a bar.
     if (!trim(word).empty())
       group.push_back(parseOperand(word));
     word.clear();
@@ -153,127 +184,76 @@ Instruction KernelParser::parse(const std::string &text) {
   if (rest[0] == '@') {
     instruction.negated = rest[1] == '!';
     size_t begin = instruction.negated ? 2 : 1, end = rest.find_first_of(" \t");
-    instruction.predicate = int(registerNumber(rest.substr(begin, end - begin)));
+    std::string name = rest.substr(begin, end - begin);
+    instruction.predicate = int(registerNumber(name));
     rest = trim(rest.substr(end));
   }
   size_t end = std::min(rest.find_first_of(" \t\n"), rest.size());
   instruction.opcode = rest.substr(0, end);
   rest = trim(rest.substr(end));
-  if (startsWith(instruction.opcode, "bra")) {
+  if (instruction.opcode == "bra" || instruction.opcode == "bra.uni") {
     instruction.action = Action::branch;
-    branches.push_back({kernel.code.size(), rest});
+    scopes.back().branches.push_back({kernel.code.size(), rest, line});
     return instruction;
   }
   parseOperands(rest, instruction);
-  classify(instruction);
+  try {
+    classify(instruction);
+  } catch (Fault &fault) {
+    fail(fault.what());
+  }
   return instruction;
 }
 
-static unsigned bytesOf(const std::string &type) {
-  return type.size() < 2 ? 0 : unsigned(atoi(type.c_str() + 1)) / 8;
-}
-
-void KernelParser::classify(Instruction &instruction) {
-  const std::string &opcode = instruction.opcode;
-  std::vector<std::string> parts = partsOf(opcode);
-  instruction.bytes = bytesOf(parts.back());
-  instruction.space = contains(parts, "shared") ? Space::shared : Space::global;
-  bool isMemory = contains(parts, "shared") || contains(parts, "global");
-  if (opcode == "ret") {
-    instruction.action = Action::leave;
-  } else if (parts[0] == "mov") {
-    instruction.action = Action::move;
-  } else if (startsWith(opcode, "ld.param")) {
-    instruction.action = Action::loadParameter;
-  } else if (parts[0] == "ld" && isMemory) {
-    instruction.action = Action::load;
-  } else if (parts[0] == "st" && isMemory) {
-    instruction.action = Action::store;
-  } else if (startsWith(opcode, "cp.async.c") && isMemory) {
-    instruction.action = Action::copyAsync;
-  } else if (opcode == "cp.async.commit_group") {
-    instruction.action = Action::commitCopies;
-  } else if (opcode == "cp.async.wait_group") {
-    instruction.action = Action::waitForCopies;
-  } else if (opcode == "bar.sync" || opcode == "barrier.sync") {
-    instruction.action = Action::barrier;
-  } else if (opcode == "bar.warp.sync") {
-    instruction.action = Action::warpBarrier;
-  } else if (startsWith(opcode, "shfl.sync.")) {
-    instruction.action = Action::shuffle;
-    instruction.mode = parts[2] == "up"     ? ShuffleMode::up
-                       : parts[2] == "down" ? ShuffleMode::down
-                       : parts[2] == "bfly" ? ShuffleMode::butterfly
-                                            : ShuffleMode::index;
-  } else if (startsWith(opcode, "ldmatrix.sync.aligned.m8n8.x") && parts.back() == "b16") {
-    instruction.action = Action::loadMatrices;
-    instruction.isTransposed = contains(parts, "trans");
-  } else if (opcode == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" ||
-             opcode == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32") {
-    instruction.action = Action::multiplyMatrices;
-    instruction.isHalf = contains(parts, "f16");
-  } else if (!(instruction.function = findFunction(opcode))) {
-    fail("'" + opcode + "' is not emulated");
+/// Branches go to labels of their own scope, or else of one around it.
+void KernelParser::endScope() {
+  Scope scope = std::move(scopes.back());
+  scopes.pop_back();
+  for (Branch &branch : scope.branches) {
+    auto it = scope.labels.find(branch.label);
+    if (it != scope.labels.end()) {
+      kernel.code[branch.instruction].target = it->second;
+    } else if (scopes.empty()) {
+      line = branch.line;
+      fail("no label " + branch.label);
+    } else {
+      scopes.back().branches.push_back(branch);
+    }
   }
 }
 
 void KernelParser::finish() {
-  for (auto &[index, label] : branches) {
-    auto it = labels.find(label);
-    if (it == labels.end())
-      fail("no label " + label);
-    kernel.code[index].target = it->second;
-  }
-  kernel.numRegisters = unsigned(registers.size());
+  endScope();
+  kernel.numRegisters = unsigned(kernel.registerNames.size());
+}
+
+/// `.param .u64 .ptr .global .align 1 name`
+static void addParameter(const std::string &text, Kernel &kernel) {
+  if (startsWith(text, ".param"))
+    ++kernel.numParameters;
 }
 
 std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
   std::map<std::string, Kernel> kernels;
   std::map<std::string, uint64_t> dynamicSymbols;
-  Kernel *kernel = nullptr;
-  std::vector<KernelParser> parsers;
-  std::stringstream lines(text);
-  std::string statement;
-  unsigned number = 0, started = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    line = trim(line.substr(0, line.find("//")));
-    if (line.empty())
-      continue;
-    if (startsWith(line, ".extern .shared")) {
-      size_t open = line.find('['), name = line.rfind(' ', open) + 1;
-      dynamicSymbols[line.substr(name, open - name)] = 0;
-    } else if (startsWith(line, ".visible .entry")) {
-      std::string name = line.substr(16, line.find('(') - 16);
-      kernel = &kernels[name];
-      kernel->name = name;
-      for (auto &symbol : dynamicSymbols)
-        symbol.second = kSharedBase;
-      parsers.clear();
-      parsers.emplace_back(*kernel, dynamicSymbols);
-    } else if (!kernel || line == "{" || line == ")") {
-      continue;
-    } else if (startsWith(line, ".param")) {
-      ++kernel->numParameters;
-    } else if (line == "}") {
-      parsers.back().finish();
-      kernel = nullptr;
-    } else if (line.back() == ':') {
-      parsers.back().addLabel(line.substr(0, line.size() - 1));
-    } else if (startsWith(line, ".maxntid") || startsWith(line, ".reqntid") ||
-               startsWith(line, ".minnctapersm") || startsWith(line, ".maxnreg")) {
-      continue;
-    } else {
-      // A statement ends at its semicolon, lines further down.
-      if (statement.empty())
-        started = number;
-      statement += (statement.empty() ? "" : " ") + line;
-      if (statement.back() != ';')
-        continue;
-      statement.pop_back();
-      parsers.back().addStatement(statement, started);
-      statement.clear();
+  for (const Definition &definition : definitionsOf(text)) {
+    const std::string &head = definition.head;
+    if (startsWith(head, ".extern .shared")) {
+      size_t open = head.find('['), name = head.rfind(' ', open) + 1;
+      dynamicSymbols[head.substr(name, open - name)] = kSharedBase;
     }
+    if (!startsWith(head, ".visible .entry"))
+      continue;
+    size_t open = head.find('('), close = head.rfind(')');
+    std::string name = trim(head.substr(15, open - 15));
+    Kernel &kernel = kernels[name];
+    kernel.name = name;
+    for (const std::string &parameter : split(head.substr(open + 1, close - open - 1), ','))
+      addParameter(parameter, kernel);
+    KernelParser parser(kernel, dynamicSymbols);
+    for (const Statement &statement : definition.body)
+      parser.add(statement);
+    parser.finish();
   }
   return kernels;
 }

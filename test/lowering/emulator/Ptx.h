@@ -1,8 +1,8 @@
 //===- Ptx.h - a module of PTX, ready to be executed --------------*- C++ -*-===//
 //
 // As much of PTX as LLVM writes for kernels without calls, local memory or
-// textures. Every register is a number of 64 bits, of which an instruction reads
-// as many as its type has.
+// textures, with inline assembly. Every register is a number of 64 bits, of which an
+// instruction reads as many as its type has.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_TEST_EMULATOR_PTX_H
@@ -31,6 +31,7 @@ struct Operand {
 
 /// The operations that are more than arithmetic on one thread's registers.
 enum class Action {
+  // Each lane by itself.
   compute, // by `function`
   move,    // between registers, and to and from parts of one
   load,
@@ -39,13 +40,24 @@ enum class Action {
   copyAsync,
   commitCopies,
   waitForCopies,
+  fenceProxy,
+  branch,
+  leave,
+  // The lanes of a warp together.
   shuffle,
   loadMatrices,
+  storeMatrices,
+  transposeMatrix,
   multiplyMatrices,
-  barrier,
   warpBarrier,
-  branch,
-  leave
+  barrier,
+  arriveAtBarrier,
+  // The four warps of a warpgroup together.
+  setRegisters,
+  groupMultiply,
+  groupFence,
+  groupCommit,
+  groupWait
 };
 
 enum class Space { global, shared };
@@ -59,13 +71,15 @@ struct Instruction {
   Function function = nullptr;
   /// What it says in braces is one operand of several.
   std::vector<std::vector<Operand>> operands;
-  int predicate = -1; // the register that decides
+  bool hasResult = false; // the first operand
+  int predicate = -1;     // the register that decides
   bool negated = false;
   unsigned bytes = 0; // of one element that a load, store or move moves
   Space space = Space::global;
   ShuffleMode mode = ShuffleMode::index;
   bool isTransposed = false, isHalf = false;
-  unsigned target = 0; // of a branch
+  unsigned columns = 0; // of a warpgroup's product
+  unsigned target = 0;  // of a branch
   std::string opcode, text;
   unsigned line = 0;
 };
@@ -75,6 +89,7 @@ struct Kernel {
   unsigned numParameters = 0, numRegisters = 0;
   unsigned staticShared = 0; // bytes; dynamic shared memory follows them
   std::vector<Instruction> code;
+  std::vector<std::string> registerNames;
 };
 
 /// Where shared memory's window starts: not at 0, so that a null address faults.
@@ -82,6 +97,10 @@ constexpr uint64_t kSharedBase = 1024;
 
 /// Parses a module; throws Fault.
 std::map<std::string, Kernel> parseModule(const std::string &text);
+
+/// Says what an instruction does, from its opcode and its operands; throws Fault where
+/// that is not emulated.
+void classify(Instruction &instruction);
 
 /// The arithmetic of an opcode; null where it is none that is known.
 Function findFunction(const std::string &opcode);

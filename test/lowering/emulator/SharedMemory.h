@@ -1,9 +1,8 @@
 //===- SharedMemory.h - a block's shared memory, watched ----------*- C++ -*-===//
 //
 // Remembers of every two bytes who last wrote and read them, and faults where two
-// threads touch the same ones, one of them to write, with no barrier between: of the
-// block, or for threads of one warp of that. What a thread writes over with the
-// same bits in the same stretch between barriers counts as one write.
+// actors touch the same ones, one of them to write, and nothing orders the two. What a
+// thread writes over with the same bits, unordered, counts as one write.
 //
 // An asynchronous copy may write at any moment from its start to the wait for it;
 // here it writes at the wait. Whoever touches its bytes before then faults.
@@ -12,53 +11,77 @@
 #ifndef EJK_TEST_EMULATOR_SHAREDMEMORY_H
 #define EJK_TEST_EMULATOR_SHAREDMEMORY_H
 
+#include "Clocks.h"
 #include "Ptx.h"
 #include <cstdint>
 #include <vector>
 
 namespace emulator {
 
+/// Who touches memory, when, and what is over for it.
+struct Access {
+  unsigned actor, time;
+  const Knowledge *known;
+  /// Through the proxy of tensor cores and bulk copies.
+  bool isAsync = false;
+  /// Actors that do it together, from `actor` on.
+  unsigned actors = 1;
+};
+
 class SharedMemory {
 public:
+  explicit SharedMemory(const Clocks &clocks) : clocks(clocks) {}
+
   /// Forgets all, for the next block.
-  void reset(unsigned bytes, unsigned warps);
+  void reset(unsigned bytes);
 
   /// The line of the program that what follows is on, for what is said of faults.
-  void setLine(unsigned number) { now.line = number; }
+  void setLine(unsigned number) { line = number; }
   /// Of `bytes` at an address of shared memory's window, by a thread of the block.
-  void read(uint64_t address, void *to, unsigned bytes, int thread);
-  void write(uint64_t address, const void *from, unsigned bytes, int thread);
-  void startCopy(uint64_t address, unsigned bytes, int thread);
-  void endCopy(uint64_t address, const void *from, unsigned bytes, int thread);
+  void read(uint64_t address, void *to, unsigned bytes, unsigned thread);
+  void write(uint64_t address, const void *from, unsigned bytes, unsigned thread);
+  /// What a copy brings, from its start to its end.
+  void startCopy(uint64_t address, unsigned bytes, const Access &access);
+  void endCopy(uint64_t address, const void *from, unsigned bytes, const Access &access);
+  /// A read that goes on for a while: until others know of the time of `access`.
+  void startRead(uint64_t address, unsigned bytes, const Access &access);
+  /// What a read finds that has started.
+  void peek(uint64_t address, void *to, unsigned bytes) const;
 
-  void passBarrier() { ++now.block; }
-  void passWarpBarrier(int warp) { ++warpTimes[warp]; }
+  Access by(unsigned thread) const {
+    return {thread, clocks.timeOf(thread), &clocks.knownTo(thread)};
+  }
 
 private:
-  struct Time {
-    unsigned block = 0, warp = 0; // barriers passed
-    unsigned line = 0;
+  static constexpr unsigned nobody = ~0u;
+  /// Up to 32 actors side by side that read at the same time.
+  struct Readers {
+    unsigned row, time;
+    uint32_t lanes;
+    unsigned line;
   };
-  static constexpr int nobody = -1, severalWarps = -2, severalLanes = -3; // less the warp
   struct Cell {
-    int writer = nobody, reader = nobody, copier = nobody;
-    Time written, read;
+    unsigned writer = nobody, copier = nobody;
+    unsigned written = 0, line = 0; // when and where
+    bool isAsync = false;           // written through the asynchronous proxy
     bool isSet = false;
+    std::vector<Readers> readers; // since the last write
   };
 
   Cell *cellsAt(uint64_t address, unsigned bytes, const char *what);
-  static int warpOf(int thread) { return thread / 32; }
-  /// Whether what `earlier` did at `then` is over for `thread`.
-  bool isOver(int earlier, Time then, int thread) const;
-  Time timeOf(int thread) const { return {now.block, warpTimes[warpOf(thread)], now.line}; }
-  void noteRead(Cell &cell, int thread);
-  [[noreturn]] void fault(uint64_t address, int thread, const std::string &what, int other,
-                          unsigned line = 0) const;
+  bool knows(const Access &access, unsigned actor, unsigned time) const;
+  bool knows(const Access &access, const Readers &readers) const;
+  void checkRead(const Cell &cell, uint64_t address, const Access &access) const;
+  void checkUnread(const Cell &cell, uint64_t address, const Access &access,
+                   const char *what) const;
+  void noteRead(Cell &cell, const Access &access);
+  [[noreturn]] void fault(uint64_t address, const Access &access, const std::string &what,
+                          unsigned other = nobody, unsigned line = 0) const;
 
+  const Clocks &clocks;
   std::vector<unsigned char> data;
   std::vector<Cell> cells;
-  std::vector<unsigned> warpTimes;
-  Time now;
+  unsigned line = 0;
 };
 
 } // namespace emulator

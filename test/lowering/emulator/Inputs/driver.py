@@ -1,0 +1,59 @@
+"""The CUDA driver that EJK_CUDA_DRIVER names, as far as tests of kernels need it."""
+import ctypes
+import os
+
+import numpy as np
+
+
+class DriverError(Exception):
+    pass
+
+
+class Driver:
+    def __init__(self):
+        self.library = ctypes.CDLL(os.environ["EJK_CUDA_DRIVER"])
+        self.call("cuInit", 0)
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxPushCurrent_v2", context)
+
+    def call(self, name, *args):
+        result = getattr(self.library, name)(*args)
+        if result:
+            text = ctypes.c_char_p()
+            self.library.cuGetErrorString(result, ctypes.byref(text))
+            raise DriverError(text.value.decode())
+
+    def upload(self, array):
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
+        self.call("cuMemcpyHtoD_v2", pointer, array.ctypes.data_as(ctypes.c_void_p),
+                  ctypes.c_size_t(array.nbytes))
+        return pointer
+
+    def download(self, pointer, like):
+        result = np.empty_like(like)
+        self.call("cuMemcpyDtoH_v2", result.ctypes.data_as(ctypes.c_void_p), pointer,
+                  ctypes.c_size_t(result.nbytes))
+        self.call("cuMemFree_v2", pointer)
+        return result
+
+    def launch(self, ptx, name, threads, parameters, blocks=1, shared_bytes=0):
+        """`parameters` are ctypes values."""
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuModuleLoadDataEx", ctypes.byref(module), ptx.encode(), 0, None, None)
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        pointers = (ctypes.c_void_p * len(parameters))(
+            *(ctypes.addressof(p) for p in parameters))
+        self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, shared_bytes, None,
+                  pointers, None)
+        self.call("cuModuleUnload", module)
+
+
+def run(driver, ptx, name, threads, inputs, output, **options):
+    """Launches a kernel whose parameters are `inputs`, arrays or ctypes values, and an
+    array like `output`, and returns that."""
+    arrays = [driver.upload(i) if isinstance(i, np.ndarray) else i for i in inputs]
+    result = driver.upload(output)
+    driver.launch(ptx, name, threads, [*arrays, result], **options)
+    return driver.download(result, output)
