@@ -1,12 +1,14 @@
 //===- AssignTileLayouts.cpp - how each tile lies over the threads --------===//
 //
 // One walk in program order. An op's results have the layout that it computes
-// in, which only their type decides; an operand in another layout gets a
+// in, which their type decides, and, for groups of four warps, what products are
+// made of them (TileOrientation.h); an operand in another layout gets a
 // conversion, made where the first op needs it and shared by those behind.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
-#include "lowering/TileLayout.h"
+#include "lowering/TileMemory.h"
+#include "lowering/TileOrientation.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -29,11 +31,16 @@ static constexpr int64_t kFourWarpElements = 64 * 64;
 namespace {
 class Assigner {
 public:
-  explicit Assigner(ProgramOp program) : program(program), context(program.getContext()) {}
+  Assigner(ProgramOp program, bool warpgroups)
+      : program(program), context(program.getContext()), warpgroups(warpgroups),
+        warps(chooseWarps()), orientation(program, warps, warpgroups) {}
 
   LogicalResult run() {
-    warps = chooseWarps();
     program->setAttr(kWarpsAttr, IntegerAttr::get(IntegerType::get(context, 64), warps));
+    if (warpgroups) {
+      program->setAttr(kWarpgroupsAttr, UnitAttr::get(context));
+      remake();
+    }
     for (BlockArgument arg : program.getBlock().getArguments())
       if (failed(checkShape(program, arg.getType())))
         return failure();
@@ -45,9 +52,65 @@ public:
 private:
   static bool isTile(Type type) { return isa<VectorType>(type); }
   LayoutAttr layout(LayoutKind kind) { return LayoutAttr::get(context, kind, 0, 0); }
-  LayoutAttr computed(Type type) { return computedLayout(type, warps); }
+  LayoutAttr computed(Value value) {
+    auto type = dyn_cast<VectorType>(value.getType());
+    if (!type || type.getRank() == 1)
+      return computedLayout(value.getType(), warps);
+    auto remade = remadeFor.find(value);
+    return remade == remadeFor.end() ? orientation.layoutOf(value) : remade->second;
+  }
+  /// Where `value` lies for products, and for whoever else reads it from shared memory.
+  LayoutAttr inShared(Value value, bool transposed) {
+    if (!warpgroups || !fitsPanels(value.getType(), transposed))
+      return layout(LayoutKind::shared);
+    return layout(transposed ? LayoutKind::transposed_panels : LayoutKind::panels);
+  }
   bool isUniform(Value value) {
     return !isTile(value.getType()) || layoutOf(value).getKind() == LayoutKind::uniform;
+  }
+
+  /// The layout in which the op that `operand` belongs to computes with it.
+  LayoutAttr wantedFor(OpOperand &operand) {
+    Operation *op = operand.getOwner();
+    unsigned number = operand.getOperandNumber();
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return computed(loop.getTiedLoopResult(&operand));
+    if (isa<scf::YieldOp>(op))
+      return computed(op->getParentOp()->getResult(number));
+    if (auto dot = dyn_cast<DotOp>(op))
+      return computed(operand == dot.getAccMutable() ? dot.getResult() : operand.get());
+    auto shapeOf = [](Value value) {
+      auto type = dyn_cast<VectorType>(value.getType());
+      return type ? type.getShape() : ArrayRef<int64_t>();
+    };
+    bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, MaxOp, SpreadOp>(op) &&
+                    shapeOf(op->getResult(0)) == shapeOf(operand.get());
+    return computed(passesOn ? op->getResult(0) : operand.get());
+  }
+
+  /// Spread vectors and widened rows are made once for each layout that they are used in.
+  void remake() {
+    SmallVector<Operation *> makers;
+    program.walk([&](Operation *op) {
+      if (op->getNumResults() == 1 && TileOrientation::isRemade(op->getResult(0)) &&
+          !isa<LoadOp>(op) && !isUniformTile(op->getResult(0)))
+        makers.push_back(op);
+    });
+    // Users first: what they are made for is known then.
+    for (Operation *maker : llvm::reverse(makers)) {
+      llvm::SmallMapVector<LayoutAttr, SmallVector<OpOperand *>, 2> uses;
+      for (OpOperand &use : maker->getResult(0).getUses())
+        uses[wantedFor(use)].push_back(&use);
+      for (auto &[layout, operands] : uses) {
+        Value made = maker->getResult(0);
+        if (layout != uses.front().first) {
+          made = OpBuilder(maker).clone(*maker)->getResult(0);
+          for (OpOperand *operand : operands)
+            operand->set(made);
+        }
+        remadeFor[made] = layout;
+      }
+    }
   }
 
   unsigned chooseWarps() {
@@ -99,20 +162,18 @@ private:
       }
     OpBuilder b(pointFor(value, user));
     // Registers are scarcer than shared memory: what goes there goes at once.
-    if (wanted.getKind() == LayoutKind::shared && value.getDefiningOp())
+    if (isInShared(wanted) && value.getDefiningOp())
       b.setInsertionPointAfter(value.getDefiningOp());
     auto convert = ConvertOp::create(b, user->getLoc(), value.getType(), value, wanted);
     conversions[value].push_back(convert);
     operand.set(convert);
     if (layoutOf(value).getKind() == LayoutKind::uniform)
       return; // moves nothing
-    ++(wanted.getKind() == LayoutKind::shared      ? toShared
-       : wanted.getKind() == LayoutKind::fragments ? toFragments
-                                                   : toLanes);
+    ++(isInShared(wanted) ? toShared : isFragments(wanted) ? toFragments : toLanes);
   }
   void needComputed(OpOperand &operand, bool uniformWillDo = true) {
     if (isTile(operand.get().getType()))
-      need(operand, computed(operand.get().getType()), uniformWillDo);
+      need(operand, wantedFor(operand), uniformWillDo);
   }
 
   LogicalResult visitBlock(Block &block) {
@@ -129,25 +190,31 @@ private:
   LogicalResult visit(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](LoadOp load) {
-          setLayouts(load, layout(LayoutKind::shared));
+          setLayouts(load, inShared(load, /*transposed=*/false));
           return success();
         })
         .Case([&](DotOp dot) { return visitDot(dot); })
         .Case([&](SpreadOp spread) {
           need(spread.getVectorMutable(), layout(LayoutKind::lanes));
           setLayouts(spread, isUniform(spread.getVector()) ? layout(LayoutKind::uniform)
-                                                           : computed(spread.getType()));
+                                                           : computed(spread.getResult()));
           return success();
         })
         .Case([&](vector::BroadcastOp broadcast) { return visitBroadcast(broadcast); })
         .Case([&](vector::ExtractOp extract) { return visitExtract(extract); })
-        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, MaxOp, StoreOp, StoreCellOp>(
-            [&](Operation *tileOp) {
-              for (OpOperand &operand : tileOp->getOpOperands())
-                needComputed(operand, /*uniformWillDo=*/false);
-              setComputed(tileOp);
-              return success();
-            })
+        .Case([&](StoreOp store) {
+          if (storesFromPanels(store))
+            need(store.getTileMutable(), layout(LayoutKind::panels), /*uniformWillDo=*/false);
+          else
+            needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
+          return success();
+        })
+        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, MaxOp, StoreCellOp>([&](Operation *tileOp) {
+          for (OpOperand &operand : tileOp->getOpOperands())
+            needComputed(operand, /*uniformWillDo=*/false);
+          setComputed(tileOp);
+          return success();
+        })
         .Case<LoadCellOp, scf::YieldOp, EndOp>([&](Operation *other) {
           for (OpOperand &operand : other->getOpOperands())
             needComputed(operand, /*uniformWillDo=*/false);
@@ -172,7 +239,7 @@ private:
   void setComputed(Operation *op) {
     if (!llvm::any_of(op->getResultTypes(), isTile))
       return;
-    setLayouts(op, llvm::map_to_vector(op->getResultTypes(), [&](Type t) { return computed(t); }));
+    setLayouts(op, llvm::map_to_vector(op->getResults(), [&](Value v) { return computed(v); }));
   }
 
   LogicalResult visitDot(DotOp dot) {
@@ -180,11 +247,27 @@ private:
     if (!element.isBF16() && !element.isF16())
       return dot.emitError() << "multiplies tiles of " << element
                              << "; tensor cores take bf16 or f16";
-    need(dot.getLhsMutable(), layout(LayoutKind::shared), /*uniformWillDo=*/false);
-    need(dot.getRhsMutable(), layout(LayoutKind::shared), /*uniformWillDo=*/false);
+    LayoutAttr result = computed(dot.getResult());
+    for (OpOperand *factor : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
+      Value value = factor->get();
+      LayoutAttr own = layoutOf(value);
+      bool isLeft = (factor == &dot.getLhsMutable()) != isTransposed(result);
+      if (warpgroups && isLeft && isFragments(own) && isTransposed(own) == isTransposed(result) &&
+          own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1)
+        continue; // straight from registers
+      if (!isInShared(own))
+        need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
+    }
     needComputed(dot.getAccMutable());
     setComputed(dot);
     return success();
+  }
+
+  /// Rows of 16 bits leave through panels, from where whole lines are stored.
+  bool storesFromPanels(StoreOp store) {
+    auto row = dyn_cast<VectorType>(store.getRows().getType().getRow());
+    return warpgroups && row && row.getDimSize(0) % 8 == 0 && isMultipleOf(store.getChannel(), 8) &&
+           fitsPanels(store.getTile().getType());
   }
 
   LogicalResult visitBroadcast(vector::BroadcastOp broadcast) {
@@ -198,9 +281,8 @@ private:
 
   LogicalResult visitExtract(vector::ExtractOp extract) {
     auto from = extract.getSourceVectorType();
-    LayoutKind kind = layoutOf(extract.getSource()).getKind();
     // A row of what lies in shared memory is read from there.
-    bool direct = kind == LayoutKind::shared && from.getRank() == 2;
+    bool direct = isInShared(layoutOf(extract.getSource())) && from.getRank() == 2;
     if (!direct)
       needComputed(extract.getSourceMutable());
     if (isTile(extract.getType()))
@@ -235,14 +317,19 @@ private:
 
   ProgramOp program;
   MLIRContext *context;
-  unsigned warps = 4;
+  bool warpgroups;
+  unsigned warps;
+  TileOrientation orientation;
+  llvm::DenseMap<Value, LayoutAttr> remadeFor;
   llvm::DenseMap<Value, SmallVector<ConvertOp>> conversions;
 };
 
 struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayoutsPass> {
+  using AssignTileLayoutsBase::AssignTileLayoutsBase;
+
   void runOnOperation() override {
     WalkResult result = getOperation()->walk([&](ProgramOp program) {
-      Assigner assigner(program);
+      Assigner assigner(program, hasWarpgroupProducts(arch));
       if (failed(assigner.run()))
         return WalkResult::interrupt();
       toShared += assigner.toShared;

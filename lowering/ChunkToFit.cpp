@@ -116,7 +116,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     OpBuilder b(program);
     auto copy = cast<tile::ProgramOp>(b.clone(*program));
     OpPassManager layOut(tile::ProgramOp::getOperationName());
-    buildTileLayoutPipeline(layOut);
+    buildTileLayoutPipeline(layOut, arch);
     LogicalResult result = runPipeline(layOut, copy);
     bool fits = succeeded(result) && sharedMemoryNeed(copy) <= sharedMemoryLimit(arch);
     copy.erase();

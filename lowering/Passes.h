@@ -26,7 +26,7 @@ struct ToGPUOptions {
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Gives the tiles of block programs their layouts.
-void buildTileLayoutPipeline(mlir::OpPassManager &pm);
+void buildTileLayoutPipeline(mlir::OpPassManager &pm, llvm::StringRef arch);
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);
 void registerLoweringPipelines();

@@ -131,6 +131,12 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     an op needs another layout than its operand has, a `tile.convert` says so;
     statistics count them. Numbers do not change.
 
+    With `arch` sm_90a, products are laid out for groups of four warps (`wgmma`): rows
+    of 16 bits lie in panels, and each matrix, or its transpose, over warps below each
+    other, whichever way lets the fewest bytes pass through shared memory. So a state
+    is kept transposed where its rounded accumulators, still in registers, are the left
+    factor of the transposed product that reads it.
+
     Before:
     ```mlir
     %q = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
@@ -143,6 +149,7 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     %f = arith.extf %a {tile.layouts = [#tile.layout<fragments over 2 by 2>]} : …
     ```
   }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
   let dependentDialects = ["::ejk::tile::TileDialect"];
   let statistics = [
     Statistic<"toShared", "to-shared", "conversions to shared memory">,

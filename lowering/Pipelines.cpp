@@ -9,13 +9,15 @@
 
 using namespace mlir;
 
-void ejk::buildTileLayoutPipeline(OpPassManager &pm) {
+void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createTakeRowsEarly());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createHoistFromBranches());
-  pm.addPass(createAssignTileLayouts());
+  AssignTileLayoutsOptions layouts;
+  layouts.arch = arch.str();
+  pm.addPass(createAssignTileLayouts(layouts));
 }
 
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
@@ -38,7 +40,7 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
   functions.addPass(createLinalgElementwiseOpFusionPass());
-  buildTileLayoutPipeline(pm);
+  buildTileLayoutPipeline(pm, options.arch);
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));

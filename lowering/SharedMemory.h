@@ -31,10 +31,9 @@ public:
     llvm::SmallVector<Range> reads, writes;
   };
 
-  /// The first free place that is large enough, aligned for 16-byte accesses
-  /// that start on the first bank.
-  Range allocate(unsigned bytes) {
-    constexpr unsigned alignment = 128;
+  /// The first free place that is large enough, by default aligned for 16-byte
+  /// accesses that start on the first bank.
+  Range allocate(unsigned bytes, unsigned alignment = 128) {
     Range range{0, bytes};
     for (bool moved = true; moved;) {
       moved = false;

@@ -11,16 +11,14 @@ using namespace ejk::tile;
 
 /// The first row of this warp's part.
 Value TileEmitter::partRow(const Fragments &f) {
-  if (f.rowParts == 1)
-    return b.i32(0);
-  return b.mul(b.rem(b.div(warp, f.columnParts), f.rowParts), f.partRows());
+  return f.rowParts == 1 ? b.i32(0) : b.mul(b.rem(warp, f.rowParts), 16);
 }
 
 /// The first column of this warp's part.
 Value TileEmitter::partColumn(const Fragments &f) {
   if (f.columnParts == 1)
     return b.i32(0);
-  return b.mul(b.rem(warp, f.columnParts), f.partColumns());
+  return b.mul(b.rem(b.div(warp, f.rowParts), f.columnParts), f.partColumns());
 }
 
 Value TileEmitter::firstRowOf(const Fragments &f) { return b.add(partRow(f), group); }
@@ -32,18 +30,25 @@ Value TileEmitter::firstColumnOf(const Fragments &f) {
 /// one is a constant distance away.
 Value TileEmitter::fragmentsAddress(const Fragments &f, const Placed &shared) {
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
-  Value offset = b.add(b.mul(firstRowOf(f), shared.pitch), b.mul(firstColumnOf(f), bytes));
+  Value row = firstRowOf(f), column = firstColumnOf(f);
+  if (f.transposed)
+    std::swap(row, column);
+  Value offset = b.add(b.mul(row, shared.pitch), b.mul(column, bytes));
   return b.at(shared.address, b.getI8Type(), offset);
 }
 
-/// Calls `visit` for each pair of neighbours that a thread has: the number of
-/// the first, and their distance in bytes from the thread's first element.
-static void forEachPair(const Fragments &f, unsigned pitch, unsigned bytes,
-                        llvm::function_ref<void(unsigned, int64_t)> visit) {
-  for (unsigned m = 0; m < f.rowTiles(); ++m)
-    for (unsigned half : {0, 1})
-      for (unsigned n = 0; n < f.columnTiles(); ++n)
-        visit(f.index(m, n, 2 * half), int64_t(16 * m + 8 * half) * pitch + 8 * n * bytes);
+/// Calls `visit` for each run of neighbours in a matrix's rows that a thread has, two of
+/// them or, of a transposed matrix, one: the number of the first, how many, and their
+/// distance in bytes from the thread's first element.
+static void forEachRun(const Fragments &f, unsigned pitch, unsigned bytes,
+                       llvm::function_ref<void(unsigned, unsigned, int64_t)> visit) {
+  f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+    int64_t r = f.rowOffset(row), c = Fragments::columnOffset(column);
+    if (f.transposed)
+      visit(slot, 1, c * pitch + r * bytes);
+    else if (slot % 2 == 0)
+      visit(slot, 2, r * pitch + c * bytes);
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -51,17 +56,21 @@ static void forEachPair(const Fragments &f, unsigned pitch, unsigned bytes,
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
+  if (isPanels(shared.layout))
+    return writePanels(tile, shared);
   Fragments f = Fragments::of(tile.type, tile.layout);
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
   beforeWrite(shared.range);
   Value first = fragmentsAddress(f, shared);
-  forEachPair(f, shared.pitch, bytes, [&](unsigned slot, int64_t offset) {
-    b.store(b.pack({tile.elements[slot], tile.elements[slot + 1]}),
+  forEachRun(f, shared.pitch, bytes, [&](unsigned slot, unsigned count, int64_t offset) {
+    b.store(b.pack(ValueRange(tile.elements).slice(slot, count)),
             b.at(first, b.getI8Type(), offset));
   });
 }
 
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
+  if (isPanels(shared.layout))
+    return fragmentsFromPanels(shared, layout);
   Placed tile;
   tile.layout = layout;
   tile.type = shared.type;
@@ -70,11 +79,13 @@ Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   tile.elements.resize(f.size());
   beforeRead(shared.range);
   Value first = fragmentsAddress(f, shared);
-  forEachPair(f, shared.pitch, KernelBuilder::bytesOf(element), [&](unsigned slot, int64_t offset) {
-    Value pair = b.load(VectorType::get({2}, element), b.at(first, b.getI8Type(), offset));
-    tile.elements[slot] = b.extract(pair, 0);
-    tile.elements[slot + 1] = b.extract(pair, 1);
-  });
+  forEachRun(f, shared.pitch, KernelBuilder::bytesOf(element),
+             [&](unsigned slot, unsigned count, int64_t offset) {
+               Value loaded = b.load(KernelBuilder::withCount(element, count),
+                                     b.at(first, b.getI8Type(), offset));
+               for (auto [i, value] : llvm::enumerate(b.unpack(loaded)))
+                 tile.elements[slot + i] = value;
+             });
   return tile;
 }
 
@@ -89,13 +100,15 @@ Placed TileEmitter::lanesFrom(const Placed &shared, Value row) {
   tile.type = VectorType::get({length}, element);
   beforeRead(shared.range);
   Value start = shared.address;
-  if (row)
+  if (row && !isPanels(shared.layout))
     start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
   for (unsigned i = 0; i < lanesSize(length); ++i) {
     Value number = b.add(lane, i * kWarpSize);
     if ((i + 1) * kWarpSize > length)
       number = b.min(number, b.i32(length - 1));
-    tile.elements.push_back(b.load(element, b.at(start, element, number)));
+    tile.elements.push_back(b.load(element, isPanels(shared.layout)
+                                                ? panelElement(shared, row, number)
+                                                : b.at(start, element, number)));
   }
   return tile;
 }
@@ -113,16 +126,19 @@ Placed TileEmitter::repeated(const Placed &tile, LayoutAttr layout) {
 void TileEmitter::emitConvert(ConvertOp op) {
   Placed from = placed(op.getTile());
   LayoutAttr to = op.getLayout();
-  LayoutKind kind = from.layout.getKind();
-  if (to.getKind() == LayoutKind::shared) {
-    if (kind == LayoutKind::uniform)
-      from = repeated(from, computedLayout(from.type, warps));
-    Placed shared = newShared(from.type);
+  bool isUniform = from.layout.getKind() == LayoutKind::uniform;
+  if (isUniform && isInShared(to))
+    from = repeated(from, computedLayout(from.type, warps));
+  if (isInShared(to) || (isFragments(from.layout) && isFragments(to))) {
+    Placed shared = newShared(from.type, isInShared(to) ? to : LayoutAttr());
     writeFragments(from, shared);
     tiles[op.getResult()] = shared;
-    return;
+    if (isInShared(to))
+      return;
+    from = shared;
+    memory.release(shared.range);
   }
-  tiles[op.getResult()] = kind == LayoutKind::uniform             ? repeated(from, to)
-                          : to.getKind() == LayoutKind::fragments ? fragmentsFrom(from, to)
-                                                                  : lanesFrom(from, Value());
+  tiles[op.getResult()] = isUniform         ? repeated(from, to)
+                          : isFragments(to) ? fragmentsFrom(from, to)
+                                            : lanesFrom(from, Value());
 }

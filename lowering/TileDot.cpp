@@ -1,6 +1,7 @@
 //===- TileDot.cpp - products, and running sums as products ----------------===//
 //
-// A product's operands lie in shared memory, its result in fragments. One
+// A product's factors lie in shared memory, the left one perhaps in fragments, as
+// its result does. One
 // `mma.sync.m16n8k16` multiplies a 16×16 block A by a 16×8 block B; `ldmatrix`
 // brings A whole, or two Bs side by side, 16×16 numbers at a time. Lane l gives
 // it the address of one row of 8 numbers: of the 16×16 block that starts at
@@ -18,25 +19,26 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/TileEmitter.h"
+#include "lowering/TileFactors.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// A product's operand as a lane reads it, once beforeRead was called for it. Across is along the
-/// result's rows (of a left operand) or columns (of a right one); along is the other way.
+/// A factor in shared memory as a lane reads it, once beforeRead was called for it. Across is
+/// along the result's rows (of a left factor) or columns (of a right one); along is the other way.
 struct TileEmitter::Operand {
   Value address; // of the first block's row that this lane names
   unsigned pitch;
-  bool rowsAcross; // the memory's rows run across
-  bool transposes; // ldmatrix's .trans
+  std::optional<PanelPlace> panels; // that row, instead, where it lies in panels
+  bool rowsAcross;                  // the memory's rows run across
+  bool transposes;                  // ldmatrix's .trans
 };
 
-TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLhs, bool transposed,
+TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLeft, bool rowsAcross,
                                             Value part) {
-  bool rowsAcross = isLhs != transposed;
-  bool columnsFirst = transposed;
+  bool columnsFirst = isLeft != rowsAcross;
   Value half = b.div(lane, 16), row, column;
   if (columnsFirst) {
     row = b.add(b.rem(lane, 8), b.mul(half, 8));
@@ -46,21 +48,37 @@ TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLhs, bool
     column = b.mul(half, 8);
   }
   (rowsAcross ? row : column) = b.add(rowsAcross ? row : column, part);
-  Value offset = b.add(b.mul(row, tile.pitch), b.mul(column, 2));
-  return {b.at(tile.address, b.getI8Type(), offset), tile.pitch, rowsAcross, isLhs == transposed};
+  Operand operand{{}, tile.pitch, std::nullopt, rowsAcross, /*transposes=*/!rowsAcross};
+  if (isPanels(tile.layout))
+    operand.panels = panelPlace(tile, row, b.div(column, 8));
+  else
+    operand.address =
+        b.at(tile.address, b.getI8Type(), b.add(b.mul(row, tile.pitch), b.mul(column, 2)));
+  return operand;
 }
 
 SmallVector<Value> TileEmitter::loadBlock(const Operand &operand, int64_t across, int64_t along) {
   int64_t row = operand.rowsAcross ? across : along, column = operand.rowsAcross ? along : across;
-  Value address = b.at(operand.address, b.getI8Type(), row * operand.pitch + column * 2);
-  Type word = b.getI32Type();
-  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {word, word, word, word});
-  Value loaded = b.make<NVVM::LdMatrixOp>(
-      type, address, 4, operand.transposes ? NVVM::MMALayout::col : NVVM::MMALayout::row,
-      NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
+  Value address = operand.panels
+                      ? operand.panels->at(b, row, column / 8)
+                      : b.at(operand.address, b.getI8Type(), row * operand.pitch + column * 2);
+  Value loaded = loadMatrices(address, operand.transposes);
   SmallVector<Value> words;
   for (int64_t i = 0; i < 4; ++i)
     words.push_back(b.make<LLVM::ExtractValueOp>(loaded, i));
+  return words;
+}
+
+/// The four words of the 16×16 block of accumulators (m, 2·block) and (m, 2·block + 1) of a tile
+/// of 16-bit numbers: those of a left factor, and of four matrices of `stmatrix`.
+SmallVector<Value> TileEmitter::wordsOf(const Placed &tile, unsigned m, unsigned block) {
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  SmallVector<Value> words;
+  for (unsigned n : {2 * block, 2 * block + 1})
+    for (unsigned half : {0, 1}) {
+      ValueRange pair = ValueRange(tile.elements).slice(f.index(m, n, 2 * half), 2);
+      words.push_back(b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(pair)));
+    }
   return words;
 }
 
@@ -89,27 +107,41 @@ void TileEmitter::multiply(SmallVector<Value> &acc, const Fragments &f, unsigned
   }
 }
 
+TileEmitter::Factors TileEmitter::factorsOf(DotOp op, const Fragments &f) {
+  VectorType lhsType = op.getLhs().getType();
+  int64_t length = lhsType.getDimSize(op.getLhsTransposed() ? 0 : 1);
+  if (f.transposed)
+    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(), length};
+  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(), length};
+}
+
 void TileEmitter::emitDot(DotOp op) {
   Placed result;
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
+  Factors factors = factorsOf(op, f);
+  if (isForWarpgroups(factors, f))
+    return emitWarpgroupDot(op, factors);
   const Placed &acc = placed(op.getAcc());
   for (unsigned i = 0; i < f.size(); ++i)
     result.elements.push_back(element(acc, i));
-  auto lhsType = cast<VectorType>(op.getLhs().getType());
-  int64_t length = lhsType.getDimSize(op.getLhsTransposed() ? 0 : 1);
-  beforeRead({placed(op.getLhs()).range, placed(op.getRhs()).range});
-  Operand lhs = operandOf(placed(op.getLhs()), true, op.getLhsTransposed(), partRow(f));
-  Operand rhs = operandOf(placed(op.getRhs()), false, op.getRhsTransposed(), partColumn(f));
-  for (int64_t along = 0; along < length; along += 16) {
+  Placed left = placed(factors.left), right = placed(factors.right);
+  bool inRegisters = isFragments(left.layout);
+  beforeRead(inRegisters ? SmallVector<SharedMemory::Range>{right.range}
+                         : SmallVector<SharedMemory::Range>{right.range, left.range});
+  Operand lhs, rhs = operandOf(right, false, factors.rowsAcross(right, false), partColumn(f));
+  if (!inRegisters)
+    lhs = operandOf(left, true, factors.rowsAcross(left, true), partRow(f));
+  for (int64_t along = 0; along < factors.length; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
-      blocks.push_back(loadBlock(lhs, 16 * m, along));
+      blocks.push_back(inRegisters ? wordsOf(left, m, along / 16)
+                                   : loadBlock(lhs, f.rowOffset(2 * m), along));
     for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
       SmallVector<Value> columns = loadBlock(rhs, 16 * pair, along);
       for (unsigned m = 0; m < f.rowTiles(); ++m)
-        multiply(result.elements, f, m, pair, blocks[m], columns, lhsType.getElementType());
+        multiply(result.elements, f, m, pair, blocks[m], columns, getElementTypeOrSelf(right.type));
     }
   }
   tiles[op.getResult()] = result;
@@ -149,13 +181,13 @@ void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &t
   Fragments f = Fragments::of(result.type, result.layout);
   Type element = getElementTypeOrSelf(piece.type);
   beforeRead(piece.range);
-  Operand rhs = operandOf(piece, /*isLhs=*/false, /*transposed=*/false, partColumn(f));
+  Operand rhs = operandOf(piece, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f));
   Value before = triangle.upper ? b.i32(0) : triangle.ones;
   Value behind = triangle.upper ? triangle.ones : b.i32(0);
   for (int64_t along = 0; along < f.rows; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m) {
-      Value row = b.add(partRow(f), 16 * m);
+      Value row = b.add(partRow(f), f.rowOffset(2 * m));
       Value onDiagonal = b.equal(row, along), isBefore = b.less(b.i32(along), row);
       Value off = b.make<arith::SelectOp>(isBefore, before, behind);
       blocks.push_back(llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
@@ -195,7 +227,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     Type element = getElementTypeOrSelf(widened.getIn().getType());
     auto convert = widened.getIn().getDefiningOp<ConvertOp>();
     auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
-    if (loaded != tiles.end() && loaded->second.layout.getKind() == LayoutKind::shared)
+    if (loaded != tiles.end() && isInShared(loaded->second.layout))
       addSums(result, loaded->second, triangleOf(op, element));
     else
       write(placed(widened.getIn()), element);

@@ -20,9 +20,22 @@ struct Placed {
 
   // In shared memory:
   mlir::Value address;       // of the first element
-  unsigned pitch = 0;        // bytes between rows
+  unsigned pitch = 0;        // bytes between rows, where it does not lie in panels
   SharedMemory::Range range; // empty where the loop around orders accesses
   mlir::Type type;           // of the tile
+
+  /// Of a product still being taken: the number of its group; what is awaited has none.
+  unsigned group = 0;
+};
+
+/// A place in panels, of a row and a piece of 16 bytes that a lane names, from which
+/// others are reached whose distance in rows is a multiple of 8, and in pieces one
+/// whose bits the lane's own piece does not have.
+struct PanelPlace {
+  mlir::Value row;   // the address of the row's panel
+  mlir::Value piece; // in it, in bytes
+  int64_t panelBytes = 0;
+  mlir::Value at(KernelBuilder &b, int64_t rows, int64_t pieces) const;
 };
 
 /// Loads that a loop copies ahead, where in a stage each one's rows lie, and
@@ -30,7 +43,7 @@ struct Placed {
 struct TileStages {
   llvm::SmallVector<tile::LoadOp> loads;
   llvm::SmallVector<unsigned> offsets;
-  unsigned bytes = 0;
+  unsigned bytes = 0, alignment = 128;
   SharedMemory::Range range;
   mlir::Value counter; // the program's
 };
@@ -100,6 +113,7 @@ private:
   void enterStage(TileStages &plan, Value counter, Value step, Value stage);
   Value indexFor(Value index, mlir::IRMapping &known);
   void waitForCopies();
+  Placed stagedTile(tile::LoadOp load, Value address);
 
   // TileMemory.cpp: global and shared memory.
   /// One or two neighbours in memory: which they are of a thread's elements, how
@@ -121,16 +135,28 @@ private:
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
   unsigned copyWidth(tile::LoadOp load);
-  void copyRows(tile::LoadOp load, Value first, Value channel, Value address);
+  void copyRows(tile::LoadOp load, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
   void emitLoadCell(tile::LoadCellOp op);
   void emitStoreCell(tile::StoreCellOp op);
-  Placed newShared(Type type);
+  Placed newShared(Type type, tile::LayoutAttr layout = {});
+  void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
   void barrier();
+  void fenceForProducts();
   void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
   void beforeWrite(const SharedMemory::Range &range);
   Value sharedAt(const SharedMemory::Range &range);
+
+  // TilePanels.cpp: shared memory in panels.
+  PanelPlace panelPlace(const Placed &shared, Value row, Value piece);
+  /// The address of one stored element.
+  Value panelElement(const Placed &shared, Value row, Value column);
+  void writePanels(const Placed &tile, const Placed &shared);
+  Placed fragmentsFromPanels(const Placed &shared, tile::LayoutAttr layout);
+  void forEachPanelBlock(const Fragments &f, const Placed &shared,
+                         llvm::function_ref<void(unsigned, unsigned, Value)> visit);
+  Value loadMatrices(Value address, bool transposes);
 
   // TileConvert.cpp: from one layout to another.
   void emitConvert(tile::ConvertOp op);
@@ -169,15 +195,29 @@ private:
   void emitDot(tile::DotOp op);
   void emitCumsum(tile::CumsumOp op);
   struct Operand;
-  Operand operandOf(const Placed &tile, bool isLhs, bool transposed, Value part);
+  struct Factors;
+  Operand operandOf(const Placed &tile, bool isLeft, bool rowsAcross, Value part);
+  Factors factorsOf(tile::DotOp op, const Fragments &f);
   Vector<Value> loadBlock(const Operand &operand, int64_t across, int64_t along);
+  Vector<Value> wordsOf(const Placed &tile, unsigned m, unsigned block);
   void multiply(Vector<Value> &acc, const Fragments &f, unsigned m, unsigned pair,
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
   struct Triangle;
   Triangle triangleOf(tile::CumsumOp op, Type type);
   void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
 
+  // TileWarpgroup.cpp: products by groups of four warps, which go on behind what follows.
+  bool isForWarpgroups(const Factors &factors, const Fragments &f);
+  void emitWarpgroupDot(tile::DotOp op, const Factors &factors);
+  Placed accumulatorsFor(tile::DotOp op, Vector<SharedMemory::Range> &reads);
+  Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
+  Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,
+                Type result);
+  void awaitGroup(unsigned group);
+  void awaitAll();
+
   Value exponential(Value x);
+  /// What `value` is in the kernel, once it is there.
   Placed &placed(Value value);
   static Value element(const Placed &tile, unsigned i) {
     return tile.elements.size() == 1 ? tile.elements.front() : tile.elements[i];
@@ -201,6 +241,17 @@ private:
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
   Value sequenceIndex, stateIndex, firstRow, length;    // i64
   unsigned warps = 0;
+  bool warpgroups = false;
+  Value warpgroup; // the number of this warp's
+
+  /// Products being taken, from the oldest on, and what each reads of shared memory.
+  struct InFlight {
+    Value product;
+    unsigned group;
+    Vector<SharedMemory::Range> reads;
+  };
+  Vector<InFlight> inFlight;
+  unsigned groupsIssued = 0;
 
   mlir::LLVM::GlobalOp shared;
   SharedMemory memory;

@@ -130,6 +130,7 @@ void TileEmitter::locate() {
   thread = b.threadId();
   lane = b.rem(thread, kWarpSize);
   warp = b.div(thread, kWarpSize);
+  warpgroup = b.div(warp, kWarpgroup);
   group = b.div(lane, 4);
   member = b.rem(lane, 4);
 
@@ -248,6 +249,7 @@ Value TileEmitter::ownHead(Value ownHeads) {
 
 Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
+  warpgroups = program->hasAttr(kWarpgroupsAttr);
   b.setInsertionPointToEnd(module.getBody());
   // One name for the shared memory of all kernels: its size is the launch's.
   StringRef sharedName = "ejk_shared";
@@ -255,11 +257,12 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   if (!shared)
     shared = LLVM::GlobalOp::create(b, b.loc, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
                                     /*isConstant=*/false, LLVM::Linkage::External, sharedName,
-                                    Attribute(), /*alignment=*/128, kSharedSpace);
+                                    Attribute(), /*alignment=*/1024, kSharedSpace);
   buildSignature(sizeName);
   locate();
   findLastUses();
   emitBlock(program.getBlock());
+  awaitAll();
   b.make<gpu::ReturnOp>();
   kernel.sharedBytes = memory.size();
   describeLaunch();

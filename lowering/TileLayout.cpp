@@ -32,6 +32,23 @@ LayoutAttr ejk::computedLayout(Type type, unsigned warps) {
   return LayoutAttr::get(context, LayoutKind::fragments, rows, columns);
 }
 
+LayoutAttr ejk::warpgroupLayout(Type type, unsigned warps, bool transposed) {
+  auto vector = cast<VectorType>(type);
+  int64_t rows = vector.getDimSize(transposed), columns = vector.getDimSize(!transposed);
+  std::pair<int64_t, int64_t> parts = {1, 1};
+  if (rows % (16 * kWarpgroup) == 0) {
+    parts.first = kWarpgroup;
+    while (parts.first * 2 <= warps && rows % (32 * parts.first) == 0)
+      parts.first *= 2;
+    while (parts.first * parts.second * 2 <= warps && columns % (32 * parts.second) == 0)
+      parts.second *= 2;
+  } else {
+    parts = divide(rows, columns, warps);
+  }
+  LayoutKind kind = transposed ? LayoutKind::transposed_fragments : LayoutKind::fragments;
+  return LayoutAttr::get(type.getContext(), kind, parts.first, parts.second);
+}
+
 LayoutAttr ejk::layoutOf(Value value) {
   auto layoutIn = [](Operation *op, unsigned index) {
     auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);

@@ -11,31 +11,59 @@ namespace ejk {
 constexpr llvm::StringLiteral kLayoutsAttr = "tile.layouts";
 /// On a laid-out program: the warps that work on it.
 constexpr llvm::StringLiteral kWarpsAttr = "tile.warps";
+/// On a laid-out program: products are taken by groups of four warps (`wgmma`).
+constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
 
-/// A rows × columns matrix as the accumulators of `mma.sync`. Warp w works on
-/// part (r, c) = (w / columnParts, w mod columnParts); in it, lane 4g + t has
+constexpr int64_t kWarpgroup = 4;
+/// Columns, of 16 bits each, and bytes of a panel's row.
+constexpr int64_t kPanelColumns = 64, kPanelPitch = 128;
+
+inline bool isFragments(tile::LayoutAttr layout) {
+  return layout && (layout.getKind() == tile::LayoutKind::fragments ||
+                    layout.getKind() == tile::LayoutKind::transposed_fragments);
+}
+inline bool isPanels(tile::LayoutAttr layout) {
+  return layout && (layout.getKind() == tile::LayoutKind::panels ||
+                    layout.getKind() == tile::LayoutKind::transposed_panels);
+}
+/// Whether a tile lies in shared memory.
+inline bool isInShared(tile::LayoutAttr layout) {
+  return isPanels(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);
+}
+/// Whether what is stored is the matrix's transpose.
+inline bool isTransposed(tile::LayoutAttr layout) {
+  return layout && (layout.getKind() == tile::LayoutKind::transposed_fragments ||
+                    layout.getKind() == tile::LayoutKind::transposed_panels);
+}
+
+/// A matrix, or, `transposed`, the transpose of one, as accumulators of `mma.sync`.
+/// Rows and columns are those of what is stored. Warp w works on part
+/// (r, c) = (w mod rowParts, w / rowParts mod columnParts); in it, lane 4g + t has
 /// of accumulator (m, n) four elements, i = 0 to 3, at
 ///
-///   row    = r · partRows()    + 16 m + 8 (i / 2) + g
-///   column = c · partColumns() +  8 n + 2 t + i mod 2
+///   row    = 16 (m · rowParts + r) + 8 (i / 2) + g
+///   column = c · partColumns()     + 8 n + 2 t + i mod 2
 ///
 /// as number 4 (m · columnTiles() + n) + i of what the thread holds.
 struct Fragments {
   int64_t rows, columns, rowParts, columnParts;
+  bool transposed = false;
 
   static Fragments of(mlir::Type type, tile::LayoutAttr layout) {
     auto vector = mlir::cast<mlir::VectorType>(type);
-    return {vector.getDimSize(0), vector.getDimSize(1), layout.getRowParts(),
-            layout.getColumnParts()};
+    bool transposed = isTransposed(layout);
+    return {vector.getDimSize(transposed), vector.getDimSize(!transposed), layout.getRowParts(),
+            layout.getColumnParts(), transposed};
   }
-  int64_t partRows() const { return rows / rowParts; }
   int64_t partColumns() const { return columns / columnParts; }
-  unsigned rowTiles() const { return partRows() / 16; }
+  unsigned rowTiles() const { return rows / rowParts / 16; }
   unsigned columnTiles() const { return partColumns() / 8; }
   unsigned size() const { return 4 * rowTiles() * columnTiles(); }
   unsigned index(unsigned m, unsigned n, unsigned i) const {
     return 4 * (m * columnTiles() + n) + i;
   }
+  /// Which of what is stored, rows (0) or columns (1), runs along the matrix's `dim`.
+  unsigned storedDim(unsigned dim) const { return dim ^ unsigned(transposed); }
   /// Calls `visit` with each element's number, the number of its row among the
   /// thread's 2 · rowTiles() and of its column among the 2 · columnTiles().
   void forEachElement(llvm::function_ref<void(unsigned, unsigned, unsigned)> visit) const {
@@ -45,7 +73,9 @@ struct Fragments {
           visit(index(m, n, i), 2 * m + i / 2, 2 * n + i % 2);
   }
   /// How far a row or column of the thread's is behind its first.
-  static int64_t rowOffset(unsigned number) { return 8 * number; }
+  int64_t rowOffset(unsigned number) const {
+    return 16 * rowParts * (number / 2) + 8 * (number % 2);
+  }
   static int64_t columnOffset(unsigned number) { return 8 * (number / 2) + number % 2; }
 };
 
@@ -71,17 +101,40 @@ inline unsigned sharedPitch(mlir::Type type) {
     return bytes;
   return vector.getDimSize(1) * bytes + (bytes == 4 ? 32 : 16);
 }
-inline unsigned sharedBytes(mlir::Type type) {
-  return mlir::cast<mlir::VectorType>(type).getDimSize(0) * sharedPitch(type);
+/// The bytes of a tile in shared memory, in rows or in panels.
+inline unsigned sharedBytes(mlir::Type type, tile::LayoutAttr layout) {
+  auto vector = mlir::cast<mlir::VectorType>(type);
+  if (isPanels(layout))
+    return vector.getNumElements() * 2;
+  return vector.getDimSize(0) * sharedPitch(type);
 }
+/// Where a tile in shared memory may start: panels where the pattern of their rows does.
+inline unsigned sharedAlignment(tile::LayoutAttr layout) {
+  return isPanels(layout) ? 8 * kPanelPitch : 128;
+}
+/// Whether a matrix of `type`, or its transpose, can lie in panels.
+inline bool fitsPanels(mlir::Type type, bool transposed = false) {
+  auto vector = mlir::dyn_cast<mlir::VectorType>(type);
+  return vector && vector.getRank() == 2 && vector.getElementType().getIntOrFloatBitWidth() == 16 &&
+         vector.getDimSize(!transposed) % kPanelColumns == 0 &&
+         vector.getDimSize(transposed) % 8 == 0;
+}
+
+/// Whether groups of four warps multiply tiles on `arch` (`wgmma`).
+inline bool hasWarpgroupProducts(llvm::StringRef arch) { return arch == "sm_90a"; }
 
 /// The layout that an op of a laid-out program, or a loop's argument, gives
 /// `value`. Null for what is no tile.
 tile::LayoutAttr layoutOf(mlir::Value value);
 
 /// The layout in which matrices (fragments) and vectors (lanes) of `type` are
-/// computed by `warps` warps. Null for what is no tile.
+/// computed by `warps` warps with `mma.sync`. Null for what is no tile.
 tile::LayoutAttr computedLayout(mlir::Type type, unsigned warps);
+
+/// A matrix's, or its transpose's, where `wgmma` is to make it: groups of four warps
+/// one below the other as far as 64 rows go, and side by side beyond. As computedLayout
+/// where it has no 64 rows.
+tile::LayoutAttr warpgroupLayout(mlir::Type type, unsigned warps, bool transposed);
 
 } // namespace ejk
 

@@ -14,11 +14,13 @@ void TileEmitter::emitKeep(KeepOp op) {
   auto predicate = op.getUpper()
                        ? (op.getStrict() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
                        : (op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
-  // column - row of this thread's first element.
+  // The matrix's column - row of this thread's first element.
   Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
+  if (f.transposed)
+    distance = b.sub(b.i32(0), distance);
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
-    int64_t more = Fragments::columnOffset(column) - Fragments::rowOffset(row);
-    Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(-more));
+    int64_t more = Fragments::columnOffset(column) - f.rowOffset(row);
+    Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(f.transposed ? more : -more));
     tile.elements[slot] = b.make<arith::SelectOp>(kept, tile.elements[slot], otherwise);
   });
   tiles[op.getResult()] = tile;
@@ -62,9 +64,9 @@ void TileEmitter::emitWindow(WindowOp op) {
   Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
   SmallVector<Value> rowInside, columnInside;
   for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
-    rowInside.push_back(isInside(0, firstRow, Fragments::rowOffset(i)));
+    rowInside.push_back(isInside(f.storedDim(0), firstRow, f.rowOffset(i)));
   for (unsigned i = 0; i < 2 * f.columnTiles(); ++i)
-    columnInside.push_back(isInside(1, firstColumn, Fragments::columnOffset(i)));
+    columnInside.push_back(isInside(f.storedDim(1), firstColumn, Fragments::columnOffset(i)));
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     keepIf(slot, b.both(rowInside[row], columnInside[column]));
   });

@@ -38,8 +38,19 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::barrier() {
+  if (warpgroups && !memory.pending.writes.empty())
+    fenceForProducts();
   b.make<gpu::BarrierOp>();
   memory.noteBarrier();
+  // What products still read stays to be waited for.
+  for (const InFlight &dot : inFlight)
+    for (const SharedMemory::Range &range : dot.reads)
+      memory.noteRead(range);
+}
+
+/// `wgmma` sees what this thread wrote to shared memory, once it has passed a barrier.
+void TileEmitter::fenceForProducts() {
+  callAsm("fence.proxy.async.shared::cta;", "~{memory}", {}, {});
 }
 
 /// What is read together is named together: a barrier for one is before all.
@@ -51,6 +62,11 @@ void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
 }
 
 void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
+  for (const InFlight &dot : llvm::reverse(inFlight))
+    if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); })) {
+      awaitGroup(dot.group);
+      break;
+    }
   if (memory.writeNeedsBarrier(range))
     barrier();
   memory.noteWrite(range);
@@ -60,12 +76,12 @@ Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
   return b.at(b.make<LLVM::AddressOfOp>(shared), b.getI8Type(), range.begin);
 }
 
-Placed TileEmitter::newShared(Type type) {
+Placed TileEmitter::newShared(Type type, LayoutAttr layout) {
   Placed tile;
-  tile.layout = LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
+  tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
   tile.type = type;
   tile.pitch = sharedPitch(type);
-  tile.range = memory.allocate(sharedBytes(type));
+  tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout));
   tile.address = sharedAt(tile.range);
   return tile;
 }
@@ -86,7 +102,7 @@ unsigned TileEmitter::copyWidth(LoadOp load) {
   return width;
 }
 
-void TileEmitter::copyRows(LoadOp load, Value first, Value channel, Value address) {
+void TileEmitter::copyRows(LoadOp load, Value first, Value channel, const Placed &tile) {
   const Rows &from = rows[load.getRows()];
   auto type = cast<VectorType>(load.getType());
   bool isMatrix = type.getRank() == 2;
@@ -95,30 +111,50 @@ void TileEmitter::copyRows(LoadOp load, Value first, Value channel, Value addres
   unsigned count = width / bytes, perRow = columns / count;
   unsigned units = type.getDimSize(0) * perRow, threads = kernel.threads;
   bool checkChannels = isMatrix && mayReachBeyond(load.getChannel(), columns, from.channels);
+  // From one unit of a thread to its next; where those are of one column, they lie a
+  // constant number of rows apart.
+  bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
+  auto placeIn = [&](Value row, Value column) {
+    return isPanels(tile.layout) ? panelElement(tile, row, column)
+                                 : b.at(tile.address, b.getI8Type(),
+                                        b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
+  };
+  auto sourceOf = [&](Value memoryRow, Value memoryColumn) {
+    Value offset = b.mul(memoryRow, from.stride);
+    return b.at(from.base, from.element, isMatrix ? b.add(offset, memoryColumn) : offset);
+  };
+  Value row0 = b.div(thread, perRow), column0 = b.mul(b.rem(thread, perRow), count);
+  Value to0 = placeIn(row0, column0);
+  Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
+  Value source0 = sourceOf(memoryRow0, memoryColumn0);
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
     b.onlyIf(active, [&] {
-      Value row = b.div(unit, perRow), column = b.mul(b.rem(unit, perRow), count);
-      Value memoryRow = b.add(first, b.wide(row));
+      Value to = to0, source = source0, memoryRow = memoryRow0, memoryColumn = memoryColumn0;
+      if (done && oneColumn) {
+        int64_t ahead = done / perRow;
+        to = b.at(to, b.getI8Type(), ahead * (isPanels(tile.layout) ? kPanelPitch : tile.pitch));
+        memoryRow = b.add(memoryRow0, ahead);
+        source = b.at(source, from.element, b.mul(from.stride, ahead));
+      } else if (done) {
+        Value row = b.div(unit, perRow), column = b.mul(b.rem(unit, perRow), count);
+        to = placeIn(row, column);
+        memoryRow = b.add(first, b.wide(row));
+        memoryColumn = b.add(channel, b.wide(column));
+        source = sourceOf(memoryRow, memoryColumn);
+      }
       // Unsigned, so that rows before the first are not less.
       Value valid = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, memoryRow, length);
-      Value memoryColumn = b.add(channel, b.wide(column));
       if (checkChannels)
         valid = b.both(valid, b.less(memoryColumn, from.channels));
-      Value to =
-          b.at(address, b.getI8Type(), b.add(b.mul(row, sharedPitch(type)), b.mul(column, bytes)));
-      Value offset = b.mul(memoryRow, from.stride);
-      if (isMatrix)
-        offset = b.add(offset, memoryColumn);
-      auto source = [&]() -> Value { return b.at(from.base, from.element, offset); };
       if (width < 4) {
-        b.store(b.loadIf(valid, from.element, source), to);
+        b.store(b.loadIf(valid, from.element, [&] { return source; }), to);
         return;
       }
       Value size = b.make<arith::SelectOp>(valid, b.i32(width), b.i32(0));
       b.make<NVVM::CpAsyncOp>(
-          to, source(), width,
+          to, source, width,
           width == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA, size);
     });
   }
@@ -135,9 +171,9 @@ void TileEmitter::emitLoad(LoadOp op) {
                  from.base, from.element);
     return;
   }
-  Placed tile = newShared(op.getType());
+  Placed tile = newShared(op.getType(), layoutOf(op));
   beforeWrite(tile.range);
-  copyRows(op, wideIndex(op.getFirst()), wideIndex(op.getChannel()), tile.address);
+  copyRows(op, wideIndex(op.getFirst()), wideIndex(op.getChannel()), tile);
   if (copyWidth(op) >= 4) {
     b.make<NVVM::CpAsyncCommitGroupOp>();
     waitForCopies();
@@ -208,11 +244,26 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
     return result;
   }
   Fragments f = Fragments::of(type, layout);
+  if (f.transposed) {
+    Value firstRow = b.add(grid.firstRow, b.wide(firstColumnOf(f)));
+    Value column = b.add(grid.firstColumn, b.wide(firstRowOf(f)));
+    SmallVector<Value> columnsValid;
+    for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+      columnsValid.push_back(columnValid(b.add(column, f.rowOffset(i))));
+    for (unsigned j = 0; j < 2 * f.columnTiles(); ++j) {
+      Value row = b.add(firstRow, Fragments::columnOffset(j));
+      result.push_back({rowValid(row), b.add(b.mul(row, grid.stride), column), {}});
+      for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+        result.back().runs.push_back(
+            {{f.index(i / 2, j / 2, 2 * (i % 2) + j % 2)}, f.rowOffset(i), columnsValid[i]});
+    }
+    return result;
+  }
   Value firstOfThread = b.wide(firstRowOf(f));
   Value column = b.add(grid.firstColumn, b.wide(firstColumnOf(f)));
   for (unsigned m = 0; m < f.rowTiles(); ++m)
     for (unsigned half : {0, 1}) {
-      Value row = b.add(b.add(grid.firstRow, firstOfThread), 16 * m + 8 * half);
+      Value row = b.add(b.add(grid.firstRow, firstOfThread), f.rowOffset(2 * m + half));
       RowRuns runs{rowValid(row), b.add(b.mul(row, grid.stride), column), {}};
       for (unsigned n = 0; n < f.columnTiles(); ++n)
         for (unsigned i = 0; i < 2; i += grid.paired ? 2 : 1) {
@@ -268,6 +319,8 @@ void TileEmitter::emitStore(StoreOp op) {
     return; // nobody asks for it
   const Rows &to = rows[op.getRows()];
   auto type = cast<VectorType>(op.getTile().getType());
+  if (isPanels(layoutOf(op.getTile())))
+    return storePanels(placed(op.getTile()), to, op);
   storeTo(placed(op.getTile()), gridOf(to, op.getFirst(), op.getChannel(), type), to.base,
           to.element);
 }

@@ -17,11 +17,14 @@ static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
 static unsigned sizeOf(Type type, LayoutAttr layout) {
   switch (layout.getKind()) {
   case LayoutKind::fragments:
+  case LayoutKind::transposed_fragments:
     return Fragments::of(type, layout).size();
   case LayoutKind::lanes:
     return lanesSize(lanesLength(type));
   case LayoutKind::uniform:
   case LayoutKind::shared:
+  case LayoutKind::panels:
+  case LayoutKind::transposed_panels:
     return 1;
   }
   llvm_unreachable("unknown layout");
@@ -30,6 +33,8 @@ static unsigned sizeOf(Type type, LayoutAttr layout) {
 Placed &TileEmitter::placed(Value value) {
   auto it = tiles.find(value);
   assert(it != tiles.end() && "a tile is made before it is used");
+  if (it->second.group)
+    awaitGroup(it->second.group);
   return it->second;
 }
 
@@ -54,7 +59,7 @@ void TileEmitter::findLastUses() {
   };
   program.walk([&](Operation *op) {
     for (Value result : op->getResults())
-      if (isTile(result) && layoutOf(result) && layoutOf(result).getKind() == LayoutKind::shared)
+      if (isTile(result) && isInShared(layoutOf(result)))
         note(result);
   });
 }
@@ -208,6 +213,7 @@ static bool touchesShared(Operation *op) {
 
 /// Iterations are ordered by a barrier at each one's head.
 void TileEmitter::emitFor(scf::ForOp op) {
+  awaitAll();
   TileStages plan = planStages(op);
   Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
         step = scalar(op.getStep());
@@ -237,6 +243,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
       barrier();
     emitBlock(*op.getBody());
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
+    awaitAll();
     if (ahead)
       next.push_back(b.sub(b.i32(1), stage));
     // A loop made with values to carry comes without its terminator.
@@ -255,6 +262,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
 }
 
 void TileEmitter::emitIf(scf::IfOp op) {
+  awaitAll();
   SmallVector<Type> types;
   for (Value result : op.getResults())
     types.append(isTile(result) ? sizeOf(result.getType(), layoutOf(result)) : 1,
@@ -270,8 +278,10 @@ void TileEmitter::emitIf(scf::IfOp op) {
       b.setInsertionPointToStart(to);
     memory.pending = before;
     emitBlock(from);
+    SmallVector<Value> results = flatten(from.getTerminator()->getOperands());
+    awaitAll();
     if (!types.empty())
-      b.make<scf::YieldOp>(flatten(from.getTerminator()->getOperands()));
+      b.make<scf::YieldOp>(results);
     after.reads.append(memory.pending.reads);
     after.writes.append(memory.pending.writes);
   };

@@ -43,14 +43,18 @@ TileStages TileEmitter::planStages(scf::ForOp op) {
     return plan;
   plan.counter = op.getInductionVar();
   for (auto load : op.getBody()->getOps<LoadOp>()) {
-    if (layoutOf(load).getKind() != LayoutKind::shared || copyWidth(load) < 4 ||
+    if (!isInShared(layoutOf(load)) || copyWidth(load) < 4 ||
         !followsFromCounter(load.getFirst(), op) || !followsFromCounter(load.getChannel(), op))
       continue;
+    unsigned alignment = sharedAlignment(layoutOf(load));
+    plan.alignment = std::max(plan.alignment, alignment);
+    plan.bytes = unsigned(llvm::alignTo(plan.bytes, alignment));
     plan.loads.push_back(load);
     plan.offsets.push_back(plan.bytes);
-    plan.bytes += unsigned(llvm::alignTo(sharedBytes(load.getType()), 128));
+    plan.bytes += sharedBytes(load.getType(), layoutOf(load));
     staged.insert(load);
   }
+  plan.bytes = unsigned(llvm::alignTo(plan.bytes, plan.alignment));
   return plan;
 }
 
@@ -69,6 +73,16 @@ Value TileEmitter::indexFor(Value index, IRMapping &known) {
   return value;
 }
 
+/// A load's rows in a stage, of no range: the loop's barriers order it.
+Placed TileEmitter::stagedTile(LoadOp load, Value address) {
+  Placed tile;
+  tile.layout = layoutOf(load);
+  tile.type = load.getType();
+  tile.pitch = sharedPitch(tile.type);
+  tile.address = address;
+  return tile;
+}
+
 void TileEmitter::fillStage(TileStages &plan, Value counter, Value stage) {
   IRMapping known;
   known.map(plan.counter, counter);
@@ -78,7 +92,7 @@ void TileEmitter::fillStage(TileStages &plan, Value counter, Value stage) {
   };
   for (auto [load, offset] : llvm::zip(plan.loads, plan.offsets))
     copyRows(load, wide(load.getFirst()), wide(load.getChannel()),
-             b.at(base, b.getI8Type(), offset));
+             stagedTile(load, b.at(base, b.getI8Type(), offset)));
   b.make<NVVM::CpAsyncCommitGroupOp>();
 }
 
@@ -86,25 +100,23 @@ void TileEmitter::fillStage(TileStages &plan, Value counter, Value stage) {
 void TileEmitter::enterStage(TileStages &plan, Value counter, Value step, Value stage) {
   if (stage) {
     waitForCopies();
+    if (warpgroups)
+      fenceForProducts();
     barrier();
     fillStage(plan, b.make<arith::AddIOp>(counter, step), b.sub(b.i32(1), stage));
   } else {
     barrier();
     fillStage(plan, counter, b.i32(0));
     waitForCopies();
+    if (warpgroups)
+      fenceForProducts();
     barrier();
   }
   Value base = sharedAt(plan.range);
   if (stage)
     base = b.at(base, b.getI8Type(), b.mul(stage, plan.bytes));
-  for (auto [load, offset] : llvm::zip(plan.loads, plan.offsets)) {
-    Placed tile;
-    tile.layout = layoutOf(load);
-    tile.type = load.getType();
-    tile.pitch = sharedPitch(tile.type);
-    tile.address = b.at(base, b.getI8Type(), offset);
-    tiles[load] = tile; // of no range: the loop's barriers order it
-  }
+  for (auto [load, offset] : llvm::zip(plan.loads, plan.offsets))
+    tiles[load] = stagedTile(load, b.at(base, b.getI8Type(), offset));
 }
 
 void TileEmitter::waitForCopies() { b.make<NVVM::CpAsyncWaitGroupOp>(0); }

@@ -53,14 +53,14 @@ Value TileEmitter::elementAt(const Placed &vector, Value start, Value offset) {
   return shuffle(held, b.add(b.rem(start, kWarpSize), offset), gpu::ShuffleMode::IDX);
 }
 
-/// A vector's elements as this thread's columns (`dim` 1) or rows (0) of `f`
+/// A vector's elements as this thread's stored columns (`dim` 1) or rows (0) of `f`
 /// need them: for a row those of (m, half) at 2m + half, for a column those of
 /// (n, i) at 2n + i.
 SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &f, unsigned dim) {
   SmallVector<Value> slices;
   if (dim == 0) {
     for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
-      slices.push_back(elementAt(vector, b.add(partRow(f), 8 * i), group));
+      slices.push_back(elementAt(vector, b.add(partRow(f), f.rowOffset(i)), group));
     return slices;
   }
   for (unsigned n = 0; n < f.columnTiles(); ++n)
@@ -78,10 +78,11 @@ void TileEmitter::emitSpread(SpreadOp op) {
     tile.elements = vector.elements;
   } else {
     Fragments f = Fragments::of(tile.type, tile.layout);
-    SmallVector<Value> slices = slicesOf(vector, f, op.getDim());
+    unsigned dim = f.storedDim(op.getDim());
+    SmallVector<Value> slices = slicesOf(vector, f, dim);
     tile.elements.resize(f.size());
     f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
-      tile.elements[slot] = slices[op.getDim() == 0 ? row : column];
+      tile.elements[slot] = slices[dim == 0 ? row : column];
     });
   }
   tiles[op.getResult()] = tile;
@@ -94,7 +95,7 @@ void TileEmitter::emitSpread(SpreadOp op) {
 void TileEmitter::emitSum(tile::SumOp op) {
   const Placed &tile = placed(op.getTile());
   Fragments f = Fragments::of(tile.type, tile.layout);
-  bool overColumns = op.getDim() == 1;
+  bool overColumns = f.storedDim(op.getDim()) == 1;
   auto plus = [&](Value x, Value y) -> Value { return b.make<arith::AddFOp>(x, y); };
   SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
@@ -109,13 +110,13 @@ void TileEmitter::emitSum(tile::SumOp op) {
   Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
   beforeWrite(scratch.range);
   Value part =
-      overColumns ? b.rem(warp, f.columnParts) : b.rem(b.div(warp, f.columnParts), f.rowParts);
+      overColumns ? b.rem(b.div(warp, f.rowParts), f.columnParts) : b.rem(warp, f.rowParts);
   Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
   Value address = b.at(scratch.address, b.getF32Type(), first);
   b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
     for (auto [i, sum] : llvm::enumerate(partial))
       b.store(sum, b.at(address, b.getF32Type(),
-                        overColumns ? Fragments::rowOffset(i) : Fragments::columnOffset(i)));
+                        overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
   });
   Placed result;
   for (int64_t p = 0; p < parts; ++p) {
@@ -165,26 +166,30 @@ void TileEmitter::emitMax(MaxOp op) {
 
 /// Row `row` of `tile`, over lanes.
 Placed TileEmitter::rowOf(const Placed &tile, Value row) {
-  if (tile.layout.getKind() == LayoutKind::shared)
+  if (isInShared(tile.layout))
     return lanesFrom(tile, row);
-  if (tile.layout.getKind() != LayoutKind::fragments)
+  if (!isFragments(tile.layout))
     return tile; // the only row
   Fragments f = Fragments::of(tile.type, tile.layout);
   Type element = getElementTypeOrSelf(tile.type);
-  Placed scratch = newShared(VectorType::get({f.columns}, element));
+  Placed scratch = newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
   beforeWrite(scratch.range);
-  Value first = b.at(scratch.address, element, firstColumnOf(f)), mine = firstRowOf(f);
-  for (unsigned m = 0; m < f.rowTiles(); ++m)
-    for (unsigned half : {0, 1}) {
-      Value has =
-          b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, b.add(mine, 16 * m + 8 * half), row);
-      b.onlyIf(has, [&] {
-        for (unsigned n = 0; n < f.columnTiles(); ++n) {
-          ValueRange pair = ValueRange(tile.elements).slice(f.index(m, n, 2 * half), 2);
-          b.store(b.pack(pair), b.at(first, element, 8 * n));
-        }
+  Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
+  // Where the row runs along, and where it is to be found across that.
+  Value along = b.at(scratch.address, element, f.transposed ? firstRow : firstColumn);
+  Value across = f.transposed ? firstColumn : firstRow;
+  SmallVector<Value> has(f.transposed ? 2 * f.columnTiles() : 2 * f.rowTiles());
+  for (auto [i, here] : llvm::enumerate(has)) {
+    int64_t offset = f.transposed ? Fragments::columnOffset(i) : f.rowOffset(i);
+    here = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, b.add(across, offset), row);
+    b.onlyIf(here, [&, number = unsigned(i)] {
+      f.forEachElement([&](unsigned slot, unsigned r, unsigned c) {
+        if ((f.transposed ? c : r) == number)
+          b.store(tile.elements[slot],
+                  b.at(along, element, f.transposed ? f.rowOffset(r) : Fragments::columnOffset(c)));
       });
-    }
+    });
+  }
   Placed result = lanesFrom(scratch, Value());
   memory.release(scratch.range);
   return result;

@@ -453,7 +453,9 @@ def Tile_MaxOp : Tile_Op<"max", [Pure]> {
 
 def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
     I32EnumAttrCase<"uniform", 0>, I32EnumAttrCase<"lanes", 1>,
-    I32EnumAttrCase<"fragments", 2>, I32EnumAttrCase<"shared", 3>]> {
+    I32EnumAttrCase<"fragments", 2>, I32EnumAttrCase<"transposed_fragments", 3>,
+    I32EnumAttrCase<"shared", 4>, I32EnumAttrCase<"panels", 5>,
+    I32EnumAttrCase<"transposed_panels", 6>]> {
   let cppNamespace = "::ejk::tile";
   let genSpecializedAttr = 0;
 }
@@ -464,11 +466,19 @@ def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
   let description = [{
     - `uniform`: one number, which every thread has, stands for all elements.
     - `lanes`: element i of a vector is in lane i mod 32 of every warp.
-    - `fragments over R by C`: a matrix is divided into R × C equal parts, part
-      (r, c) for warp r·C + c (and for those R·C, 2·R·C, … further on), and each
-      part into 16×8 accumulators of `mma.sync`: lane 4g+t has of each the elements
-      (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1).
+    - `fragments over R by C`: a matrix is divided over warps, warp w having part
+      (w mod R, ⌊w / R⌋ mod C): of every 16·R rows those from 16·(w mod R) on, 16 of
+      them, and of the columns the one of C equal parts. What it has is in 16×8
+      accumulators of `mma.sync`: lane 4g+t has of each the elements (g, 2t),
+      (g, 2t+1), (g+8, 2t), (g+8, 2t+1). With R a multiple of 4 these are the
+      accumulators of `wgmma` too, of R/4 groups of four warps.
+    - `transposed_fragments over R by C`: the matrix's transpose lies so.
     - `shared`: in shared memory, row by row.
+    - `panels`: in shared memory, in panels of 64 columns of 16 bits, one behind the
+      other, whose rows of 128 bytes stand row by row; the 16 bytes at place p of row r
+      stand at place p xor (r mod 8) (`wgmma`'s and TMA's 128-byte swizzle), so that
+      neither rows nor columns fall on the same banks.
+    - `transposed_panels`: the matrix's transpose lies so.
 
     Example: `#tile.layout<fragments over 2 by 4>`
   }];

@@ -74,6 +74,8 @@ static void addIntegers(Table &table) {
   EJK_OP(uint32_t, "mul.hi.u32", uint32_t(uint64_t(a) * b >> 32));
   // `third` bits from bit `shift` on.
   EJK_SHIFT(uint32_t, "bfe.u32", third < 32 ? (a >> shift) & ((1u << third) - 1) : a >> shift);
+  EJK_SHIFT(uint64_t, "bfe.u64",
+            third < 64 ? (a >> shift) & ((uint64_t(1) << third) - 1) : a >> shift);
   EJK_SHIFT(uint32_t, "bfe.s32",
             third ? int32_t(a << (32 - shift - third)) >> (32 - third) : int32_t(0));
   EJK_OP(uint64_t, "and.pred", a &b);

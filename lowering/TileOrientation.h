@@ -1,0 +1,56 @@
+//===- TileOrientation.h - which matrices are kept transposed ------*- C++ -*-===//
+//
+// A group of four warps multiplies 64 rows at a time. Their left factor may come
+// straight from registers, where the accumulators of one product are the left
+// factor of another; all else comes from shared memory. Which products are made
+// transposed decides how much must pass through there. What elementwise ops, loops
+// and sums join lies one way; of all ways the cheapest is chosen.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_TILEORIENTATION_H
+#define EJK_LOWERING_TILEORIENTATION_H
+
+#include "lowering/TileLayout.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ejk {
+
+/// Whether `value` is one number in all its elements.
+bool isUniformTile(mlir::Value value);
+
+class TileOrientation {
+public:
+  /// Without `warpgroups` every matrix lies as `computedLayout` says.
+  TileOrientation(tile::ProgramOp program, unsigned warps, bool warpgroups);
+
+  /// The layout that `matrix` is computed in.
+  tile::LayoutAttr layoutOf(mlir::Value matrix);
+  /// Whether `value` is made where it is needed, once for each layout: rows from
+  /// shared memory, and vectors spread over a matrix.
+  static bool isRemade(mlir::Value value);
+
+private:
+  using Value = mlir::Value;
+  /// Those of the classes that are transposed.
+  using Choice = llvm::DenseSet<void *>;
+
+  void join(Value a, Value b);
+  void collect(mlir::Operation *op);
+  void *classOf(Value value);
+  bool isTransposed(Value value, const Choice &choice);
+  int64_t costOf(const Choice &choice);
+  int64_t costOf(tile::DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored);
+  void choose();
+
+  unsigned warps;
+  bool warpgroups;
+  llvm::EquivalenceClasses<void *> classes;
+  llvm::SmallVector<tile::DotOp> dots;
+  llvm::SmallVector<Value> kept, inMemory; // never transposed; better not
+  Choice transposed;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_TILEORIENTATION_H

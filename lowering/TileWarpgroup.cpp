@@ -1,0 +1,227 @@
+//===- TileWarpgroup.cpp - products by groups of four warps ----------------===//
+//
+// `wgmma` multiplies 64 rows of a left factor, from shared memory or from the four
+// warps' registers, by a right factor in shared memory, and goes on while the warps
+// do other work. So a product is issued where it stands in the program and awaited
+// where its result is first used. What is issued later is done later: to wait for
+// one is to wait for all before it.
+//
+// A factor in shared memory is named by a descriptor: where its first 8 rows of 128
+// bytes start, and how far apart such groups of 8 rows, and panels side by side,
+// are. Rows of memory run across the result (along its rows, of a left factor, or
+// its columns), or along the sum: the instruction takes either.
+//
+//   across   16 numbers further along the sum are 32 bytes further in a row
+//   along    they are 16 rows further
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/TileEmitter.h"
+#include "lowering/TileFactors.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Numbers that one instruction sums up.
+static constexpr int64_t kStep = 16;
+static constexpr int64_t kMostColumns = 256;
+/// Descriptors count in units of 16 bytes.
+static constexpr int64_t kUnit = 16;
+
+static int64_t panelBytesOf(const Placed &tile) {
+  return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kPanelPitch;
+}
+
+bool TileEmitter::isForWarpgroups(const Factors &factors, const Fragments &f) {
+  LayoutAttr left = layoutOf(factors.left), right = layoutOf(factors.right);
+  bool fromRegisters = isFragments(left) && isTransposed(left) == f.transposed &&
+                       left.getRowParts() == f.rowParts && left.getColumnParts() == 1;
+  return warpgroups && f.rowParts % kWarpgroup == 0 && f.partColumns() <= kMostColumns &&
+         factors.length % kStep == 0 && (fromRegisters || isPanels(left)) && isPanels(right);
+}
+
+/// Of a factor in panels, from `first` across on.
+Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first) {
+  int64_t panel = panelBytesOf(tile);
+  Value offset = rowsAcross ? b.mul(first, kPanelPitch)
+                            : b.add(b.mul(b.div(first, kPanelColumns), panel),
+                                    b.mul(b.rem(first, kPanelColumns), 2));
+  Value address =
+      b.make<LLVM::PtrToIntOp>(b.getI32Type(), b.at(tile.address, b.getI8Type(), offset));
+  Value start = b.make<arith::AndIOp>(b.div(address, kUnit), b.i32(0x3FFF));
+  Value low = b.make<arith::OrIOp>(start, b.i32((panel / kUnit) << 16));
+  int64_t groups = 8 * kPanelPitch / kUnit, swizzle128 = int64_t(1) << 62;
+  return b.make<arith::OrIOp>(b.wide(low), b.i64(swizzle128 | groups << 32));
+}
+
+/// How far the descriptor of step `step` of the sum is behind the first one's.
+static int64_t descriptorOffset(const Placed &tile, bool rowsAcross, int64_t step) {
+  int64_t along = step * kStep;
+  int64_t bytes = rowsAcross
+                      ? along / kPanelColumns * panelBytesOf(tile) + along % kPanelColumns * 2
+                      : along * kPanelPitch;
+  return bytes / kUnit;
+}
+
+Value TileEmitter::callAsm(const std::string &text, const std::string &constraints,
+                           ValueRange operands, Type result) {
+  auto op = b.make<LLVM::InlineAsmOp>(
+      result ? TypeRange(result) : TypeRange(), operands, text, constraints,
+      /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr(), ArrayAttr());
+  return result ? op.getRes() : Value();
+}
+
+static Type structOfF32(KernelBuilder &b, unsigned count) {
+  return LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(count, b.getF32Type()));
+}
+
+static std::string listOf(const std::string &what, unsigned count) {
+  std::string result;
+  for (unsigned i = 0; i < count; ++i)
+    result += (i ? "," : "") + what;
+  return result;
+}
+
+/// "{$from, …}", of `count` operands.
+static std::string operandList(unsigned from, unsigned count) {
+  std::string list = "{";
+  for (unsigned i = 0; i < count; ++i)
+    list += (i ? ", $" : "$") + std::to_string(from + i);
+  return list + "}";
+}
+
+void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
+  LayoutAttr layout = layoutOf(op.getResult());
+  Fragments f = Fragments::of(op.getType(), layout);
+  DenseElementsAttr constant;
+  bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&
+                  constant.getSplatValue<APFloat>().isPosZero();
+  // What the accumulators' own product still reads, this one goes on reading.
+  SmallVector<SharedMemory::Range> reads;
+  Placed result;
+  if (!fromZero)
+    result = accumulatorsFor(op, reads);
+  result.type = op.getType();
+  result.layout = layout;
+  result.elements.resize(f.size());
+
+  Placed left = placed(factors.left), right = placed(factors.right);
+  bool inRegisters = isFragments(left.layout);
+  SmallVector<SharedMemory::Range> operandRanges = {right.range};
+  if (!inRegisters)
+    operandRanges.push_back(left.range);
+  beforeRead(operandRanges);
+  reads.append(operandRanges);
+
+  bool leftAcross = inRegisters || factors.rowsAcross(left, /*isLeft=*/true);
+  bool rightAcross = factors.rowsAcross(right, /*isLeft=*/false);
+  Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
+  unsigned count = f.size() / f.rowTiles(), steps = factors.length / kStep;
+  std::string type = getElementTypeOrSelf(right.type).isBF16() ? "bf16" : "f16";
+  std::string opcode = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(f.partColumns()) +
+                       "k16.f32." + type + "." + type + " ";
+
+  for (unsigned m = 0; m < f.rowTiles(); ++m) {
+    SmallVector<Value> operands;
+    std::string constraints = listOf("=f", count);
+    if (!fromZero)
+      for (unsigned i = 0; i < count; ++i) {
+        constraints += "," + std::to_string(i);
+        operands.push_back(result.elements[m * count + i]);
+      }
+    unsigned firstLeft = count + operands.size();
+    if (inRegisters) {
+      for (unsigned step = 0; step < steps; ++step)
+        operands.append(wordsOf(left, m, step));
+      constraints += "," + listOf("r", 4 * steps);
+    } else {
+      Value row = b.add(b.mul(b.rem(warpgroup, f.rowParts / kWarpgroup), 16 * kWarpgroup),
+                        f.rowOffset(2 * m));
+      operands.push_back(descriptorOf(left, leftAcross, row));
+      constraints += ",l";
+    }
+    unsigned right0 = count + operands.size();
+    operands.push_back(rightDescriptor);
+    constraints += ",l,~{memory}";
+
+    std::string text = "{\n\t.reg .pred added;\n\t.reg .b64 left, right;\n\t";
+    text += fromZero ? "setp.ne.b32 added, 0, 0;\n\t" : "setp.ne.b32 added, 1, 0;\n\t";
+    text += "wgmma.fence.sync.aligned;\n\t";
+    for (unsigned step = 0; step < steps; ++step) {
+      if (step == 1 && fromZero)
+        text += "setp.ne.b32 added, 1, 0;\n\t";
+      auto descriptor = [&](const std::string &name, unsigned operand, int64_t offset) {
+        text += "add.s64 " + name + ", $" + std::to_string(operand) + ", " +
+                std::to_string(offset) + ";\n\t";
+      };
+      descriptor("right", right0, descriptorOffset(right, rightAcross, step));
+      if (!inRegisters)
+        descriptor("left", firstLeft, descriptorOffset(left, leftAcross, step));
+      text += opcode + operandList(0, count) + ", ";
+      text += inRegisters ? operandList(firstLeft + 4 * step, 4) : "left";
+      // Neither factor is negated.
+      text += ", right, added, 1, 1";
+      if (!inRegisters)
+        text += leftAcross ? ", 0" : ", 1";
+      text += rightAcross ? ", 0;\n\t" : ", 1;\n\t";
+    }
+    text += m + 1 == f.rowTiles() ? "wgmma.commit_group.sync.aligned;\n\t}" : "}";
+    Value sums = callAsm(text, constraints, operands, structOfF32(b, count));
+    for (unsigned i = 0; i < count; ++i)
+      result.elements[m * count + i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
+  }
+  result.group = ++groupsIssued;
+  tiles[op.getResult()] = result;
+  inFlight.push_back({op.getResult(), result.group, reads});
+}
+
+/// A product's accumulators. Those of a product that nobody else waits for are taken
+/// as they are: the instructions add to them in order.
+Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &reads) {
+  Value acc = op.getAcc();
+  auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.product == acc; });
+  if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock()) {
+    reads = it->reads;
+    inFlight.erase(it);
+    Placed result = tiles[acc];
+    result.group = 0;
+    return result;
+  }
+  Placed result = placed(acc);
+  if (result.elements.size() == 1)
+    result = repeated(result, layoutOf(op.getResult()));
+  return result;
+}
+
+/// Waits for product `group` and all before it. The numbers pass through the wait, so
+/// that nothing that uses them can move in front of it.
+void TileEmitter::awaitGroup(unsigned group) {
+  SmallVector<Value> sums;
+  auto done = [&](const InFlight &dot) { return dot.group <= group; };
+  for (const InFlight &dot : inFlight)
+    if (done(dot))
+      sums.append(tiles[dot.product].elements);
+  if (sums.empty())
+    return;
+  std::string constraints = listOf("=f", sums.size());
+  for (unsigned i = 0; i < sums.size(); ++i)
+    constraints += "," + std::to_string(i);
+  std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(groupsIssued - group) + ";";
+  Value awaited = callAsm(text, constraints + ",~{memory}", sums, structOfF32(b, sums.size()));
+  int64_t next = 0;
+  for (const InFlight &dot : inFlight)
+    if (done(dot)) {
+      Placed &tile = tiles[dot.product];
+      for (Value &element : tile.elements)
+        element = b.make<LLVM::ExtractValueOp>(awaited, next++);
+      tile.group = 0;
+    }
+  llvm::erase_if(inFlight, done);
+}
+
+void TileEmitter::awaitAll() {
+  if (!inFlight.empty())
+    awaitGroup(groupsIssued);
+}
