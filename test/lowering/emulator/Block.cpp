@@ -25,13 +25,27 @@ void Block::run(unsigned number) {
   clocks.reset(launch.threads);
   shared.reset(kernel.staticShared + launch.sharedBytes);
   barriers.assign(16, Barrier());
+  mbarriers.reset();
+  underWay.clear();
+  elected = random() % lanes;
   groups.clear();
   for (unsigned g = 0; 4 * g + 4 <= warps.size(); ++g)
     groups.emplace_back(g, kernel, clocks);
-  for (std::vector<Warp *> able; findAble(able);) {
-    Warp &warp = *able[random() % able.size()];
-    for (unsigned length = 1 + random() % 500; length && step(warp); --length) {
+  unsigned vainTurns = 0;
+  for (std::vector<Warp *> able; findAble(able) || !underWay.empty();) {
+    if (!underWay.empty() && (able.empty() || random() % 8 == 0)) {
+      landOne();
+      vainTurns = 0;
+      continue;
     }
+    Warp &warp = *able[random() % able.size()];
+    hasPolled = false;
+    for (unsigned length = 1 + random() % 500; length && !hasPolled && step(warp); --length) {
+    }
+    // Where all turns end that way for so long, nobody else does anything.
+    vainTurns = hasPolled ? vainTurns + 1 : 0;
+    if (vainTurns == 10000)
+      failStuck();
   }
   checkEnd();
 }
@@ -52,8 +66,11 @@ void Block::checkEnd() {
         failStuck();
   for (Warp &warp : warps)
     for (Lane &lane : warp.lane)
-      if (!lane.copies.empty())
+      if (!std::all_of(lane.copies.begin(), lane.copies.end(),
+                       [](const Copy &copy) { return copy.hasLanded; }))
         throw Fault("a thread ends while its copies are under way");
+      else if (!lane.stores.empty())
+        throw Fault("a thread ends while its bulk stores are under way");
   for (Warpgroup &group : groups)
     if (group.isBusy())
       throw Fault("a warpgroup ends while its wgmma are in flight");
@@ -70,9 +87,13 @@ void Block::failStuck() const {
       if (lane.state == Lane::atWarp)
         throw Fault("of a warp only some lanes come to '" + at.text + "', line " +
                     std::to_string(at.line) + " of the PTX");
-      if (&at != last)
-        waiting += "; warp " + std::to_string(warp.number) + " waits, " + placeOf(at);
+      if (&at == last)
+        continue;
       last = &at;
+      waiting += "; warp " + std::to_string(warp.number) + " waits";
+      if (lane.state == Lane::atMbarrier)
+        waiting += " for " + mbarriers.describe(lane.mbarrier);
+      waiting += ", " + placeOf(at);
     }
   }
   for (const Barrier &barrier : barriers)
@@ -84,25 +105,43 @@ void Block::failStuck() const {
 }
 
 bool Block::step(Warp &warp) {
-  unsigned place = ~0u;
+  unsigned place = ~0u, last = 0;
   for (Lane &lane : warp.lane)
-    if (lane.state == Lane::running)
+    if (lane.state == Lane::running) {
       place = std::min(place, lane.place);
+      last = std::max(last, lane.place);
+    }
   if (place == ~0u)
     return false;
+  // Lanes that poll must not keep others from going on.
+  if (warp.hasPolled)
+    place = last;
+  warp.hasPolled = false;
   Mask active = 0;
   for (unsigned l = 0; l < lanes; ++l)
     if (warp.lane[l].state == Lane::running && warp.lane[l].place == place)
       active |= 1u << l;
   const Instruction &instruction = kernel.code.at(place);
+  attribute(instruction, warp.number, [&] { execute(warp, instruction, active); });
+  return true;
+}
+
+template <typename Act>
+void Block::attribute(const Instruction &instruction, unsigned warp, Act act) {
   shared.setLine(instruction.line);
   try {
-    execute(warp, instruction, active);
+    act();
   } catch (Fault &fault) {
-    throw Fault(std::string(fault.what()) + "; warp " + std::to_string(warp.number) + " of block " +
+    throw Fault(std::string(fault.what()) + "; warp " + std::to_string(warp) + " of block " +
                 std::to_string(block) + ", " + placeOf(instruction));
   }
-  return true;
+}
+
+void Block::landOne() {
+  size_t which = random() % underWay.size();
+  Event event = std::move(underWay[which]);
+  underWay.erase(underWay.begin() + ptrdiff_t(which));
+  attribute(*event.instruction, event.warp, event.land);
 }
 
 bool Block::isTogether(const Warp &warp, Mask active) const {
@@ -152,6 +191,9 @@ void Block::execute(Warp &warp, const Instruction &instruction, Mask active) {
   case Action::leave:
     advance(all & ~active);
     return forEachLane(active, [&](unsigned l) { warp.lane[l].state = Lane::gone; });
+  case Action::waitAtMbarrier:
+    advance(all & ~active);
+    return waitAtMbarrier(warp, instruction, active);
   case Action::compute:
     compute(warp, instruction, active);
     break;
@@ -166,8 +208,7 @@ void Block::executeAlone(Warp &warp, const Instruction &instruction, unsigned la
   case Action::move:
     return move(warp, instruction, lane);
   case Action::loadParameter:
-    return set(warp, instruction.operands[0][0], lane,
-               launch.arguments[instruction.operands[1][0].index]);
+    return loadParameter(warp, instruction, lane);
   case Action::load:
   case Action::store:
     return loadOrStore(warp, instruction, lane);
@@ -178,6 +219,25 @@ void Block::executeAlone(Warp &warp, const Instruction &instruction, unsigned la
     return;
   case Action::fenceProxy:
     return clocks.fence(threadOf(warp, lane));
+  case Action::prepareMbarrier:
+    return prepareMbarrier(warp, instruction, lane);
+  case Action::arriveAtMbarrier:
+    return arriveAtMbarrier(warp, instruction, lane);
+  case Action::arriveAfterCopies:
+    return arriveAfterCopies(warp, instruction, lane);
+  case Action::fenceMbarriers:
+    return mbarriers.fence(threadOf(warp, lane));
+  case Action::bulkLoad:
+    return startBulkLoad(warp, instruction, lane);
+  case Action::bulkStore:
+    return startBulkStore(warp, instruction, lane);
+  case Action::commitBulkStores:
+    ++warp.lane[lane].bulkGroups;
+    return;
+  case Action::waitForBulkStores:
+    return waitForBulkStores(warp, instruction, lane);
+  case Action::nothing:
+    return;
   default:
     return waitForCopies(warp, instruction, lane);
   }
@@ -191,6 +251,9 @@ void Block::executeTogether(Warp &warp, const Instruction &instruction, Mask act
   switch (instruction.action) {
   case Action::shuffle:
     shuffle(warp, instruction);
+    break;
+  case Action::elect:
+    elect(warp, instruction);
     break;
   case Action::loadMatrices:
     loadMatrices(warp, instruction);

@@ -4,14 +4,19 @@
 // lanes of a warp that stand at the same instruction execute it together; of
 // several places the first in the program goes first, which brings lanes back
 // together after a branch. What lanes do together (shuffles, ldmatrix, mma, barriers)
-// faults where some of them never come, and so does what four warps do together.
+// faults where some of them never come, and so does what four warps do together. What
+// comes by itself (bulk copies, arrivals of copies) comes at a random moment, and as
+// late as it may where every warp waits; where nothing is to come, that is a deadlock.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_TEST_EMULATOR_BLOCK_H
 #define EJK_TEST_EMULATOR_BLOCK_H
 
+#include "Mbarriers.h"
 #include "SharedMemory.h"
+#include "TensorMap.h"
 #include "Warpgroup.h"
+#include <functional>
 #include <random>
 
 namespace emulator {
@@ -25,7 +30,7 @@ public:
 
 struct Launch {
   const Kernel *kernel;
-  std::vector<uint64_t> arguments;
+  std::vector<Argument> arguments;
   unsigned blocks, threads, sharedBytes;
 };
 
@@ -35,11 +40,20 @@ struct Statistics {
   std::map<std::string, uint64_t> executed, answers;
 };
 
+/// Between global memory and shared memory.
+struct BulkCopy {
+  bool isTensor; // by `map`
+  uint64_t inShared, inGlobal, mbarrier;
+  unsigned bytes, group;
+  TensorMap map;
+  int coordinates[5];
+};
+
 class Block {
 public:
   Block(const Launch &launch, const GlobalMemory &global, unsigned seed, Statistics *statistics)
       : launch(launch), kernel(*launch.kernel), global(global), random(seed),
-        statistics(statistics), shared(clocks) {}
+        statistics(statistics), shared(clocks), mbarriers(clocks, shared) {}
 
   /// Runs block `number` to its end; throws Fault.
   void run(unsigned number);
@@ -49,23 +63,36 @@ private:
   struct Copy {
     uint64_t to, from;
     unsigned bytes, source, group;
+    unsigned arrival; // that is to report it, 0 for none
+    bool hasLanded;
   };
   struct Lane {
     unsigned place = 0; // in the program
-    enum { running, atWarp, atGroup, atBarrier, gone } state = running;
+    enum { running, atWarp, atGroup, atBarrier, atMbarrier, gone } state = running;
+    uint64_t mbarrier = 0; // that it waits at
     std::vector<Copy> copies;
     unsigned groups = 0;
+    unsigned arrivals = 0, copyActor = 0; // for copies that an mbarrier is told of
+    std::vector<BulkCopy> stores;
+    unsigned bulkGroups = 0, storeActor = 0;
   };
   struct Warp {
     unsigned number;
     std::vector<uint64_t> registers; // a register's 32 lanes side by side
     Lane lane[lanes];
-    unsigned barrier = 0; // that its lanes wait at
+    unsigned barrier = 0;   // that its lanes wait at
+    bool hasPolled = false; // in vain, by its last instruction
   };
   /// One of the 16 that threads of a block wait at.
   struct Barrier {
     unsigned expected = 0, arrived = 0;
     Knowledge brought;
+  };
+  /// What comes by itself some time.
+  struct Event {
+    const Instruction *instruction;
+    unsigned warp; // that issued it
+    std::function<void()> land;
   };
   using Mask = uint32_t;
 
@@ -74,6 +101,9 @@ private:
   /// Executes an instruction; false where no lane can go on alone.
   bool step(Warp &warp);
   void execute(Warp &warp, const Instruction &instruction, Mask active);
+  /// Runs `act` on behalf of an instruction, which its faults then name.
+  template <typename Act> void attribute(const Instruction &instruction, unsigned warp, Act act);
+  void landOne();
   void executeTogether(Warp &warp, const Instruction &instruction, Mask active);
   void executeAlone(Warp &warp, const Instruction &instruction, unsigned lane);
   /// The lanes whose predicate holds.
@@ -90,7 +120,25 @@ private:
   void copyAsync(Warp &warp, const Instruction &instruction, unsigned lane);
   void waitForCopies(Warp &warp, const Instruction &instruction, unsigned lane);
 
+  void land(Copy &copy, const Access &access);
+  void loadParameter(Warp &warp, const Instruction &instruction, unsigned lane);
+
+  void arriveAtMbarrier(Warp &warp, const Instruction &instruction, unsigned lane);
+  void prepareMbarrier(Warp &warp, const Instruction &instruction, unsigned lane);
+  void arriveAfterCopies(Warp &warp, const Instruction &instruction, unsigned lane);
+  void waitAtMbarrier(Warp &warp, const Instruction &instruction, Mask active);
+  void wake(uint64_t mbarrier);
+
+  BulkCopy bulkCopy(Warp &warp, const Instruction &instruction, unsigned lane,
+                    const std::vector<Operand> &inGlobal, const Operand &inShared) const;
+  void checkGlobal(uint64_t address, int from, int to) const;
+  void startBulkLoad(Warp &warp, const Instruction &instruction, unsigned lane);
+  void landBulkLoad(const BulkCopy &copy);
+  void startBulkStore(Warp &warp, const Instruction &instruction, unsigned lane);
+  void waitForBulkStores(Warp &warp, const Instruction &instruction, unsigned lane);
+
   void shuffle(Warp &warp, const Instruction &instruction);
+  void elect(Warp &warp, const Instruction &instruction);
   void loadMatrices(Warp &warp, const Instruction &instruction);
   void storeMatrices(Warp &warp, const Instruction &instruction);
   void transposeMatrix(Warp &warp, const Instruction &instruction);
@@ -118,6 +166,10 @@ private:
   Statistics *statistics;
   Clocks clocks;
   SharedMemory shared;
+  Mbarriers mbarriers;
+  std::vector<Event> underWay;
+  bool hasPolled = false; // in vain, at an mbarrier, in this turn
+  unsigned elected = 0;   // the lane of each warp
   std::vector<Warp> warps;
   std::vector<Warpgroup> groups; // empty where the warps are no multiple of four
   std::vector<Barrier> barriers;

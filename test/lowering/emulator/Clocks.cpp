@@ -1,6 +1,7 @@
 //===- Clocks.cpp - what happened before what, in one block ---------------===//
 #include "Clocks.h"
 #include <algorithm>
+#include <functional>
 #include <map>
 
 using namespace emulator;
@@ -23,10 +24,8 @@ static void lower(std::vector<unsigned> &to, const std::vector<unsigned> &from) 
 }
 
 static bool coversAll(const std::vector<unsigned> &a, const std::vector<unsigned> &b) {
-  for (size_t i = 0; i < b.size(); ++i)
-    if (b[i] > (i < a.size() ? a[i] : 0))
-      return false;
-  return true;
+  return a.size() >= b.size() &&
+         std::equal(b.begin(), b.end(), a.begin(), std::less_equal<unsigned>());
 }
 
 void Knowledge::add(unsigned actor, unsigned time) {
@@ -61,6 +60,7 @@ void Clocks::reset(unsigned threads) {
   fencedAt.assign(threads, 0);
   times.assign(threads / lanes, 1);
   names.clear();
+  before = learned = after = nullptr;
 }
 
 unsigned Clocks::addActors(const std::string &name, unsigned count) {
@@ -73,6 +73,13 @@ unsigned Clocks::addActors(const std::string &name, unsigned count) {
 
 std::string Clocks::nameOf(unsigned actor) const {
   return isThread(actor) ? "thread " + std::to_string(actor) : names[actor - known.size()];
+}
+
+Knowledge Clocks::knowledgeOf(unsigned thread) const {
+  Knowledge knowledge = *known[thread];
+  knowledge.seen[thread] = timeOf(thread);
+  knowledge.fenced[thread] = fencedAt[thread];
+  return knowledge;
 }
 
 void Clocks::fence(unsigned thread) { fencedAt[thread] = times[thread / lanes]++; }
@@ -93,12 +100,10 @@ void Clocks::publish(unsigned first, unsigned count, Knowledge &to) {
 }
 
 void Clocks::learn(unsigned first, unsigned count, const SharedKnowledge &what) {
-  // Threads that knew the same know the same afterwards.
-  SharedKnowledge before, after;
   for (unsigned thread = first; thread < first + count; ++thread) {
-    if (known[thread] != before) {
+    if (known[thread] != before || what != learned) {
       before = known[thread];
-      after = what;
+      learned = after = what;
       if (!what->covers(*before)) {
         auto both = std::make_shared<Knowledge>(*before);
         both->join(*what);

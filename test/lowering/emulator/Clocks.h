@@ -34,6 +34,7 @@ struct Knowledge {
   void join(const Knowledge &other);
   /// Knows then what both know.
   void meet(const Knowledge &other);
+  /// Whether joining the other changes nothing.
   bool covers(const Knowledge &other) const;
 };
 using SharedKnowledge = std::shared_ptr<const Knowledge>;
@@ -51,6 +52,8 @@ public:
   unsigned timeOf(unsigned thread) const { return times[thread / lanes]; }
   /// Besides itself.
   const Knowledge &knownTo(unsigned thread) const { return *known[thread]; }
+  /// With what it did itself.
+  Knowledge knowledgeOf(unsigned thread) const;
   /// `fence.proxy.async`
   void fence(unsigned thread);
 
@@ -65,7 +68,9 @@ private:
   std::vector<SharedKnowledge> known; // by thread
   std::vector<unsigned> fencedAt;     // by thread
   std::vector<unsigned> times;        // by warp, for all its threads
-  std::vector<std::string> names;     // of actors that are no threads
+  // Of the last that learned: others that knew the same know the same afterwards.
+  SharedKnowledge before, learned, after;
+  std::vector<std::string> names; // of actors that are no threads
 };
 
 } // namespace emulator

@@ -33,6 +33,17 @@ void Block::shuffle(Warp &warp, const Instruction &instruction) {
   }
 }
 
+/// `elect.sync lane|isElected, mask`: any lane may be it, the same one all the time.
+void Block::elect(Warp &warp, const Instruction &instruction) {
+  const auto &operands = instruction.operands;
+  if (uint32_t(get(warp, operands[1][0], 0)) != ~0u)
+    throw Fault("only elections among all lanes are emulated");
+  for (unsigned l = 0; l < lanes; ++l) {
+    set(warp, operands[0][0], l, elected);
+    set(warp, operands[0].at(1), l, l == elected);
+  }
+}
+
 /// Up to four 8×8 matrices of 16-bit numbers: lanes 8i to 8i+7 give the addresses of
 /// matrix i's rows, and lane 4g+t gets of each (g, 2t) and (g, 2t+1), or of the
 /// transposed matrix.

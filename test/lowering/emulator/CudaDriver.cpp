@@ -167,9 +167,27 @@ EXPORT int cuLaunchKernel(void *function, unsigned gridX, unsigned gridY, unsign
   if (gridY * gridZ * blockY * blockZ != 1 || threads % 32)
     return invalidValue;
   Launch launch{&kernel, {}, gridX, threads, sharedBytes};
-  for (unsigned i = 0; i < kernel.numParameters; ++i)
-    launch.arguments.push_back(*static_cast<uint64_t *>(parameters[i]));
+  for (unsigned i = 0; i < kernel.parameterBytes.size(); ++i) {
+    launch.arguments.emplace_back();
+    memcpy(launch.arguments.back().bytes, parameters[i], kernel.parameterBytes[i]);
+  }
   return runLaunch(launch);
+}
+
+EXPORT int cuTensorMapEncodeTiled(void *result, int type, unsigned rank, void *address,
+                                  const uint64_t *sizes, const uint64_t *strides,
+                                  const uint32_t *box, const uint32_t *elementStrides,
+                                  int interleave, int swizzle, int promotion, int fill) {
+  TensorMap map;
+  const char *reason = encode({type, rank, reinterpret_cast<uint64_t>(address), sizes, strides, box,
+                               elementStrides, interleave, swizzle, promotion, fill},
+                              map);
+  if (!reason && reinterpret_cast<uint64_t>(result) % 64)
+    reason = "the map is not aligned to 64 bytes";
+  if (reason)
+    return fprintf(stderr, "emulator: no tensor map: %s\n", reason), invalidValue;
+  memset(result, 0, 128);
+  return memcpy(result, &map, sizeof(map)), success;
 }
 
 EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {

@@ -12,7 +12,6 @@ bool startsWith(const std::string &text, const std::string &prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
-/// The parts of an opcode between its dots.
 Parts partsOf(const std::string &opcode) {
   Parts parts;
   std::stringstream stream(opcode);
@@ -60,6 +59,58 @@ bool classifyMemory(Instruction &instruction, const Parts &parts) {
   return true;
 }
 
+/// Copies of a thread whose parts are `cp.async.bulk.…`; false where it is none.
+bool classifyBulkCopy(Instruction &instruction, const Parts &parts) {
+  if (!startsWith(instruction.opcode, "cp.async.bulk."))
+    return false;
+  for (const char *other : {"multicast::cluster", "im2col", "reduce"})
+    if (contains(parts, other))
+      return false;
+  auto isMemory = [](const std::string &part) {
+    return part == "global" || part == "shared::cta" || part == "shared::cluster";
+  };
+  auto to = std::find_if(parts.begin(), parts.end(), isMemory);
+  if (parts[3] == "commit_group")
+    instruction.action = Action::commitBulkStores;
+  else if (parts[3] == "wait_group")
+    instruction.action = Action::waitForBulkStores;
+  else if (parts[3] == "prefetch")
+    instruction.action = Action::nothing;
+  else if (to != parts.end() && *to == "global" && contains(parts, "bulk_group"))
+    instruction.action = Action::bulkStore;
+  else if (to != parts.end() && *to != "global" && contains(parts, "mbarrier::complete_tx::bytes"))
+    instruction.action = Action::bulkLoad;
+  else
+    return false;
+  return true;
+}
+
+bool classifyMbarrier(Instruction &instruction, const Parts &parts) {
+  const std::string &opcode = instruction.opcode;
+  if (startsWith(opcode, "cp.async.mbarrier.arrive.")) {
+    instruction.action = Action::arriveAfterCopies;
+  } else if (startsWith(opcode, "fence.mbarrier_init.")) {
+    instruction.action = Action::fenceMbarriers;
+  } else if (parts[0] == "mbarrier" && parts.size() > 2) {
+    instruction.hasResult = true;
+    if (parts[1] == "arrive") {
+      instruction.action = Action::arriveAtMbarrier;
+      if (contains(parts, "shared::cluster"))
+        throw Fault("an mbarrier of another block is not emulated");
+    } else if (parts[1] == "try_wait" || parts[1] == "test_wait") {
+      instruction.action = Action::waitAtMbarrier;
+    } else if (parts[1] == "init" || parts[1] == "inval" || parts[1] == "expect_tx") {
+      instruction.action = Action::prepareMbarrier;
+      instruction.hasResult = false;
+    } else {
+      return false;
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// `bar`, `bar.cta` and `barrier`, `barrier.cta` say the same.
 bool classifyBarrier(Instruction &instruction, const Parts &parts) {
   if (instruction.opcode == "bar.warp.sync") {
@@ -79,7 +130,9 @@ bool classifyCollective(Instruction &instruction, const Parts &parts) {
   const std::string &opcode = instruction.opcode;
   instruction.isTransposed = contains(parts, "trans");
   instruction.hasResult = true;
-  if (startsWith(opcode, "shfl.sync.")) {
+  if (opcode == "elect.sync") {
+    instruction.action = Action::elect;
+  } else if (startsWith(opcode, "shfl.sync.")) {
     instruction.action = Action::shuffle;
     instruction.mode = parts[2] == "up"     ? ShuffleMode::up
                        : parts[2] == "down" ? ShuffleMode::down
@@ -152,14 +205,17 @@ bool classifyGroup(Instruction &instruction, const Parts &parts) {
 
 void emulator::classify(Instruction &instruction) {
   const std::string &opcode = instruction.opcode;
-  Parts parts = partsOf(opcode);
+  Parts parts = instruction.parts = partsOf(opcode);
   instruction.bytes = bytesOf(parts.back());
   if (opcode == "ret" || opcode == "exit") {
     instruction.action = Action::leave;
-  } else if (parts[0] == "mov") {
+  } else if (parts[0] == "prefetch" || parts[0] == "nanosleep") {
+    instruction.action = Action::nothing;
+  } else if (parts[0] == "mov" || parts[0] == "cvta") {
     instruction.action = Action::move;
     instruction.hasResult = true;
-  } else if (classifyMemory(instruction, parts) || classifyBarrier(instruction, parts) ||
+  } else if (classifyBulkCopy(instruction, parts) || classifyMbarrier(instruction, parts) ||
+             classifyMemory(instruction, parts) || classifyBarrier(instruction, parts) ||
              classifyGroup(instruction, parts) || classifyCollective(instruction, parts)) {
     return;
   } else if ((instruction.function = findFunction(opcode))) {

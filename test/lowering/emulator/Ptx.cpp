@@ -116,9 +116,7 @@ unsigned KernelParser::registerNumber(const std::string &name) {
 Operand KernelParser::parseOperand(const std::string &text) {
   Operand operand;
   std::string word = trim(text);
-  // An address: [%rd1+16], [symbol+16] or [name_param_0].
-  if (startsWith(word, "["))
-    word = trim(word.substr(1, word.find(']') - 1));
+  // In an address: %rd1+16, symbol+16 or name_param_0.
   if (size_t plus = word.find('+', 1); plus != std::string::npos) {
     operand.number = uint64_t(std::stoll(word.substr(plus + 1)));
     word = trim(word.substr(0, plus));
@@ -126,11 +124,12 @@ Operand KernelParser::parseOperand(const std::string &text) {
   static const std::map<std::string, Special> specials = {{"%tid.x", Special::threadX},
                                                           {"%ctaid.x", Special::blockX},
                                                           {"%ntid.x", Special::threadsX},
-                                                          {"%nctaid.x", Special::blocksX}};
+                                                          {"%nctaid.x", Special::blocksX},
+                                                          {"%laneid", Special::lane}};
   if (auto it = specials.find(word); it != specials.end()) {
     operand.kind = Operand::Kind::special;
     operand.index = unsigned(it->second);
-  } else if (startsWith(word, "%") || findRegister(word)) {
+  } else if (startsWith(word, "%") || word == "_" || findRegister(word)) {
     operand.kind = Operand::Kind::reg;
     operand.index = registerNumber(word);
   } else if (startsWith(word, kernel.name + "_param_")) {
@@ -149,7 +148,9 @@ Operand KernelParser::parseOperand(const std::string &text) {
 }
 
 void KernelParser::parseOperands(const std::string &text, Instruction &instruction) {
-  bool inBraces = false;
+  // Braces enclose one operand of several, and so do the brackets of an address, which
+  // may hold braces.
+  char closing = 0;
   std::string word;
   std::vector<Operand> group;
   auto endWord = [&] {
@@ -164,12 +165,14 @@ void KernelParser::parseOperands(const std::string &text, Instruction &instructi
     group.clear();
   };
   for (char c : text) {
-    if (c == '{')
-      inBraces = true;
-    else if (c == '}')
-      inBraces = false, endGroup();
+    if (!closing && (c == '{' || c == '['))
+      closing = c == '{' ? '}' : ']';
+    else if (c == closing)
+      closing = 0, endGroup();
     else if (c == ',')
-      inBraces ? endWord() : endGroup();
+      closing ? endWord() : endGroup();
+    else if (c == '|' || c == '{' || c == '}')
+      endWord();
     else
       word += c;
   }
@@ -227,10 +230,19 @@ void KernelParser::finish() {
   kernel.numRegisters = unsigned(kernel.registerNames.size());
 }
 
-/// `.param .u64 .ptr .global .align 1 name`
+/// `.param .u64 .ptr .global .align 1 name` or `.param .align 64 .b8 name[128]`
 static void addParameter(const std::string &text, Kernel &kernel) {
-  if (startsWith(text, ".param"))
-    ++kernel.numParameters;
+  if (!startsWith(text, ".param"))
+    return;
+  unsigned bytes = 0;
+  for (const std::string &word : split(text, ' '))
+    if (word.size() > 1 && word[0] == '.' && strchr("busf", word[1]) && isdigit(word.back()))
+      bytes = unsigned(std::stoul(word.substr(2))) / 8;
+  if (size_t open = text.find('['); open != std::string::npos)
+    bytes *= unsigned(std::stoul(text.substr(open + 1)));
+  if (!bytes || bytes > sizeof(Argument))
+    throw Fault("a parameter that is not emulated: " + text);
+  kernel.parameterBytes.push_back(bytes);
 }
 
 std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {

@@ -8,6 +8,7 @@
 #ifndef EJK_TEST_EMULATOR_PTX_H
 #define EJK_TEST_EMULATOR_PTX_H
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -21,7 +22,7 @@ struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class Special { threadX, blockX, threadsX, blocksX };
+enum class Special { threadX, blockX, threadsX, blocksX, lane };
 
 struct Operand {
   enum class Kind { reg, number, special, parameter } kind = Kind::number;
@@ -41,10 +42,21 @@ enum class Action {
   commitCopies,
   waitForCopies,
   fenceProxy,
+  prepareMbarrier, // init, inval, expect_tx
+  arriveAtMbarrier,
+  arriveAfterCopies,
+  fenceMbarriers,
+  bulkLoad,
+  bulkStore,
+  commitBulkStores,
+  waitForBulkStores,
+  nothing,
+  waitAtMbarrier,
   branch,
   leave,
   // The lanes of a warp together.
   shuffle,
+  elect,
   loadMatrices,
   storeMatrices,
   transposeMatrix,
@@ -81,15 +93,26 @@ struct Instruction {
   unsigned columns = 0; // of a warpgroup's product
   unsigned target = 0;  // of a branch
   std::string opcode, text;
+  std::vector<std::string> parts; // of the opcode, between its dots
   unsigned line = 0;
+
+  bool says(const char *part) const {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  }
 };
 
 struct Kernel {
   std::string name;
-  unsigned numParameters = 0, numRegisters = 0;
+  std::vector<unsigned> parameterBytes;
+  unsigned numRegisters = 0;
   unsigned staticShared = 0; // bytes; dynamic shared memory follows them
   std::vector<Instruction> code;
   std::vector<std::string> registerNames;
+};
+
+/// What a launch gives as one parameter.
+struct alignas(64) Argument {
+  unsigned char bytes[128];
 };
 
 /// Where shared memory's window starts: not at 0, so that a null address faults.

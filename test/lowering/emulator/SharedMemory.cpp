@@ -61,6 +61,12 @@ void SharedMemory::checkRead(const Cell &cell, uint64_t address, const Access &a
           cell.line);
 }
 
+void SharedMemory::checkNotReserved(const Cell &cell, uint64_t address,
+                                    const Access &access) const {
+  if (cell.isReserved)
+    fault(address, access, "touches an mbarrier,");
+}
+
 void SharedMemory::checkUnread(const Cell &cell, uint64_t address, const Access &access,
                                const char *what) const {
   for (const Readers &readers : cell.readers) {
@@ -101,6 +107,7 @@ void SharedMemory::read(uint64_t address, void *to, unsigned bytes, unsigned thr
   Cell *cell = cellsAt(address, bytes, "reads");
   Access access = by(thread);
   for (unsigned i = 0; i < (bytes + 1) / 2; ++i) {
+    checkNotReserved(cell[i], address + 2 * i, access);
     checkRead(cell[i], address + 2 * i, access);
     noteRead(cell[i], access);
   }
@@ -112,6 +119,7 @@ void SharedMemory::write(uint64_t address, const void *from, unsigned bytes, uns
   Access access = by(thread);
   unsigned char *place = &data[address - kSharedBase];
   for (unsigned i = 0; i < (bytes + 1) / 2; ++i) {
+    checkNotReserved(cell[i], address + 2 * i, access);
     if (cell[i].copier != nobody)
       fault(address + 2 * i, access, "writes, while a copy brings it,", cell[i].copier);
     bool inOrder = knows(access, cell[i].writer, cell[i].written);
@@ -136,10 +144,15 @@ void SharedMemory::write(uint64_t address, const void *from, unsigned bytes, uns
 void SharedMemory::startCopy(uint64_t address, unsigned bytes, const Access &access) {
   Cell *cell = cellsAt(address, bytes, "copies");
   for (unsigned i = 0; i < bytes / 2; ++i) {
+    checkNotReserved(cell[i], address + 2 * i, access);
     if (cell[i].copier != nobody)
       fault(address + 2 * i, access, "copies, while another copy brings it,", cell[i].copier);
     if (!knows(access, cell[i].writer, cell[i].written))
       fault(address + 2 * i, access, "copies, with no barrier since it was written,",
+            cell[i].writer, cell[i].line);
+    if (access.isAsync && !cell[i].isAsync && cell[i].writer != nobody &&
+        !access.known->hasFenced(cell[i].writer, cell[i].written))
+      fault(address + 2 * i, access, "copies over what lacks fence.proxy.async since written,",
             cell[i].writer, cell[i].line);
     checkUnread(cell[i], address + 2 * i, access, "copies");
     cell[i].copier = access.actor;
@@ -164,6 +177,30 @@ void SharedMemory::endCopy(uint64_t address, const void *from, unsigned bytes,
 void SharedMemory::startRead(uint64_t address, unsigned bytes, const Access &access) {
   Cell *cell = cellsAt(address, bytes, "reads");
   for (unsigned i = 0; i < bytes / 2; ++i) {
+    checkNotReserved(cell[i], address + 2 * i, access);
+    checkRead(cell[i], address + 2 * i, access);
+    noteRead(cell[i], access);
+  }
+}
+
+void SharedMemory::reserve(uint64_t address, unsigned thread) {
+  uint64_t zero = 0;
+  write(address, &zero, 8, thread);
+  for (Cell *cell = cellsAt(address, 8, "writes"), *end = cell + 4; cell != end; ++cell)
+    cell->isReserved = true;
+}
+
+void SharedMemory::unreserve(uint64_t address, unsigned thread) {
+  for (Cell *cell = cellsAt(address, 8, "writes"), *end = cell + 4; cell != end; ++cell)
+    cell->isReserved = false;
+  uint64_t zero = 0;
+  write(address, &zero, 8, thread);
+}
+
+void SharedMemory::checkReserved(uint64_t address, unsigned thread) {
+  Cell *cell = cellsAt(address, 8, "reads");
+  Access access = by(thread);
+  for (unsigned i = 0; i < 4; ++i) {
     checkRead(cell[i], address + 2 * i, access);
     noteRead(cell[i], access);
   }

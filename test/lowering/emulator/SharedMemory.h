@@ -5,7 +5,8 @@
 // thread writes over with the same bits, unordered, counts as one write.
 //
 // An asynchronous copy may write at any moment from its start to the wait for it;
-// here it writes at the wait. Whoever touches its bytes before then faults.
+// here it writes at the wait. Whoever touches its bytes before then faults. What goes
+// through the asynchronous proxy must find what threads wrote fenced.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_TEST_EMULATOR_SHAREDMEMORY_H
@@ -45,6 +46,10 @@ public:
   void endCopy(uint64_t address, const void *from, unsigned bytes, const Access &access);
   /// A read that goes on for a while: until others know of the time of `access`.
   void startRead(uint64_t address, unsigned bytes, const Access &access);
+  /// 8 bytes for an mbarrier, which ordinary instructions and copies must not touch.
+  void reserve(uint64_t address, unsigned thread);
+  void unreserve(uint64_t address, unsigned thread);
+  void checkReserved(uint64_t address, unsigned thread);
   /// What a read finds that has started.
   void peek(uint64_t address, void *to, unsigned bytes) const;
 
@@ -64,7 +69,7 @@ private:
     unsigned writer = nobody, copier = nobody;
     unsigned written = 0, line = 0; // when and where
     bool isAsync = false;           // written through the asynchronous proxy
-    bool isSet = false;
+    bool isSet = false, isReserved = false;
     std::vector<Readers> readers; // since the last write
   };
 
@@ -72,6 +77,7 @@ private:
   bool knows(const Access &access, unsigned actor, unsigned time) const;
   bool knows(const Access &access, const Readers &readers) const;
   void checkRead(const Cell &cell, uint64_t address, const Access &access) const;
+  void checkNotReserved(const Cell &cell, uint64_t address, const Access &access) const;
   void checkUnread(const Cell &cell, uint64_t address, const Access &access,
                    const char *what) const;
   void noteRead(Cell &cell, const Access &access);

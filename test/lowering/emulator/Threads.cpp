@@ -20,8 +20,12 @@ uint64_t Block::get(const Warp &warp, const Operand &operand, unsigned lane) con
       return launch.threads;
     case Special::blocksX:
       return launch.blocks;
+    case Special::lane:
+      return lane;
     }
     [[fallthrough]];
+  case Operand::Kind::parameter:
+    return reinterpret_cast<uint64_t>(launch.arguments[operand.index].bytes) + operand.number;
   default:
     return operand.number;
   }
@@ -92,7 +96,28 @@ void Block::copyAsync(Warp &warp, const Instruction &instruction, unsigned lane)
     throw Fault("copies from global memory that is misaligned");
   shared.startCopy(to, bytes, shared.by(threadOf(warp, lane)));
   Lane &self = warp.lane[lane];
-  self.copies.push_back({to, from, bytes, source, self.groups});
+  self.copies.push_back({to, from, bytes, source, self.groups, 0, false});
+}
+
+void Block::land(Copy &copy, const Access &access) {
+  unsigned char data[16] = {};
+  memcpy(data, reinterpret_cast<const void *>(copy.from), copy.source);
+  shared.endCopy(copy.to, data, copy.bytes, access);
+  copy.hasLanded = true;
+}
+
+/// `ld.param`, of one number or several side by side.
+void Block::loadParameter(Warp &warp, const Instruction &instruction, unsigned lane) {
+  const Operand &from = instruction.operands[1][0];
+  uint64_t offset = from.number;
+  for (const Operand &to : instruction.operands[0]) {
+    uint64_t value = 0;
+    if (offset + instruction.bytes > kernel.parameterBytes.at(from.index))
+      throw Fault("reads behind the end of a parameter");
+    memcpy(&value, launch.arguments[from.index].bytes + offset, instruction.bytes);
+    set(warp, to, lane, value);
+    offset += instruction.bytes;
+  }
 }
 
 /// `cp.async.wait_group n`: all groups but the last n are there, and no other.
@@ -100,12 +125,17 @@ void Block::waitForCopies(Warp &warp, const Instruction &instruction, unsigned l
   Lane &self = warp.lane[lane];
   uint64_t left = get(warp, instruction.operands[0][0], lane);
   auto isThere = [&](const Copy &copy) { return copy.group + left < self.groups; };
-  for (const Copy &copy : self.copies)
-    if (isThere(copy)) {
-      unsigned char data[16] = {};
-      memcpy(data, reinterpret_cast<const void *>(copy.from), copy.source);
-      shared.endCopy(copy.to, data, copy.bytes, shared.by(threadOf(warp, lane)));
-    }
+  auto reported = std::make_shared<Knowledge>(); // by an mbarrier
+  for (Copy &copy : self.copies) {
+    if (!isThere(copy))
+      continue;
+    if (copy.hasLanded)
+      reported->add(self.copyActor, copy.arrival);
+    else
+      land(copy, shared.by(threadOf(warp, lane)));
+  }
+  if (!reported->seen.empty())
+    clocks.learn(threadOf(warp, lane), 1, reported);
   self.copies.erase(std::remove_if(self.copies.begin(), self.copies.end(), isThere),
                     self.copies.end());
 }

@@ -57,3 +57,21 @@ def run(driver, ptx, name, threads, inputs, output, **options):
     result = driver.upload(output)
     driver.launch(ptx, name, threads, [*arrays, result], **options)
     return driver.download(result, output)
+
+
+class TensorMap(ctypes.Structure):
+    """128 opaque bytes, which lie at a multiple of 64."""
+    _fields_ = [("bytes", ctypes.c_uint8 * 128)]
+
+
+def tensor_map(driver, pointer, sizes, strides, box, swizzle=3, kind=9, fill=0):
+    """Of 16-bit floating-point numbers, with a swizzle of 128 bytes; the first dimension is
+    contiguous, and `strides` are of the others."""
+    room = ctypes.create_string_buffer(192)
+    result = TensorMap.from_buffer(room, -ctypes.addressof(room) % 64)
+    rank = len(sizes)
+    driver.call("cuTensorMapEncodeTiled", ctypes.byref(result), kind, rank, pointer,
+                (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * rank)(*strides),
+                (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank), 0, swizzle,
+                0, fill)
+    return result

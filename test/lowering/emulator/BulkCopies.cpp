@@ -1,0 +1,161 @@
+//===- BulkCopies.cpp - copies of whole boxes, by one thread's order ------===//
+//
+// A load comes at any moment after its issue, and tells an mbarrier; a store reads
+// shared memory till the wait for its group. Both see it through the asynchronous proxy.
+//
+//===----------------------------------------------------------------------===//
+#include "Block.h"
+#include "MatrixDescriptor.h"
+#include <algorithm>
+#include <cstring>
+
+using namespace emulator;
+
+//===----------------------------------------------------------------------===//
+// What is copied
+//===----------------------------------------------------------------------===//
+
+/// Visits a copy's pieces of 16 bytes: where each lies in shared memory, where in global
+/// memory, and which bytes of it exist there, from one to before another.
+template <typename Visit> static void forEachPiece(const BulkCopy &copy, Visit visit) {
+  if (!copy.isTensor) {
+    for (unsigned i = 0; i < copy.bytes; i += 16)
+      visit(copy.inShared + i, copy.inGlobal + i, 0, 16);
+    return;
+  }
+  const TensorMap &map = copy.map;
+  for (unsigned row = 0; row < map.rows(); ++row) {
+    uint64_t global = map.address;
+    bool isInside = true;
+    for (unsigned i = 1, rest = row; i < map.rank; rest /= map.box[i++]) {
+      int64_t at = int64_t(copy.coordinates[i]) + rest % map.box[i];
+      isInside &= at >= 0 && at <= int64_t(map.lasts[i]);
+      global += uint64_t(at) * map.strides[i];
+    }
+    for (unsigned byte = 0; byte < map.rowBytes(); byte += 16) {
+      int64_t first = int64_t(copy.coordinates[0]) * map.elementBytes + byte;
+      int64_t end = (int64_t(map.lasts[0]) + 1) * map.elementBytes;
+      int from = int(std::clamp<int64_t>(-first, 0, 16));
+      int to = isInside ? int(std::clamp<int64_t>(end - first, 0, 16)) : 0;
+      visit(swizzled(copy.inShared + row * map.rowBytes() + byte, map.width),
+            global + uint64_t(first), from, std::max(from, to));
+    }
+  }
+}
+
+void Block::checkGlobal(uint64_t address, int from, int to) const {
+  if (from >= to)
+    return;
+  global.check(address + uint64_t(from), 1);
+  global.check(address + uint64_t(to) - 1, 1);
+}
+
+/// `[map, {coordinates}]` or `[address]` in global memory, and `[address]` in shared memory.
+BulkCopy Block::bulkCopy(Warp &warp, const Instruction &instruction, unsigned lane,
+                         const std::vector<Operand> &inGlobal, const Operand &inShared) const {
+  BulkCopy copy{};
+  copy.isTensor = instruction.says("tensor");
+  copy.inShared = get(warp, inShared, lane);
+  copy.inGlobal = get(warp, inGlobal[0], lane);
+  if (copy.inShared % (copy.isTensor ? 128 : 16))
+    throw Fault("a bulk copy at byte " + std::to_string(copy.inShared - kSharedBase) +
+                " of shared memory, which is misaligned");
+  if (!copy.isTensor) {
+    copy.bytes = unsigned(get(warp, instruction.operands[2][0], lane));
+    if (copy.bytes % 16 || copy.inGlobal % 16)
+      throw Fault("a bulk copy of bytes or from an address that are no multiple of 16");
+    return copy;
+  }
+  auto *arguments = reinterpret_cast<const unsigned char *>(launch.arguments.data());
+  auto *map = reinterpret_cast<const unsigned char *>(copy.inGlobal);
+  if (map < arguments || map >= arguments + launch.arguments.size() * sizeof(Argument))
+    throw Fault("a tensor map that is no parameter of the kernel");
+  memcpy(&copy.map, map, sizeof(TensorMap));
+  if (copy.map.magic != TensorMap::kMagic || copy.inGlobal % 64)
+    throw Fault("no tensor map is there");
+  copy.bytes = copy.map.bytes();
+  if (inGlobal.size() != copy.map.rank + 1u ||
+      !instruction.says((std::to_string(copy.map.rank) + "d").c_str()))
+    throw Fault("the tensor map has rank " + std::to_string(copy.map.rank));
+  for (unsigned i = 0; i < copy.map.rank; ++i)
+    copy.coordinates[i] = int(get(warp, inGlobal[i + 1], lane));
+  return copy;
+}
+
+//===----------------------------------------------------------------------===//
+// Loads
+//===----------------------------------------------------------------------===//
+
+/// `[to], [from], bytes, [mbarrier]`, or with a tensor map and without bytes.
+void Block::startBulkLoad(Warp &warp, const Instruction &instruction, unsigned lane) {
+  const auto &operands = instruction.operands;
+  BulkCopy copy = bulkCopy(warp, instruction, lane, operands[1], operands[0][0]);
+  copy.mbarrier = get(warp, operands[copy.isTensor ? 2 : 3][0], lane);
+  unsigned thread = threadOf(warp, lane);
+  Knowledge known = clocks.knowledgeOf(thread);
+  Mbarrier &mbarrier = mbarriers.findForCopy(copy.mbarrier, thread, known);
+  Access access{mbarrier.engine, mbarrier.timeOfPhase(), &known, /*isAsync=*/true};
+  forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
+    checkGlobal(inGlobal, from, to);
+    shared.startCopy(inShared, 16, access);
+  });
+  underWay.push_back({&instruction, warp.number, [this, copy] { landBulkLoad(copy); }});
+}
+
+void Block::landBulkLoad(const BulkCopy &copy) {
+  Mbarrier &mbarrier = mbarriers.find(copy.mbarrier);
+  Knowledge none;
+  Access access{mbarrier.engine, mbarrier.timeOfPhase(), &none, /*isAsync=*/true};
+  forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
+    unsigned char data[16] = {};
+    memcpy(data + from, reinterpret_cast<const unsigned char *>(inGlobal) + from,
+           size_t(to - from));
+    shared.endCopy(inShared, data, 16, access);
+  });
+  if (mbarriers.bring(mbarrier, copy.bytes))
+    wake(copy.mbarrier);
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+/// `[to], [from], bytes`, or with a tensor map and without bytes.
+void Block::startBulkStore(Warp &warp, const Instruction &instruction, unsigned lane) {
+  const auto &operands = instruction.operands;
+  BulkCopy copy = bulkCopy(warp, instruction, lane, operands[0], operands[1][0]);
+  unsigned thread = threadOf(warp, lane);
+  Lane &self = warp.lane[lane];
+  copy.group = self.bulkGroups;
+  if (!self.storeActor)
+    self.storeActor = clocks.addActors("a bulk store of thread " + std::to_string(thread), 1);
+  Knowledge known = clocks.knowledgeOf(thread);
+  Access access{self.storeActor, copy.group + 1, &known, /*isAsync=*/true};
+  forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
+    checkGlobal(inGlobal, from, to);
+    shared.startRead(inShared, 16, access);
+  });
+  self.stores.push_back(copy);
+}
+
+/// `cp.async.bulk.wait_group n`, with or without `.read`: all groups but the last n.
+void Block::waitForBulkStores(Warp &warp, const Instruction &instruction, unsigned lane) {
+  Lane &self = warp.lane[lane];
+  uint64_t left = get(warp, instruction.operands[0][0], lane);
+  if (!self.storeActor || left >= self.bulkGroups)
+    return;
+  unsigned over = self.bulkGroups - unsigned(left); // groups
+  auto isOver = [&](const BulkCopy &copy) { return copy.group < over; };
+  for (const BulkCopy &copy : self.stores)
+    if (isOver(copy))
+      forEachPiece(copy, [&](uint64_t inShared, uint64_t inGlobal, int from, int to) {
+        unsigned char data[16];
+        shared.peek(inShared, data, 16);
+        memcpy(reinterpret_cast<unsigned char *>(inGlobal) + from, data + from, size_t(to - from));
+      });
+  self.stores.erase(std::remove_if(self.stores.begin(), self.stores.end(), isOver),
+                    self.stores.end());
+  auto done = std::make_shared<Knowledge>();
+  done->add(self.storeActor, over);
+  clocks.learn(threadOf(warp, lane), 1, done);
+}
