@@ -83,7 +83,7 @@ private:
       auto type = dyn_cast<VectorType>(value.getType());
       return type ? type.getShape() : ArrayRef<int64_t>();
     };
-    bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, MaxOp, SpreadOp>(op) &&
+    bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, WithinOp, SpreadOp>(op) &&
                     shapeOf(op->getResult(0)) == shapeOf(operand.get());
     return computed(passesOn ? op->getResult(0) : operand.get());
   }
@@ -209,12 +209,13 @@ private:
             needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
           return success();
         })
-        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, MaxOp, StoreCellOp>([&](Operation *tileOp) {
-          for (OpOperand &operand : tileOp->getOpOperands())
-            needComputed(operand, /*uniformWillDo=*/false);
-          setComputed(tileOp);
-          return success();
-        })
+        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, WithinOp, StoreCellOp>(
+            [&](Operation *tileOp) {
+              for (OpOperand &operand : tileOp->getOpOperands())
+                needComputed(operand, /*uniformWillDo=*/false);
+              setComputed(tileOp);
+              return success();
+            })
         .Case<LoadCellOp, scf::YieldOp, EndOp>([&](Operation *other) {
           for (OpOperand &operand : other->getOpOperands())
             needComputed(operand, /*uniformWillDo=*/false);
@@ -285,9 +286,11 @@ private:
     bool direct = isInShared(layoutOf(extract.getSource())) && from.getRank() == 2;
     if (!direct)
       needComputed(extract.getSourceMutable());
+    // One of fragments gets there; who needs it over lanes reads it later.
     if (isTile(extract.getType()))
-      setLayouts(extract, isUniform(extract.getSource()) ? layout(LayoutKind::uniform)
-                                                         : layout(LayoutKind::lanes));
+      setLayouts(extract, isUniform(extract.getSource())               ? layout(LayoutKind::uniform)
+                          : isFragments(layoutOf(extract.getSource())) ? layout(LayoutKind::shared)
+                                                                       : layout(LayoutKind::lanes));
     return success();
   }
 

@@ -120,6 +120,31 @@ def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
   let statistics = [Statistic<"numHoisted", "hoisted", "ops moved">];
 }
 
+def SinkIntoBranches : Pass<"ejk-sink-into-branches"> {
+  let summary = "what follows a chunk's branch into both of its sides";
+  let description = [{
+    A block program asks whether a chunk's gates are too strong for products, and takes
+    them or steps. What comes behind the branch, as scaling, rounding and storing what
+    was read, is copied to the end of both sides: where products are taken, it can then
+    stand before the last of them, which only the next chunk waits for. Numbers do not
+    change.
+
+    Before:
+    ```mlir
+    %r:2 = scf.if %weak -> (vector<64x64xf32>, vector<64x64xf32>) {
+      %o = tile.dot …
+      %S1 = tile.dot …
+      scf.yield %S1, %o
+    } else { … }
+    tile.store %r#1, %rows[%first, %c0] …
+    scf.yield %r#0
+    ```
+    After: the store stands in both sides, and only the state is a result.
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numSunk", "sunk", "ops copied into branches">];
+}
+
 def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
   let summary = "how each tile of a block program lies over the threads";
   let description = [{
@@ -155,6 +180,31 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     Statistic<"toShared", "to-shared", "conversions to shared memory">,
     Statistic<"toFragments", "to-fragments", "conversions to fragments">,
     Statistic<"toLanes", "to-lanes", "conversions to vectors over lanes">];
+}
+
+def ScheduleProducts : Pass<"ejk-schedule-products"> {
+  let summary = "products early, and other work while they are taken";
+  let description = [{
+    A product by groups of four warps goes on while the warps do other work, until its
+    result is first used. In programs laid out for them this orders each block's ops so
+    that a product is issued as soon as its factors are there, and that what follows
+    waits as little as it can: in program order, but for ops that would wait, for a
+    product or at a barrier for what other warps wrote, while others would not. What
+    each op costs is an estimate. Numbers do not change.
+
+    Before:
+    ```mlir
+    %Sb = arith.truncf %S …
+    %o1 = tile.dot %q, %Sb, %zero …
+    %o2 = arith.mulf %o1, %e …
+    %p = tile.dot %q, %k transposed, %zero …
+    %p1 = arith.mulf %p, %decay …
+    ```
+    After: `%p`, `%Sb`, `%o1`, `%p1`, `%o2`: while the first product is taken, the state is
+    rounded, and while the second one is, the first one's result is worked on.
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numMoved", "moved", "ops that no longer stand in their order">];
 }
 
 def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModuleOp"> {

@@ -14,10 +14,13 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createTakeRowsEarly());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createSinkIntoBranches());
   pm.addPass(createHoistFromBranches());
   AssignTileLayoutsOptions layouts;
   layouts.arch = arch.str();
   pm.addPass(createAssignTileLayouts(layouts));
+  pm.addPass(createScheduleProducts());
 }
 
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {

@@ -176,28 +176,38 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
   return {{corner, upper ? none : ones, upper ? ones : none, corner}, ones, upper};
 }
 
+/// The words of the triangle's 16×16 block beside accumulators m, from column `along` on.
+SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragments &f, unsigned m,
+                                        int64_t along) {
+  Value before = triangle.upper ? b.i32(0) : triangle.ones;
+  Value behind = triangle.upper ? triangle.ones : b.i32(0);
+  Value row = b.add(partRow(f), f.rowOffset(2 * m));
+  Value onDiagonal = b.equal(row, along), isBefore = b.less(b.i32(along), row);
+  Value off = b.make<arith::SelectOp>(isBefore, before, behind);
+  return llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
+    return b.make<arith::SelectOp>(onDiagonal, word, off);
+  });
+}
+
 /// result += triangle · piece, of a piece in shared memory.
 void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &triangle) {
   Fragments f = Fragments::of(result.type, result.layout);
-  Type element = getElementTypeOrSelf(piece.type);
   beforeRead(piece.range);
+  if (warpgroups && f.rowParts % kWarpgroup == 0 && isPanels(piece.layout)) {
+    issueProduct(result, /*fromZero=*/false, f.rows, piece, /*rightAcross=*/false, nullptr, false,
+                 [&](unsigned m, unsigned step) { return wordsOf(triangle, f, m, 16 * step); });
+    ++groupsIssued;
+    return;
+  }
   Operand rhs = operandOf(piece, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f));
-  Value before = triangle.upper ? b.i32(0) : triangle.ones;
-  Value behind = triangle.upper ? triangle.ones : b.i32(0);
   for (int64_t along = 0; along < f.rows; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
-    for (unsigned m = 0; m < f.rowTiles(); ++m) {
-      Value row = b.add(partRow(f), f.rowOffset(2 * m));
-      Value onDiagonal = b.equal(row, along), isBefore = b.less(b.i32(along), row);
-      Value off = b.make<arith::SelectOp>(isBefore, before, behind);
-      blocks.push_back(llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
-        return b.make<arith::SelectOp>(onDiagonal, word, off);
-      }));
-    }
+    for (unsigned m = 0; m < f.rowTiles(); ++m)
+      blocks.push_back(wordsOf(triangle, f, m, along));
     for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
       SmallVector<Value> columns = loadBlock(rhs, 16 * pair, along);
       for (unsigned m = 0; m < f.rowTiles(); ++m)
-        multiply(result.elements, f, m, pair, blocks[m], columns, element);
+        multiply(result.elements, f, m, pair, blocks[m], columns, getElementTypeOrSelf(piece.type));
     }
   }
 }
@@ -211,40 +221,61 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   }
   Placed rest = placed(op.getTile()), result = rest;
   std::fill(result.elements.begin(), result.elements.end(), b.f32(0.0));
+  unsigned groupsBefore = groupsIssued;
+  SmallVector<SharedMemory::Range> reads;
   SmallVector<Placed> pieces;
   auto write = [&](const Placed &rounded, Type element) {
-    pieces.push_back(newShared(VectorType::get(cast<VectorType>(rest.type).getShape(), element)));
+    Type type = VectorType::get(cast<VectorType>(rest.type).getShape(), element);
+    bool inPanels = warpgroups && fitsPanels(type);
+    pieces.push_back(newShared(
+        type, inPanels ? LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0) : LayoutAttr()));
     writeFragments(rounded, pieces.back());
   };
   auto sumPieces = [&](Type element) {
     for (const Placed &piece : pieces) {
       addSums(result, piece, triangleOf(op, element));
+      reads.push_back(piece.range);
       memory.release(piece.range);
     }
     pieces.clear();
+  };
+  // Of what groups of warps still sum up, one after another, the last is awaited.
+  auto finish = [&] {
+    tiles[op.getResult()] = result;
+    if (groupsIssued == groupsBefore)
+      return;
+    tiles[op.getResult()].group = groupsIssued;
+    inFlight.push_back({op.getResult(), groupsIssued, reads});
   };
   if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
     Type element = getElementTypeOrSelf(widened.getIn().getType());
     auto convert = widened.getIn().getDefiningOp<ConvertOp>();
     auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
-    if (loaded != tiles.end() && isInShared(loaded->second.layout))
+    if (loaded != tiles.end() && isInShared(loaded->second.layout)) {
       addSums(result, loaded->second, triangleOf(op, element));
-    else
+      reads.push_back(loaded->second.range);
+    } else {
       write(placed(widened.getIn()), element);
-    sumPieces(element);
-  } else {
-    Type bf16 = b.getBF16Type();
-    for (unsigned i = 0; i < 3; ++i) {
-      Placed rounded = rest;
-      for (auto [left, narrow] : llvm::zip(rest.elements, rounded.elements)) {
-        narrow = b.make<arith::TruncFOp>(bf16, left);
-        left = b.make<arith::SubFOp>(left, b.make<arith::ExtFOp>(b.getF32Type(), narrow));
-      }
-      write(rounded, bf16);
-      if (budget.sparing)
-        sumPieces(bf16);
     }
-    sumPieces(bf16);
+    sumPieces(element);
+    return finish();
   }
-  tiles[op.getResult()] = result;
+  Type bf16 = b.getBF16Type();
+  for (unsigned i = 0; i < 3; ++i) {
+    Placed rounded = rest;
+    for (auto [left, narrow] : llvm::zip(rest.elements, rounded.elements)) {
+      narrow = b.make<arith::TruncFOp>(bf16, left);
+      left = b.make<arith::SubFOp>(left, b.make<arith::ExtFOp>(b.getF32Type(), narrow));
+    }
+    write(rounded, bf16);
+    if (budget.sparing) {
+      sumPieces(bf16);
+      finish();
+      result = placed(op.getResult());
+      groupsBefore = groupsIssued;
+      reads.clear();
+    }
+  }
+  sumPieces(bf16);
+  finish();
 }

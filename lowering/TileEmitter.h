@@ -142,7 +142,7 @@ private:
   void emitStoreCell(tile::StoreCellOp op);
   Placed newShared(Type type, tile::LayoutAttr layout = {});
   void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
-  void barrier();
+  Value barrier(Value everywhere = {});
   void fenceForProducts();
   void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
   void beforeWrite(const SharedMemory::Range &range);
@@ -179,10 +179,10 @@ private:
   // TileVectors.cpp: vectors, and what joins them with matrices.
   void emitSpread(tile::SpreadOp op);
   void emitSum(tile::SumOp op);
-  void emitMax(tile::MaxOp op);
+  void emitWithin(tile::WithinOp op);
   void emitExtract(mlir::vector::ExtractOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
-  Placed rowOf(const Placed &tile, Value row);
+  Placed shareRow(const Placed &tile, Value row);
   Value positionOf(mlir::OpFoldResult position);
   Vector<Value> slicesOf(const Placed &vector, const Fragments &f, unsigned dim);
   Value pick(llvm::ArrayRef<Value> elements, Value index);
@@ -204,12 +204,16 @@ private:
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
   struct Triangle;
   Triangle triangleOf(tile::CumsumOp op, Type type);
+  Vector<Value> wordsOf(const Triangle &triangle, const Fragments &f, unsigned m, int64_t along);
   void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
 
   // TileWarpgroup.cpp: products by groups of four warps, which go on behind what follows.
   bool isForWarpgroups(const Factors &factors, const Fragments &f);
   void emitWarpgroupDot(tile::DotOp op, const Factors &factors);
   Placed accumulatorsFor(tile::DotOp op, Vector<SharedMemory::Range> &reads);
+  void issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                    bool rightAcross, const Placed *left, bool leftAcross,
+                    llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
   Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
   Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,
                 Type result);

@@ -37,15 +37,25 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-void TileEmitter::barrier() {
+/// Of all threads; with a condition, whether it is true of all of them.
+Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && !memory.pending.writes.empty())
     fenceForProducts();
-  b.make<gpu::BarrierOp>();
+  Value all;
+  if (everywhere) {
+    Value word = b.make<arith::ExtUIOp>(b.getI32Type(), everywhere);
+    auto kind = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::AND);
+    all = b.make<NVVM::BarrierOp>(b.getI32Type(), Value(), Value(), kind, word).getRes();
+    all = b.make<arith::CmpIOp>(arith::CmpIPredicate::ne, all, b.i32(0));
+  } else {
+    b.make<gpu::BarrierOp>();
+  }
   memory.noteBarrier();
   // What products still read stays to be waited for.
   for (const InFlight &dot : inFlight)
     for (const SharedMemory::Range &range : dot.reads)
       memory.noteRead(range);
+  return all;
 }
 
 /// `wgmma` sees what this thread wrote to shared memory, once it has passed a barrier.

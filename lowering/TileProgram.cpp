@@ -93,7 +93,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](WindowOp o) { emitWindow(o); })
       .Case([&](SpreadOp o) { emitSpread(o); })
       .Case([&](tile::SumOp o) { emitSum(o); })
-      .Case([&](MaxOp o) { emitMax(o); })
+      .Case([&](WithinOp o) { emitWithin(o); })
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
       .Case([&](scf::ForOp o) { emitFor(o); })
       .Case([&](scf::IfOp o) { emitIf(o); })

@@ -132,44 +132,27 @@ void TileEmitter::emitSum(tile::SumOp op) {
   tiles[op.getResult()] = result;
 }
 
-void TileEmitter::emitMax(MaxOp op) {
-  const Placed &tile = placed(op.getTile());
-  auto larger = [&](Value x, Value y) -> Value { return b.make<arith::MaximumFOp>(x, y); };
-  bool isVector = tile.layout.getKind() == LayoutKind::lanes;
+/// The barrier at which the threads agree is one for shared memory too.
+void TileEmitter::emitWithin(WithinOp op) {
   Value most;
-  int64_t length = lanesLength(tile.type);
-  for (unsigned i = 0; i < tile.elements.size(); ++i) {
-    Value value = tile.elements[i];
-    if (isVector && int64_t(i + 1) * kWarpSize > length)
-      value = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), value,
-                                      b.f32(-std::numeric_limits<double>::infinity()));
-    most = most ? larger(most, value) : value;
-  }
-  most = butterfly(most, 1, 16, larger);
-  if (!isVector) {
-    Fragments f = Fragments::of(tile.type, tile.layout);
-    int64_t parts = f.rowParts * f.columnParts;
-    Placed scratch = newShared(VectorType::get({parts}, b.getF32Type()));
-    beforeWrite(scratch.range);
-    b.onlyIf(b.equal(lane, 0),
-             [&] { b.store(most, b.at(scratch.address, b.getF32Type(), b.rem(warp, parts))); });
-    beforeRead(scratch.range);
-    most = Value();
-    for (int64_t p = 0; p < parts; ++p) {
-      Value one = b.load(b.getF32Type(), b.at(scratch.address, b.getF32Type(), p));
-      most = most ? larger(most, one) : one;
+  for (Value operand : op.getTiles()) {
+    const Placed &tile = placed(operand);
+    // What lies beyond a vector's end repeats its last element, or is one of its sums.
+    int64_t length = isFragments(tile.layout) ? 0 : lanesLength(tile.type);
+    for (unsigned i = 0; i < tile.elements.size(); ++i) {
+      Value size = b.make<math::AbsFOp>(tile.elements[i]);
+      if (int64_t(i + 1) * kWarpSize > length && length)
+        size = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), size, b.f32(0));
+      most = most ? b.make<arith::MaximumFOp>(most, size).getResult() : size;
     }
-    memory.release(scratch.range);
   }
-  scalars.map(op.getResult(), most);
+  Value mine = b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
+                                     b.make<arith::ConstantOp>(op.getBoundAttr()));
+  scalars.map(op.getResult(), barrier(mine));
 }
 
-/// Row `row` of `tile`, over lanes.
-Placed TileEmitter::rowOf(const Placed &tile, Value row) {
-  if (isInShared(tile.layout))
-    return lanesFrom(tile, row);
-  if (!isFragments(tile.layout))
-    return tile; // the only row
+/// Row `row` of a matrix in fragments, to shared memory.
+Placed TileEmitter::shareRow(const Placed &tile, Value row) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   Type element = getElementTypeOrSelf(tile.type);
   Placed scratch = newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
@@ -190,9 +173,7 @@ Placed TileEmitter::rowOf(const Placed &tile, Value row) {
       });
     });
   }
-  Placed result = lanesFrom(scratch, Value());
-  memory.release(scratch.range);
-  return result;
+  return scratch;
 }
 
 Value TileEmitter::positionOf(OpFoldResult position) {
@@ -204,11 +185,13 @@ Value TileEmitter::positionOf(OpFoldResult position) {
 void TileEmitter::emitExtract(vector::ExtractOp op) {
   Placed tile = placed(op.getSource());
   Value result = op.getResult();
-  bool isUniform = tile.layout.getKind() == LayoutKind::uniform;
   SmallVector<OpFoldResult> positions = op.getMixedPosition();
-  if (!isUniform && op.getSourceVectorType().getRank() == 2)
-    tile = rowOf(tile, positionOf(positions.front()));
+  bool isUniform = tile.layout.getKind() == LayoutKind::uniform;
+  bool isMatrix = op.getSourceVectorType().getRank() == 2;
   if (isa<VectorType>(result.getType())) {
+    if (isMatrix && !isUniform)
+      tile = isFragments(tile.layout) ? shareRow(tile, positionOf(positions.front()))
+                                      : lanesFrom(tile, positionOf(positions.front()));
     tile.type = result.getType();
     tiles[result] = tile;
     return;
@@ -216,6 +199,15 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
   if (isUniform) {
     scalars.map(result, tile.elements.front());
     return;
+  }
+  if (isMatrix) {
+    if (isFragments(tile.layout)) {
+      Placed row = shareRow(tile, positionOf(positions.front()));
+      tile = lanesFrom(row, Value());
+      memory.release(row.range);
+    } else {
+      tile = lanesFrom(tile, positionOf(positions.front()));
+    }
   }
   Value index = positionOf(positions.back());
   Value held = pick(tile.elements, b.div(index, kWarpSize));

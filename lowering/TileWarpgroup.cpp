@@ -93,8 +93,6 @@ static std::string operandList(unsigned from, unsigned count) {
 }
 
 void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
-  LayoutAttr layout = layoutOf(op.getResult());
-  Fragments f = Fragments::of(op.getType(), layout);
   DenseElementsAttr constant;
   bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&
                   constant.getSplatValue<APFloat>().isPosZero();
@@ -104,8 +102,7 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
   if (!fromZero)
     result = accumulatorsFor(op, reads);
   result.type = op.getType();
-  result.layout = layout;
-  result.elements.resize(f.size());
+  result.layout = layoutOf(op.getResult());
 
   Placed left = placed(factors.left), right = placed(factors.right);
   bool inRegisters = isFragments(left.layout);
@@ -114,11 +111,27 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
     operandRanges.push_back(left.range);
   beforeRead(operandRanges);
   reads.append(operandRanges);
-
-  bool leftAcross = inRegisters || factors.rowsAcross(left, /*isLeft=*/true);
   bool rightAcross = factors.rowsAcross(right, /*isLeft=*/false);
+  if (inRegisters)
+    issueProduct(result, fromZero, factors.length, right, rightAcross, nullptr, false,
+                 [&](unsigned m, unsigned step) { return wordsOf(left, m, step); });
+  else
+    issueProduct(result, fromZero, factors.length, right, rightAcross, &left,
+                 factors.rowsAcross(left, /*isLeft=*/true), nullptr);
+  result.group = ++groupsIssued;
+  tiles[op.getResult()] = result;
+  inFlight.push_back({op.getResult(), result.group, reads});
+}
+
+/// One group of instructions: result (+)= left · right, of a left factor in panels or, null, of
+/// the words that `words` has of it for accumulators m at a step of the sum.
+void TileEmitter::issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                               bool rightAcross, const Placed *left, bool leftAcross,
+                               llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
+  Fragments f = Fragments::of(result.type, result.layout);
+  result.elements.resize(f.size());
   Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
-  unsigned count = f.size() / f.rowTiles(), steps = factors.length / kStep;
+  unsigned count = f.size() / f.rowTiles(), steps = length / kStep;
   std::string type = getElementTypeOrSelf(right.type).isBF16() ? "bf16" : "f16";
   std::string opcode = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(f.partColumns()) +
                        "k16.f32." + type + "." + type + " ";
@@ -132,17 +145,17 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
         operands.push_back(result.elements[m * count + i]);
       }
     unsigned firstLeft = count + operands.size();
-    if (inRegisters) {
-      for (unsigned step = 0; step < steps; ++step)
-        operands.append(wordsOf(left, m, step));
-      constraints += "," + listOf("r", 4 * steps);
-    } else {
+    if (left) {
       Value row = b.add(b.mul(b.rem(warpgroup, f.rowParts / kWarpgroup), 16 * kWarpgroup),
                         f.rowOffset(2 * m));
-      operands.push_back(descriptorOf(left, leftAcross, row));
+      operands.push_back(descriptorOf(*left, leftAcross, row));
       constraints += ",l";
+    } else {
+      for (unsigned step = 0; step < steps; ++step)
+        operands.append(words(m, step));
+      constraints += "," + listOf("r", 4 * steps);
     }
-    unsigned right0 = count + operands.size();
+    unsigned firstRight = count + operands.size();
     operands.push_back(rightDescriptor);
     constraints += ",l,~{memory}";
 
@@ -156,14 +169,14 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
         text += "add.s64 " + name + ", $" + std::to_string(operand) + ", " +
                 std::to_string(offset) + ";\n\t";
       };
-      descriptor("right", right0, descriptorOffset(right, rightAcross, step));
-      if (!inRegisters)
-        descriptor("left", firstLeft, descriptorOffset(left, leftAcross, step));
+      descriptor("right", firstRight, descriptorOffset(right, rightAcross, step));
+      if (left)
+        descriptor("left", firstLeft, descriptorOffset(*left, leftAcross, step));
       text += opcode + operandList(0, count) + ", ";
-      text += inRegisters ? operandList(firstLeft + 4 * step, 4) : "left";
+      text += left ? "left" : operandList(firstLeft + 4 * step, 4);
       // Neither factor is negated.
       text += ", right, added, 1, 1";
-      if (!inRegisters)
+      if (left)
         text += leftAcross ? ", 0" : ", 1";
       text += rightAcross ? ", 0;\n\t" : ", 1;\n\t";
     }
@@ -172,9 +185,6 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
     for (unsigned i = 0; i < count; ++i)
       result.elements[m * count + i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
   }
-  result.group = ++groupsIssued;
-  tiles[op.getResult()] = result;
-  inFlight.push_back({op.getResult(), result.group, reads});
 }
 
 /// A product's accumulators. Those of a product that nobody else waits for are taken

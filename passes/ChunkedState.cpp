@@ -73,26 +73,21 @@ Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) {
 }
 
 Value ChunkedState::isInRange(TileBuilder &e) {
-  Value largest;
-  auto include = [&](Value exponent) {
-    Value size = e.max(e.abs(exponent));
-    largest = largest ? e.larger(largest, size) : size;
-  };
+  SmallVector<Value> exponents;
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
     // Differences of sums that are large lose what is small in them.
-    include(bases[dim].middle);
-    include(addExponent(e, dim));
+    exponents.push_back(bases[dim].middle);
+    exponents.push_back(addExponent(e, dim));
     unsigned all = chain.decays[dim + 1].size();
     llvm::SmallSet<unsigned, 2> seen = {walk.decayFirst ? all : 0u};
     for (const StateChain::Read &read : chain.reads)
       if (seen.insert(read.decays[dim + 1]).second)
-        include(readExponent(e, dim, read));
+        exponents.push_back(readExponent(e, dim, read));
   }
   // A sum that is -inf makes differences NaN, and NaN is not in range.
-  Value limit = e.constant(e.b.getF32Type(), rangeLimit(isGated(0) + isGated(1)));
-  return arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OLE, largest, limit);
+  return e.within(rangeLimit(isGated(0) + isGated(1)), exponents);
 }
 
 //===----------------------------------------------------------------------===//

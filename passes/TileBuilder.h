@@ -98,7 +98,10 @@ public:
   mlir::Value sum(mlir::Value tile, unsigned dim) {
     return tile::SumOp::create(b, loc, f32({shapeOf(tile)[1 - dim]}), tile, dim);
   }
-  mlir::Value max(mlir::Value tile) { return tile::MaxOp::create(b, loc, b.getF32Type(), tile); }
+  /// Whether |x| ≤ bound for all elements of all `tiles`.
+  mlir::Value within(double bound, mlir::ValueRange tiles) {
+    return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), tiles);
+  }
 
   mlir::OpBuilder &b;
   mlir::Location loc;

@@ -227,19 +227,16 @@ LogicalResult TileCompiler::compileSum(tile::SumOp op) {
   return success();
 }
 
-LogicalResult TileCompiler::compileMax(tile::MaxOp op) {
-  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
+LogicalResult TileCompiler::compileWithin(tile::WithinOp op) {
+  auto tiles = llvm::map_to_vector(op.getTiles(), [&](Value tile) { return slotOf(tile); });
+  Slot result = resultSlot(op);
+  double bound = op.getBound().convertToDouble();
   addSimple([=](TileFrame &frame) {
-    const double *in = frame.at(tile);
-    double most = -std::numeric_limits<double>::infinity();
-    for (size_t i = 0; i < tile.size; ++i) {
-      if (std::isnan(in[i])) {
-        most = in[i];
-        break;
-      }
-      most = std::max(most, in[i]);
-    }
-    *frame.at(result) = most;
+    bool all = true;
+    for (const Slot &tile : tiles)
+      for (size_t i = 0; i < tile.size; ++i)
+        all &= std::abs(frame.at(tile)[i]) <= bound; // false of NaN
+    *frame.row(result).ints = all;
   });
   return success();
 }
@@ -309,6 +306,6 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::WindowOp op) { return compileWindow(op); })
       .Case([&](tile::SpreadOp op) { return compileSpread(op); })
       .Case([&](tile::SumOp op) { return compileSum(op); })
-      .Case([&](tile::MaxOp op) { return compileMax(op); })
+      .Case([&](tile::WithinOp op) { return compileWithin(op); })
       .Default([&](Operation *op) { return unknownOp(op); });
 }

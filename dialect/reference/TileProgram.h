@@ -84,7 +84,7 @@ private:
   mlir::LogicalResult compileWindow(tile::WindowOp op);
   mlir::LogicalResult compileSpread(tile::SpreadOp op);
   mlir::LogicalResult compileSum(tile::SumOp op);
-  mlir::LogicalResult compileMax(tile::MaxOp op);
+  mlir::LogicalResult compileWithin(tile::WithinOp op);
 
   Slot allocate(mlir::Type type);
   Slot slotOf(mlir::Value value) { return slots.lookup(value); }

@@ -430,21 +430,26 @@ def Tile_SumOp : Tile_Op<"sum", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_MaxOp : Tile_Op<"max", [Pure]> {
-  let summary = "the largest element of a tile";
+def Tile_WithinOp : Tile_Op<"within", [Pure]> {
+  let summary = "whether no element is larger than a bound";
   let description = [{
-    NaN where any element is. Every thread of the block gets it, so that it may
-    decide a branch of the whole block.
+    Whether |x| ≤ `bound` for every element x of every tile; of NaN it is not. Every
+    thread of the block gets the answer, so that it may decide a branch of the whole
+    block.
 
     Example:
 
     ```mlir
-    %m = tile.max %range : vector<64x128xf32>
+    %ok = tile.within 64.0 of %middle, %range : vector<128xf32>, vector<64x128xf32>
     ```
+
+    Constraints:
+    - C1: there is a tile.
   }];
-  let arguments = (ins VectorOfRankAndType<[1, 2], [F32]>:$tile);
-  let results = (outs F32:$result);
-  let assemblyFormat = "$tile attr-dict `:` type($tile)";
+  let arguments = (ins F32Attr:$bound, Variadic<VectorOfRankAndType<[1, 2], [F32]>>:$tiles);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$bound `of` $tiles attr-dict `:` type($tiles)";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

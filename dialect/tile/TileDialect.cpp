@@ -181,6 +181,12 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
+LogicalResult WithinOp::verify() {
+  if (getTiles().empty())
+    return emitOpError("has no tile (C1)");
+  return success();
+}
+
 LogicalResult WindowOp::verify() {
   if (int64_t(getFrom().size()) != cast<VectorType>(getType()).getRank())
     return emitOpError() << "a bound of each kind is needed for each dimension of " << getType()

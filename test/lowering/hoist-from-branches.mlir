@@ -11,13 +11,11 @@ func.func @branch(%k: tensor<?x?x?x16xf32>) -> tensor<?x?x16x16xf32> {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %zero = arith.constant dense<0.0> : vector<16x16xf32>
-    %limit = arith.constant 64.0 : f32
     // CHECK: scf.for
     %S = scf.for %i = %c0 to %length step %c1 iter_args(%s = %zero) -> vector<16x16xf32> {
       %kt = tile.load %kr[%i, %c0] : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
-      %most = tile.max %kt : vector<16x16xf32>
-      %weak = arith.cmpf ole, %most, %limit : f32
-      // CHECK: arith.cmpf
+      // CHECK: tile.within
+      %weak = tile.within 64.0 of %kt : vector<16x16xf32>
       // CHECK-NEXT: %[[E:.*]] = math.exp
       // CHECK-NEXT: %[[EB:.*]] = arith.truncf %[[E]]
       // CHECK-NEXT: scf.if

@@ -58,8 +58,7 @@ func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK:           arith.muli %[[CHUNK]]
 // CHECK:           tile.cumsum reverse
 // CHECK:           vector.extract %{{.*}}[32] : vector<64xf32> from vector<64x64xf32>
-// CHECK:           %[[LARGEST:.*]] = arith.maximumf
-// CHECK:           %[[FITS:.*]] = arith.cmpf ole, %[[LARGEST]], %{{.*}} : f32
+// CHECK:           %[[FITS:.*]] = tile.within 6.400000e+01 of
 // CHECK:           scf.if %[[FITS]] -> (vector<64x32xf32>, vector<64x32xf32>)
 // CHECK:             tile.dot
 // CHECK:             tile.keep upper strict

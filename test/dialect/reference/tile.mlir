@@ -63,7 +63,17 @@ func.func @packed() {
       %wide = vector.broadcast %saved : f32 to vector<2xf32>
       %y = arith.addf %x, %wide : vector<2xf32>
       tile.store %y, %or[%first, %c0] : vector<2xf32>, !tile.rows<f32>
-      %top = tile.max %x : vector<2xf32>
+      // The larger of the two, by how far the first is from the second.
+      %x0 = vector.extract %x[0] : f32 from vector<2xf32>
+      %x1 = vector.extract %x[1] : f32 from vector<2xf32>
+      %only0 = vector.broadcast %x0 : f32 to vector<2xf32>
+      %bound = vector.broadcast %x1 : f32 to vector<2xf32>
+      %less = arith.subf %only0, %bound : vector<2xf32>
+      // 1-2 and 4-5 are, 3-0 is not, and with x beside it nothing is.
+      %in = tile.within 2.5 of %less : vector<2xf32>
+      %both = tile.within 0.5 of %less, %x : vector<2xf32>, vector<2xf32>
+      %large = arith.select %in, %x1, %x0 : f32
+      %top = arith.select %both, %s, %large : f32
       %s1 = arith.addf %s, %top : f32
       tile.store_cell %s1, %savesr[%c] at () : f32, !tile.cells<f32>
       scf.yield %s1 : f32

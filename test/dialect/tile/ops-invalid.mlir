@@ -19,3 +19,12 @@ func.func @parameter(%q: tensor<?x?x?xf32>, %p: tensor<?x4xf32>) {
   }
   return
 }
+
+// -----
+
+// within C1: of nothing.
+func.func @within() {
+  // expected-error @+1 {{has no tile (C1)}}
+  %w = "tile.within"() {bound = 1.0 : f32} : () -> i1
+  return
+}

@@ -280,12 +280,13 @@ void Block::executeTogether(Warp &warp, const Instruction &instruction, Mask act
     ++lane.place;
 }
 
-/// `bar.sync id, threads` and `bar.arrive id, threads`: of the whole block if it does
-/// not say how many threads.
+/// `bar.sync id, threads`, `bar.arrive id, threads` and `bar.red.and.pred all, id,
+/// threads, mine`: of the whole block if it does not say how many threads.
 void Block::comeToBarrier(Warp &warp, const Instruction &instruction) {
+  bool reduces = instruction.hasResult;
+  unsigned first = reduces, count = instruction.operands.size() - 2 * reduces;
   auto operand = [&](unsigned i, unsigned otherwise) {
-    return i < instruction.operands.size() ? unsigned(get(warp, instruction.operands[i][0], 0))
-                                           : otherwise;
+    return i < count ? unsigned(get(warp, instruction.operands[first + i][0], 0)) : otherwise;
   };
   unsigned number = operand(0, 0), expected = operand(1, launch.threads);
   if (number >= barriers.size())
@@ -299,6 +300,9 @@ void Block::comeToBarrier(Warp &warp, const Instruction &instruction) {
   clocks.publish(warp.number * lanes, lanes, barrier.brought);
   barrier.expected = expected;
   barrier.arrived += lanes;
+  if (reduces)
+    for (unsigned lane = 0; lane < lanes; ++lane)
+      barrier.isTrueOfAll &= get(warp, instruction.operands.back()[0], lane) != 0;
   bool waits = instruction.action == Action::barrier;
   warp.barrier = number;
   for (Lane &lane : warp.lane) {
@@ -308,11 +312,15 @@ void Block::comeToBarrier(Warp &warp, const Instruction &instruction) {
   if (barrier.arrived < expected)
     return;
   auto all = std::make_shared<const Knowledge>(std::move(barrier.brought));
+  bool isTrueOfAll = barrier.isTrueOfAll;
   barrier = Barrier();
   for (Warp &other : warps) {
     if (other.lane[0].state != Lane::atBarrier || other.barrier != number)
       continue;
     clocks.learn(other.number * lanes, lanes, all);
+    const Instruction &asked = kernel.code[other.lane[0].place];
+    for (unsigned lane = 0; asked.hasResult && lane < lanes; ++lane)
+      set(other, asked.operands[0][0], lane, isTrueOfAll);
     for (Lane &lane : other.lane) {
       lane.state = Lane::running;
       ++lane.place;

@@ -86,6 +86,7 @@ private:
   /// One of the 16 that threads of a block wait at.
   struct Barrier {
     unsigned expected = 0, arrived = 0;
+    bool isTrueOfAll = true; // what the threads ask at a reduction
     Knowledge brought;
   };
   /// What comes by itself some time.

@@ -117,10 +117,13 @@ bool classifyBarrier(Instruction &instruction, const Parts &parts) {
     instruction.action = Action::warpBarrier;
     return true;
   }
-  bool waits = contains(parts, "sync");
+  // At a reduction a warp waits, and learns whether a condition is true of all threads.
+  bool reduces = contains(parts, "red");
+  bool waits = contains(parts, "sync") || reduces;
   if ((parts[0] != "bar" && parts[0] != "barrier") || contains(parts, "cluster") ||
-      waits == contains(parts, "arrive"))
+      waits == contains(parts, "arrive") || (reduces && !contains(parts, "and")))
     return false;
+  instruction.hasResult = reduces;
   instruction.action = waits ? Action::barrier : Action::arriveAtBarrier;
   return true;
 }

@@ -25,7 +25,7 @@ func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<
     %c1 = arith.constant 1 : index
     %c32 = arith.constant 32 : index
     %c60 = arith.constant 60 : index
-    %thr = arith.constant 3.6 : f32
+    %true = arith.constant true
     %n = arith.ceildivui %length, %c32 : index
     %ws = tile.load_cell %wr[%c0] at (%c0) : !tile.cells<vector<64xf32>> -> vector<64xf32>
     %zi = tile.load_cell %z0r[%c0] at (%c0) : !tile.cells<vector<64xf32>> -> vector<64xf32>
@@ -55,10 +55,8 @@ func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<
       %s1p = arith.mulf %s1, %pb : vector<32xf32>
       tile.store %s1p, %rr[%first, %c0] : vector<32xf32>, !tile.rows<f32>
       %a = math.absf %qf : vector<32x64xf32>
-      %m = tile.max %a : vector<32x64xf32>
-      %m2 = tile.max %X : vector<32xf32>
-      %mm = arith.maximumf %m, %m2 : f32
-      %slow = arith.cmpf ogt, %mm, %thr : f32
+      %fast = tile.within 3.6 of %a, %X : vector<32x64xf32>, vector<32xf32>
+      %slow = arith.xori %fast, %true : i1
       %out = scf.if %slow -> vector<32x64xf32> {
         %e = scf.for %j = %c0 to %c32 step %c1 iter_args(%acc = %y) -> vector<32x64xf32> {
           %row = vector.extract %qt[%j] : vector<64xbf16> from vector<32x64xbf16>

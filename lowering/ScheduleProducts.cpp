@@ -1,0 +1,238 @@
+//===- ScheduleProducts.cpp - products early, other work meanwhile ---------===//
+//
+// List scheduling of one block, on a clock that counts a thread block's cycles. The
+// warps issue one op after another; products queue for the tensor cores and end
+// later; what other warps wrote to shared memory can be read behind a barrier, which
+// serves all that was written before it.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/Passes.h"
+#include "lowering/TileLayout.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SCHEDULEPRODUCTS
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+//===----------------------------------------------------------------------===//
+// Estimates, in cycles
+//===----------------------------------------------------------------------===//
+
+/// Of one multiprocessor: multiplications a cycle on tensor cores, elementwise ops,
+/// exponentials, and bytes of shared memory.
+static constexpr int64_t kProductsPerCycle = 2048, kOpsPerCycle = 128, kExpsPerCycle = 16,
+                         kBytesPerCycle = 128;
+static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 60, kIssue = 4;
+
+static int64_t elementsOf(Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  return type ? type.getNumElements() : 1;
+}
+
+/// Cycles in which the warps issue `op`.
+static int64_t issueOf(Operation *op) {
+  if (op->getNumResults() == 0 || isa<DotOp, LoadOp>(op))
+    return kIssue;
+  Value result = op->getResult(0);
+  if (isa<ConvertOp>(op))
+    return kIssue + 4 * elementsOf(result) / kBytesPerCycle;
+  LayoutAttr layout = isa<VectorType>(result.getType()) ? ejk::layoutOf(result) : LayoutAttr();
+  if (!isFragments(layout)) // of a vector, or a number, all warps have the whole
+    return isa<CumsumOp>(op) ? 100 : kIssue;
+  if (isa<SpreadOp>(op))
+    return 100;
+  return kIssue + elementsOf(result) / (isa<math::ExpOp>(op) ? kExpsPerCycle : kOpsPerCycle);
+}
+
+static int64_t productTime(DotOp dot) {
+  auto lhs = cast<VectorType>(dot.getLhs().getType());
+  int64_t length = lhs.getDimSize(dot.getLhsTransposed() ? 0 : 1);
+  return elementsOf(dot.getResult()) * length / kProductsPerCycle;
+}
+
+//===----------------------------------------------------------------------===//
+// One block
+//===----------------------------------------------------------------------===//
+
+namespace {
+class BlockScheduler {
+public:
+  explicit BlockScheduler(Block &block) : block(block) {}
+
+  unsigned run() {
+    SmallVector<Operation *> order;
+    for (Operation &op : block.without_terminator())
+      order.push_back(&op);
+    findDependences(order);
+    findRemaining(order);
+    llvm::SetVector<Operation *> left(order.begin(), order.end());
+    SmallVector<Operation *> scheduled;
+    while (!left.empty()) {
+      Operation *next = choose(left);
+      issue(next);
+      left.remove(next);
+      scheduled.push_back(next);
+    }
+    unsigned moved = 0;
+    for (auto [before, after] : llvm::zip(order, scheduled)) {
+      moved += before != after;
+      after->moveBefore(block.getTerminator());
+    }
+    return moved;
+  }
+
+private:
+  /// What must stand before each op: the makers of its operands; of an op that stores,
+  /// the ones that store before; of an op with regions, all, and it before all behind.
+  void findDependences(ArrayRef<Operation *> order) {
+    Operation *lastStore = nullptr, *lastRegion = nullptr;
+    SmallVector<Operation *> ofCarried;
+    for (Operation *op : order)
+      if (isOfCarried(op))
+        ofCarried.push_back(op);
+    for (auto [i, op] : llvm::enumerate(order)) {
+      auto &before = needs[op];
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (Operation *maker = operand.getDefiningOp())
+            if (Operation *here = block.findAncestorOpInBlock(*maker); here && here != op)
+              before.push_back(here);
+      });
+      if (isa<DotOp>(op))
+        before.append(ofCarried.begin(), ofCarried.end());
+      if (lastRegion)
+        before.push_back(lastRegion);
+      if (op->getNumRegions()) {
+        before.append(order.begin(), order.begin() + i);
+        lastRegion = op;
+      }
+      if (isa<StoreOp, StoreCellOp>(op)) {
+        if (lastStore)
+          before.push_back(lastStore);
+        lastStore = op;
+      }
+    }
+  }
+
+  /// Whether `op` rounds what a loop carries. That goes before all products: the
+  /// assembler lets nobody read accumulators of the iteration before, which it takes
+  /// for unfinished, while a product is taken.
+  static bool isOfCarried(Operation *op) {
+    return isa<arith::TruncFOp>(op) && isa<BlockArgument>(op->getOperand(0));
+  }
+
+  /// Cycles from when each op's result is there to the end of the last that needs it.
+  void findRemaining(ArrayRef<Operation *> order) {
+    for (Operation *op : llvm::reverse(order)) {
+      int64_t time = remaining.lookup(op) + issueOf(op);
+      if (auto dot = dyn_cast<DotOp>(op))
+        time += productTime(dot) + kProductLatency;
+      for (Operation *maker : needs.lookup(op))
+        remaining[maker] = std::max(remaining.lookup(maker), time);
+    }
+  }
+
+  /// Whether `op` passes a barrier on its own.
+  static bool hasBarrier(Operation *op) {
+    return op->getNumRegions() || isa<tile::SumOp, WithinOp>(op);
+  }
+
+  bool needsBarrier(Operation *op) const {
+    return hasBarrier(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
+             auto it = written.find(operand);
+             return it != written.end() && it->second == barriers;
+           });
+  }
+
+  int64_t startOf(Operation *op) const {
+    int64_t start = now + (needsBarrier(op) ? kBarrier : 0);
+    for (Operation *maker : needs.lookup(op))
+      start = std::max(start, ready.lookup(maker));
+    return start;
+  }
+
+  /// When `op` would best start: at once, but for a product that others, which more depends
+  /// on, should not queue behind. That one waits until the tensor cores have nothing to do.
+  int64_t bestStartOf(Operation *op, const llvm::SetVector<Operation *> &left) const {
+    int64_t start = startOf(op);
+    bool lets =
+        isa<DotOp>(op) && llvm::any_of(left, [&](Operation *other) {
+          return isa<DotOp>(other) && other != op && remaining.lookup(other) > remaining.lookup(op);
+        });
+    return lets ? std::max(start, productsDone) : start;
+  }
+
+  /// The op that can start first: of several the first product, or the first in program
+  /// order. A product lets one pass that more depends on, if that will not be long.
+  Operation *choose(const llvm::SetVector<Operation *> &left) const {
+    SmallVector<Operation *> available;
+    for (Operation *op : left)
+      if (llvm::none_of(needs.lookup(op), [&](Operation *maker) { return left.contains(maker); }))
+        available.push_back(op);
+    Operation *best = available.front();
+    for (Operation *op : ArrayRef(available).drop_front()) {
+      int64_t start = bestStartOf(op, left), bestStart = bestStartOf(best, left);
+      if (start < bestStart || (start == bestStart && isa<DotOp>(op) && !isa<DotOp>(best)))
+        best = op;
+    }
+    if (!isa<DotOp>(best))
+      return best;
+    int64_t latest = bestStartOf(best, left) + 2 * kBarrier;
+    for (Operation *op : available)
+      if (isa<DotOp>(op) && remaining.lookup(op) > remaining.lookup(best) && startOf(op) <= latest)
+        best = op;
+    return best;
+  }
+
+  void issue(Operation *op) {
+    int64_t start = startOf(op);
+    if (needsBarrier(op))
+      ++barriers;
+    now = start + issueOf(op);
+    int64_t done = now;
+    if (auto dot = dyn_cast<DotOp>(op)) {
+      productsDone = std::max(productsDone, now) + productTime(dot);
+      done = productsDone + kProductLatency;
+    } else if (isa<ConvertOp>(op)) {
+      done += kSharedLatency;
+    }
+    ready[op] = done;
+    for (Value result : op->getResults())
+      if (isa<VectorType>(result.getType()) && isInShared(ejk::layoutOf(result)) &&
+          !isa<LoadOp>(op))
+        written[result] = barriers;
+  }
+
+  Block &block;
+  llvm::DenseMap<Operation *, SmallVector<Operation *>> needs;
+  llvm::DenseMap<Operation *, int64_t> remaining;
+  /// When an op's results are there.
+  llvm::DenseMap<Operation *, int64_t> ready;
+  /// What lies in shared memory, by how many barriers were before it.
+  llvm::DenseMap<Value, unsigned> written;
+  int64_t now = 0, productsDone = 0;
+  unsigned barriers = 0;
+};
+
+struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPass> {
+  void runOnOperation() override {
+    SmallVector<Block *> blocks;
+    getOperation()->walk([&](DotOp dot) {
+      auto program = dot->getParentOfType<ProgramOp>();
+      if (program->hasAttr(kWarpgroupsAttr) && !llvm::is_contained(blocks, dot->getBlock()))
+        blocks.push_back(dot->getBlock());
+    });
+    for (Block *block : blocks)
+      numMoved += BlockScheduler(*block).run();
+  }
+};
+} // namespace

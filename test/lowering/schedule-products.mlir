@@ -1,0 +1,28 @@
+// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-assign-tile-layouts=arch=sm_90a --ejk-schedule-products \
+// RUN:   | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-assign-tile-layouts --ejk-schedule-products \
+// RUN:   | FileCheck %s --check-prefix=PLAIN
+
+// The state is rounded first, then q·kᵀ, on which most depends; the state's own
+// product comes last, behind what the chunk's result is made of.
+// CHECK-LABEL: func.func @head_gate
+// CHECK: scf.for {{.*}} iter_args(%[[S:.*]] =
+// CHECK: arith.truncf %[[S]] {{.*}}transposed_fragments over 8 by 1
+// CHECK-NEXT: %[[P:.*]] = tile.dot %{{.*}}, %{{.*}} transposed, %{{.*}}fragments over 4 by 2
+// CHECK: tile.dot %{{.*}}transposed_fragments over 8 by 1
+// CHECK: %[[W:.*]] = tile.convert %{{.*}} to <panels> : vector<64x64xbf16>
+// CHECK: tile.dot %[[W]],
+// CHECK: tile.dot %{{.*}} transposed, %{{.*}}vector<128x128xf32>
+// CHECK: tile.store
+
+// Products that are taken where they stand keep their places: the gates' sums first.
+// PLAIN-LABEL: func.func @head_gate
+// PLAIN: tile.dot {{.*}}vector<128x128xbf16>
+// PLAIN: tile.dot %{{.*}} transposed, %{{.*}}vector<64x64xf32>
+func.func @head_gate(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>,
+                     %v: tensor<?x?x?x128xbf16>, %g: tensor<?x?x?xf32>) -> tensor<?x?x?x128xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+      -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
+  return %o : tensor<?x?x?x128xbf16>
+}
