@@ -40,6 +40,11 @@ public:
   mlir::Value addIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddIOp>(x, y); }
   mlir::Value subIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubIOp>(x, y); }
   mlir::Value mulIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulIOp>(x, y); }
+  mlir::Value divIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::DivUIOp>(x, y); }
+  mlir::Value remIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::RemUIOp>(x, y); }
+  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value otherwise) {
+    return mlir::arith::SelectOp::create(b, loc, condition, x, otherwise);
+  }
   mlir::Value exp(mlir::Value x) { return mlir::math::ExpOp::create(b, loc, x); }
   mlir::Value abs(mlir::Value x) { return mlir::math::AbsFOp::create(b, loc, x); }
   mlir::Value floor(mlir::Value x) { return mlir::math::FloorOp::create(b, loc, x); }
@@ -97,6 +102,11 @@ public:
   }
   mlir::Value sum(mlir::Value tile, unsigned dim) {
     return tile::SumOp::create(b, loc, f32({shapeOf(tile)[1 - dim]}), tile, dim);
+  }
+  /// Over both dimensions.
+  mlir::Value total(mlir::Value tile) {
+    mlir::Value sums = cumsum(sum(tile, 1), /*reverse=*/false, /*exclusive=*/false);
+    return row(sums, b.getIndexAttr(shapeOf(sums)[0] - 1));
   }
   mlir::Value max(mlir::Value tile) { return tile::MaxOp::create(b, loc, b.getF32Type(), tile); }
 

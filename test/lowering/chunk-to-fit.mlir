@@ -64,3 +64,56 @@ func.func @f32(%q: tensor<?x?x?x64xf32>, %k: tensor<?x?x?x64xf32>, %v: tensor<?x
       -> tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>
   return %o : tensor<?x?x?x64xf32>
 }
+
+// -----
+
+// The scans of a derivative share saved states, each chunk's own in 16 bits, and one
+// number a step; there is none to decode.
+// CHECK-LABEL: func.func @gated_vjp
+// CHECK-NOT: ejk.scan
+// CHECK: tile.program chunk 64 save_every 64
+// CHECK-SAME: outputs(tensor<?x?x4xf32>, tensor<?x?x4x64xbf16>) saves(tensor<?x4x64x64xbf16>)
+// CHECK: tile.program chunk 64 save_every 64
+// CHECK-NOT: tile.choose
+// CHECK: return
+func.func @gated_vjp(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>,
+                     %do: tensor<?x?x4x64xbf16>, %g: tensor<?x?x4xf32>)
+    -> (tensor<?x?x4x64xbf16>, tensor<?x?x4xf32>) {
+  %p, %dq, %ht, %saves = ejk.scan save_every 64
+      sequences(%qt = %q : tensor<?x?x4x64xbf16>, %kt = %k : tensor<?x?x4x64xbf16>,
+                %ot = %do : tensor<?x?x4x64xbf16>, %gt = %g : tensor<?x?x4xf32>)
+      states(%S = zero : tensor<?x4x64x64xf32>)
+      -> (tensor<?x?x4x64xf32>, tensor<?x?x4x64xbf16>) saves(tensor<?x4x64x64xf32>) {
+    %qw = arith.extf %qt : vector<64xbf16> to vector<64xf32>
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %ow = arith.extf %ot : vector<64xbf16> to vector<64xf32>
+    %S1 = ejk.decay %S by %gt along head : vector<64x64xf32>, f32
+    %S2 = ejk.outer_add %S1, %kw, %kw : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %r = ejk.read %S1, %ow along value : vector<64x64xf32>, vector<64xf32>
+    %x = arith.mulf %qw, %r {ejk.pairing} : vector<64xf32>
+    %rn = arith.truncf %r : vector<64xf32> to vector<64xbf16>
+    ejk.yield states(%S2 : vector<64x64xf32>) outputs(%x, %rn : vector<64xf32>, vector<64xbf16>)
+        saves(%S1 : vector<64x64xf32>)
+  }
+  %dg, %A, %M = ejk.scan reverse save_every 64
+      sequences(%qt = %q : tensor<?x?x4x64xbf16>, %kt = %k : tensor<?x?x4x64xbf16>,
+                %ot = %do : tensor<?x?x4x64xbf16>, %gt = %g : tensor<?x?x4xf32>,
+                %pt = %p : tensor<?x?x4x64xf32>)
+      saved(%c = %saves : tensor<?x4x64x64xf32>)
+      states(%A0 = zero : tensor<?x4x64x64xf32>, %M0 = zero : tensor<?x4x64xf32>)
+      -> (tensor<?x?x4xf32>) {
+    %qw = arith.extf %qt : vector<64xbf16> to vector<64xf32>
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %ow = arith.extf %ot : vector<64xbf16> to vector<64xf32>
+    %dk = ejk.read %A0, %kw along value : vector<64x64xf32>, vector<64xf32>
+    %x = arith.mulf %kw, %dk {ejk.pairing} : vector<64xf32>
+    %M1 = arith.subf %M0, %x : vector<64xf32>
+    %M2 = ejk.anchor %M1, %A0 with %c along value : vector<64xf32>, vector<64x64xf32>, vector<64x64xf32>
+    %M3 = arith.addf %M2, %pt : vector<64xf32>
+    %sum = ejk.sum %M3 : vector<64xf32>
+    %A1 = ejk.outer_add %A0, %qw, %ow : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %A2 = ejk.decay %A1 by %gt along head : vector<64x64xf32>, f32
+    ejk.yield states(%A2, %M3 : vector<64x64xf32>, vector<64xf32>) outputs(%sum : f32)
+  }
+  return %dq, %dg : tensor<?x?x4x64xbf16>, tensor<?x?x4xf32>
+}
