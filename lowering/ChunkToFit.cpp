@@ -7,6 +7,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Chunk.h"
+#include "passes/FusePrograms.h"
 #include "passes/ScanGroups.h"
 #include "passes/TensorSums.h"
 #include "llvm/ADT/MapVector.h"
@@ -147,10 +148,31 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       replaceScan(scan, program);
       ++numChunked;
     }
+    if (fuse && programs.size() == 2 && failed(fusePair(programs[0], programs[1])))
+      return failure();
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
     bool mayBeOne = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens();
     copy.finish(/*choose=*/mayBeOne && group.size() == 1);
+    return success();
+  }
+
+  /// Fuses two programs, of which the second reads what the first computes, where that
+  /// can be and fits.
+  LogicalResult fusePair(tile::ProgramOp first, tile::ProgramOp second) {
+    FailureOr<FusedPrograms> fused = fusePrograms(first, second);
+    if (failed(fused))
+      return success();
+    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all);
+    if (failed(statesFit) || failed(allFits))
+      return failure();
+    if (*statesFit && *allFits) {
+      replacePrograms(first, second, *fused);
+      ++numFused;
+      return success();
+    }
+    fused->all.erase();
+    fused->states.erase();
     return success();
   }
 

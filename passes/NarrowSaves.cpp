@@ -27,7 +27,9 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
   unsigned count = 0;
-  if (!maySaveEntries(scans))
+  // One state for each chunk, which are 128 rows at most.
+  auto savesOften = [](ScanOp scan) { return int64_t(scan.getSaveEvery().value_or(0)) <= 128; };
+  if (!llvm::all_of(scans, savesOften) || !maySaveEntries(scans))
     return 0;
   for (ScanOp scan : scans) {
     auto isNarrow = [](Value sequence) {

@@ -340,4 +340,33 @@ def Chunk : Pass<"ejk-chunk"> {
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 
+def FusePrograms : Pass<"ejk-fuse-programs"> {
+  let summary = "two walks of one sequence in one loop";
+  let description = [{
+    Where a block program saves the state that each chunk is entered with, its chunks
+    need not wait for each other: with the saved state loaded they can be taken in any
+    order. A second program that takes what the first one computes, walking the other
+    way, does so itself, in the iteration of the same rows; what passed between the two
+    in memory, a tile per chunk, stays in the block. Of the first program what remains is
+    the walk of its state. So the derivative of a recurrence becomes one program
+    that walks forward and saves states, and one that walks back and computes all
+    gradients: fewer bytes, at the price of a larger program. Numbers change by the
+    rounding of the saved states.
+
+    Before:
+    ```mlir
+    %x, %dq, %s = tile.program chunk 64 save_every 64 … { … }    // S forward
+    %dk, %dv, %dg = tile.program … sequences(…, %x) saved(%s) … { … }  // A back
+    ```
+    After:
+    ```mlir
+    %s = tile.program chunk 64 save_every 64 … { … }             // S forward
+    %dk, %dv, %dg, %dq = tile.program … saved(%s) … { … }        // S of a chunk, and A back
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numFused", "fused", "pairs of programs fused">,
+                    Statistic<"numDeclined", "declined", "pairs left as they are">];
+}
+
 #endif // EJK_PASSES_TD
