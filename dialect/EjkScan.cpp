@@ -497,13 +497,16 @@ LogicalResult ReadOp::verify() {
 }
 
 LogicalResult AnchorOp::verify() {
-  if (getAxis() == Axis::head)
-    return emitOpError("must sum along key or value (C1), not head");
   auto state = cast<VectorType>(getState().getType());
-  int64_t wanted = state.getDimSize(getAxis() == Axis::key ? 1 : 0);
-  if (cast<VectorType>(getVector().getType()).getDimSize(0) != wanted)
+  auto vector = dyn_cast<VectorType>(getVector().getType());
+  if (getAxis() == Axis::head) {
+    if (vector)
+      return emitOpError() << "along head, what it replaces must be f32 (C1), but is " << vector;
+  } else if (int64_t wanted = state.getDimSize(getAxis() == Axis::key ? 1 : 0);
+             !vector || vector.getDimSize(0) != wanted) {
     return emitOpError() << "the vector must have the state's other size, " << wanted
                          << " (C1), but is " << getVector().getType();
+  }
   auto scan = cast<ScanOp>((*this)->getParentOp());
   auto arg = dyn_cast<BlockArgument>(getSaved());
   // The step's arguments may not have been counted yet.

@@ -238,11 +238,13 @@ def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
   let summary = "replace a vector by what a saved state gives for it";
   let description = [{
     At a step that enters a chunk of the scan's saved states, the product of a
-    state with the saved one, summed along one axis; at other steps the vector:
+    state with the saved one, summed along one axis, or along both to a number of the
+    head; at other steps the vector:
 
     ```
     key:   result[v] = entering ? Σ_k state[k,v] · saved[k,v] : vector[v]
     value: result[k] = entering ? Σ_v state[k,v] · saved[k,v] : vector[k]
+    head:  result = entering ? Σ_kv state[k,v] · saved[k,v] : vector
     ```
 
     What a gate's gradient is summed up from: a sum that is exact at every
@@ -256,13 +258,13 @@ def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
     ```
 
     Constraints:
-    - C1: the axis is `key` or `value`, and the vector has the state's size along the
-      other.
+    - C1: the vector has the state's size along the other axis, or is a number along
+      `head`.
     - C2: `saved` is an argument of the step that is a saved state, of the state's shape.
   }];
-  let arguments = (ins Ejk_StepVector:$vector, Ejk_StepMatrix:$state,
+  let arguments = (ins Ejk_StepGate:$vector, Ejk_StepMatrix:$state,
                        VectorOfRankAndType<[2], [F32, F16, BF16]>:$saved, Ejk_AxisAttr:$axis);
-  let results = (outs Ejk_StepVector:$result);
+  let results = (outs Ejk_StepGate:$result);
   let assemblyFormat = [{
     $vector `,` $state `with` $saved `along` custom<AxisName>($axis) attr-dict `:`
     type($vector) `,` type($state) `,` type($saved)

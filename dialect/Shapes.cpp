@@ -207,7 +207,7 @@ template <typename Scan> static unsigned parameterPrefix(Scan scan, unsigned i) 
 
 /// The rows between two saved states.
 static int64_t rowsOfChunk(ScanOp scan) { return *scan.getSaveEvery(); }
-static int64_t rowsOfChunk(tile::ProgramOp program) { return program.getChunk(); }
+static int64_t rowsOfChunk(tile::ProgramOp program) { return *program.getSaveEvery(); }
 
 template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
   Value first = scan.getSequences().front();

@@ -3,10 +3,13 @@
 #include "lowering/TileKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Chunk.h"
-#include "llvm/ADT/EquivalenceClasses.h"
+#include "passes/FusePrograms.h"
+#include "passes/ScanGroups.h"
+#include "passes/TensorSums.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ejk {
@@ -22,6 +25,77 @@ static constexpr int64_t kFewRows = 64;
 static constexpr int64_t kChunks[] = {64, 32, 16};
 
 namespace {
+/// A group of scans once more, behind themselves, in the originals' place for all who
+/// use them. Sums over what they end with, which may end as early as they do, come too.
+class GroupCopy {
+public:
+  explicit GroupCopy(ArrayRef<ScanOp> group) : group(group) {
+    IRMapping mapping;
+    SmallVector<Operation *> members;
+    auto copy = [&](Operation *op) {
+      OpBuilder b(op->getContext());
+      b.setInsertionPointAfter(op);
+      members.push_back(op);
+      return b.clone(*op, mapping);
+    };
+    for (ScanOp scan : group) {
+      scans.push_back(cast<ScanOp>(copy(scan)));
+      for (Operation *user : SmallVector<Operation *>(scan->getUsers()))
+        if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && isSumOver(generic, 2))
+          copy(generic);
+    }
+    for (Operation *op : members)
+      for (Value result : op->getResults())
+        for (OpOperand &use : llvm::make_early_inc_range(result.getUses()))
+          if (!llvm::is_contained(members, use.getOwner())) {
+            uses.push_back({&use, result});
+            use.set(mapping.lookup(result));
+          }
+  }
+
+  /// Back to the originals.
+  void undo() {
+    for (auto [use, value] : uses)
+      use->set(value);
+    erase(scans);
+  }
+
+  /// Ends with what took the copies' place; with `choose` the originals stay for
+  /// sequences of one row.
+  void finish(bool choose) {
+    if (!choose)
+      return erase(group);
+    llvm::MapVector<Value, Value> chosen;
+    for (auto [use, value] : uses) {
+      Value &result = chosen[value];
+      if (!result) {
+        Value made = use->get();
+        OpBuilder b(value.getContext());
+        b.setInsertionPointAfterValue(made);
+        ScanOp first = group.front();
+        result = tile::ChooseOp::create(b, value.getLoc(), made.getType(), value, made,
+                                        first.getSequences().front());
+      }
+      use->set(result);
+    }
+  }
+
+  SmallVector<ScanOp> scans;
+
+private:
+  /// Erases scans and the sums of what they end with, that nothing else uses.
+  static void erase(ArrayRef<ScanOp> scans) {
+    for (ScanOp scan : llvm::reverse(scans)) {
+      for (Operation *sum : SmallVector<Operation *>(scan->getUsers()))
+        sum->erase();
+      scan.erase();
+    }
+  }
+
+  ArrayRef<ScanOp> group;
+  SmallVector<std::pair<OpOperand *, Value>> uses;
+};
+
 struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
   using ChunkToFitBase::ChunkToFitBase;
 
@@ -30,25 +104,9 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return;
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
-    for (ArrayRef<ScanOp> group : findGroups(scans))
+    for (ArrayRef<ScanOp> group : groupScans(scans))
       if (failed(handle(group)))
         return signalPassFailure();
-  }
-
-  /// Scans of which one reads the states another saves belong together: what cancels
-  /// between them does so when both round alike.
-  static SmallVector<SmallVector<ScanOp>> findGroups(ArrayRef<ScanOp> scans) {
-    llvm::EquivalenceClasses<Operation *> together;
-    for (ScanOp scan : scans) {
-      together.insert(scan);
-      for (Value state : scan.getSavedStates())
-        if (auto source = state.getDefiningOp<ScanOp>())
-          together.unionSets(scan, source);
-    }
-    llvm::MapVector<Operation *, SmallVector<ScanOp>> groups;
-    for (ScanOp scan : scans)
-      groups[together.getLeaderValue(scan)].push_back(scan);
-    return llvm::to_vector(llvm::make_second_range(groups));
   }
 
   static int64_t rowsOf(ScanOp scan) {
@@ -64,51 +122,93 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
   LogicalResult handle(ArrayRef<ScanOp> group) {
     if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
       return success();
+    GroupCopy copy(group);
+    sumEarly(copy.scans);
+    // States that every chunk may as well save as it is entered with them.
+    auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunks[0]; };
+    bool savesEntries = llvm::all_of(copy.scans, savesOften) && narrowSaves(copy.scans);
     SmallVector<tile::ProgramOp> programs;
-    for (ScanOp scan : group) {
-      FailureOr<tile::ProgramOp> program = makeProgram(scan);
-      if (failed(program))
+    for (int64_t chunk : kChunks) {
+      if (savesEntries)
+        for (ScanOp scan : copy.scans)
+          scan.setSaveEvery(chunk);
+      FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
+      if (failed(made))
         return failure();
-      if (!*program)
+      if (!*made || !programs.empty())
         break;
-      programs.push_back(*program);
     }
-    if (programs.size() < group.size()) {
-      for (ScanOp scan : group)
-        if (scan != group[programs.size()])
-          scan.emitRemark("not chunked: a scan that it shares saved states with is not");
-      for (tile::ProgramOp program : programs)
-        program.erase();
+    if (programs.empty()) {
+      copy.undo();
       numDeclined += group.size();
       return success();
     }
-    for (auto [i, program] : llvm::enumerate(programs)) {
-      ScanOp scan = group[i];
+    for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
       numShorter += program.getChunk() < kChunks[0];
-      bool mayBeOne = ShapedType::isDynamic(rowsOf(scan)) && !scan.getCuSeqlens();
-      replaceScan(scan, program, /*forSeveralRows=*/mayBeOne);
+      replaceScan(scan, program);
       ++numChunked;
     }
+    if (fuse && programs.size() == 2 && failed(fusePair(programs[0], programs[1])))
+      return failure();
+    // Of a group of several none is there to decode.
+    ScanOp first = group.front();
+    bool mayBeOne = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens();
+    copy.finish(/*choose=*/mayBeOne && group.size() == 1);
     return success();
   }
 
-  /// The program of the longest chunks that fit; null, after a remark, where there is none.
-  FailureOr<tile::ProgramOp> makeProgram(ScanOp scan) {
-    for (int64_t chunk : kChunks) {
-      FailureOr<tile::ProgramOp> program = chunkScan(scan, {chunk});
-      if (failed(program))
-        return tile::ProgramOp();
+  /// Fuses two programs, of which the second reads what the first computes, where that
+  /// can be and fits.
+  LogicalResult fusePair(tile::ProgramOp first, tile::ProgramOp second) {
+    FailureOr<FusedPrograms> fused = fusePrograms(first, second);
+    if (failed(fused))
+      return success();
+    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all);
+    if (failed(statesFit) || failed(allFits))
+      return failure();
+    if (*statesFit && *allFits) {
+      replacePrograms(first, second, *fused);
+      ++numFused;
+      return success();
+    }
+    fused->all.erase();
+    fused->states.erase();
+    return success();
+  }
+
+  /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, and
+  /// false, after a remark, where no shorter chunks will do.
+  FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
+                               SmallVectorImpl<tile::ProgramOp> &programs) {
+    ChunkSettings settings;
+    settings.chunk = chunk;
+    settings.saveEntries = savesEntries(group, chunk);
+    auto giveUp = [&] {
+      for (tile::ProgramOp program : programs)
+        program.erase();
+      programs.clear();
+    };
+    for (ScanOp scan : group) {
+      FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
+      if (failed(program)) {
+        for (ScanOp other : group)
+          if (other != scan)
+            other.emitRemark("not chunked: a scan that it shares saved states with is not");
+        giveUp();
+        return false;
+      }
+      programs.push_back(*program);
       FailureOr<bool> fits = this->fits(*program);
       if (failed(fits))
         return failure();
       if (*fits)
-        return *program;
-      program->erase();
-      if (scan.getSaveEvery())
-        break; // it has no choice
+        continue;
+      if (chunk == std::end(kChunks)[-1])
+        scan.emitRemark("not chunked: its tiles do not fit into a thread block of ") << arch;
+      giveUp();
+      return chunk != std::end(kChunks)[-1];
     }
-    scan.emitRemark("not chunked: its tiles do not fit into a thread block of ") << arch;
-    return tile::ProgramOp();
+    return true;
   }
 
   FailureOr<bool> fits(tile::ProgramOp program) {

@@ -302,7 +302,7 @@ private:
   }
 
   LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
-    if (failed(checkSlots(program, program.getChunk())))
+    if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
       return failure();
     FailureOr<Kernel> kernel = emitTileKernel(
         program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },

@@ -22,6 +22,8 @@ constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";   // of a result:
 struct ToGPUOptions {
   std::string arch = "sm_90";
   Schedule schedule = Schedule::step;
+  /// One walk for all gradients where it fits.
+  bool fuse = false;
 };
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});

@@ -50,14 +50,17 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
 def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
   let summary = "scans to block programs, where their kernels fit";
   let description = [{
-    Turns scans into block programs as `ejk-chunk` does, with the longest chunks of 64, 32
-    or 16 steps whose kernel a thread block of `arch` has the shared memory for; the
-    lowering itself says what a kernel needs. Where none fits, or `ejk-chunk` leaves a
-    scan alone, it stays, and a remark says why.
+    Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early` and
+    `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps whose kernel a thread
+    block of `arch` has the shared memory for; the lowering itself says what a kernel
+    needs. Scans that share saved states get chunks of one length and, with `fuse`, become
+    one loop (`ejk-fuse-programs`) where that fits. Where none fits, or
+    `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says why.
 
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
     of a number that only a call knows (`automatic`). Where that may be one row, as in
-    decoding, the scan stays beside the program for it (`tile.choose`).
+    decoding, the scan stays beside the program for it (`tile.choose`), unless it
+    shares saved states, as the scans of derivatives do.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">,
@@ -65,13 +68,16 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
            "which scans become block programs", [{::llvm::cl::values(
              clEnumValN(::ejk::Schedule::step, "step", "none"),
              clEnumValN(::ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
-             clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>];
+             clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>,
+    Option<"fuse", "fuse", "bool", "false",
+           "one walk for all gradients where it fits: fewer bytes, a longer chunk">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numChunked", "chunked", "scans turned into block programs">,
                     Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
+                    Statistic<"numFused", "fused", "pairs of them fused">,
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 

@@ -27,6 +27,7 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   ChunkToFitOptions chunk;
   chunk.arch = options.arch;
   chunk.schedule = options.schedule;
+  chunk.fuse = options.fuse;
   pm.addPass(createChunkToFit(chunk));
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
@@ -74,6 +75,8 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       llvm::cl::values(clEnumValN(ejk::Schedule::step, "step", "none"),
                        clEnumValN(ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
                        clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
+  Option<bool> fuse{*this, "fuse", llvm::cl::desc("one walk for all gradients where it fits"),
+                    llvm::cl::init(false)};
 };
 } // namespace
 
@@ -81,7 +84,7 @@ void ejk::registerLoweringPipelines() {
   PassPipelineRegistration<ToGPUFlags>(
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
-        buildToGPUPipeline(pm, {flags.arch, flags.schedule});
+        buildToGPUPipeline(pm, {flags.arch, flags.schedule, flags.fuse});
       });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });

@@ -191,6 +191,9 @@ private:
           ok = success(succeeded(note(&op, read.getVector(), Layout::row)) &&
                        succeeded(note(&op, read.getResult(), Layout::column)));
         } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+          if (anchor.getAxis() == Axis::head)
+            return op.emitError("sums a state along both axes, which no step's threads can; keep "
+                                "one axis and sum its vector ('ejk.sum')");
           ok = success(succeeded(note(&op, anchor.getVector(), Layout::column)) &&
                        succeeded(note(&op, anchor.getResult(), Layout::column)));
         } else if (isa<SumOp>(op)) {

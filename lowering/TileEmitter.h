@@ -92,7 +92,7 @@ private:
   void locate();
   void locateSequence(Value sequence);
   void placeRows(Rows &place, Value tensor);
-  void placeCells(Cells &place, Type type, bool perChunk);
+  void placeCells(Cells &place, Type type, bool saved);
   void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
   void describeLaunch();

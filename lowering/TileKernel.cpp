@@ -148,10 +148,10 @@ void TileEmitter::locate() {
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     if (rows.contains(arg))
       placeRows(rows[arg], tensor);
-  auto placeAll = [&](ValueRange args, bool perChunk) {
+  auto placeAll = [&](ValueRange args, bool saved) {
     for (Value arg : args)
       if (cells.contains(arg))
-        placeCells(cells[arg], cast<CellsType>(arg.getType()).getCell(), perChunk);
+        placeCells(cells[arg], cast<CellsType>(arg.getType()).getCell(), saved);
   };
   placeAll(program.getInitialArgs(), false);
   placeAll(program.getSavedArgs(), true);
@@ -195,7 +195,7 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   place.base = b.at(place.pointer, place.element, start);
 }
 
-void TileEmitter::placeCells(Cells &place, Type type, bool perChunk) {
+void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
   place.element = getElementTypeOrSelf(type);
   int64_t elements = 1;
   if (auto vector = dyn_cast<VectorType>(type)) {
@@ -203,8 +203,8 @@ void TileEmitter::placeCells(Cells &place, Type type, bool perChunk) {
     elements = vector.getNumElements();
   }
   Value cell = stateIndex;
-  if (perChunk) {
-    Value slot = b.add(b.div(firstRow, int64_t(program.getChunk())), sequenceIndex);
+  if (saved) {
+    Value slot = b.add(b.div(firstRow, int64_t(*program.getSaveEvery())), sequenceIndex);
     cell = b.add(b.mul(slot, heads), b.wide(head));
   }
   place.base = b.at(place.pointer, place.element, b.mul(cell, elements));

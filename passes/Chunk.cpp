@@ -6,6 +6,7 @@
 #include "mlir/Transforms/CSE.h"
 #include "passes/ChunkedState.h"
 #include "passes/Passes.h"
+#include "passes/ScanGroups.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_CHUNK
@@ -43,9 +44,12 @@ private:
   unsigned initialArgument(unsigned number) {
     return llvm::count(scan.getHasInitial().take_front(number), true);
   }
-  /// Saved states are cells by chunk.
-  void storeSaves(const StateChain &chain, ArrayRef<Value> values);
-  Value loadSaved(const StateChain &chain, AnchorOp anchor);
+  /// The number of a chunk's cell among the saved states.
+  Value cellOf(TileBuilder &e);
+  /// Whether the walk enters, or leaves, rows of a cell with this chunk; null where every
+  /// chunk has one.
+  Value isCellsEnd(bool entering, Value count);
+  ChunkedSaves savesOf(const StateChain &chain, ValueRange carried);
   void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns);
 
   ScanOp scan;
@@ -56,7 +60,7 @@ private:
   tile::ProgramOp program;
   std::unique_ptr<ChunkTiles> tiles;
   scf::ForOp loop;
-  Value chunkNumber;
+  Value chunkNumber, entersSaved, leavesSaved;
   /// Outputs and final states that somebody uses.
   SmallVector<unsigned> outputs, finals;
 };
@@ -82,10 +86,10 @@ void ChunkWriter::createProgram() {
     parameterTypes.push_back(isa<VectorType>(arg.getType())
                                  ? tile::CellsType::get(scan.getContext(), arg.getType())
                                  : arg.getType());
-  program =
-      tile::ProgramOp::create(outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(),
-                              scan.getSequences(), scan.getParameters(), scan.getInitialStates(),
-                              scan.getSavedStates(), scan.getCuSeqlens(), plan.chunk, plan.slices);
+  program = tile::ProgramOp::create(
+      outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
+      scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
+      plan.chunk, scan.getSaveEveryAttr(), plan.slices);
   Block &block = program.getBody().emplaceBlock();
   for (Type type : program.argumentTypes(parameterTypes))
     block.addArgument(type, loc);
@@ -150,24 +154,51 @@ void ChunkWriter::storeFinals() {
     storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
 }
 
-void ChunkWriter::storeSaves(const StateChain &chain, ArrayRef<Value> values) {
-  for (auto [save, value] : llvm::zip(chain.saves, values)) {
-    Value cells = program.getSaveArgs()[save.number];
-    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
-    tile::StoreCellOp::create(within, loc, body.round(value, getElementTypeOrSelf(cell)), cells,
-                              chunkNumber,
-                              cellOffsets(cell, chain.freeDim == 0, chain.freeDim == 1));
-  }
+Value ChunkWriter::cellOf(TileBuilder &e) {
+  int64_t chunks = *scan.getSaveEvery() / plan.chunk;
+  return chunks == 1 ? chunkNumber : e.divIndex(chunkNumber, prologue.index(chunks));
 }
 
-Value ChunkWriter::loadSaved(const StateChain &chain, AnchorOp anchor) {
-  ValueRange args = scan.getSavedArgs();
-  Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
-  Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+Value ChunkWriter::isCellsEnd(bool entering, Value count) {
+  int64_t chunks = *scan.getSaveEvery() / plan.chunk;
+  if (chunks == 1)
+    return {};
+  auto isEqual = [&](Value x, Value y) -> Value {
+    return arith::CmpIOp::create(within, loc, arith::CmpIPredicate::eq, x, y);
+  };
+  Value position = body.remIndex(chunkNumber, prologue.index(chunks));
+  if (entering != bool(scan.getReverse()))
+    return isEqual(position, prologue.index(0));
+  Value last = isEqual(position, prologue.index(chunks - 1));
+  Value end = isEqual(chunkNumber, prologue.subIndex(count, prologue.index(1)));
+  return arith::OrIOp::create(within, loc, last, end);
+}
+
+/// `carried`: per accumulator.
+ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
+  ChunkedSaves saved;
+  saved.enters = entersSaved;
+  saved.leaves = leavesSaved;
+  for (AnchorOp anchor : chain.anchors)
+    for (auto [accumulator, entry] : llvm::zip(plan.accumulators, carried))
+      if (accumulator.anchor == anchor)
+        saved.carried.push_back(entry);
   bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
-  return body.widen(
-      tile::LoadCellOp::create(within, loc, paddedState(cell, sliceRows, sliceColumns), cells,
-                               chunkNumber, cellOffsets(cell, sliceRows, sliceColumns)));
+  saved.store = [=, this](TileBuilder &e, const StateChain::Save &save, Value value) {
+    Value cells = program.getSaveArgs()[save.number];
+    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+    tile::StoreCellOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(cell)), cells,
+                              cellOf(e), cellOffsets(cell, sliceRows, sliceColumns));
+  };
+  saved.load = [=, this](TileBuilder &e, AnchorOp anchor) {
+    ValueRange args = scan.getSavedArgs();
+    Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
+    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+    return e.widen(tile::LoadCellOp::create(e.b, loc, paddedState(cell, sliceRows, sliceColumns),
+                                            cells, cellOf(e),
+                                            cellOffsets(cell, sliceRows, sliceColumns)));
+  };
+  return saved;
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,7 +223,11 @@ void ChunkWriter::createLoop() {
     chunk = body.subIndex(prologue.subIndex(count, one), walked);
   chunkNumber = chunk;
   Value first = body.mulIndex(chunk, size);
-  tiles->beginChunk(first, body.subIndex(length, first));
+  if (scan.getSaveEvery()) {
+    entersSaved = isCellsEnd(/*entering=*/true, count);
+    leavesSaved = isCellsEnd(/*entering=*/false, count);
+  }
+  tiles->beginChunk(first, body.subIndex(length, first), entersSaved);
   writeChunk(first, loop.getRegionIterArgs());
 }
 
@@ -201,20 +236,16 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
   llvm::DenseMap<const StateChain *, Value> states;
   for (auto [chain, state] : llvm::zip(plan.chains, carried))
     states[&chain] = state;
-  for (auto [accumulator, entry] :
-       llvm::zip(plan.accumulators, carried.drop_front(plan.chains.size())))
+  ValueRange sums = carried.drop_front(plan.chains.size());
+  for (auto [accumulator, entry] : llvm::zip(plan.accumulators, sums))
     if (!accumulator.anchor)
       tiles->setEntry(accumulator, entry);
   llvm::DenseMap<const StateChain *, Value> after;
   tiles->computeChain = [&](const StateChain &chain) {
     if (after.contains(&chain))
       return;
-    SmallVector<Value> saved;
-    for (AnchorOp anchor : chain.anchors)
-      saved.push_back(loadSaved(chain, anchor));
     ChunkedState computed(plan, chain, *tiles, body, rows);
-    after[&chain] = computed.compute(states[&chain], saved);
-    storeSaves(chain, computed.saves());
+    after[&chain] = computed.compute(states[&chain], savesOf(chain, sums));
     for (auto [anchor, entry] : llvm::zip(chain.anchors, computed.entries()))
       for (const Accumulator &accumulator : plan.accumulators)
         if (accumulator.anchor == anchor)
@@ -258,29 +289,24 @@ FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &sett
   return program;
 }
 
-void ejk::replaceScan(ScanOp scan, tile::ProgramOp program, bool forSeveralRows) {
-  OpBuilder b(scan.getContext());
-  b.setInsertionPointAfter(program);
-  auto replace = [&](Value result, Value made) {
-    if (forSeveralRows)
-      made = tile::ChooseOp::create(b, scan.getLoc(), made.getType(), result, made,
-                                    scan.getSequences().front());
-    result.replaceUsesWithIf(
-        made, [&](OpOperand &use) { return use.getOwner() != made.getDefiningOp(); });
-  };
+bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk) {
+  return llvm::any_of(group, [](ScanOp scan) { return scan.getSaveEvery().has_value(); }) &&
+         llvm::all_of(group, [&](ScanOp scan) { return scan.getSaveEvery() == chunk; }) &&
+         maySaveEntries(group);
+}
+
+void ejk::replaceScan(ScanOp scan, tile::ProgramOp program) {
   auto replaceUsed = [&](ValueRange results, ValueRange made) {
     for (Value result : results)
       if (!result.use_empty()) {
-        replace(result, made.front());
+        result.replaceAllUsesWith(made.front());
         made = made.drop_front();
       }
   };
   replaceUsed(scan.getOutputs(), program.getOutputs());
   replaceUsed(scan.getFinalStates(), program.getFinalStates());
-  for (auto [save, made] : llvm::zip(scan.getSaves(), program.getSaves()))
-    replace(save, made);
-  if (!forSeveralRows)
-    scan.erase();
+  scan.getSaves().replaceAllUsesWith(program.getSaves());
+  scan.erase();
 }
 
 namespace {
@@ -295,14 +321,22 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
     }
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
-    for (ScanOp scan : scans) {
-      FailureOr<tile::ProgramOp> program = chunkScan(scan, {chunk, force, drift});
-      if (failed(program)) {
-        ++numDeclined;
-        continue;
+    for (ArrayRef<ScanOp> group : groupScans(scans)) {
+      SmallVector<std::pair<ScanOp, tile::ProgramOp>> made;
+      ChunkSettings settings = {chunk, force, drift, savesEntries(group, chunk)};
+      for (ScanOp scan : group)
+        if (FailureOr<tile::ProgramOp> program = chunkScan(scan, settings); succeeded(program))
+          made.push_back({scan, *program});
+      // Scans that share saved states mean the same by them.
+      if (settings.saveEntries && made.size() < group.size()) {
+        for (auto [scan, program] : made)
+          program.erase();
+        made.clear();
       }
-      replaceScan(scan, *program, /*forSeveralRows=*/false);
-      ++numChunked;
+      numDeclined += group.size() - made.size();
+      numChunked += made.size();
+      for (auto [scan, program] : made)
+        replaceScan(scan, program);
     }
   }
 };

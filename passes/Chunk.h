@@ -8,21 +8,27 @@
 namespace ejk {
 
 struct ChunkSettings {
-  /// Steps in a chunk; a scan that saves states has as many as lie between two.
+  /// Steps in a chunk; fewer where that does not divide those between saved states.
   int64_t chunk = 64;
   /// Take f32 too, with products in f32.
   bool force = false;
   /// Take what sums up over the sequence what was read.
   bool drift = false;
+  /// What is saved, and read, is the state that a chunk is entered with; see
+  /// `maySaveEntries`. Only where states are saved every `chunk` steps.
+  bool saveEntries = false;
 };
 
 /// Makes a block program of `scan` behind it, which computes those of its results that
 /// are used. Fails, with a remark that says why, when the scan is to be left alone.
 mlir::FailureOr<tile::ProgramOp> chunkScan(ScanOp scan, const ChunkSettings &settings);
 
-/// Puts `program`, made of `scan`, in its place: for all sequences, or for those of
-/// several rows, by `tile.choose`.
-void replaceScan(ScanOp scan, tile::ProgramOp program, bool forSeveralRows);
+/// That each chunk has a saved state of its own, and may save the state it is entered
+/// with.
+bool savesEntries(llvm::ArrayRef<ScanOp> group, int64_t chunk);
+
+/// Puts `program`, made of `scan`, in its place.
+void replaceScan(ScanOp scan, tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -79,10 +79,11 @@ LogicalResult ChunkPlan::checkSaves() {
     if (llvm::none_of(accumulators, [&](auto &sum) { return sum.anchor == anchor; }))
       return decline(anchor, "a saved state may only start a sum anew");
   if (auto every = scan.getSaveEvery()) {
-    if (*every % 16 || *every > 128)
+    if (*every % 16)
       return decline(scan, "states are saved every " + Twine(*every) +
-                               " rows, which is no multiple of 16 up to 128 for a chunk to have");
-    chunk = *every;
+                               " rows, which is no multiple of 16 for chunks to divide");
+    while (*every % chunk)
+      chunk -= 16;
   }
   return success();
 }
@@ -166,8 +167,10 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
   bool readAlong[2] = {};
-  for (AnchorOp anchor : chain.anchors)
-    readAlong[anchor.getAxis() == Axis::value] = true;
+  for (AnchorOp anchor : chain.anchors) {
+    readAlong[0] |= anchor.getAxis() != Axis::value;
+    readAlong[1] |= anchor.getAxis() != Axis::key;
+  }
   for (StateChain::Read &read : chain.reads)
     readAlong[read.along] = true;
   if (!readAlong[1] || !readAlong[0])
@@ -227,6 +230,18 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   }
   accumulators.push_back(std::move(accumulator));
   return success();
+}
+
+SmallVector<Operation *> ChunkPlan::takenBefore(AnchorOp anchor) const {
+  SmallVector<Operation *> taken;
+  for (const Accumulator &accumulator : accumulators)
+    if (accumulator.anchor == anchor)
+      for (const Accumulator::Term &term :
+           ArrayRef(accumulator.terms).take_front(accumulator.anchorAt)) {
+        auto sum = term.value.getDefiningOp<SumOp>();
+        taken.push_back((sum ? sum.getVector() : term.value).getDefiningOp());
+      }
+  return taken;
 }
 
 //===----------------------------------------------------------------------===//

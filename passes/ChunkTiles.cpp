@@ -47,7 +47,7 @@ Value ChunkTiles::cloneOp(OpBuilder &b, Operation *op, ValueRange operands, Type
 //===----------------------------------------------------------------------===//
 
 Value ChunkTiles::constant(Value value, bool sliced) {
-  sliced &= isa<VectorType>(value.getType());
+  sliced &= isa<VectorType>(value.getType()) && plan.slices > 1;
   Value &made = constants[{value, sliced}];
   if (!made) {
     Value result = makeConstant(value, sliced);
@@ -101,7 +101,7 @@ Value ChunkTiles::makeConstant(Value value, bool sliced) {
 //===----------------------------------------------------------------------===//
 
 Value ChunkTiles::tile(Value value, bool sliced) {
-  sliced &= isa<VectorType>(value.getType());
+  sliced &= isa<VectorType>(value.getType()) && plan.slices > 1;
   Value known = tiles.lookup({value, sliced});
   if (!known) {
     known = makeTile(value, sliced);
@@ -144,8 +144,11 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
         tile(operand, sliced);
         return readTiles.lookup(op);
       }
-  if (auto sum = dyn_cast<SumOp>(op))
-    return body.sum(masked(sum.getVector(), false), 1);
+  if (auto sum = dyn_cast<SumOp>(op)) {
+    Value vector = sum.getVector();
+    bool isPadded = channelsOf(vector) != tileType(vector.getType(), false).getDimSize(1);
+    return body.sum(isPadded ? masked(vector, false) : tile(vector, false), 1);
+  }
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
     return body.spread(tile(broadcast.getSource(), false), 0, type.getShape());
   SmallVector<Value> operands;
@@ -157,7 +160,7 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
 }
 
 Value ChunkTiles::masked(Value value, bool sliced) {
-  sliced &= isa<VectorType>(value.getType());
+  sliced &= isa<VectorType>(value.getType()) && plan.slices > 1;
   Value plain = tile(value, sliced);
   if (plan.isZeroBeyond(value))
     return plain;
@@ -203,7 +206,7 @@ Value ChunkTiles::termTile(const Accumulator &accumulator, unsigned count) {
   unsigned termNumber = 0;
   for (const Accumulator::Term &term : ArrayRef(accumulator.terms).take_front(count)) {
     Value tile = masked(term.value, accumulator.isSliced);
-    if (termNumber++ < accumulator.anchorAt)
+    if (termNumber++ < accumulator.anchorAt && !plan.options.saveEntries)
       tile = withoutEntry(tile);
     if (!sum)
       sum = term.isNegative ? body.sub(body.zeros(body.shapeOf(tile)), tile) : tile;
@@ -213,17 +216,16 @@ Value ChunkTiles::termTile(const Accumulator &accumulator, unsigned count) {
   return sum;
 }
 
-/// With zeros in the row that the walk enters the chunk at.
+/// With zeros in the row that the walk enters the chunk at, where sums start anew there.
 Value ChunkTiles::withoutEntry(Value tile) {
   SmallVector<Value> from, to;
   for (int64_t size : body.shapeOf(tile)) {
     from.push_back(prologue.index(0));
     to.push_back(prologue.index(size));
   }
-  if (plan.scan.getReverse())
-    to.front() = lastRow();
-  else
-    from.front() = prologue.index(1);
+  Value &bound = plan.scan.getReverse() ? to.front() : from.front();
+  Value inside = plan.scan.getReverse() ? lastRow() : prologue.index(1);
+  bound = entersSaved ? body.select(entersSaved, inside, bound) : inside;
   return body.window(tile, from, to);
 }
 

@@ -31,10 +31,13 @@ public:
   /// The same for a product that a read is paired in.
   void setPairing(mlir::arith::MulFOp op, mlir::Value tile) { readTiles[op] = tile; }
 
-  /// Begins a chunk at row `first`, with `rows` rows left in the sequence.
-  void beginChunk(mlir::Value first, mlir::Value rows) {
+  /// Begins a chunk at row `first`, with `rows` rows left in the sequence. `entersSaved`:
+  /// whether the walk comes there to rows with a saved state of their own; null where
+  /// it always does.
+  void beginChunk(mlir::Value first, mlir::Value rows, mlir::Value entersSaved) {
     this->first = first;
     this->rows = rows;
+    this->entersSaved = entersSaved;
   }
   /// The value an accumulator enters the chunk with, and the one it leaves with.
   void setEntry(const Accumulator &accumulator, mlir::Value entry) {
@@ -73,7 +76,7 @@ private:
   const ChunkPlan &plan;
   tile::ProgramOp program;
   TileBuilder &prologue, &body;
-  mlir::Value first, rows;
+  mlir::Value first, rows, entersSaved;
   llvm::DenseMap<std::pair<mlir::Value, unsigned>, mlir::Value> tiles, maskedTiles, constants;
   llvm::DenseMap<mlir::Operation *, mlir::Value> readTiles;
   llvm::DenseMap<const Accumulator *, mlir::Value> entries;

@@ -30,9 +30,12 @@ void ChunkedState::collectTiles() {
   }
 }
 
-Value ChunkedState::compute(Value state, ArrayRef<Value> saved) {
+Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   collectTiles();
-  savedStates.assign(saved.begin(), saved.end());
+  saved = &saves;
+  if (plan.options.saveEntries)
+    for (const StateChain::Save &save : chain.saves)
+      saves.store(body, save, state);
   if (!chain.saves.empty())
     lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
@@ -44,8 +47,7 @@ Value ChunkedState::compute(Value state, ArrayRef<Value> saved) {
   for (const StateChain::Read &read : chain.reads)
     for (auto [product, vector] : read.pairings)
       tiles.setPairing(product, next.consume_front());
-  anchorEntries.assign(next.begin(), next.begin() + chain.anchors.size());
-  savedValues.assign(next.begin() + chain.anchors.size(), next.end());
+  anchorEntries.assign(next.begin(), next.end());
   return computed.front();
 }
 
@@ -103,18 +105,43 @@ Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
   return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim))) : tile;
 }
 
+Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
+  const StateChain::Read &read = chain.reads[r];
+  Value x = readTiles[r];
+  if (isGated(read.along))
+    x = e.mul(x, e.exp(inBasis ? readExponent(e, read.along, read)
+                               : bases[read.along].gates->atRead(e, read.decays[read.along + 1])));
+  return x;
+}
+
+Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBasis) {
+  const StateChain::Read &read = chain.reads[r];
+  int64_t channels = e.shapeOf(state)[1 - read.along];
+  Value x = readVector(e, r, inBasis), sum = e.zeros({plan.chunk, channels});
+  auto addProduct = [&](Value vector, Value matrix) {
+    sum = e.dot(vector, false, matrix, read.along == 1, sum);
+  };
+  Value roundX = e.round(x, plan.productType), roundState = e.round(state, plan.productType);
+  addProduct(roundX, roundState);
+  if (!inBasis && !plan.productType.isF32()) {
+    // Beside sums of f32: what rounding left, too.
+    auto rest = [&](Value tile, Value rounded) {
+      return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
+    };
+    addProduct(roundX, rest(state, roundState));
+    addProduct(rest(x, roundX), roundState);
+  }
+  if (head)
+    sum = e.mul(sum, e.spread(head->fromStart(e, read.decays[0]), 0, e.shapeOf(sum)));
+  return sum;
+}
+
 Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState) {
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
   auto round = [&](Value tile) { return e.round(tile, plan.productType); };
-  Value x = readTiles[r];
-  if (isGated(along))
-    x = e.mul(x, e.exp(readExponent(e, along, read)));
-  x = round(x);
-  int64_t channels = e.shapeOf(basisState)[other];
-  Value sum = e.dot(x, false, round(basisState), along == 1, e.zeros({plan.chunk, channels}));
-  if (head)
-    sum = e.mul(sum, e.spread(head->fromStart(e, read.decays[0]), 0, e.shapeOf(sum)));
+  Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
+  Value x = round(readVector(e, r, /*inBasis=*/true));
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
     Value p =
@@ -165,16 +192,95 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
   return state;
 }
 
-/// Σ A ⊙ S, with A as reads round it.
-Value ChunkedState::anchorByProducts(TileBuilder &e, unsigned number, Value basisState) {
-  Value product = e.mul(e.widen(e.round(basisState, plan.productType)), savedStates[number]);
+/// Σ A ⊙ S.
+Value ChunkedState::sumOfProducts(TileBuilder &e, AnchorOp anchor, Value state, bool inBasis) {
+  if (inBasis)
+    state = e.widen(e.round(state, plan.productType));
+  Value product = e.mul(state, saved->load(e, anchor));
   for (unsigned dim = 0; dim < 2; ++dim)
-    if (isGated(dim)) {
+    if (inBasis && isGated(dim)) {
       Value zero = e.zeros({e.shapeOf(product)[dim]});
       product = times(e, product, e.exp(e.sub(zero, bases[dim].middle)), dim);
     }
-  AnchorOp anchor = chain.anchors[number];
+  if (anchor.getAxis() == Axis::head)
+    return e.total(product);
   return e.sum(product, anchor.getAxis() == Axis::value);
+}
+
+Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read, bool inBasis) {
+  const StateChain::Read &op = chain.reads[r];
+  unsigned other = 1 - op.along;
+  if (isGated(other))
+    partner = e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
+                                           : bases[other].gates->atRead(e, op.decays[other + 1])));
+  return e.mul(inBasis ? e.widen(e.round(partner, plan.productType)) : partner, read);
+}
+
+Value ChunkedState::sumFromEntry(TileBuilder &e, AnchorOp anchor, Value state, bool inBasis) {
+  Axis axis = anchor.getAxis();
+  Value entry = state, left;
+  if (inBasis)
+    state = e.widen(e.round(state, plan.productType));
+  state = e.mul(state, saved->load(e, anchor));
+  auto decay = [&](unsigned dim) {
+    Value total = bases[dim].gates->total(e);
+    return e.exp(inBasis ? e.sub(total, bases[dim].middle) : total);
+  };
+  // The decay along what is kept comes out of the sum.
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim) && (axis == Axis::head || dim == (axis == Axis::value)))
+      state = times(e, state, decay(dim), dim);
+  left = axis == Axis::head ? e.total(state) : e.sum(state, axis == Axis::value);
+  unsigned kept = axis == Axis::key;
+  if (axis != Axis::head && isGated(kept))
+    left = e.mul(left, decay(kept));
+  if (head) {
+    Value total = head->total(e);
+    auto vector = dyn_cast<VectorType>(left.getType());
+    left = e.mul(left, vector ? e.broadcast(total, vector) : total);
+  }
+  for (auto [r, read] : llvm::enumerate(chain.reads))
+    for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
+      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.first))
+        continue;
+      Value product = paired(e, r, partner, readEntry(e, r, entry, inBasis), inBasis);
+      left = e.add(left, axis == Axis::head ? e.total(product) : e.sum(product, 0));
+    }
+  return left;
+}
+
+Value ChunkedState::anchored(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
+  if (plan.options.saveEntries)
+    return sumFromEntry(e, anchor, state, inBasis);
+  if (!saved->enters)
+    return sumOfProducts(e, anchor, state, inBasis);
+  Value carried = saved->carried[number];
+  auto choice = scf::IfOp::create(e.b, e.loc, carried.getType(), saved->enters,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder b = OpBuilder::atBlockEnd(choice.thenBlock());
+  TileBuilder entering(b, e.loc);
+  scf::YieldOp::create(b, e.loc, sumOfProducts(entering, anchor, state, inBasis));
+  b.setInsertionPointToEnd(choice.elseBlock());
+  scf::YieldOp::create(b, e.loc, carried);
+  return choice.getResult(0);
+}
+
+void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
+  if (chain.saves.empty() || plan.options.saveEntries)
+    return;
+  auto saveAll = [&](TileBuilder &leaving) {
+    for (const StateChain::Save &save : chain.saves) {
+      Value before = beforeAdds(leaving, save, state, inBasis);
+      saved->store(leaving, save, inBasis ? toEnd(leaving, before) : before);
+    }
+  };
+  if (!saved->leaves)
+    return saveAll(e);
+  auto branch = scf::IfOp::create(e.b, e.loc, saved->leaves, /*withElseRegion=*/false);
+  OpBuilder b = branch.getThenBodyBuilder();
+  TileBuilder leaving(b, e.loc);
+  saveAll(leaving);
 }
 
 ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
@@ -183,23 +289,20 @@ ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
       state = times(e, state, e.exp(bases[dim].middle), dim);
   // Reads first: the update may then take the state's place.
   Computed computed = {Value()};
-  Computed paired;
+  Computed products;
   for (auto [r, read] : llvm::enumerate(chain.reads)) {
     Value inBasis = readByProducts(e, r, state), factor;
     if (isGated(1 - read.along))
       factor = e.exp(readExponent(e, 1 - read.along, read));
     computed.push_back(factor ? e.mul(inBasis, factor) : inBasis);
-    for (Value partner : pairingTiles[r]) {
-      Value rounded = e.round(factor ? e.mul(partner, factor) : partner, plan.productType);
-      paired.push_back(e.mul(e.widen(rounded), inBasis));
-    }
+    for (Value partner : pairingTiles[r])
+      products.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
   }
-  llvm::append_range(computed, paired);
+  llvm::append_range(computed, products);
   for (unsigned number = 0; number < chain.anchors.size(); ++number)
-    computed.push_back(anchorByProducts(e, number, state));
+    computed.push_back(anchored(e, number, state, /*inBasis=*/true));
   Value end = updateByProducts(e, state);
-  for (const StateChain::Save &save : chain.saves)
-    computed.push_back(toEnd(e, beforeAdds(e, save, end, /*inBasis=*/true)));
+  save(e, end, /*inBasis=*/true);
   computed.front() = toEnd(e, end);
   return computed;
 }
@@ -215,9 +318,8 @@ ChunkedState::Computed ChunkedState::byChoice(Value state) {
     types.push_back(body.f32({plan.chunk, body.shapeOf(state)[1 - read.along]}));
   for (auto [r, read] : llvm::enumerate(chain.reads))
     types.append(read.pairings.size(), types[1 + r]);
-  for (AnchorOp anchor : chain.anchors)
-    types.push_back(body.f32({body.shapeOf(state)[anchor.getAxis() == Axis::key]}));
-  types.append(chain.saves.size(), state.getType());
+  for (Value carried : saved->carried)
+    types.push_back(carried.getType());
   auto choice = scf::IfOp::create(body.b, body.loc, types, isInRange(body),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   for (bool inRange : {true, false}) {
@@ -245,10 +347,9 @@ ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
   for (auto [r, partners] : llvm::enumerate(pairingTiles))
     for (Value partner : partners)
       computed.push_back(e.mul(partner, computed[1 + r]));
-  for (auto [anchor, saved] : llvm::zip(SmallVector<AnchorOp>(chain.anchors), savedStates))
-    computed.push_back(e.sum(e.mul(state, saved), anchor.getAxis() == Axis::value));
-  for (const StateChain::Save &save : chain.saves)
-    computed.push_back(beforeAdds(e, save, computed.front(), /*inBasis=*/false));
+  for (unsigned number = 0; number < chain.anchors.size(); ++number)
+    computed.push_back(anchored(e, number, state, /*inBasis=*/false));
+  save(e, computed.front(), /*inBasis=*/false);
   return computed;
 }
 

@@ -41,17 +41,27 @@
 
 namespace ejk {
 
+/// How a chunk deals with saved states.
+struct ChunkedSaves {
+  /// Whether the walk enters, or leaves, rows that have a saved state of their own;
+  /// null where every chunk does.
+  mlir::Value enters, leaves;
+  /// Per anchor of the chain: what it gives where the walk does not enter such rows.
+  llvm::SmallVector<mlir::Value> carried;
+  std::function<mlir::Value(TileBuilder &, AnchorOp)> load;
+  std::function<void(TileBuilder &, const StateChain::Save &, mlir::Value)> store;
+};
+
 class ChunkedState {
 public:
   ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles, TileBuilder &body,
                mlir::Value rows);
 
   /// Computes what is read, which it hands to the tiles, and the state after the
-  /// chunk from the one before it. `saved`: the saved state of each anchor.
-  mlir::Value compute(mlir::Value state, llvm::ArrayRef<mlir::Value> saved);
-  /// After that: what each anchor gives, and what is to be saved.
+  /// chunk from the one before it.
+  mlir::Value compute(mlir::Value state, const ChunkedSaves &saved);
+  /// After that: what each anchor gives.
   llvm::ArrayRef<mlir::Value> entries() const { return anchorEntries; }
-  llvm::ArrayRef<mlir::Value> saves() const { return savedValues; }
 
 private:
   /// Sums of one channel axis in the basis of the middle row.
@@ -59,8 +69,8 @@ private:
     std::optional<RunningGates> gates;
     mlir::Value middle; // M, a row
   };
-  /// A state after the chunk, then a tile per read, per pairing of each read, per
-  /// anchor and per save.
+  /// A state after the chunk, then a tile per read, per pairing of each read, and
+  /// what each anchor gives.
   using Computed = llvm::SmallVector<mlir::Value>;
 
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
@@ -74,13 +84,27 @@ private:
   mlir::Value isInRange(TileBuilder &e);
 
   Computed byProducts(TileBuilder &e, mlir::Value state);
+  /// The vector of read `r`, decayed from where the chunk is entered.
+  mlir::Value readVector(TileBuilder &e, unsigned r, bool inBasis);
+  /// What read `r` sees of the state that the chunk is entered with; in f32's precision
+  /// where not in the basis.
+  mlir::Value readEntry(TileBuilder &e, unsigned r, mlir::Value state, bool inBasis);
   /// Read `r`, still in the basis along its result.
   mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
+  /// Of what read `r` gives, in the basis or not, each pairing's product.
+  mlir::Value paired(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value read,
+                     bool inBasis);
   mlir::Value updateByProducts(TileBuilder &e, mlir::Value basisState);
   /// The state that `save` sees in the last step, of `state` after it.
   mlir::Value beforeAdds(TileBuilder &e, const StateChain::Save &save, mlir::Value state,
                          bool inBasis);
-  mlir::Value anchorByProducts(TileBuilder &e, unsigned number, mlir::Value basisState);
+  /// What anchor `number` gives of `state`, rounded as reads have it where `inBasis`.
+  mlir::Value anchored(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
+  mlir::Value sumOfProducts(TileBuilder &e, AnchorOp anchor, mlir::Value state, bool inBasis);
+  /// The same of a state saved where the chunk is left: see `maySaveEntries`.
+  mlir::Value sumFromEntry(TileBuilder &e, AnchorOp anchor, mlir::Value state, bool inBasis);
+  /// Saves what is to be saved of `state`, that after the chunk.
+  void save(TileBuilder &e, mlir::Value state, bool inBasis);
   mlir::Value toEnd(TileBuilder &e, mlir::Value basisState);
   /// What an outer product takes along `dim`, rounded.
   mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim);
@@ -103,7 +127,8 @@ private:
   llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
   /// Per read, per pairing: the tile it is multiplied with.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
-  llvm::SmallVector<mlir::Value> savedStates, anchorEntries, savedValues;
+  llvm::SmallVector<mlir::Value> anchorEntries;
+  const ChunkedSaves *saved = nullptr;
   Basis bases[2];
   std::optional<HeadDecays> head;
 };

@@ -219,6 +219,57 @@ def SplitReads : Pass<"ejk-split-reads"> {
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 
+def SumEarly : Pass<"ejk-sum-early"> {
+  let summary = "sums over channels where their terms are made";
+  let description = [{
+    A vector of which only the sum over channels is asked for need not be a vector. Where
+    that is so of a state that adds up, or of what one scan hands another, the sum is
+    taken of each term at once, and a number per step remains: the gradient of a gate
+    per head comes so of one number a step instead of a row of f32. For scans that
+    become block programs, which can sum over channels in a step; `ejk-split-sums` goes
+    the other way. Numbers change by the order of f32 sums.
+
+    Before:
+    ```mlir
+    ejk.scan … states(… %M = zero : tensor<?x?x64xf32>) … {
+      %x = arith.mulf %k, %dk : vector<64xf32>
+      %M1 = arith.subf %M, %x : vector<64xf32>
+      %M2 = ejk.anchor %M1, %A with %saved along value : …
+      %dg = ejk.sum %M2 : vector<64xf32>
+    ```
+    After:
+    ```mlir
+    ejk.scan … states(… %M = zero : tensor<?x?xf32>) … {
+      %x = arith.mulf %k, %dk : vector<64xf32>
+      %xs = ejk.sum %x : vector<64xf32>
+      %M1 = arith.subf %M, %xs : f32
+      %dg = ejk.anchor %M1, %A with %saved along head : …
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numSummed", "summed", "states and sequences of vectors that became numbers">];
+}
+
+def NarrowSaves : Pass<"ejk-narrow-saves"> {
+  let summary = "saved states in 16 bits";
+  let description = [{
+    States that a scan of 16-bit sequences saves in f32 for later scans are rounded to
+    bf16, whose range is that of f32. For scans that become block programs: those take
+    products of such states in bf16 anyway. Numbers change by that rounding.
+
+    Before:
+    ```mlir
+    %s = ejk.scan save_every 64 … saves(tensor<?x?x64x64xf32>) { … }
+    ```
+    After:
+    ```mlir
+    %s = ejk.scan save_every 64 … saves(tensor<?x?x64x64xbf16>) { … }
+    ```
+  }];
+  let statistics = [Statistic<"numNarrowed", "narrowed", "tensors of states made narrower">];
+}
+
 def Chunk : Pass<"ejk-chunk"> {
   let summary = "turn scans into block programs that work chunk by chunk";
   let description = [{
@@ -247,6 +298,9 @@ def Chunk : Pass<"ejk-chunk"> {
     sequence, in a state or by a later scan, as gates' gradients are, the scan is left
     alone but with `drift`: 3e-2 was measured after 130 steps, where gradients of keys
     and values have 3e-3.
+
+    Where states are saved, several chunks may lie between two of them; `chunk` becomes
+    shorter where it does not divide their distance.
 
     States larger than 128×128 are cut along an axis that no read sums over into
     `slices`, each of which a program works for.
@@ -284,6 +338,35 @@ def Chunk : Pass<"ejk-chunk"> {
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numChunked", "chunked", "scans turned into block programs">,
                     Statistic<"numDeclined", "declined", "scans left as they are">];
+}
+
+def FusePrograms : Pass<"ejk-fuse-programs"> {
+  let summary = "two walks of one sequence in one loop";
+  let description = [{
+    Where a block program saves the state that each chunk is entered with, its chunks
+    need not wait for each other: with the saved state loaded they can be taken in any
+    order. A second program that takes what the first one computes, walking the other
+    way, does so itself, in the iteration of the same rows; what passed between the two
+    in memory, a tile per chunk, stays in the block. Of the first program what remains is
+    the walk of its state. So the derivative of a recurrence becomes one program
+    that walks forward and saves states, and one that walks back and computes all
+    gradients: fewer bytes, at the price of a larger program. Numbers change by the
+    rounding of the saved states.
+
+    Before:
+    ```mlir
+    %x, %dq, %s = tile.program chunk 64 save_every 64 … { … }    // S forward
+    %dk, %dv, %dg = tile.program … sequences(…, %x) saved(%s) … { … }  // A back
+    ```
+    After:
+    ```mlir
+    %s = tile.program chunk 64 save_every 64 … { … }             // S forward
+    %dk, %dv, %dg, %dq = tile.program … saved(%s) … { … }        // S of a chunk, and A back
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numFused", "fused", "pairs of programs fused">,
+                    Statistic<"numDeclined", "declined", "pairs left as they are">];
 }
 
 #endif // EJK_PASSES_TD

@@ -33,6 +33,8 @@ void ejk::buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &
 }
 
 void ejk::buildTilePipeline(mlir::OpPassManager &pm) {
+  pm.addPass(createSumEarly());
+  pm.addPass(createNarrowSaves());
   pm.addPass(createChunk());
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());

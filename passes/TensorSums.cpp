@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 
 using namespace mlir;
@@ -44,6 +45,20 @@ static Value reduce(OpBuilder &b, Location loc, ValueRange inputs, unsigned dim,
 
 Value ejk::sumOver(OpBuilder &b, Location loc, Value x, unsigned dim) {
   return reduce(b, loc, x, dim, [](OpBuilder &, ValueRange args) { return args[0]; });
+}
+
+bool ejk::isSumOver(linalg::GenericOp op, unsigned dim) {
+  SmallVector<unsigned> reduced;
+  op.getReductionDims(reduced);
+  Operation *term = &op.getBody()->front();
+  auto sum = dyn_cast<arith::AddFOp>(term);
+  auto zero = op.getOutputs()[0].getDefiningOp<linalg::FillOp>();
+  return reduced.size() == 1 && reduced[0] == dim && op.getNumDpsInputs() == 1 && sum && zero &&
+         matchPattern(zero.value(), m_AnyZeroFloat()) &&
+         llvm::all_of(sum->getOperands(), llvm::IsaPred<BlockArgument>) &&
+         sum.getLhs() != sum.getRhs() &&
+         op.getMatchingIndexingMap(op.getDpsInputOperand(0)).isIdentity() &&
+         op.getBody()->getTerminator()->getOperand(0) == sum;
 }
 
 Value ejk::sumOfProducts(OpBuilder &b, Location loc, Value x, Value y, unsigned dim) {

@@ -2,11 +2,14 @@
 #ifndef EJK_PASSES_TENSORSUMS_H
 #define EJK_PASSES_TENSORSUMS_H
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/Builders.h"
 
 namespace ejk {
 /// `x` summed over dimension `dim`, in f32.
 mlir::Value sumOver(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim);
+/// Whether `op` is such a sum.
+bool isSumOver(mlir::linalg::GenericOp op, unsigned dim);
 /// `x ⊙ y`, of one shape, summed over dimension `dim`, in f32.
 mlir::Value sumOfProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y,
                           unsigned dim);

@@ -40,6 +40,11 @@ public:
   mlir::Value addIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddIOp>(x, y); }
   mlir::Value subIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubIOp>(x, y); }
   mlir::Value mulIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulIOp>(x, y); }
+  mlir::Value divIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::DivUIOp>(x, y); }
+  mlir::Value remIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::RemUIOp>(x, y); }
+  mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value otherwise) {
+    return mlir::arith::SelectOp::create(b, loc, condition, x, otherwise);
+  }
   mlir::Value exp(mlir::Value x) { return mlir::math::ExpOp::create(b, loc, x); }
   mlir::Value abs(mlir::Value x) { return mlir::math::AbsFOp::create(b, loc, x); }
   mlir::Value floor(mlir::Value x) { return mlir::math::FloorOp::create(b, loc, x); }
@@ -101,6 +106,11 @@ public:
   /// Whether |x| ≤ bound for all elements of all `tiles`.
   mlir::Value within(double bound, mlir::ValueRange tiles) {
     return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), tiles);
+  }
+  /// Over both dimensions.
+  mlir::Value total(mlir::Value tile) {
+    mlir::Value sums = cumsum(sum(tile, 1), /*reverse=*/false, /*exclusive=*/false);
+    return row(sums, b.getIndexAttr(shapeOf(sums)[0] - 1));
   }
 
   mlir::OpBuilder &b;

@@ -27,12 +27,9 @@ private:
   void placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
                       const Tensor &tensor, int64_t n, int64_t h);
   int64_t numCells(const Span &span) { return ceilDiv(span.end - span.begin); }
-  int64_t firstCell(int64_t n) {
-    return (spans[n].batch * T + spans[n].begin) / int64_t(op.getChunk()) + n;
-  }
-  int64_t ceilDiv(int64_t rows) {
-    return (rows + int64_t(op.getChunk()) - 1) / int64_t(op.getChunk());
-  }
+  int64_t firstCell(int64_t n) { return (spans[n].batch * T + spans[n].begin) / every() + n; }
+  int64_t ceilDiv(int64_t rows) { return (rows + every() - 1) / every(); }
+  int64_t every() { return *op.getSaveEvery(); }
 
   tile::ProgramOp op;
   Operands operands;
@@ -82,8 +79,8 @@ LogicalResult TileRun::checkOthers() {
   for (size_t i = 0; i < op.getInitialStates().size(); ++i)
     if (failed(sizes.check(*operands[next++], indexed("initial state", i), {"N", "H"})))
       return failure();
-  int64_t slots = B * T / int64_t(op.getChunk()) + int64_t(spans.size());
-  sizes.bind("M", slots, "the grid of chunks");
+  if (op.getSaveEvery())
+    sizes.bind("M", B * T / every() + int64_t(spans.size()), "the grid of saved states");
   for (size_t i = 0; i < op.getSavedStates().size(); ++i)
     if (failed(sizes.check(*operands[next++], indexed("saved state", i), {"M", "H"})))
       return failure();
@@ -102,9 +99,10 @@ LogicalResult TileRun::addResults() {
     }
     return success();
   };
-  return success(succeeded(add(op.getOutputs().getTypes(), {B, T, H})) &&
-                 succeeded(add(op.getFinalStates().getTypes(), {sizes.size("N"), H})) &&
-                 succeeded(add(op.getSaves().getTypes(), {sizes.size("M"), H})));
+  return success(
+      succeeded(add(op.getOutputs().getTypes(), {B, T, H})) &&
+      succeeded(add(op.getFinalStates().getTypes(), {sizes.size("N"), H})) &&
+      (!op.getSaveEvery() || succeeded(add(op.getSaves().getTypes(), {sizes.size("M"), H}))));
 }
 
 LogicalResult TileRun::bind() {

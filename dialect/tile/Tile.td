@@ -49,11 +49,11 @@ def Tile_RowsType : Tile_Type<"Rows", "rows"> {
 }
 
 def Tile_CellsType : Tile_Type<"Cells", "cells"> {
-  let summary = "values kept once, or once per chunk, for one sequence and head";
+  let summary = "values kept once, or every so many rows, for one sequence and head";
   let description = [{
-    Cell 0, or one cell for each chunk of the sequence, each of type `cell`: a
+    Cell 0, or one cell for every so many rows of the sequence, each of type `cell`: a
     scalar, a vector or a matrix. Vector parameters, initial and final states have
-    one, saved states one per chunk. `!tile.cells<vector<64x32xf32>>`.
+    one, saved states one per `save_every` rows. `!tile.cells<vector<64x32xf32>>`.
   }];
   let parameters = (ins "::mlir::Type":$cell);
   let assemblyFormat = "`<` $cell `>`";
@@ -89,18 +89,18 @@ def Tile_ProgramOp : Tile_Op<"program", [
     | sequence | `!tile.rows` of its step type |
     | parameter | its step value where that is a number, else `!tile.cells`, cell 0 |
     | initial state | `!tile.cells`, cell 0 |
-    | saved state read | `!tile.cells`, a cell per chunk |
+    | saved state read | `!tile.cells`, a cell per `save_every` rows |
     | output | `!tile.rows`, to be stored to |
     | final state | `!tile.cells`, cell 0, to be stored to |
-    | saved state written | `!tile.cells`, a cell per chunk, to be stored to |
+    | saved state written | `!tile.cells`, a cell per `save_every` rows, to be stored to |
 
     and then, all `index`: the sequence's length, the slice s, the query head h and the
     number of query heads H. What is not stored is undefined; two slices may
     store the same numbers to one place.
 
-    `chunk` is the number of steps in a tile's first dimension, and a saved state's
-    cells are one per `chunk` steps from the sequence's first row on: cell c is
-    slot ⌊first/chunk⌋ + n + c of the tensor, where `first` is the
+    `chunk` is the number of steps in a tile's first dimension. A saved state's
+    cells are one per `save_every` steps from the sequence's first row on: cell c is
+    slot ⌊first/save_every⌋ + n + c of the tensor, where `first` is the
     sequence's first row among all rows (n·T, or cu_seqlens[n]). `slices` counts
     the parts into which the program divides one axis of the state.
 
@@ -121,16 +121,19 @@ def Tile_ProgramOp : Tile_Op<"program", [
     Constraints:
     - C1: there is at least one sequence, and the region's arguments are those above.
     - C2: `chunk` and `slices` are positive.
+    - C3: `save_every` is given, a multiple of `chunk`, where states are saved or saved
+      ones read, and nowhere else.
   }];
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
     Variadic<Tile_TensorF32>:$initial_states, Variadic<Tile_Tensor>:$saved_states,
-    Optional<Tile_Offsets>:$cu_seqlens, I64Attr:$chunk, I64Attr:$slices);
+    Optional<Tile_Offsets>:$cu_seqlens, I64Attr:$chunk, OptionalAttr<I64Attr>:$save_every,
+    I64Attr:$slices);
   let results = (outs Variadic<Tile_Tensor>:$outputs, Variadic<Tile_TensorF32>:$final_states,
                  Variadic<Tile_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    `chunk` $chunk `slices` $slices
+    `chunk` $chunk (`save_every` $save_every^)? `slices` $slices
     (`sequences` `(` $sequences^ `:` type($sequences) `)`)?
     (`parameters` `(` $parameters^ `:` type($parameters) `)`)?
     (`initial` `(` $initial_states^ `:` type($initial_states) `)`)?

@@ -91,6 +91,11 @@ LogicalResult ProgramOp::verifyRegions() {
   if (int64_t(getChunk()) < 1 || int64_t(getSlices()) < 1)
     return emitOpError() << "'chunk' and 'slices' must be positive (C2), but are " << getChunk()
                          << " and " << getSlices();
+  bool saves = !getSaves().empty() || !getSavedStates().empty();
+  if (saves != getSaveEvery().has_value() ||
+      (saves && (int64_t(*getSaveEvery()) < 1 || *getSaveEvery() % getChunk())))
+    return emitOpError("must have a 'save_every' that is a multiple of 'chunk' where states are "
+                       "saved or saved ones read, and none elsewhere (C3)");
   size_t firstParameter = getSequences().size(), numParameters = getParameters().size();
   Block &block = getBlock();
   if (block.getNumArguments() < firstParameter + numParameters)

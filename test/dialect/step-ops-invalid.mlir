@@ -112,11 +112,11 @@ func.func @outside() -> index {
 
 // -----
 
-// anchor C1: along head.
+// anchor C1: a vector where a number is made.
 func.func @anchor_head(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
   %s = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
       saved(%ct = %c : tensor<?x1x4x3xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
-    // expected-error@+1 {{must sum along key or value (C1), not head}}
+    // expected-error@+1 {{along head, what it replaces must be f32 (C1), but is 'vector<4xf32>'}}
     %y = ejk.anchor %xt, %S with %ct along head : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
     ejk.yield states(%S : vector<4x3xf32>)
   }

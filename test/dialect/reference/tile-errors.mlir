@@ -103,10 +103,10 @@ func.func @not_stored() {
 
 func.func @saved_states_of_another_grid() {
   %q = check.random zero seed 0 : tensor<1x33x1xf32>
-  %s = check.random zero seed 0 : tensor<2x1xf32>
-  // expected-error @below {{'saved state 0' must be [M,H] with M = 3 as the grid of chunks has it, but its shape is [2, 1]}}
-  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x33x1xf32>)
-      saved(%s : tensor<2x1xf32>) outputs(tensor<1x33x1xf32>) {
+  %s = check.random zero seed 0 : tensor<3x1xf32>
+  // expected-error @below {{'saved state 0' must be [M,H] with M = 2 as the grid of saved states has it, but its shape is [3, 1]}}
+  %o = tile.program chunk 16 save_every 32 slices 1 sequences(%q : tensor<1x33x1xf32>)
+      saved(%s : tensor<3x1xf32>) outputs(tensor<1x33x1xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %sr: !tile.cells<f32>, %or: !tile.rows<f32>,
        %length: index, %slice: index, %head: index, %heads: index):
     tile.end

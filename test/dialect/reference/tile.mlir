@@ -42,7 +42,7 @@ func.func @packed() {
   %a = arith.constant dense<[[10.0], [20.0], [30.0]]> : tensor<3x1xf32>
   %b = arith.constant dense<[100.0, 200.0]> : tensor<2xf32>
   %saves = arith.constant dense<[[1.0], [2.0], [3.0], [4.0], [5.0]]> : tensor<5x1xf32>
-  %o, %ht, %written = tile.program chunk 2 slices 1
+  %o, %ht, %written = tile.program chunk 2 save_every 2 slices 1
       sequences(%q : tensor<1x5x1xf32>)
       parameters(%a, %b : tensor<3x1xf32>, tensor<2xf32>)
       saved(%saves : tensor<5x1xf32>)

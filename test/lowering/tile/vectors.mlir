@@ -11,7 +11,7 @@
 
 func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<?xf32>, %w: tensor<?x64xf32>, %z0: tensor<?x?x64xf32>, %old: tensor<?x?x32x64xf32>)
     -> (tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>, tensor<?x?x?x64xf32>, tensor<?x?x64xf32>, tensor<?x?x32x64xf32>) {
-  %o, %r, %c, %z, %sv = tile.program chunk 32 slices 1
+  %o, %r, %c, %z, %sv = tile.program chunk 32 save_every 32 slices 1
       sequences(%q, %g : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)
       parameters(%p, %w : tensor<?xf32>, tensor<?x64xf32>)
       initial(%z0 : tensor<?x?x64xf32>)

@@ -15,6 +15,19 @@ parser.add_argument("files", nargs="+")
 options = parser.parse_args()
 
 failed = 0
+
+
+def run(name, file, pipeline):
+    global failed
+    command = [options.ejk_opt, file] + pipeline + ["--ejk-interpret"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    programs, scans = ran.stdout.count("tile.program"), ran.stdout.count(" ejk.scan ")
+    failed += ran.returncode != 0
+    print(f"{name}: {programs} programs, {scans} scans, {'ok' if not ran.returncode else 'FAILED'}")
+    if ran.returncode:
+        print(ran.stderr)
+
+
 for file in options.files:
     name = os.path.basename(file)
     pipeline = ["--ejk-backward=gate-gradients=suffix"]
@@ -23,11 +36,9 @@ for file in options.files:
                     "--ejk-derive-backward=function=gqa_with_state_vjp"]
     elif name.startswith("recurrence"):
         pipeline = ["--ejk-specialize"]
-    command = [options.ejk_opt, file] + pipeline + ["--ejk-chunk=force chunk=16"]
-    ran = subprocess.run(command + ["--ejk-interpret"], capture_output=True, text=True)
-    programs, scans = ran.stdout.count("tile.program"), ran.stdout.count(" ejk.scan ")
-    failed += ran.returncode != 0
-    print(f"{name}: {programs} programs, {scans} scans, {'ok' if not ran.returncode else 'FAILED'}")
-    if ran.returncode:
-        print(ran.stderr)
+    elif name.startswith("vjp"):
+        # With states saved, and all gradients in one walk.
+        run(name + " fused", file, ["--ejk-backward=checkpoint-every=16", "--ejk-sum-early",
+                                    "--ejk-chunk=force chunk=16", "--ejk-fuse-programs"])
+    run(name, file, pipeline + ["--ejk-chunk=force chunk=16"])
 print(f"{len(options.files)} files, {failed} failed")

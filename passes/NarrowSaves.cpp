@@ -1,0 +1,63 @@
+//===- NarrowSaves.cpp - saved states in 16 bits --------------------------===//
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+#include "passes/ScanGroups.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_NARROWSAVES
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+/// The arguments that read `save` again, into `args`; failure where something else
+/// than a scan's saved state is made of it.
+static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
+  for (OpOperand &use : save.getUses()) {
+    auto reader = dyn_cast<ScanOp>(use.getOwner());
+    OperandRange saved = reader ? reader.getSavedStates() : OperandRange(nullptr, 0);
+    unsigned first = reader ? saved.getBeginOperandIndex() : 0;
+    if (!reader || use.getOperandNumber() < first || use.getOperandNumber() >= first + saved.size())
+      return failure();
+    args.push_back(reader.getSavedArgs()[use.getOperandNumber() - first]);
+  }
+  return success();
+}
+
+unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
+  unsigned count = 0;
+  // One state for each chunk, which are 128 rows at most.
+  auto savesOften = [](ScanOp scan) { return int64_t(scan.getSaveEvery().value_or(0)) <= 128; };
+  if (!llvm::all_of(scans, savesOften) || !maySaveEntries(scans))
+    return 0;
+  for (ScanOp scan : scans) {
+    auto isNarrow = [](Value sequence) {
+      return getElementTypeOrSelf(sequence.getType()).getIntOrFloatBitWidth() < 32;
+    };
+    if (llvm::none_of(scan.getSequences(), isNarrow))
+      continue;
+    for (Value save : scan.getSaves()) {
+      SmallVector<Value> args;
+      if (!getElementTypeOrSelf(save.getType()).isF32() || failed(findReaders(save, args)))
+        continue;
+      Type narrow = BFloat16Type::get(scan.getContext());
+      save.setType(cast<RankedTensorType>(save.getType()).clone(narrow));
+      for (Value arg : args)
+        arg.setType(cast<VectorType>(arg.getType()).clone(narrow));
+      ++count;
+    }
+  }
+  return count;
+}
+
+namespace {
+struct NarrowSavesPass : ejk::impl::NarrowSavesBase<NarrowSavesPass> {
+  void runOnOperation() override {
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    for (ArrayRef<ScanOp> group : groupScans(scans))
+      numNarrowed += narrowSaves(group);
+  }
+};
+} // namespace

@@ -1,0 +1,55 @@
+// A derivative as two programs: the state forward, and all gradients back.
+// RUN: ejk-opt %s --ejk-backward --ejk-to-tile --ejk-fuse-programs 2>/dev/null | FileCheck %s
+
+// The numbers are those of the recurrences of chunk-saves.mlir: gates of every kind, packed
+// sequences, both directions, before and after.
+// RUN: ejk-opt %S/chunk-saves.mlir --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-fuse-programs 2>/dev/null | FileCheck %s --check-prefix=COUNT
+// COUNT-LABEL: func.func @narrow_vjp(
+// COUNT-COUNT-4: tile.program
+// COUNT-NOT: tile.program
+// COUNT: return
+// RUN: ejk-opt %S/chunk-saves.mlir --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-fuse-programs --ejk-interpret -o /dev/null 2>/dev/null
+// RUN: sed 's/max_relative 1.0e-10/max_relative 4.0e-3/' %S/chunk-saves.mlir > %t.native.mlir
+// RUN: ejk-opt %t.native.mlir --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-fuse-programs --ejk-interpret=precision=native -o /dev/null 2>/dev/null
+
+// What the walk forward keeps is its state, of keys, values and gates.
+// CHECK-LABEL: func.func @f_vjp(
+// CHECK-SAME:    %[[Q:arg0]]: {{.*}}, %[[K:arg1]]: {{.*}}, %[[V:arg2]]: {{.*}}, %[[G:arg3]]: {{.*}}, %[[DO:arg4]]:
+// CHECK:         %[[S:.*]] = tile.program chunk 64 save_every 64 slices 1 sequences(%[[K]], %[[V]], %[[G]] :
+// CHECK-SAME:    saves(tensor<?x4x64x64xbf16>)
+// CHECK:           tile.store_cell
+// CHECK:           tile.dot
+// CHECK-NOT:       tile.dot
+// CHECK-NOT:       tile.store %
+// CHECK:           tile.end
+
+// The walk back reads a chunk's rows once, the state of it, and stores the gradients.
+// CHECK:         %[[O:.*]]:4 = tile.program chunk 64 save_every 64 slices 1
+// CHECK-SAME:    saved(%[[S]] :
+// CHECK:           arith.subi
+// CHECK:           scf.for
+// CHECK-COUNT-5:     tile.load %
+// CHECK:             tile.load_cell
+// CHECK-NOT:         tile.load %
+// CHECK-COUNT-4:     tile.store %
+// CHECK:           tile.end
+// CHECK:         return %[[O]]#3, %[[O]]#0, %[[O]]#1, %[[O]]#2
+func.func @f(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x?x4x64xbf16>,
+             %g: tensor<?x?x4xf32>) -> tensor<?x?x4x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x4xf32>)
+      : tensor<?x?x4x64xbf16>, tensor<?x?x4x64xbf16>, tensor<?x?x4x64xbf16>
+      -> tensor<?x?x4x64xbf16>, tensor<?x4x64x64xf32>
+  return %o : tensor<?x?x4x64xbf16>
+}
+
+// Without a gate nothing passes from one walk to the other.
+// CHECK-LABEL: func.func @ungated_vjp(
+// CHECK-COUNT-2: tile.program chunk 64 slices 1
+// CHECK:         return
+func.func @ungated(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x?x4x64xbf16>)
+    -> tensor<?x?x4x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v
+      : tensor<?x?x4x64xbf16>, tensor<?x?x4x64xbf16>, tensor<?x?x4x64xbf16>
+      -> tensor<?x?x4x64xbf16>, tensor<?x4x64x64xf32>
+  return %o : tensor<?x?x4x64xbf16>
+}

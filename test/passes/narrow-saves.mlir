@@ -1,0 +1,39 @@
+// RUN: ejk-opt %s --ejk-backward --ejk-narrow-saves | FileCheck %s
+
+// CHECK-LABEL: func.func @narrow_vjp(
+// CHECK:         %[[S:.*]] = ejk.scan save_every 64
+// CHECK:           saves(tensor<?x?x32x32xbf16>)
+// CHECK:         ejk.scan reverse save_every 64
+// CHECK:           saved(%{{.*}} = %{{.*}} : tensor<?x?x32x32xbf16>)
+func.func @narrow(%q: tensor<?x?x?x32xf16>, %k: tensor<?x?x?x32xf16>, %v: tensor<?x?x?x32xf16>,
+                  %g: tensor<?x?x?xf32>) -> tensor<?x?x?x32xf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>
+      -> tensor<?x?x?x32xf16>, tensor<?x?x32x32xf32>
+  return %o : tensor<?x?x?x32xf16>
+}
+
+// What is f32 stays f32.
+// CHECK-LABEL: func.func @wide_vjp(
+// CHECK-NOT:     bf16
+// CHECK:         return
+func.func @wide(%q: tensor<?x?x?x32xf32>, %k: tensor<?x?x?x32xf32>, %v: tensor<?x?x?x32xf32>,
+                %g: tensor<?x?x?xf32>) -> tensor<?x?x?x32xf32> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>, tensor<?x?x?x32xf32>
+      -> tensor<?x?x?x32xf32>, tensor<?x?x32x32xf32>
+  return %o : tensor<?x?x?x32xf32>
+}
+
+// The caller's own tensor has the type that the caller gave it.
+// CHECK-LABEL: func.func private @returned(
+// CHECK:         saves(tensor<?x?x32x32xf32>)
+func.func private @returned(%k: tensor<?x?x?x32xbf16>) -> tensor<?x?x32x32xf32> {
+  %a, %s = ejk.scan save_every 64 sequences(%kt = %k : tensor<?x?x?x32xbf16>)
+      states(%A = zero : tensor<?x?x32x32xf32>) saves(tensor<?x?x32x32xf32>) {
+    %w = arith.extf %kt : vector<32xbf16> to vector<32xf32>
+    %A1 = ejk.outer_add %A, %w, %w : vector<32x32xf32>, vector<32xf32>, vector<32xf32>
+    ejk.yield states(%A1 : vector<32x32xf32>) saves(%A : vector<32x32xf32>)
+  }
+  return %s : tensor<?x?x32x32xf32>
+}
