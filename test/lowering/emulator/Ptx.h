@@ -103,6 +103,7 @@ struct Instruction {
 
 struct Kernel {
   std::string name;
+  std::vector<std::string> parameterNames;
   std::vector<unsigned> parameterBytes;
   unsigned numRegisters = 0;
   unsigned staticShared = 0; // bytes; dynamic shared memory follows them
