@@ -248,6 +248,21 @@ static void addParameter(const std::string &text, Kernel &kernel) {
   kernel.parameterBytes.push_back(bytes);
 }
 
+/// The number behind a directive of a kernel's head; 0 where there is none.
+static unsigned directive(const std::string &head, const std::string &name) {
+  size_t at = head.find(name);
+  return at == std::string::npos ? 0 : unsigned(std::stoul(head.substr(at + name.size())));
+}
+
+/// What a thread has for `setmaxnreg`: as a directive says, or its share of a processor's.
+static unsigned threadRegistersOf(const std::string &head) {
+  unsigned threads = std::max(directive(head, ".maxntid "), directive(head, ".reqntid "));
+  unsigned blocks = directive(head, ".minnctapersm ");
+  if (unsigned most = directive(head, ".maxnreg "))
+    return most;
+  return threads && blocks ? std::min(255u, 65536 / (threads * blocks)) / 8 * 8 : 0;
+}
+
 std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
   std::map<std::string, Kernel> kernels;
   std::map<std::string, uint64_t> dynamicSymbols;
@@ -265,6 +280,7 @@ std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
     kernel.name = name;
     for (const std::string &parameter : split(head.substr(open + 1, close - open - 1), ','))
       addParameter(parameter, kernel);
+    kernel.threadRegisters = threadRegistersOf(head.substr(close));
     KernelParser parser(kernel, dynamicSymbols);
     for (const Statement &statement : definition.body)
       parser.add(statement);
