@@ -28,6 +28,7 @@ void Block::run(unsigned number) {
   mbarriers.reset();
   underWay.clear();
   elected = random() % lanes;
+  freeRegisters = 0;
   groups.clear();
   for (unsigned g = 0; 4 * g + 4 <= warps.size(); ++g)
     groups.emplace_back(g, kernel, clocks);

@@ -149,6 +149,11 @@ private:
 
   /// Of a warp that has come to what its warpgroup does: does it if it is the last.
   void comeToGroup(Warp &warp, const Instruction &instruction);
+  /// The instruction that all four warps have come to; null where they have not.
+  const Instruction *togetherAt(const Warpgroup &group) const;
+  void advance(const Warpgroup &group);
+  void setRegisters(Warpgroup &group, const Instruction &instruction);
+  void giveRegisters();
   void startProduct(Warpgroup &group, const Instruction &instruction);
   void waitForProducts(Warpgroup &group, const Instruction &instruction);
   void finishProduct(const Warpgroup &group, const Product &product);
@@ -169,8 +174,9 @@ private:
   SharedMemory shared;
   Mbarriers mbarriers;
   std::vector<Event> underWay;
-  bool hasPolled = false; // in vain, at an mbarrier, in this turn
-  unsigned elected = 0;   // the lane of each warp
+  bool hasPolled = false;     // in vain, at an mbarrier, in this turn
+  unsigned elected = 0;       // the lane of each warp
+  unsigned freeRegisters = 0; // that setmaxnreg.dec has left, for each of 128 threads
   std::vector<Warp> warps;
   std::vector<Warpgroup> groups; // empty where the warps are no multiple of four
   std::vector<Barrier> barriers;

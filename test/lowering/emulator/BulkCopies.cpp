@@ -37,8 +37,8 @@ template <typename Visit> static void forEachPiece(const BulkCopy &copy, Visit v
       int64_t end = (int64_t(map.lasts[0]) + 1) * map.elementBytes;
       int from = int(std::clamp<int64_t>(-first, 0, 16));
       int to = isInside ? int(std::clamp<int64_t>(end - first, 0, 16)) : 0;
-      visit(swizzled(copy.inShared + row * map.rowBytes() + byte, map.width),
-            global + uint64_t(first), from, std::max(from, to));
+      visit(swizzled(copy.inShared + row * map.pitch() + byte, map.width), global + uint64_t(first),
+            from, std::max(from, to));
     }
   }
 }
@@ -79,6 +79,9 @@ BulkCopy Block::bulkCopy(Warp &warp, const Instruction &instruction, unsigned la
     throw Fault("the tensor map has rank " + std::to_string(copy.map.rank));
   for (unsigned i = 0; i < copy.map.rank; ++i)
     copy.coordinates[i] = int(get(warp, inGlobal[i + 1], lane));
+  if (copy.coordinates[0] * copy.map.elementBytes % 16)
+    throw Fault("a bulk copy from column " + std::to_string(copy.coordinates[0]) +
+                ", which is at no multiple of 16 bytes");
   return copy;
 }
 

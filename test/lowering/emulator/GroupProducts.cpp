@@ -5,21 +5,39 @@
 
 using namespace emulator;
 
+const Instruction *Block::togetherAt(const Warpgroup &group) const {
+  const Instruction *together = nullptr;
+  for (unsigned w = 0; w < Warpgroup::warps; ++w) {
+    const Lane &lane = warps[group.firstWarp() + w].lane[0];
+    if (lane.state != Lane::atGroup)
+      return nullptr;
+    together = &kernel.code[lane.place];
+  }
+  return together;
+}
+
+void Block::advance(const Warpgroup &group) {
+  for (unsigned w = 0; w < Warpgroup::warps; ++w)
+    for (Lane &lane : warps[group.firstWarp() + w].lane) {
+      lane.state = Lane::running;
+      ++lane.place;
+    }
+}
+
 void Block::comeToGroup(Warp &warp, const Instruction &instruction) {
   if (warp.number / Warpgroup::warps >= groups.size())
     throw Fault("a block of " + std::to_string(warps.size()) + " warps has no warpgroup here");
   Warpgroup &group = groups[warp.number / Warpgroup::warps];
   for (Lane &lane : warp.lane)
     lane.state = Lane::atGroup;
-  Warp *members = &warps[group.firstWarp()];
   for (unsigned w = 0; w < Warpgroup::warps; ++w) {
-    if (members[w].lane[0].state != Lane::atGroup)
-      return;
-    const Instruction &other = kernel.code[members[w].lane[0].place];
-    if (&other != &instruction)
-      throw Fault("another warp of the warpgroup comes to '" + other.text + "', line " +
-                  std::to_string(other.line) + ", instead");
+    const Lane &other = warps[group.firstWarp() + w].lane[0];
+    if (other.state == Lane::atGroup && &kernel.code[other.place] != &instruction)
+      throw Fault("another warp of the warpgroup comes to '" + kernel.code[other.place].text +
+                  "', line " + std::to_string(kernel.code[other.place].line) + ", instead");
   }
+  if (!togetherAt(group))
+    return;
   switch (instruction.action) {
   case Action::groupMultiply:
     startProduct(group, instruction);
@@ -33,14 +51,40 @@ void Block::comeToGroup(Warp &warp, const Instruction &instruction) {
   case Action::groupWait:
     waitForProducts(group, instruction);
     break;
-  default: // setmaxnreg changes nothing here
-    break;
+  default:
+    return setRegisters(group, instruction);
   }
-  for (unsigned w = 0; w < Warpgroup::warps; ++w)
-    for (Lane &lane : members[w].lane) {
-      lane.state = Lane::running;
-      ++lane.place;
-    }
+  advance(group);
+}
+
+/// `setmaxnreg.dec n` leaves registers to others, `setmaxnreg.inc n` waits for them.
+void Block::setRegisters(Warpgroup &group, const Instruction &instruction) {
+  auto count = unsigned(instruction.operands[0][0].number);
+  bool isDecrease = instruction.says("dec");
+  if (!group.threadRegisters)
+    return advance(group);
+  if (isDecrease ? count > group.threadRegisters : count < group.threadRegisters)
+    throw Fault("a thread has " + std::to_string(group.threadRegisters) + " registers before");
+  if (isDecrease) {
+    freeRegisters += group.threadRegisters - count;
+    group.threadRegisters = count;
+    advance(group);
+  }
+  giveRegisters();
+}
+
+void Block::giveRegisters() {
+  for (Warpgroup &group : groups) {
+    const Instruction *at = togetherAt(group);
+    if (!at || at->action != Action::setRegisters)
+      continue;
+    unsigned missing = unsigned(at->operands[0][0].number) - group.threadRegisters;
+    if (missing > freeRegisters)
+      continue;
+    freeRegisters -= missing;
+    group.threadRegisters += missing;
+    advance(group);
+  }
 }
 
 void Block::waitForProducts(Warpgroup &group, const Instruction &instruction) {

@@ -116,7 +116,7 @@ unsigned KernelParser::registerNumber(const std::string &name) {
 Operand KernelParser::parseOperand(const std::string &text) {
   Operand operand;
   std::string word = trim(text);
-  // In an address: %rd1+16, symbol+16 or name_param_0.
+  // In an address: %rd1+16, symbol+16 or a parameter.
   if (size_t plus = word.find('+', 1); plus != std::string::npos) {
     operand.number = uint64_t(std::stoll(word.substr(plus + 1)));
     word = trim(word.substr(0, plus));
@@ -126,15 +126,16 @@ Operand KernelParser::parseOperand(const std::string &text) {
                                                           {"%ntid.x", Special::threadsX},
                                                           {"%nctaid.x", Special::blocksX},
                                                           {"%laneid", Special::lane}};
+  const auto &names = kernel.parameterNames;
   if (auto it = specials.find(word); it != specials.end()) {
     operand.kind = Operand::Kind::special;
     operand.index = unsigned(it->second);
   } else if (startsWith(word, "%") || word == "_" || findRegister(word)) {
     operand.kind = Operand::Kind::reg;
     operand.index = registerNumber(word);
-  } else if (startsWith(word, kernel.name + "_param_")) {
+  } else if (auto it = std::find(names.begin(), names.end(), word); it != names.end()) {
     operand.kind = Operand::Kind::parameter;
-    operand.index = unsigned(std::stoul(word.substr(kernel.name.size() + 7)));
+    operand.index = unsigned(it - names.begin());
   } else if (auto it = symbols.find(word); it != symbols.end()) {
     operand.number += it->second;
   } else if (startsWith(word, "0f") || startsWith(word, "0d")) {
@@ -242,7 +243,24 @@ static void addParameter(const std::string &text, Kernel &kernel) {
     bytes *= unsigned(std::stoul(text.substr(open + 1)));
   if (!bytes || bytes > sizeof(Argument))
     throw Fault("a parameter that is not emulated: " + text);
+  size_t name = text.find_last_of(" \t") + 1;
+  kernel.parameterNames.push_back(text.substr(name, text.find('[', name) - name));
   kernel.parameterBytes.push_back(bytes);
+}
+
+/// The number behind a directive of a kernel's head; 0 where there is none.
+static unsigned directive(const std::string &head, const std::string &name) {
+  size_t at = head.find(name);
+  return at == std::string::npos ? 0 : unsigned(std::stoul(head.substr(at + name.size())));
+}
+
+/// What a thread has for `setmaxnreg`: as a directive says, or its share of a processor's.
+static unsigned threadRegistersOf(const std::string &head) {
+  unsigned threads = std::max(directive(head, ".maxntid "), directive(head, ".reqntid "));
+  unsigned blocks = directive(head, ".minnctapersm ");
+  if (unsigned most = directive(head, ".maxnreg "))
+    return most;
+  return threads && blocks ? std::min(255u, 65536 / (threads * blocks)) / 8 * 8 : 0;
 }
 
 std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
@@ -262,6 +280,7 @@ std::map<std::string, Kernel> emulator::parseModule(const std::string &text) {
     kernel.name = name;
     for (const std::string &parameter : split(head.substr(open + 1, close - open - 1), ','))
       addParameter(parameter, kernel);
+    kernel.threadRegisters = threadRegistersOf(head.substr(close));
     KernelParser parser(kernel, dynamicSymbols);
     for (const Statement &statement : definition.body)
       parser.add(statement);

@@ -103,9 +103,11 @@ struct Instruction {
 
 struct Kernel {
   std::string name;
+  std::vector<std::string> parameterNames;
   std::vector<unsigned> parameterBytes;
   unsigned numRegisters = 0;
-  unsigned staticShared = 0; // bytes; dynamic shared memory follows them
+  unsigned threadRegisters = 0; // of the machine, at the start; 0 where nothing says so
+  unsigned staticShared = 0;    // bytes; dynamic shared memory follows them
   std::vector<Instruction> code;
   std::vector<std::string> registerNames;
 };

@@ -16,6 +16,7 @@ static unsigned bytesOf(int type) {
   return type < 0 || type >= int(sizeof(bytes) / sizeof(*bytes)) ? 0 : bytes[type];
 }
 
+/// The driver's own constraints, and where it says so what is not emulated.
 static const char *check(const TiledTensor &tensor) {
   unsigned elementBytes = bytesOf(tensor.type);
   if (!elementBytes)
@@ -32,6 +33,7 @@ static const char *check(const TiledTensor &tensor) {
     return "only zeros outside the tensor are emulated";
   if (!tensor.address || tensor.address % 16)
     return "the address is not aligned to 16 bytes";
+  uint64_t bytes = elementBytes;
   for (unsigned i = 0; i < tensor.rank; ++i) {
     if (tensor.sizes[i] < 1 || tensor.sizes[i] > 1ull << 32)
       return "a dimension is not from 1 to 2^32";
@@ -39,11 +41,14 @@ static const char *check(const TiledTensor &tensor) {
       return "a stride is no multiple of 16 bytes below 2^40";
     if (tensor.box[i] < 1 || tensor.box[i] > 256)
       return "a dimension of the box is not from 1 to 256";
+    bytes *= tensor.box[i];
     if (tensor.elementStrides[i] != 1)
       return tensor.elementStrides[i] < 1 || tensor.elementStrides[i] > 8
                  ? "a stride of elements is not from 1 to 8"
                  : "strides of elements are not emulated";
   }
+  if (bytes > 228 * 1024)
+    return "the box is larger than shared memory";
   unsigned rowBytes = tensor.box[0] * elementBytes;
   if (rowBytes % 16)
     return "the box's inner dimension is no multiple of 16 bytes";

@@ -19,6 +19,8 @@ struct TensorMap {
   uint8_t width; // of the swizzle, in pieces of 16 bytes; 1 for none
 
   unsigned rowBytes() const { return box[0] * elementBytes; }
+  /// From row to row of a box in shared memory: as far as the swizzle is wide.
+  unsigned pitch() const { return width > 1 ? 16u * width : rowBytes(); }
   unsigned rows() const;
   unsigned bytes() const { return rows() * rowBytes(); }
 };

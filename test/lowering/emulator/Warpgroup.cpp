@@ -5,7 +5,7 @@
 using namespace emulator;
 
 Warpgroup::Warpgroup(unsigned number, const Kernel &kernel, Clocks &clocks)
-    : number(number),
+    : threadRegisters(kernel.threadRegisters), number(number),
       cores(clocks.addActors("a wgmma of warpgroup " + std::to_string(number), warps)),
       kernel(kernel), accumulating(kernel.numRegisters), reading(kernel.numRegisters) {
   for (auto &lines : writtenOn)

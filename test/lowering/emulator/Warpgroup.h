@@ -35,6 +35,8 @@ public:
   unsigned firstThread() const { return number * threads; }
   /// The tensor cores of the first warp; those of the others follow.
   unsigned coresActor() const { return cores; }
+  /// Of each thread; 0 where it is not known, and setmaxnreg does nothing.
+  unsigned threadRegisters;
   bool isBusy() const { return !open.empty() || !groups.empty(); }
 
   /// Of an instruction, other than a wgmma, that one of the warps is about to execute.

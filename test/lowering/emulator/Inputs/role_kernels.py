@@ -16,7 +16,7 @@ SHARED = EMPTY + 8 * STAGES
 MISTAKES = ("wait for full", "wait for empty", "arrival at empty", "arrival of one warp",
             "expects too little", "wrong parity", "fence.mbarrier_init", "barrier after init",
             "wgmma wait before arrival", "fence.proxy.async", "barrier before store",
-            "wait for store", "short box")
+            "wait for store", "short box", "setmaxnreg.dec")
 
 
 def wait(address, parity):
@@ -86,8 +86,8 @@ def store_result(unless):
 
 
 def roles(mistake=None):
-    """out[h] = Σ over chunks c of A[c, h] · B[c, h] transposed: a warp that loads, and a
-    warpgroup that multiplies. A block for each h."""
+    """out[h] = Σ over chunks c of A[c, h] · B[c, h] transposed: a warpgroup that multiplies,
+    and one that leaves its registers to that, and of which a warp loads. A block for each h."""
     def unless(name, text, otherwise=""):
         return otherwise if mistake == name else text
 
@@ -122,7 +122,7 @@ def roles(mistake=None):
   .param .align 64 .b8 roles_param_2[128],
   .param .u32 roles_param_3
 )
-.reqntid 160
+.reqntid 256
 .maxnreg 168
 {{
   .reg .pred %p, %first, %leads;
@@ -144,7 +144,7 @@ $initialized:
 {unless("barrier after init", "  barrier.sync 0;")}
   setp.ge.u32 %p, %thread, 128;
   @%p bra $loader;
-  setmaxnreg.inc.sync.aligned.u32 200;
+  setmaxnreg.inc.sync.aligned.u32 232;
   {first}
   setp.eq.b32 %first, %at, 0;{zeros}
 $multiply:{next_chunk}{unless("wait for full", wait("%full", parity))}{products(unless)}
@@ -154,6 +154,9 @@ $multiply:{next_chunk}{unless("wait for full", wait("%full", parity))}{products(
   @%p bra $multiply;{store_result(unless)}
   bra $end;
 $loader:
+{unless("setmaxnreg.dec", "  setmaxnreg.dec.sync.aligned.u32 40;")}
+  setp.ge.u32 %p, %thread, 160;
+  @%p bra $end;
   elect.sync %lead|%leads, -1;
   @!%leads bra $end;
 $load:{next_chunk}{unless("wait for empty", wait("%empty", "%other"))}

@@ -40,7 +40,7 @@ def run_roles(driver, mistake=None):
     maps = [*(cuda.tensor_map(driver, t, (64, HEADS, ROWS, 1), (128, 128 * HEADS, 128 * HEADS * ROWS),
                               (inner, 1, 64, 1)) for t in tensors[:2]),
             cuda.tensor_map(driver, tensors[2], (64, 64, HEADS), (128, 128 * 64), (64, 64, 1))]
-    driver.launch(kernels.roles(mistake), "roles", 160,
+    driver.launch(kernels.roles(mistake), "roles", 256,
                   [*maps, ctypes.c_uint32((ROWS + 63) // 64)], blocks=HEADS)
     expected = np.zeros(out.shape)
     for row in range(0, ROWS, 64):

@@ -42,6 +42,8 @@ MAPS = [
     (dict(box=(16, 1, 64), swizzle=1), True),
     (dict(box=(32, 1, 64), swizzle=1), False),
     (dict(box=(128, 1, 64), swizzle=0), True),
+    (dict(box=(256, 227, 2), swizzle=0), True),
+    (dict(box=(256, 232, 2), swizzle=0), False),
     (dict(box=(32, 1, 64), kind=7), True),
     (dict(box=(64, 1, 64), kind=7), False),
     (dict(kind=20), False),
@@ -51,16 +53,21 @@ MAPS = [
 ]
 
 # Columns of a box of 16-bit numbers, its swizzle, where it starts in shared memory, and
-# the coordinates it starts at, of a tensor [5, 40, 72].
+# the coordinates it starts at, of a tensor [5, 40, 70] with room for 72.
 BOXES = [
     *itertools.product([64], [3], [0, 1024, 128, 512], [(0, 0, 0)]),
     *itertools.product([32], [2], [0, 128, 256], [(8, 1, 2)]),
     *itertools.product([16], [1], [0, 128], [(8, 3, 2)]),
     *itertools.product([64, 8, 72], [0], [0, 128], [(0, 3, 1)]),
-    *itertools.product([64], [3], [0], [(16, 30, 3), (-8, -3, -1), (65, 38, 4), (3, 5, 1),
-                                         (72, 0, 0), (-64, 0, 0)]),
+    *itertools.product([64], [3], [0], [(16, 30, 3), (-8, -3, -1), (64, 38, 4), (72, 0, 0),
+                                         (-64, 0, 0)]),
+    # Rows are as far apart as the swizzle is wide.
     *itertools.product([32, 8], [3], [0, 512], [(0, 0, 0)]),
+    *itertools.product([16], [2], [0, 256], [(0, 0, 0)]),
 ]
+# Where no box can start, in shared memory or in the tensor.
+MISALIGNED = [(64, 3, 64, (0, 0, 0)), (64, 3, 0, (3, 0, 0))]
+COLUMNS = 70
 ROWS = (16, 2)  # of a box, in the outer dimensions
 
 
@@ -136,11 +143,13 @@ def expected(tensor, columns, swizzle, start, at):
     """Shared memory as pieces of 16 bytes."""
     pieces = np.full((BYTES // 16, 8), 0xffff, np.uint16)
     width = 1 << swizzle
+    pitch = 8 * width if swizzle else columns
+    shape = (*tensor.shape[:2], COLUMNS)
     for row in range(ROWS[0] * ROWS[1]):
         for column in range(columns):
             place = (at[2] + row // ROWS[0], at[1] + row % ROWS[0], at[0] + column)
-            inside = all(0 <= p < size for p, size in zip(place, tensor.shape))
-            piece = start // 16 + (row * columns + column) // 8
+            inside = all(0 <= p < size for p, size in zip(place, shape))
+            piece = start // 16 + (row * pitch + column) // 8
             piece ^= piece // 8 % 8 & width - 1
             pieces[piece, column % 8] = tensor[place] if inside else 0
     return pieces
@@ -148,9 +157,9 @@ def expected(tensor, columns, swizzle, start, at):
 
 def box_is_right(driver, tensor, columns, swizzle, start, at):
     pointer = driver.upload(tensor)
-    sizes = tensor.shape[::-1]
-    strides = (2 * sizes[0], 2 * sizes[0] * sizes[1])
-    tensor_map = cuda.tensor_map(driver, pointer, sizes, strides, (columns, *ROWS), swizzle)
+    layers, rows, pitch = tensor.shape
+    tensor_map = cuda.tensor_map(driver, pointer, (COLUMNS, rows, layers),
+                                 (2 * pitch, 2 * pitch * rows), (columns, *ROWS), swizzle)
     values = [columns * ROWS[0] * ROWS[1] * 2, start, *at]
     result = cuda.run(driver, kernel(), "box", 128,
                       [tensor_map, *(ctypes.c_int32(v) for v in values)],
@@ -175,6 +184,13 @@ def main():
         if not right:
             failed += 1
             print("FAIL", *case)
+    for case in MISALIGNED:
+        try:
+            box_is_right(driver, tensor, *case)
+            failed += 1
+            print("FAIL", *case, "is taken")
+        except cuda.DriverError as error:
+            print(error)
     print(f"{len(MAPS)} tensor maps and {len(BOXES)} boxes, {failed} failed")
     return failed
 
