@@ -134,7 +134,6 @@ private:
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
-  unsigned copyWidth(tile::LoadOp load);
   void copyRows(tile::LoadOp load, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);

@@ -26,6 +26,15 @@ bool ejk::isMultipleOf(Value value, int64_t factor) {
   return false;
 }
 
+unsigned ejk::copyBytes(RowsType rows, Value channel) {
+  auto row = dyn_cast<VectorType>(rows.getRow());
+  unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(rows.getRow()));
+  unsigned channels = row ? row.getDimSize(0) : 1, width = 16;
+  while (width > bytes && (channels * bytes % width != 0 || !isMultipleOf(channel, width / bytes)))
+    width /= 2;
+  return width;
+}
+
 /// Channel `first` and the `count` behind it may reach beyond `channels`.
 static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
   APInt constant;
@@ -90,24 +99,13 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout) {
 // Rows to shared memory
 //===----------------------------------------------------------------------===//
 
-/// The bytes that an asynchronous copy of `load`'s rows can move at a time: at
-/// most 16; fewer than 4 where there is none such.
-unsigned TileEmitter::copyWidth(LoadOp load) {
-  const Rows &from = rows[load.getRows()];
-  unsigned bytes = KernelBuilder::bytesOf(from.element);
-  unsigned width = 16;
-  while (width > bytes &&
-         (from.channels * bytes % width != 0 || !isMultipleOf(load.getChannel(), width / bytes)))
-    width /= 2;
-  return width;
-}
-
 void TileEmitter::copyRows(LoadOp load, Value first, Value channel, const Placed &tile) {
   const Rows &from = rows[load.getRows()];
   auto type = cast<VectorType>(load.getType());
   bool isMatrix = type.getRank() == 2;
   int64_t columns = isMatrix ? type.getDimSize(1) : 1;
-  unsigned bytes = KernelBuilder::bytesOf(from.element), width = copyWidth(load);
+  unsigned bytes = KernelBuilder::bytesOf(from.element),
+           width = copyBytes(load.getRows().getType(), load.getChannel());
   unsigned count = width / bytes, perRow = columns / count;
   unsigned units = type.getDimSize(0) * perRow, threads = kernel.threads;
   bool checkChannels = isMatrix && mayReachBeyond(load.getChannel(), columns, from.channels);
@@ -174,7 +172,7 @@ void TileEmitter::emitLoad(LoadOp op) {
   Placed tile = newShared(op.getType(), layoutOf(op));
   beforeWrite(tile.range);
   copyRows(op, wideIndex(op.getFirst()), wideIndex(op.getChannel()), tile);
-  if (copyWidth(op) >= 4) {
+  if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {
     b.make<NVVM::CpAsyncCommitGroupOp>();
     waitForCopies();
   }

@@ -43,7 +43,7 @@ TileStages TileEmitter::planStages(scf::ForOp op) {
     return plan;
   plan.counter = op.getInductionVar();
   for (auto load : op.getBody()->getOps<LoadOp>()) {
-    if (!isInShared(layoutOf(load)) || copyWidth(load) < 4 ||
+    if (!isInShared(layoutOf(load)) || copyBytes(load.getRows().getType(), load.getChannel()) < 4 ||
         !followsFromCounter(load.getFirst(), op) || !followsFromCounter(load.getChannel(), op))
       continue;
     unsigned alignment = sharedAlignment(layoutOf(load));

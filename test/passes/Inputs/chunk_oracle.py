@@ -1,9 +1,9 @@
 """Runs the oracle's tests with their scans as block programs.
 
-    chunk_oracle.py --ejk-opt EJK_OPT FILE...
+    chunk_oracle.py --ejk-opt EJK_OPT [--then PASS]... FILE...
 
 Prints for each file how many of its scans became programs and whether the checks
-still hold.
+still hold, behind the passes `--then` as well.
 """
 import argparse
 import os
@@ -11,6 +11,7 @@ import subprocess
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--ejk-opt", required=True)
+parser.add_argument("--then", action="append", default=[])
 parser.add_argument("files", nargs="+")
 options = parser.parse_args()
 
@@ -23,7 +24,7 @@ for file in options.files:
                     "--ejk-derive-backward=function=gqa_with_state_vjp"]
     elif name.startswith("recurrence"):
         pipeline = ["--ejk-specialize"]
-    command = [options.ejk_opt, file] + pipeline + ["--ejk-chunk=force chunk=16"]
+    command = [options.ejk_opt, file] + pipeline + ["--ejk-chunk=force chunk=16"] + options.then
     ran = subprocess.run(command + ["--ejk-interpret"], capture_output=True, text=True)
     programs, scans = ran.stdout.count("tile.program"), ran.stdout.count(" ejk.scan ")
     failed += ran.returncode != 0
