@@ -198,6 +198,27 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
                     Statistic<"numDeclined", "declined", "loads of such loops left as they are">];
 }
 
+def StageToFit : Pass<"ejk-stage-to-fit"> {
+  let summary = "rows copied as far ahead as a thread block holds them";
+  let description = [{
+    As `ejk-stage-tile-loads`, of each laid-out block program that has no rings, with two
+    stages or, where a thread block of `arch` has not the shared memory for its kernel
+    then, with one; the lowering itself says what a kernel needs. Where that is too much
+    as well, loads stay as they are. Numbers do not change.
+
+    Before and after: see `ejk-stage-tile-loads`.
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];
+  let dependentDialects = [
+    "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numAhead", "ahead", "programs that copy ahead">,
+                    Statistic<"numSingle", "single", "programs of a single stage">,
+                    Statistic<"numDeclined", "declined", "programs whose loads stay">];
+}
+
 def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
   let summary = "warps that copy, and warps that compute";
   let description = [{

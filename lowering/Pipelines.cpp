@@ -41,6 +41,9 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   functions.addPass(createCSEPass());
   functions.addPass(createLinalgElementwiseOpFusionPass());
   buildTileLayoutPipeline(pm, options.arch);
+  StageToFitOptions stage;
+  stage.arch = options.arch;
+  pm.addPass(createStageToFit(stage));
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));

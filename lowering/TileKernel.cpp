@@ -299,12 +299,9 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
   }
 }
 
-/// From the fastest to the one that needs least.
-static constexpr SharedBudget kBudgets[] = {{2, false}, {2, true}, {1, false}, {1, true}};
-
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, SharedBudget budget) {
-  return TileEmitter(program, name, OpBuilder(program.getContext()), budget).run(module, sizeName);
+                         SizeName sizeName, bool sparing) {
+  return TileEmitter(program, name, OpBuilder(program.getContext()), sparing).run(module, sizeName);
 }
 
 unsigned ejk::sharedMemoryNeed(ProgramOp program) {
@@ -315,14 +312,16 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
     return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
            std::to_string(dim);
   };
-  return emitWithin(program, *module, "measured", sizeName, std::end(kBudgets)[-1]).sharedBytes;
+  return emitWithin(program, *module, "measured", sizeName, /*sparing=*/true).sharedBytes;
 }
 
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                                       SizeName sizeName, unsigned sharedLimit) {
+  if (failed(checkLaidOut(program)))
+    return failure();
   unsigned needed = 0;
-  for (SharedBudget budget : kBudgets) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, budget);
+  for (bool sparing : {false, true}) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, sparing);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -70,7 +70,8 @@ void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
     memory.noteRead(range);
 }
 
-void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
+/// Until nobody uses what lay in `range`.
+void TileEmitter::makeWritable(const SharedMemory::Range &range) {
   for (const InFlight &dot : llvm::reverse(inFlight))
     if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); })) {
       awaitGroup(dot.group);
@@ -78,6 +79,10 @@ void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
     }
   if (memory.writeNeedsBarrier(range))
     barrier();
+}
+
+void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
+  makeWritable(range);
   memory.noteWrite(range);
 }
 
@@ -99,16 +104,17 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout) {
 // Rows to shared memory
 //===----------------------------------------------------------------------===//
 
-void TileEmitter::copyRows(LoadOp load, Value first, Value channel, const Placed &tile) {
-  const Rows &from = rows[load.getRows()];
-  auto type = cast<VectorType>(load.getType());
+void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, const Placed &tile) {
+  const Rows &from = rows[source];
+  Value first = wideIndex(firstRow), channel = wideIndex(firstChannel);
+  auto type = cast<VectorType>(tile.type);
   bool isMatrix = type.getRank() == 2;
   int64_t columns = isMatrix ? type.getDimSize(1) : 1;
   unsigned bytes = KernelBuilder::bytesOf(from.element),
-           width = copyBytes(load.getRows().getType(), load.getChannel());
+           width = copyBytes(cast<RowsType>(source.getType()), firstChannel);
   unsigned count = width / bytes, perRow = columns / count;
   unsigned units = type.getDimSize(0) * perRow, threads = kernel.threads;
-  bool checkChannels = isMatrix && mayReachBeyond(load.getChannel(), columns, from.channels);
+  bool checkChannels = isMatrix && mayReachBeyond(firstChannel, columns, from.channels);
   // From one unit of a thread to its next; where those are of one column, they lie a
   // constant number of rows apart.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
@@ -124,43 +130,41 @@ void TileEmitter::copyRows(LoadOp load, Value first, Value channel, const Placed
   Value row0 = b.div(thread, perRow), column0 = b.mul(b.rem(thread, perRow), count);
   Value to0 = placeIn(row0, column0);
   Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
-  Value source0 = sourceOf(memoryRow0, memoryColumn0);
+  Value there0 = sourceOf(memoryRow0, memoryColumn0);
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
     b.onlyIf(active, [&] {
-      Value to = to0, source = source0, memoryRow = memoryRow0, memoryColumn = memoryColumn0;
+      Value to = to0, there = there0, memoryRow = memoryRow0, memoryColumn = memoryColumn0;
       if (done && oneColumn) {
         int64_t ahead = done / perRow;
         to = b.at(to, b.getI8Type(), ahead * (isPanels(tile.layout) ? kPanelPitch : tile.pitch));
         memoryRow = b.add(memoryRow0, ahead);
-        source = b.at(source, from.element, b.mul(from.stride, ahead));
+        there = b.at(there, from.element, b.mul(from.stride, ahead));
       } else if (done) {
         Value row = b.div(unit, perRow), column = b.mul(b.rem(unit, perRow), count);
         to = placeIn(row, column);
         memoryRow = b.add(first, b.wide(row));
         memoryColumn = b.add(channel, b.wide(column));
-        source = sourceOf(memoryRow, memoryColumn);
+        there = sourceOf(memoryRow, memoryColumn);
       }
       // Unsigned, so that rows before the first are not less.
       Value valid = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, memoryRow, length);
       if (checkChannels)
         valid = b.both(valid, b.less(memoryColumn, from.channels));
       if (width < 4) {
-        b.store(b.loadIf(valid, from.element, [&] { return source; }), to);
+        b.store(b.loadIf(valid, from.element, [&] { return there; }), to);
         return;
       }
       Value size = b.make<arith::SelectOp>(valid, b.i32(width), b.i32(0));
       b.make<NVVM::CpAsyncOp>(
-          to, source, width,
+          to, there, width,
           width == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA, size);
     });
   }
 }
 
 void TileEmitter::emitLoad(LoadOp op) {
-  if (staged.contains(op))
-    return;
   if (layoutOf(op).getKind() == LayoutKind::lanes) {
     const Rows &from = rows[op.getRows()];
     tiles[op] =
@@ -171,10 +175,10 @@ void TileEmitter::emitLoad(LoadOp op) {
   }
   Placed tile = newShared(op.getType(), layoutOf(op));
   beforeWrite(tile.range);
-  copyRows(op, wideIndex(op.getFirst()), wideIndex(op.getChannel()), tile);
+  copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
   if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {
     b.make<NVVM::CpAsyncCommitGroupOp>();
-    waitForCopies();
+    waitForCopies(0);
   }
   tiles[op] = tile;
 }

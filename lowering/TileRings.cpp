@@ -1,0 +1,165 @@
+//===- TileRings.cpp - rings of stages in shared memory --------------------===//
+//
+// Item i lies in stage i mod N. Where all threads do everything, one barrier says both
+// that an item is there and that the ones before are used no more, and copies come in
+// groups, one for each item:
+//
+//   acquire   a barrier, unless there was one since the last release
+//   fill      this thread's copies; commit them as a group
+//   take      wait for this thread's groups up to the item's; barrier
+//   release   noted
+//
+// Between roles, each stage has two mbarriers, `full` and `empty`; in the phase of item
+// i they are those of its round ⌊i / N⌋:
+//
+//   acquire   wait until `empty` has ended the round before
+//   fill      this thread's copies; they arrive at `full` when they are there
+//   take      wait until `full` has ended the item's round
+//   release   each warp arrives at `empty`, when no product reads the stage any more
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/TileEmitter.h"
+#include "lowering/TileMemory.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
+static TakeOp takeOf(MakeRingOp ring) {
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user))
+      return take;
+  return {};
+}
+
+LogicalResult ejk::checkLaidOut(ProgramOp program) {
+  WalkResult walked = program.walk([](Operation *op) -> WalkResult {
+    for (Value result : op->getResults())
+      if (isa<VectorType>(result.getType()) && !layoutOf(result))
+        return op->emitError("makes a tile that has no layout");
+    if (auto take = dyn_cast<TakeOp>(op)) {
+      auto first = takeOf(take.getRing().getDefiningOp<MakeRingOp>());
+      for (auto [tile, known] : llvm::zip_equal(take.getTiles(), first.getTiles()))
+        if (LayoutAttr layout = layoutOf(tile); !isInShared(layout) || layout != layoutOf(known))
+          return op->emitError("the tiles of a ring must have one layout each, in shared memory");
+    }
+    if (auto fill = dyn_cast<FillOp>(op))
+      for (auto [rows, channel] : llvm::zip_equal(fill.getRows(), fill.getChannels()))
+        if (copyBytes(cast<RowsType>(rows.getType()), channel) < 4)
+          return op->emitError("rows are too narrow, or not aligned, to be copied asynchronously");
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitMakeRing(MakeRingOp op) {
+  Ring &ring = rings[op.getRing()];
+  RingType type = op.getRing().getType();
+  TakeOp take = takeOf(op);
+  unsigned alignment = 128;
+  for (auto [i, tileType] : llvm::enumerate(type.getTiles())) {
+    Placed tile;
+    tile.type = tileType;
+    tile.layout = take ? layoutOf(take.getTiles()[i])
+                       : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
+    tile.pitch = sharedPitch(tileType);
+    unsigned tileAlignment = sharedAlignment(tile.layout);
+    alignment = std::max(alignment, tileAlignment);
+    ring.bytes = unsigned(llvm::alignTo(ring.bytes, tileAlignment));
+    ring.offsets.push_back(ring.bytes);
+    ring.bytes += sharedBytes(tileType, tile.layout);
+    ring.tiles.push_back(tile);
+  }
+  ring.stages = type.getStages();
+  ring.bytes = unsigned(llvm::alignTo(ring.bytes, alignment));
+  ring.range = memory.allocate(ring.stages * ring.bytes, alignment);
+  // What lay here may still be read.
+  makeWritable(ring.range);
+}
+
+/// A ring that nothing uses any more; its last copies may be under way.
+void TileEmitter::endRing(Value value) {
+  waitForCopies(0);
+  memory.noteWrite(rings[value].range);
+  memory.release(rings[value].range);
+}
+
+Value TileEmitter::stageOf(const Ring &ring, Value item) {
+  return ring.stages == 1 ? b.i32(0) : b.rem(b.narrow(wideIndex(item)), ring.stages);
+}
+
+/// The tiles of `item`'s stage. Of the ring's range: the ops on the ring order it.
+SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
+  Value base = b.at(sharedAt(ring.range), b.getI8Type(), b.mul(stageOf(ring, item), ring.bytes));
+  SmallVector<Placed> result = ring.tiles;
+  for (auto [tile, offset] : llvm::zip_equal(result, ring.offsets)) {
+    tile.address = b.at(base, b.getI8Type(), offset);
+    tile.range = ring.range;
+  }
+  return result;
+}
+
+void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
+
+/// How many items may still be under way when `take`'s is there: those between it and
+/// the one that is filled behind it in the same iteration, if all before the loop have
+/// been filled in their order.
+static unsigned itemsBehind(TakeOp take) {
+  auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
+  if (!loop || take.getItem() != loop.getInductionVar())
+    return 0;
+  APInt distance;
+  unsigned filledBefore = 0, fillsInside = 0;
+  for (Operation *user : take.getRing().getUsers()) {
+    auto fill = dyn_cast<FillOp>(user);
+    if (!fill)
+      continue;
+    if (fill->getBlock() == loop->getBlock() && fill->isBeforeInBlock(loop)) {
+      ++filledBefore;
+      continue;
+    }
+    auto next = fill.getItem().getDefiningOp<arith::AddIOp>();
+    if (fill->getBlock() != take->getBlock() || fill->isBeforeInBlock(take) || !next ||
+        next.getLhs() != take.getItem() || !matchPattern(next.getRhs(), m_ConstantInt(&distance)))
+      return 0;
+    ++fillsInside;
+  }
+  // Items before the loop, each filled once, are 0 to filledBefore-1 in any program
+  // that the interpreter accepts.
+  bool isAhead =
+      fillsInside == 1 && distance.isStrictlyPositive() && distance.getZExtValue() == filledBefore;
+  return isAhead ? filledBefore - 1 : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// An item's way
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitAcquire(AcquireOp op) { makeWritable(rings[op.getRing()].range); }
+
+void TileEmitter::emitFill(FillOp op) {
+  const Ring &ring = rings[op.getRing()];
+  for (auto [tile, rows, first, channel] :
+       llvm::zip_equal(tilesOf(ring, op.getItem()), op.getRows(), op.getFirst(), op.getChannels()))
+    copyRows(rows, first, channel, tile);
+  b.make<NVVM::CpAsyncCommitGroupOp>();
+}
+
+void TileEmitter::emitTake(TakeOp op) {
+  const Ring &ring = rings[op.getRing()];
+  waitForCopies(itemsBehind(op));
+  if (warpgroups && memory.pending.writes.empty())
+    fenceForProducts();
+  barrier();
+  for (auto [value, tile] : llvm::zip_equal(op.getTiles(), tilesOf(ring, op.getItem())))
+    tiles[value] = tile;
+}
+
+void TileEmitter::emitRelease(ReleaseOp op) { memory.noteRead(rings[op.getRing()].range); }
