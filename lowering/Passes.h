@@ -22,6 +22,8 @@ constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";   // of a result:
 struct ToGPUOptions {
   std::string arch = "sm_90";
   Schedule schedule = Schedule::step;
+  /// Whether other warps copy rows than compute, where `arch` lets them.
+  bool roles = false;
 };
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});

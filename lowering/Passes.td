@@ -201,10 +201,10 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
 def StageToFit : Pass<"ejk-stage-to-fit"> {
   let summary = "rows copied as far ahead as a thread block holds them";
   let description = [{
-    As `ejk-stage-tile-loads`, of each laid-out block program that has no rings, with two
-    stages or, where a thread block of `arch` has not the shared memory for its kernel
-    then, with one; the lowering itself says what a kernel needs. Where that is too much
-    as well, loads stay as they are. Numbers do not change.
+    As `ejk-stage-tile-loads`, of each laid-out block program that has no rings, with
+    three stages or, where a thread block of `arch` has not the shared memory for its kernel
+    then, with two or one; the lowering itself says what a kernel needs. Where one is too
+    much as well, loads stay as they are. Numbers do not change.
 
     Before and after: see `ejk-stage-tile-loads`.
   }];
@@ -226,7 +226,9 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
     `producer-warps` warps, and a consumer that does everything else. The producer gets the
     loops around the fills, and the numbers that they need. Where it would need what is
     computed of tiles, or a branch stands around a fill, the program stays as it is, and a
-    remark says why. Numbers do not change.
+    remark says why. For an `arch` as sm_90a, where a block of so many warps leaves each
+    thread too few registers, the consumer's threads get more and the producer's fewer.
+    Numbers do not change.
 
     Before: what `ejk-stage-tile-loads` makes.
 
@@ -255,7 +257,8 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
     ```
   }];
   let options = [Option<"producerWarps", "producer-warps", "int64_t", "4",
-                        "the warps that copy">];
+                        "the warps that copy">,
+                 Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::scf::SCFDialect"];
   let statistics = [Statistic<"numSeparated", "separated", "programs divided">,
                     Statistic<"numDeclined", "declined", "programs with rings left as they are">];

@@ -1,5 +1,6 @@
 //===- Pipelines.cpp - named pipelines from scans to nvvm -----------------===//
 #include "lowering/Passes.h"
+#include "lowering/TileKernel.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -44,6 +45,13 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   StageToFitOptions stage;
   stage.arch = options.arch;
   pm.addPass(createStageToFit(stage));
+  if (options.roles && hasRoles(options.arch)) {
+    SeparateTileRolesOptions roles;
+    roles.arch = options.arch;
+    // More warps would take registers that the consumer has need of.
+    roles.producerWarps = hasRegistersPerRole(options.arch) ? 4 : 1;
+    pm.addPass(createSeparateTileRoles(roles));
+  }
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));
@@ -74,6 +82,9 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       llvm::cl::values(clEnumValN(ejk::Schedule::step, "step", "none"),
                        clEnumValN(ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
                        clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
+  Option<bool> roles{*this, "roles",
+                     llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
+                     llvm::cl::init(false)};
 };
 } // namespace
 
@@ -81,7 +92,7 @@ void ejk::registerLoweringPipelines() {
   PassPipelineRegistration<ToGPUFlags>(
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
-        buildToGPUPipeline(pm, {flags.arch, flags.schedule});
+        buildToGPUPipeline(pm, {flags.arch, flags.schedule, flags.roles});
       });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });

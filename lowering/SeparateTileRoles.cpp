@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
+#include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -39,8 +40,9 @@ static bool holdsFills(Operation *op) {
 namespace {
 class Separator {
 public:
-  Separator(ProgramOp program, int64_t producerWarps)
-      : program(program), producerWarps(producerWarps), b(program.getContext()) {}
+  Separator(ProgramOp program, int64_t producerWarps, bool setsRegisters)
+      : program(program), producerWarps(producerWarps), setsRegisters(setsRegisters),
+        b(program.getContext()) {}
 
   /// Fails after a remark.
   LogicalResult run() {
@@ -54,9 +56,11 @@ public:
     b.setInsertionPoint(program.getBlock().getTerminator());
     auto roles = RolesOp::create(b, loc);
     b.createBlock(&roles.getBody());
-    auto warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr);
-    RoleOp consumer = makeRole(loc, "consumer", warps ? warps.getInt() : kWarps);
+    auto laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr);
+    int64_t consumerWarps = laidOut ? laidOut.getInt() : kWarps;
+    RoleOp consumer = makeRole(loc, "consumer", consumerWarps);
     RoleOp producer = makeRole(loc, "producer", producerWarps);
+    shareRegisters(consumer, producer);
 
     b.setInsertionPointToStart(&producer.getBody().front());
     IRMapping known;
@@ -171,8 +175,22 @@ private:
     return role;
   }
 
+  /// Where the block's threads have too few each, the consumer gets what the producer
+  /// can do without.
+  void shareRegisters(RoleOp consumer, RoleOp producer) {
+    constexpr int64_t group = 4, few = 40;
+    int64_t consumers = consumer.getWarps(), producers = producer.getWarps();
+    int64_t all = registersOf((consumers + producers) * kWarpSize);
+    if (!setsRegisters || consumers % group || producers % group || all >= kMostRegisters)
+      return;
+    int64_t more = (all * (consumers + producers) - few * producers) / consumers;
+    consumer.setRegisters(std::min<int64_t>(more / 8 * 8, kMostRegisters));
+    producer.setRegisters(few);
+  }
+
   ProgramOp program;
   int64_t producerWarps;
+  bool setsRegisters;
   OpBuilder b;
   llvm::DenseSet<Operation *> front;
 };
@@ -188,7 +206,7 @@ struct SeparateTileRolesPass : ejk::impl::SeparateTileRolesBase<SeparateTileRole
     getOperation()->walk([&](ProgramOp program) {
       if (!holdsFills(program) || !program.getBlock().getOps<RolesOp>().empty())
         return;
-      if (succeeded(Separator(program, producerWarps).run()))
+      if (succeeded(Separator(program, producerWarps, hasRegistersPerRole(arch)).run()))
         ++numSeparated;
       else
         ++numDeclined;

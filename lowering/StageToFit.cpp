@@ -15,6 +15,9 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
+/// What a ring's mbarriers take, if roles are to use it.
+static constexpr unsigned kMbarriers = 128;
+
 namespace {
 struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
   using StageToFitBase::StageToFitBase;
@@ -35,11 +38,12 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
 
   /// The stages that fit; 0 where there is nothing to copy ahead, or no room.
   unsigned fit(ProgramOp program) {
-    for (unsigned stages : {2, 1}) {
+    for (unsigned stages : {3, 2, 1}) {
       OpBuilder b(program);
       auto copy = cast<ProgramOp>(b.clone(*program));
-      bool fits = stageTileLoads(copy, stages).staged != 0 &&
-                  sharedMemoryNeed(copy) <= sharedMemoryLimit(arch);
+      StagedLoads staged = stageTileLoads(copy, stages);
+      bool fits = staged.rings &&
+                  sharedMemoryNeed(copy) + kMbarriers * staged.rings <= sharedMemoryLimit(arch);
       copy.erase();
       if (fits)
         return stages;

@@ -93,8 +93,8 @@ private:
   // TileRings.cpp: rows copied ahead of their use.
   /// A ring's stages, one behind the other, and where its tiles lie in each.
   struct Ring {
-    SharedMemory::Range range = {};
-    unsigned stages = 0, bytes = 0; // of a stage
+    SharedMemory::Range range = {}, mbarriers = {}; // the latter between roles
+    unsigned stages = 0, bytes = 0;                 // of a stage
     Vector<Placed> tiles = {};
     Vector<unsigned> offsets = {};
   };
@@ -107,6 +107,20 @@ private:
   Value stageOf(const Ring &ring, Value item);
   Vector<Placed> tilesOf(const Ring &ring, Value item);
   void waitForCopies(unsigned groups);
+
+  // TileRoles.cpp: warps that do different things.
+  unsigned countWarps();
+  void emitRoles(tile::RolesOp op);
+  void emitRole(tile::RoleOp role);
+  void makeMbarriers(tile::MakeRingOp op);
+  void initializeMbarriers(tile::MakeRingOp op);
+  Value fullOf(const Ring &ring, Value stage);
+  Value emptyOf(const Ring &ring, Value stage);
+  Value parityOf(const Ring &ring, Value item);
+  void waitForPhase(Value mbarrier, Value parity);
+  void arriveAtEmpty(tile::ReleaseOp op);
+  void releaseAwaited();
+  bool isRead(const SharedMemory::Range &range);
 
   // TileMemory.cpp: global and shared memory.
   /// One or two neighbours in memory: which they are of a thread's elements, how
@@ -234,6 +248,8 @@ private:
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
   Value sequenceIndex, stateIndex, firstRow, length;    // i64
   unsigned warps = 0;
+  /// The threads that do what is emitted, and the number of their barrier.
+  unsigned workers = 0, namedBarrier = 0;
   bool warpgroups = false;
   Value warpgroup; // the number of this warp's
 
@@ -254,11 +270,14 @@ private:
   /// Tiles whose last use an op is, or holds.
   llvm::DenseMap<Operation *, Vector<Value>> lastUses;
   llvm::DenseMap<Value, Ring> rings;
+  Vector<tile::ReleaseOp> heldReleases;
 };
 
 /// That `program` is laid out, its rings too, as a kernel needs them; an error at the op
 /// if not.
 mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
+/// That its roles have the warps that a kernel's can have.
+mlir::LogicalResult checkRoles(tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -49,7 +49,11 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 void TileEmitter::barrier() {
   if (warpgroups && !memory.pending.writes.empty())
     fenceForProducts();
-  b.make<gpu::BarrierOp>();
+  if (namedBarrier)
+    b.make<NVVM::BarrierOp>(TypeRange(), b.i32(namedBarrier), b.i32(workers),
+                            NVVM::BarrierReductionAttr(), Value());
+  else
+    b.make<gpu::BarrierOp>();
   memory.noteBarrier();
   // What products still read stays to be waited for.
   for (const InFlight &dot : inFlight)
@@ -113,7 +117,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   unsigned bytes = KernelBuilder::bytesOf(from.element),
            width = copyBytes(cast<RowsType>(source.getType()), firstChannel);
   unsigned count = width / bytes, perRow = columns / count;
-  unsigned units = type.getDimSize(0) * perRow, threads = kernel.threads;
+  unsigned units = type.getDimSize(0) * perRow, threads = workers;
   bool checkChannels = isMatrix && mayReachBeyond(firstChannel, columns, from.channels);
   // From one unit of a thread to its next; where those are of one column, they lie a
   // constant number of rows apart.

@@ -67,7 +67,9 @@ void TileEmitter::findLastUses() {
 }
 
 void TileEmitter::emitBlock(Block &block) {
-  for (Operation &op : block.without_terminator()) {
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break; // a role's block has none
     b.loc = op.getLoc();
     emit(&op);
     for (Value value : lastUses[&op])
@@ -93,6 +95,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](FillOp o) { emitFill(o); })
       .Case([&](TakeOp o) { emitTake(o); })
       .Case([&](ReleaseOp o) { emitRelease(o); })
+      .Case([&](RolesOp o) { emitRoles(o); })
       .Case([&](LoadCellOp o) { emitLoadCell(o); })
       .Case([&](StoreCellOp o) { emitStoreCell(o); })
       .Case([&](ConvertOp o) { emitConvert(o); })
@@ -209,10 +212,14 @@ SmallVector<Value> TileEmitter::flatten(ValueRange values) {
   return flat;
 }
 
-/// Whether ops under `op` read or write shared memory.
+/// Whether ops under `op` read or write shared memory. In roles, those on rings wait for
+/// each other by other means than barriers.
 static bool touchesShared(Operation *op) {
+  bool inRole = op->getParentOfType<RoleOp>() != nullptr;
   return op
-      ->walk([](Operation *inner) {
+      ->walk([&](Operation *inner) {
+        if (inRole && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
+          return WalkResult::advance();
         return isa<TileDialect, vector::VectorDialect>(inner->getDialect())
                    ? WalkResult::interrupt()
                    : WalkResult::advance();

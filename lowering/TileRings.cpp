@@ -13,7 +13,8 @@
 // i they are those of its round ⌊i / N⌋:
 //
 //   acquire   wait until `empty` has ended the round before
-//   fill      this thread's copies; they arrive at `full` when they are there
+//   fill      this thread's copies; they arrive at `full` when they are there (for
+//             `wgmma`, the thread waits for them, fences them and arrives itself)
 //   take      wait until `full` has ended the item's round
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
@@ -80,12 +81,15 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
   ring.stages = type.getStages();
   ring.bytes = unsigned(llvm::alignTo(ring.bytes, alignment));
   ring.range = memory.allocate(ring.stages * ring.bytes, alignment);
+  makeMbarriers(op);
   // What lay here may still be read.
   makeWritable(ring.range);
 }
 
 /// A ring that nothing uses any more; its last copies may be under way.
 void TileEmitter::endRing(Value value) {
+  if (rings[value].mbarriers.end)
+    return; // the program ends, too
   waitForCopies(0);
   memory.noteWrite(rings[value].range);
   memory.release(rings[value].range);
@@ -142,24 +146,55 @@ static unsigned itemsBehind(TakeOp take) {
 // An item's way
 //===----------------------------------------------------------------------===//
 
-void TileEmitter::emitAcquire(AcquireOp op) { makeWritable(rings[op.getRing()].range); }
+void TileEmitter::emitAcquire(AcquireOp op) {
+  const Ring &ring = rings[op.getRing()];
+  if (!ring.mbarriers.end)
+    return makeWritable(ring.range);
+  // At first, the round before counts as ended.
+  Value before = b.sub(b.i32(1), parityOf(ring, op.getItem()));
+  waitForPhase(emptyOf(ring, stageOf(ring, op.getItem())), before);
+}
 
 void TileEmitter::emitFill(FillOp op) {
   const Ring &ring = rings[op.getRing()];
   for (auto [tile, rows, first, channel] :
        llvm::zip_equal(tilesOf(ring, op.getItem()), op.getRows(), op.getFirst(), op.getChannels()))
     copyRows(rows, first, channel, tile);
+  if (ring.mbarriers.end && !warpgroups) {
+    b.make<NVVM::CpAsyncMBarrierArriveOp>(fullOf(ring, stageOf(ring, op.getItem())),
+                                          /*noinc=*/true);
+    return;
+  }
   b.make<NVVM::CpAsyncCommitGroupOp>();
+  if (ring.mbarriers.end) {
+    // `wgmma` sees what the thread that wrote it has fenced, once it is there.
+    waitForCopies(0);
+    fenceForProducts();
+    b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
+                                   Value());
+  }
 }
 
 void TileEmitter::emitTake(TakeOp op) {
   const Ring &ring = rings[op.getRing()];
-  waitForCopies(itemsBehind(op));
-  if (warpgroups && memory.pending.writes.empty())
-    fenceForProducts();
-  barrier();
+  if (ring.mbarriers.end) {
+    waitForPhase(fullOf(ring, stageOf(ring, op.getItem())), parityOf(ring, op.getItem()));
+  } else {
+    waitForCopies(itemsBehind(op));
+    if (warpgroups && memory.pending.writes.empty())
+      fenceForProducts();
+    barrier();
+  }
   for (auto [value, tile] : llvm::zip_equal(op.getTiles(), tilesOf(ring, op.getItem())))
     tiles[value] = tile;
 }
 
-void TileEmitter::emitRelease(ReleaseOp op) { memory.noteRead(rings[op.getRing()].range); }
+void TileEmitter::emitRelease(ReleaseOp op) {
+  const Ring &ring = rings[op.getRing()];
+  if (!ring.mbarriers.end) {
+    memory.noteRead(ring.range);
+    return;
+  }
+  heldReleases.push_back(op);
+  releaseAwaited();
+}

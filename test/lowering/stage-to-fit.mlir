@@ -1,9 +1,11 @@
-// Two stages where they fit, one where they do not, and none where that is too much.
-// RUN: ejk-opt %s --ejk-assign-tile-layouts --ejk-stage-to-fit=arch=sm_90 | FileCheck %s --check-prefixes=CHECK,TWO
+// Three stages where they fit, two or one where they do not.
+// RUN: ejk-opt %s --ejk-assign-tile-layouts --ejk-stage-to-fit=arch=sm_90 | FileCheck %s --check-prefixes=CHECK,THREE
+// RUN: ejk-opt %s --ejk-assign-tile-layouts --ejk-stage-to-fit=arch=sm_80 | FileCheck %s --check-prefixes=CHECK,TWO
 // RUN: ejk-opt %s --ejk-assign-tile-layouts --ejk-stage-to-fit=arch=sm_86 | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: ejk-opt %s --ejk-stage-to-fit | FileCheck %s --check-prefix=NONE
 
 // CHECK-LABEL: func.func @large
+// THREE: tile.make_ring : <3 of vector<64x512xbf16>>
 // TWO: tile.make_ring : <2 of vector<64x512xbf16>>
 // ONE: tile.make_ring : <1 of vector<64x512xbf16>>
 // NONE-NOT: tile.make_ring
