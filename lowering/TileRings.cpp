@@ -112,34 +112,38 @@ SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
 
 void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
 
-/// How many items may still be under way when `take`'s is there: those between it and
-/// the one that is filled behind it in the same iteration, if all before the loop have
-/// been filled in their order.
+/// How many items may still be under way when `take`'s is there, which are copied behind
+/// it. Of a loop that takes items by its counter: those between the one taken and the
+/// one that each iteration fills behind that, if all before were filled in their order.
 static unsigned itemsBehind(TakeOp take) {
   auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
   if (!loop || take.getItem() != loop.getInductionVar())
     return 0;
-  APInt distance;
-  unsigned filledBefore = 0, fillsInside = 0;
-  for (Operation *user : take.getRing().getUsers()) {
-    auto fill = dyn_cast<FillOp>(user);
-    if (!fill)
-      continue;
-    if (fill->getBlock() == loop->getBlock() && fill->isBeforeInBlock(loop)) {
+  APInt number;
+  int64_t filledBefore = 0, fillsInside = 0, distance = 0;
+  SmallVector<FillOp> fills;
+  for (Block *block : {loop->getBlock(), loop.getBody()})
+    for (auto fill : block->getOps<FillOp>())
+      if (fill.getRing() == take.getRing())
+        fills.push_back(fill);
+  if (fills.size() != size_t(llvm::count_if(take.getRing().getUsers(), llvm::IsaPred<FillOp>)))
+    return 0;
+  for (FillOp fill : fills) {
+    if (fill->getBlock() == loop->getBlock()) {
+      if (!fill->isBeforeInBlock(loop) || !matchPattern(fill.getItem(), m_ConstantInt(&number)) ||
+          number != filledBefore)
+        return 0;
       ++filledBefore;
       continue;
     }
     auto next = fill.getItem().getDefiningOp<arith::AddIOp>();
-    if (fill->getBlock() != take->getBlock() || fill->isBeforeInBlock(take) || !next ||
-        next.getLhs() != take.getItem() || !matchPattern(next.getRhs(), m_ConstantInt(&distance)))
+    if (fill->isBeforeInBlock(take) || !next || next.getLhs() != take.getItem() ||
+        !matchPattern(next.getRhs(), m_ConstantInt(&number)))
       return 0;
+    distance = number.getSExtValue();
     ++fillsInside;
   }
-  // Items before the loop, each filled once, are 0 to filledBefore-1 in any program
-  // that the interpreter accepts.
-  bool isAhead =
-      fillsInside == 1 && distance.isStrictlyPositive() && distance.getZExtValue() == filledBefore;
-  return isAhead ? filledBefore - 1 : 0;
+  return fillsInside == 1 && distance > 0 && distance == filledBefore ? distance - 1 : 0;
 }
 
 //===----------------------------------------------------------------------===//
