@@ -61,6 +61,16 @@ of 1/128, whose sums are exact, and remainders, so that G_i − G_j keeps its di
 memory; results of products lie in `mma.sync`'s accumulator fragments, spread over the warps; a vector over the steps has
 an element per lane.""",
      ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts"], None, "mlir"),
+    ("Copies ahead", """\
+`--ejk-stage-to-fit` lets the loads become copies through a ring of stages: while one chunk is worked on, the rows of the
+next ones arrive. The lowering does no more than it says. Around what an iteration takes, and what it releases:""",
+     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-stage-to-fit"],
+     [r"scf\.for", r"tile\.release"], "mlir"),
+    ("Roles", """\
+`--ejk-separate-tile-roles`, which `--roles` asks for, gives the copies to warps of their own. The producer's part:""",
+     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-stage-to-fit",
+      "--ejk-separate-tile-roles", "--cse"],
+     [r'tile\.role "producer"', r"scf\.for %\w+ = %c0 to %0 step %c1 \{"], "mlir"),
     ("Threads", """\
 `--ejk-to-gpu` turns the program into a kernel of upstream `gpu`, `scf`, `arith`, `llvm` and `nvvm` ops and the function
 into a launch. Each tile is now what one thread has of it; a `tile.dot` is a loop nest of loads of operand fragments and

@@ -193,6 +193,9 @@ private:
           setLayouts(load, inShared(load, /*transposed=*/false));
           return success();
         })
+        .Case<MakeRingOp, RolesOp>([&](Operation *later) {
+          return later->emitError("tiles are laid out before rows pass through rings");
+        })
         .Case([&](DotOp dot) { return visitDot(dot); })
         .Case([&](SpreadOp spread) {
           need(spread.getVectorMutable(), layout(LayoutKind::lanes));
@@ -332,6 +335,8 @@ struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayout
 
   void runOnOperation() override {
     WalkResult result = getOperation()->walk([&](ProgramOp program) {
+      if (program->hasAttr(kWarpsAttr))
+        return WalkResult::advance(); // it is laid out
       Assigner assigner(program, hasWarpgroupProducts(arch));
       if (failed(assigner.run()))
         return WalkResult::interrupt();

@@ -1,5 +1,6 @@
 //===- ChunkToFit.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
+#include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -218,6 +219,8 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     OpPassManager layOut(tile::ProgramOp::getOperationName());
     buildTileLayoutPipeline(layOut, arch);
     LogicalResult result = runPipeline(layOut, copy);
+    if (succeeded(result))
+      stageTileLoads(copy, /*stages=*/1);
     bool fits = succeeded(result) && sharedMemoryNeed(copy) <= sharedMemoryLimit(arch);
     copy.erase();
     if (failed(result))

@@ -29,9 +29,8 @@ namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, unsigned sharedLimit)
-      : function(function), kernels(kernels), sharedLimit(sharedLimit), shapes(function),
-        b(function) {}
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, StringRef arch)
+      : function(function), kernels(kernels), arch(arch), shapes(function), b(function) {}
 
   LogicalResult run() {
     if (!function->hasAttr(kConstraintsAttr))
@@ -301,12 +300,27 @@ private:
                           [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
   }
 
+  /// That `arch` has what the roles of `program` need.
+  LogicalResult checkRoles(tile::ProgramOp program) {
+    WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
+      if (isa<tile::RolesOp>(op) && !hasRoles(arch))
+        return op->emitError() << "roles need sm_90 or newer, not " << arch;
+      if (auto role = dyn_cast<tile::RoleOp>(op))
+        if (role.getRegisters() && !hasRegistersPerRole(arch))
+          return op->emitError() << "a role's own registers need sm_90a or the like, not " << arch;
+      return WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
   LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
+    if (failed(checkRoles(program)))
+      return failure();
     if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
       return failure();
     FailureOr<Kernel> kernel = emitTileKernel(
         program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },
-        sharedLimit);
+        sharedMemoryLimit(arch));
     return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
@@ -398,7 +412,7 @@ private:
 
   func::FuncOp function;
   gpu::GPUModuleOp kernels;
-  unsigned sharedLimit;
+  StringRef arch;
   ShapeAnalysis shapes;
   OpBuilder b;
   llvm::DenseMap<Value, Value> buffers; // of tensors
@@ -422,7 +436,7 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
         function.emitError("a compiled function has a body of one block");
         return signalPassFailure();
       }
-      ProgramBuilder builder(function, kernels, sharedMemoryLimit(arch));
+      ProgramBuilder builder(function, kernels, arch);
       if (failed(builder.run()))
         return signalPassFailure();
       numScans += builder.numScans;

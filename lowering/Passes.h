@@ -24,6 +24,8 @@ struct ToGPUOptions {
   Schedule schedule = Schedule::step;
   /// One walk for all gradients where it fits.
   bool fuse = false;
+  /// Whether other warps copy rows than compute, where `arch` lets them.
+  bool roles = false;
 };
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});

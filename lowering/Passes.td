@@ -213,6 +213,113 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
   let statistics = [Statistic<"numMoved", "moved", "ops that no longer stand in their order">];
 }
 
+def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
+  let summary = "rows copied ahead of the loop that reads them";
+  let description = [{
+    Loads of a block program's loop over chunks, whose rows follow from its counter alone,
+    become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
+    One item has all that one iteration loads, so that it waits once. With one stage, each
+    iteration starts its own copies and waits for them together. Iterations that do not
+    come are copied and not used. Other loads stay, and a remark says why. Numbers do not
+    change.
+
+    Before:
+    ```mlir
+    scf.for %c = %c0 to %n step %c1 {
+      %first = arith.muli %c, %c64 : index
+      %q = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+      ...
+    }
+    ```
+    After, with `stages=2`:
+    ```mlir
+    %ring = tile.make_ring : !tile.ring<2 of vector<64x64xbf16>>
+    tile.acquire %ring[%c0] : …
+    tile.fill %ring[%c0] from (%qr) at (%c0) channels (%c0) : …
+    scf.for %c = %c0 to %n step %c1 {
+      %q = tile.take %ring[%c] : !tile.ring<2 of vector<64x64xbf16>> -> vector<64x64xbf16>
+      %next = arith.addi %c, %c1 : index
+      %first = arith.muli %next, %c64 : index
+      tile.acquire %ring[%next] : …
+      tile.fill %ring[%next] from (%qr) at (%first) channels (%c0) : …
+      ...
+      tile.release %ring[%c] : …
+    }
+    ```
+  }];
+  let options = [Option<"stages", "stages", "int64_t", "2", "the stages of a ring">];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numRings", "rings", "loops that copy ahead">,
+                    Statistic<"numStaged", "staged", "loads that became copies ahead">,
+                    Statistic<"numDeclined", "declined", "loads of such loops left as they are">];
+}
+
+def StageToFit : Pass<"ejk-stage-to-fit"> {
+  let summary = "rows copied as far ahead as a thread block holds them";
+  let description = [{
+    As `ejk-stage-tile-loads`, of each laid-out block program that has no rings, with
+    three stages or, where a thread block of `arch` has not the shared memory for its kernel
+    then, with two or one; the lowering itself says what a kernel needs. Where one is too
+    much as well, loads stay as they are. Numbers do not change.
+
+    Before and after: see `ejk-stage-tile-loads`.
+  }];
+  let options = [
+    Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];
+  let dependentDialects = [
+    "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numAhead", "ahead", "programs that copy ahead">,
+                    Statistic<"numSingle", "single", "programs of a single stage">,
+                    Statistic<"numDeclined", "declined", "programs whose loads stay">];
+}
+
+def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
+  let summary = "warps that copy, and warps that compute";
+  let description = [{
+    Divides a block program with rings in two roles: a producer that fills the rings, of
+    `producer-warps` warps, and a consumer that does everything else. The producer gets the
+    loops around the fills, and the numbers that they need. Where it would need what is
+    computed of tiles, or a branch stands around a fill, the program stays as it is, and a
+    remark says why. For an `arch` as sm_90a, where a block of so many warps leaves each
+    thread too few registers, the consumer's threads get more and the producer's fewer.
+    Numbers do not change.
+
+    Before: what `ejk-stage-tile-loads` makes.
+
+    After:
+    ```mlir
+    %ring = tile.make_ring : !tile.ring<2 of vector<64x64xbf16>>
+    tile.roles {
+      tile.role "consumer" warps 4 {
+        scf.for %c = %c0 to %n step %c1 {
+          %q = tile.take %ring[%c] : !tile.ring<2 of vector<64x64xbf16>> -> vector<64x64xbf16>
+          ...
+          tile.release %ring[%c] : …
+        }
+      }
+      tile.role "producer" warps 4 {
+        tile.acquire %ring[%c0] : …
+        tile.fill %ring[%c0] from (%qr) at (%c0) channels (%c0) : …
+        scf.for %c = %c0 to %n step %c1 {
+          %next = arith.addi %c, %c1 : index
+          %first = arith.muli %next, %c64 : index
+          tile.acquire %ring[%next] : …
+          tile.fill %ring[%next] from (%qr) at (%first) channels (%c0) : …
+        }
+      }
+    }
+    ```
+  }];
+  let options = [Option<"producerWarps", "producer-warps", "int64_t", "4",
+                        "the warps that copy">,
+                 Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numSeparated", "separated", "programs divided">,
+                    Statistic<"numDeclined", "declined", "programs with rings left as they are">];
+}
+
 def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModuleOp"> {
   let summary = "math in kernels without a device library";
   let description = [{

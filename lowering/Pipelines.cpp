@@ -1,5 +1,6 @@
 //===- Pipelines.cpp - named pipelines from scans to nvvm -----------------===//
 #include "lowering/Passes.h"
+#include "lowering/TileKernel.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -45,6 +46,16 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   functions.addPass(createCSEPass());
   functions.addPass(createLinalgElementwiseOpFusionPass());
   buildTileLayoutPipeline(pm, options.arch);
+  StageToFitOptions stage;
+  stage.arch = options.arch;
+  pm.addPass(createStageToFit(stage));
+  if (options.roles && hasRoles(options.arch)) {
+    SeparateTileRolesOptions roles;
+    roles.arch = options.arch;
+    // More warps would take registers that the consumer has need of.
+    roles.producerWarps = hasRegistersPerRole(options.arch) ? 4 : 1;
+    pm.addPass(createSeparateTileRoles(roles));
+  }
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));
@@ -77,6 +88,9 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
                        clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("one walk for all gradients where it fits"),
                     llvm::cl::init(false)};
+  Option<bool> roles{*this, "roles",
+                     llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
+                     llvm::cl::init(false)};
 };
 } // namespace
 
@@ -84,7 +98,7 @@ void ejk::registerLoweringPipelines() {
   PassPipelineRegistration<ToGPUFlags>(
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
-        buildToGPUPipeline(pm, {flags.arch, flags.schedule, flags.fuse});
+        buildToGPUPipeline(pm, {flags.arch, flags.schedule, flags.fuse, flags.roles});
       });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });

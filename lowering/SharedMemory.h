@@ -51,6 +51,8 @@ public:
   void release(const Range &range) {
     llvm::erase_if(live, [&](const Range &r) { return r.begin == range.begin; });
   }
+  /// Hands out nothing again of what was handed out so far.
+  void keepAll() { live.push_back({0, most}); }
   /// Bytes that everything handed out so far needs.
   unsigned size() const { return most; }
 

@@ -1,5 +1,6 @@
 //===- TakeRowsEarly.cpp - one row's work, where one row is taken ----------===//
 #include "lowering/Passes.h"
+#include "lowering/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -100,6 +101,8 @@ struct TakeRowsEarlyPass : ejk::impl::TakeRowsEarlyBase<TakeRowsEarlyPass> {
   void runOnOperation() override {
     SmallVector<vector::ExtractOp> extracts;
     getOperation()->walk([&](ProgramOp program) {
+      if (program->hasAttr(kWarpsAttr))
+        return; // it is laid out
       program.walk([&](vector::ExtractOp extract) {
         if (extract.getSourceVectorType().getRank() == 2 && isa<VectorType>(extract.getType()))
           extracts.push_back(extract);

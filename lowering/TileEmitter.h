@@ -38,29 +38,12 @@ struct PanelPlace {
   mlir::Value at(KernelBuilder &b, int64_t rows, int64_t pieces) const;
 };
 
-/// Loads that a loop copies ahead, where in a stage each one's rows lie, and
-/// where the stages lie.
-struct TileStages {
-  llvm::SmallVector<tile::LoadOp> loads;
-  llvm::SmallVector<unsigned> offsets;
-  unsigned bytes = 0, alignment = 128;
-  SharedMemory::Range range;
-  mlir::Value counter; // the program's
-};
-
-/// What a kernel may spend shared memory on: stages of rows, two to copy a chunk
-/// behind the one before; and, unless sparing, room to have all parts of an f32
-/// running sum there at once, which costs fewer registers and barriers.
-struct SharedBudget {
-  unsigned stages;
-  bool sparing;
-};
-
 class TileEmitter {
 public:
-  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
-              SharedBudget budget)
-      : program(program), name(name), b(builder, program.getLoc()), budget(budget) {}
+  /// A sparing kernel does without room for all parts of an f32 running sum at once,
+  /// which would cost fewer registers and barriers.
+  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder, bool sparing)
+      : program(program), name(name), b(builder, program.getLoc()), sparing(sparing) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -107,13 +90,37 @@ private:
   void bind(ValueRange values, ValueRange from);
   Vector<Value> flatten(ValueRange values);
 
-  // TileStages.cpp: rows copied ahead of the loop that reads them.
-  TileStages planStages(mlir::scf::ForOp op);
-  void fillStage(TileStages &plan, Value counter, Value stage);
-  void enterStage(TileStages &plan, Value counter, Value step, Value stage);
-  Value indexFor(Value index, mlir::IRMapping &known);
-  void waitForCopies();
-  Placed stagedTile(tile::LoadOp load, Value address);
+  // TileRings.cpp: rows copied ahead of their use.
+  /// A ring's stages, one behind the other, and where its tiles lie in each.
+  struct Ring {
+    SharedMemory::Range range = {}, mbarriers = {}; // the latter between roles
+    unsigned stages = 0, bytes = 0;                 // of a stage
+    Vector<Placed> tiles = {};
+    Vector<unsigned> offsets = {};
+  };
+  void emitMakeRing(tile::MakeRingOp op);
+  void emitAcquire(tile::AcquireOp op);
+  void emitFill(tile::FillOp op);
+  void emitTake(tile::TakeOp op);
+  void emitRelease(tile::ReleaseOp op);
+  void endRing(Value value);
+  Value stageOf(const Ring &ring, Value item);
+  Vector<Placed> tilesOf(const Ring &ring, Value item);
+  void waitForCopies(unsigned groups);
+
+  // TileRoles.cpp: warps that do different things.
+  unsigned countWarps();
+  void emitRoles(tile::RolesOp op);
+  void emitRole(tile::RoleOp role);
+  void makeMbarriers(tile::MakeRingOp op);
+  void initializeMbarriers(tile::MakeRingOp op);
+  Value fullOf(const Ring &ring, Value stage);
+  Value emptyOf(const Ring &ring, Value stage);
+  Value parityOf(const Ring &ring, Value item);
+  void waitForPhase(Value mbarrier, Value parity);
+  void arriveAtEmpty(tile::ReleaseOp op);
+  void releaseAwaited();
+  bool isRead(const SharedMemory::Range &range);
 
   // TileMemory.cpp: global and shared memory.
   /// One or two neighbours in memory: which they are of a thread's elements, how
@@ -134,8 +141,7 @@ private:
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
-  unsigned copyWidth(tile::LoadOp load);
-  void copyRows(tile::LoadOp load, Value first, Value channel, const Placed &tile);
+  void copyRows(Value source, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
   void emitLoadCell(tile::LoadCellOp op);
@@ -145,6 +151,7 @@ private:
   Value barrier(Value everywhere = {});
   void fenceForProducts();
   void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
+  void makeWritable(const SharedMemory::Range &range);
   void beforeWrite(const SharedMemory::Range &range);
   Value sharedAt(const SharedMemory::Range &range);
 
@@ -232,7 +239,7 @@ private:
   tile::ProgramOp program;
   llvm::StringRef name;
   KernelBuilder b;
-  SharedBudget budget;
+  bool sparing;
   Kernel kernel;
 
   llvm::DenseMap<Value, Rows> rows;
@@ -245,6 +252,8 @@ private:
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
   Value sequenceIndex, stateIndex, firstRow, length;    // i64
   unsigned warps = 0;
+  /// The threads that do what is emitted, and the number of their barrier.
+  unsigned workers = 0, namedBarrier = 0;
   bool warpgroups = false;
   Value warpgroup; // the number of this warp's
 
@@ -264,9 +273,15 @@ private:
   llvm::DenseMap<Value, Placed> tiles;
   /// Tiles whose last use an op is, or holds.
   llvm::DenseMap<Operation *, Vector<Value>> lastUses;
-  /// Loads whose rows the loop around copies ahead.
-  llvm::DenseSet<Operation *> staged;
+  llvm::DenseMap<Value, Ring> rings;
+  Vector<tile::ReleaseOp> heldReleases;
 };
+
+/// That `program` is laid out, its rings too, as a kernel needs them; an error at the op
+/// if not.
+mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
+/// That its roles have the warps that a kernel's can have.
+mlir::LogicalResult checkRoles(tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -74,7 +74,7 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   types.append(kernel.operands.size() - numPointers, b.getI64Type());
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  kernel.threads = warps * kWarpSize;
+  kernel.threads = workers = countWarps() * kWarpSize;
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kernel.threads), 1, 1}));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
@@ -279,12 +279,19 @@ void TileEmitter::describeLaunch() {
   kernel.gridFactor = program.getSlices();
 }
 
-unsigned ejk::sharedMemoryLimit(StringRef arch) {
+static unsigned versionOf(StringRef arch) {
   unsigned version = 0;
   if (arch.consume_front("sm_"))
     arch.consumeInteger(10, version);
+  return version;
+}
+
+bool ejk::hasRoles(StringRef arch) { return versionOf(arch) >= 90; }
+bool ejk::hasRegistersPerRole(StringRef arch) { return hasRoles(arch) && arch.ends_with("a"); }
+
+unsigned ejk::sharedMemoryLimit(StringRef arch) {
   // What CUDA lets a block opt in to, of each generation's shared memory.
-  switch (version) {
+  switch (versionOf(arch)) {
   case 80:
   case 87:
     return 163 * 1024;
@@ -299,12 +306,9 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
   }
 }
 
-/// From the fastest to the one that needs least.
-static constexpr SharedBudget kBudgets[] = {{2, false}, {2, true}, {1, false}, {1, true}};
-
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, SharedBudget budget) {
-  return TileEmitter(program, name, OpBuilder(program.getContext()), budget).run(module, sizeName);
+                         SizeName sizeName, bool sparing) {
+  return TileEmitter(program, name, OpBuilder(program.getContext()), sparing).run(module, sizeName);
 }
 
 unsigned ejk::sharedMemoryNeed(ProgramOp program) {
@@ -315,14 +319,16 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
     return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
            std::to_string(dim);
   };
-  return emitWithin(program, *module, "measured", sizeName, std::end(kBudgets)[-1]).sharedBytes;
+  return emitWithin(program, *module, "measured", sizeName, /*sparing=*/true).sharedBytes;
 }
 
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                                       SizeName sizeName, unsigned sharedLimit) {
+  if (failed(checkLaidOut(program)) || failed(checkRoles(program)))
+    return failure();
   unsigned needed = 0;
-  for (SharedBudget budget : kBudgets) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, budget);
+  for (bool sparing : {false, true}) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, sparing);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -26,6 +26,15 @@ bool ejk::isMultipleOf(Value value, int64_t factor) {
   return false;
 }
 
+unsigned ejk::copyBytes(RowsType rows, Value channel) {
+  auto row = dyn_cast<VectorType>(rows.getRow());
+  unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(rows.getRow()));
+  unsigned channels = row ? row.getDimSize(0) : 1, width = 16;
+  while (width > bytes && (channels * bytes % width != 0 || !isMultipleOf(channel, width / bytes)))
+    width /= 2;
+  return width;
+}
+
 /// Channel `first` and the `count` behind it may reach beyond `channels`.
 static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
   APInt constant;
@@ -41,12 +50,18 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && !memory.pending.writes.empty())
     fenceForProducts();
-  Value all;
+  Value number, count, all;
+  if (namedBarrier) {
+    number = b.i32(namedBarrier);
+    count = b.i32(workers);
+  }
   if (everywhere) {
     Value word = b.make<arith::ExtUIOp>(b.getI32Type(), everywhere);
     auto kind = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::AND);
-    all = b.make<NVVM::BarrierOp>(b.getI32Type(), Value(), Value(), kind, word).getRes();
+    all = b.make<NVVM::BarrierOp>(b.getI32Type(), number, count, kind, word).getRes();
     all = b.make<arith::CmpIOp>(arith::CmpIPredicate::ne, all, b.i32(0));
+  } else if (namedBarrier) {
+    b.make<NVVM::BarrierOp>(TypeRange(), number, count, NVVM::BarrierReductionAttr(), Value());
   } else {
     b.make<gpu::BarrierOp>();
   }
@@ -71,7 +86,8 @@ void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
     memory.noteRead(range);
 }
 
-void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
+/// Until nobody uses what lay in `range`.
+void TileEmitter::makeWritable(const SharedMemory::Range &range) {
   for (const InFlight &dot : llvm::reverse(inFlight))
     if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); })) {
       awaitGroup(dot.group);
@@ -79,6 +95,10 @@ void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
     }
   if (memory.writeNeedsBarrier(range))
     barrier();
+}
+
+void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
+  makeWritable(range);
   memory.noteWrite(range);
 }
 
@@ -100,27 +120,17 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout) {
 // Rows to shared memory
 //===----------------------------------------------------------------------===//
 
-/// The bytes that an asynchronous copy of `load`'s rows can move at a time: at
-/// most 16; fewer than 4 where there is none such.
-unsigned TileEmitter::copyWidth(LoadOp load) {
-  const Rows &from = rows[load.getRows()];
-  unsigned bytes = KernelBuilder::bytesOf(from.element);
-  unsigned width = 16;
-  while (width > bytes &&
-         (from.channels * bytes % width != 0 || !isMultipleOf(load.getChannel(), width / bytes)))
-    width /= 2;
-  return width;
-}
-
-void TileEmitter::copyRows(LoadOp load, Value first, Value channel, const Placed &tile) {
-  const Rows &from = rows[load.getRows()];
-  auto type = cast<VectorType>(load.getType());
+void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, const Placed &tile) {
+  const Rows &from = rows[source];
+  Value first = wideIndex(firstRow), channel = wideIndex(firstChannel);
+  auto type = cast<VectorType>(tile.type);
   bool isMatrix = type.getRank() == 2;
   int64_t columns = isMatrix ? type.getDimSize(1) : 1;
-  unsigned bytes = KernelBuilder::bytesOf(from.element), width = copyWidth(load);
+  unsigned bytes = KernelBuilder::bytesOf(from.element),
+           width = copyBytes(cast<RowsType>(source.getType()), firstChannel);
   unsigned count = width / bytes, perRow = columns / count;
-  unsigned units = type.getDimSize(0) * perRow, threads = kernel.threads;
-  bool checkChannels = isMatrix && mayReachBeyond(load.getChannel(), columns, from.channels);
+  unsigned units = type.getDimSize(0) * perRow, threads = workers;
+  bool checkChannels = isMatrix && mayReachBeyond(firstChannel, columns, from.channels);
   // From one unit of a thread to its next; where those are of one column, they lie a
   // constant number of rows apart.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
@@ -136,43 +146,41 @@ void TileEmitter::copyRows(LoadOp load, Value first, Value channel, const Placed
   Value row0 = b.div(thread, perRow), column0 = b.mul(b.rem(thread, perRow), count);
   Value to0 = placeIn(row0, column0);
   Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
-  Value source0 = sourceOf(memoryRow0, memoryColumn0);
+  Value there0 = sourceOf(memoryRow0, memoryColumn0);
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
     b.onlyIf(active, [&] {
-      Value to = to0, source = source0, memoryRow = memoryRow0, memoryColumn = memoryColumn0;
+      Value to = to0, there = there0, memoryRow = memoryRow0, memoryColumn = memoryColumn0;
       if (done && oneColumn) {
         int64_t ahead = done / perRow;
         to = b.at(to, b.getI8Type(), ahead * (isPanels(tile.layout) ? kPanelPitch : tile.pitch));
         memoryRow = b.add(memoryRow0, ahead);
-        source = b.at(source, from.element, b.mul(from.stride, ahead));
+        there = b.at(there, from.element, b.mul(from.stride, ahead));
       } else if (done) {
         Value row = b.div(unit, perRow), column = b.mul(b.rem(unit, perRow), count);
         to = placeIn(row, column);
         memoryRow = b.add(first, b.wide(row));
         memoryColumn = b.add(channel, b.wide(column));
-        source = sourceOf(memoryRow, memoryColumn);
+        there = sourceOf(memoryRow, memoryColumn);
       }
       // Unsigned, so that rows before the first are not less.
       Value valid = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, memoryRow, length);
       if (checkChannels)
         valid = b.both(valid, b.less(memoryColumn, from.channels));
       if (width < 4) {
-        b.store(b.loadIf(valid, from.element, [&] { return source; }), to);
+        b.store(b.loadIf(valid, from.element, [&] { return there; }), to);
         return;
       }
       Value size = b.make<arith::SelectOp>(valid, b.i32(width), b.i32(0));
       b.make<NVVM::CpAsyncOp>(
-          to, source, width,
+          to, there, width,
           width == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA, size);
     });
   }
 }
 
 void TileEmitter::emitLoad(LoadOp op) {
-  if (staged.contains(op))
-    return;
   if (layoutOf(op).getKind() == LayoutKind::lanes) {
     const Rows &from = rows[op.getRows()];
     tiles[op] =
@@ -183,10 +191,10 @@ void TileEmitter::emitLoad(LoadOp op) {
   }
   Placed tile = newShared(op.getType(), layoutOf(op));
   beforeWrite(tile.range);
-  copyRows(op, wideIndex(op.getFirst()), wideIndex(op.getChannel()), tile);
-  if (copyWidth(op) >= 4) {
+  copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
+  if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {
     b.make<NVVM::CpAsyncCommitGroupOp>();
-    waitForCopies();
+    waitForCopies(0);
   }
   tiles[op] = tile;
 }

@@ -2,6 +2,7 @@
 #ifndef EJK_LOWERING_TILEMEMORY_H
 #define EJK_LOWERING_TILEMEMORY_H
 
+#include "dialect/tile/Tile.h"
 #include "lowering/KernelBuilder.h"
 
 namespace ejk {
@@ -26,6 +27,10 @@ struct TileGrid {
 
 /// Whether the index `value` is a multiple of `factor` as it is computed.
 bool isMultipleOf(mlir::Value value, int64_t factor);
+
+/// The bytes that an asynchronous copy of rows' channels from `channel` on can move
+/// at a time: at most 16; fewer than 4 where there is none such.
+unsigned copyBytes(tile::RowsType rows, mlir::Value channel);
 
 } // namespace ejk
 

@@ -116,7 +116,7 @@ void TileEmitter::storePanels(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
   beforeRead(tile.range);
   int64_t perRow = type.getDimSize(1) / kPieceColumns;
-  unsigned units = type.getDimSize(0) * perRow, threads = kernel.threads;
+  unsigned units = type.getDimSize(0) * perRow, threads = workers;
   auto piece = VectorType::get({kPieceColumns}, type.getElementType());
   Value first = wideIndex(op.getFirst()), channel = wideIndex(op.getChannel());
   for (unsigned done = 0; done < units; done += threads) {

@@ -58,18 +58,24 @@ void TileEmitter::findLastUses() {
     lastUses[last].push_back(value);
   };
   program.walk([&](Operation *op) {
+    if (isa<TakeOp>(op))
+      return; // the ring's
     for (Value result : op->getResults())
-      if (isTile(result) && isInShared(layoutOf(result)))
+      if (isa<MakeRingOp>(op) || (isTile(result) && isInShared(layoutOf(result))))
         note(result);
   });
 }
 
 void TileEmitter::emitBlock(Block &block) {
-  for (Operation &op : block.without_terminator()) {
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break; // a role's block has none
     b.loc = op.getLoc();
     emit(&op);
     for (Value value : lastUses[&op])
-      if (SharedMemory::Range range = placed(value).range; range.end) {
+      if (rings.contains(value)) {
+        endRing(value);
+      } else if (SharedMemory::Range range = placed(value).range; range.end) {
         memory.release(range);
         tiles.erase(value);
       }
@@ -84,6 +90,12 @@ void TileEmitter::emit(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](LoadOp o) { emitLoad(o); })
       .Case([&](StoreOp o) { emitStore(o); })
+      .Case([&](MakeRingOp o) { emitMakeRing(o); })
+      .Case([&](AcquireOp o) { emitAcquire(o); })
+      .Case([&](FillOp o) { emitFill(o); })
+      .Case([&](TakeOp o) { emitTake(o); })
+      .Case([&](ReleaseOp o) { emitRelease(o); })
+      .Case([&](RolesOp o) { emitRoles(o); })
       .Case([&](LoadCellOp o) { emitLoadCell(o); })
       .Case([&](StoreCellOp o) { emitStoreCell(o); })
       .Case([&](ConvertOp o) { emitConvert(o); })
@@ -200,10 +212,14 @@ SmallVector<Value> TileEmitter::flatten(ValueRange values) {
   return flat;
 }
 
-/// Whether ops under `op` read or write shared memory.
+/// Whether ops under `op` read or write shared memory. In roles, those on rings wait for
+/// each other by other means than barriers.
 static bool touchesShared(Operation *op) {
+  bool inRole = op->getParentOfType<RoleOp>() != nullptr;
   return op
-      ->walk([](Operation *inner) {
+      ->walk([&](Operation *inner) {
+        if (inRole && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
+          return WalkResult::advance();
         return isa<TileDialect, vector::VectorDialect>(inner->getDialect())
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
@@ -211,22 +227,20 @@ static bool touchesShared(Operation *op) {
       .wasInterrupted();
 }
 
+/// Whether the first op of `body` that touches shared memory has a barrier anyway.
+static bool beginsWithBarrier(Block &body) {
+  for (Operation &op : body)
+    if (touchesShared(&op))
+      return isa<TakeOp>(op);
+  return false;
+}
+
 /// Iterations are ordered by a barrier at each one's head.
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
-  TileStages plan = planStages(op);
   Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
         step = scalar(op.getStep());
   SmallVector<Value> inits = flatten(op.getInitArgs());
-  bool ahead = !plan.loads.empty() && budget.stages == 2;
-  if (!plan.loads.empty())
-    plan.range = memory.allocate(budget.stages * plan.bytes);
-  if (ahead) {
-    if (memory.writeNeedsBarrier(plan.range))
-      barrier();
-    fillStage(plan, from, b.i32(0));
-    inits.push_back(b.i32(0));
-  }
   SharedMemory::Pending before = memory.pending;
   auto loop = b.make<scf::ForOp>(from, to, step, inits);
   {
@@ -236,28 +250,17 @@ void TileEmitter::emitFor(scf::ForOp op) {
     ValueRange args = loop.getRegionIterArgs();
     scalars.map(op.getInductionVar(), loop.getInductionVar());
     bind(op.getRegionIterArgs(), args);
-    Value stage = ahead ? args.back() : Value();
-    if (!plan.loads.empty())
-      enterStage(plan, loop.getInductionVar(), step, stage);
-    else if (touchesShared(op))
+    if (touchesShared(op) && !beginsWithBarrier(*op.getBody()))
       barrier();
     emitBlock(*op.getBody());
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
     awaitAll();
-    if (ahead)
-      next.push_back(b.sub(b.i32(1), stage));
-    // A loop made with values to carry comes without its terminator.
-    if (inits.empty())
-      loop.getBody()->getTerminator()->erase();
-    b.make<scf::YieldOp>(next);
+    // A loop made with no values to carry comes with its terminator.
+    if (!next.empty())
+      b.make<scf::YieldOp>(next);
     b.loc = outer;
   }
   memory.join(before);
-  if (!plan.loads.empty()) {
-    waitForCopies();
-    memory.noteWrite(plan.range);
-    memory.release(plan.range);
-  }
   bind(op.getResults(), loop.getResults());
 }
 

@@ -229,6 +229,7 @@ void TileEmitter::awaitGroup(unsigned group) {
       tile.group = 0;
     }
   llvm::erase_if(inFlight, done);
+  releaseAwaited();
 }
 
 void TileEmitter::awaitAll() {

@@ -206,6 +206,8 @@ struct InterpretPass : ejk::check::impl::InterpretBase<InterpretPass> {
     Outcome outcome;
     Options options;
     options.precision = precision;
+    if (roleSeed >= 0)
+      options.roleSeed = roleSeed;
     addCheckOps(options, outcome);
     bool ran = true;
     for (auto function : getOperation().getOps<func::FuncOp>()) {

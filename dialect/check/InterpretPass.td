@@ -14,6 +14,9 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
     `precision=f64` (the default) computes in double throughout: what the
     program means. `precision=native` rounds each op's result to its type, as a
     kernel would.
+
+    The roles of a block program take turns, each until it must wait. With `role-seed`,
+    which is not negative, they do so at random, wherever one might wait.
   }];
   let options = [
     Option<"precision", "precision", "::ejk::reference::Precision",
@@ -21,7 +24,8 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::ejk::reference::Precision::f64, "f64", "every float is a double"),
              clEnumValN(::ejk::reference::Precision::native, "native",
-                        "each result is rounded to its own type"))}]>];
+                        "each result is rounded to its own type"))}]>,
+    Option<"roleSeed", "role-seed", "int64_t", "-1", "how roles take turns at random">];
   let statistics = [Statistic<"numChecks", "checks", "checks that passed">];
 }
 

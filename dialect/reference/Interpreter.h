@@ -25,6 +25,9 @@ struct Options {
   Precision precision = Precision::f64;
   /// 0: as many as the machine has.
   unsigned threads = 0;
+  /// Has the roles of a block program take turns at random, if given; else each runs
+  /// until it must wait.
+  std::optional<uint64_t> roleSeed;
   /// Called now and then, by one thread at a time, with the steps done of the
   /// op under way and their total.
   std::function<void(size_t done, size_t total)> progress;

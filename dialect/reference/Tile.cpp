@@ -172,21 +172,27 @@ void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t n, int
 
 LogicalResult TileRun::run(const TileProgram &program) {
   Progress progress(options, size_t(B) * T * H);
-  std::vector<std::pair<Operation *, std::string>> problems(spans.size() * H);
+  std::vector<TileProblem> problems(spans.size() * H);
   parallelFor(problems.size(), options, [&](size_t job) {
     TileFrame frame = program.makeFrame();
     place(frame, program, job / H, job % H);
+    if (options.roleSeed)
+      frame.roleSeed = *options.roleSeed + job;
     // One after the other: slices may store the same numbers to one place.
     for (frame.slice = 0; frame.slice < int64_t(op.getSlices()); ++frame.slice)
       if (!program.run(frame)) {
-        problems[job] = {frame.failedAt, frame.problem};
+        problems[job] = frame.problem;
         return;
       }
     progress.add(frame.length);
   });
-  for (auto &[at, problem] : problems)
-    if (at)
-      return at->emitError(problem);
+  for (const TileProblem &problem : problems)
+    if (problem.at) {
+      InFlightDiagnostic error = problem.at->emitError(problem.what);
+      for (auto &[at, note] : problem.notes)
+        error.attachNote(at->getLoc()) << note;
+      return error;
+    }
   return success();
 }
 

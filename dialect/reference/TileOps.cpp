@@ -31,6 +31,16 @@ FailureOr<unsigned> TileCompiler::memoryOf(Operation *user, Value memory, bool i
                                    "loaded");
 }
 
+void ejk::reference::loadRows(const TileMemory &memory, int64_t row, int64_t channel,
+                              int64_t channels, std::pair<size_t, size_t> shape, double *out) {
+  auto [rows, columns] = shape;
+  std::fill_n(out, rows * columns, 0.0);
+  int64_t width = std::min<int64_t>(columns, channels - channel);
+  for (size_t i = 0; i < rows; ++i, ++row)
+    if (row >= 0 && row < memory.count && width > 0)
+      std::copy_n(memory.data + row * memory.stride + channel, width, out + i * columns);
+}
+
 LogicalResult TileCompiler::compileLoad(tile::LoadOp op) {
   FailureOr<unsigned> memory = memoryOf(op, op.getRows(), false);
   if (failed(memory))
@@ -46,12 +56,7 @@ LogicalResult TileCompiler::compileLoad(tile::LoadOp op) {
     if (c0 < 0)
       return fail(frame, load,
                   "the first channel must not be negative, but is " + std::to_string(c0));
-    double *out = frame.at(result);
-    std::fill_n(out, result.size, 0.0);
-    int64_t width = std::min<int64_t>(columns, channels - c0);
-    for (size_t i = 0; i < rows; ++i, ++row)
-      if (row >= 0 && row < memory.count && width > 0)
-        std::copy_n(memory.data + row * memory.stride + c0, width, out + i * columns);
+    loadRows(memory, row, c0, channels, {rows, columns}, frame.at(result));
     return true;
   });
   return success();
@@ -307,5 +312,15 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::SpreadOp op) { return compileSpread(op); })
       .Case([&](tile::SumOp op) { return compileSum(op); })
       .Case([&](tile::WithinOp op) { return compileWithin(op); })
+      .Case([&](tile::ConvertOp op) {
+        slots[op.getResult()] = slotOf(op.getTile()); // the same numbers
+        return success();
+      })
+      .Case([&](tile::MakeRingOp op) { return compileMakeRing(op); })
+      .Case([&](tile::AcquireOp op) { return compileAcquire(op); })
+      .Case([&](tile::FillOp op) { return compileFill(op); })
+      .Case([&](tile::TakeOp op) { return compileTake(op); })
+      .Case([&](tile::ReleaseOp op) { return compileRelease(op); })
+      .Case([&](tile::RolesOp op) { return compileRoles(op); })
       .Default([&](Operation *op) { return unknownOp(op); });
 }

@@ -8,14 +8,12 @@ using namespace ejk;
 using namespace ejk::reference;
 
 bool ejk::reference::fail(TileFrame &frame, Operation *op, std::string problem) {
-  if (!frame.failedAt) {
-    frame.failedAt = op;
-    frame.problem = std::move(problem);
-  }
+  if (!frame.problem.at)
+    frame.problem = {op, std::move(problem), {}};
   return false;
 }
 
-static bool runAll(const TileActions &actions, TileFrame &frame) {
+bool ejk::reference::runAll(const TileActions &actions, TileFrame &frame) {
   for (const TileAction &action : actions)
     if (!action(frame))
       return false;
@@ -226,8 +224,9 @@ LogicalResult TileCompiler::compileElementwise(Operation *op) {
 }
 
 LogicalResult TileCompiler::compileOp(Operation *op) {
+  checkTaken(op);
   for (Type type : op->getResultTypes())
-    if (!isSupportedElement(getElementTypeOrSelf(type)))
+    if (!isa<tile::MakeRingOp>(op) && !isSupportedElement(getElementTypeOrSelf(type)))
       return op->emitError() << "the interpreter does not hold values of type " << type;
   if (isa<tile::TileDialect>(op->getDialect()))
     return compileTileOp(op);
@@ -243,9 +242,14 @@ LogicalResult TileCompiler::compileOp(Operation *op) {
 LogicalResult TileCompiler::compileBlock(Block &block, TileActions &into) {
   TileActions *outer = actions;
   actions = &into;
-  for (Operation &op : block.without_terminator())
+  // A role's block has no terminator.
+  bool terminated = block.mightHaveTerminator();
+  for (Operation &op :
+       llvm::make_range(block.begin(), terminated ? std::prev(block.end()) : block.end()))
     if (failed(compileOp(&op)))
       return failure();
+  if (terminated)
+    checkTaken(block.getTerminator());
   actions = outer;
   return success();
 }
@@ -277,6 +281,7 @@ TileFrame TileProgram::makeFrame() const {
   frame.floats.resize(numFloats);
   frame.ints.resize(numInts);
   frame.memory.resize(argumentSlots.size());
+  frame.rings.resize(numRings);
   for (const auto &[slot, value] : constants) {
     llvm::copy(value.floats, frame.floats.begin() + slot.offset * value.isFloat());
     llvm::copy(value.ints, frame.ints.begin() + slot.offset * !value.isFloat());

@@ -10,6 +10,7 @@
 #define EJK_DIALECT_REFERENCE_TILEPROGRAM_H
 
 #include "dialect/reference/StepProgram.h"
+#include "dialect/reference/TileRings.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -25,17 +26,27 @@ struct TileMemory {
   size_t stride = 0; // elements from one to the next
 };
 
+/// The first op that went wrong, how, and what there is to say of others.
+struct TileProblem {
+  mlir::Operation *at = nullptr;
+  std::string what;
+  std::vector<std::pair<mlir::Operation *, std::string>> notes;
+};
+
 struct TileFrame : Frame {
   int64_t length = 0, slice = 0;
   std::vector<TileMemory> memory; // one per argument, unused for the others
-  /// The first op that went wrong, and how.
-  mlir::Operation *failedAt = nullptr;
-  std::string problem;
+  std::vector<TileRing> rings;
+  /// While roles run: who is next.
+  RoleScheduler *roles = nullptr;
+  std::optional<uint64_t> roleSeed;
+  TileProblem problem;
 };
 
 /// False once something has gone wrong, which the frame then holds.
 using TileAction = std::function<bool(TileFrame &)>;
 using TileActions = std::vector<TileAction>;
+bool runAll(const TileActions &actions, TileFrame &frame);
 
 class TileProgram {
 public:
@@ -53,7 +64,7 @@ private:
   std::vector<std::pair<Slot, Tensor>> constants;
   std::vector<Slot> argumentSlots;
   Slot lengthSlot, sliceSlot, headSlot, numHeadsSlot;
-  size_t numFloats = 0, numInts = 0;
+  size_t numFloats = 0, numInts = 0, numRings = 0;
 };
 
 /// Compiles one program; the compile functions append to `actions`.
@@ -85,6 +96,15 @@ private:
   mlir::LogicalResult compileSpread(tile::SpreadOp op);
   mlir::LogicalResult compileSum(tile::SumOp op);
   mlir::LogicalResult compileWithin(tile::WithinOp op);
+  // Rings and roles: TileRings.cpp.
+  mlir::LogicalResult compileMakeRing(tile::MakeRingOp op);
+  mlir::LogicalResult compileAcquire(tile::AcquireOp op);
+  mlir::LogicalResult compileFill(tile::FillOp op);
+  mlir::LogicalResult compileTake(tile::TakeOp op);
+  mlir::LogicalResult compileRelease(tile::ReleaseOp op);
+  mlir::LogicalResult compileRoles(tile::RolesOp op);
+  /// Before `op`, that items whose tiles it reads are still in use.
+  void checkTaken(mlir::Operation *op);
 
   Slot allocate(mlir::Type type);
   Slot slotOf(mlir::Value value) { return slots.lookup(value); }
@@ -117,12 +137,19 @@ private:
   TileProgram program;
   TileActions *actions = nullptr;
   llvm::DenseMap<mlir::Value, Slot> slots;
+  llvm::DenseMap<mlir::Value, unsigned> rings;
+  /// The item that a take gave last.
+  llvm::DenseMap<mlir::Operation *, Slot> takenItems;
 };
 
 /// Notes what went wrong at `op`.
 bool fail(TileFrame &frame, mlir::Operation *op, std::string problem);
 /// [rows, columns] of a tile; a vector is one column.
 std::pair<size_t, size_t> tileShape(mlir::Type type);
+/// Rows `row` and on of `memory`, channels from `channel` on of those there are, as
+/// a tile of `shape`.
+void loadRows(const TileMemory &memory, int64_t row, int64_t channel, int64_t channels,
+              std::pair<size_t, size_t> shape, double *out);
 
 } // namespace ejk::reference
 

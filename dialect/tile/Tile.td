@@ -22,8 +22,9 @@ def Tile_Dialect : Dialect {
     are; this dialect adds what they lack: the program itself, moving tiles from and
     to memory, products, sums along a dimension and along time, and masks.
 
-    A program says nothing of threads, layouts or shared memory. The interpreter
-    runs it as it stands.
+    A program says nothing of threads, layouts or shared memory. Later, passes copy
+    rows ahead through *rings* (`tile.ring`), and divide a program into *roles* that
+    run at once (`tile.roles`). The interpreter runs all of it as it stands.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -512,5 +513,7 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>
   let results = (outs AnyType:$result);
   let assemblyFormat = "$tile `to` $layout attr-dict `:` type($tile)";
 }
+
+include "dialect/tile/TileRings.td"
 
 #endif // EJK_TILE_TD

@@ -1,6 +1,7 @@
 //===- TileDialect.cpp - registration and verifiers -----------------------===//
 #include "dialect/Ejk.h"
 #include "dialect/tile/Tile.h"
+#include "dialect/tile/TileVerify.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -131,18 +132,19 @@ LogicalResult ProgramOp::verifyRegions() {
 // Memory
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyRows(Operation *op, RowsType rows, Type tile) {
+LogicalResult tile::verifyRows(Operation *op, RowsType rows, Type tile, StringRef constraint) {
   auto vector = cast<VectorType>(tile);
   unsigned rank = isa<VectorType>(rows.getRow()) ? 2 : 1;
   if (vector.getRank() != rank || vector.getElementType() != getElementTypeOrSelf(rows.getRow()))
     return op->emitOpError() << "the tile of rows of " << rows.getRow() << " must be of rank "
-                             << rank << " with their element type (C1), but is " << tile;
+                             << rank << " with their element type (" << constraint << "), but is "
+                             << tile;
   return success();
 }
 
-LogicalResult LoadOp::verify() { return verifyRows(*this, getRows().getType(), getType()); }
+LogicalResult LoadOp::verify() { return verifyRows(*this, getRows().getType(), getType(), "C1"); }
 LogicalResult StoreOp::verify() {
-  return verifyRows(*this, getRows().getType(), getTile().getType());
+  return verifyRows(*this, getRows().getType(), getTile().getType(), "C1");
 }
 
 static LogicalResult verifyCell(Operation *op, CellsType cells, Type part, size_t numOffsets) {

@@ -6,7 +6,7 @@
 #include "llvm/Support/CommandLine.h"
 
 namespace ejk {
-/// --schedule, of tools that compile.
+/// --schedule and --roles, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -18,12 +18,17 @@ public:
                                         "chunk by chunk on tensor cores, in 16-bit products, where "
                                         "that is possible; remarks say where it is not"),
                              clEnumValN(Schedule::automatic, "auto",
-                                        "chunk by chunk where there may be 64 rows or more"))) {}
+                                        "chunk by chunk where there may be 64 rows or more"))),
+        separateRoles("roles", llvm::cl::cat(category),
+                      llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
+                                     "from sm_90 on")) {}
 
   Schedule get() const { return schedule; }
+  bool roles() const { return separateRoles; }
 
 private:
   llvm::cl::opt<Schedule> schedule;
+  llvm::cl::opt<bool> separateRoles;
 };
 } // namespace ejk
 

@@ -43,15 +43,23 @@ RACES = [
 ]
 
 
+# What orders threads, where all do the same and where they have roles.
+ORDER = ("bar.sync", "cp.async.wait_group")
+ROLE_ORDER = ("bar.sync", "mbarrier.arrive.shared.b64",
+              "cp.async.mbarrier.arrive.noinc.shared.b64")
+
+
 def run(args, folder, case, schedule="chunk", **environment):
     gates, kind, variant, (K, V), T, derivative = case
     path = os.path.join(folder, f"{gates}-{kind}-{variant}-{K}x{V}.mlir")
     with open(path, "w") as file:
         file.write(text.function(gates, kind, variant, K, V))
+    T += 200 * args.roles  # chunks enough for each stage to be filled twice
     sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
     command = [args.ejk_run, path, "--schedule", schedule, "--device", "cuda", "--check",
                "--random", sizes + (",N=3" if variant == "packed" else "")]
-    return subprocess.run(command + ["--vjp"] * derivative, text=True, capture_output=True,
+    command += ["--vjp"] * derivative + ["--roles"] * args.roles
+    return subprocess.run(command, text=True, capture_output=True,
                           env={**os.environ, **environment}, check=False)
 
 
@@ -74,8 +82,8 @@ def run_races(args, folder):
     """Leaves out each barrier and wait of each kernel, until there is none more."""
     missed = found = 0
     for case in RACES:
-        for schedule in ("chunk", "step"):
-            for opcode in ("bar.sync", "cp.async.wait_group"):
+        for schedule in ("chunk",) if args.roles else ("chunk", "step"):
+            for opcode in ROLE_ORDER if args.roles else ORDER:
                 number = 1
                 while True:
                     result = run(args, folder, case, schedule, EJK_EMULATOR_SEED=str(number),
@@ -97,6 +105,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["cases", "races"])
     parser.add_argument("--ejk-run", required=True)
+    parser.add_argument("--roles", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ejk-emulated-") as folder:

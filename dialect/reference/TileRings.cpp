@@ -1,0 +1,268 @@
+//===- TileRings.cpp - rings, and roles that run at once ------------------===//
+#include "dialect/reference/TileRings.h"
+#include "dialect/reference/TileProgram.h"
+#include <thread>
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::reference;
+
+//===----------------------------------------------------------------------===//
+// Taking turns
+//===----------------------------------------------------------------------===//
+
+RoleScheduler::RoleScheduler(std::vector<Role> roles, std::optional<uint64_t> seed)
+    : roles(std::move(roles)) {
+  if (seed)
+    random.emplace(*seed);
+}
+
+void RoleScheduler::passOn() {
+  std::vector<size_t> able;
+  for (size_t i = 0; i < roles.size(); ++i) {
+    // The next one in turn first.
+    size_t number = (turn + i) % roles.size();
+    Role &role = roles[number];
+    if (!role.ended && (!role.ready || role.ready()))
+      able.push_back(number);
+  }
+  if (!able.empty()) {
+    turn = able[random ? (*random)() % able.size() : 0];
+  } else {
+    stopped = true; // all have ended, or wait for ever
+    for (const Role &role : roles)
+      if (!role.ended)
+        stuckRoles.push_back(&role);
+  }
+  changed.notify_all();
+}
+
+bool RoleScheduler::wait(Operation *at, std::string what, std::function<bool()> ready) {
+  std::unique_lock<std::mutex> lock(mutex);
+  size_t self = turn;
+  Role &role = roles[self];
+  role.at = at;
+  role.what = std::move(what);
+  role.ready = std::move(ready);
+  passOn();
+  changed.wait(lock, [&] { return turn == self || stopped; });
+  return !stopped;
+}
+
+bool RoleScheduler::run() {
+  bool failed = false;
+  std::vector<std::thread> threads;
+  for (size_t self = 0; self < roles.size(); ++self)
+    threads.emplace_back([this, self, &failed] {
+      std::unique_lock<std::mutex> lock(mutex);
+      changed.wait(lock, [&] { return turn == self || stopped; });
+      if (stopped)
+        return;
+      lock.unlock();
+      bool ended = roles[self].body();
+      lock.lock();
+      if (stopped)
+        return;
+      roles[self].ended = true;
+      if (ended)
+        return passOn();
+      failed = stopped = true;
+      changed.notify_all();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return !failed && stuckRoles.empty();
+}
+
+//===----------------------------------------------------------------------===//
+// Rings
+//===----------------------------------------------------------------------===//
+
+static std::string itemText(int64_t item) { return "item " + std::to_string(item); }
+
+/// Waits, where roles run; elsewhere nobody else will do what is waited for, and
+/// `otherwise` is the problem.
+static bool waitUntil(TileFrame &frame, Operation *op, std::string what, std::string otherwise,
+                      std::function<bool()> ready) {
+  if (!frame.roles)
+    return ready() || fail(frame, op, std::move(otherwise));
+  if (!frame.roleSeed && ready())
+    return true;
+  return frame.roles->wait(op, std::move(what), std::move(ready));
+}
+
+LogicalResult TileCompiler::compileMakeRing(tile::MakeRingOp op) {
+  unsigned number = rings[op.getRing()] = program.numRings++;
+  size_t stages = op.getRing().getType().getStages();
+  addSimple(
+      [=](TileFrame &frame) { frame.rings[number].stages.assign(stages, TileRing::Stage()); });
+  return success();
+}
+
+LogicalResult TileCompiler::compileAcquire(tile::AcquireOp op) {
+  unsigned number = rings.lookup(op.getRing());
+  int64_t stages = op.getRing().getType().getStages();
+  Slot itemSlot = slotOf(op.getItem());
+  Operation *acquire = op;
+  add([=](TileFrame &frame) {
+    int64_t item = *frame.row(itemSlot).ints, before = item - stages;
+    if (item < 0)
+      return fail(frame, acquire, itemText(item) + " is asked for; the first is item 0");
+    TileRing &ring = frame.rings[number];
+    if (ring.stageOf(item).item >= item)
+      return fail(frame, acquire, itemText(item) + " was acquired before");
+    std::string what = "for the release of " + itemText(before);
+    auto ready = [&ring, before, item] {
+      return before < 0 ? ring.stageOf(item).item < 0 : ring.has(before, TileRing::State::free);
+    };
+    if (!waitUntil(frame, acquire, what,
+                   "would wait " + what + ", which comes later: its stage is in use", ready))
+      return false;
+    ring.stageOf(item) = {TileRing::State::acquired, item, {}};
+    return true;
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileFill(tile::FillOp op) {
+  unsigned number = rings.lookup(op.getRing());
+  Slot itemSlot = slotOf(op.getItem());
+  struct Source {
+    unsigned memory;
+    Slot first, channel;
+    int64_t channels;
+  };
+  std::vector<Source> sources;
+  for (auto [rows, first, channel] : llvm::zip(op.getRows(), op.getFirst(), op.getChannels())) {
+    FailureOr<unsigned> memory = memoryOf(op, rows, false);
+    if (failed(memory))
+      return failure();
+    int64_t channels = tileShape(cast<tile::RowsType>(rows.getType()).getRow()).first;
+    sources.push_back({*memory, slotOf(first), slotOf(channel), channels});
+  }
+  Operation *fill = op;
+  add([=](TileFrame &frame) {
+    int64_t item = *frame.row(itemSlot).ints;
+    TileRing &ring = frame.rings[number];
+    if (item < 0 || !ring.has(item, TileRing::State::acquired)) {
+      std::string problem = "fills " + itemText(item) + ", which was not acquired";
+      if (item >= 0)
+        if (TileRing::Stage &stage = ring.stageOf(item); stage.state != TileRing::State::free)
+          problem += "; its stage has " + itemText(stage.item) + ", which is in use";
+      return fail(frame, fill, problem);
+    }
+    TileRing::Stage &stage = ring.stageOf(item);
+    for (const Source &source : sources) {
+      int64_t channel = *frame.row(source.channel).ints;
+      if (channel < 0)
+        return fail(frame, fill,
+                    "the first channel must not be negative, but is " + std::to_string(channel));
+      stage.copies.push_back(
+          {source.memory, *frame.row(source.first).ints, channel, source.channels});
+    }
+    stage.state = TileRing::State::filled;
+    return true;
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
+  unsigned number = rings.lookup(op.getRing());
+  Slot itemSlot = slotOf(op.getItem());
+  Slot taken = takenItems[op] = allocate(op.getItem().getType());
+  struct Target {
+    std::pair<size_t, size_t> shape;
+    Slot slot;
+  };
+  std::vector<Target> targets;
+  for (Value tile : op.getTiles())
+    targets.push_back({tileShape(tile.getType()), slots[tile] = allocate(tile.getType())});
+  Operation *take = op;
+  add([=](TileFrame &frame) {
+    int64_t item = *frame.row(itemSlot).ints;
+    if (item < 0)
+      return fail(frame, take, itemText(item) + " is asked for; the first is item 0");
+    TileRing &ring = frame.rings[number];
+    // What was taken cannot be taken again, and what came later has overwritten it.
+    auto isPast = [&ring, item] {
+      const TileRing::Stage &stage = ring.stageOf(item);
+      bool wasTaken = stage.state == TileRing::State::taken || stage.state == TileRing::State::free;
+      return stage.item > item || (stage.item == item && wasTaken);
+    };
+    auto ready = [=, &ring] { return isPast() || ring.has(item, TileRing::State::filled); };
+    std::string what = "for " + itemText(item) + " to be filled";
+    if (!waitUntil(frame, take, what, "takes " + itemText(item) + " before it is filled", ready))
+      return false;
+    if (isPast())
+      return fail(frame, take, itemText(item) + " was taken before");
+    TileRing::Stage &stage = ring.stageOf(item);
+    for (auto [target, copy] : llvm::zip(targets, stage.copies))
+      loadRows(frame.memory[copy.memory], copy.row, copy.channel, copy.channels, target.shape,
+               frame.at(target.slot));
+    stage.state = TileRing::State::taken;
+    *frame.row(taken).ints = item;
+    return true;
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileRelease(tile::ReleaseOp op) {
+  unsigned number = rings.lookup(op.getRing());
+  Slot itemSlot = slotOf(op.getItem());
+  Operation *release = op;
+  add([=](TileFrame &frame) {
+    int64_t item = *frame.row(itemSlot).ints;
+    TileRing &ring = frame.rings[number];
+    if (item < 0 || !ring.has(item, TileRing::State::taken))
+      return fail(frame, release, "releases " + itemText(item) + ", which is not taken");
+    ring.stageOf(item).state = TileRing::State::free;
+    return true;
+  });
+  return success();
+}
+
+void TileCompiler::checkTaken(Operation *op) {
+  for (Value operand : op->getOperands()) {
+    auto take = operand.getDefiningOp<tile::TakeOp>();
+    if (!take)
+      continue;
+    unsigned number = rings.lookup(take.getRing());
+    Slot taken = takenItems.lookup(take);
+    add([=](TileFrame &frame) {
+      int64_t item = *frame.row(taken).ints;
+      return frame.rings[number].has(item, TileRing::State::taken) ||
+             fail(frame, op, "reads a tile of " + itemText(item) + ", which was released");
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+LogicalResult TileCompiler::compileRoles(tile::RolesOp op) {
+  std::vector<std::pair<std::string, TileActions>> parts;
+  for (auto role : op.getBody().getOps<tile::RoleOp>()) {
+    parts.emplace_back(role.getName().str(), TileActions());
+    if (failed(compileBlock(role.getBody().front(), parts.back().second)))
+      return failure();
+  }
+  Operation *roles = op;
+  add([=, parts = std::move(parts)](TileFrame &frame) {
+    std::vector<RoleScheduler::Role> running;
+    for (const auto &part : parts)
+      running.push_back({part.first, [&] { return runAll(part.second, frame); }});
+    RoleScheduler scheduler(std::move(running), frame.roleSeed);
+    frame.roles = &scheduler;
+    bool done = scheduler.run();
+    frame.roles = nullptr;
+    if (!scheduler.stuck().empty()) {
+      fail(frame, roles, "deadlock: no role can go on");
+      for (const RoleScheduler::Role *role : scheduler.stuck())
+        frame.problem.notes.emplace_back(role->at,
+                                         "role '" + role->name + "' waits here " + role->what);
+    }
+    return done;
+  });
+  return success();
+}

@@ -1,0 +1,188 @@
+//===- StageTileLoads.cpp - rows copied ahead of the loop that reads them ---===//
+//
+// Rows of an iteration that does not come lie outside the sequence, or are of no
+// use: they are zeros or never read.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/StageTileLoads.h"
+#include "lowering/Passes.h"
+#include "lowering/TileLayout.h"
+#include "lowering/TileMemory.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_STAGETILELOADS
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Whether the index `value` of `loop`'s body follows from its counter and what
+/// is known before it, and may be computed for any counter.
+static bool followsFromCounter(Value value, scf::ForOp loop) {
+  if (!loop.getRegion().isAncestor(value.getParentRegion()) || value == loop.getInductionVar())
+    return true;
+  Operation *def = value.getDefiningOp();
+  return def && isPure(def) && isa<arith::ArithDialect>(def->getDialect()) &&
+         llvm::all_of(def->getOperands(), [&](Value v) { return followsFromCounter(v, loop); });
+}
+
+/// Why `load` cannot be copied ahead of `loop`'s iteration; empty where it can.
+static StringRef obstacle(LoadOp load, scf::ForOp loop) {
+  if (LayoutAttr layout = layoutOf(load); layout && !isInShared(layout))
+    return "it does not go to shared memory";
+  if (copyBytes(load.getRows().getType(), load.getChannel()) < 4)
+    return "its rows are too narrow, or not aligned, to be copied asynchronously";
+  if (!followsFromCounter(load.getFirst(), loop) || !followsFromCounter(load.getChannel(), loop))
+    return "its rows follow from more than the loop's counter";
+  if (llvm::is_contained(loop.getYieldedValues(), load.getResult()))
+    return "it is handed on to the next iteration";
+  return {};
+}
+
+namespace {
+/// Gives one loop a ring.
+class Stager {
+public:
+  Stager(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages)
+      : loop(loop), loads(loads), stages(stages), b(loop), loc(loop.getLoc()) {}
+
+  void run() {
+    SmallVector<Type> tiles =
+        llvm::map_to_vector(loads, [](LoadOp load) -> Type { return load.getType(); });
+    ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles));
+    for (int64_t item = 0; item < stages - 1; ++item)
+      fill(ahead(loop.getLowerBound(), item));
+
+    Value counter = loop.getInductionVar();
+    b.setInsertionPointToStart(loop.getBody());
+    Value item = stages == 1 ? fill(counter) : itemOf(counter);
+    auto take = TakeOp::create(b, loc, tiles, ring, item);
+    if (stages > 1)
+      fill(ahead(counter, stages - 1));
+    setLayouts(take);
+    for (auto [i, tile] : llvm::enumerate(take.getTiles()))
+      LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
+    b.setInsertionPointAfter(lastUse(take));
+    ReleaseOp::create(b, loc, ring, item);
+    for (LoadOp load : loads)
+      load.erase();
+  }
+
+private:
+  /// The counter `iterations` behind `counter`.
+  Value ahead(Value counter, int64_t iterations) {
+    Value number = arith::ConstantIndexOp::create(b, loc, iterations);
+    return b.createOrFold<arith::AddIOp>(
+        loc, counter, b.createOrFold<arith::MulIOp>(loc, number, loop.getStep()));
+  }
+  /// The number of the iteration that counts `counter`.
+  Value itemOf(Value counter) {
+    if (!matchPattern(loop.getLowerBound(), m_Zero()))
+      counter = b.createOrFold<arith::SubIOp>(loc, counter, loop.getLowerBound());
+    if (!matchPattern(loop.getStep(), m_One()))
+      counter = b.createOrFold<arith::DivUIOp>(loc, counter, loop.getStep());
+    return counter;
+  }
+
+  /// `index` of the body, for the counter in `known`.
+  Value indexFor(Value index, IRMapping &known) {
+    if (Value value = known.lookupOrNull(index))
+      return value;
+    if (!loop.getRegion().isAncestor(index.getParentRegion()))
+      return index;
+    Operation *def = index.getDefiningOp();
+    for (Value operand : def->getOperands())
+      known.map(operand, indexFor(operand, known));
+    Value value = b.clone(*def, known)->getResult(cast<OpResult>(index).getResultNumber());
+    known.map(index, value);
+    return value;
+  }
+
+  /// The item that is filled, of the iteration that counts `counter`.
+  Value fill(Value counter) {
+    Value item = itemOf(counter);
+    IRMapping known;
+    known.map(loop.getInductionVar(), counter);
+    SmallVector<Value> rows, first, channels;
+    for (LoadOp load : loads) {
+      rows.push_back(load.getRows());
+      first.push_back(indexFor(load.getFirst(), known));
+      channels.push_back(indexFor(load.getChannel(), known));
+    }
+    AcquireOp::create(b, loc, ring, item);
+    FillOp::create(b, loc, ring, item, rows, first, channels);
+    return item;
+  }
+
+  void setLayouts(TakeOp take) {
+    SmallVector<Attribute> layouts;
+    for (LoadOp load : loads)
+      if (LayoutAttr layout = layoutOf(load))
+        layouts.push_back(layout);
+    if (layouts.size() == loads.size())
+      take->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
+  }
+
+  Operation *lastUse(TakeOp take) {
+    Operation *last = &*std::prev(b.getInsertionPoint());
+    for (Value tile : take.getTiles())
+      for (Operation *user : tile.getUsers()) {
+        Operation *inBody = loop.getBody()->findAncestorOpInBlock(*user);
+        if (last->isBeforeInBlock(inBody))
+          last = inBody;
+      }
+    return last;
+  }
+
+  scf::ForOp loop;
+  ArrayRef<LoadOp> loads;
+  int64_t stages;
+  OpBuilder b;
+  Location loc;
+  Value ring;
+};
+} // namespace
+
+StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
+  StagedLoads result;
+  for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
+    SmallVector<LoadOp> loads;
+    for (auto load : loop.getBody()->getOps<LoadOp>())
+      if (StringRef why = obstacle(load, loop); why.empty())
+        loads.push_back(load);
+      else
+        result.declined.push_back({load, why});
+    if (loads.empty())
+      continue;
+    Stager(loop, loads, stages).run();
+    ++result.rings;
+    result.staged += loads.size();
+  }
+  return result;
+}
+
+namespace {
+struct StageTileLoadsPass : ejk::impl::StageTileLoadsBase<StageTileLoadsPass> {
+  using StageTileLoadsBase::StageTileLoadsBase;
+  void runOnOperation() override {
+    if (stages < 1) {
+      getOperation()->emitError() << "'stages' must be positive, but is " << int64_t(stages);
+      return signalPassFailure();
+    }
+    getOperation()->walk([&](ProgramOp program) {
+      StagedLoads done = stageTileLoads(program, stages);
+      numRings += done.rings;
+      numStaged += done.staged;
+      numDeclined += done.declined.size();
+      for (auto [load, why] : done.declined)
+        load.emitRemark("not copied ahead: ") << why;
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,21 @@
+//===- StageTileLoads.h - rows copied ahead of the loop that reads them -----===//
+#ifndef EJK_LOWERING_STAGETILELOADS_H
+#define EJK_LOWERING_STAGETILELOADS_H
+
+#include "dialect/tile/Tile.h"
+
+namespace ejk {
+
+/// What ejk-stage-tile-loads did to a program.
+struct StagedLoads {
+  unsigned rings = 0, staged = 0;
+  /// Loads of loops over chunks that stay, and why.
+  llvm::SmallVector<std::pair<tile::LoadOp, llvm::StringRef>> declined;
+};
+
+/// Copies the rows of `program`'s loops through rings of `stages` stages.
+StagedLoads stageTileLoads(tile::ProgramOp program, unsigned stages);
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_STAGETILELOADS_H

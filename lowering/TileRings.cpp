@@ -1,0 +1,204 @@
+//===- TileRings.cpp - rings of stages in shared memory --------------------===//
+//
+// Item i lies in stage i mod N. Where all threads do everything, one barrier says both
+// that an item is there and that the ones before are used no more, and copies come in
+// groups, one for each item:
+//
+//   acquire   a barrier, unless there was one since the last release
+//   fill      this thread's copies; commit them as a group
+//   take      wait for this thread's groups up to the item's; barrier
+//   release   noted
+//
+// Between roles, each stage has two mbarriers, `full` and `empty`; in the phase of item
+// i they are those of its round ⌊i / N⌋:
+//
+//   acquire   wait until `empty` has ended the round before
+//   fill      this thread's copies; they arrive at `full` when they are there (for
+//             `wgmma`, the thread waits for them, fences them and arrives itself)
+//   take      wait until `full` has ended the item's round
+//   release   each warp arrives at `empty`, when no product reads the stage any more
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/TileEmitter.h"
+#include "lowering/TileMemory.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
+static TakeOp takeOf(MakeRingOp ring) {
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user))
+      return take;
+  return {};
+}
+
+LogicalResult ejk::checkLaidOut(ProgramOp program) {
+  WalkResult walked = program.walk([](Operation *op) -> WalkResult {
+    for (Value result : op->getResults())
+      if (isa<VectorType>(result.getType()) && !layoutOf(result))
+        return op->emitError("makes a tile that has no layout");
+    if (auto take = dyn_cast<TakeOp>(op)) {
+      auto first = takeOf(take.getRing().getDefiningOp<MakeRingOp>());
+      for (auto [tile, known] : llvm::zip_equal(take.getTiles(), first.getTiles()))
+        if (LayoutAttr layout = layoutOf(tile); !isInShared(layout) || layout != layoutOf(known))
+          return op->emitError("the tiles of a ring must have one layout each, in shared memory");
+    }
+    if (auto fill = dyn_cast<FillOp>(op))
+      for (auto [rows, channel] : llvm::zip_equal(fill.getRows(), fill.getChannels()))
+        if (copyBytes(cast<RowsType>(rows.getType()), channel) < 4)
+          return op->emitError("rows are too narrow, or not aligned, to be copied asynchronously");
+    return WalkResult::advance();
+  });
+  return failure(walked.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitMakeRing(MakeRingOp op) {
+  Ring &ring = rings[op.getRing()];
+  RingType type = op.getRing().getType();
+  TakeOp take = takeOf(op);
+  unsigned alignment = 128;
+  for (auto [i, tileType] : llvm::enumerate(type.getTiles())) {
+    Placed tile;
+    tile.type = tileType;
+    tile.layout = take ? layoutOf(take.getTiles()[i])
+                       : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
+    tile.pitch = sharedPitch(tileType);
+    unsigned tileAlignment = sharedAlignment(tile.layout);
+    alignment = std::max(alignment, tileAlignment);
+    ring.bytes = unsigned(llvm::alignTo(ring.bytes, tileAlignment));
+    ring.offsets.push_back(ring.bytes);
+    ring.bytes += sharedBytes(tileType, tile.layout);
+    ring.tiles.push_back(tile);
+  }
+  ring.stages = type.getStages();
+  ring.bytes = unsigned(llvm::alignTo(ring.bytes, alignment));
+  ring.range = memory.allocate(ring.stages * ring.bytes, alignment);
+  makeMbarriers(op);
+  // What lay here may still be read.
+  makeWritable(ring.range);
+}
+
+/// A ring that nothing uses any more; its last copies may be under way.
+void TileEmitter::endRing(Value value) {
+  if (rings[value].mbarriers.end)
+    return; // the program ends, too
+  waitForCopies(0);
+  memory.noteWrite(rings[value].range);
+  memory.release(rings[value].range);
+}
+
+Value TileEmitter::stageOf(const Ring &ring, Value item) {
+  return ring.stages == 1 ? b.i32(0) : b.rem(b.narrow(wideIndex(item)), ring.stages);
+}
+
+/// The tiles of `item`'s stage. Of the ring's range: the ops on the ring order it.
+SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
+  Value base = b.at(sharedAt(ring.range), b.getI8Type(), b.mul(stageOf(ring, item), ring.bytes));
+  SmallVector<Placed> result = ring.tiles;
+  for (auto [tile, offset] : llvm::zip_equal(result, ring.offsets)) {
+    tile.address = b.at(base, b.getI8Type(), offset);
+    tile.range = ring.range;
+  }
+  return result;
+}
+
+void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
+
+/// How many items may still be under way when `take`'s is there, which are copied behind
+/// it. Of a loop that takes items by its counter: those between the one taken and the
+/// one that each iteration fills behind that, if all before were filled in their order.
+static unsigned itemsBehind(TakeOp take) {
+  auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
+  if (!loop || take.getItem() != loop.getInductionVar())
+    return 0;
+  APInt number;
+  int64_t filledBefore = 0, fillsInside = 0, distance = 0;
+  SmallVector<FillOp> fills;
+  for (Block *block : {loop->getBlock(), loop.getBody()})
+    for (auto fill : block->getOps<FillOp>())
+      if (fill.getRing() == take.getRing())
+        fills.push_back(fill);
+  if (fills.size() != size_t(llvm::count_if(take.getRing().getUsers(), llvm::IsaPred<FillOp>)))
+    return 0;
+  for (FillOp fill : fills) {
+    if (fill->getBlock() == loop->getBlock()) {
+      if (!fill->isBeforeInBlock(loop) || !matchPattern(fill.getItem(), m_ConstantInt(&number)) ||
+          number != filledBefore)
+        return 0;
+      ++filledBefore;
+      continue;
+    }
+    auto next = fill.getItem().getDefiningOp<arith::AddIOp>();
+    if (fill->isBeforeInBlock(take) || !next || next.getLhs() != take.getItem() ||
+        !matchPattern(next.getRhs(), m_ConstantInt(&number)))
+      return 0;
+    distance = number.getSExtValue();
+    ++fillsInside;
+  }
+  return fillsInside == 1 && distance > 0 && distance == filledBefore ? distance - 1 : 0;
+}
+
+//===----------------------------------------------------------------------===//
+// An item's way
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitAcquire(AcquireOp op) {
+  const Ring &ring = rings[op.getRing()];
+  if (!ring.mbarriers.end)
+    return makeWritable(ring.range);
+  // At first, the round before counts as ended.
+  Value before = b.sub(b.i32(1), parityOf(ring, op.getItem()));
+  waitForPhase(emptyOf(ring, stageOf(ring, op.getItem())), before);
+}
+
+void TileEmitter::emitFill(FillOp op) {
+  const Ring &ring = rings[op.getRing()];
+  for (auto [tile, rows, first, channel] :
+       llvm::zip_equal(tilesOf(ring, op.getItem()), op.getRows(), op.getFirst(), op.getChannels()))
+    copyRows(rows, first, channel, tile);
+  if (ring.mbarriers.end && !warpgroups) {
+    b.make<NVVM::CpAsyncMBarrierArriveOp>(fullOf(ring, stageOf(ring, op.getItem())),
+                                          /*noinc=*/true);
+    return;
+  }
+  b.make<NVVM::CpAsyncCommitGroupOp>();
+  if (ring.mbarriers.end) {
+    // `wgmma` sees what the thread that wrote it has fenced, once it is there.
+    waitForCopies(0);
+    fenceForProducts();
+    b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
+                                   Value());
+  }
+}
+
+void TileEmitter::emitTake(TakeOp op) {
+  const Ring &ring = rings[op.getRing()];
+  if (ring.mbarriers.end) {
+    waitForPhase(fullOf(ring, stageOf(ring, op.getItem())), parityOf(ring, op.getItem()));
+  } else {
+    waitForCopies(itemsBehind(op));
+    if (warpgroups && memory.pending.writes.empty())
+      fenceForProducts();
+    barrier();
+  }
+  for (auto [value, tile] : llvm::zip_equal(op.getTiles(), tilesOf(ring, op.getItem())))
+    tiles[value] = tile;
+}
+
+void TileEmitter::emitRelease(ReleaseOp op) {
+  const Ring &ring = rings[op.getRing()];
+  if (!ring.mbarriers.end) {
+    memory.noteRead(ring.range);
+    return;
+  }
+  heldReleases.push_back(op);
+  releaseAwaited();
+}
