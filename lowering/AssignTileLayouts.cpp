@@ -255,8 +255,10 @@ private:
     for (OpOperand *factor : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
       Value value = factor->get();
       LayoutAttr own = layoutOf(value);
-      bool isLeft = (factor == &dot.getLhsMutable()) != isTransposed(result);
-      if (warpgroups && isLeft && isFragments(own) && isTransposed(own) == isTransposed(result) &&
+      bool isLhs = factor == &dot.getLhsMutable(), isLeft = isLhs != isTransposed(result);
+      // Of a left factor the rows are the result's, as they are stored.
+      bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
+      if (warpgroups && isLeft && isFragments(own) && isTransposed(own) == turned &&
           own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1)
         continue; // straight from registers
       if (!isInShared(own))

@@ -38,7 +38,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   else
     buildSpecializePipeline(pm);
   if (stage >= Stage::gpu)
-    buildToGPUPipeline(pm, {options.arch, options.schedule, options.roles});
+    buildToGPUPipeline(pm, {options.arch, options.schedule, options.fuse, options.roles});
   if (failed(pm.run(module)))
     return failure();
   if (stage <= Stage::gpu)

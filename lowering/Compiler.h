@@ -20,6 +20,8 @@ struct CompileOptions {
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
   /// Which recurrences become kernels that work chunk by chunk, on tensor cores.
   Schedule schedule = Schedule::step;
+  /// Whether a derivative's walks of these become one, where that fits.
+  bool fuse = false;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
   bool roles = false;
   /// Also derive and compile each function's vector-Jacobian product, f_vjp,

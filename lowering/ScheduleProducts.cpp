@@ -123,11 +123,24 @@ private:
     }
   }
 
-  /// Whether `op` rounds what a loop carries. That goes before all products: the
-  /// assembler lets nobody read accumulators of the iteration before, which it takes
-  /// for unfinished, while a product is taken.
+  /// Whether `op` rounds what a loop carries, perhaps scaled. That goes before all
+  /// products: the assembler lets nobody make a factor in registers, or read accumulators of
+  /// the iteration before, while a product is taken.
   static bool isOfCarried(Operation *op) {
-    return isa<arith::TruncFOp>(op) && isa<BlockArgument>(op->getOperand(0));
+    return isa<arith::TruncFOp>(op) && madeOfCarried(op->getOperand(0));
+  }
+  static bool madeOfCarried(Value value) {
+    auto type = dyn_cast<VectorType>(value.getType());
+    if (!type || type.getRank() != 2)
+      return false;
+    if (auto arg = dyn_cast<BlockArgument>(value))
+      return isa<scf::ForOp>(arg.getOwner()->getParentOp());
+    Operation *maker = value.getDefiningOp();
+    return isa<arith::MulFOp, arith::AddFOp, ConvertOp>(maker) &&
+           llvm::any_of(maker->getOperands(),
+                        [&](Value operand) { return madeOfCarried(operand); }) &&
+           llvm::none_of(maker->getOperands(),
+                         [](Value operand) { return operand.getDefiningOp<DotOp>() != nullptr; });
   }
 
   /// Cycles from when each op's result is there to the end of the last that needs it.

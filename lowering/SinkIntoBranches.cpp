@@ -1,5 +1,6 @@
 //===- SinkIntoBranches.cpp - what follows a branch into both sides --------===//
 #include "lowering/Passes.h"
+#include "lowering/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -71,7 +72,9 @@ struct SinkIntoBranchesPass : ejk::impl::SinkIntoBranchesBase<SinkIntoBranchesPa
   void runOnOperation() override {
     SmallVector<scf::IfOp> branches;
     getOperation()->walk([&](scf::IfOp branch) {
-      if (branch->getParentOfType<ProgramOp>() && isa<scf::ForOp>(branch->getParentOp()) &&
+      auto program = branch->getParentOfType<ProgramOp>();
+      bool laidOut = program && program->hasAttr(kWarpsAttr);
+      if (program && !laidOut && isa<scf::ForOp>(branch->getParentOp()) &&
           llvm::any_of(*branch.thenBlock(), [](Operation &op) { return isa<DotOp>(op); }))
         branches.push_back(branch);
     });

@@ -189,16 +189,59 @@ SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragment
   });
 }
 
+/// Whether groups of warps take `op`'s sums, from a triangle in shared memory.
+static bool isByWarpgroups(CumsumOp op) {
+  auto type = cast<VectorType>(op.getType());
+  LayoutAttr layout = ejk::layoutOf(op.getResult());
+  return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&
+         type.getDimSize(0) % kPanelColumns == 0 && type.getDimSize(1) % kPanelColumns == 0;
+}
+
+static Type summedType(CumsumOp op) {
+  auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
+  return widened ? getElementTypeOrSelf(widened.getIn().getType())
+                 : BFloat16Type::get(op.getContext());
+}
+
+/// Writes the triangles that the program's sums need, once.
+void TileEmitter::writeTriangles() {
+  program.walk([&](CumsumOp op) {
+    if (!warpgroups || !isByWarpgroups(op))
+      return;
+    int64_t rows = cast<VectorType>(op.getType()).getDimSize(0);
+    Type element = summedType(op);
+    auto key = std::make_tuple(op.getReverse(), op.getExclusive(), element.isBF16(), rows);
+    if (triangles.count(key))
+      return;
+    Placed panel = newShared(VectorType::get({rows, rows}, element),
+                             LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0));
+    beforeWrite(panel.range);
+    // A row's numbers in the words of 16×16 blocks, as fragments have them.
+    Placed ones;
+    ones.type = panel.type;
+    ones.layout = LayoutAttr::get(b.getContext(), LayoutKind::fragments, kWarpgroup, 1);
+    Fragments f = Fragments::of(ones.type, ones.layout);
+    Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
+    auto predicate = op.getReverse()
+                         ? (op.getExclusive() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
+                         : (op.getExclusive() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
+    Value one = b.make<arith::ConstantOp>(b.getFloatAttr(element, 1.0)),
+          none = b.make<arith::ConstantOp>(b.getFloatAttr(element, 0.0));
+    ones.elements.resize(f.size());
+    f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+      int64_t more = Fragments::columnOffset(column) - f.rowOffset(row);
+      Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(-more));
+      ones.elements[slot] = b.make<arith::SelectOp>(kept, one, none);
+    });
+    writePanels(ones, panel);
+    triangles[key] = panel;
+  });
+}
+
 /// result += triangle · piece, of a piece in shared memory.
 void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &triangle) {
   Fragments f = Fragments::of(result.type, result.layout);
   beforeRead(piece.range);
-  if (warpgroups && f.rowParts % kWarpgroup == 0 && isPanels(piece.layout)) {
-    issueProduct(result, /*fromZero=*/false, f.rows, piece, /*rightAcross=*/false, nullptr, false,
-                 [&](unsigned m, unsigned step) { return wordsOf(triangle, f, m, 16 * step); });
-    ++groupsIssued;
-    return;
-  }
   Operand rhs = operandOf(piece, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f));
   for (int64_t along = 0; along < f.rows; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
@@ -222,6 +265,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   Placed rest = placed(op.getTile()), result = rest;
   std::fill(result.elements.begin(), result.elements.end(), b.f32(0.0));
   unsigned groupsBefore = groupsIssued;
+  bool fromZero = true;
   SmallVector<SharedMemory::Range> reads;
   SmallVector<Placed> pieces;
   auto write = [&](const Placed &rounded, Type element) {
@@ -231,10 +275,23 @@ void TileEmitter::emitCumsum(CumsumOp op) {
         type, inPanels ? LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0) : LayoutAttr()));
     writeFragments(rounded, pieces.back());
   };
+  // From a triangle in shared memory by groups of warps, or from words made here.
+  auto sum = [&](const Placed &piece, Type element) {
+    auto key = std::make_tuple(op.getReverse(), op.getExclusive(), element.isBF16(),
+                               cast<VectorType>(rest.type).getDimSize(0));
+    auto triangle = triangles.find(key);
+    if (triangle == triangles.end() || !isPanels(piece.layout))
+      return addSums(result, piece, triangleOf(op, element));
+    beforeRead({piece.range, triangle->second.range});
+    issueProduct(result, fromZero, cast<VectorType>(rest.type).getDimSize(0),
+                 piece, /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
+    fromZero = false;
+    ++groupsIssued;
+    reads.push_back(piece.range);
+  };
   auto sumPieces = [&](Type element) {
     for (const Placed &piece : pieces) {
-      addSums(result, piece, triangleOf(op, element));
-      reads.push_back(piece.range);
+      sum(piece, element);
       memory.release(piece.range);
     }
     pieces.clear();
@@ -252,8 +309,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     auto convert = widened.getIn().getDefiningOp<ConvertOp>();
     auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
     if (loaded != tiles.end() && isInShared(loaded->second.layout)) {
-      addSums(result, loaded->second, triangleOf(op, element));
-      reads.push_back(loaded->second.range);
+      sum(loaded->second, element);
     } else {
       write(placed(widened.getIn()), element);
     }

@@ -8,6 +8,7 @@
 #include "lowering/TileMemory.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include <map>
 
 namespace ejk {
 
@@ -141,6 +142,7 @@ private:
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
+  RowSpan rowsWithin(Value first, int64_t rows);
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
@@ -211,6 +213,7 @@ private:
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
   struct Triangle;
   Triangle triangleOf(tile::CumsumOp op, Type type);
+  void writeTriangles();
   Vector<Value> wordsOf(const Triangle &triangle, const Fragments &f, unsigned m, int64_t along);
   void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
 
@@ -265,6 +268,9 @@ private:
   };
   Vector<InFlight> inFlight;
   unsigned groupsIssued = 0;
+
+  /// Of ones and zeros, by whether above the diagonal, without it, of bf16, and how many rows.
+  std::map<std::tuple<bool, bool, bool, int64_t>, Placed> triangles;
 
   mlir::LLVM::GlobalOp shared;
   SharedMemory memory;

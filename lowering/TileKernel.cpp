@@ -84,7 +84,13 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   kernel.function = function;
   b.setInsertionPointToStart(&function.getBody().front());
 
-  auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
+  // A size that the type says is the same number in every address.
+  auto size = [&](unsigned i) -> Value {
+    const KernelOperand &operand = kernel.operands[numPointers + i];
+    int64_t known = tensorType(operand.tensor).getDimSize(*operand.dim);
+    return ShapedType::isDynamic(known) ? Value(function.getArgument(numPointers + i))
+                                        : b.i64(known);
+  };
   totalSteps = size(steps);
   heads = size(queryHeads);
   for (unsigned i = 0; i < numPointers; ++i)
@@ -261,6 +267,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   buildSignature(sizeName);
   locate();
   findLastUses();
+  writeTriangles();
   emitBlock(program.getBlock());
   awaitAll();
   b.make<gpu::ReturnOp>();

@@ -58,7 +58,13 @@ Value TileEmitter::barrier(Value everywhere) {
   if (everywhere) {
     Value word = b.make<arith::ExtUIOp>(b.getI32Type(), everywhere);
     auto kind = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::AND);
-    all = b.make<NVVM::BarrierOp>(b.getI32Type(), number, count, kind, word).getRes();
+    // Upstream's op reduces at barrier 0 alone.
+    if (namedBarrier)
+      all = callAsm("{\n\t.reg .pred all;\n\tsetp.ne.b32 all, $3, 0;\n\t"
+                    "barrier.cta.red.and.pred all, $1, $2, all;\n\tselp.b32 $0, 1, 0, all;\n\t}",
+                    "=r,r,r,r,~{memory}", {number, count, word}, b.getI32Type());
+    else
+      all = b.make<NVVM::BarrierOp>(b.getI32Type(), Value(), Value(), kind, word).getRes();
     all = b.make<arith::CmpIOp>(arith::CmpIPredicate::ne, all, b.i32(0));
   } else if (namedBarrier) {
     b.make<NVVM::BarrierOp>(TypeRange(), number, count, NVVM::BarrierReductionAttr(), Value());
@@ -120,6 +126,18 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout) {
 // Rows to shared memory
 //===----------------------------------------------------------------------===//
 
+Value RowSpan::has(KernelBuilder &b, Value row) const {
+  // Unsigned, so that rows before the first are not less.
+  return b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, b.sub(row, begin), count);
+}
+
+/// Which of a tile's `rows` rows, from `first` of the sequence on, there are.
+RowSpan TileEmitter::rowsWithin(Value first, int64_t rows) {
+  auto clamp = [&](Value row) { return b.narrow(b.min(b.max(row, b.i64(0)), b.i64(rows))); };
+  Value begin = clamp(b.sub(b.i64(0), first)), end = clamp(b.sub(length, first));
+  return {begin, b.max(b.sub(end, begin), b.i32(0))};
+}
+
 void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, const Placed &tile) {
   const Rows &from = rows[source];
   Value first = wideIndex(firstRow), channel = wideIndex(firstChannel);
@@ -147,25 +165,25 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   Value to0 = placeIn(row0, column0);
   Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
   Value there0 = sourceOf(memoryRow0, memoryColumn0);
+  RowSpan span = rowsWithin(first, type.getDimSize(0));
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
     b.onlyIf(active, [&] {
-      Value to = to0, there = there0, memoryRow = memoryRow0, memoryColumn = memoryColumn0;
+      Value to = to0, there = there0, row = row0, memoryColumn = memoryColumn0;
       if (done && oneColumn) {
         int64_t ahead = done / perRow;
         to = b.at(to, b.getI8Type(), ahead * (isPanels(tile.layout) ? kPanelPitch : tile.pitch));
-        memoryRow = b.add(memoryRow0, ahead);
+        row = b.add(row0, ahead);
         there = b.at(there, from.element, b.mul(from.stride, ahead));
       } else if (done) {
-        Value row = b.div(unit, perRow), column = b.mul(b.rem(unit, perRow), count);
+        row = b.div(unit, perRow);
+        Value column = b.mul(b.rem(unit, perRow), count);
         to = placeIn(row, column);
-        memoryRow = b.add(first, b.wide(row));
         memoryColumn = b.add(channel, b.wide(column));
-        there = sourceOf(memoryRow, memoryColumn);
+        there = sourceOf(b.add(first, b.wide(row)), memoryColumn);
       }
-      // Unsigned, so that rows before the first are not less.
-      Value valid = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, memoryRow, length);
+      Value valid = span.has(b, row);
       if (checkChannels)
         valid = b.both(valid, b.less(memoryColumn, from.channels));
       if (width < 4) {

@@ -25,6 +25,12 @@ struct TileGrid {
   }
 };
 
+/// Rows of a tile that a sequence has: `count` from `begin` on. i32.
+struct RowSpan {
+  mlir::Value begin, count;
+  mlir::Value has(KernelBuilder &b, mlir::Value row) const;
+};
+
 /// Whether the index `value` is a multiple of `factor` as it is computed.
 bool isMultipleOf(mlir::Value value, int64_t factor);
 

@@ -113,6 +113,7 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
   bool turned = isTransposed(dot.getResult(), choice);
   LayoutAttr layout = warpgroupLayout(dot.getType(), warps, turned);
   Value left = dot.getLhs(), right = dot.getRhs();
+  bool leftTurned = turned ? !dot.getRhsTransposed() : dot.getLhsTransposed();
   if (turned)
     std::swap(left, right);
   int64_t cost = layout.getRowParts() % kWarpgroup == 0 ? 0 : kSlow;
@@ -120,7 +121,7 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
     bool isLoad = factor.getDefiningOp<LoadOp>() != nullptr;
     bool factorTurned = isTransposed(factor, choice);
     LayoutAttr own = warpgroupLayout(factor.getType(), warps, factorTurned);
-    if (factor == left && !isLoad && factorTurned == turned &&
+    if (factor == left && !isLoad && factorTurned == leftTurned &&
         own.getRowParts() == layout.getRowParts() && own.getColumnParts() == 1)
       continue; // straight from registers
     if (!isLoad)

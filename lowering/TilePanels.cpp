@@ -119,20 +119,31 @@ void TileEmitter::storePanels(const Placed &tile, const Rows &to, StoreOp op) {
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
   auto piece = VectorType::get({kPieceColumns}, type.getElementType());
   Value first = wideIndex(op.getFirst()), channel = wideIndex(op.getChannel());
-  for (unsigned done = 0; done < units; done += threads) {
-    Value unit = b.add(thread, done);
-    Value row = b.div(unit, perRow), number = b.rem(unit, perRow);
-    Value memoryRow = b.add(first, b.wide(row));
+  RowSpan span = rowsWithin(first, type.getDimSize(0));
+  // As for copies: a thread's pieces are of one column where that comes out even.
+  bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
+  auto placeOf = [&](Value row, Value number) {
     Value memoryColumn = b.add(channel, b.wide(b.mul(number, kPieceColumns)));
-    // Unsigned, so that rows before the first are not less.
-    Value valid = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, memoryRow, length);
-    valid = b.both(valid, b.less(memoryColumn, to.channels));
+    Value offset = b.add(b.mul(b.add(first, b.wide(row)), to.stride), memoryColumn);
+    return std::make_tuple(panelPlace(tile, row, number).at(b, 0, 0),
+                           b.at(to.base, to.element, offset), b.less(memoryColumn, to.channels));
+  };
+  Value row0 = b.div(thread, perRow);
+  auto [from0, target0, exists0] = placeOf(row0, b.rem(thread, perRow));
+  for (unsigned done = 0; done < units; done += threads) {
+    Value unit = b.add(thread, done), row = row0, from = from0, target = target0, exists = exists0;
+    if (done && oneColumn) {
+      int64_t ahead = done / perRow;
+      row = b.add(row0, ahead);
+      from = b.at(from0, b.getI8Type(), ahead * kPanelPitch);
+      target = b.at(target0, to.element, b.mul(to.stride, ahead));
+    } else if (done) {
+      row = b.div(unit, perRow);
+      std::tie(from, target, exists) = placeOf(row, b.rem(unit, perRow));
+    }
+    Value valid = b.both(span.has(b, row), exists);
     if (units - done < threads)
       valid = b.both(valid, b.less(unit, units));
-    b.onlyIf(valid, [&] {
-      Value loaded = b.load(piece, panelPlace(tile, row, number).at(b, 0, 0));
-      Value offset = b.add(b.mul(memoryRow, to.stride), memoryColumn);
-      b.store(loaded, b.at(to.base, to.element, offset));
-    });
+    b.onlyIf(valid, [&] { b.store(b.load(piece, from), target); });
   }
 }

@@ -35,7 +35,7 @@ static int64_t panelBytesOf(const Placed &tile) {
 
 bool TileEmitter::isForWarpgroups(const Factors &factors, const Fragments &f) {
   LayoutAttr left = layoutOf(factors.left), right = layoutOf(factors.right);
-  bool fromRegisters = isFragments(left) && isTransposed(left) == f.transposed &&
+  bool fromRegisters = isFragments(left) && isTransposed(left) == factors.leftTransposed &&
                        left.getRowParts() == f.rowParts && left.getColumnParts() == 1;
   return warpgroups && f.rowParts % kWarpgroup == 0 && f.partColumns() <= kMostColumns &&
          factors.length % kStep == 0 && (fromRegisters || isPanels(left)) && isPanels(right);

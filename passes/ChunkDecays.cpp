@@ -29,6 +29,11 @@ Value RunningGates::toEnd(TileBuilder &e) const {
   return e.cumsum(perStep(e), !walk.reverse, /*exclusive=*/walk.decayFirst);
 }
 
+Value RunningGates::fromAddToEnd(TileBuilder &e) const {
+  Value at = atAdd(e);
+  return e.sub(e.overRows(total(e), at), at);
+}
+
 Value RunningGates::total(TileBuilder &e) const {
   OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
   Value before = e.row(atAdd(e), last);
@@ -45,21 +50,28 @@ static constexpr double kFloor = -760;
 static constexpr double kUnitsPerNat = 128;
 
 HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates) : walk(walk) {
-  SmallVector<Value> raised, large, small;
+  SmallVector<Value> large, small;
   for (Value gate : gates) {
     auto constant = [&](double value) { return e.constant(gate.getType(), value); };
-    raised.push_back(e.larger(gate, constant(kFloor)));
-    Value units = e.floor(e.mul(raised.back(), constant(kUnitsPerNat)));
+    Value raised = e.larger(gate, constant(kFloor));
+    Value units = e.floor(e.mul(raised, constant(kUnitsPerNat)));
     large.push_back(e.mul(units, constant(1 / kUnitsPerNat)));
-    small.push_back(e.sub(raised.back(), large.back()));
+    small.push_back(e.sub(raised, large.back()));
   }
-  all.emplace(walk, raised);
   coarse.emplace(walk, large);
   fine.emplace(walk, small);
 }
 
 Value HeadDecays::fromStart(TileBuilder &e, unsigned count) const {
-  return e.exp(all->atRead(e, count));
+  return e.exp(e.add(coarse->atRead(e, count), fine->atRead(e, count)));
+}
+
+Value HeadDecays::toEnd(TileBuilder &e) const {
+  return e.exp(e.add(coarse->fromAddToEnd(e), fine->fromAddToEnd(e)));
+}
+
+Value HeadDecays::total(TileBuilder &e) const {
+  return e.exp(e.add(coarse->total(e), fine->total(e)));
 }
 
 Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive) const {

@@ -43,6 +43,8 @@ public:
   mlir::Value atAdd(TileBuilder &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
   /// L, summed from the end: no difference of large sums.
   mlir::Value toEnd(TileBuilder &e) const;
+  /// L, as a difference, of sums that are exact.
+  mlir::Value fromAddToEnd(TileBuilder &e) const;
   /// The sum over the chunk: a row, or a number.
   mlir::Value total(TileBuilder &e) const;
 
@@ -68,13 +70,13 @@ public:
   /// e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere.
   mlir::Value between(TileBuilder &e, unsigned count, bool inclusive) const;
   /// e^{L_j}.
-  mlir::Value toEnd(TileBuilder &e) const { return e.exp(all->toEnd(e)); }
+  mlir::Value toEnd(TileBuilder &e) const;
   /// The exponential of the sum over the chunk.
-  mlir::Value total(TileBuilder &e) const { return e.exp(all->total(e)); }
+  mlir::Value total(TileBuilder &e) const;
 
 private:
   Walk walk;
-  std::optional<RunningGates> all, coarse, fine;
+  std::optional<RunningGates> coarse, fine;
 };
 
 } // namespace ejk

@@ -6,7 +6,7 @@
 #include "llvm/Support/CommandLine.h"
 
 namespace ejk {
-/// --schedule and --roles, of tools that compile.
+/// --schedule, --fuse and --roles, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -19,16 +19,20 @@ public:
                                         "that is possible; remarks say where it is not"),
                              clEnumValN(Schedule::automatic, "auto",
                                         "chunk by chunk where there may be 64 rows or more"))),
+        fuseWalks("fuse", llvm::cl::cat(category),
+                  llvm::cl::desc("Have one walk make all of a derivative's gradients, from saved "
+                                 "states, where it fits")),
         separateRoles("roles", llvm::cl::cat(category),
                       llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
                                      "from sm_90 on")) {}
 
   Schedule get() const { return schedule; }
+  bool fuse() const { return fuseWalks; }
   bool roles() const { return separateRoles; }
 
 private:
   llvm::cl::opt<Schedule> schedule;
-  llvm::cl::opt<bool> separateRoles;
+  llvm::cl::opt<bool> fuseWalks, separateRoles;
 };
 } // namespace ejk
 

@@ -76,6 +76,7 @@ int main(int argc, char **argv) {
   options.wrt.assign(wrt.begin(), wrt.end());
   options.savePolicy = savePolicy.get();
   options.schedule = schedule.get();
+  options.fuse = schedule.fuse();
   options.roles = schedule.roles();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))

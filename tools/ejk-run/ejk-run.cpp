@@ -204,6 +204,7 @@ static FailureOr<std::string> compileEntry(ModuleOp module, StringRef entry, Str
   CompileOptions options;
   options.arch = arch.str();
   options.schedule = schedule.get();
+  options.fuse = schedule.fuse();
   options.roles = schedule.roles();
   return ejk::compile(*copy, Stage::package, options);
 }

@@ -52,6 +52,9 @@ void Block::move(Warp &warp, const Instruction &instruction, unsigned lane) {
   else
     for (unsigned i = 0; i < from.size(); ++i)
       whole |= (get(warp, from[i], lane) & mask) << i * bits;
+  // Any number but 0 is true, and -1 is what is written.
+  if (instruction.opcode == "mov.pred")
+    whole = whole != 0;
   if (to.size() == 1)
     set(warp, to[0], lane, whole);
   else
