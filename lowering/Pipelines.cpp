@@ -24,6 +24,9 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createScheduleProducts());
 }
 
+/// Those of a walk forward: two reads of the state and of the chunk, and what it adds.
+static constexpr int64_t kFewProducts = 4;
+
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   ChunkToFitOptions chunk;
   chunk.arch = options.arch;
@@ -49,11 +52,15 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   StageToFitOptions stage;
   stage.arch = options.arch;
   pm.addPass(createStageToFit(stage));
-  if (options.roles && hasRoles(options.arch)) {
+  // Where registers can go from one role to another, a walk of few products gains; one of
+  // more needs all of them for what it computes.
+  bool gains = hasRegistersPerRole(options.arch);
+  if (hasRoles(options.arch) && (options.roles || gains)) {
     SeparateTileRolesOptions roles;
     roles.arch = options.arch;
     // More warps would take registers that the consumer has need of.
-    roles.producerWarps = hasRegistersPerRole(options.arch) ? 4 : 1;
+    roles.producerWarps = gains ? 4 : 1;
+    roles.mostProducts = options.roles ? -1 : kFewProducts;
     pm.addPass(createSeparateTileRoles(roles));
   }
   LowerToGPUOptions lower;

@@ -280,7 +280,8 @@ static int runInterpreter(func::FuncOp function, const std::vector<HostTensor> &
 
 static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp function,
                    const std::vector<HostTensor> &inputs) {
-  std::string target = arch.empty() ? session.architecture() : arch.getValue();
+  // The package is for this device alone, and may use what no later one has.
+  std::string target = arch.empty() ? session.ownArchitecture() : arch.getValue();
   std::string name = function.getName().str();
   FailureOr<std::string> package = compileEntry(module, name, target);
   if (failed(package))

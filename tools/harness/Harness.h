@@ -96,6 +96,8 @@ public:
   const std::string &deviceName() const { return name; }
   /// "sm_90"
   std::string architecture() const;
+  /// That, with the instructions that no later device has.
+  std::string ownArchitecture() const;
   int64_t l2Bytes() const { return l2; }
 
   /// The program must not outlive the session.

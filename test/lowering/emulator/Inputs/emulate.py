@@ -58,7 +58,7 @@ def run(args, folder, case, schedule="chunk", **environment):
     sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
     command = [args.ejk_run, path, "--schedule", schedule, "--device", "cuda", "--check",
                "--random", sizes + (",N=3" if variant == "packed" else "")]
-    command += ["--vjp"] * derivative + ["--roles"] * args.roles
+    command += ["--vjp"] * derivative + ["--roles"] * args.roles + [f"--arch={args.arch}"]
     return subprocess.run(command, text=True, capture_output=True,
                           env={**os.environ, **environment}, check=False)
 
@@ -106,6 +106,7 @@ def main():
     parser.add_argument("what", choices=["cases", "races"])
     parser.add_argument("--ejk-run", required=True)
     parser.add_argument("--roles", action="store_true")
+    parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ejk-emulated-") as folder:
