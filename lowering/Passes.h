@@ -24,8 +24,7 @@ struct ToGPUOptions {
   Schedule schedule = Schedule::step;
   /// One walk for all gradients where it fits.
   bool fuse = false;
-  /// Whether other warps copy rows than compute, where `arch` lets them, in every program;
-  /// for sm_90a those of few products have it anyway.
+  /// Whether other warps copy rows than compute, where `arch` lets them.
   bool roles = false;
 };
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.

@@ -314,8 +314,6 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
   }];
   let options = [Option<"producerWarps", "producer-warps", "int64_t", "4",
                         "the warps that copy">,
-                 Option<"mostProducts", "most-products", "int64_t", "-1",
-                        "leave programs of more tile.dot as they are; -1: none">,
                  Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::scf::SCFDialect"];
   let statistics = [Statistic<"numSeparated", "separated", "programs divided">,

@@ -24,9 +24,6 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createScheduleProducts());
 }
 
-/// Those of a walk forward: two reads of the state and of the chunk, and what it adds.
-static constexpr int64_t kFewProducts = 4;
-
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   ChunkToFitOptions chunk;
   chunk.arch = options.arch;
@@ -52,15 +49,11 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   StageToFitOptions stage;
   stage.arch = options.arch;
   pm.addPass(createStageToFit(stage));
-  // Where registers can go from one role to another, a walk of few products gains; one of
-  // more needs all of them for what it computes.
-  bool gains = hasRegistersPerRole(options.arch);
-  if (hasRoles(options.arch) && (options.roles || gains)) {
+  if (options.roles && hasRoles(options.arch)) {
     SeparateTileRolesOptions roles;
     roles.arch = options.arch;
     // More warps would take registers that the consumer has need of.
-    roles.producerWarps = gains ? 4 : 1;
-    roles.mostProducts = options.roles ? -1 : kFewProducts;
+    roles.producerWarps = hasRegistersPerRole(options.arch) ? 4 : 1;
     pm.addPass(createSeparateTileRoles(roles));
   }
   LowerToGPUOptions lower;

@@ -206,12 +206,6 @@ struct SeparateTileRolesPass : ejk::impl::SeparateTileRolesBase<SeparateTileRole
     getOperation()->walk([&](ProgramOp program) {
       if (!holdsFills(program) || !program.getBlock().getOps<RolesOp>().empty())
         return;
-      int64_t products = 0;
-      program.walk([&](DotOp) { ++products; });
-      if (mostProducts >= 0 && products > mostProducts) {
-        ++numDeclined;
-        return;
-      }
       if (succeeded(Separator(program, producerWarps, hasRegistersPerRole(arch)).run()))
         ++numSeparated;
       else
