@@ -77,13 +77,14 @@ void KernelParser::add(const Statement &statement) {
   kernel.code.push_back(parse(text));
 }
 
-/// `.shared .align 16 .b8 name[1024]`
+/// `.shared .align 16 .b8 name[1024]`, or `.shared .align 16 .f32 name`.
 void KernelParser::declareShared(const std::string &text) {
   size_t open = text.find('['), name = text.rfind(' ', open) + 1, align = text.find(".align");
   unsigned unit = align < name ? std::max(128u, unsigned(std::stoul(text.substr(align + 6)))) : 128;
   kernel.staticShared = (kernel.staticShared + unit - 1) / unit * unit;
   symbols[text.substr(name, open - name)] = kSharedBase + kernel.staticShared;
-  kernel.staticShared += unsigned(std::stoul(text.substr(open + 1)));
+  // A number alone has 8 bytes at most.
+  kernel.staticShared += open < text.size() ? unsigned(std::stoul(text.substr(open + 1))) : 8;
 }
 
 /// `.reg .b64 a, b`; a kernel's own, `.reg .b64 %rd<5>`, are known when they are met.
