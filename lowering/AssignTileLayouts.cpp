@@ -258,8 +258,7 @@ private:
       bool isLhs = factor == &dot.getLhsMutable(), isLeft = isLhs != isTransposed(result);
       // Of a left factor the rows are the result's, as they are stored.
       bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
-      if (warpgroups && isLeft && isFragments(own) && isTransposed(own) == turned &&
-          own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1)
+      if (warpgroups && isLeft && isLeftFactor(own, turned, result))
         continue; // straight from registers
       if (!isInShared(own))
         need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);

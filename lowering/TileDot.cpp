@@ -121,7 +121,7 @@ void TileEmitter::emitDot(DotOp op) {
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
   Factors factors = factorsOf(op, f);
-  if (isForWarpgroups(factors, f))
+  if (isForWarpgroups(op, factors))
     return emitWarpgroupDot(op, factors);
   const Placed &acc = placed(op.getAcc());
   for (unsigned i = 0; i < f.size(); ++i)
@@ -164,8 +164,7 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
   bool upper = op.getReverse(), strict = op.getExclusive();
   Value ones = b.i32(int32_t(one << 16 | one)), none = b.i32(0);
   // Of row g the numbers in columns 2t and 2t + 1.
-  auto predicate = upper ? (strict ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
-                         : (strict ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
+  auto predicate = sideOfDiagonal(upper, strict);
   Value corner = none;
   for (unsigned i : {0, 1}) {
     Value kept = b.make<arith::CmpIOp>(predicate, b.add(b.mul(member, 2), i), group);
@@ -216,23 +215,13 @@ void TileEmitter::writeTriangles() {
     Placed panel = newShared(VectorType::get({rows, rows}, element),
                              LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0));
     beforeWrite(panel.range);
-    // A row's numbers in the words of 16×16 blocks, as fragments have them.
     Placed ones;
     ones.type = panel.type;
     ones.layout = LayoutAttr::get(b.getContext(), LayoutKind::fragments, kWarpgroup, 1);
-    Fragments f = Fragments::of(ones.type, ones.layout);
-    Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
-    auto predicate = op.getReverse()
-                         ? (op.getExclusive() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
-                         : (op.getExclusive() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
-    Value one = b.make<arith::ConstantOp>(b.getFloatAttr(element, 1.0)),
-          none = b.make<arith::ConstantOp>(b.getFloatAttr(element, 0.0));
-    ones.elements.resize(f.size());
-    f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
-      int64_t more = Fragments::columnOffset(column) - f.rowOffset(row);
-      Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(-more));
-      ones.elements[slot] = b.make<arith::SelectOp>(kept, one, none);
-    });
+    ones.elements.assign(Fragments::of(ones.type, ones.layout).size(),
+                         b.make<arith::ConstantOp>(b.getFloatAttr(element, 1.0)));
+    keepSide(ones, op.getReverse(), op.getExclusive(),
+             b.make<arith::ConstantOp>(b.getFloatAttr(element, 0.0)));
     writePanels(ones, panel);
     triangles[key] = panel;
   });
@@ -283,8 +272,8 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     if (triangle == triangles.end() || !isPanels(piece.layout))
       return addSums(result, piece, triangleOf(op, element));
     beforeRead({piece.range, triangle->second.range});
-    issueProduct(result, fromZero, cast<VectorType>(rest.type).getDimSize(0),
-                 piece, /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
+    issueProduct(result, fromZero, cast<VectorType>(rest.type).getDimSize(0), piece,
+                 /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
     fromZero = false;
     ++groupsIssued;
     reads.push_back(piece.range);

@@ -39,6 +39,9 @@ struct PanelPlace {
   mlir::Value at(KernelBuilder &b, int64_t rows, int64_t pieces) const;
 };
 
+/// How a column's number compares with the row's on one side of the diagonal.
+mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
+
 class TileEmitter {
 public:
   /// A sparing kernel does without room for all parts of an f32 running sum at once,
@@ -181,6 +184,7 @@ private:
   Value firstColumnOf(const Fragments &f);
 
   // TileMasks.cpp: what is kept of a tile, by where it is.
+  void keepSide(Placed &tile, bool upper, bool strict, Value otherwise);
   void emitKeep(tile::KeepOp op);
   void emitWindow(tile::WindowOp op);
   Value isWithin(Value from, Value to, int64_t size, Value first, int64_t offset);
@@ -218,7 +222,7 @@ private:
   void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
 
   // TileWarpgroup.cpp: products by groups of four warps, which go on behind what follows.
-  bool isForWarpgroups(const Factors &factors, const Fragments &f);
+  bool isForWarpgroups(tile::DotOp op, const Factors &factors);
   void emitWarpgroupDot(tile::DotOp op, const Factors &factors);
   Placed accumulatorsFor(tile::DotOp op, Vector<SharedMemory::Range> &reads);
   void issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,

@@ -36,6 +36,14 @@ inline bool isTransposed(tile::LayoutAttr layout) {
                     layout.getKind() == tile::LayoutKind::transposed_panels);
 }
 
+/// Whether a matrix laid out as `own` can be the left factor of a product laid out as
+/// `result` straight from registers: itself or, `transposed`, its transpose. Each warp
+/// must have all of the rows that it makes.
+inline bool isLeftFactor(tile::LayoutAttr own, bool transposed, tile::LayoutAttr result) {
+  return isFragments(own) && isTransposed(own) == transposed &&
+         own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1;
+}
+
 /// A matrix, or, `transposed`, the transpose of one, as accumulators of `mma.sync`.
 /// Rows and columns are those of what is stored. Warp w works on part
 /// (r, c) = (w mod rowParts, w / rowParts mod columnParts); in it, lane 4g + t has

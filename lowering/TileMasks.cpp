@@ -7,22 +7,29 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-void TileEmitter::emitKeep(KeepOp op) {
-  Placed tile = placed(op.getTile());
+arith::CmpIPredicate ejk::sideOfDiagonal(bool upper, bool strict) {
+  return upper ? (strict ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
+               : (strict ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
+}
+
+/// Puts `otherwise` in the place of what is not on the side of the diagonal.
+void TileEmitter::keepSide(Placed &tile, bool upper, bool strict, Value otherwise) {
   Fragments f = Fragments::of(tile.type, tile.layout);
-  Value otherwise = b.make<arith::ConstantOp>(op.getOtherwiseAttr());
-  auto predicate = op.getUpper()
-                       ? (op.getStrict() ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::sge)
-                       : (op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
   // The matrix's column - row of this thread's first element.
   Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
   if (f.transposed)
     distance = b.sub(b.i32(0), distance);
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     int64_t more = Fragments::columnOffset(column) - f.rowOffset(row);
-    Value kept = b.make<arith::CmpIOp>(predicate, distance, b.i32(f.transposed ? more : -more));
+    Value kept = b.make<arith::CmpIOp>(sideOfDiagonal(upper, strict), distance,
+                                       b.i32(f.transposed ? more : -more));
     tile.elements[slot] = b.make<arith::SelectOp>(kept, tile.elements[slot], otherwise);
   });
+}
+
+void TileEmitter::emitKeep(KeepOp op) {
+  Placed tile = placed(op.getTile());
+  keepSide(tile, op.getUpper(), op.getStrict(), b.make<arith::ConstantOp>(op.getOtherwiseAttr()));
   tiles[op.getResult()] = tile;
 }
 

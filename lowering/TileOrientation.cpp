@@ -121,8 +121,7 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
     bool isLoad = factor.getDefiningOp<LoadOp>() != nullptr;
     bool factorTurned = isTransposed(factor, choice);
     LayoutAttr own = warpgroupLayout(factor.getType(), warps, factorTurned);
-    if (factor == left && !isLoad && factorTurned == leftTurned &&
-        own.getRowParts() == layout.getRowParts() && own.getColumnParts() == 1)
+    if (factor == left && !isLoad && isLeftFactor(own, leftTurned, layout))
       continue; // straight from registers
     if (!isLoad)
       stored.insert(factor);

@@ -33,12 +33,12 @@ static int64_t panelBytesOf(const Placed &tile) {
   return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kPanelPitch;
 }
 
-bool TileEmitter::isForWarpgroups(const Factors &factors, const Fragments &f) {
-  LayoutAttr left = layoutOf(factors.left), right = layoutOf(factors.right);
-  bool fromRegisters = isFragments(left) && isTransposed(left) == factors.leftTransposed &&
-                       left.getRowParts() == f.rowParts && left.getColumnParts() == 1;
-  return warpgroups && f.rowParts % kWarpgroup == 0 && f.partColumns() <= kMostColumns &&
-         factors.length % kStep == 0 && (fromRegisters || isPanels(left)) && isPanels(right);
+bool TileEmitter::isForWarpgroups(DotOp op, const Factors &factors) {
+  LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(factors.left);
+  return warpgroups && result.getRowParts() % kWarpgroup == 0 &&
+         Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
+         factors.length % kStep == 0 && isPanels(layoutOf(factors.right)) &&
+         (isPanels(left) || isLeftFactor(left, factors.leftTransposed, result));
 }
 
 /// Of a factor in panels, from `first` across on.

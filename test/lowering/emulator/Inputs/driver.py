@@ -1,6 +1,7 @@
 """The CUDA driver that EJK_CUDA_DRIVER names, as far as tests of kernels need it."""
 import ctypes
 import os
+import sys
 
 import numpy as np
 
@@ -11,17 +12,17 @@ class DriverError(Exception):
 
 class Driver:
     def __init__(self):
-        self.library = ctypes.CDLL(os.environ["EJK_CUDA_DRIVER"])
+        self.cuda = ctypes.CDLL(os.environ["EJK_CUDA_DRIVER"])
         self.call("cuInit", 0)
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
         self.call("cuCtxPushCurrent_v2", context)
 
     def call(self, name, *args):
-        result = getattr(self.library, name)(*args)
+        result = getattr(self.cuda, name)(*args)
         if result:
             text = ctypes.c_char_p()
-            self.library.cuGetErrorString(result, ctypes.byref(text))
+            self.cuda.cuGetErrorString(result, ctypes.byref(text))
             raise DriverError(text.value.decode())
 
     def upload(self, array):
@@ -75,3 +76,27 @@ def tensor_map(driver, pointer, sizes, strides, box, swizzle=3, kind=9, fill=0):
                 (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank), 0, swizzle,
                 0, fill)
     return result
+
+
+def count_mistakes(cases):
+    """Runs kernels with a mistake each, (what, function): how many the driver took."""
+    missed = 0
+    for mistake, attempt in cases:
+        try:
+            attempt()
+            missed += 1
+            print(f"{mistake}: MISSED")
+        except DriverError as error:
+            print(f"{mistake}: {error}")
+    print(f"{len(cases) - missed} mistakes found, {missed} missed")
+    return missed
+
+
+def main(kernels, checks):
+    """`ptx FOLDER` writes each of `kernels`, (name, text); else one of `checks`, by name."""
+    if sys.argv[1] != "ptx":
+        sys.exit(1 if checks[sys.argv[1]](Driver()) else 0)
+    os.makedirs(sys.argv[2], exist_ok=True)
+    for name, text in kernels:
+        with open(os.path.join(sys.argv[2], name + ".ptx"), "w") as file:
+            file.write(text)

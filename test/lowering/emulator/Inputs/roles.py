@@ -75,28 +75,9 @@ def check_results(driver):
 def check_mistakes(driver):
     cases = [(run_roles, m) for m in kernels.MISTAKES] + \
         [(run_reports, m) for m in ("wait", "named barrier")]
-    missed = 0
-    for run, mistake in cases:
-        try:
-            run(driver, mistake)
-            missed += 1
-            print(f"{mistake}: MISSED")
-        except cuda.DriverError as error:
-            print(f"{mistake}: {error}")
-    print(f"{len(cases) - missed} mistakes found, {missed} missed")
-    return missed
-
-
-def write_kernels(folder):
-    os.makedirs(folder, exist_ok=True)
-    for kernel in (kernels.roles, kernels.reports):
-        with open(os.path.join(folder, kernel.__name__ + ".ptx"), "w") as file:
-            file.write(kernel())
+    return cuda.count_mistakes([(m, lambda run=run, m=m: run(driver, m)) for run, m in cases])
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "ptx":
-        write_kernels(sys.argv[2])
-    else:
-        check = {"results": check_results, "mistakes": check_mistakes}[sys.argv[1]]
-        sys.exit(1 if check(cuda.Driver()) else 0)
+    cuda.main([(k.__name__, k()) for k in (kernels.roles, kernels.reports)],
+              {"results": check_results, "mistakes": check_mistakes})

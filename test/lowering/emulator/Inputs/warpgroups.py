@@ -73,31 +73,13 @@ def check_products(driver):
 
 
 def check_mistakes(driver):
-    missed = 0
-    for mistake in kernels.MISTAKES:
+    def attempt(mistake):
         left = "registers" if mistake in ("fence after A", "writes A in flight") else "K"
         ptx, inputs, expected = prepare("bf16", 32, left, "K", 128, (1, 1), mistake)
-        try:
-            run(driver, ptx, inputs, expected)
-            missed += 1
-            print(f"{mistake}: MISSED")
-        except cuda.DriverError as error:
-            print(f"{mistake}: {error}")
-    print(f"{len(kernels.MISTAKES) - missed} mistakes found, {missed} missed")
-    return missed
-
-
-def write_kernels(folder):
-    os.makedirs(folder, exist_ok=True)
-    for case in PRODUCTS:
-        name = "-".join(map(str, [*case[:5], *case[5]]))
-        with open(os.path.join(folder, name + ".ptx"), "w") as file:
-            file.write(prepare(*case)[0])
+        run(driver, ptx, inputs, expected)
+    return cuda.count_mistakes([(m, lambda m=m: attempt(m)) for m in kernels.MISTAKES])
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "ptx":
-        write_kernels(sys.argv[2])
-    else:
-        check = {"products": check_products, "mistakes": check_mistakes}[sys.argv[1]]
-        sys.exit(1 if check(cuda.Driver()) else 0)
+    cuda.main([("-".join(map(str, [*case[:5], *case[5]])), prepare(*case)[0]) for case in PRODUCTS],
+              {"products": check_products, "mistakes": check_mistakes})
