@@ -1,5 +1,6 @@
 //===- EmitPTX.cpp - kernels in the llvm dialect to PTX and machine code --===//
 #include "lowering/EmitPTX.h"
+#include "lowering/KeepOffsets.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -10,6 +11,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -18,6 +20,7 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include <mutex>
 
 using namespace mlir;
@@ -39,6 +42,12 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
+    // The target has no other way to ask for 32 bits for an address in shared memory, nor
+    // for what a loop uses to be made where it is used (KeepOffsets.h).
+    auto &options = llvm::cl::getRegisteredOptions();
+    for (StringRef name : {"nvptx-short-ptr", "disable-machine-licm", "disable-lsr"})
+      if (auto option = options.find(name); option != options.end())
+        static_cast<llvm::cl::opt<bool> *>(option->second)->setValue(true);
   });
   std::string error;
   llvm::Triple triple("nvptx64-nvidia-cuda");
@@ -83,7 +92,14 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, graphs, modules);
   // Loops are unrolled by the schedule, which knows their registers.
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(*module, modules);
+  llvm::ModulePassManager pipeline =
+      passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
+  llvm::FunctionPassManager addresses;
+  addresses.addPass(PutConstantsLastPass());
+  addresses.addPass(llvm::EarlyCSEPass());
+  addresses.addPass(KeepOffsetsPass());
+  pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(addresses)));
+  pipeline.run(*module, modules);
   return module;
 }
 

@@ -3,6 +3,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_HOISTFROMBRANCHES
@@ -18,9 +19,10 @@ class Hoister {
 public:
   unsigned hoistFrom(scf::IfOp branch) {
     unsigned count = 0;
+    llvm::DenseSet<Operation *> forProducts = makersOfFactors(*branch.thenBlock());
     for (Operation &op : llvm::make_early_inc_range(branch.thenBlock()->without_terminator()))
-      if (op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !isa<DotOp>(op) &&
-          llvm::all_of(op.getOperands(), [&](Value operand) {
+      if (forProducts.contains(&op) && op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
+          !isa<DotOp>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
             return operand.getParentBlock() != branch.thenBlock() && isOfChunk(operand);
           })) {
         op.moveBefore(branch);
@@ -30,6 +32,20 @@ public:
   }
 
 private:
+  /// The ops of a block that products' factors are made by.
+  static llvm::DenseSet<Operation *> makersOfFactors(Block &block) {
+    llvm::DenseSet<Operation *> makers;
+    SmallVector<Value> factors;
+    for (auto dot : block.getOps<DotOp>())
+      factors.append({dot.getLhs(), dot.getRhs()});
+    while (!factors.empty()) {
+      Operation *maker = factors.pop_back_val().getDefiningOp();
+      if (maker && maker->getBlock() == &block && makers.insert(maker).second)
+        factors.append(maker->operand_begin(), maker->operand_end());
+    }
+    return makers;
+  }
+
   /// Whether a tile is made of the chunk's rows alone: not of what a loop carries, nor of
   /// products, which take longer than the branch.
   bool isOfChunk(Value value) {

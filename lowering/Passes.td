@@ -81,6 +81,30 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 
+def CellsByRows : Pass<"ejk-cells-by-rows"> {
+  let summary = "matrices in cells loaded and stored by rows";
+  let description = [{
+    Loads and stores of 16-bit matrices in cells, as saved states are, become loads and
+    stores of a cell's rows: these pass through shared memory, whole lines at a time, and
+    can be copied ahead. Numbers do not change.
+
+    Before:
+    ```mlir
+    %S = tile.load_cell %saved[%c] at (%c0, %c0)
+        : !tile.cells<vector<128x64xbf16>> -> vector<128x64xbf16>
+    ```
+    After:
+    ```mlir
+    %rows = tile.cell_rows %saved[%c]
+        : !tile.cells<vector<128x64xbf16>> -> !tile.rows<vector<64xbf16>>
+    %S = tile.load %rows[%c0, %c0] : !tile.rows<vector<64xbf16>> -> vector<128x64xbf16>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numLoads", "loads", "loads that go by rows">,
+                    Statistic<"numStores", "stores", "stores that do">];
+}
+
 def TakeRowsEarly : Pass<"ejk-take-rows-early"> {
   let summary = "one row's work, where one row of a tile is taken";
   let description = [{
@@ -196,7 +220,9 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
     that a product is issued as soon as its factors are there, and that what follows
     waits as little as it can: in program order, but for ops that would wait, for a
     product or at a barrier for what other warps wrote, while others would not. What
-    each op costs is an estimate. Numbers do not change.
+    each op costs is an estimate. In the end, tiles that are read from shared memory,
+    widened or spread into registers are so where they are first used, as is what only a
+    sum needs. Numbers do not change.
 
     Before:
     ```mlir
@@ -218,8 +244,9 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
   let description = [{
     Loads of a block program's loop over chunks, whose rows follow from its counter alone,
     become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
-    One item has all that one iteration loads, so that it waits once. With one stage, each
-    iteration starts its own copies and waits for them together. Iterations that do not
+    One item has all that one iteration loads, so that it waits once. With one stage, the
+    next iteration's copies start where this one's tiles are used for the last time; so do
+    those of cells, which have a ring of one stage for themselves. Iterations that do not
     come are copied and not used. Other loads stay, and a remark says why. Numbers do not
     change.
 

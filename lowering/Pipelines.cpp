@@ -1,6 +1,7 @@
 //===- Pipelines.cpp - named pipelines from scans to nvvm -----------------===//
 #include "lowering/Passes.h"
 #include "lowering/TileKernel.h"
+#include "lowering/TileLayout.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -12,6 +13,8 @@ using namespace mlir;
 
 void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createCanonicalizerPass());
+  if (hasWarpgroupProducts(arch))
+    pm.addPass(createCellsByRows());
   pm.addPass(createTakeRowsEarly());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

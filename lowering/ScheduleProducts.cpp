@@ -3,7 +3,8 @@
 // List scheduling of one block, on a clock that counts a thread block's cycles. The
 // warps issue one op after another; products queue for the tensor cores and end
 // later; what other warps wrote to shared memory can be read behind a barrier, which
-// serves all that was written before it.
+// serves all that was written before it. In the end, what takes registers that it need
+// not take yet is put off.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
@@ -12,6 +13,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -60,6 +62,51 @@ static int64_t productTime(DotOp dot) {
 }
 
 //===----------------------------------------------------------------------===//
+// What can wait
+//===----------------------------------------------------------------------===//
+
+/// Whether `op` only adds to what is kept: it makes fragments of a tile in shared memory,
+/// of fewer bytes or of a vector; or nothing but a sum needs what it makes.
+static bool canWait(Operation *op) {
+  if (op->getNumResults() != 1 || !isFragments(ejk::layoutOf(op->getResult(0))))
+    return false;
+  if (isa<SpreadOp, arith::ExtFOp>(op))
+    return true;
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return isInShared(ejk::layoutOf(convert.getTile()));
+  return OpTrait::hasElementwiseMappableTraits(op) && op->hasOneUse() &&
+         isa<tile::SumOp>(*op->user_begin());
+}
+
+/// What is read from shared memory or widened, and used in branches, is so in each of them:
+/// not kept from before the branch on.
+static void moveIntoBranches(ProgramOp program) {
+  SmallVector<Operation *> ops;
+  program.walk([&](Operation *op) {
+    if (isa<ConvertOp, arith::ExtFOp>(op) && canWait(op))
+      ops.push_back(op);
+  });
+  for (Operation *op : llvm::reverse(ops)) {
+    llvm::MapVector<Block *, SmallVector<OpOperand *>> inside;
+    for (OpOperand &use : op->getUses())
+      if (Block *block = use.getOwner()->getBlock();
+          block != op->getBlock() && isa<scf::IfOp>(block->getParentOp()))
+        inside[block].push_back(&use);
+    for (auto &[block, uses] : inside) {
+      Operation *first = uses.front()->getOwner();
+      for (OpOperand *use : uses)
+        if (use->getOwner()->isBeforeInBlock(first))
+          first = use->getOwner();
+      Operation *made = OpBuilder(first).clone(*op);
+      for (OpOperand *use : uses)
+        use->set(made->getResult(0));
+    }
+    if (op->use_empty())
+      op->erase();
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // One block
 //===----------------------------------------------------------------------===//
 
@@ -87,6 +134,9 @@ public:
       moved += before != after;
       after->moveBefore(block.getTerminator());
     }
+    putOff();
+    readAgain();
+    putOff();
     return moved;
   }
 
@@ -141,6 +191,67 @@ private:
                         [&](Value operand) { return madeOfCarried(operand); }) &&
            llvm::none_of(maker->getOperands(),
                          [](Value operand) { return operand.getDefiningOp<DotOp>() != nullptr; });
+  }
+
+  SmallVector<Operation *> inOrder() {
+    return llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
+  }
+
+  /// What was stored to shared memory as a factor, and is used in registers behind a
+  /// product, is read from there again: it need not be kept meanwhile.
+  void readAgain() {
+    for (Operation *op : inOrder()) {
+      auto store = dyn_cast<ConvertOp>(op);
+      if (!store || !isPanels(store.getLayout()) || !isFragments(ejk::layoutOf(store.getTile())))
+        continue;
+      Value kept = store.getTile();
+      for (OpOperand &use : llvm::make_early_inc_range(kept.getUses())) {
+        Operation *user = use.getOwner();
+        if (user->getBlock() != &block || isa<DotOp, ConvertOp>(user) ||
+            !isBehindProduct(store, user))
+          continue;
+        OpBuilder b(user);
+        use.set(ConvertOp::create(b, user->getLoc(), kept.getType(), store.getResult(),
+                                  ejk::layoutOf(kept)));
+      }
+    }
+  }
+
+  /// Whether a product is issued between two ops.
+  static bool isBehindProduct(Operation *from, Operation *to) {
+    if (!from->isBeforeInBlock(to))
+      return false;
+    for (Operation *op = from; op != to; op = op->getNextNode())
+      if (isa<DotOp>(op))
+        return true;
+    return false;
+  }
+
+  /// Puts ops that can wait right in front of the first that needs them. What is read or
+  /// widened is so once more for those that need it behind a product.
+  void putOff() {
+    SmallVector<Operation *> ops = inOrder();
+    for (Operation *op : llvm::reverse(ops)) {
+      if (!canWait(op))
+        continue;
+      SmallVector<std::pair<Operation *, OpOperand *>> uses;
+      for (OpOperand &use : op->getUses())
+        if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
+          uses.push_back({here, &use});
+      if (uses.empty())
+        continue;
+      llvm::stable_sort(uses, [](auto &a, auto &b) {
+        return a.first != b.first && a.first->isBeforeInBlock(b.first);
+      });
+      Operation *first = uses.front().first, *made = op;
+      if (first != op->getNextNode())
+        op->moveBefore(first);
+      for (auto [here, use] : uses) {
+        if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
+          made = OpBuilder(here).clone(*op);
+        use->set(made->getResult(0));
+      }
+    }
   }
 
   /// Cycles from when each op's result is there to the end of the last that needs it.
@@ -243,6 +354,10 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
       auto program = dot->getParentOfType<ProgramOp>();
       if (program->hasAttr(kWarpgroupsAttr) && !llvm::is_contained(blocks, dot->getBlock()))
         blocks.push_back(dot->getBlock());
+    });
+    getOperation()->walk([](ProgramOp program) {
+      if (program->hasAttr(kWarpgroupsAttr))
+        moveIntoBranches(program);
     });
     for (Block *block : blocks)
       numMoved += BlockScheduler(*block).run();

@@ -28,7 +28,8 @@ static bool followsFromCounter(Value value, scf::ForOp loop) {
   if (!loop.getRegion().isAncestor(value.getParentRegion()) || value == loop.getInductionVar())
     return true;
   Operation *def = value.getDefiningOp();
-  return def && isPure(def) && isa<arith::ArithDialect>(def->getDialect()) &&
+  return def && isPure(def) &&
+         (isa<arith::ArithDialect>(def->getDialect()) || isa<CellRowsOp>(def)) &&
          llvm::all_of(def->getOperands(), [&](Value v) { return followsFromCounter(v, loop); });
 }
 
@@ -38,7 +39,7 @@ static StringRef obstacle(LoadOp load, scf::ForOp loop) {
     return "it does not go to shared memory";
   if (copyBytes(load.getRows().getType(), load.getChannel()) < 4)
     return "its rows are too narrow, or not aligned, to be copied asynchronously";
-  if (!followsFromCounter(load.getFirst(), loop) || !followsFromCounter(load.getChannel(), loop))
+  if (!llvm::all_of(load->getOperands(), [&](Value v) { return followsFromCounter(v, loop); }))
     return "its rows follow from more than the loop's counter";
   if (llvm::is_contained(loop.getYieldedValues(), load.getResult()))
     return "it is handed on to the next iteration";
@@ -49,27 +50,32 @@ namespace {
 /// Gives one loop a ring.
 class Stager {
 public:
-  Stager(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages)
-      : loop(loop), loads(loads), stages(stages), b(loop), loc(loop.getLoc()) {}
+  /// `late`: whether an iteration waits where it first uses a tile, not where it starts.
+  Stager(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages, bool late)
+      : loop(loop), loads(loads), stages(stages), late(late), b(loop), loc(loop.getLoc()) {}
 
   void run() {
     SmallVector<Type> tiles =
         llvm::map_to_vector(loads, [](LoadOp load) -> Type { return load.getType(); });
     ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles));
-    for (int64_t item = 0; item < stages - 1; ++item)
+    int64_t distance = std::max<int64_t>(stages - 1, 1);
+    for (int64_t item = 0; item < distance; ++item)
       fill(ahead(loop.getLowerBound(), item));
 
     Value counter = loop.getInductionVar();
-    b.setInsertionPointToStart(loop.getBody());
-    Value item = stages == 1 ? fill(counter) : itemOf(counter);
+    b.setInsertionPoint(late ? firstUse() : &loop.getBody()->front());
+    Value item = itemOf(counter);
     auto take = TakeOp::create(b, loc, tiles, ring, item);
+    // With one stage, it must be free first.
     if (stages > 1)
-      fill(ahead(counter, stages - 1));
+      fill(ahead(counter, distance));
     setLayouts(take);
     for (auto [i, tile] : llvm::enumerate(take.getTiles()))
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
     b.setInsertionPointAfter(lastUse(take));
     ReleaseOp::create(b, loc, ring, item);
+    if (stages == 1)
+      fill(ahead(counter, distance));
     for (LoadOp load : loads)
       load.erase();
   }
@@ -105,19 +111,18 @@ private:
   }
 
   /// The item that is filled, of the iteration that counts `counter`.
-  Value fill(Value counter) {
+  void fill(Value counter) {
     Value item = itemOf(counter);
     IRMapping known;
     known.map(loop.getInductionVar(), counter);
     SmallVector<Value> rows, first, channels;
     for (LoadOp load : loads) {
-      rows.push_back(load.getRows());
+      rows.push_back(indexFor(load.getRows(), known));
       first.push_back(indexFor(load.getFirst(), known));
       channels.push_back(indexFor(load.getChannel(), known));
     }
     AcquireOp::create(b, loc, ring, item);
     FillOp::create(b, loc, ring, item, rows, first, channels);
-    return item;
   }
 
   void setLayouts(TakeOp take) {
@@ -127,6 +132,17 @@ private:
         layouts.push_back(layout);
     if (layouts.size() == loads.size())
       take->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
+  }
+
+  Operation *firstUse() {
+    Operation *first = loads.front();
+    for (LoadOp load : loads)
+      for (Operation *user : load->getUsers()) {
+        Operation *inBody = loop.getBody()->findAncestorOpInBlock(*user);
+        if (first == load || inBody->isBeforeInBlock(first))
+          first = inBody;
+      }
+    return first;
   }
 
   Operation *lastUse(TakeOp take) {
@@ -143,6 +159,7 @@ private:
   scf::ForOp loop;
   ArrayRef<LoadOp> loads;
   int64_t stages;
+  bool late;
   OpBuilder b;
   Location loc;
   Value ring;
@@ -152,17 +169,18 @@ private:
 StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
   StagedLoads result;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
-    SmallVector<LoadOp> loads;
+    SmallVector<LoadOp> ofSequence, ofCells;
     for (auto load : loop.getBody()->getOps<LoadOp>())
       if (StringRef why = obstacle(load, loop); why.empty())
-        loads.push_back(load);
+        (load.getRows().getDefiningOp<CellRowsOp>() ? ofCells : ofSequence).push_back(load);
       else
         result.declined.push_back({load, why});
-    if (loads.empty())
-      continue;
-    Stager(loop, loads, stages).run();
-    ++result.rings;
-    result.staged += loads.size();
+    if (!ofSequence.empty())
+      Stager(loop, ofSequence, stages, /*late=*/false).run();
+    if (!ofCells.empty())
+      Stager(loop, ofCells, /*stages=*/1, /*late=*/true).run();
+    result.rings += !ofSequence.empty() + !ofCells.empty();
+    result.staged += ofSequence.size() + ofCells.size();
   }
   return result;
 }

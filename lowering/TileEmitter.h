@@ -8,6 +8,7 @@
 #include "lowering/TileMemory.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 #include <map>
 
 namespace ejk {
@@ -57,15 +58,16 @@ private:
   using Operation = mlir::Operation;
   template <typename T> using Vector = llvm::SmallVector<T>;
 
-  /// The rows of this sequence and head: row i starts at base + i·stride elements.
+  /// The rows of this sequence and head, or of a cell: row i starts at base + i·stride
+  /// elements, and there are `length`.
   struct Rows {
-    Value pointer, heads = {}, base = {}, stride = {};
+    Value pointer, heads = {}, base = {}, stride = {}, length = {};
     Type element = {};
     int64_t channels = 1;
   };
-  /// Its cells: cell i starts at base + i·stride elements.
+  /// Its cells: cell i starts at base + i·stride elements, and there are `count`.
   struct Cells {
-    Value pointer, base = {}, stride = {};
+    Value pointer, base = {}, stride = {}, count = {};
     Type element = {};
     Vector<int64_t> shape = {};
   };
@@ -145,10 +147,11 @@ private:
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
-  RowSpan rowsWithin(Value first, int64_t rows);
+  RowSpan rowsWithin(const Rows &place, Value first, int64_t rows);
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
+  void emitCellRows(tile::CellRowsOp op);
   void emitLoadCell(tile::LoadCellOp op);
   void emitStoreCell(tile::StoreCellOp op);
   Placed newShared(Type type, tile::LayoutAttr layout = {});
@@ -192,6 +195,8 @@ private:
   // TileVectors.cpp: vectors, and what joins them with matrices.
   void emitSpread(tile::SpreadOp op);
   void emitSum(tile::SumOp op);
+  void finishSum(Value sum);
+  void finishSums();
   void emitWithin(tile::WithinOp op);
   void emitExtract(mlir::vector::ExtractOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
@@ -281,6 +286,12 @@ private:
   /// Values of the program that are no tiles, and its tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Placed> tiles;
+  /// Sums that lie in shared memory in parts, which are added up where the sum is used.
+  struct PartialSum {
+    Placed scratch;
+    int64_t parts;
+  };
+  llvm::MapVector<Value, PartialSum> partialSums;
   /// Tiles whose last use an op is, or holds.
   llvm::DenseMap<Operation *, Vector<Value>> lastUses;
   llvm::DenseMap<Value, Ring> rings;

@@ -199,6 +199,7 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   place.stride = b.mul(place.heads, place.channels);
   Value start = b.add(b.mul(firstRow, place.stride), b.mul(ownHead(place.heads), place.channels));
   place.base = b.at(place.pointer, place.element, start);
+  place.length = length;
 }
 
 void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
@@ -209,8 +210,11 @@ void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
     elements = vector.getNumElements();
   }
   Value cell = stateIndex;
+  place.count = b.i64(1);
   if (saved) {
-    Value slot = b.add(b.div(firstRow, int64_t(*program.getSaveEvery())), sequenceIndex);
+    int64_t every = *program.getSaveEvery();
+    place.count = b.div(b.add(length, every - 1), every);
+    Value slot = b.add(b.div(firstRow, every), sequenceIndex);
     cell = b.add(b.mul(slot, heads), b.wide(head));
   }
   place.base = b.at(place.pointer, place.element, b.mul(cell, elements));
@@ -233,7 +237,8 @@ void TileEmitter::takeParameters(Value sequence) {
     }
     if (vector)
       // The only cell: its number is no matter.
-      cells[arg] = {parameter.pointer, base, b.i64(0), element, llvm::to_vector(vector.getShape())};
+      cells[arg] = {parameter.pointer, base,    b.i64(0),
+                    b.i64(1),          element, llvm::to_vector(vector.getShape())};
     else
       scalars.map(arg, b.load(element, base));
   }

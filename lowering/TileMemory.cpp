@@ -131,15 +131,15 @@ Value RowSpan::has(KernelBuilder &b, Value row) const {
   return b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, b.sub(row, begin), count);
 }
 
-/// Which of a tile's `rows` rows, from `first` of the sequence on, there are.
-RowSpan TileEmitter::rowsWithin(Value first, int64_t rows) {
+/// Which of a tile's `rows` rows, from `first` of `place` on, there are.
+RowSpan TileEmitter::rowsWithin(const Rows &place, Value first, int64_t rows) {
   auto clamp = [&](Value row) { return b.narrow(b.min(b.max(row, b.i64(0)), b.i64(rows))); };
-  Value begin = clamp(b.sub(b.i64(0), first)), end = clamp(b.sub(length, first));
+  Value begin = clamp(b.sub(b.i64(0), first)), end = clamp(b.sub(place.length, first));
   return {begin, b.max(b.sub(end, begin), b.i32(0))};
 }
 
 void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, const Placed &tile) {
-  const Rows &from = rows[source];
+  const Rows from = rows[source];
   Value first = wideIndex(firstRow), channel = wideIndex(firstChannel);
   auto type = cast<VectorType>(tile.type);
   bool isMatrix = type.getRank() == 2;
@@ -165,7 +165,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   Value to0 = placeIn(row0, column0);
   Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
   Value there0 = sourceOf(memoryRow0, memoryColumn0);
-  RowSpan span = rowsWithin(first, type.getDimSize(0));
+  RowSpan span = rowsWithin(from, first, type.getDimSize(0));
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
@@ -223,7 +223,7 @@ void TileEmitter::emitLoad(LoadOp op) {
 
 TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, VectorType type) {
   bool isMatrix = type.getRank() == 2;
-  TileGrid grid{wideIndex(first),     length,
+  TileGrid grid{wideIndex(first),     place.length,
                 place.stride,         wideIndex(channel),
                 std::nullopt,         place.channels % 2 == 0 && isMultipleOf(channel, 2),
                 /*vectorIsRow=*/false};
@@ -363,6 +363,22 @@ void TileEmitter::emitStore(StoreOp op) {
 
 Value TileEmitter::cellBase(const Cells &place, Value index) {
   return b.at(place.base, place.element, b.mul(wideIndex(index), place.stride));
+}
+
+void TileEmitter::emitCellRows(CellRowsOp op) {
+  if (!cells.contains(op.getCells()))
+    return; // nobody asks for it
+  const Cells &from = cells[op.getCells()];
+  // Unsigned, so that cells before the first are not less.
+  Value exists =
+      b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, wideIndex(op.getIndex()), from.count);
+  Rows place;
+  place.base = cellBase(from, op.getIndex());
+  place.element = from.element;
+  place.channels = from.shape[1];
+  place.stride = b.i64(from.shape[1]);
+  place.length = b.make<arith::SelectOp>(exists, b.i64(from.shape[0]), b.i64(0));
+  rows[op.getRows()] = place;
 }
 
 void TileEmitter::emitLoadCell(LoadCellOp op) {

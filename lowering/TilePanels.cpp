@@ -119,7 +119,7 @@ void TileEmitter::storePanels(const Placed &tile, const Rows &to, StoreOp op) {
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
   auto piece = VectorType::get({kPieceColumns}, type.getElementType());
   Value first = wideIndex(op.getFirst()), channel = wideIndex(op.getChannel());
-  RowSpan span = rowsWithin(first, type.getDimSize(0));
+  RowSpan span = rowsWithin(to, first, type.getDimSize(0));
   // As for copies: a thread's pieces are of one column where that comes out even.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
   auto placeOf = [&](Value row, Value number) {

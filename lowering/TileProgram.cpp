@@ -31,6 +31,8 @@ static unsigned sizeOf(Type type, LayoutAttr layout) {
 }
 
 Placed &TileEmitter::placed(Value value) {
+  if (partialSums.contains(value))
+    finishSum(value);
   auto it = tiles.find(value);
   assert(it != tiles.end() && "a tile is made before it is used");
   if (it->second.group)
@@ -96,6 +98,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](TakeOp o) { emitTake(o); })
       .Case([&](ReleaseOp o) { emitRelease(o); })
       .Case([&](RolesOp o) { emitRoles(o); })
+      .Case([&](CellRowsOp o) { emitCellRows(o); })
       .Case([&](LoadCellOp o) { emitLoadCell(o); })
       .Case([&](StoreCellOp o) { emitStoreCell(o); })
       .Case([&](ConvertOp o) { emitConvert(o); })
@@ -131,6 +134,18 @@ static SmallVector<Value> roundPairs(KernelBuilder &b, ArrayRef<Value> elements,
   return result;
 }
 
+/// bf16 is the upper half of f32: two at a time, of the word that they came in.
+static SmallVector<Value> widenPairs(KernelBuilder &b, ArrayRef<Value> elements) {
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < elements.size(); i += 2) {
+    Value word = b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, 2)));
+    for (Value bits : {Value(b.make<arith::ShLIOp>(word, b.i32(16))),
+                       Value(b.make<arith::AndIOp>(word, b.i32(int32_t(0xFFFF0000))))})
+      result.push_back(b.make<arith::BitcastOp>(b.getF32Type(), bits));
+  }
+  return result;
+}
+
 void TileEmitter::emitElementwise(Operation *op) {
   Value result = op->getResult(0);
   Type type = getElementTypeOrSelf(result.getType());
@@ -149,6 +164,9 @@ void TileEmitter::emitElementwise(Operation *op) {
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
   } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
     elements = roundPairs(b, operands[0], type);
+  } else if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
+             operands[0].front().getType().isBF16()) {
+    elements = widenPairs(b, operands[0]);
   } else {
     for (unsigned i = 0, e = layout ? sizeOf(result.getType(), layout) : 1; i < e; ++i) {
       auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
@@ -238,6 +256,7 @@ static bool beginsWithBarrier(Block &body) {
 /// Iterations are ordered by a barrier at each one's head.
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
+  finishSums();
   Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
         step = scalar(op.getStep());
   SmallVector<Value> inits = flatten(op.getInitArgs());
@@ -255,6 +274,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
     emitBlock(*op.getBody());
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
     awaitAll();
+    finishSums();
     // A loop made with no values to carry comes with its terminator.
     if (!next.empty())
       b.make<scf::YieldOp>(next);
@@ -266,6 +286,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
 
 void TileEmitter::emitIf(scf::IfOp op) {
   awaitAll();
+  finishSums();
   SmallVector<Type> types;
   for (Value result : op.getResults())
     types.append(isTile(result) ? sizeOf(result.getType(), layoutOf(result)) : 1,
@@ -283,6 +304,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
     emitBlock(from);
     SmallVector<Value> results = flatten(from.getTerminator()->getOperands());
     awaitAll();
+    finishSums();
     if (!types.empty())
       b.make<scf::YieldOp>(results);
     after.reads.append(memory.pending.reads);

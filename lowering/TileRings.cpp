@@ -112,38 +112,62 @@ SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
 
 void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
 
-/// How many items may still be under way when `take`'s is there, which are copied behind
-/// it. Of a loop that takes items by its counter: those between the one taken and the
-/// one that each iteration fills behind that, if all before were filled in their order.
-static unsigned itemsBehind(TakeOp take) {
+/// How many groups of copies may still be under way when `take`'s item is there: those
+/// that are always committed behind it. Of a loop that takes items by its counter, by going
+/// through its first iterations; 0 where it is not known.
+static unsigned groupsBehind(TakeOp take) {
   auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
   if (!loop || take.getItem() != loop.getInductionVar())
     return 0;
+  // Which items are filled before the loop, and in it by how many ahead of its counter.
+  struct Fill {
+    Value ring;
+    int64_t item;
+    bool isBehindTake;
+  };
+  SmallVector<Fill> before, inside;
   APInt number;
-  int64_t filledBefore = 0, fillsInside = 0, distance = 0;
-  SmallVector<FillOp> fills;
-  for (Block *block : {loop->getBlock(), loop.getBody()})
-    for (auto fill : block->getOps<FillOp>())
-      if (fill.getRing() == take.getRing())
-        fills.push_back(fill);
-  if (fills.size() != size_t(llvm::count_if(take.getRing().getUsers(), llvm::IsaPred<FillOp>)))
-    return 0;
-  for (FillOp fill : fills) {
-    if (fill->getBlock() == loop->getBlock()) {
-      if (!fill->isBeforeInBlock(loop) || !matchPattern(fill.getItem(), m_ConstantInt(&number)) ||
-          number != filledBefore)
+  for (auto fill : loop->getBlock()->getOps<FillOp>())
+    if (fill->isBeforeInBlock(loop)) {
+      if (!matchPattern(fill.getItem(), m_ConstantInt(&number)))
         return 0;
-      ++filledBefore;
-      continue;
+      before.push_back({fill.getRing(), number.getSExtValue(), false});
     }
+  int64_t furthest = 0;
+  for (auto fill : loop.getBody()->getOps<FillOp>()) {
     auto next = fill.getItem().getDefiningOp<arith::AddIOp>();
-    if (fill->isBeforeInBlock(take) || !next || next.getLhs() != take.getItem() ||
+    if (!next || next.getLhs() != take.getItem() ||
         !matchPattern(next.getRhs(), m_ConstantInt(&number)))
       return 0;
-    distance = number.getSExtValue();
-    ++fillsInside;
+    furthest = std::max(furthest, number.getSExtValue());
+    inside.push_back({fill.getRing(), number.getSExtValue(), take->isBeforeInBlock(fill)});
   }
-  return fillsInside == 1 && distance > 0 && distance == filledBefore ? distance - 1 : 0;
+  for (Operation *user : take.getRing().getUsers())
+    if (isa<FillOp>(user) && user->getBlock() != loop.getBody() &&
+        (user->getBlock() != loop->getBlock() || !user->isBeforeInBlock(loop)))
+      return 0;
+  // The items of `take`'s ring, and null groups of others, as they are committed.
+  SmallVector<std::optional<int64_t>> committed;
+  auto commit = [&](const Fill &fill, int64_t counter) {
+    bool isOwn = fill.ring == take.getRing();
+    committed.push_back(isOwn ? std::optional(fill.item + counter) : std::nullopt);
+  };
+  for (const Fill &fill : before)
+    commit(fill, 0);
+  unsigned fewest = std::numeric_limits<unsigned>::max();
+  for (int64_t counter = 0; counter <= furthest + 1; ++counter) {
+    for (const Fill &fill : inside)
+      if (!fill.isBehindTake)
+        commit(fill, counter);
+    auto place = llvm::find(committed, std::optional(counter));
+    if (place == committed.end())
+      return 0;
+    fewest = std::min<unsigned>(fewest, committed.end() - place - 1);
+    for (const Fill &fill : inside)
+      if (fill.isBehindTake)
+        commit(fill, counter);
+  }
+  return fewest;
 }
 
 //===----------------------------------------------------------------------===//
@@ -184,7 +208,7 @@ void TileEmitter::emitTake(TakeOp op) {
   if (ring.mbarriers.end) {
     waitForPhase(fullOf(ring, stageOf(ring, op.getItem())), parityOf(ring, op.getItem()));
   } else {
-    waitForCopies(itemsBehind(op));
+    waitForCopies(groupsBehind(op));
     if (warpgroups && memory.pending.writes.empty())
       fenceForProducts();
     barrier();

@@ -118,18 +118,35 @@ void TileEmitter::emitSum(tile::SumOp op) {
       b.store(sum, b.at(address, b.getF32Type(),
                         overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
   });
+  // Read where it is first used: a barrier may come before that.
+  partialSums.insert({op.getResult(), {scratch, parts}});
+  tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later
+}
+
+/// The sum of the parts of a sum that lie in shared memory.
+void TileEmitter::finishSum(Value sum) {
+  auto [scratch, parts] = partialSums.lookup(sum);
+  partialSums.erase(sum);
+  int64_t length = lanesLength(sum.getType());
   Placed result;
   for (int64_t p = 0; p < parts; ++p) {
     Placed row = scratch;
-    row.type = op.getType();
+    row.type = sum.getType();
     row.address = b.at(scratch.address, b.getF32Type(), p * length);
     Placed some = lanesFrom(row, Value());
     for (auto [i, value] : llvm::enumerate(some.elements))
-      some.elements[i] = p ? plus(result.elements[i], value) : value;
+      some.elements[i] =
+          p ? b.make<arith::AddFOp>(result.elements[i], value).getResult() : Value(value);
     result = some;
   }
   memory.release(scratch.range);
-  tiles[op.getResult()] = result;
+  tiles[sum] = result;
+}
+
+/// Before a region, which may not be taken, or a loop.
+void TileEmitter::finishSums() {
+  while (!partialSums.empty())
+    finishSum(partialSums.begin()->first);
 }
 
 /// The barrier at which the threads agree is one for shared memory too.

@@ -38,8 +38,8 @@ private:
   void storeFinals();
   /// The type of a state's, or its slice's, tile.
   Type paddedState(Type type, bool sliceRows, bool sliceColumns);
-  /// What a state starts from, and the number of the state.
-  Value initialValue(unsigned number, bool sliceRows, bool sliceColumns);
+  /// What a state starts from, over `scale`.
+  Value initialValue(unsigned number, bool sliceRows, bool sliceColumns, double scale = 1);
   SmallVector<Value> cellOffsets(Type cell, bool sliceRows, bool sliceColumns);
   unsigned initialArgument(unsigned number) {
     return llvm::count(scan.getHasInitial().take_front(number), true);
@@ -50,7 +50,9 @@ private:
   /// chunk has one.
   Value isCellsEnd(bool entering, Value count);
   ChunkedSaves savesOf(const StateChain &chain, ValueRange carried);
-  void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns);
+  /// `scale`: what `value` is to be multiplied by.
+  void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns,
+                  double scale = 1);
 
   ScanOp scan;
   const ChunkPlan &plan;
@@ -127,29 +129,33 @@ Type ChunkWriter::paddedState(Type type, bool sliceRows, bool sliceColumns) {
   return VectorType::get(shape, vector.getElementType());
 }
 
-Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColumns) {
+Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColumns, double scale) {
   Type type = scan.getStateArgs()[number].getType();
   Type padded = paddedState(type, sliceRows, sliceColumns);
   if (!scan.getHasInitial()[number])
     return prologue.constant(padded, 0.0);
-  return tile::LoadCellOp::create(inner, loc, padded,
-                                  program.getInitialArgs()[initialArgument(number)],
-                                  prologue.index(0), cellOffsets(type, sliceRows, sliceColumns));
+  Value loaded = tile::LoadCellOp::create(
+      inner, loc, padded, program.getInitialArgs()[initialArgument(number)], prologue.index(0),
+      cellOffsets(type, sliceRows, sliceColumns));
+  return scale == 1 ? loaded : prologue.div(loaded, prologue.constant(padded, scale));
 }
 
-void ChunkWriter::storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns) {
+void ChunkWriter::storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns,
+                             double scale) {
   auto place = llvm::find(finals, number);
   if (place == finals.end())
     return;
   Type type = scan.getStateArgs()[number].getType();
-  tile::StoreCellOp::create(inner, loc, value, program.getFinalArgs()[place - finals.begin()],
-                            prologue.index(0), cellOffsets(type, sliceRows, sliceColumns));
+  tile::StoreCellOp::create(inner, loc, prologue.scale(value, scale),
+                            program.getFinalArgs()[place - finals.begin()], prologue.index(0),
+                            cellOffsets(type, sliceRows, sliceColumns));
 }
 
 void ChunkWriter::storeFinals() {
   unsigned i = 0;
   for (const StateChain &chain : plan.chains)
-    storeFinal(chain.number, loop.getResult(i++), chain.freeDim == 0, chain.freeDim == 1);
+    storeFinal(chain.number, loop.getResult(i++), chain.freeDim == 0, chain.freeDim == 1,
+               chain.scale);
   for (const Accumulator &accumulator : plan.accumulators)
     storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
 }
@@ -208,7 +214,8 @@ ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
 void ChunkWriter::createLoop() {
   SmallVector<Value> initial;
   for (const StateChain &chain : plan.chains)
-    initial.push_back(initialValue(chain.number, chain.freeDim == 0, chain.freeDim == 1));
+    initial.push_back(
+        initialValue(chain.number, chain.freeDim == 0, chain.freeDim == 1, chain.scale));
   for (const Accumulator &accumulator : plan.accumulators)
     initial.push_back(initialValue(accumulator.number, accumulator.isSliced, false));
   Value zero = prologue.index(0), one = prologue.index(1);

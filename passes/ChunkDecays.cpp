@@ -44,41 +44,53 @@ Value RunningGates::total(TileBuilder &e) const {
 // Per head
 //===----------------------------------------------------------------------===//
 
-/// Zero in f64 too, which the interpreter works in; 128 of them stay above -2¹⁷.
-static constexpr double kFloor = -760;
+/// Zero as f32 has it; with `exact` in f64 too, which the interpreter works in, and 128
+/// of them stay above -2¹⁷.
+static constexpr double kFloor = -104, kExactFloor = -760;
 /// Up to 2¹⁷, multiples of 2⁻⁷ have 24 bits.
 static constexpr double kUnitsPerNat = 128;
 
-HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates) : walk(walk) {
+HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, bool exact) : walk(walk) {
   SmallVector<Value> large, small;
   for (Value gate : gates) {
     auto constant = [&](double value) { return e.constant(gate.getType(), value); };
-    Value raised = e.larger(gate, constant(kFloor));
+    Value raised = e.larger(gate, constant(exact ? kExactFloor : kFloor));
+    if (!exact) {
+      large.push_back(raised);
+      continue;
+    }
     Value units = e.floor(e.mul(raised, constant(kUnitsPerNat)));
     large.push_back(e.mul(units, constant(1 / kUnitsPerNat)));
     small.push_back(e.sub(raised, large.back()));
   }
-  coarse.emplace(walk, large);
-  fine.emplace(walk, small);
+  parts.push_back(RunningGates(walk, large));
+  if (exact)
+    parts.push_back(RunningGates(walk, small));
+}
+
+Value HeadDecays::sum(TileBuilder &e, llvm::function_ref<Value(const RunningGates &)> take) const {
+  Value sum = take(parts.front());
+  for (const RunningGates &part : ArrayRef(parts).drop_front())
+    sum = e.add(sum, take(part));
+  return sum;
 }
 
 Value HeadDecays::fromStart(TileBuilder &e, unsigned count) const {
-  return e.exp(e.add(coarse->atRead(e, count), fine->atRead(e, count)));
+  return e.exp(sum(e, [&](const RunningGates &part) { return part.atRead(e, count); }));
 }
 
 Value HeadDecays::toEnd(TileBuilder &e) const {
-  return e.exp(e.add(coarse->fromAddToEnd(e), fine->fromAddToEnd(e)));
+  return e.exp(sum(e, [&](const RunningGates &part) { return part.fromAddToEnd(e); }));
 }
 
 Value HeadDecays::total(TileBuilder &e) const {
-  return e.exp(e.add(coarse->total(e), fine->total(e)));
+  return e.exp(sum(e, [&](const RunningGates &part) { return part.total(e); }));
 }
 
 Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive) const {
-  auto difference = [&](const RunningGates &gates) {
-    SmallVector<int64_t> square = {walk.chunk, walk.chunk};
-    return e.sub(e.spread(gates.atRead(e, count), 0, square), e.spread(gates.atAdd(e), 1, square));
-  };
-  Value exponent = e.add(difference(*coarse), difference(*fine));
+  SmallVector<int64_t> square = {walk.chunk, walk.chunk};
+  Value exponent = sum(e, [&](const RunningGates &part) {
+    return e.sub(e.spread(part.atRead(e, count), 0, square), e.spread(part.atAdd(e), 1, square));
+  });
   return e.exp(e.keep(exponent, walk.reverse, !inclusive, -std::numeric_limits<float>::infinity()));
 }

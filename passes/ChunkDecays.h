@@ -58,12 +58,13 @@ private:
 /// The gates per head. Their decays between two steps are a C×C matrix whatever the
 /// channels, but R_i − W_j is a difference of sums that may be large where it is
 /// small itself: after one gate of -1000, 60 gates of -0.01. So gates are first
-/// raised to a floor whose exponential is zero, and then split into multiples of
-/// 2⁻⁷, whose sums and differences over a chunk are exact in f32, and remainders,
-/// whose sums stay below 1.
+/// raised to a floor whose exponential is zero. Sums over a chunk then stay above -2¹³,
+/// where f32 has a unit of 2⁻¹¹, an eighth of what rounding to bf16 may lose. With `exact`,
+/// for products of f32, gates are also split into multiples of 2⁻⁷, whose sums and
+/// differences over a chunk are exact in f32, and remainders, whose sums stay below 1.
 class HeadDecays {
 public:
-  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates);
+  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, bool exact);
 
   /// e^{R_i}.
   mlir::Value fromStart(TileBuilder &e, unsigned count) const;
@@ -75,8 +76,12 @@ public:
   mlir::Value total(TileBuilder &e) const;
 
 private:
+  /// The sum of what `take` takes of each part.
+  mlir::Value sum(TileBuilder &e, llvm::function_ref<mlir::Value(const RunningGates &)> take) const;
+
   Walk walk;
-  std::optional<RunningGates> coarse, fine;
+  /// Coarse and fine, where they are exact.
+  llvm::SmallVector<RunningGates, 2> parts;
 };
 
 } // namespace ejk

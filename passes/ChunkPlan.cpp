@@ -88,6 +88,42 @@ LogicalResult ChunkPlan::checkSaves() {
   return success();
 }
 
+/// Takes a constant that all channels of `vector` are multiplied by out of it, into
+/// `scale`. What is left is a row as it was loaded, more often than not, and rounded no more.
+static bool takeConstant(Value &vector, double &scale) {
+  auto product = vector.getDefiningOp<arith::MulFOp>();
+  for (unsigned side = 0; product && side < 2; ++side) {
+    auto constant = product->getOperand(side).getDefiningOp<arith::ConstantOp>();
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+    if (!splat)
+      continue;
+    double value = splat.getSplatValue<APFloat>().convertToDouble();
+    if (!(std::abs(value) > 1e-6 && std::abs(value) < 1e6))
+      return false; // nor would the state over it be as safe
+    vector = product->getOperand(1 - side);
+    scale *= value;
+    return true;
+  }
+  return false;
+}
+
+void ChunkPlan::findAddVectors(StateChain &chain) {
+  SmallVector<double> scales;
+  for (OuterAddOp add : chain.adds) {
+    std::array<Value, 2> vectors = {add.getKey(), add.getValue()};
+    scales.push_back(1);
+    if (!takeConstant(vectors[0], scales.back()))
+      takeConstant(vectors[1], scales.back());
+    chain.addVectors.push_back(vectors);
+  }
+  if (!scales.empty() && llvm::all_equal(scales)) {
+    chain.scale = scales.front();
+    return;
+  }
+  for (auto [add, vectors] : llvm::zip(chain.adds, chain.addVectors))
+    vectors = {add.getKey(), add.getValue()};
+}
+
 void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   StateChain::Read read;
   read.op = op;
@@ -97,16 +133,20 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
     read.decays[axis] = chain.decays[axis].size();
   read.adds = chain.adds.size();
   for (Operation *user : op->getUsers())
-    if (auto product = dyn_cast<arith::MulFOp>(user); product && product->hasAttr(kPairingAttr))
-      read.pairings.push_back(
-          {product, product.getLhs() == op ? product.getRhs() : product.getLhs()});
+    if (auto product = dyn_cast<arith::MulFOp>(user); product && product->hasAttr(kPairingAttr)) {
+      Value vector = product.getLhs() == op ? product.getRhs() : product.getLhs();
+      double scale = 1;
+      takeConstant(vector, scale);
+      read.pairings.push_back({product, vector, scale});
+    }
   auto isNumber = [](Value factor) {
     if (auto broadcast = factor.getDefiningOp<vector::BroadcastOp>())
       return broadcast.getSourceType().isF32();
     auto constant = factor.getDefiningOp<arith::ConstantOp>();
     return constant && isa<SplatElementsAttr>(constant.getValue());
   };
-  // The other side of a pairing rounds the vector with its factors.
+  takeConstant(read.vector, read.scale);
+  // The other side of a pairing rounds the vector with its other factors.
   while (auto product =
              read.pairings.empty() ? read.vector.getDefiningOp<arith::MulFOp>() : arith::MulFOp()) {
     Value lhs = product.getLhs(), rhs = product.getRhs();
@@ -166,6 +206,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     return decline(chain.links.front(),
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
+  findAddVectors(chain);
   bool readAlong[2] = {};
   for (AnchorOp anchor : chain.anchors) {
     readAlong[0] |= anchor.getAxis() != Axis::value;
@@ -304,14 +345,13 @@ SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) co
   for (auto &decays : chain.decays)
     for (DecayOp decay : decays)
       inputs.push_back({decay.getGate(), int(decay.getAxis()) - 1});
-  for (OuterAddOp add : chain.adds) {
-    inputs.push_back({add.getKey(), 0});
-    inputs.push_back({add.getValue(), 1});
-  }
+  for (const auto &vectors : chain.addVectors)
+    for (int dim : {0, 1})
+      inputs.push_back({vectors[dim], dim});
   for (const StateChain::Read &read : chain.reads)
     inputs.push_back({read.vector, read.along});
   for (const StateChain::Read &read : chain.reads)
-    for (auto [product, vector] : read.pairings)
-      inputs.push_back({vector, 1 - read.along});
+    for (const StateChain::Read::Pairing &pairing : read.pairings)
+      inputs.push_back({pairing.vector, 1 - read.along});
   return inputs;
 }

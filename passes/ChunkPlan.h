@@ -25,16 +25,22 @@ struct StateChain {
   struct Read {
     ReadOp op;
     unsigned along; // the dimension of the state that it sums over
-    /// The vector read with, without the numbers it is multiplied by: those may
-    /// as well multiply what is read.
+    /// The vector read with, without the constant and the numbers it is multiplied by:
+    /// those may as well multiply what is read.
     mlir::Value vector;
+    double scale = 1;
     llvm::SmallVector<mlir::Value> factors;
     /// How many of the step's decays along each axis, and of its outer products,
     /// the read sees.
     unsigned decays[3] = {0, 0, 0}, adds = 0;
-    /// Products of what is read that cancel others (kPairingAttr), and what it is
-    /// multiplied with.
-    llvm::SmallVector<std::pair<mlir::arith::MulFOp, mlir::Value>> pairings;
+    /// A product of what is read that cancels another (kPairingAttr): of what it is
+    /// multiplied with, the vector and its constant.
+    struct Pairing {
+      mlir::arith::MulFOp product;
+      mlir::Value vector;
+      double scale;
+    };
+    llvm::SmallVector<Pairing> pairings;
   };
   unsigned number; // of the state
   mlir::BlockArgument arg;
@@ -42,6 +48,10 @@ struct StateChain {
   llvm::SmallVector<mlir::Operation *> links;
   llvm::SmallVector<DecayOp> decays[3]; // by axis
   llvm::SmallVector<OuterAddOp> adds;
+  /// Per outer product, its vectors by dimension. All products leave out the constant
+  /// `scale`, so that what the chain computes is the state over `scale`.
+  llvm::SmallVector<std::array<mlir::Value, 2>> addVectors;
+  double scale = 1;
   llvm::SmallVector<Read> reads;
   /// A save of the scan, and how many of the step's outer products it sees.
   struct Save {
@@ -127,6 +137,7 @@ private:
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);
   mlir::LogicalResult followSum(unsigned number, mlir::BlockArgument arg);
   void addRead(StateChain &chain, ReadOp op);
+  static void findAddVectors(StateChain &chain);
   mlir::LogicalResult checkSaves();
   mlir::LogicalResult checkElementwise();
   mlir::LogicalResult checkOrder();

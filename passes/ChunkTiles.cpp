@@ -1,5 +1,6 @@
 //===- ChunkTiles.cpp - a step's values as a chunk's tiles ----------------===//
 #include "passes/ChunkTiles.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 
 using namespace mlir;
@@ -147,7 +148,7 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   if (auto sum = dyn_cast<SumOp>(op)) {
     Value vector = sum.getVector();
     bool isPadded = channelsOf(vector) != tileType(vector.getType(), false).getDimSize(1);
-    return body.sum(isPadded ? masked(vector, false) : tile(vector, false), 1);
+    return sumOver(isPadded ? masked(vector, false) : tile(vector, false));
   }
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
     return body.spread(tile(broadcast.getSource(), false), 0, type.getShape());
@@ -157,6 +158,16 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
                            ? constant(operand, false)
                            : tile(operand, sliced));
   return cloneOp(body.b, op, operands, type);
+}
+
+/// The sums of a tile's rows; a constant that multiplies it goes out of the sums.
+Value ChunkTiles::sumOver(Value tile) {
+  auto product = tile.getDefiningOp<arith::MulFOp>();
+  DenseElementsAttr constant;
+  if (product && matchPattern(product.getRhs(), m_Constant(&constant)) && constant.isSplat())
+    return body.scale(body.sum(product.getLhs(), 1),
+                      constant.getSplatValue<APFloat>().convertToDouble());
+  return body.sum(tile, 1);
 }
 
 Value ChunkTiles::masked(Value value, bool sliced) {

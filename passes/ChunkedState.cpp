@@ -18,15 +18,14 @@ void ChunkedState::collectTiles() {
   for (auto [axis, decays] : llvm::enumerate(chain.decays))
     for (DecayOp decay : decays)
       gateTiles[axis].push_back(tiles.masked(decay.getGate(), isSliced(int(axis) - 1)));
-  for (OuterAddOp add : chain.adds) {
-    addTiles[0].push_back(tiles.masked(add.getKey(), isSliced(0)));
-    addTiles[1].push_back(tiles.masked(add.getValue(), isSliced(1)));
-  }
+  for (const auto &vectors : chain.addVectors)
+    for (int dim : {0, 1})
+      addTiles[dim].push_back(tiles.masked(vectors[dim], isSliced(dim)));
   for (const StateChain::Read &read : chain.reads) {
     readTiles.push_back(tiles.masked(read.vector, isSliced(read.along)));
     SmallVector<Value> &partners = pairingTiles.emplace_back();
-    for (auto [product, vector] : read.pairings)
-      partners.push_back(tiles.masked(vector, isSliced(1 - read.along)));
+    for (const StateChain::Read::Pairing &pairing : read.pairings)
+      partners.push_back(tiles.masked(pairing.vector, isSliced(1 - read.along)));
   }
 }
 
@@ -35,18 +34,23 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   saved = &saves;
   if (plan.options.saveEntries)
     for (const StateChain::Save &save : chain.saves)
-      saves.store(body, save, state);
+      saves.store(body, save, body.scale(state, chain.scale));
+  // Before any branch, where they can be copied ahead.
+  if (!saves.enters)
+    for (AnchorOp anchor : chain.anchors)
+      savedTiles.push_back(saves.load(body, anchor));
   if (!chain.saves.empty())
     lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
-    head = HeadDecays(body, walk, gateTiles[0]);
+    head.emplace(body, walk, gateTiles[0], /*exact=*/plan.productType.isF32());
   Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
-    tiles.setRead(read.op, tiles.scaled(next.consume_front(), read.factors));
+    tiles.setRead(read.op, tiles.scaled(body.scale(next.consume_front(), {read.scale, chain.scale}),
+                                        read.factors));
   for (const StateChain::Read &read : chain.reads)
-    for (auto [product, vector] : read.pairings)
-      tiles.setPairing(product, next.consume_front());
+    for (const StateChain::Read::Pairing &pairing : read.pairings)
+      tiles.setPairing(pairing.product, body.scale(next.consume_front(), scalesOf(read, pairing)));
   anchorEntries.assign(next.begin(), next.end());
   return computed.front();
 }
@@ -192,19 +196,30 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
   return state;
 }
 
+/// What all of a pairing's product is multiplied by in the end.
+SmallVector<double> ChunkedState::scalesOf(const StateChain::Read &read,
+                                           const StateChain::Read::Pairing &pairing) {
+  return {pairing.scale, read.scale, chain.scale};
+}
+
+Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
+  return savedTiles.empty() ? saved->load(e, chain.anchors[number]) : savedTiles[number];
+}
+
 /// Σ A ⊙ S.
-Value ChunkedState::sumOfProducts(TileBuilder &e, AnchorOp anchor, Value state, bool inBasis) {
+Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
   if (inBasis)
     state = e.widen(e.round(state, plan.productType));
-  Value product = e.mul(state, saved->load(e, anchor));
+  Value product = e.mul(state, savedTile(e, number));
   for (unsigned dim = 0; dim < 2; ++dim)
     if (inBasis && isGated(dim)) {
       Value zero = e.zeros({e.shapeOf(product)[dim]});
       product = times(e, product, e.exp(e.sub(zero, bases[dim].middle)), dim);
     }
   if (anchor.getAxis() == Axis::head)
-    return e.total(product);
-  return e.sum(product, anchor.getAxis() == Axis::value);
+    return e.scale(e.total(product), chain.scale);
+  return e.scale(e.sum(product, anchor.getAxis() == Axis::value), chain.scale);
 }
 
 Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read, bool inBasis) {
@@ -216,12 +231,13 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
   return e.mul(inBasis ? e.widen(e.round(partner, plan.productType)) : partner, read);
 }
 
-Value ChunkedState::sumFromEntry(TileBuilder &e, AnchorOp anchor, Value state, bool inBasis) {
+Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
   Axis axis = anchor.getAxis();
   Value entry = state, left;
   if (inBasis)
     state = e.widen(e.round(state, plan.productType));
-  state = e.mul(state, saved->load(e, anchor));
+  state = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
     Value total = bases[dim].gates->total(e);
     return e.exp(inBasis ? e.sub(total, bases[dim].middle) : total);
@@ -231,6 +247,7 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, AnchorOp anchor, Value state, b
     if (isGated(dim) && (axis == Axis::head || dim == (axis == Axis::value)))
       state = times(e, state, decay(dim), dim);
   left = axis == Axis::head ? e.total(state) : e.sum(state, axis == Axis::value);
+  left = e.scale(left, chain.scale);
   unsigned kept = axis == Axis::key;
   if (axis != Axis::head && isGated(kept))
     left = e.mul(left, decay(kept));
@@ -241,26 +258,26 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, AnchorOp anchor, Value state, b
   }
   for (auto [r, read] : llvm::enumerate(chain.reads))
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.first))
+      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.product))
         continue;
       Value product = paired(e, r, partner, readEntry(e, r, entry, inBasis), inBasis);
+      product = e.scale(product, scalesOf(read, pairing));
       left = e.add(left, axis == Axis::head ? e.total(product) : e.sum(product, 0));
     }
   return left;
 }
 
 Value ChunkedState::anchored(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  AnchorOp anchor = chain.anchors[number];
   if (plan.options.saveEntries)
-    return sumFromEntry(e, anchor, state, inBasis);
+    return sumFromEntry(e, number, state, inBasis);
   if (!saved->enters)
-    return sumOfProducts(e, anchor, state, inBasis);
+    return sumOfProducts(e, number, state, inBasis);
   Value carried = saved->carried[number];
   auto choice = scf::IfOp::create(e.b, e.loc, carried.getType(), saved->enters,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder b = OpBuilder::atBlockEnd(choice.thenBlock());
   TileBuilder entering(b, e.loc);
-  scf::YieldOp::create(b, e.loc, sumOfProducts(entering, anchor, state, inBasis));
+  scf::YieldOp::create(b, e.loc, sumOfProducts(entering, number, state, inBasis));
   b.setInsertionPointToEnd(choice.elseBlock());
   scf::YieldOp::create(b, e.loc, carried);
   return choice.getResult(0);
@@ -272,7 +289,8 @@ void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
   auto saveAll = [&](TileBuilder &leaving) {
     for (const StateChain::Save &save : chain.saves) {
       Value before = beforeAdds(leaving, save, state, inBasis);
-      saved->store(leaving, save, inBasis ? toEnd(leaving, before) : before);
+      saved->store(leaving, save,
+                   leaving.scale(inBasis ? toEnd(leaving, before) : before, chain.scale));
     }
   };
   if (!saved->leaves)

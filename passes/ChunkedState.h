@@ -100,9 +100,13 @@ private:
                          bool inBasis);
   /// What anchor `number` gives of `state`, rounded as reads have it where `inBasis`.
   mlir::Value anchored(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
-  mlir::Value sumOfProducts(TileBuilder &e, AnchorOp anchor, mlir::Value state, bool inBasis);
+  mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// The same of a state saved where the chunk is left: see `maySaveEntries`.
-  mlir::Value sumFromEntry(TileBuilder &e, AnchorOp anchor, mlir::Value state, bool inBasis);
+  mlir::Value sumFromEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
+  llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
+                                     const StateChain::Read::Pairing &pairing);
+  /// What was saved for anchor `number`.
+  mlir::Value savedTile(TileBuilder &e, unsigned number);
   /// Saves what is to be saved of `state`, that after the chunk.
   void save(TileBuilder &e, mlir::Value state, bool inBasis);
   mlir::Value toEnd(TileBuilder &e, mlir::Value basisState);
@@ -128,6 +132,8 @@ private:
   /// Per read, per pairing: the tile it is multiplied with.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
   llvm::SmallVector<mlir::Value> anchorEntries;
+  /// Per anchor, where every chunk enters rows with a saved state of their own.
+  llvm::SmallVector<mlir::Value> savedTiles;
   const ChunkedSaves *saved = nullptr;
   Basis bases[2];
   std::optional<HeadDecays> head;

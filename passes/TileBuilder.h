@@ -36,6 +36,7 @@ public:
   mlir::Value add(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddFOp>(x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubFOp>(x, y); }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulFOp>(x, y); }
+  mlir::Value div(mlir::Value x, mlir::Value y) { return binary<mlir::arith::DivFOp>(x, y); }
   mlir::Value larger(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MaximumFOp>(x, y); }
   mlir::Value addIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddIOp>(x, y); }
   mlir::Value subIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubIOp>(x, y); }
@@ -67,6 +68,14 @@ public:
     if (vector.getElementType().isF32())
       return tile;
     return mlir::arith::ExtFOp::create(b, loc, f32(vector.getShape()), tile);
+  }
+
+  /// `x` times constants, one after the other: their product need not be an f32.
+  mlir::Value scale(mlir::Value x, llvm::ArrayRef<double> factors) {
+    for (double factor : factors)
+      if (factor != 1)
+        x = mul(x, constant(x.getType(), factor));
+    return x;
   }
 
   mlir::Value broadcast(mlir::Value number, mlir::VectorType type) {

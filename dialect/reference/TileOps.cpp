@@ -31,6 +31,25 @@ FailureOr<unsigned> TileCompiler::memoryOf(Operation *user, Value memory, bool i
                                    "loaded");
 }
 
+FailureOr<RowsFinder> TileCompiler::rowsOf(Operation *user, Value rows, bool isStore) {
+  auto ofCell = rows.getDefiningOp<tile::CellRowsOp>();
+  FailureOr<unsigned> memory = memoryOf(user, ofCell ? ofCell.getCells() : rows, isStore);
+  if (failed(memory))
+    return failure();
+  unsigned number = *memory;
+  if (!ofCell)
+    return RowsFinder([=](const TileFrame &frame) { return frame.memory[number]; });
+  Slot index = slotOf(ofCell.getIndex());
+  auto [count, stride] = tileShape(ofCell.getCells().getType().getCell());
+  return RowsFinder([=, count = count, stride = stride](const TileFrame &frame) {
+    const TileMemory &cells = frame.memory[number];
+    int64_t cell = *const_cast<TileFrame &>(frame).row(index).ints;
+    if (cell < 0 || cell >= cells.count)
+      return TileMemory();
+    return TileMemory{cells.data + cell * cells.stride, int64_t(count), stride};
+  });
+}
+
 void ejk::reference::loadRows(const TileMemory &memory, int64_t row, int64_t channel,
                               int64_t channels, std::pair<size_t, size_t> shape, double *out) {
   auto [rows, columns] = shape;
@@ -42,16 +61,15 @@ void ejk::reference::loadRows(const TileMemory &memory, int64_t row, int64_t cha
 }
 
 LogicalResult TileCompiler::compileLoad(tile::LoadOp op) {
-  FailureOr<unsigned> memory = memoryOf(op, op.getRows(), false);
-  if (failed(memory))
+  FailureOr<RowsFinder> finder = rowsOf(op, op.getRows(), false);
+  if (failed(finder))
     return failure();
   auto [rows, columns] = tileShape(op.getType());
   int64_t channels = tileShape(op.getRows().getType().getRow()).first;
   Slot first = slotOf(op.getFirst()), channel = slotOf(op.getChannel()), result = resultSlot(op);
   Operation *load = op;
-  unsigned number = *memory;
-  add([=, rows = rows, columns = columns](TileFrame &frame) {
-    const TileMemory &memory = frame.memory[number];
+  add([=, rows = rows, columns = columns, find = *finder](TileFrame &frame) {
+    TileMemory memory = find(frame);
     int64_t row = *frame.row(first).ints, c0 = *frame.row(channel).ints;
     if (c0 < 0)
       return fail(frame, load,
@@ -63,17 +81,16 @@ LogicalResult TileCompiler::compileLoad(tile::LoadOp op) {
 }
 
 LogicalResult TileCompiler::compileStore(tile::StoreOp op) {
-  FailureOr<unsigned> memory = memoryOf(op, op.getRows(), true);
-  if (failed(memory))
+  FailureOr<RowsFinder> finder = rowsOf(op, op.getRows(), true);
+  if (failed(finder))
     return failure();
   auto [rows, columns] = tileShape(op.getTile().getType());
   int64_t channels = tileShape(op.getRows().getType().getRow()).first;
   Slot first = slotOf(op.getFirst()), channel = slotOf(op.getChannel()),
        tile = slotOf(op.getTile());
   Operation *store = op;
-  unsigned number = *memory;
-  add([=, rows = rows, columns = columns](TileFrame &frame) {
-    const TileMemory &memory = frame.memory[number];
+  add([=, rows = rows, columns = columns, find = *finder](TileFrame &frame) {
+    TileMemory memory = find(frame);
     int64_t row = *frame.row(first).ints, c0 = *frame.row(channel).ints;
     if (c0 < 0)
       return fail(frame, store,

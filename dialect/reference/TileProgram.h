@@ -18,14 +18,6 @@
 
 namespace ejk::reference {
 
-/// The rows or cells behind one of a program's arguments, for one sequence and
-/// head.
-struct TileMemory {
-  double *data = nullptr; // of row or cell 0
-  int64_t count = 0;
-  size_t stride = 0; // elements from one to the next
-};
-
 /// The first op that went wrong, how, and what there is to say of others.
 struct TileProblem {
   mlir::Operation *at = nullptr;
@@ -46,6 +38,7 @@ struct TileFrame : Frame {
 /// False once something has gone wrong, which the frame then holds.
 using TileAction = std::function<bool(TileFrame &)>;
 using TileActions = std::vector<TileAction>;
+using RowsFinder = std::function<TileMemory(const TileFrame &)>;
 bool runAll(const TileActions &actions, TileFrame &frame);
 
 class TileProgram {
@@ -117,6 +110,8 @@ private:
   /// The number of `memory` among the arguments; fails with a diagnostic when
   /// the program may not load from it (or store to it).
   mlir::FailureOr<unsigned> memoryOf(mlir::Operation *op, mlir::Value memory, bool isStore);
+  /// The same for rows, of an argument or of a cell: what finds them in a frame.
+  mlir::FailureOr<RowsFinder> rowsOf(mlir::Operation *op, mlir::Value rows, bool isStore);
   void add(TileAction action) { actions->push_back(std::move(action)); }
   template <typename Fn> void addSimple(Fn fn) {
     add([fn](TileFrame &frame) {

@@ -128,17 +128,17 @@ LogicalResult TileCompiler::compileFill(tile::FillOp op) {
   unsigned number = rings.lookup(op.getRing());
   Slot itemSlot = slotOf(op.getItem());
   struct Source {
-    unsigned memory;
+    RowsFinder rows;
     Slot first, channel;
     int64_t channels;
   };
   std::vector<Source> sources;
   for (auto [rows, first, channel] : llvm::zip(op.getRows(), op.getFirst(), op.getChannels())) {
-    FailureOr<unsigned> memory = memoryOf(op, rows, false);
-    if (failed(memory))
+    FailureOr<RowsFinder> finder = rowsOf(op, rows, false);
+    if (failed(finder))
       return failure();
     int64_t channels = tileShape(cast<tile::RowsType>(rows.getType()).getRow()).first;
-    sources.push_back({*memory, slotOf(first), slotOf(channel), channels});
+    sources.push_back({*finder, slotOf(first), slotOf(channel), channels});
   }
   Operation *fill = op;
   add([=](TileFrame &frame) {
@@ -158,7 +158,7 @@ LogicalResult TileCompiler::compileFill(tile::FillOp op) {
         return fail(frame, fill,
                     "the first channel must not be negative, but is " + std::to_string(channel));
       stage.copies.push_back(
-          {source.memory, *frame.row(source.first).ints, channel, source.channels});
+          {source.rows(frame), *frame.row(source.first).ints, channel, source.channels});
     }
     stage.state = TileRing::State::filled;
     return true;
@@ -197,7 +197,7 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
       return fail(frame, take, itemText(item) + " was taken before");
     TileRing::Stage &stage = ring.stageOf(item);
     for (auto [target, copy] : llvm::zip(targets, stage.copies))
-      loadRows(frame.memory[copy.memory], copy.row, copy.channel, copy.channels, target.shape,
+      loadRows(copy.rows, copy.row, copy.channel, copy.channels, target.shape,
                frame.at(target.slot));
     stage.state = TileRing::State::taken;
     *frame.row(taken).ints = item;

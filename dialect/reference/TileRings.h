@@ -13,12 +13,20 @@
 
 namespace ejk::reference {
 
+/// The rows or cells behind one of a program's arguments, for one sequence and
+/// head.
+struct TileMemory {
+  double *data = nullptr; // of row or cell 0
+  int64_t count = 0;
+  size_t stride = 0; // elements from one to the next
+};
+
 /// A stage has an item from its acquire on. Its rows arrive as late as they may:
 /// when they are taken.
 struct TileRing {
   enum class State { free, acquired, filled, taken };
   struct Copy {
-    unsigned memory;
+    TileMemory rows;
     int64_t row, channel, channels;
   };
   struct Stage {

@@ -241,6 +241,29 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_CellRowsOp : Tile_Op<"cell_rows", [Pure]> {
+  let summary = "the rows of a cell";
+  let description = [{
+    Of cell `index`, an R×C matrix, rows 0 to R-1 as rows of C channels, which go through
+    `tile.load`, `tile.store` and rings as a sequence's do. A cell that is not there has
+    no rows.
+
+    Example:
+
+    ```mlir
+    %rows = tile.cell_rows %saved[%c]
+        : !tile.cells<vector<128x64xbf16>> -> !tile.rows<vector<64xbf16>>
+    ```
+
+    Constraints:
+    - C1: a cell is a matrix, and the result has rows of its columns and element type.
+  }];
+  let arguments = (ins Tile_CellsType:$cells, Index:$index);
+  let results = (outs Tile_RowsType:$rows);
+  let assemblyFormat = "$cells `[` $index `]` attr-dict `:` type($cells) `->` type($rows)";
+  let hasVerifier = 1;
+}
+
 def Tile_LoadCellOp : Tile_Op<"load_cell", [MemoryEffects<[MemRead]>]> {
   let summary = "load a part of a cell";
   let description = [{

@@ -161,6 +161,16 @@ static LogicalResult verifyCell(Operation *op, CellsType cells, Type part, size_
   return success();
 }
 
+LogicalResult CellRowsOp::verify() {
+  auto cell = dyn_cast<VectorType>(getCells().getType().getCell());
+  auto row = dyn_cast<VectorType>(getRows().getType().getRow());
+  if (cell && cell.getRank() == 2 && row && row.getShape() == cell.getShape().drop_front() &&
+      row.getElementType() == cell.getElementType())
+    return success();
+  return emitOpError() << "the rows must be those of a matrix (C1), but are of "
+                       << getRows().getType().getRow() << " and the cell is "
+                       << getCells().getType().getCell();
+}
 LogicalResult LoadCellOp::verify() {
   return verifyCell(*this, getCells().getType(), getResult().getType(), getOffsets().size());
 }

@@ -27,6 +27,8 @@ func.func @chunks() {
     %c16 = arith.constant 16 : index
     %n = arith.ceildivui %length, %c16 : index
     // ONE: %[[RING:.*]] = tile.make_ring : <1 of vector<16x4xf32>, vector<16xf32>>
+    // ONE: tile.acquire %[[RING]][%[[ITEM:[a-z0-9_]+]]]
+    // ONE: tile.fill %[[RING]][%[[ITEM]]] from(%[[Q]], %[[G]])
     // TWO: %[[RING:.*]] = tile.make_ring : <2 of vector<16x4xf32>, vector<16xf32>>
     // TWO: tile.acquire %[[RING]][%[[ITEM:[a-z0-9_]+]]]
     // TWO: tile.fill %[[RING]][%[[ITEM]]] from(%[[Q]], %[[G]])
@@ -34,8 +36,6 @@ func.func @chunks() {
     // THREE-COUNT-2: tile.fill %[[RING]]
     // CHECK: scf.for %[[C:.*]] =
     scf.for %c = %c0 to %n step %c1 {
-      // ONE: tile.acquire %[[RING]][%[[C]]]
-      // ONE: tile.fill %[[RING]][%[[C]]] from(%[[Q]], %[[G]])
       // CHECK: %[[TILES:.*]]:2 = tile.take %[[RING]][%[[C]]]
       // TWO: %[[AHEAD:.*]] = arith.constant 1 : index
       // TWO: %[[NEXT:.*]] = arith.addi %[[C]], %[[AHEAD]]
@@ -53,6 +53,9 @@ func.func @chunks() {
       tile.store %gt, %pr[%first, %c0] : vector<16xf32>, !tile.rows<f32>
       // CHECK: arith.subf %{{.*}}, %[[TILES]]#0
       // CHECK-NEXT: tile.release %[[RING]][%[[C]]]
+      // ONE: %[[NEXT:.*]] = arith.addi %[[C]],
+      // ONE: tile.acquire %[[RING]][%[[NEXT]]]
+      // ONE: tile.fill %[[RING]][%[[NEXT]]] from(%[[Q]], %[[G]])
       %two = arith.addf %qt, %qt : vector<16x4xf32>
       %half = arith.subf %two, %qt : vector<16x4xf32>
       // CHECK: tile.store
