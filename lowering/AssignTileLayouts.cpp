@@ -190,7 +190,8 @@ private:
   LogicalResult visit(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](LoadOp load) {
-          setLayouts(load, inShared(load, /*transposed=*/false));
+          setLayouts(load, goesToRegisters(load) ? computed(load.getResult())
+                                                 : inShared(load, /*transposed=*/false));
           return success();
         })
         .Case<MakeRingOp, RolesOp>([&](Operation *later) {
@@ -266,6 +267,14 @@ private:
     needComputed(dot.getAccMutable());
     setComputed(dot);
     return success();
+  }
+
+  /// Rows of f32 that are computed with once need not pass through shared memory, which is
+  /// short where groups of warps multiply: four lanes read 32 bytes of a row at a time.
+  bool goesToRegisters(LoadOp load) {
+    auto type = cast<VectorType>(load.getType());
+    return warpgroups && type.getRank() == 2 && type.getElementType().isF32() &&
+           load->hasOneUse() && !isa<vector::ExtractOp>(*load->user_begin());
   }
 
   /// Rows of 16 bits leave through panels, from where whole lines are stored.

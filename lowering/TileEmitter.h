@@ -200,6 +200,7 @@ private:
   void emitWithin(tile::WithinOp op);
   void emitExtract(mlir::vector::ExtractOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
+  Placed totalOfLanes(const Placed &tile);
   Placed shareRow(const Placed &tile, Value row);
   Value positionOf(mlir::OpFoldResult position);
   Vector<Value> slicesOf(const Placed &vector, const Fragments &f, unsigned dim);

@@ -199,7 +199,7 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
 }
 
 void TileEmitter::emitLoad(LoadOp op) {
-  if (layoutOf(op).getKind() == LayoutKind::lanes) {
+  if (!isInShared(layoutOf(op))) {
     const Rows &from = rows[op.getRows()];
     tiles[op] =
         loadFrom(op.getType(), layoutOf(op),

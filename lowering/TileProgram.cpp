@@ -183,6 +183,10 @@ void TileEmitter::emitElementwise(Operation *op) {
         mapping.map(operand, element(all));
       Operation *clone = b.clone(*op, mapping);
       clone->removeAttr(kLayoutsAttr);
+      if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone))
+        cast<arith::ArithFastMathInterface>(clone)->setAttr(
+            "fastmath",
+            arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::contract));
       clone->getResult(0).setType(type);
       elements.push_back(clone->getResult(0));
     }

@@ -96,7 +96,9 @@ void TileEmitter::emitSum(tile::SumOp op) {
   const Placed &tile = placed(op.getTile());
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool overColumns = f.storedDim(op.getDim()) == 1;
-  auto plus = [&](Value x, Value y) -> Value { return b.make<arith::AddFOp>(x, y); };
+  auto plus = [&](Value x, Value y) -> Value {
+    return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
+  };
   SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     Value &sum = partial[overColumns ? row : column];
@@ -235,9 +237,36 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
 // Along a vector
 //===----------------------------------------------------------------------===//
 
+/// Whether nothing but the sum of all is taken of `op`'s running sums.
+static bool isTotal(CumsumOp op) {
+  int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
+  return !op.getExclusive() && llvm::all_of(op->getUsers(), [&](Operation *user) {
+    auto extract = dyn_cast<vector::ExtractOp>(user);
+    return extract && getConstantIntValue(extract.getMixedPosition().front()) == last;
+  });
+}
+
+/// The sum of all in every element.
+Placed TileEmitter::totalOfLanes(const Placed &tile) {
+  Placed result = tile;
+  int64_t length = lanesLength(tile.type);
+  auto plus = [&](Value x, Value y) -> Value { return b.make<arith::AddFOp>(x, y); };
+  Value sum;
+  for (auto [i, element] : llvm::enumerate(tile.elements)) {
+    Value x = element;
+    if (int64_t(i + 1) * kWarpSize > length)
+      x = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), x, b.f32(0.0));
+    sum = sum ? plus(sum, x) : x;
+  }
+  result.elements.assign(tile.elements.size(), butterfly(sum, 1, kWarpSize / 2, plus));
+  return result;
+}
+
 /// Log-step sums in each of a lane's numbers, then from one to the next.
 Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
   Placed tile = placed(op.getTile());
+  if (isTotal(op))
+    return totalOfLanes(tile);
   int64_t length = lanesLength(tile.type);
   bool reverse = op.getReverse();
   gpu::ShuffleMode mode = reverse ? gpu::ShuffleMode::DOWN : gpu::ShuffleMode::UP;

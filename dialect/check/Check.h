@@ -26,9 +26,14 @@ public:
   /// From 0 up to 1, without 1.
   double uniform();
   double normal();
+  /// From any distribution but uniform, two numbers of `next`.
   double draw(Distribution distribution);
+  /// As that many calls of `next`.
+  void skip(uint64_t count) { state += count * kStep; }
 
 private:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+
   uint64_t state;
 };
 } // namespace ejk::check

@@ -59,7 +59,7 @@ LogicalResult ExpectCloseOp::verify() {
 //===----------------------------------------------------------------------===//
 
 uint64_t Random::next() {
-  uint64_t z = (state += 0x9e3779b97f4a7c15);
+  uint64_t z = (state += kStep);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);

@@ -8,6 +8,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Parallel.h"
 #include <cmath>
 
 using namespace mlir;
@@ -297,8 +298,14 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
       bool gate =
           isGate(function, argument) || llvm::is_contained({"g", "gk", "gv", "g_gamma"}, name);
       auto distribution = gate ? check::Distribution::log_gate : check::Distribution::normal;
-      for (int64_t n = 0, size = tensor.numElements(); n < size; ++n)
-        setElement(tensor, n, random.draw(distribution));
+      constexpr int64_t some = 1 << 16;
+      int64_t size = tensor.numElements();
+      llvm::parallelFor(0, llvm::divideCeil(size, some), [&](size_t part) {
+        check::Random own = random;
+        own.skip(2 * part * some);
+        for (int64_t n = part * some, end = std::min(size, n + some); n < end; ++n)
+          setElement(tensor, n, own.draw(distribution));
+      });
     }
     inputs.push_back(std::move(tensor));
   }

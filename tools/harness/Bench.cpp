@@ -186,9 +186,8 @@ static Error makeCopies(std::vector<std::unique_ptr<TensorSet>> &sets, int64_t l
 
 // Host time of one launch: short batches, so that the queue never fills and
 // makes the host wait for the device.
-static Result<double> hostMicros(const Driver &driver, CUstream stream, int repetitions,
+static Result<double> hostMicros(const Driver &driver, CUstream stream, int repetitions, int batch,
                                  const std::function<Error(int)> &launch) {
-  constexpr int batch = 100;
   std::vector<double> times;
   for (int r = -1; r < repetitions; ++r) {
     if (CUresult result = driver.streamSynchronize(stream))
@@ -267,7 +266,8 @@ Result<BenchResult> DeviceSession::bench(const Program &program, const std::stri
       stopwatch.medianTime(result.repetitions, [&] { return graph.replay(); });
   if (!replayed)
     return replayed.error();
-  Result<double> host = hostMicros(*driver, stream, result.repetitions, launch);
+  Result<double> host =
+      hostMicros(*driver, stream, result.repetitions, std::min(count, 100), launch);
   if (!host)
     return host.error();
 
