@@ -67,8 +67,11 @@ public:
     Value item = itemOf(counter);
     auto take = TakeOp::create(b, loc, tiles, ring, item);
     // With one stage, it must be free first.
-    if (stages > 1)
+    if (stages > 1) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPoint(behindFirstProducts(take));
       fill(ahead(counter, distance));
+    }
     setLayouts(take);
     for (auto [i, tile] : llvm::enumerate(take.getTiles()))
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
@@ -132,6 +135,18 @@ private:
         layouts.push_back(layout);
     if (layouts.size() == loads.size())
       take->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
+  }
+
+  /// The op in front of which copies start: behind `take` and, where products are taken by
+  /// warps in groups, behind the first of these, which go on meanwhile.
+  Operation *behindFirstProducts(TakeOp take) {
+    Operation *next = take->getNextNode();
+    if (!take->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr))
+      return next;
+    for (Operation *op = next; op; op = op->getNextNode())
+      if (isa<DotOp>(op) && !isa_and_nonnull<DotOp>(op->getNextNode()))
+        return op->getNextNode();
+    return next;
   }
 
   Operation *firstUse() {

@@ -229,6 +229,7 @@ private:
 
   // TileWarpgroup.cpp: products by groups of four warps, which go on behind what follows.
   bool isForWarpgroups(tile::DotOp op, const Factors &factors);
+  Vector<Value> heldHere(llvm::ArrayRef<Value> elements);
   void emitWarpgroupDot(tile::DotOp op, const Factors &factors);
   Placed accumulatorsFor(tile::DotOp op, Vector<SharedMemory::Range> &reads);
   void issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,

@@ -136,6 +136,10 @@ void TileEmitter::locate() {
   thread = b.threadId();
   lane = b.rem(thread, kWarpSize);
   warp = b.div(thread, kWarpSize);
+  // As a lane's own it is the same to the assembler in all lanes, and what follows from it,
+  // as the places of products' factors, needs no vector registers.
+  if (warpgroups)
+    warp = shuffle(warp, b.i32(0), gpu::ShuffleMode::IDX);
   warpgroup = b.div(warp, kWarpgroup);
   group = b.div(lane, 4);
   member = b.rem(lane, 4);

@@ -164,6 +164,9 @@ void TileEmitter::emitElementwise(Operation *op) {
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
   } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
     elements = roundPairs(b, operands[0], type);
+    // Accumulators of the iteration before are read where this stands, not behind products.
+    if (warpgroups && isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
+      elements = heldHere(elements);
   } else if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
              operands[0].front().getType().isBF16()) {
     elements = widenPairs(b, operands[0]);

@@ -174,10 +174,29 @@ static unsigned groupsBehind(TakeOp take) {
 // An item's way
 //===----------------------------------------------------------------------===//
 
+/// Whether a take in front of `acquire`, with its barrier, has ordered it behind all uses of
+/// what its stage had: the item taken lies less than a round before.
+static bool followsTake(AcquireOp acquire) {
+  auto ahead = acquire.getItem().getDefiningOp<arith::AddIOp>();
+  APInt distance;
+  if (!ahead || !matchPattern(ahead.getRhs(), m_ConstantInt(&distance)))
+    return false;
+  int64_t stages = acquire.getRing().getType().getStages();
+  return distance.sgt(0) && distance.slt(stages) &&
+         llvm::any_of(acquire.getRing().getUsers(), [&](Operation *user) {
+           auto take = dyn_cast<TakeOp>(user);
+           return take && take.getItem() == ahead.getLhs() &&
+                  take->getBlock() == acquire->getBlock() && take->isBeforeInBlock(acquire);
+         });
+}
+
 void TileEmitter::emitAcquire(AcquireOp op) {
   const Ring &ring = rings[op.getRing()];
-  if (!ring.mbarriers.end)
-    return makeWritable(ring.range);
+  if (!ring.mbarriers.end) {
+    if (!followsTake(op))
+      makeWritable(ring.range);
+    return;
+  }
   // At first, the round before counts as ended.
   Value before = b.sub(b.i32(1), parityOf(ring, op.getItem()));
   waitForPhase(emptyOf(ring, stageOf(ring, op.getItem())), before);

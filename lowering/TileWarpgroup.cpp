@@ -92,6 +92,30 @@ static std::string operandList(unsigned from, unsigned count) {
   return list + "}";
 }
 
+/// 16-bit numbers that are made no later than here.
+SmallVector<Value> TileEmitter::heldHere(ArrayRef<Value> elements) {
+  SmallVector<Value> words;
+  for (unsigned i = 0; i < elements.size(); i += 2)
+    words.push_back(b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, 2))));
+  std::string constraints = listOf("=r", words.size());
+  for (unsigned i = 0; i < words.size(); ++i)
+    constraints += "," + std::to_string(i);
+  Type pair = VectorType::get({2}, elements.front().getType());
+  SmallVector<Value> result;
+  if (words.size() == 1) {
+    result =
+        b.unpack(b.make<LLVM::BitcastOp>(pair, callAsm("", constraints, words, b.getI32Type())));
+    return result;
+  }
+  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                               SmallVector<Type>(words.size(), b.getI32Type()));
+  Value held = callAsm("", constraints, words, type);
+  for (unsigned i = 0; i < words.size(); ++i)
+    result.append(
+        b.unpack(b.make<LLVM::BitcastOp>(pair, b.make<LLVM::ExtractValueOp>(held, int64_t(i)))));
+  return result;
+}
+
 void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
   DenseElementsAttr constant;
   bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&

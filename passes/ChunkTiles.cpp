@@ -157,16 +157,37 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
     operands.push_back(isa<VectorType>(value.getType()) && !isa<VectorType>(operand.getType())
                            ? constant(operand, false)
                            : tile(operand, sliced));
+  if (isa<arith::MulFOp>(op))
+    for (unsigned side : {0, 1})
+      if (Value product = withNumbersScaled(operands[side], operands[1 - side]))
+        return product;
   return cloneOp(body.b, op, operands, type);
+}
+
+/// A constant that `tile` is multiplied by.
+static std::optional<double> constantFactor(Value tile) {
+  auto product = tile.getDefiningOp<arith::MulFOp>();
+  DenseElementsAttr constant;
+  if (!product || !matchPattern(product.getRhs(), m_Constant(&constant)) || !constant.isSplat())
+    return std::nullopt;
+  return constant.getSplatValue<APFloat>().convertToDouble();
+}
+
+/// `tile` times a number per step, `numbers`, where a constant goes from one to the other.
+Value ChunkTiles::withNumbersScaled(Value tile, Value numbers) {
+  auto spread = numbers.getDefiningOp<tile::SpreadOp>();
+  std::optional<double> constant = constantFactor(tile);
+  if (!spread || !constant || !spread.getVector().getType().getElementType().isF32())
+    return {};
+  Value scaled = body.scale(spread.getVector(), *constant);
+  return body.mul(tile.getDefiningOp<arith::MulFOp>().getLhs(),
+                  body.spread(scaled, spread.getDim(), spread.getType().getShape()));
 }
 
 /// The sums of a tile's rows; a constant that multiplies it goes out of the sums.
 Value ChunkTiles::sumOver(Value tile) {
-  auto product = tile.getDefiningOp<arith::MulFOp>();
-  DenseElementsAttr constant;
-  if (product && matchPattern(product.getRhs(), m_Constant(&constant)) && constant.isSplat())
-    return body.scale(body.sum(product.getLhs(), 1),
-                      constant.getSplatValue<APFloat>().convertToDouble());
+  if (std::optional<double> constant = constantFactor(tile))
+    return body.scale(body.sum(tile.getDefiningOp<arith::MulFOp>().getLhs(), 1), *constant);
   return body.sum(tile, 1);
 }
 
