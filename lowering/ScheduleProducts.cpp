@@ -47,6 +47,8 @@ static int64_t issueOf(Operation *op) {
   Value result = op->getResult(0);
   if (isa<ConvertOp>(op))
     return kIssue + 4 * elementsOf(result) / kBytesPerCycle;
+  if (auto sum = dyn_cast<tile::SumOp>(op))
+    return kIssue + elementsOf(sum.getTile()) / kOpsPerCycle;
   LayoutAttr layout = isa<VectorType>(result.getType()) ? ejk::layoutOf(result) : LayoutAttr();
   if (!isFragments(layout)) // of a vector, or a number, all warps have the whole
     return isa<CumsumOp>(op) ? 100 : kIssue;
@@ -76,6 +78,42 @@ static bool canWait(Operation *op) {
     return isInShared(ejk::layoutOf(convert.getTile()));
   return OpTrait::hasElementwiseMappableTraits(op) && op->hasOneUse() &&
          isa<tile::SumOp>(*op->user_begin());
+}
+
+/// Whether `op` stores fragments to shared memory as a factor of products.
+static bool storesFactor(Operation *op) {
+  auto store = dyn_cast<ConvertOp>(op);
+  return store && isPanels(store.getLayout()) && isFragments(layoutOf(store.getTile()));
+}
+
+/// For `use` of what `store` stored: reads it from there.
+static void readFrom(ConvertOp store, OpOperand &use) {
+  OpBuilder b(use.getOwner());
+  use.set(ConvertOp::create(b, use.getOwner()->getLoc(), store.getType(), store.getResult(),
+                            layoutOf(store.getTile())));
+}
+
+/// Rows of tiles in registers are taken where the tile is made, and branches read again
+/// what was stored to shared memory: the tile need not be kept for them.
+static void endTilesEarly(ProgramOp program) {
+  SmallVector<vector::ExtractOp> rows;
+  SmallVector<ConvertOp> stores;
+  program.walk([&](Operation *op) {
+    if (auto row = dyn_cast<vector::ExtractOp>(op); row && isFragments(layoutOf(row.getSource())) &&
+                                                    !row.hasDynamicPosition() &&
+                                                    row.getSource().getDefiningOp())
+      rows.push_back(row);
+    if (storesFactor(op))
+      stores.push_back(cast<ConvertOp>(op));
+  });
+  for (vector::ExtractOp row : rows)
+    row->moveAfter(row.getSource().getDefiningOp());
+  for (ConvertOp store : stores)
+    for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses()))
+      if (Operation *user = use.getOwner();
+          user->getBlock() != store->getBlock() && isa<scf::IfOp>(user->getParentOp()) &&
+          user->getParentOp()->getBlock() == store->getBlock() && !isa<DotOp, ConvertOp>(user))
+        readFrom(store, use);
 }
 
 /// What is read from shared memory or widened, and used in branches, is so in each of them:
@@ -140,6 +178,33 @@ public:
     return moved;
   }
 
+  /// Puts ops that can wait right in front of the first that needs them. What is read or
+  /// widened is so once more for those that need it behind a product.
+  void putOff() {
+    SmallVector<Operation *> ops = inOrder();
+    for (Operation *op : llvm::reverse(ops)) {
+      if (!canWait(op))
+        continue;
+      SmallVector<std::pair<Operation *, OpOperand *>> uses;
+      for (OpOperand &use : op->getUses())
+        if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
+          uses.push_back({here, &use});
+      if (uses.empty())
+        continue;
+      llvm::stable_sort(uses, [](auto &a, auto &b) {
+        return a.first != b.first && a.first->isBeforeInBlock(b.first);
+      });
+      Operation *first = uses.front().first, *made = op;
+      if (first != op->getNextNode())
+        op->moveBefore(first);
+      for (auto [here, use] : uses) {
+        if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
+          made = OpBuilder(here).clone(*op);
+        use->set(made->getResult(0));
+      }
+    }
+  }
+
 private:
   /// What must stand before each op: the makers of its operands; of an op that stores,
   /// the ones that store before; of an op with regions, all, and it before all behind.
@@ -201,18 +266,15 @@ private:
   /// product, is read from there again: it need not be kept meanwhile.
   void readAgain() {
     for (Operation *op : inOrder()) {
-      auto store = dyn_cast<ConvertOp>(op);
-      if (!store || !isPanels(store.getLayout()) || !isFragments(ejk::layoutOf(store.getTile())))
+      if (!storesFactor(op))
         continue;
-      Value kept = store.getTile();
-      for (OpOperand &use : llvm::make_early_inc_range(kept.getUses())) {
+      auto store = cast<ConvertOp>(op);
+      for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses())) {
         Operation *user = use.getOwner();
         if (user->getBlock() != &block || isa<DotOp, ConvertOp>(user) ||
             !isBehindProduct(store, user))
           continue;
-        OpBuilder b(user);
-        use.set(ConvertOp::create(b, user->getLoc(), kept.getType(), store.getResult(),
-                                  ejk::layoutOf(kept)));
+        readFrom(store, use);
       }
     }
   }
@@ -227,33 +289,6 @@ private:
     return false;
   }
 
-  /// Puts ops that can wait right in front of the first that needs them. What is read or
-  /// widened is so once more for those that need it behind a product.
-  void putOff() {
-    SmallVector<Operation *> ops = inOrder();
-    for (Operation *op : llvm::reverse(ops)) {
-      if (!canWait(op))
-        continue;
-      SmallVector<std::pair<Operation *, OpOperand *>> uses;
-      for (OpOperand &use : op->getUses())
-        if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
-          uses.push_back({here, &use});
-      if (uses.empty())
-        continue;
-      llvm::stable_sort(uses, [](auto &a, auto &b) {
-        return a.first != b.first && a.first->isBeforeInBlock(b.first);
-      });
-      Operation *first = uses.front().first, *made = op;
-      if (first != op->getNextNode())
-        op->moveBefore(first);
-      for (auto [here, use] : uses) {
-        if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
-          made = OpBuilder(here).clone(*op);
-        use->set(made->getResult(0));
-      }
-    }
-  }
-
   /// Cycles from when each op's result is there to the end of the last that needs it.
   void findRemaining(ArrayRef<Operation *> order) {
     for (Operation *op : llvm::reverse(order)) {
@@ -266,9 +301,7 @@ private:
   }
 
   /// Whether `op` passes a barrier on its own.
-  static bool hasBarrier(Operation *op) {
-    return op->getNumRegions() || isa<tile::SumOp, WithinOp>(op);
-  }
+  static bool hasBarrier(Operation *op) { return op->getNumRegions() || isa<WithinOp>(op); }
 
   bool needsBarrier(Operation *op) const {
     return hasBarrier(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -331,8 +364,9 @@ private:
     }
     ready[op] = done;
     for (Value result : op->getResults())
-      if (isa<VectorType>(result.getType()) && isInShared(ejk::layoutOf(result)) &&
-          !isa<LoadOp>(op))
+      // The parts of a sum are there, too, until it is used.
+      if (isa<VectorType>(result.getType()) && !isa<LoadOp>(op) &&
+          (isInShared(ejk::layoutOf(result)) || isa<tile::SumOp>(op)))
         written[result] = barriers;
   }
 
@@ -352,15 +386,24 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
     SmallVector<Block *> blocks;
     getOperation()->walk([&](DotOp dot) {
       auto program = dot->getParentOfType<ProgramOp>();
+      // A branch's other side is taken where gates are too strong, and need not be fast.
+      auto branch = dyn_cast<scf::IfOp>(dot->getParentOp());
+      if (branch && dot->getBlock() == branch.elseBlock())
+        return;
       if (program->hasAttr(kWarpgroupsAttr) && !llvm::is_contained(blocks, dot->getBlock()))
         blocks.push_back(dot->getBlock());
     });
     getOperation()->walk([](ProgramOp program) {
-      if (program->hasAttr(kWarpgroupsAttr))
-        moveIntoBranches(program);
+      if (!program->hasAttr(kWarpgroupsAttr))
+        return;
+      endTilesEarly(program);
+      moveIntoBranches(program);
     });
-    for (Block *block : blocks)
+    for (Block *block : blocks) {
       numMoved += BlockScheduler(*block).run();
+      if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp()))
+        BlockScheduler(*branch->getBlock()).putOff();
+    }
   }
 };
 } // namespace

@@ -51,6 +51,8 @@ public:
   void release(const Range &range) {
     llvm::erase_if(live, [&](const Range &r) { return r.begin == range.begin; });
   }
+  /// Takes a place that was released, and that nothing has now.
+  void occupy(const Range &range) { live.push_back(range); }
   /// Hands out nothing again of what was handed out so far.
   void keepAll() { live.push_back({0, most}); }
   /// Bytes that everything handed out so far needs.

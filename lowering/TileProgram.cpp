@@ -291,6 +291,11 @@ void TileEmitter::emitFor(scf::ForOp op) {
   bind(op.getResults(), loop.getResults());
 }
 
+static bool isUsedIn(Value value, Region &region) {
+  return llvm::any_of(value.getUsers(),
+                      [&](Operation *user) { return region.isAncestor(user->getParentRegion()); });
+}
+
 void TileEmitter::emitIf(scf::IfOp op) {
   awaitAll();
   finishSums();
@@ -303,6 +308,14 @@ void TileEmitter::emitIf(scf::IfOp op) {
   SharedMemory::Pending before = memory.pending, after = before;
   auto emitBranch = [&](Block &from, Block *to) {
     OpBuilder::InsertionGuard guard(b);
+    // What only the other side uses lies here for nothing.
+    SmallVector<SharedMemory::Range> unused;
+    for (Value value : lastUses.lookup(op))
+      if (auto it = tiles.find(value);
+          it != tiles.end() && it->second.range.end && !isUsedIn(value, *from.getParent()))
+        unused.push_back(it->second.range);
+    for (const SharedMemory::Range &range : unused)
+      memory.release(range);
     if (types.empty())
       b.setInsertionPoint(to->getTerminator());
     else
@@ -316,6 +329,8 @@ void TileEmitter::emitIf(scf::IfOp op) {
       b.make<scf::YieldOp>(results);
     after.reads.append(memory.pending.reads);
     after.writes.append(memory.pending.writes);
+    for (const SharedMemory::Range &range : unused)
+      memory.occupy(range);
   };
   emitBranch(*op.thenBlock(), branch.thenBlock());
   if (op.elseBlock())

@@ -120,20 +120,21 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
   DenseElementsAttr constant;
   bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&
                   constant.getSplatValue<APFloat>().isPosZero();
-  // What the accumulators' own product still reads, this one goes on reading.
-  SmallVector<SharedMemory::Range> reads;
-  Placed result;
-  if (!fromZero)
-    result = accumulatorsFor(op, reads);
-  result.type = op.getType();
-  result.layout = layoutOf(op.getResult());
-
   Placed left = placed(factors.left), right = placed(factors.right);
   bool inRegisters = isFragments(left.layout);
   SmallVector<SharedMemory::Range> operandRanges = {right.range};
   if (!inRegisters)
     operandRanges.push_back(left.range);
   beforeRead(operandRanges);
+
+  // What the accumulators' own product still reads, this one goes on reading. A barrier
+  // in between would forget it.
+  SmallVector<SharedMemory::Range> reads;
+  Placed result;
+  if (!fromZero)
+    result = accumulatorsFor(op, reads);
+  result.type = op.getType();
+  result.layout = layoutOf(op.getResult());
   reads.append(operandRanges);
   bool rightAcross = factors.rowsAcross(right, /*isLeft=*/false);
   if (inRegisters)

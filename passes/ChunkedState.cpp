@@ -132,8 +132,8 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
     auto rest = [&](Value tile, Value rounded) {
       return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
     };
-    addProduct(roundX, rest(state, roundState));
     addProduct(rest(x, roundX), roundState);
+    addProduct(roundX, rest(state, roundState));
   }
   if (head)
     sum = e.mul(sum, e.spread(head->fromStart(e, read.decays[0]), 0, e.shapeOf(sum)));
