@@ -24,6 +24,9 @@ using namespace ejk;
 /// Rows below which a scan walks step by step, where they are known.
 static constexpr int64_t kFewRows = 64;
 static constexpr int64_t kChunks[] = {64, 32, 16};
+/// Where keys and values have gates, each may have half the exponents, and over 64 rows
+/// those of ordinary gates are beyond that: every chunk would be taken step by step.
+static constexpr int64_t kMostRowsGatedTwice = 32;
 
 namespace {
 /// A group of scans once more, behind themselves, in the originals' place for all who
@@ -120,6 +123,12 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     return rows != 1 && (schedule == Schedule::chunk || !few);
   }
 
+  static bool decaysAlongBothAxes(ScanOp scan) {
+    bool along[3] = {};
+    scan.getBody().walk([&](DecayOp decay) { along[unsigned(decay.getAxis())] = true; });
+    return along[unsigned(Axis::key)] && along[unsigned(Axis::value)];
+  }
+
   LogicalResult handle(ArrayRef<ScanOp> group) {
     if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
       return success();
@@ -129,7 +138,10 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunks[0]; };
     bool savesEntries = llvm::all_of(copy.scans, savesOften) && narrowSaves(copy.scans);
     SmallVector<tile::ProgramOp> programs;
+    bool gatedTwice = llvm::any_of(copy.scans, decaysAlongBothAxes);
     for (int64_t chunk : kChunks) {
+      if (chunk > kMostRowsGatedTwice && gatedTwice)
+        continue;
       if (savesEntries)
         for (ScanOp scan : copy.scans)
           scan.setSaveEvery(chunk);

@@ -53,7 +53,8 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early` and
     `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps whose kernel a thread
     block of `arch` has the shared memory for; the lowering itself says what a kernel
-    needs. Scans that share saved states get chunks of one length and, with `fuse`, become
+    needs. With gates of keys and of values they have at most 32 steps, over which the
+    range of their products suffices for ordinary gates. Scans that share saved states get chunks of one length and, with `fuse`, become
     one loop (`ejk-fuse-programs`) where that fits. Where none fits, or
     `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says why.
 
@@ -133,10 +134,10 @@ def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
   let summary = "operands of products before the branch that multiplies them";
   let description = [{
     A block program asks whether a chunk's gates are too strong for products. What the
-    branch where they are not makes of the chunk's rows alone, as the rounded operands of
-    its products, is moved in front: there it leaves the registers as soon as it is
-    made, instead of waiting for the answer in more than one form. Where the answer is no,
-    it was in vain. Numbers do not change.
+    branch where they are not makes of the chunk's rows alone for its products, their
+    rounded operands in the end, is moved in front: there it leaves the registers as soon
+    as it is made, instead of waiting for the answer in more than one form. Where the
+    answer is no, it was in vain. Numbers do not change.
 
     Before:
     ```mlir
@@ -220,9 +221,13 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
     that a product is issued as soon as its factors are there, and that what follows
     waits as little as it can: in program order, but for ops that would wait, for a
     product or at a barrier for what other warps wrote, while others would not. What
-    each op costs is an estimate. In the end, tiles that are read from shared memory,
-    widened or spread into registers are so where they are first used, as is what only a
-    sum needs. Numbers do not change.
+    each op costs is an estimate.
+
+    Registers are scarce meanwhile. In the end, tiles that are read from shared memory,
+    widened or spread into registers are so where they are used, in branches too, and
+    once more behind a product; what was stored there as a factor is read again; what only
+    a sum needs is made in front of it; rows of a tile are taken where the tile is made.
+    Numbers do not change.
 
     Before:
     ```mlir

@@ -320,6 +320,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](tile::LoadOp op) { return compileLoad(op); })
       .Case([&](tile::StoreOp op) { return compileStore(op); })
+      .Case([&](tile::CellRowsOp op) { return success(); }) // see rowsOf
       .Case([&](tile::LoadCellOp op) { return compileLoadCell(op); })
       .Case([&](tile::StoreCellOp op) { return compileStoreCell(op); })
       .Case([&](tile::DotOp op) { return compileDot(op); })

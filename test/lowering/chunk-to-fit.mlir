@@ -151,3 +151,18 @@ func.func @seldom(%k: tensor<?x?x4x64xbf16>, %g: tensor<?x?x4xf32>)
   }
   return %o, %saves : tensor<?x?x4x64xf32>, tensor<?x4x64x64xf32>
 }
+
+// -----
+
+// Gates of keys and of values: half of the range for each is that of 32 steps.
+// CHECK-LABEL: func.func @both_gates
+// CHECK: tile.program chunk 32
+func.func @both_gates(%q: tensor<1x?x?x64xbf16>, %k: tensor<1x?x?x64xbf16>, %v: tensor<1x?x?x64xbf16>,
+                      %gk: tensor<1x?x?x64xf32>, %gv: tensor<1x?x?x64xf32>, %cu: tensor<?xi32>)
+    -> tensor<1x?x?x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<1x?x?x64xf32>) gv(%gv : tensor<1x?x?x64xf32>)
+      cu_seqlens(%cu : tensor<?xi32>)
+      : tensor<1x?x?x64xbf16>, tensor<1x?x?x64xbf16>, tensor<1x?x?x64xbf16>
+      -> tensor<1x?x?x64xbf16>, tensor<?x?x64x64xf32>
+  return %o : tensor<1x?x?x64xbf16>
+}

@@ -40,3 +40,29 @@ func.func @saves(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x4xf32>) {
   }
   return
 }
+
+// -----
+
+// cell_rows C1: rows of a vector.
+func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4xf32>) {
+  tile.program chunk 16 save_every 16 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %a: !tile.cells<vector<4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    // expected-error @below {{the rows must be those of a matrix (C1), but are of 'vector<4xf32>' and the cell is 'vector<4xf32>'}}
+    %rows = tile.cell_rows %a[%slice] : !tile.cells<vector<4xf32>> -> !tile.rows<vector<4xf32>>
+    tile.end
+  }
+  return
+}
+
+// -----
+
+// cell_rows C1: rows of other channels.
+func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x2xf32>) {
+  tile.program chunk 16 save_every 16 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4x2xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %a: !tile.cells<vector<4x2xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    // expected-error @below {{must be those of a matrix (C1), but are of 'vector<4xf32>' and the cell is 'vector<4x2xf32>'}}
+    %rows = tile.cell_rows %a[%slice] : !tile.cells<vector<4x2xf32>> -> !tile.rows<vector<4xf32>>
+    tile.end
+  }
+  return
+}
