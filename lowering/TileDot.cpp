@@ -36,8 +36,9 @@ struct TileEmitter::Operand {
   bool transposes;                  // ldmatrix's .trans
 };
 
+/// `partSize`: of the parts across that warps have, one of which begins at `part`.
 TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLeft, bool rowsAcross,
-                                            Value part) {
+                                            Value part, int64_t partSize) {
   bool columnsFirst = isLeft != rowsAcross;
   Value half = b.div(lane, 16), row, column;
   if (columnsFirst) {
@@ -50,7 +51,8 @@ TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLeft, boo
   (rowsAcross ? row : column) = b.add(rowsAcross ? row : column, part);
   Operand operand{{}, tile.pitch, std::nullopt, rowsAcross, /*transposes=*/!rowsAcross};
   if (isPanels(tile.layout))
-    operand.panels = panelPlace(tile, row, b.div(column, 8));
+    operand.panels =
+        panelPlace(tile, row, b.div(column, 8), !rowsAcross && !llvm::isPowerOf2_64(partSize));
   else
     operand.address =
         b.at(tile.address, b.getI8Type(), b.add(b.mul(row, tile.pitch), b.mul(column, 2)));
@@ -130,9 +132,10 @@ void TileEmitter::emitDot(DotOp op) {
   bool inRegisters = isFragments(left.layout);
   beforeRead(inRegisters ? SmallVector<SharedMemory::Range>{right.range}
                          : SmallVector<SharedMemory::Range>{right.range, left.range});
-  Operand lhs, rhs = operandOf(right, false, factors.rowsAcross(right, false), partColumn(f));
+  Operand lhs, rhs = operandOf(right, false, factors.rowsAcross(right, false), partColumn(f),
+                               f.partColumns());
   if (!inRegisters)
-    lhs = operandOf(left, true, factors.rowsAcross(left, true), partRow(f));
+    lhs = operandOf(left, true, factors.rowsAcross(left, true), partRow(f), 16);
   for (int64_t along = 0; along < factors.length; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
@@ -231,7 +234,8 @@ void TileEmitter::writeTriangles() {
 void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &triangle) {
   Fragments f = Fragments::of(result.type, result.layout);
   beforeRead(piece.range);
-  Operand rhs = operandOf(piece, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f));
+  Operand rhs =
+      operandOf(piece, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f), f.partColumns());
   for (int64_t along = 0; along < f.rows; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
@@ -269,7 +273,8 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     auto key = std::make_tuple(op.getReverse(), op.getExclusive(), element.isBF16(),
                                cast<VectorType>(rest.type).getDimSize(0));
     auto triangle = triangles.find(key);
-    if (triangle == triangles.end() || !isPanels(piece.layout))
+    if (triangle == triangles.end() || !isPanels(piece.layout) ||
+        !endsWithPanels(Fragments::of(rest.type, rest.layout).partColumns()))
       return addSums(result, piece, triangleOf(op, element));
     beforeRead({piece.range, triangle->second.range});
     issueProduct(result, fromZero, cast<VectorType>(rest.type).getDimSize(0), piece,

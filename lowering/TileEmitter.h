@@ -32,11 +32,13 @@ struct Placed {
 
 /// A place in panels, of a row and a piece of 16 bytes that a lane names, from which
 /// others are reached whose distance in rows is a multiple of 8, and in pieces one
-/// whose bits the lane's own piece does not have.
+/// whose bits the lane's own piece does not have; or any, from `anywhere`.
 struct PanelPlace {
-  mlir::Value row;   // the address of the row's panel
+  mlir::Value row;   // the address of the row's panel; of its first one, from anywhere
   mlir::Value piece; // in it, in bytes
   int64_t panelBytes = 0;
+  mlir::Value anywhere; // the piece's number, where it is any
+  mlir::Value pattern;  // then, what the numbers of the row's pieces are xored with
   mlir::Value at(KernelBuilder &b, int64_t rows, int64_t pieces) const;
 };
 
@@ -164,7 +166,7 @@ private:
   Value sharedAt(const SharedMemory::Range &range);
 
   // TilePanels.cpp: shared memory in panels.
-  PanelPlace panelPlace(const Placed &shared, Value row, Value piece);
+  PanelPlace panelPlace(const Placed &shared, Value row, Value piece, bool isAnywhere = false);
   /// The address of one stored element.
   Value panelElement(const Placed &shared, Value row, Value column);
   void writePanels(const Placed &tile, const Placed &shared);
@@ -215,7 +217,7 @@ private:
   void emitCumsum(tile::CumsumOp op);
   struct Operand;
   struct Factors;
-  Operand operandOf(const Placed &tile, bool isLeft, bool rowsAcross, Value part);
+  Operand operandOf(const Placed &tile, bool isLeft, bool rowsAcross, Value part, int64_t partSize);
   Factors factorsOf(tile::DotOp op, const Fragments &f);
   Vector<Value> loadBlock(const Operand &operand, int64_t across, int64_t along);
   Vector<Value> wordsOf(const Placed &tile, unsigned m, unsigned block);

@@ -120,6 +120,11 @@ inline unsigned sharedBytes(mlir::Type type, tile::LayoutAttr layout) {
 inline unsigned sharedAlignment(tile::LayoutAttr layout) {
   return isPanels(layout) ? 8 * kPanelPitch : 128;
 }
+/// Whether warps' parts of so many columns are whole panels or in one each, as those that
+/// `wgmma` finds across the rows of a factor must be.
+inline bool endsWithPanels(int64_t columns) {
+  return columns % kPanelColumns == 0 || kPanelColumns % columns == 0;
+}
 /// Whether a matrix of `type`, or its transpose, can lie in panels.
 inline bool fitsPanels(mlir::Type type, bool transposed = false) {
   auto vector = mlir::dyn_cast<mlir::VectorType>(type);

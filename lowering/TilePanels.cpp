@@ -20,6 +20,12 @@ static constexpr int64_t kPieceColumns = 8, kPieceBytes = 16;
 static constexpr int64_t kPieces = kPanelColumns / kPieceColumns;
 
 Value PanelPlace::at(KernelBuilder &b, int64_t rows, int64_t pieces) const {
+  if (anywhere) {
+    Value number = b.add(anywhere, pieces);
+    Value inPanel = b.make<arith::XOrIOp>(b.rem(number, kPieces), pattern);
+    Value offset = b.add(b.mul(b.div(number, kPieces), panelBytes), b.mul(inPanel, kPieceBytes));
+    return b.at(b.at(row, b.getI8Type(), offset), b.getI8Type(), rows * kPanelPitch);
+  }
   Value swizzled = piece;
   if (int64_t inPanel = pieces % kPieces)
     swizzled = b.make<arith::XOrIOp>(piece, b.i32(inPanel * kPieceBytes));
@@ -32,9 +38,15 @@ static int64_t storedRows(const Placed &shared) {
   return cast<VectorType>(shared.type).getDimSize(isTransposed(shared.layout));
 }
 
-PanelPlace TileEmitter::panelPlace(const Placed &shared, Value row, Value piece) {
+PanelPlace TileEmitter::panelPlace(const Placed &shared, Value row, Value piece, bool isAnywhere) {
   PanelPlace place;
   place.panelBytes = storedRows(shared) * kPanelPitch;
+  if (isAnywhere) {
+    place.row = b.at(shared.address, b.getI8Type(), b.mul(row, kPanelPitch));
+    place.anywhere = piece;
+    place.pattern = b.rem(row, kPieces);
+    return place;
+  }
   Value offset = b.add(b.mul(row, kPanelPitch), b.mul(b.div(piece, kPieces), place.panelBytes));
   place.row = b.at(shared.address, b.getI8Type(), offset);
   Value swizzled = b.make<arith::XOrIOp>(b.rem(piece, kPieces), b.rem(row, kPieces));
@@ -58,8 +70,10 @@ void TileEmitter::forEachPanelBlock(const Fragments &f, const Placed &shared,
   Value row = partRow(f), column = partColumn(f);
   if (transposes)
     std::swap(row, column);
-  PanelPlace place =
-      panelPlace(shared, b.add(row, inRow), b.add(b.div(column, kPieceColumns), inPiece));
+  Value firstRow = b.add(row, inRow), firstPiece = b.add(b.div(column, kPieceColumns), inPiece);
+  // A warp's part of columns may begin in the middle of a panel, and not end there.
+  PanelPlace place = panelPlace(shared, firstRow, firstPiece,
+                                !transposes && !llvm::isPowerOf2_64(f.partColumns()));
   for (unsigned m = 0; m < f.rowTiles(); ++m)
     for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
       int64_t rows = f.rowOffset(2 * m), columns = 16 * pair;

@@ -17,6 +17,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/TileEmitter.h"
 #include "lowering/TileFactors.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -35,7 +36,12 @@ static int64_t panelBytesOf(const Placed &tile) {
 
 bool TileEmitter::isForWarpgroups(DotOp op, const Factors &factors) {
   LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(factors.left);
-  return warpgroups && result.getRowParts() % kWarpgroup == 0 &&
+  if (!warpgroups || !isPanels(layoutOf(factors.right)))
+    return false;
+  bool across = isTransposed(layoutOf(factors.right)) == factors.rightTransposed;
+  if (across && !endsWithPanels(Fragments::of(op.getType(), result).partColumns()))
+    return false;
+  return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
          factors.length % kStep == 0 && isPanels(layoutOf(factors.right)) &&
          (isPanels(left) || isLeftFactor(left, factors.leftTransposed, result));
@@ -205,11 +211,14 @@ void TileEmitter::issueProduct(Placed &result, bool fromZero, int64_t length, co
         text += leftAcross ? ", 0" : ", 1";
       text += rightAcross ? ", 0;\n\t" : ", 1;\n\t";
     }
-    text += m + 1 == f.rowTiles() ? "wgmma.commit_group.sync.aligned;\n\t}" : "}";
+    text += "}";
     Value sums = callAsm(text, constraints, operands, structOfF32(b, count));
     for (unsigned i = 0; i < count; ++i)
       result.elements[m * count + i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
   }
+  // Unlike assembly, an op that no pass may copy into the sides of a branch: what stands
+  // beside it stays for all lanes, too.
+  b.make<NVVM::WgmmaGroupSyncAlignedOp>();
 }
 
 /// A product's accumulators. Those of a product that nobody else waits for are taken
@@ -230,8 +239,8 @@ Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &
   return result;
 }
 
-/// Waits for product `group` and all before it. The numbers pass through the wait, so
-/// that nothing that uses them can move in front of it.
+/// Waits for product `group` and all before it. The numbers pass through assembly behind
+/// the wait, so that nothing that uses them can move in front of it.
 void TileEmitter::awaitGroup(unsigned group) {
   SmallVector<Value> sums;
   auto done = [&](const InFlight &dot) { return dot.group <= group; };
@@ -243,8 +252,8 @@ void TileEmitter::awaitGroup(unsigned group) {
   std::string constraints = listOf("=f", sums.size());
   for (unsigned i = 0; i < sums.size(); ++i)
     constraints += "," + std::to_string(i);
-  std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(groupsIssued - group) + ";";
-  Value awaited = callAsm(text, constraints + ",~{memory}", sums, structOfF32(b, sums.size()));
+  b.make<NVVM::WgmmaWaitGroupSyncOp>(uint64_t(groupsIssued - group));
+  Value awaited = callAsm("", constraints + ",~{memory}", sums, structOfF32(b, sums.size()));
   int64_t next = 0;
   for (const InFlight &dot : inFlight)
     if (done(dot)) {

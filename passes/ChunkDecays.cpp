@@ -44,17 +44,18 @@ Value RunningGates::total(TileBuilder &e) const {
 // Per head
 //===----------------------------------------------------------------------===//
 
-/// Zero as f32 has it; with `exact` in f64 too, which the interpreter works in, and 128
-/// of them stay above -2¹⁷.
-static constexpr double kFloor = -104, kExactFloor = -760;
+double ejk::gateFloor(Type productType) { return productType.isF32() ? -760 : -104; }
+
 /// Up to 2¹⁷, multiples of 2⁻⁷ have 24 bits.
 static constexpr double kUnitsPerNat = 128;
 
-HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, bool exact) : walk(walk) {
+HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, Type productType)
+    : walk(walk) {
+  bool exact = productType.isF32();
   SmallVector<Value> large, small;
   for (Value gate : gates) {
     auto constant = [&](double value) { return e.constant(gate.getType(), value); };
-    Value raised = e.larger(gate, constant(exact ? kExactFloor : kFloor));
+    Value raised = e.larger(gate, constant(gateFloor(productType)));
     if (!exact) {
       large.push_back(raised);
       continue;

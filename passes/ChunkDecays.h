@@ -55,16 +55,20 @@ private:
   llvm::SmallVector<mlir::Value> gates;
 };
 
+/// A log gate whose exponential is zero: as f32 has it, or, for products of f32, in f64
+/// too, which the interpreter works in; 128 of these stay above -2¹⁷.
+double gateFloor(mlir::Type productType);
+
 /// The gates per head. Their decays between two steps are a C×C matrix whatever the
 /// channels, but R_i − W_j is a difference of sums that may be large where it is
 /// small itself: after one gate of -1000, 60 gates of -0.01. So gates are first
 /// raised to a floor whose exponential is zero. Sums over a chunk then stay above -2¹³,
-/// where f32 has a unit of 2⁻¹¹, an eighth of what rounding to bf16 may lose. With `exact`,
-/// for products of f32, gates are also split into multiples of 2⁻⁷, whose sums and
+/// where f32 has a unit of 2⁻¹¹, an eighth of what rounding to bf16 may lose. For products
+/// of f32, gates are also split into multiples of 2⁻⁷, whose sums and
 /// differences over a chunk are exact in f32, and remainders, whose sums stay below 1.
 class HeadDecays {
 public:
-  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, bool exact);
+  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, mlir::Type productType);
 
   /// e^{R_i}.
   mlir::Value fromStart(TileBuilder &e, unsigned count) const;

@@ -42,7 +42,7 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   if (!chain.saves.empty())
     lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
-    head.emplace(body, walk, gateTiles[0], /*exact=*/plan.productType.isF32());
+    head.emplace(body, walk, gateTiles[0], plan.productType);
   Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
@@ -59,10 +59,26 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
 // The middle row's basis
 //===----------------------------------------------------------------------===//
 
+/// `gate`, or the largest that is zero in the end. In 16 bits where it comes in those, which
+/// running sums have in one piece.
+Value ChunkedState::raised(Value gate) {
+  auto floorOf = [&](Value x) {
+    return body.larger(x, body.constant(x.getType(), gateFloor(plan.productType)));
+  };
+  auto widened = gate.getDefiningOp<arith::ExtFOp>();
+  return widened ? body.widen(floorOf(widened.getIn())) : floorOf(gate);
+}
+
 void ChunkedState::findBases() {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim)) {
-      bases[dim].gates.emplace(walk, gateTiles[dim + 1]);
+      SmallVector<Value> gates = gateTiles[dim + 1];
+      // What anchors give takes sums by steps, too, where those of -inf are none: they are
+      // taken in pieces, and by products with zeros.
+      if (!chain.anchors.empty())
+        for (Value &gate : gates)
+          gate = raised(gate);
+      bases[dim].gates.emplace(walk, gates);
       bases[dim].middle =
           body.row(bases[dim].gates->atAdd(body), body.b.getIndexAttr(plan.chunk / 2));
     }

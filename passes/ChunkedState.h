@@ -76,6 +76,7 @@ private:
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
   bool isSliced(int dim) const { return dim >= 0 && dim == chain.freeDim; }
   void collectTiles();
+  mlir::Value raised(mlir::Value gate);
   void findBases();
   /// R − M as read `r` sees it, and M − W.
   mlir::Value readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read);
