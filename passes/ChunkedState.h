@@ -26,7 +26,10 @@
 // product read of the adjoint is taken as z̃_i ∘ (…) with z̃ = z ∘ e^{R^b − M^b} rounded as
 // the other side's ũ or w̃ is, for the two sides' rounding errors then cancel, too.
 // For the same reason what a sum starts from, Σ A ⊙ S of a saved S, has A rounded as
-// reads have it, and a saved S lacks its last step's ũ w̃ᵀ as it was added.
+// reads have it, and a saved S lacks its last step's ũ w̃ᵀ as it was added. A constant that
+// all u or w are multiplied by, as a derivative's q are, is taken out of them and of S, and
+// multiplies what is read instead: rows then enter products as they were loaded. Gates that
+// anchors' sums are made of are raised to a floor, whose exponential is zero as well.
 //
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
 // magnitude for the vectors themselves. f16 has no such range, so products of f16
