@@ -174,6 +174,17 @@ static unsigned groupsBehind(TakeOp take) {
 // An item's way
 //===----------------------------------------------------------------------===//
 
+/// Whether an item is released behind `take` and before `acquire`, or may be.
+static bool isReleasedBetween(TakeOp take, AcquireOp acquire) {
+  for (Operation *op = take; op != acquire; op = op->getNextNode())
+    if (op->walk([&](ReleaseOp release) {
+            return release.getRing() == take.getRing() ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+          }).wasInterrupted())
+      return true;
+  return false;
+}
+
 /// Whether a take in front of `acquire`, with its barrier, has ordered it behind all uses of
 /// what its stage had: the item taken lies less than a round before.
 static bool followsTake(AcquireOp acquire) {
@@ -186,7 +197,8 @@ static bool followsTake(AcquireOp acquire) {
          llvm::any_of(acquire.getRing().getUsers(), [&](Operation *user) {
            auto take = dyn_cast<TakeOp>(user);
            return take && take.getItem() == ahead.getLhs() &&
-                  take->getBlock() == acquire->getBlock() && take->isBeforeInBlock(acquire);
+                  take->getBlock() == acquire->getBlock() && take->isBeforeInBlock(acquire) &&
+                  !isReleasedBetween(take, acquire);
          });
 }
 
