@@ -199,6 +199,12 @@ static void addConversions(Table &table) {
   EJK_OP(float, "cvt.f64.f32", double(a));
   EJK_OP(double, "cvt.rn.f32.f64", float(a));
   EJK_OP(uint16_t, "cvt.f32.f16", fromHalf(a));
+  EJK_OP(uint16_t, "setp.eq.f16", uint64_t(fromHalf(a) == fromHalf(b)));
+  EJK_OP(uint16_t, "setp.neu.f16", uint64_t(fromHalf(a) != fromHalf(b)));
+  EJK_OP(uint16_t, "setp.lt.f16", uint64_t(fromHalf(a) < fromHalf(b)));
+  EJK_OP(uint16_t, "setp.le.f16", uint64_t(fromHalf(a) <= fromHalf(b)));
+  EJK_OP(uint16_t, "setp.gt.f16", uint64_t(fromHalf(a) > fromHalf(b)));
+  EJK_OP(uint16_t, "setp.ge.f16", uint64_t(fromHalf(a) >= fromHalf(b)));
   EJK_OP(uint16_t, "cvt.f32.bf16", fromBF16(a));
   EJK_OP(float, "cvt.rn.f16.f32", toHalf(a));
   EJK_OP(float, "cvt.rn.bf16.f32", toBF16(a));
