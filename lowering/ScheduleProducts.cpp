@@ -382,6 +382,11 @@ private:
 };
 
 struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPass> {
+  /// Items of rings are taken and released in their order, which this does not know.
+  static bool isToBeScheduled(ProgramOp program) {
+    return program->hasAttr(kWarpgroupsAttr) && program.getBlock().getOps<MakeRingOp>().empty();
+  }
+
   void runOnOperation() override {
     SmallVector<Block *> blocks;
     getOperation()->walk([&](DotOp dot) {
@@ -390,11 +395,11 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
       auto branch = dyn_cast<scf::IfOp>(dot->getParentOp());
       if (branch && dot->getBlock() == branch.elseBlock())
         return;
-      if (program->hasAttr(kWarpgroupsAttr) && !llvm::is_contained(blocks, dot->getBlock()))
+      if (isToBeScheduled(program) && !llvm::is_contained(blocks, dot->getBlock()))
         blocks.push_back(dot->getBlock());
     });
     getOperation()->walk([](ProgramOp program) {
-      if (!program->hasAttr(kWarpgroupsAttr))
+      if (!isToBeScheduled(program))
         return;
       endTilesEarly(program);
       moveIntoBranches(program);

@@ -43,7 +43,7 @@ bool TileEmitter::isForWarpgroups(DotOp op, const Factors &factors) {
     return false;
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
-         factors.length % kStep == 0 && isPanels(layoutOf(factors.right)) &&
+         factors.length % kStep == 0 &&
          (isPanels(left) || isLeftFactor(left, factors.leftTransposed, result));
 }
 

@@ -25,10 +25,6 @@ Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
   return at;
 }
 
-Value RunningGates::toEnd(TileBuilder &e) const {
-  return e.cumsum(perStep(e), !walk.reverse, /*exclusive=*/walk.decayFirst);
-}
-
 Value RunningGates::fromAddToEnd(TileBuilder &e) const {
   Value at = atAdd(e);
   return e.sub(e.overRows(total(e), at), at);

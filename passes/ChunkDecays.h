@@ -41,9 +41,7 @@ public:
   mlir::Value atRead(TileBuilder &e, unsigned count) const;
   /// W.
   mlir::Value atAdd(TileBuilder &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
-  /// L, summed from the end: no difference of large sums.
-  mlir::Value toEnd(TileBuilder &e) const;
-  /// L, as a difference, of sums that are exact.
+  /// L, as a difference of sums.
   mlir::Value fromAddToEnd(TileBuilder &e) const;
   /// The sum over the chunk: a row, or a number.
   mlir::Value total(TileBuilder &e) const;

@@ -226,7 +226,8 @@ LogicalResult TileCompiler::compileElementwise(Operation *op) {
 LogicalResult TileCompiler::compileOp(Operation *op) {
   checkTaken(op);
   for (Type type : op->getResultTypes())
-    if (!isa<tile::MakeRingOp, tile::CellRowsOp>(op) && !isSupportedElement(getElementTypeOrSelf(type)))
+    if (!isa<tile::MakeRingOp, tile::CellRowsOp>(op) &&
+        !isSupportedElement(getElementTypeOrSelf(type)))
       return op->emitError() << "the interpreter does not hold values of type " << type;
   if (isa<tile::TileDialect>(op->getDialect()))
     return compileTileOp(op);
