@@ -286,15 +286,63 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
                     Statistic<"numDeclined", "declined", "loads of such loops left as they are">];
 }
 
+def RotateProducts : Pass<"ejk-rotate-products"> {
+  let summary = "the next iteration's first products behind this one's last";
+  let description = [{
+    Of a block program's loop over chunks that takes items of a ring of three stages or more:
+    products of an item's tiles alone, as Q Kᵀ, are issued in the iteration before, behind its
+    last products, and carried by the loop; before it, those of the first item are. The next
+    item is taken in front of the iteration's last products; in its own iteration it is held.
+    Copies start behind the products. Those of the item behind the last one are of zeros, and
+    not used. Numbers do not change.
+
+    Before:
+    ```mlir
+    %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {
+      %q, %k = tile.take %ring[%c] : …
+      %two_ahead = arith.addi %c, %c2 : index
+      tile.acquire %ring[%two_ahead] : …
+      tile.fill %ring[%two_ahead] from (…) at (…) channels (…) : …
+      %p = tile.dot %q, %k transposed, %zeros : …
+      …
+      %next = tile.dot %k transposed, %v, %s : …
+      tile.release %ring[%c] : …
+      scf.yield %next : vector<64x64xf32>
+    }
+    ```
+    After:
+    ```mlir
+    %q0, %k0 = tile.take %ring[%c0] : …
+    %p0 = tile.dot %q0, %k0 transposed, %zeros : …
+    %end:2 = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start, %p = %p0) -> (…) {
+      %q, %k = tile.take held %ring[%c] : …
+      …
+      %one_ahead = arith.addi %c, %c1 : index
+      %q1, %k1 = tile.take %ring[%one_ahead] : …
+      %next = tile.dot %k transposed, %v, %s : …
+      %p1 = tile.dot %q1, %k1 transposed, %zeros : …
+      tile.acquire %ring[%two_ahead] : …
+      tile.fill %ring[%two_ahead] from (…) at (…) channels (…) : …
+      tile.release %ring[%c] : …
+      scf.yield %next, %p1 : vector<64x64xf32>, vector<64x64xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numRotated", "rotated", "products issued an iteration early">];
+}
+
 def StageToFit : Pass<"ejk-stage-to-fit"> {
   let summary = "rows copied as far ahead as a thread block holds them";
   let description = [{
     As `ejk-stage-tile-loads`, of each laid-out block program that has no rings, with
     three stages or, where a thread block of `arch` has not the shared memory for its kernel
     then, with two or one; the lowering itself says what a kernel needs. Where one is too
-    much as well, loads stay as they are. Numbers do not change.
+    much as well, loads stay as they are. Where products are taken by groups of warps, with
+    four stages and `ejk-rotate-products`, if that changes something and there is room.
+    Numbers do not change.
 
-    Before and after: see `ejk-stage-tile-loads`.
+    Before and after: see `ejk-stage-tile-loads`, `ejk-rotate-products`.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];

@@ -35,6 +35,10 @@ static constexpr int64_t kProductsPerCycle = 2048, kOpsPerCycle = 128, kExpsPerC
                          kBytesPerCycle = 128;
 static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 60, kIssue = 4;
 
+/// Registers of a thread that fragments may take before a product must wait for others to
+/// end; what is left is for addresses, and for what is made of them bit by bit.
+static constexpr int64_t kRegisters = 176;
+
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
   return type ? type.getNumElements() : 1;
@@ -78,6 +82,15 @@ static bool canWait(Operation *op) {
     return isInShared(ejk::layoutOf(convert.getTile()));
   return OpTrait::hasElementwiseMappableTraits(op) && op->hasOneUse() &&
          isa<tile::SumOp>(*op->user_begin());
+}
+
+/// The registers of a thread that `value` takes, from when it is made until it is used last.
+static int64_t registersOf(Value value) {
+  LayoutAttr layout = isa<VectorType>(value.getType()) ? ejk::layoutOf(value) : LayoutAttr();
+  if (!isFragments(layout) || (value.getDefiningOp() && canWait(value.getDefiningOp())))
+    return 0;
+  return Fragments::of(value.getType(), layout).size() *
+         getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() / 32;
 }
 
 /// Whether `op` stores fragments to shared memory as a factor of products.
@@ -144,6 +157,62 @@ static void moveIntoBranches(ProgramOp program) {
   }
 }
 
+/// What is made of the tiles that `loop` starts from, and not of its results, is made in
+/// front of it: they need not be kept beside what the loop carries.
+static void useInitsEarly(scf::ForOp loop) {
+  Block &block = *loop->getBlock();
+  llvm::SetVector<Operation *> early;
+  llvm::DenseSet<Operation *> late = {loop};
+  auto makerBehind = [&](Value value) -> Operation * {
+    Operation *maker = value.getDefiningOp();
+    return maker && maker->getBlock() == &block && loop->isBeforeInBlock(maker) ? maker : nullptr;
+  };
+  for (Operation *op = loop->getNextNode(); op != block.getTerminator(); op = op->getNextNode()) {
+    auto any = [&](llvm::function_ref<bool(Value)> is) {
+      return llvm::any_of(op->getOperands(), is);
+    };
+    if (!isPure(op) || op->getNumRegions() ||
+        any([&](Value operand) { return late.contains(operand.getDefiningOp()); })) {
+      late.insert(op);
+    } else if (any([&](Value operand) {
+                 return (isFragments(layoutOf(operand)) &&
+                         llvm::is_contained(loop.getInitArgs(), operand)) ||
+                        early.contains(operand.getDefiningOp());
+               })) {
+      early.insert(op);
+    }
+  }
+  // With what they are made of.
+  llvm::SetVector<Operation *> all;
+  SmallVector<Operation *> left(early.begin(), early.end());
+  while (!left.empty()) {
+    Operation *op = left.pop_back_val();
+    if (!all.insert(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *maker = makerBehind(operand))
+        left.push_back(maker);
+  }
+  SmallVector<Operation *> inOrder = all.takeVector();
+  llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *op : inOrder) {
+    if (canWait(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {
+          return llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
+        }))
+      continue;
+    // What is read or widened is so again behind the loop.
+    if (canWait(op) && llvm::any_of(op->getUsers(), [&](Operation *user) {
+          return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
+        })) {
+      Operation *again = OpBuilder(op).clone(*op);
+      op->replaceUsesWithIf(again, [&](OpOperand &use) {
+        return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*use.getOwner()));
+      });
+    }
+    op->moveBefore(loop);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // One block
 //===----------------------------------------------------------------------===//
@@ -159,6 +228,7 @@ public:
       order.push_back(&op);
     findDependences(order);
     findRemaining(order);
+    findUses(order);
     llvm::SetVector<Operation *> left(order.begin(), order.end());
     SmallVector<Operation *> scheduled;
     while (!left.empty()) {
@@ -222,8 +292,10 @@ private:
             if (Operation *here = block.findAncestorOpInBlock(*maker); here && here != op)
               before.push_back(here);
       });
-      if (isa<DotOp>(op))
+      if (auto dot = dyn_cast<DotOp>(op)) {
         before.append(ofCarried.begin(), ofCarried.end());
+        addOtherUsers(dot, before);
+      }
       if (lastRegion)
         before.push_back(lastRegion);
       if (op->getNumRegions()) {
@@ -235,6 +307,20 @@ private:
           before.push_back(lastStore);
         lastStore = op;
       }
+    }
+  }
+
+  /// What else uses the accumulators that `dot` adds to, down to the sums that this is for:
+  /// behind it they would have to be kept twice.
+  void addOtherUsers(DotOp dot, SmallVector<Operation *> &before) {
+    SmallVector<Operation *> left(dot.getAcc().getUsers());
+    while (!left.empty()) {
+      Operation *user = left.pop_back_val();
+      if (user == dot || user->getBlock() != &block || !user->isBeforeInBlock(dot))
+        continue;
+      before.push_back(user);
+      if (OpTrait::hasElementwiseMappableTraits(user) && user->hasOneUse())
+        left.push_back(*user->user_begin());
     }
   }
 
@@ -300,6 +386,25 @@ private:
     }
   }
 
+  /// Which values each op uses, in regions too; those from before the block are there.
+  void findUses(ArrayRef<Operation *> order) {
+    auto note = [&](Operation *op) {
+      llvm::SetVector<Value> used;
+      op->walk([&](Operation *inner) { used.insert_range(inner->getOperands()); });
+      for (Value value : used) {
+        ++usesLeft[value];
+        if (Operation *maker = value.getDefiningOp(); maker && maker->getBlock() == &block)
+          continue;
+        if (usesLeft[value] == 1)
+          registers += registersOf(value);
+      }
+      usedBy[op] = used.takeVector();
+    };
+    for (Operation *op : order)
+      note(op);
+    note(block.getTerminator());
+  }
+
   /// Whether `op` passes a barrier on its own.
   static bool hasBarrier(Operation *op) { return op->getNumRegions() || isa<WithinOp>(op); }
 
@@ -335,6 +440,8 @@ private:
     for (Operation *op : left)
       if (llvm::none_of(needs.lookup(op), [&](Operation *maker) { return left.contains(maker); }))
         available.push_back(op);
+    if (!llvm::all_of(available, [&](Operation *op) { return takesTooMany(op); }))
+      llvm::erase_if(available, [&](Operation *op) { return takesTooMany(op); });
     Operation *best = available.front();
     for (Operation *op : ArrayRef(available).drop_front()) {
       int64_t start = bestStartOf(op, left), bestStart = bestStartOf(best, left);
@@ -350,7 +457,19 @@ private:
     return best;
   }
 
+  /// Whether `op` is a product with accumulators of its own for which registers are missing.
+  bool takesTooMany(Operation *op) const {
+    auto dot = dyn_cast<DotOp>(op);
+    return dot && registersOf(dot.getAcc()) == 0 &&
+           registers + registersOf(dot.getResult()) > kRegisters;
+  }
+
   void issue(Operation *op) {
+    for (Value value : usedBy.lookup(op))
+      if (--usesLeft[value] == 0)
+        registers -= registersOf(value);
+    for (Value result : op->getResults())
+      registers += registersOf(result);
     int64_t start = startOf(op);
     if (needsBarrier(op))
       ++barriers;
@@ -372,6 +491,9 @@ private:
 
   Block &block;
   llvm::DenseMap<Operation *, SmallVector<Operation *>> needs;
+  llvm::DenseMap<Operation *, SmallVector<Value>> usedBy;
+  llvm::DenseMap<Value, unsigned> usesLeft;
+  int64_t registers = 0;
   llvm::DenseMap<Operation *, int64_t> remaining;
   /// When an op's results are there.
   llvm::DenseMap<Operation *, int64_t> ready;
@@ -401,6 +523,10 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
     getOperation()->walk([](ProgramOp program) {
       if (!isToBeScheduled(program))
         return;
+      program.walk([](scf::ForOp loop) {
+        if (isa<scf::IfOp>(loop->getParentOp()))
+          useInitsEarly(loop);
+      });
       endTilesEarly(program);
       moveIntoBranches(program);
     });

@@ -8,6 +8,9 @@
 //   before reading a range that any thread wrote since the last barrier: a barrier;
 //   before writing one that any thread read or wrote since then: a barrier.
 //
+// A place that nobody touched since the last barrier needs none: where memory suffices,
+// tiles are laid apart.
+//
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_SHAREDMEMORY_H
 #define EJK_LOWERING_SHAREDMEMORY_H
@@ -24,25 +27,47 @@ class SharedMemory {
 public:
   struct Range {
     unsigned begin = 0, end = 0;
+    /// Whether products read there what threads wrote, by `wgmma`: that must be fenced.
+    bool isFactor = false;
     bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
+    bool contains(const Range &other) const { return begin <= other.begin && other.end <= end; }
   };
   /// Ranges touched since the last barrier.
   struct Pending {
     llvm::SmallVector<Range> reads, writes;
+    /// Whether a factor was written, and not yet fenced.
+    bool unfenced = false;
+
+    void add(const Pending &other) {
+      reads.append(other.reads);
+      writes.append(other.writes);
+      unfenced |= other.unfenced;
+    }
+    /// Whether all that `other` has touched counts as touched here.
+    bool covers(const Pending &other) const {
+      auto within = [](llvm::ArrayRef<Range> ranges, llvm::ArrayRef<Range> these) {
+        return llvm::all_of(these, [&](const Range &range) {
+          return llvm::any_of(ranges, [&](const Range &r) { return r.contains(range); });
+        });
+      };
+      return within(reads, other.reads) && within(writes, other.writes) &&
+             (unfenced || !other.unfenced);
+    }
   };
 
-  /// The first free place that is large enough, by default aligned for 16-byte
-  /// accesses that start on the first bank.
-  Range allocate(unsigned bytes, unsigned alignment = 128) {
+  /// The first free place that is large enough and overlaps none of `avoided`, by default
+  /// aligned for 16-byte accesses that start on the first bank.
+  Range allocate(unsigned bytes, unsigned alignment = 128, llvm::ArrayRef<Range> avoided = {}) {
     Range range{0, bytes};
     for (bool moved = true; moved;) {
       moved = false;
-      for (const Range &other : live)
-        if (range.overlaps(other)) {
-          range.begin = unsigned(llvm::alignTo(other.end, alignment));
-          range.end = range.begin + bytes;
-          moved = true;
-        }
+      for (llvm::ArrayRef<Range> others : {llvm::ArrayRef<Range>(live), avoided})
+        for (const Range &other : others)
+          if (range.overlaps(other)) {
+            range.begin = unsigned(llvm::alignTo(other.end, alignment));
+            range.end = range.begin + bytes;
+            moved = true;
+          }
     }
     live.push_back(range);
     most = std::max(most, range.end);
@@ -63,13 +88,11 @@ public:
     return touches(pending.writes, range) || touches(pending.reads, range);
   }
   void noteRead(const Range &range) { pending.reads.push_back(range); }
-  void noteWrite(const Range &range) { pending.writes.push_back(range); }
-  void noteBarrier() { pending = {}; }
-  /// Adds what may have been touched on another way to the same point.
-  void join(const Pending &other) {
-    pending.reads.append(other.reads);
-    pending.writes.append(other.writes);
+  void noteWrite(const Range &range) {
+    pending.writes.push_back(range);
+    pending.unfenced |= range.isFactor;
   }
+  void noteBarrier() { pending = {}; }
 
   Pending pending;
 

@@ -1,5 +1,6 @@
 //===- StageToFit.cpp - as many stages as a thread block holds -------------===//
 #include "lowering/Passes.h"
+#include "lowering/RotateProducts.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
@@ -29,26 +30,38 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
         programs.push_back(program);
     });
     for (ProgramOp program : programs) {
-      unsigned stages = fit(program);
+      auto [stages, rotates] = fit(program);
       if (stages)
         stageTileLoads(program, stages);
+      if (rotates)
+        rotateProducts(program);
       ++(stages > 1 ? numAhead : stages == 1 ? numSingle : numDeclined);
     }
   }
 
-  /// The stages that fit; 0 where there is nothing to copy ahead, or no room.
-  unsigned fit(ProgramOp program) {
-    for (unsigned stages : {3, 2, 1}) {
-      OpBuilder b(program);
-      auto copy = cast<ProgramOp>(b.clone(*program));
-      StagedLoads staged = stageTileLoads(copy, stages);
-      bool fits = staged.rings &&
-                  sharedMemoryNeed(copy) + kMbarriers * staged.rings <= sharedMemoryLimit(arch);
-      copy.erase();
-      if (fits)
-        return stages;
-    }
-    return 0;
+  struct Plan {
+    unsigned stages;
+    bool rotates;
+  };
+
+  /// What fits; no stages where there is nothing to copy ahead, or no room.
+  Plan fit(ProgramOp program) {
+    for (Plan plan : {Plan{4, true}, Plan{3, false}, Plan{2, false}, Plan{1, false}})
+      if (fits(program, plan))
+        return plan;
+    return {0, false};
+  }
+
+  bool fits(ProgramOp program, Plan plan) {
+    if (plan.rotates && !program->hasAttr(kWarpgroupsAttr))
+      return false;
+    OpBuilder b(program);
+    auto copy = cast<ProgramOp>(b.clone(*program));
+    StagedLoads staged = stageTileLoads(copy, plan.stages);
+    bool fits = staged.rings && (!plan.rotates || rotateProducts(copy)) &&
+                sharedMemoryNeed(copy) + kMbarriers * staged.rings <= sharedMemoryLimit(arch);
+    copy.erase();
+    return fits;
   }
 };
 } // namespace

@@ -130,7 +130,7 @@ void TileEmitter::emitConvert(ConvertOp op) {
   if (isUniform && isInShared(to))
     from = repeated(from, computedLayout(from.type, warps));
   if (isInShared(to) || (isFragments(from.layout) && isFragments(to))) {
-    Placed shared = newShared(from.type, isInShared(to) ? to : LayoutAttr());
+    Placed shared = newShared(from.type, isInShared(to) ? to : LayoutAttr(), isFactor(op));
     writeFragments(from, shared);
     tiles[op.getResult()] = shared;
     if (isInShared(to))

@@ -318,7 +318,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
       left = b.make<arith::SubFOp>(left, b.make<arith::ExtFOp>(b.getF32Type(), narrow));
     }
     write(rounded, bf16);
-    if (sparing) {
+    if (room == Room::least) {
       sumPieces(bf16);
       finish();
       result = placed(op.getResult());

@@ -45,12 +45,26 @@ struct PanelPlace {
 /// How a column's number compares with the row's on one side of the diagonal.
 mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 
+/// How free a kernel is with shared memory: what was just used is not taken for something
+/// else, which would cost a barrier; nothing lies there that need not; or that holds for the
+/// parts of f32 running sums, too, which then take more registers and barriers.
+enum class Room { ample, usual, least };
+
+/// What an iteration of each loop leaves touched in shared memory since its last barrier.
+/// Found by making a kernel, which has a barrier at the head of each loop that is not known;
+/// a second one then has the barriers that are needed.
+struct LoopEnds {
+  llvm::DenseMap<mlir::Operation *, SharedMemory::Pending> known, found;
+  /// Whether a loop that was known left more than that.
+  bool wrong = false;
+};
+
 class TileEmitter {
 public:
-  /// A sparing kernel does without room for all parts of an f32 running sum at once,
-  /// which would cost fewer registers and barriers.
-  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder, bool sparing)
-      : program(program), name(name), b(builder, program.getLoc()), sparing(sparing) {}
+  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder, Room room,
+              LoopEnds &loopEnds)
+      : program(program), name(name), b(builder, program.getLoc()), room(room), loopEnds(loopEnds) {
+  }
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -93,18 +107,20 @@ private:
   void emitBlock(mlir::Block &block);
   void emit(Operation *op);
   void emitElementwise(Operation *op);
+  Vector<Value> elementwise(Operation *op, llvm::ArrayRef<llvm::ArrayRef<Value>> operands,
+                            unsigned count);
   void emitFor(mlir::scf::ForOp op);
   void emitIf(mlir::scf::IfOp op);
   void bind(ValueRange values, ValueRange from);
   Vector<Value> flatten(ValueRange values);
 
   // TileRings.cpp: rows copied ahead of their use.
-  /// A ring's stages, one behind the other, and where its tiles lie in each.
+  /// A ring: the stages of a tile lie one behind the other, those of the next behind them.
   struct Ring {
     SharedMemory::Range range = {}, mbarriers = {}; // the latter between roles
-    unsigned stages = 0, bytes = 0;                 // of a stage
+    unsigned stages = 0;
     Vector<Placed> tiles = {};
-    Vector<unsigned> offsets = {};
+    Vector<unsigned> offsets = {}, tileBytes = {}; // of a tile's first stage, of each stage
   };
   void emitMakeRing(tile::MakeRingOp op);
   void emitAcquire(tile::AcquireOp op);
@@ -156,7 +172,9 @@ private:
   void emitCellRows(tile::CellRowsOp op);
   void emitLoadCell(tile::LoadCellOp op);
   void emitStoreCell(tile::StoreCellOp op);
-  Placed newShared(Type type, tile::LayoutAttr layout = {});
+  Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isFactor = true);
+  /// Whether products read `tile` where it lies in shared memory.
+  static bool isFactor(Value tile);
   void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
   Value barrier(Value everywhere = {});
   void fenceForProducts();
@@ -171,6 +189,7 @@ private:
   Value panelElement(const Placed &shared, Value row, Value column);
   void writePanels(const Placed &tile, const Placed &shared);
   Placed fragmentsFromPanels(const Placed &shared, tile::LayoutAttr layout);
+  Vector<Value> blockFromPanels(Type element, Value address, bool transposes);
   void forEachPanelBlock(const Fragments &f, const Placed &shared,
                          llvm::function_ref<void(unsigned, unsigned, Value)> visit);
   Value loadMatrices(Value address, bool transposes);
@@ -196,7 +215,9 @@ private:
 
   // TileVectors.cpp: vectors, and what joins them with matrices.
   void emitSpread(tile::SpreadOp op);
+  void findSummedInParts();
   void emitSum(tile::SumOp op);
+  struct SummedParts;
   void finishSum(Value sum);
   void finishSums();
   void emitWithin(tile::WithinOp op);
@@ -255,7 +276,8 @@ private:
   tile::ProgramOp program;
   llvm::StringRef name;
   KernelBuilder b;
-  bool sparing;
+  Room room;
+  LoopEnds &loopEnds;
   Kernel kernel;
 
   llvm::DenseMap<Value, Rows> rows;
@@ -296,6 +318,9 @@ private:
     int64_t parts;
   };
   llvm::MapVector<Value, PartialSum> partialSums;
+  /// Ops that nothing but a sum needs, of tiles in shared memory at last: they are done part
+  /// by part where the sum is, so that no tile of theirs is in registers as a whole.
+  llvm::DenseMap<Operation *, tile::SumOp> summedInParts;
   /// Tiles whose last use an op is, or holds.
   llvm::DenseMap<Operation *, Vector<Value>> lastUses;
   llvm::DenseMap<Value, Ring> rings;

@@ -76,6 +76,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   kernel.threads = workers = countWarps() * kWarpSize;
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kernel.threads), 1, 1}));
+  // A block on a multiprocessor is enough: no registers are to be saved for more.
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
   for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
     if (isReadOnly) {
       function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
@@ -275,6 +277,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
                                     Attribute(), /*alignment=*/1024, kSharedSpace);
   buildSignature(sizeName);
   locate();
+  findSummedInParts();
   findLastUses();
   writeTriangles();
   emitBlock(program.getBlock());
@@ -322,9 +325,31 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
   }
 }
 
+/// Makes kernels until loops have the barriers that they need, and no others; at last one
+/// with a barrier at each loop's head.
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, bool sparing) {
-  return TileEmitter(program, name, OpBuilder(program.getContext()), sparing).run(module, sizeName);
+                         SizeName sizeName, Room room) {
+  LoopEnds ends;
+  auto emit = [&] {
+    return TileEmitter(program, name, OpBuilder(program.getContext()), room, ends)
+        .run(module, sizeName);
+  };
+  Kernel kernel = emit();
+  constexpr unsigned kRounds = 3;
+  for (unsigned round = 0; round < kRounds && !ends.found.empty(); ++round) {
+    kernel.function.erase();
+    LoopEnds next;
+    next.known = std::move(ends.found);
+    ends = std::move(next);
+    kernel = emit();
+    if (!ends.wrong)
+      return kernel;
+  }
+  if (ends.known.empty())
+    return kernel; // there are no loops
+  kernel.function.erase();
+  ends = LoopEnds();
+  return emit();
 }
 
 unsigned ejk::sharedMemoryNeed(ProgramOp program) {
@@ -335,7 +360,10 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
     return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
            std::to_string(dim);
   };
-  return emitWithin(program, *module, "measured", sizeName, /*sparing=*/true).sharedBytes;
+  LoopEnds ends;
+  return TileEmitter(program, "measured", OpBuilder(program.getContext()), Room::least, ends)
+      .run(*module, sizeName)
+      .sharedBytes;
 }
 
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
@@ -343,8 +371,8 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
   if (failed(checkLaidOut(program)) || failed(checkRoles(program)))
     return failure();
   unsigned needed = 0;
-  for (bool sparing : {false, true}) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, sparing);
+  for (Room room : {Room::ample, Room::usual, Room::least}) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, room);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -46,9 +46,22 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 // Barriers
 //===----------------------------------------------------------------------===//
 
+bool TileEmitter::isFactor(Value tile) {
+  // A running sum of what is widened in registers is taken of the tile as it lies here.
+  auto isSummed = [](Operation *convert) {
+    return isa<ConvertOp>(convert) && llvm::any_of(convert->getUsers(), [](Operation *user) {
+             return isa<arith::ExtFOp>(user) && llvm::any_of(user->getUsers(), [](Operation *sum) {
+                      return isa<CumsumOp>(sum);
+                    });
+           });
+  };
+  return llvm::any_of(tile.getUsers(),
+                      [&](Operation *user) { return isa<DotOp>(user) || isSummed(user); });
+}
+
 /// Of all threads; with a condition, whether it is true of all of them.
 Value TileEmitter::barrier(Value everywhere) {
-  if (warpgroups && !memory.pending.writes.empty())
+  if (warpgroups && memory.pending.unfenced)
     fenceForProducts();
   Value number, count, all;
   if (namedBarrier) {
@@ -112,12 +125,21 @@ Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
   return b.at(b.make<LLVM::AddressOfOp>(shared), b.getI8Type(), range.begin);
 }
 
-Placed TileEmitter::newShared(Type type, LayoutAttr layout) {
+Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
+  SmallVector<SharedMemory::Range> avoided;
+  if (room == Room::ample) {
+    avoided.append(memory.pending.reads);
+    avoided.append(memory.pending.writes);
+    for (const InFlight &dot : inFlight)
+      avoided.append(dot.reads);
+  }
   Placed tile;
   tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
   tile.type = type;
   tile.pitch = sharedPitch(type);
-  tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout));
+  tile.range =
+      memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout), avoided);
+  tile.range.isFactor = isFactor && isPanels(tile.layout);
   tile.address = sharedAt(tile.range);
   return tile;
 }
@@ -207,7 +229,7 @@ void TileEmitter::emitLoad(LoadOp op) {
                  from.base, from.element);
     return;
   }
-  Placed tile = newShared(op.getType(), layoutOf(op));
+  Placed tile = newShared(op.getType(), layoutOf(op), isFactor(op));
   beforeWrite(tile.range);
   copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
   if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {

@@ -108,21 +108,26 @@ Placed TileEmitter::fragmentsFromPanels(const Placed &shared, LayoutAttr layout)
   tile.layout = layout;
   tile.type = shared.type;
   Fragments f = Fragments::of(shared.type, layout);
-  auto pairType = VectorType::get({2}, getElementTypeOrSelf(shared.type));
   tile.elements.resize(f.size());
   beforeRead(shared.range);
   bool transposes = f.transposed != isTransposed(shared.layout);
   forEachPanelBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
-    Value loaded = loadMatrices(address, transposes);
-    for (unsigned i = 0; i < 4; ++i) {
-      Value word = b.make<LLVM::ExtractValueOp>(loaded, int64_t(i));
-      Value two = b.make<LLVM::BitcastOp>(pairType, word);
-      unsigned slot = f.index(m, 2 * pair + i / 2, 2 * (i % 2));
-      tile.elements[slot] = b.extract(two, 0);
-      tile.elements[slot + 1] = b.extract(two, 1);
-    }
+    llvm::copy(blockFromPanels(getElementTypeOrSelf(shared.type), address, transposes),
+               tile.elements.begin() + f.index(m, 2 * pair, 0));
   });
   return tile;
+}
+
+/// The eight elements of accumulators (m, 2·pair) and (m, 2·pair + 1), one behind the other.
+SmallVector<Value> TileEmitter::blockFromPanels(Type element, Value address, bool transposes) {
+  Value loaded = loadMatrices(address, transposes);
+  SmallVector<Value> elements;
+  for (unsigned i = 0; i < 4; ++i) {
+    Value word = b.make<LLVM::ExtractValueOp>(loaded, int64_t(i));
+    Value two = b.make<LLVM::BitcastOp>(VectorType::get({2}, element), word);
+    elements.append({b.extract(two, 0), b.extract(two, 1)});
+  }
+  return elements;
 }
 
 /// A tile's rows from panels to memory, 16 bytes at a time.

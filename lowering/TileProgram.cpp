@@ -53,6 +53,8 @@ void TileEmitter::findLastUses() {
   auto note = [&](Value value) {
     Operation *last = value.getDefiningOp();
     for (Operation *user : value.getUsers()) {
+      if (tile::SumOp sum = summedInParts.lookup(user))
+        user = sum;
       Operation *inBlock = value.getParentBlock()->findAncestorOpInBlock(*user);
       if (last->isBeforeInBlock(inBlock))
         last = inBlock;
@@ -89,6 +91,8 @@ void TileEmitter::emitBlock(Block &block) {
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::emit(Operation *op) {
+  if (summedInParts.contains(op))
+    return;
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](LoadOp o) { emitLoad(o); })
       .Case([&](StoreOp o) { emitStore(o); })
@@ -146,6 +150,40 @@ static SmallVector<Value> widenPairs(KernelBuilder &b, ArrayRef<Value> elements)
   return result;
 }
 
+/// `count` elements of `op`'s result, of as many of its operands or of one that is all of
+/// them.
+SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Value>> operands,
+                                            unsigned count) {
+  Type type = getElementTypeOrSelf(op->getResult(0).getType());
+  if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
+      operands[0].front().getType().isBF16())
+    return widenPairs(b, operands[0]);
+  SmallVector<Value> elements;
+  for (unsigned i = 0; i < count; ++i) {
+    auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
+    if (isa<vector::BroadcastOp>(op)) {
+      elements.push_back(element(operands[0]));
+      continue;
+    }
+    if (isa<math::ExpOp>(op) && type.isF32()) {
+      elements.push_back(exponential(element(operands[0])));
+      continue;
+    }
+    IRMapping mapping;
+    for (auto [operand, all] : llvm::zip(op->getOperands(), operands))
+      mapping.map(operand, element(all));
+    Operation *clone = b.clone(*op, mapping);
+    clone->removeAttr(kLayoutsAttr);
+    if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone))
+      cast<arith::ArithFastMathInterface>(clone)->setAttr(
+          "fastmath",
+          arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::contract));
+    clone->getResult(0).setType(type);
+    elements.push_back(clone->getResult(0));
+  }
+  return elements;
+}
+
 void TileEmitter::emitElementwise(Operation *op) {
   Value result = op->getResult(0);
   Type type = getElementTypeOrSelf(result.getType());
@@ -159,6 +197,7 @@ void TileEmitter::emitElementwise(Operation *op) {
   }
   SmallVector<Value> elements;
   DenseElementsAttr constant;
+  unsigned count = layout ? sizeOf(result.getType(), layout) : 1;
   if (isTile(result) && matchPattern(op, m_Constant(&constant))) {
     elements.push_back(
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
@@ -167,32 +206,8 @@ void TileEmitter::emitElementwise(Operation *op) {
     // Accumulators of the iteration before are read where this stands, not behind products.
     if (warpgroups && isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
       elements = heldHere(elements);
-  } else if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
-             operands[0].front().getType().isBF16()) {
-    elements = widenPairs(b, operands[0]);
   } else {
-    for (unsigned i = 0, e = layout ? sizeOf(result.getType(), layout) : 1; i < e; ++i) {
-      auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
-      if (isa<vector::BroadcastOp>(op)) {
-        elements.push_back(element(operands[0]));
-        continue;
-      }
-      if (isa<math::ExpOp>(op) && type.isF32()) {
-        elements.push_back(exponential(element(operands[0])));
-        continue;
-      }
-      IRMapping mapping;
-      for (auto [operand, all] : llvm::zip(op->getOperands(), operands))
-        mapping.map(operand, element(all));
-      Operation *clone = b.clone(*op, mapping);
-      clone->removeAttr(kLayoutsAttr);
-      if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone))
-        cast<arith::ArithFastMathInterface>(clone)->setAttr(
-            "fastmath",
-            arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::contract));
-      clone->getResult(0).setType(type);
-      elements.push_back(clone->getResult(0));
-    }
+    elements = elementwise(op, operands, count);
   }
   if (!layout) {
     scalars.map(result, elements.front());
@@ -243,6 +258,9 @@ static bool touchesShared(Operation *op) {
   bool inRole = op->getParentOfType<RoleOp>() != nullptr;
   return op
       ->walk([&](Operation *inner) {
+        // There is nothing to wait for.
+        if (auto take = dyn_cast<TakeOp>(inner); take && take.getHeld())
+          return WalkResult::advance();
         if (inRole && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
           return WalkResult::advance();
         return isa<TileDialect, vector::VectorDialect>(inner->getDialect())
@@ -260,7 +278,8 @@ static bool beginsWithBarrier(Block &body) {
   return false;
 }
 
-/// Iterations are ordered by a barrier at each one's head.
+/// Iterations are ordered by a barrier at each one's head, or those that they need where it
+/// is known what they touch.
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
@@ -276,18 +295,26 @@ void TileEmitter::emitFor(scf::ForOp op) {
     ValueRange args = loop.getRegionIterArgs();
     scalars.map(op.getInductionVar(), loop.getInductionVar());
     bind(op.getRegionIterArgs(), args);
-    if (touchesShared(op) && !beginsWithBarrier(*op.getBody()))
+    bool isOrdered = !touchesShared(op) || beginsWithBarrier(*op.getBody());
+    auto known = loopEnds.known.find(op);
+    bool isKnown = known != loopEnds.known.end();
+    if (isKnown)
+      memory.pending.add(known->second);
+    else if (!isOrdered)
       barrier();
     emitBlock(*op.getBody());
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
     awaitAll();
     finishSums();
+    if (!isOrdered)
+      loopEnds.found[op] = memory.pending;
+    loopEnds.wrong |= isKnown && !known->second.covers(memory.pending);
     // A loop made with no values to carry comes with its terminator.
     if (!next.empty())
       b.make<scf::YieldOp>(next);
     b.loc = outer;
   }
-  memory.join(before);
+  memory.pending.add(before);
   bind(op.getResults(), loop.getResults());
 }
 
@@ -327,8 +354,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
     finishSums();
     if (!types.empty())
       b.make<scf::YieldOp>(results);
-    after.reads.append(memory.pending.reads);
-    after.writes.append(memory.pending.writes);
+    after.add(memory.pending);
     for (const SharedMemory::Range &range : unused)
       memory.occupy(range);
   };

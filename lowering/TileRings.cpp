@@ -64,7 +64,8 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
   Ring &ring = rings[op.getRing()];
   RingType type = op.getRing().getType();
   TakeOp take = takeOf(op);
-  unsigned alignment = 128;
+  ring.stages = type.getStages();
+  unsigned alignment = 128, bytes = 0;
   for (auto [i, tileType] : llvm::enumerate(type.getTiles())) {
     Placed tile;
     tile.type = tileType;
@@ -73,14 +74,17 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
     tile.pitch = sharedPitch(tileType);
     unsigned tileAlignment = sharedAlignment(tile.layout);
     alignment = std::max(alignment, tileAlignment);
-    ring.bytes = unsigned(llvm::alignTo(ring.bytes, tileAlignment));
-    ring.offsets.push_back(ring.bytes);
-    ring.bytes += sharedBytes(tileType, tile.layout);
+    bytes = unsigned(llvm::alignTo(bytes, tileAlignment));
+    ring.offsets.push_back(bytes);
+    ring.tileBytes.push_back(
+        unsigned(llvm::alignTo(sharedBytes(tileType, tile.layout), tileAlignment)));
+    bytes += ring.stages * ring.tileBytes.back();
     ring.tiles.push_back(tile);
   }
-  ring.stages = type.getStages();
-  ring.bytes = unsigned(llvm::alignTo(ring.bytes, alignment));
-  ring.range = memory.allocate(ring.stages * ring.bytes, alignment);
+  ring.range = memory.allocate(bytes, alignment);
+  for (Operation *user : op->getUsers())
+    if (isa<TakeOp>(user))
+      ring.range.isFactor |= llvm::any_of(user->getResults(), isFactor);
   makeMbarriers(op);
   // What lay here may still be read.
   makeWritable(ring.range);
@@ -101,10 +105,11 @@ Value TileEmitter::stageOf(const Ring &ring, Value item) {
 
 /// The tiles of `item`'s stage. Of the ring's range: the ops on the ring order it.
 SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
-  Value base = b.at(sharedAt(ring.range), b.getI8Type(), b.mul(stageOf(ring, item), ring.bytes));
+  Value base = sharedAt(ring.range), stage = stageOf(ring, item);
   SmallVector<Placed> result = ring.tiles;
-  for (auto [tile, offset] : llvm::zip_equal(result, ring.offsets)) {
-    tile.address = b.at(base, b.getI8Type(), offset);
+  for (auto [tile, offset, bytes] : llvm::zip_equal(result, ring.offsets, ring.tileBytes)) {
+    Value first = b.at(base, b.getI8Type(), b.mul(stage, bytes));
+    tile.address = b.at(first, b.getI8Type(), offset);
     tile.range = ring.range;
   }
   return result;
@@ -112,12 +117,26 @@ SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
 
 void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
 
+/// `item` as a number of items behind `base`; null where it is not known.
+static std::optional<int64_t> distanceFrom(Value base, Value item) {
+  if (item == base)
+    return 0;
+  auto sum = item.getDefiningOp<arith::AddIOp>();
+  APInt number;
+  if (!sum || sum.getLhs() != base || !matchPattern(sum.getRhs(), m_ConstantInt(&number)))
+    return std::nullopt;
+  return number.getSExtValue();
+}
+
 /// How many groups of copies may still be under way when `take`'s item is there: those
 /// that are always committed behind it. Of a loop that takes items by its counter, by going
 /// through its first iterations; 0 where it is not known.
 static unsigned groupsBehind(TakeOp take) {
   auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
-  if (!loop || take.getItem() != loop.getInductionVar())
+  if (!loop)
+    return 0;
+  std::optional<int64_t> taken = distanceFrom(loop.getInductionVar(), take.getItem());
+  if (!taken)
     return 0;
   // Which items are filled before the loop, and in it by how many ahead of its counter.
   struct Fill {
@@ -135,12 +154,11 @@ static unsigned groupsBehind(TakeOp take) {
     }
   int64_t furthest = 0;
   for (auto fill : loop.getBody()->getOps<FillOp>()) {
-    auto next = fill.getItem().getDefiningOp<arith::AddIOp>();
-    if (!next || next.getLhs() != take.getItem() ||
-        !matchPattern(next.getRhs(), m_ConstantInt(&number)))
+    std::optional<int64_t> ahead = distanceFrom(loop.getInductionVar(), fill.getItem());
+    if (!ahead)
       return 0;
-    furthest = std::max(furthest, number.getSExtValue());
-    inside.push_back({fill.getRing(), number.getSExtValue(), take->isBeforeInBlock(fill)});
+    furthest = std::max(furthest, *ahead);
+    inside.push_back({fill.getRing(), *ahead, take->isBeforeInBlock(fill)});
   }
   for (Operation *user : take.getRing().getUsers())
     if (isa<FillOp>(user) && user->getBlock() != loop.getBody() &&
@@ -159,7 +177,7 @@ static unsigned groupsBehind(TakeOp take) {
     for (const Fill &fill : inside)
       if (!fill.isBehindTake)
         commit(fill, counter);
-    auto place = llvm::find(committed, std::optional(counter));
+    auto place = llvm::find(committed, std::optional(counter + *taken));
     if (place == committed.end())
       return 0;
     fewest = std::min<unsigned>(fewest, committed.end() - place - 1);
@@ -188,17 +206,18 @@ static bool isReleasedBetween(TakeOp take, AcquireOp acquire) {
 /// Whether a take in front of `acquire`, with its barrier, has ordered it behind all uses of
 /// what its stage had: the item taken lies less than a round before.
 static bool followsTake(AcquireOp acquire) {
-  auto ahead = acquire.getItem().getDefiningOp<arith::AddIOp>();
-  APInt distance;
-  if (!ahead || !matchPattern(ahead.getRhs(), m_ConstantInt(&distance)))
+  auto loop = dyn_cast<scf::ForOp>(acquire->getParentOp());
+  if (!loop)
     return false;
+  std::optional<int64_t> ahead = distanceFrom(loop.getInductionVar(), acquire.getItem());
   int64_t stages = acquire.getRing().getType().getStages();
-  return distance.sgt(0) && distance.slt(stages) &&
-         llvm::any_of(acquire.getRing().getUsers(), [&](Operation *user) {
+  return ahead && llvm::any_of(acquire.getRing().getUsers(), [&](Operation *user) {
            auto take = dyn_cast<TakeOp>(user);
-           return take && take.getItem() == ahead.getLhs() &&
-                  take->getBlock() == acquire->getBlock() && take->isBeforeInBlock(acquire) &&
-                  !isReleasedBetween(take, acquire);
+           if (!take || take.getHeld() || take->getBlock() != acquire->getBlock() ||
+               !take->isBeforeInBlock(acquire) || isReleasedBetween(take, acquire))
+             return false;
+           std::optional<int64_t> taken = distanceFrom(loop.getInductionVar(), take.getItem());
+           return taken && *ahead > *taken && *ahead - *taken < stages;
          });
 }
 
@@ -228,7 +247,8 @@ void TileEmitter::emitFill(FillOp op) {
   if (ring.mbarriers.end) {
     // `wgmma` sees what the thread that wrote it has fenced, once it is there.
     waitForCopies(0);
-    fenceForProducts();
+    if (ring.range.isFactor)
+      fenceForProducts();
     b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
                                    Value());
   }
@@ -236,11 +256,14 @@ void TileEmitter::emitFill(FillOp op) {
 
 void TileEmitter::emitTake(TakeOp op) {
   const Ring &ring = rings[op.getRing()];
-  if (ring.mbarriers.end) {
+  if (op.getHeld()) {
+    // Since it was taken, all threads see it.
+  } else if (ring.mbarriers.end) {
     waitForPhase(fullOf(ring, stageOf(ring, op.getItem())), parityOf(ring, op.getItem()));
   } else {
     waitForCopies(groupsBehind(op));
-    if (warpgroups && memory.pending.writes.empty())
+    // A barrier fences what else was written.
+    if (warpgroups && ring.range.isFactor && !memory.pending.unfenced)
       fenceForProducts();
     barrier();
   }

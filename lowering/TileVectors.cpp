@@ -92,8 +92,137 @@ void TileEmitter::emitSpread(SpreadOp op) {
 // From matrices to vectors
 //===----------------------------------------------------------------------===//
 
+/// Whether `op` makes fragments of what it takes from them, or reads them from panels.
+static bool isByParts(Operation *op) {
+  if (op->getNumResults() != 1 || !isFragments(layoutOf(op->getResult(0))))
+    return false;
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return isPanels(layoutOf(convert.getTile()));
+  return OpTrait::hasElementwiseMappableTraits(op) && !op->hasTrait<OpTrait::ConstantLike>();
+}
+
+void TileEmitter::findSummedInParts() {
+  program.walk([&](tile::SumOp sum) {
+    llvm::SetVector<Operation *> found;
+    SmallVector<Value> left = {sum.getTile()};
+    bool reads = false;
+    while (!left.empty()) {
+      Operation *op = left.pop_back_val().getDefiningOp();
+      if (!op || op->getBlock() != sum->getBlock() || !isByParts(op) ||
+          layoutOf(op->getResult(0)) != layoutOf(sum.getTile()) ||
+          !llvm::all_of(op->getUsers(),
+                        [&](Operation *user) { return user == sum || found.contains(user); }))
+        continue;
+      found.insert(op);
+      reads |= isa<ConvertOp>(op);
+      if (!isa<ConvertOp>(op))
+        left.append(op->operand_begin(), op->operand_end());
+    }
+    // A ring's tile may be overwritten on the way.
+    auto isBehindRing = [&](Operation *op) {
+      for (; op != sum; op = op->getNextNode())
+        if (isa<AcquireOp, ReleaseOp, TakeOp>(op))
+          return true;
+      return false;
+    };
+    Fragments f = Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()));
+    if (!reads || f.columnTiles() % 2 || llvm::any_of(found, isBehindRing))
+      return;
+    for (Operation *op : found)
+      summedInParts[op] = sum;
+  });
+}
+
+/// What is summed, block by block.
+struct TileEmitter::SummedParts {
+  SummedParts(TileEmitter &emitter, tile::SumOp sum)
+      : emitter(emitter), sum(sum),
+        f(Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()))) {
+    SmallVector<SharedMemory::Range> ranges;
+    find(sum.getTile(), ranges);
+    emitter.beforeRead(ranges);
+    for (auto &[tile, addresses] : panels)
+      emitter.forEachPanelBlock(f, emitter.placed(tile),
+                                [&, &addresses = addresses](unsigned, unsigned, Value address) {
+                                  addresses.push_back(address);
+                                });
+  }
+
+  /// The eight elements of each block that a thread has, in their order.
+  SmallVector<Value> block(unsigned number) {
+    llvm::DenseMap<Value, SmallVector<Value>> known;
+    return block(sum.getTile(), number, known);
+  }
+  unsigned blocks() const { return f.size() / kBlock; }
+
+private:
+  static constexpr unsigned kBlock = 8;
+
+  bool isInParts(Value value) const {
+    return value.getDefiningOp() && emitter.summedInParts.lookup(value.getDefiningOp()) == sum;
+  }
+
+  /// What the parts are made of is there from here on.
+  void find(Value value, SmallVector<SharedMemory::Range> &ranges) {
+    if (!isInParts(value)) {
+      if (isa<VectorType>(value.getType()))
+        emitter.placed(value);
+      return;
+    }
+    if (auto convert = value.getDefiningOp<ConvertOp>()) {
+      panels[convert.getTile()];
+      ranges.push_back(emitter.placed(convert.getTile()).range);
+      return;
+    }
+    for (Value operand : value.getDefiningOp()->getOperands())
+      find(operand, ranges);
+  }
+
+  SmallVector<Value> block(Value value, unsigned number,
+                           llvm::DenseMap<Value, SmallVector<Value>> &known) {
+    if (auto it = known.find(value); it != known.end())
+      return it->second;
+    SmallVector<Value> elements;
+    if (!isInParts(value)) {
+      if (!isa<VectorType>(value.getType()))
+        elements = {emitter.scalar(value)};
+      else if (ArrayRef<Value> all = emitter.placed(value).elements; all.size() == 1)
+        elements = {all.front()};
+      else
+        elements.append(all.begin() + number * kBlock, all.begin() + (number + 1) * kBlock);
+    } else if (auto convert = value.getDefiningOp<ConvertOp>()) {
+      Placed &shared = emitter.placed(convert.getTile());
+      elements = emitter.blockFromPanels(getElementTypeOrSelf(shared.type),
+                                         panels[convert.getTile()][number],
+                                         f.transposed != isTransposed(shared.layout));
+    } else {
+      Operation *op = value.getDefiningOp();
+      SmallVector<SmallVector<Value>> operands;
+      for (Value operand : op->getOperands())
+        operands.push_back(block(operand, number, known));
+      SmallVector<ArrayRef<Value>> refs(operands.begin(), operands.end());
+      elements = emitter.elementwise(op, refs, kBlock);
+    }
+    return known[value] = elements;
+  }
+
+  TileEmitter &emitter;
+  tile::SumOp sum;
+  Fragments f;
+  /// The address of each block in them.
+  llvm::MapVector<Value, SmallVector<Value>> panels;
+};
+
 void TileEmitter::emitSum(tile::SumOp op) {
-  const Placed &tile = placed(op.getTile());
+  Placed tile;
+  std::optional<SummedParts> parts;
+  if (summedInParts.contains(op.getTile().getDefiningOp())) {
+    parts.emplace(*this, op);
+    tile.type = op.getTile().getType();
+    tile.layout = layoutOf(op.getTile());
+  } else {
+    tile = placed(op.getTile());
+  }
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool overColumns = f.storedDim(op.getDim()) == 1;
   auto plus = [&](Value x, Value y) -> Value {
@@ -101,6 +230,9 @@ void TileEmitter::emitSum(tile::SumOp op) {
   };
   SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+    // Blocks come one behind the other.
+    if (parts && slot == tile.elements.size())
+      tile.elements.append(parts->block(slot / 8));
     Value &sum = partial[overColumns ? row : column];
     sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
   });
@@ -108,8 +240,8 @@ void TileEmitter::emitSum(tile::SumOp op) {
     sum = overColumns ? butterfly(sum, 1, 2, plus) : butterfly(sum, 4, 16, plus);
 
   // A row of sums from each of the parts that share the result's elements.
-  int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
-  Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
+  int64_t length = op.getType().getDimSize(0), rows = overColumns ? f.columnParts : f.rowParts;
+  Placed scratch = newShared(VectorType::get({rows * length}, b.getF32Type()));
   beforeWrite(scratch.range);
   Value part =
       overColumns ? b.rem(b.div(warp, f.rowParts), f.columnParts) : b.rem(warp, f.rowParts);
@@ -121,7 +253,7 @@ void TileEmitter::emitSum(tile::SumOp op) {
                         overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
   });
   // Read where it is first used: a barrier may come before that.
-  partialSums.insert({op.getResult(), {scratch, parts}});
+  partialSums.insert({op.getResult(), {scratch, rows}});
   tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later
 }
 

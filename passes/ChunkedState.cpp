@@ -148,8 +148,10 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
     auto rest = [&](Value tile, Value rounded) {
       return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
     };
-    addProduct(rest(x, roundX), roundState);
-    addProduct(roundX, rest(state, roundState));
+    if (roundX != x)
+      addProduct(rest(x, roundX), roundState);
+    if (roundState != state)
+      addProduct(roundX, rest(state, roundState));
   }
   if (head)
     sum = e.mul(sum, e.spread(head->fromStart(e, read.decays[0]), 0, e.shapeOf(sum)));

@@ -178,6 +178,7 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
   for (Value tile : op.getTiles())
     targets.push_back({tileShape(tile.getType()), slots[tile] = allocate(tile.getType())});
   Operation *take = op;
+  bool held = op.getHeld();
   add([=](TileFrame &frame) {
     int64_t item = *frame.row(itemSlot).ints;
     if (item < 0)
@@ -190,10 +191,13 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
       return stage.item > item || (stage.item == item && wasTaken);
     };
     auto ready = [=, &ring] { return isPast() || ring.has(item, TileRing::State::filled); };
+    if (held && !ring.has(item, TileRing::State::taken))
+      return fail(frame, take, itemText(item) + " is not held: it is not taken, or released");
     std::string what = "for " + itemText(item) + " to be filled";
-    if (!waitUntil(frame, take, what, "takes " + itemText(item) + " before it is filled", ready))
+    if (!held && !waitUntil(frame, take, what, "takes " + itemText(item) + " before it is filled",
+                            ready))
       return false;
-    if (isPast())
+    if (!held && isPast())
       return fail(frame, take, itemText(item) + " was taken before");
     TileRing::Stage &stage = ring.stageOf(item);
     for (auto [target, copy] : llvm::zip(targets, stage.copies))

@@ -20,7 +20,7 @@ def Tile_RingType : Tile_Type<"Ring", "ring"> {
     |---|---|---|
     | `tile.acquire` | item i-N is released | to be filled |
     | `tile.fill` | | being filled |
-    | `tile.take` | its copies have arrived | in use |
+    | `tile.take` | its copies have arrived, unless it is held | in use |
     | `tile.release` | | free |
 
     `!tile.ring<3 of vector<64x128xbf16>, vector<64xf32>>` has three stages of a
@@ -106,12 +106,16 @@ def Tile_TakeOp : Tile_RingOp<"take"> {
   let summary = "wait for an item, and use its tiles";
   let description = [{
     Waits until the copies of item `item` have arrived, and gives its tiles. They lie in
-    the stage: what reads them comes before the item's `tile.release`.
+    the stage: what reads them comes before the item's `tile.release`. An item that is
+    `held` was taken before, in an earlier iteration perhaps, and not released: there is
+    nothing to wait for.
 
     Example:
 
     ```mlir
     %q, %g = tile.take %ring[%c]
+        : !tile.ring<2 of vector<64x64xbf16>, vector<64xf32>> -> vector<64x64xbf16>, vector<64xf32>
+    %q2, %g2 = tile.take held %ring[%c]
         : !tile.ring<2 of vector<64x64xbf16>, vector<64xf32>> -> vector<64x64xbf16>, vector<64xf32>
     ```
 
@@ -119,9 +123,11 @@ def Tile_TakeOp : Tile_RingOp<"take"> {
     - C1: the results are the ring's tiles.
     - C2: as C1 of `tile.acquire`.
   }];
-  let arguments = (ins Tile_RingType:$ring, Index:$item);
+  let arguments = (ins Tile_RingType:$ring, Index:$item, UnitAttr:$held);
   let results = (outs Variadic<Tile_AnyTile>:$tiles);
-  let assemblyFormat = "$ring `[` $item `]` attr-dict `:` type($ring) `->` type($tiles)";
+  let assemblyFormat = [{
+    (`held` $held^)? $ring `[` $item `]` attr-dict `:` type($ring) `->` type($tiles)
+  }];
 }
 
 def Tile_ReleaseOp : Tile_RingOp<"release"> {

@@ -68,16 +68,17 @@ struct BenchOptions {
 
 /// Times are of one launch of the entry, in microseconds.
 struct BenchResult {
-  double graphMicros = 0;    ///< inside a CUDA graph of many launches
-  double plainMicros = 0;    ///< launched one by one on a stream
-  double hostMicros = 0;     ///< the host's share of a plain launch
-  int64_t bytes = 0;         ///< each input read once, each output written once
-  double bandwidth = 0;      ///< bytes / graphMicros, in bytes a second
-  double copyBandwidth = 0;  ///< the device's own copy, read + write
-  double floorMicros = 0;    ///< bytes at the copy's bandwidth
-  double ratioToFloor = 0;   ///< graphMicros / floorMicros
-  int copies = 0;            ///< of the tensors that launches rotate over
-  int64_t rotationBytes = 0; ///< of all copies; cold when over 3 x l2Bytes
+  double graphMicros = 0;     ///< inside a CUDA graph of many launches
+  double plainMicros = 0;     ///< launched one by one on a stream
+  double sustainedMicros = 0; ///< in graphs that follow one another for 0.2 s: clocks may fall
+  double hostMicros = 0;      ///< the host's share of a plain launch
+  int64_t bytes = 0;          ///< each input read once, each output written once
+  double bandwidth = 0;       ///< bytes / graphMicros, in bytes a second
+  double copyBandwidth = 0;   ///< the device's own copy, read + write
+  double floorMicros = 0;     ///< bytes at the copy's bandwidth
+  double ratioToFloor = 0;    ///< graphMicros / floorMicros
+  int copies = 0;             ///< of the tensors that launches rotate over
+  int64_t rotationBytes = 0;  ///< of all copies; cold when over 3 x l2Bytes
   int64_t l2Bytes = 0;
   int repetitions = 0;
 

@@ -52,6 +52,26 @@ func.func @released() {
 
 // -----
 
+// An item that is held must have been taken.
+func.func @not_held() {
+  %q = check.random normal seed 1 : tensor<1x64x1xf32>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x64x1xf32>) outputs(tensor<1x64x1xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
+    tile.acquire %ring[%c0] : !tile.ring<2 of vector<16xf32>>
+    tile.fill %ring[%c0] from (%qr) at (%c0) channels (%c0) : !tile.ring<2 of vector<16xf32>>, !tile.rows<f32>
+    // expected-error @below {{item 0 is not held: it is not taken, or released}}
+    %x = tile.take held %ring[%c0] : !tile.ring<2 of vector<16xf32>> -> vector<16xf32>
+    tile.end
+  }
+  check.expect_equal %o, %q : tensor<1x64x1xf32>
+  return
+}
+
+// -----
+
 // … or is handed on then.
 func.func @yielded() {
   %q = check.random normal seed 1 : tensor<1x64x1xf32>
