@@ -286,6 +286,52 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
                     Statistic<"numDeclined", "declined", "loads of such loops left as they are">];
 }
 
+def CarryDecays : Pass<"ejk-carry-decays"> {
+  let summary = "a chunk's last scaling of a state and the next one's first, in one";
+  let description = [{
+    Of a block program without layouts, in a loop over chunks whose state comes out of a
+    branch: where one side multiplies the state first by e^m, spread along a dimension, and
+    last, behind a product, by e^v along the same one, and nothing else outside the other
+    side uses it, the loop carries v beside the state, which is multiplied by e^(v + m) at
+    once. The other side, and what follows the loop, multiply by e^v first.
+
+    Before:
+    ```mlir
+    %end = scf.for … iter_args(%s = %start) -> (vector<64x64xf32>) {
+      %next = scf.if %ordinary -> (vector<64x64xf32>) {
+        %em = math.exp %m : vector<64xf32>
+        %f = tile.spread %em along 0 : …
+        %b = arith.mulf %s, %f : vector<64x64xf32>
+        …
+        %t = tile.dot %k transposed, %v, %b : …
+        %ev = math.exp %rest : vector<64xf32>
+        %g = tile.spread %ev along 0 : …
+        %scaled = arith.mulf %t, %g : vector<64x64xf32>
+        scf.yield %scaled : vector<64x64xf32>
+      } else { … }
+      scf.yield %next : vector<64x64xf32>
+    }
+    ```
+    After:
+    ```mlir
+    %end:2 = scf.for … iter_args(%s = %start, %w = %zeros) -> (…) {
+      %next:2 = scf.if %ordinary -> (vector<64x64xf32>, vector<64xf32>) {
+        %both = arith.addf %w, %m : vector<64xf32>
+        …
+        %b = arith.mulf %s, %f : vector<64x64xf32>
+        …
+        %t = tile.dot %k transposed, %v, %b : …
+        scf.yield %t, %rest : vector<64x64xf32>, vector<64xf32>
+      } else { … }
+      scf.yield %next#0, %next#1 : vector<64x64xf32>, vector<64xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numCarried", "carried", "states scaled once a chunk">];
+}
+
 def RotateProducts : Pass<"ejk-rotate-products"> {
   let summary = "the next iteration's first products behind this one's last";
   let description = [{

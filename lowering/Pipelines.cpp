@@ -21,6 +21,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createSinkIntoBranches());
   pm.addPass(createHoistFromBranches());
+  pm.addPass(createCarryDecays());
   AssignTileLayoutsOptions layouts;
   layouts.arch = arch.str();
   pm.addPass(createAssignTileLayouts(layouts));

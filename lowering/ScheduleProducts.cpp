@@ -527,6 +527,11 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
         if (isa<scf::IfOp>(loop->getParentOp()))
           useInitsEarly(loop);
       });
+      // Its barrier serves what is stored before the branch, too.
+      program.walk([](WithinOp within) {
+        if (within->hasOneUse() && isa<scf::IfOp>(*within->user_begin()))
+          within->moveBefore(*within->user_begin());
+      });
       endTilesEarly(program);
       moveIntoBranches(program);
     });

@@ -143,8 +143,13 @@ private:
     Operation *next = take->getNextNode();
     if (!take->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr))
       return next;
+    // Running sums of matrices are products, too.
+    auto isProduct = [](Operation *op) {
+      auto sum = dyn_cast_or_null<CumsumOp>(op);
+      return isa_and_nonnull<DotOp>(op) || (sum && isFragments(layoutOf(sum.getResult())));
+    };
     for (Operation *op = next; op; op = op->getNextNode())
-      if (isa<DotOp>(op) && !isa_and_nonnull<DotOp>(op->getNextNode()))
+      if (isProduct(op) && !isProduct(op->getNextNode()))
         return op->getNextNode();
     return next;
   }

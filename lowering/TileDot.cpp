@@ -160,6 +160,10 @@ struct TileEmitter::Triangle {
   SmallVector<Value> diagonal;
   Value ones;
   bool upper;
+  uint32_t one; // the bits of 1
+  /// Less a row, which has what this says of a column and its number.
+  std::optional<int64_t> from;
+  arith::CmpIPredicate inRow;
 };
 
 TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
@@ -175,7 +179,24 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
     corner = b.make<arith::OrIOp>(corner, word);
   }
   // a1: rows 8 to 15, columns 0 to 7; a2: the other way round.
-  return {{corner, upper ? none : ones, upper ? ones : none, corner}, ones, upper};
+  return {{corner, upper ? none : ones, upper ? ones : none, corner},
+          ones,
+          upper,
+          one,
+          op.getFrom(),
+          predicate};
+}
+
+/// Of two ones or zeros of 16 bits each, less one where `mask` has bits.
+static Value lessOne(KernelBuilder &b, Value word, Value mask, uint32_t one) {
+  uint32_t lowest = one & -one, pair = one << 16 | one;
+  Value isZero = b.make<arith::XOrIOp>(word, b.i32(int32_t(pair)));
+  // A one's lowest bit, moved to the sign.
+  Value sign = b.make<arith::MulIOp>(
+      b.make<arith::AndIOp>(isZero, b.i32(int32_t(lowest << 16 | lowest))), b.i32(0x8000 / lowest));
+  Value less = b.make<arith::OrIOp>(isZero, sign);
+  Value kept = b.make<arith::AndIOp>(word, b.make<arith::XOrIOp>(mask, b.i32(-1)));
+  return b.make<arith::OrIOp>(kept, b.make<arith::AndIOp>(less, mask));
 }
 
 /// The words of the triangle's 16×16 block beside accumulators m, from column `along` on.
@@ -186,9 +207,24 @@ SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragment
   Value row = b.add(partRow(f), f.rowOffset(2 * m));
   Value onDiagonal = b.equal(row, along), isBefore = b.less(b.i32(along), row);
   Value off = b.make<arith::SelectOp>(isBefore, before, behind);
-  return llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
+  SmallVector<Value> words = llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
     return b.make<arith::SelectOp>(onDiagonal, word, off);
   });
+  if (!triangle.from)
+    return words;
+  // Words 0 and 1 are of columns 2t and 2t + 1, the others of those 8 further on.
+  for (unsigned half : {0, 1}) {
+    Value mask = b.i32(0);
+    for (unsigned i : {0, 1}) {
+      Value column = b.add(b.mul(member, 2), along + 8 * half + i);
+      Value has = b.make<arith::CmpIOp>(triangle.inRow, column, b.i32(*triangle.from));
+      Value bits = b.make<arith::SelectOp>(has, b.i32(int32_t(0xFFFFu << (16 * i))), b.i32(0));
+      mask = b.make<arith::OrIOp>(mask, bits);
+    }
+    for (unsigned i : {0, 1})
+      words[2 * half + i] = lessOne(b, words[2 * half + i], mask, triangle.one);
+  }
+  return words;
 }
 
 /// Whether groups of warps take `op`'s sums, from a triangle in shared memory.
@@ -205,6 +241,11 @@ static Type summedType(CumsumOp op) {
                  : BFloat16Type::get(op.getContext());
 }
 
+TileEmitter::TriangleKey TileEmitter::triangleKey(CumsumOp op, Type element) {
+  return {op.getReverse(), op.getExclusive(), element.isBF16(),
+          cast<VectorType>(op.getType()).getDimSize(0), op.getFrom().value_or(-1)};
+}
+
 /// Writes the triangles that the program's sums need, once.
 void TileEmitter::writeTriangles() {
   program.walk([&](CumsumOp op) {
@@ -212,7 +253,7 @@ void TileEmitter::writeTriangles() {
       return;
     int64_t rows = cast<VectorType>(op.getType()).getDimSize(0);
     Type element = summedType(op);
-    auto key = std::make_tuple(op.getReverse(), op.getExclusive(), element.isBF16(), rows);
+    TriangleKey key = triangleKey(op, element);
     if (triangles.count(key))
       return;
     Placed panel = newShared(VectorType::get({rows, rows}, element),
@@ -223,8 +264,26 @@ void TileEmitter::writeTriangles() {
     ones.layout = LayoutAttr::get(b.getContext(), LayoutKind::fragments, kWarpgroup, 1);
     ones.elements.assign(Fragments::of(ones.type, ones.layout).size(),
                          b.make<arith::ConstantOp>(b.getFloatAttr(element, 1.0)));
-    keepSide(ones, op.getReverse(), op.getExclusive(),
-             b.make<arith::ConstantOp>(b.getFloatAttr(element, 0.0)));
+    auto constant = [&](double value) {
+      return b.make<arith::ConstantOp>(b.getFloatAttr(element, value));
+    };
+    Placed less = ones;
+    keepSide(ones, op.getReverse(), op.getExclusive(), constant(0.0));
+    if (std::optional<int64_t> from = op.getFrom()) {
+      // In the columns that row `from` has, a one less.
+      less.elements.assign(less.elements.size(), constant(0.0));
+      keepSide(less, op.getReverse(), op.getExclusive(), constant(-1.0));
+      Fragments f = Fragments::of(ones.type, ones.layout);
+      Value first = firstColumnOf(f);
+      SmallVector<Value> has(2 * f.columnTiles());
+      for (auto [i, here] : llvm::enumerate(has))
+        here = b.make<arith::CmpIOp>(sideOfDiagonal(op.getReverse(), op.getExclusive()),
+                                     b.add(first, Fragments::columnOffset(i)), b.i32(*from));
+      f.forEachElement([&](unsigned slot, unsigned, unsigned column) {
+        ones.elements[slot] =
+            b.make<arith::SelectOp>(has[column], less.elements[slot], ones.elements[slot]);
+      });
+    }
     writePanels(ones, panel);
     triangles[key] = panel;
   });
@@ -270,9 +329,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   };
   // From a triangle in shared memory by groups of warps, or from words made here.
   auto sum = [&](const Placed &piece, Type element) {
-    auto key = std::make_tuple(op.getReverse(), op.getExclusive(), element.isBF16(),
-                               cast<VectorType>(rest.type).getDimSize(0));
-    auto triangle = triangles.find(key);
+    auto triangle = triangles.find(triangleKey(op, element));
     if (triangle == triangles.end() || !isPanels(piece.layout) ||
         !endsWithPanels(Fragments::of(rest.type, rest.layout).partColumns()))
       return addSums(result, piece, triangleOf(op, element));
@@ -313,10 +370,9 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   Type bf16 = b.getBF16Type();
   for (unsigned i = 0; i < 3; ++i) {
     Placed rounded = rest;
-    for (auto [left, narrow] : llvm::zip(rest.elements, rounded.elements)) {
-      narrow = b.make<arith::TruncFOp>(bf16, left);
-      left = b.make<arith::SubFOp>(left, b.make<arith::ExtFOp>(b.getF32Type(), narrow));
-    }
+    rounded.elements = roundPairs(rest.elements, bf16);
+    for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
+      left = b.make<arith::SubFOp>(left, wide);
     write(rounded, bf16);
     if (room == Room::least) {
       sumPieces(bf16);

@@ -106,6 +106,8 @@ private:
   void findLastUses();
   void emitBlock(mlir::Block &block);
   void emit(Operation *op);
+  Vector<Value> roundPairs(llvm::ArrayRef<Value> elements, Type to);
+  Vector<Value> widenPairs(llvm::ArrayRef<Value> elements);
   void emitElementwise(Operation *op);
   Vector<Value> elementwise(Operation *op, llvm::ArrayRef<llvm::ArrayRef<Value>> operands,
                             unsigned count);
@@ -304,8 +306,11 @@ private:
   Vector<InFlight> inFlight;
   unsigned groupsIssued = 0;
 
-  /// Of ones and zeros, by whether above the diagonal, without it, of bf16, and how many rows.
-  std::map<std::tuple<bool, bool, bool, int64_t>, Placed> triangles;
+  /// Of ones and zeros, less a row of it or -1, by whether above the diagonal, without it, of
+  /// bf16, how many rows, and that row.
+  using TriangleKey = std::tuple<bool, bool, bool, int64_t, int64_t>;
+  std::map<TriangleKey, Placed> triangles;
+  static TriangleKey triangleKey(tile::CumsumOp op, Type element);
 
   mlir::LLVM::GlobalOp shared;
   SharedMemory memory;

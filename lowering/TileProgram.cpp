@@ -129,7 +129,7 @@ Value TileEmitter::exponential(Value x) {
 }
 
 /// Roundings to 16 bits go two at a time, as one instruction has it.
-static SmallVector<Value> roundPairs(KernelBuilder &b, ArrayRef<Value> elements, Type to) {
+SmallVector<Value> TileEmitter::roundPairs(ArrayRef<Value> elements, Type to) {
   SmallVector<Value> result;
   for (unsigned i = 0; i < elements.size(); i += 2) {
     Value pair = b.pack(elements.slice(i, 2));
@@ -139,7 +139,7 @@ static SmallVector<Value> roundPairs(KernelBuilder &b, ArrayRef<Value> elements,
 }
 
 /// bf16 is the upper half of f32: two at a time, of the word that they came in.
-static SmallVector<Value> widenPairs(KernelBuilder &b, ArrayRef<Value> elements) {
+SmallVector<Value> TileEmitter::widenPairs(ArrayRef<Value> elements) {
   SmallVector<Value> result;
   for (unsigned i = 0; i < elements.size(); i += 2) {
     Value word = b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, 2)));
@@ -157,7 +157,7 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
   Type type = getElementTypeOrSelf(op->getResult(0).getType());
   if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
       operands[0].front().getType().isBF16())
-    return widenPairs(b, operands[0]);
+    return widenPairs(operands[0]);
   SmallVector<Value> elements;
   for (unsigned i = 0; i < count; ++i) {
     auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
@@ -202,7 +202,7 @@ void TileEmitter::emitElementwise(Operation *op) {
     elements.push_back(
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
   } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
-    elements = roundPairs(b, operands[0], type);
+    elements = roundPairs(operands[0], type);
     // Accumulators of the iteration before are read where this stands, not behind products.
     if (warpgroups && isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
       elements = heldHere(elements);

@@ -372,7 +372,7 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
 /// Whether nothing but the sum of all is taken of `op`'s running sums.
 static bool isTotal(CumsumOp op) {
   int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
-  return !op.getExclusive() && llvm::all_of(op->getUsers(), [&](Operation *user) {
+  return !op.getExclusive() && !op.getFrom() && llvm::all_of(op->getUsers(), [&](Operation *user) {
     auto extract = dyn_cast<vector::ExtractOp>(user);
     return extract && getConstantIntValue(extract.getMixedPosition().front()) == last;
   });
@@ -420,6 +420,12 @@ Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
     if (op.getExclusive())
       whole = b.make<arith::SelectOp>(b.equal(place, 0), before, shuffle(whole, b.i32(1), mode));
     tile.elements[i] = whole;
+  }
+  if (std::optional<int64_t> from = op.getFrom()) {
+    Value less = shuffle(tile.elements[*from / kWarpSize], b.i32(*from % kWarpSize),
+                         gpu::ShuffleMode::IDX);
+    for (Value &element : tile.elements)
+      element = b.make<arith::SubFOp>(element, less);
   }
   return tile;
 }

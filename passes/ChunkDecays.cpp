@@ -25,6 +25,22 @@ Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
   return at;
 }
 
+Value RunningGates::around(TileBuilder &e, int64_t row) const {
+  return e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!walk.decayFirst, row);
+}
+
+Value RunningGates::startOf(TileBuilder &e, Value around) const {
+  OpFoldResult first = e.b.getIndexAttr(walk.firstRow());
+  Value less = e.row(around, first);
+  return walk.decayFirst ? e.sub(e.row(perStep(e), first), less) : e.neg(less);
+}
+
+Value RunningGates::restOf(TileBuilder &e, Value around) const {
+  OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
+  Value sum = e.row(around, last);
+  return walk.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
+}
+
 Value RunningGates::fromAddToEnd(TileBuilder &e) const {
   Value at = atAdd(e);
   return e.sub(e.overRows(total(e), at), at);

@@ -28,6 +28,7 @@ struct Walk {
   int64_t chunk;
   /// The row of the walk's last step.
   int64_t lastRow() const { return reverse ? 0 : chunk - 1; }
+  int64_t firstRow() const { return chunk - 1 - lastRow(); }
 };
 
 /// Running sums of the gates along one axis, as tiles. Each call makes its ops
@@ -41,6 +42,13 @@ public:
   mlir::Value atRead(TileBuilder &e, unsigned count) const;
   /// W.
   mlir::Value atAdd(TileBuilder &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
+  /// W − W_row.
+  mlir::Value around(TileBuilder &e, int64_t row) const;
+  /// W_row, and the sum over the chunk less that, from `around` of that row.
+  mlir::Value startOf(TileBuilder &e, mlir::Value around) const;
+  mlir::Value restOf(TileBuilder &e, mlir::Value around) const;
+  /// Whether R, for a read that sees `count` decays, is W.
+  bool isAtAdd(unsigned count) const { return count == (walk.decayFirst ? gates.size() : 0); }
   /// L, as a difference of sums.
   mlir::Value fromAddToEnd(TileBuilder &e) const;
   /// The sum over the chunk: a row, or a number.

@@ -79,34 +79,40 @@ void ChunkedState::findBases() {
         for (Value &gate : gates)
           gate = raised(gate);
       bases[dim].gates.emplace(walk, gates);
-      bases[dim].middle =
-          body.row(bases[dim].gates->atAdd(body), body.b.getIndexAttr(plan.chunk / 2));
+      bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
+      bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
     }
 }
 
 Value ChunkedState::readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read) {
-  Value at = bases[dim].gates->atRead(e, read.decays[dim + 1]);
-  return e.sub(at, e.overRows(bases[dim].middle, at));
+  const Basis &basis = bases[dim];
+  if (basis.gates->isAtAdd(read.decays[dim + 1]))
+    return basis.around;
+  Value at = basis.gates->atRead(e, read.decays[dim + 1]);
+  return e.sub(at, e.overRows(basis.middle, at));
 }
 
-Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) {
-  Value at = bases[dim].gates->atAdd(e);
-  return e.sub(e.overRows(bases[dim].middle, at), at);
-}
+Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) { return e.neg(bases[dim].around); }
 
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
-    // Differences of sums that are large lose what is small in them.
-    exponents.push_back(bases[dim].middle);
-    exponents.push_back(addExponent(e, dim));
-    unsigned all = chain.decays[dim + 1].size();
-    llvm::SmallSet<unsigned, 2> seen = {walk.decayFirst ? all : 0u};
+    // What M takes from a state is really lost where it is a sum of gates: unless e^-M
+    // brings it back, or R − M is a difference of sums, which loses what is small in them.
+    // Where decays come last, M is W − M of the first row.
+    const Basis &basis = bases[dim];
+    bool usesMiddle = !chain.anchors.empty() && walk.decayFirst;
+    exponents.push_back(basis.around);
+    llvm::SmallSet<unsigned, 2> seen;
     for (const StateChain::Read &read : chain.reads)
-      if (seen.insert(read.decays[dim + 1]).second)
+      if (!basis.gates->isAtAdd(read.decays[dim + 1]) && seen.insert(read.decays[dim + 1]).second) {
         exponents.push_back(readExponent(e, dim, read));
+        usesMiddle = true;
+      }
+    if (usesMiddle)
+      exponents.push_back(basis.middle);
   }
   // A sum that is -inf makes differences NaN, and NaN is not in range.
   return e.within(rangeLimit(isGated(0) + isGated(1)), exponents);
@@ -198,7 +204,7 @@ Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
 Value ChunkedState::toEnd(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim))
-      state = times(e, state, e.exp(e.sub(bases[dim].gates->total(e), bases[dim].middle)), dim);
+      state = times(e, state, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), dim);
   return state;
 }
 
@@ -232,8 +238,7 @@ Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, 
   Value product = e.mul(state, savedTile(e, number));
   for (unsigned dim = 0; dim < 2; ++dim)
     if (inBasis && isGated(dim)) {
-      Value zero = e.zeros({e.shapeOf(product)[dim]});
-      product = times(e, product, e.exp(e.sub(zero, bases[dim].middle)), dim);
+      product = times(e, product, e.exp(e.neg(bases[dim].middle)), dim);
     }
   if (anchor.getAxis() == Axis::head)
     return e.scale(e.total(product), chain.scale);
@@ -257,8 +262,8 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
     state = e.widen(e.round(state, plan.productType));
   state = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
-    Value total = bases[dim].gates->total(e);
-    return e.exp(inBasis ? e.sub(total, bases[dim].middle) : total);
+    const Basis &basis = bases[dim];
+    return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : basis.gates->total(e));
   };
   // The decay along what is kept comes out of the sum.
   for (unsigned dim = 0; dim < 2; ++dim)

@@ -70,6 +70,7 @@ private:
   /// Sums of one channel axis in the basis of the middle row.
   struct Basis {
     std::optional<RunningGates> gates;
+    mlir::Value around; // W − M
     mlir::Value middle; // M, a row
   };
   /// A state after the chunk, then a tile per read, per pairing of each read, and

@@ -34,6 +34,7 @@ public:
   mlir::Value zeros(llvm::ArrayRef<int64_t> shape) { return constant(f32(shape), 0.0); }
 
   mlir::Value add(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddFOp>(x, y); }
+  mlir::Value neg(mlir::Value x) { return mlir::arith::NegFOp::create(b, loc, x); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubFOp>(x, y); }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulFOp>(x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return binary<mlir::arith::DivFOp>(x, y); }
@@ -98,8 +99,10 @@ public:
                   mlir::Value acc) {
     return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed);
   }
-  mlir::Value cumsum(mlir::Value tile, bool reverse, bool exclusive) {
-    return tile::CumsumOp::create(b, loc, tile.getType(), tile, reverse, exclusive);
+  mlir::Value cumsum(mlir::Value tile, bool reverse, bool exclusive,
+                     std::optional<int64_t> from = std::nullopt) {
+    return tile::CumsumOp::create(b, loc, tile.getType(), tile, reverse, exclusive,
+                                  from ? b.getI64IntegerAttr(*from) : mlir::IntegerAttr());
   }
   mlir::Value keep(mlir::Value tile, bool upper, bool strict, float otherwise) {
     auto flag = [&](bool set) { return set ? b.getUnitAttr() : mlir::UnitAttr(); };

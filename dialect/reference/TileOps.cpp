@@ -212,18 +212,35 @@ LogicalResult TileCompiler::compileCumsum(tile::CumsumOp op) {
   Slot tile = slotOf(op.getTile()), result = resultSlot(op);
   auto [rows, columns] = tileShape(op.getType());
   bool reverse = op.getReverse(), exclusive = op.getExclusive();
+  // The place of row `from` in the order of the walk; without one, in front of all.
+  std::optional<size_t> from;
+  if (op.getFrom())
+    from = reverse ? rows - 1 - *op.getFrom() : *op.getFrom();
   withRounding([&, rows = rows, columns = columns](auto round) {
     addSimple([=](TileFrame &frame) {
       std::vector<double> sum(columns);
-      for (size_t step = 0; step < rows; ++step) {
-        size_t i = reverse ? rows - 1 - step : step;
-        const double *in = frame.at(tile) + i * columns;
-        double *out = frame.at(result) + i * columns;
+      auto rowOf = [&](Slot slot, size_t step) {
+        return frame.at(slot) + (reverse ? rows - 1 - step : step) * columns;
+      };
+      size_t first = from.value_or(0);
+      for (size_t step = first; step < rows; ++step) {
+        const double *in = rowOf(tile, step);
+        double *out = rowOf(result, step);
         for (size_t c = 0; c < columns; ++c) {
           double before = sum[c];
-          sum[c] = round(before + in[c]);
+          if (!(from && !exclusive && step == first))
+            sum[c] = round(before + in[c]);
           out[c] = exclusive ? before : sum[c];
         }
+      }
+      // Backwards from there: what an inclusive sum leaves out is the row behind's, an
+      // exclusive one's the row's own.
+      std::fill(sum.begin(), sum.end(), 0.0);
+      for (size_t step = first; step-- > 0;) {
+        const double *in = rowOf(tile, exclusive ? step : step + 1);
+        double *out = rowOf(result, step);
+        for (size_t c = 0; c < columns; ++c)
+          out[c] = sum[c] = round(sum[c] - in[c]);
       }
     });
   });

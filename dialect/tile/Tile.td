@@ -339,26 +339,34 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_CumsumOp : Tile_Op<"cumsum", [Pure, SameOperandsAndResultType]> {
+def Tile_CumsumOp : Tile_Op<"cumsum", [
+    Pure, AllTypesMatch<["tile", "result"]>]> {
   let summary = "a running sum along time";
   let description = [{
     Along the first dimension: `result[i] = Σ_{j≤i} tile[j]`; with `exclusive`,
     j<i; with `reverse`, from the end: j≥i, or j>i. In f32, in the order of the
-    walk.
+    walk. With `from` m, less what it would have in row m: that one is zero, and no
+    sum has terms from both of its sides.
 
     Example:
 
     ```mlir
     %G = tile.cumsum %g : vector<64x128xf32>
     %H = tile.cumsum reverse exclusive %g : vector<64xf32>
+    %x = tile.cumsum %g from 32 : vector<64x128xf32>
     ```
+
+    Constraints:
+    - C1: `from` is a row's number.
   }];
   let arguments = (ins VectorOfRankAndType<[1, 2], [F32]>:$tile, UnitAttr:$reverse,
-                       UnitAttr:$exclusive);
+                       UnitAttr:$exclusive, OptionalAttr<I64Attr>:$from);
   let results = (outs VectorOfRankAndType<[1, 2], [F32]>:$result);
   let assemblyFormat = [{
-    (`reverse` $reverse^)? (`exclusive` $exclusive^)? $tile attr-dict `:` type($tile)
+    (`reverse` $reverse^)? (`exclusive` $exclusive^)? $tile (`from` $from^)? attr-dict `:`
+    type($tile)
   }];
+  let hasVerifier = 1;
 }
 
 def Tile_KeepOp : Tile_Op<"keep", [Pure, AllTypesMatch<["tile", "result"]>]> {

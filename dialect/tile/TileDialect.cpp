@@ -198,6 +198,14 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
+LogicalResult CumsumOp::verify() {
+  int64_t rows = cast<VectorType>(getType()).getDimSize(0);
+  if (std::optional<int64_t> from = getFrom(); from && (*from < 0 || *from >= rows))
+    return emitOpError() << "'from' must be the number of one of " << rows << " rows (C1), but is "
+                         << *from;
+  return success();
+}
+
 LogicalResult WithinOp::verify() {
   if (getTiles().empty())
     return emitOpError("has no tile (C1)");

@@ -162,6 +162,38 @@ func.func @arithmetic() {
   return
 }
 
+// Sums from a row on, forwards and backwards from it: those of the rows 1 2, 3 4, 5 6.
+func.func @sums_from_a_row() {
+  %x = arith.constant dense<[[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]]]> : tensor<1x3x1x2xf32>
+  %o:4 = tile.program chunk 16 slices 1 sequences(%x : tensor<1x3x1x2xf32>)
+      finals(tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>) {
+  ^bb0(%xr: !tile.rows<vector<2xf32>>, %r0: !tile.cells<vector<3x2xf32>>,
+       %r1: !tile.cells<vector<3x2xf32>>, %r2: !tile.cells<vector<3x2xf32>>,
+       %r3: !tile.cells<vector<3x2xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %xr[%c0, %c0] : !tile.rows<vector<2xf32>> -> vector<3x2xf32>
+    %a = tile.cumsum %t from 1 : vector<3x2xf32>
+    tile.store_cell %a, %r0[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    %b = tile.cumsum exclusive %t from 1 : vector<3x2xf32>
+    tile.store_cell %b, %r1[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    %c = tile.cumsum reverse %t from 0 : vector<3x2xf32>
+    tile.store_cell %c, %r2[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    %d = tile.cumsum reverse exclusive %t from 1 : vector<3x2xf32>
+    tile.store_cell %d, %r3[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.end
+  }
+  %e0 = arith.constant dense<[[[[-3.0, -4.0], [0.0, 0.0], [5.0, 6.0]]]]> : tensor<1x1x3x2xf32>
+  %e1 = arith.constant dense<[[[[-1.0, -2.0], [0.0, 0.0], [3.0, 4.0]]]]> : tensor<1x1x3x2xf32>
+  %e2 = arith.constant dense<[[[[0.0, 0.0], [-1.0, -2.0], [-4.0, -6.0]]]]> : tensor<1x1x3x2xf32>
+  %e3 = arith.constant dense<[[[[3.0, 4.0], [0.0, 0.0], [-5.0, -6.0]]]]> : tensor<1x1x3x2xf32>
+  check.expect_equal %o#0, %e0 : tensor<1x1x3x2xf32>
+  check.expect_equal %o#1, %e1 : tensor<1x1x3x2xf32>
+  check.expect_equal %o#2, %e2 : tensor<1x1x3x2xf32>
+  check.expect_equal %o#3, %e3 : tensor<1x1x3x2xf32>
+  return
+}
+
 // What was computed for one row, and for two.
 func.func @choose() {
   %one = arith.constant dense<0.0> : tensor<3x1x1xf32>

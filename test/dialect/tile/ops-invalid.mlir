@@ -22,6 +22,15 @@ func.func @parameter(%q: tensor<?x?x?xf32>, %p: tensor<?x4xf32>) {
 
 // -----
 
+// cumsum C1: there is no row 16.
+func.func @cumsum(%x: vector<16x4xf32>) {
+  // expected-error @+1 {{'from' must be the number of one of 16 rows (C1), but is 16}}
+  %s = tile.cumsum %x from 16 : vector<16x4xf32>
+  return
+}
+
+// -----
+
 // within C1: of nothing.
 func.func @within() {
   // expected-error @+1 {{has no tile (C1)}}

@@ -27,6 +27,8 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       %gw = tile.window %gt from (%c0) to (%length) else 0.0 : vector<64xf32>
       // CHECK: tile.cumsum %{{.*}} : vector<64xf32>
       %G = tile.cumsum %gw : vector<64xf32>
+      // CHECK: tile.cumsum reverse exclusive %{{.*}} from 32 : vector<64xf32>
+      %G32 = tile.cumsum reverse exclusive %gw from 32 : vector<64xf32>
       %Gi = tile.spread %G along 0 : vector<64xf32> -> vector<64x64xf32>
       %Gj = tile.spread %G along 1 : vector<64xf32> -> vector<64x64xf32>
       %d = arith.subf %Gi, %Gj : vector<64x64xf32>

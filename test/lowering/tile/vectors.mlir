@@ -42,8 +42,9 @@ func.func @vectors(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>, %p: tensor<
       %y = arith.addf %y0, %zs : vector<32x64xf32>
       %X = tile.cumsum reverse exclusive %gt : vector<32xf32>
       %Y = tile.cumsum exclusive %y : vector<32x64xf32>
-      %Y2 = tile.cumsum reverse exclusive %Y : vector<32x64xf32>
-      %Xs = tile.spread %X along 0 : vector<32xf32> -> vector<32x64xf32>
+      %Y2 = tile.cumsum reverse exclusive %Y from 20 : vector<32x64xf32>
+      %X9 = tile.cumsum reverse %gt from 9 : vector<32xf32>
+      %Xs = tile.spread %X9 along 0 : vector<32xf32> -> vector<32x64xf32>
       %Y3 = arith.addf %Y2, %Xs : vector<32x64xf32>
       %Y4 = tile.keep upper strict %Y3 else -1.0 : vector<32x64xf32>
       tile.store %Y4, %cr[%first, %c0] : vector<32x64xf32>, !tile.rows<vector<64xf32>>
