@@ -1,0 +1,106 @@
+// RUN: ejk-opt %s --ejk-interpret -o /dev/null
+// RUN: ejk-opt %s --ejk-carry-decays -o %t.mlir
+// RUN: FileCheck %s < %t.mlir
+// RUN: ejk-opt %t.mlir --ejk-interpret -o /dev/null
+
+// The state is scaled once, by both exponents; the other side, and what follows the loop,
+// scale it first. Chunk 1 takes the other side.
+// CHECK-LABEL: func.func @once
+// CHECK: %[[NONE:.*]] = arith.constant dense<0.000000e+00> : vector<4xf32>
+// CHECK: %[[END:.*]]:2 = scf.for {{.*}} iter_args(%[[S:.*]] = %{{.*}}, %[[W:.*]] = %[[NONE]])
+// CHECK: %[[NEXT:.*]]:2 = scf.if {{.*}} -> (vector<4x4xf32>, vector<4xf32>)
+// CHECK-NEXT: %[[BOTH:.*]] = arith.addf %[[W]], %[[M:.*]] : vector<4xf32>
+// CHECK-NEXT: %[[E:.*]] = math.exp %[[BOTH]]
+// CHECK-NEXT: %[[F:.*]] = tile.spread %[[E]] along 0
+// CHECK-NEXT: %[[B:.*]] = arith.mulf %[[S]], %[[F]]
+// CHECK-NEXT: %[[T:.*]] = tile.dot %{{.*}} transposed, %{{.*}}, %[[B]]
+// CHECK-NEXT: scf.yield %[[T]], %{{.*}} : vector<4x4xf32>, vector<4xf32>
+// CHECK-NEXT: } else {
+// CHECK-NEXT: %[[E1:.*]] = math.exp %[[W]]
+// CHECK-NEXT: %[[F1:.*]] = tile.spread %[[E1]] along 0
+// CHECK-NEXT: %[[S1:.*]] = arith.mulf %[[S]], %[[F1]]
+// CHECK-NEXT: arith.addf %[[S1]], %[[S1]]
+// CHECK: scf.yield %{{.*}}, %[[NONE]]
+// CHECK: scf.yield %[[NEXT]]#0, %[[NEXT]]#1
+// CHECK: %[[E2:.*]] = math.exp %[[END]]#1
+// CHECK-NEXT: %[[F2:.*]] = tile.spread %[[E2]] along 0
+// CHECK-NEXT: %[[H:.*]] = arith.mulf %[[END]]#0, %[[F2]]
+// CHECK: tile.store_cell %[[H]]
+func.func @once() {
+  %k = check.random normal seed 1 : tensor<1x48x1x4xf32>
+  %m = check.random normal seed 2 : tensor<4xf32>
+  %v = check.random normal seed 3 : tensor<4xf32>
+  %ht = tile.program chunk 16 slices 1 sequences(%k : tensor<1x48x1x4xf32>)
+      parameters(%m, %v : tensor<4xf32>, tensor<4xf32>) finals(tensor<1x1x4x4xf32>) {
+  ^bb0(%kr: !tile.rows<vector<4xf32>>, %mr: !tile.cells<vector<4xf32>>, %vr: !tile.cells<vector<4xf32>>,
+       %hr: !tile.cells<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %start = arith.constant dense<1.0> : vector<4x4xf32>
+    %n = arith.ceildivui %length, %c16 : index
+    %mt = tile.load_cell %mr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
+    %vt = tile.load_cell %vr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
+    %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> vector<4x4xf32> {
+      %first = arith.muli %c, %c16 : index
+      %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<4xf32>> -> vector<16x4xf32>
+      %ordinary = arith.cmpi ne, %c, %c1 : index
+      %next = scf.if %ordinary -> vector<4x4xf32> {
+        %em = math.exp %mt : vector<4xf32>
+        %f = tile.spread %em along 0 : vector<4xf32> -> vector<4x4xf32>
+        %b = arith.mulf %s, %f : vector<4x4xf32>
+        %t = tile.dot %kt transposed, %kt, %b : vector<16x4xf32>, vector<16x4xf32>, vector<4x4xf32>
+        %ev = math.exp %vt : vector<4xf32>
+        %g = tile.spread %ev along 0 : vector<4xf32> -> vector<4x4xf32>
+        %scaled = arith.mulf %t, %g : vector<4x4xf32>
+        scf.yield %scaled : vector<4x4xf32>
+      } else {
+        %twice = arith.addf %s, %s : vector<4x4xf32>
+        scf.yield %twice : vector<4x4xf32>
+      }
+      scf.yield %next : vector<4x4xf32>
+    }
+    tile.store_cell %end, %hr[%c0] at (%c0, %c0) : vector<4x4xf32>, !tile.cells<vector<4x4xf32>>
+    tile.end
+  }
+  // Its state is used in front of the branch, too: scaled where it was.
+  // CHECK: tile.program
+  // CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}) -> (vector<4x4xf32>)
+  %hs = tile.program chunk 16 slices 1 sequences(%k : tensor<1x48x1x4xf32>)
+      parameters(%m, %v : tensor<4xf32>, tensor<4xf32>) finals(tensor<1x1x4x4xf32>) {
+  ^bb0(%kr: !tile.rows<vector<4xf32>>, %mr: !tile.cells<vector<4xf32>>, %vr: !tile.cells<vector<4xf32>>,
+       %hr: !tile.cells<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %zero = arith.constant dense<0.0> : vector<4x4xf32>
+    %start = arith.constant dense<1.0> : vector<4x4xf32>
+    %n = arith.ceildivui %length, %c16 : index
+    %mt = tile.load_cell %mr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
+    %vt = tile.load_cell %vr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
+    %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> vector<4x4xf32> {
+      %first = arith.muli %c, %c16 : index
+      %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<4xf32>> -> vector<16x4xf32>
+      %ordinary = arith.cmpi ne, %c, %c1 : index
+      %same = arith.addf %s, %zero : vector<4x4xf32>
+      %next = scf.if %ordinary -> vector<4x4xf32> {
+        %em = math.exp %mt : vector<4xf32>
+        %f = tile.spread %em along 0 : vector<4xf32> -> vector<4x4xf32>
+        %b = arith.mulf %s, %f : vector<4x4xf32>
+        %t = tile.dot %kt transposed, %kt, %b : vector<16x4xf32>, vector<16x4xf32>, vector<4x4xf32>
+        %ev = math.exp %vt : vector<4xf32>
+        %g = tile.spread %ev along 0 : vector<4xf32> -> vector<4x4xf32>
+        %scaled = arith.mulf %t, %g : vector<4x4xf32>
+        scf.yield %scaled : vector<4x4xf32>
+      } else {
+        %twice = arith.addf %same, %s : vector<4x4xf32>
+        scf.yield %twice : vector<4x4xf32>
+      }
+      scf.yield %next : vector<4x4xf32>
+    }
+    tile.store_cell %end, %hr[%c0] at (%c0, %c0) : vector<4x4xf32>, !tile.cells<vector<4x4xf32>>
+    tile.end
+  }
+  check.expect_close %ht, %hs max_relative 1.0e-12 : tensor<1x1x4x4xf32>
+  return
+}
