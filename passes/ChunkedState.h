@@ -108,6 +108,9 @@ private:
   mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// The same of a state saved where the chunk is left: see `maySaveEntries`.
   mlir::Value sumFromEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
+  bool isScaledByDecays(const StateChain::Read &read) const;
+  mlir::Value ofHead(TileBuilder &e, const StateChain::Read &read, mlir::Value decays);
+  llvm::SmallVector<double> scalesOf(const StateChain::Read &read) const;
   llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
                                      const StateChain::Read::Pairing &pairing);
   /// What was saved for anchor `number`.
