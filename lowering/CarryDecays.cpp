@@ -2,7 +2,9 @@
 //
 // A state that chunks decay by channel is scaled at the end of a chunk, by e^v, and at the
 // start of the next, by e^m. Where nothing but a branch and its result are between the
-// two, the loop carries v beside the state, which is scaled once by e^(v + m).
+// two, the loop carries v beside the state, which is scaled once by e^(v + m). What the
+// state has at a chunk's end may be as large as e^v is small, and what is read of it as
+// e^m: e^(v + m), which is both, must not be lost. So the branch's range check sees to that.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
@@ -57,12 +59,18 @@ class Carrier {
 public:
   Carrier(scf::ForOp loop, unsigned number) : loop(loop), number(number) {}
 
+  /// The largest exponent, either way, whose exponential f32 has with all its digits.
+  static constexpr double kMost = 86;
+
   bool find() {
     auto result = dyn_cast<OpResult>(loop.getYieldedValues()[number]);
     branch = result ? dyn_cast<scf::IfOp>(result.getOwner()) : scf::IfOp();
     if (!branch || branch->getParentOp() != loop || !branch.elseBlock() || !result.hasOneUse())
       return false;
     resultNumber = result.getResultNumber();
+    check = branch.getCondition().getDefiningOp<WithinOp>();
+    if (!check || check->getBlock() != loop.getBody() || !check->hasOneUse())
+      return false;
     std::optional<Scaling> last =
         scalingBy(branch.thenYield().getOperand(resultNumber).getDefiningOp(), Value());
     if (!last || last->op->getBlock() != branch.thenBlock() || !last->op->hasOneUse() ||
@@ -79,7 +87,10 @@ public:
         return false;
       start = scaling;
     }
-    return start.has_value();
+    // The check must know the exponent.
+    Operation *maker = start ? start->exponent.getDefiningOp() : nullptr;
+    return start && (!maker || !loop.getBody()->findAncestorOpInBlock(*maker) ||
+                     (maker->getBlock() == loop.getBody() && maker->isBeforeInBlock(check)));
   }
 
   void run() {
@@ -99,8 +110,14 @@ public:
                                           }));
     Value state = loop.getRegionIterArg(number), pending = loop.getRegionIterArgs().back();
 
-    b.setInsertionPoint(start->op);
+    b.setInsertionPoint(check);
     Value both = arith::AddFOp::create(b, loc, pending, start->exponent);
+    double bound = check.getBound().convertToDouble();
+    auto share = DenseElementsAttr::get(vector, b.getF32FloatAttr(bound / kMost).getValue());
+    check->insertOperands(
+        check->getNumOperands(),
+        {arith::MulFOp::create(b, loc, both, arith::ConstantOp::create(b, loc, share))});
+    b.setInsertionPoint(start->op);
     start->op.replaceAllUsesWith(scale(b, loc, state, both, start->dim));
     start->op.erase();
 
@@ -143,6 +160,7 @@ private:
   scf::ForOp loop;
   unsigned number, resultNumber = 0;
   scf::IfOp branch;
+  WithinOp check;
   Scaling end;
   std::optional<Scaling> start;
 };
@@ -157,15 +175,16 @@ struct CarryDecaysPass : ejk::impl::CarryDecaysBase<CarryDecaysPass> {
     for (scf::ForOp loop : loops)
       for (unsigned number = 0; number < loop.getNumRegionIterArgs(); ++number)
         if (Carrier carrier(loop, number); carrier.find()) {
+          auto program = loop->getParentOfType<ProgramOp>();
           carrier.run();
           ++numCarried;
+          // The factors of their own.
+          program.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+            if (isa<math::ExpOp, SpreadOp>(op) && isOpTriviallyDead(op))
+              op->erase();
+          });
           break; // the loop is another one now
         }
-    // The factors of their own.
-    getOperation()->walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
-      if (isa<math::ExpOp, SpreadOp>(op) && isOpTriviallyDead(op))
-        op->erase();
-    });
   }
 };
 } // namespace

@@ -290,14 +290,17 @@ def CarryDecays : Pass<"ejk-carry-decays"> {
   let summary = "a chunk's last scaling of a state and the next one's first, in one";
   let description = [{
     Of a block program without layouts, in a loop over chunks whose state comes out of a
-    branch: where one side multiplies the state first by e^m, spread along a dimension, and
-    last, behind a product, by e^v along the same one, and nothing else outside the other
-    side uses it, the loop carries v beside the state, which is multiplied by e^(v + m) at
-    once. The other side, and what follows the loop, multiply by e^v first.
+    branch on a `tile.within`: where the first side multiplies the state first by e^m, spread
+    along a dimension, and last, behind a product, by e^v along the same one, and nothing
+    else outside the other side uses it, the loop carries v beside the state, which is
+    multiplied by e^(v + m) at once, if that is in f32's range: the check has |v + m| as well,
+    scaled so that its bound stands for 86. The other side, and what follows the loop,
+    multiply by e^v first.
 
     Before:
     ```mlir
     %end = scf.for … iter_args(%s = %start) -> (vector<64x64xf32>) {
+      %ordinary = tile.within 64.0 of %x : vector<64x64xf32>
       %next = scf.if %ordinary -> (vector<64x64xf32>) {
         %em = math.exp %m : vector<64xf32>
         %f = tile.spread %em along 0 : …
@@ -315,8 +318,10 @@ def CarryDecays : Pass<"ejk-carry-decays"> {
     After:
     ```mlir
     %end:2 = scf.for … iter_args(%s = %start, %w = %zeros) -> (…) {
+      %both = arith.addf %w, %m : vector<64xf32>
+      %share = arith.mulf %both, %three_quarters : vector<64xf32>
+      %ordinary = tile.within 64.0 of %x, %share : vector<64x64xf32>, vector<64xf32>
       %next:2 = scf.if %ordinary -> (vector<64x64xf32>, vector<64xf32>) {
-        %both = arith.addf %w, %m : vector<64xf32>
         …
         %b = arith.mulf %s, %f : vector<64x64xf32>
         …

@@ -38,7 +38,7 @@ public:
       if (op.getItem() == loop.getInductionVar() && !op.getHeld() &&
           op.getRing().getType().getStages() >= kStages)
         take = op;
-    if (!take)
+    if (!take || !isFilledAhead())
       return 0;
     for (auto dot : loop.getBody()->getOps<DotOp>())
       if (isOfItem(dot))
@@ -54,6 +54,29 @@ public:
   }
 
 private:
+  /// Whether the next item is always filled when an iteration begins: the first two are in
+  /// front of the loop, and in it those that come two behind its own or later.
+  bool isFilledAhead() {
+    llvm::DenseSet<int64_t> before;
+    for (Operation *user : take.getRing().getUsers()) {
+      auto fill = dyn_cast<FillOp>(user);
+      if (!fill)
+        continue;
+      APInt number;
+      if (fill->getBlock() == loop->getBlock()) {
+        if (fill->isBeforeInBlock(loop) && matchPattern(fill.getItem(), m_ConstantInt(&number)))
+          before.insert(number.getSExtValue());
+        continue;
+      }
+      auto ahead = fill.getItem().getDefiningOp<arith::AddIOp>();
+      if (fill->getBlock() != loop.getBody() || !ahead ||
+          ahead.getLhs() != loop.getInductionVar() ||
+          !matchPattern(ahead.getRhs(), m_ConstantInt(&number)) || number.slt(2))
+        return false;
+    }
+    return before.contains(0) && before.contains(1);
+  }
+
   /// Whether `dot` is of the item's tiles alone.
   bool isOfItem(DotOp dot) {
     return dot.getLhs().getDefiningOp() == take && dot.getRhs().getDefiningOp() == take &&

@@ -194,8 +194,10 @@ static void useInitsEarly(scf::ForOp loop) {
         left.push_back(maker);
   }
   SmallVector<Operation *> inOrder = all.takeVector();
+  Operation *place = loop;
   llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  for (Operation *op : inOrder) {
+  // The last ones first: what is read again is widened again.
+  for (Operation *op : llvm::reverse(inOrder)) {
     if (canWait(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {
           return llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
         }))
@@ -209,7 +211,8 @@ static void useInitsEarly(scf::ForOp loop) {
         return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*use.getOwner()));
       });
     }
-    op->moveBefore(loop);
+    op->moveBefore(place);
+    place = op;
   }
 }
 
@@ -313,6 +316,8 @@ private:
   /// What else uses the accumulators that `dot` adds to, down to the sums that this is for:
   /// behind it they would have to be kept twice.
   void addOtherUsers(DotOp dot, SmallVector<Operation *> &before) {
+    if (registersOf(dot.getAcc()) == 0)
+      return; // a constant, which takes none
     SmallVector<Operation *> left(dot.getAcc().getUsers());
     while (!left.empty()) {
       Operation *user = left.pop_back_val();
@@ -390,7 +395,11 @@ private:
   void findUses(ArrayRef<Operation *> order) {
     auto note = [&](Operation *op) {
       llvm::SetVector<Value> used;
-      op->walk([&](Operation *inner) { used.insert_range(inner->getOperands()); });
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (!op->isAncestor(operand.getParentBlock()->getParentOp()))
+            used.insert(operand);
+      });
       for (Value value : used) {
         ++usesLeft[value];
         if (Operation *maker = value.getDefiningOp(); maker && maker->getBlock() == &block)

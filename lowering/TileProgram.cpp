@@ -120,11 +120,9 @@ void TileEmitter::emit(Operation *op) {
       .Default([&](Operation *o) { emitElementwise(o); });
 }
 
-/// scale · e^x by the unit's own exponential of two: off by some 2^-22 of the result.
-Value TileEmitter::exponential(Value x, double scale) {
+/// e^x by the unit's own exponential of two: off by some 2^-22 of the result.
+Value TileEmitter::exponential(Value x) {
   Value scaled = b.make<arith::MulFOp>(x, b.f32(1.4426950408889634));
-  if (scale != 1)
-    scaled = b.make<LLVM::FMAOp>(x, b.f32(1.4426950408889634), b.f32(std::log2(scale)));
   return b
       .make<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
                                    ValueRange{scaled})
@@ -153,18 +151,6 @@ SmallVector<Value> TileEmitter::widenPairs(ArrayRef<Value> elements) {
   return result;
 }
 
-/// The constant that nothing but `exp`'s one user multiplies it by: the exponential takes it
-/// as it is made.
-static double scaleOf(math::ExpOp exp) {
-  auto product = exp->hasOneUse() ? dyn_cast<arith::MulFOp>(*exp->user_begin()) : arith::MulFOp();
-  APFloat scale(1.0);
-  if (!product || !getElementTypeOrSelf(exp.getType()).isF32() ||
-      !matchPattern(product->getOperand(product.getLhs() == exp), m_ConstantFloat(&scale)))
-    return 1;
-  double value = scale.convertToDouble();
-  return std::isnormal(value) && value > 0 ? value : 1;
-}
-
 /// What a division by a constant multiplies by instead: a division takes a dozen
 /// instructions, and a call for what is not ordinary. Off by a unit in the last place.
 static std::optional<double> inverseOfDivisor(Operation *op) {
@@ -186,11 +172,6 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
       operands[0].front().getType().isBF16())
     return widenPairs(operands[0]);
   SmallVector<Value> elements;
-  int scaledExp = -1;
-  if (isa<arith::MulFOp>(op))
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (auto exp = operand.getDefiningOp<math::ExpOp>(); exp && scaleOf(exp) != 1)
-        scaledExp = i;
   std::optional<double> inverse = type.isF32() ? inverseOfDivisor(op) : std::nullopt;
   for (unsigned i = 0; i < count; ++i) {
     auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
@@ -202,12 +183,8 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
       elements.push_back(element(operands[0]));
       continue;
     }
-    if (auto exp = dyn_cast<math::ExpOp>(op); exp && type.isF32()) {
-      elements.push_back(exponential(element(operands[0]), scaleOf(exp)));
-      continue;
-    }
-    if (scaledExp >= 0) {
-      elements.push_back(element(operands[scaledExp]));
+    if (isa<math::ExpOp>(op) && type.isF32()) {
+      elements.push_back(exponential(element(operands[0])));
       continue;
     }
     IRMapping mapping;

@@ -217,7 +217,7 @@ static bool followsTake(AcquireOp acquire) {
                !take->isBeforeInBlock(acquire) || isReleasedBetween(take, acquire))
              return false;
            std::optional<int64_t> taken = distanceFrom(loop.getInductionVar(), take.getItem());
-           return taken && *ahead > *taken && *ahead - *taken < stages;
+           return taken && *ahead > *taken && *ahead < stages;
          });
 }
 

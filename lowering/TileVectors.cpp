@@ -422,8 +422,8 @@ Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
     tile.elements[i] = whole;
   }
   if (std::optional<int64_t> from = op.getFrom()) {
-    Value less = shuffle(tile.elements[*from / kWarpSize], b.i32(*from % kWarpSize),
-                         gpu::ShuffleMode::IDX);
+    Value less =
+        shuffle(tile.elements[*from / kWarpSize], b.i32(*from % kWarpSize), gpu::ShuffleMode::IDX);
     for (Value &element : tile.elements)
       element = b.make<arith::SubFOp>(element, less);
   }

@@ -45,12 +45,9 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
     head.emplace(body, walk, gateTiles[0], plan.productType);
   Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
-  for (const StateChain::Read &read : chain.reads) {
-    Value tile = next.consume_front();
-    if (!isScaledByDecays(read))
-      tile = body.scale(tile, scalesOf(read));
-    tiles.setRead(read.op, tiles.scaled(tile, read.factors));
-  }
+  for (const StateChain::Read &read : chain.reads)
+    tiles.setRead(read.op, tiles.scaled(body.scale(next.consume_front(), {read.scale, chain.scale}),
+                                        read.factors));
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
       tiles.setPairing(pairing.product, body.scale(next.consume_front(), scalesOf(read, pairing)));
@@ -102,9 +99,10 @@ Value ChunkedState::isInRange(TileBuilder &e) {
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
-    // What M takes from a state is really lost where it is a sum of gates: unless e^-M
-    // brings it back, or R − M is a difference of sums, which loses what is small in them.
-    // Where decays come last, M is W − M of the first row.
+    // Without a bound for M, e^M S loses what is below 2^-126, of which R − M ≤ 64 brings
+    // back e^-23 at most. But e^-M, of anchors, would bring back all, and a difference
+    // R − M of sums loses what is small in them. Where decays come last, M is W − M of the
+    // first row.
     const Basis &basis = bases[dim];
     bool usesMiddle = !chain.anchors.empty() && walk.decayFirst;
     exponents.push_back(basis.around);
@@ -137,14 +135,10 @@ Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
 Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   const StateChain::Read &read = chain.reads[r];
   Value x = readTiles[r];
-  if (!isGated(read.along))
-    return x;
-  if (!inBasis)
-    return e.mul(x, e.exp(bases[read.along].gates->atRead(e, read.decays[read.along + 1])));
-  Value decay = e.exp(readExponent(e, read.along, read));
-  if (isScaledByDecays(read) && !isGated(1 - read.along))
-    decay = e.scale(decay, scalesOf(read));
-  return e.mul(x, decay);
+  if (isGated(read.along))
+    x = e.mul(x, e.exp(inBasis ? readExponent(e, read.along, read)
+                               : bases[read.along].gates->atRead(e, read.decays[read.along + 1])));
+  return x;
 }
 
 Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBasis) {
@@ -167,15 +161,8 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
       addProduct(roundX, rest(state, roundState));
   }
   if (head)
-    sum = e.mul(sum,
-                e.spread(ofHead(e, read, head->fromStart(e, read.decays[0])), 0, e.shapeOf(sum)));
+    sum = e.mul(sum, e.spread(head->fromStart(e, read.decays[0]), 0, e.shapeOf(sum)));
   return sum;
-}
-
-/// A head's `decays` as `read` takes them: with its factors, if no channel's do.
-Value ChunkedState::ofHead(TileBuilder &e, const StateChain::Read &read, Value decays) {
-  bool scales = isScaledByDecays(read) && !isGated(0) && !isGated(1);
-  return scales ? e.scale(decays, scalesOf(read)) : decays;
 }
 
 Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState) {
@@ -189,7 +176,7 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
     Value p =
         e.dot(x, false, round(addTile(e, add, along)), true, e.zeros({plan.chunk, plan.chunk}));
     if (head)
-      p = e.mul(p, ofHead(e, read, head->between(e, read.decays[0], inclusive)));
+      p = e.mul(p, head->between(e, read.decays[0], inclusive));
     // In the basis, what is not to be seen may be anything, infinite included.
     if (!head || isGated(along))
       p = e.keep(p, walk.reverse, !inclusive, 0.0f);
@@ -232,18 +219,6 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
     state = e.sub(state, e.mul(rowOf(0), rowOf(1)));
   }
   return state;
-}
-
-/// Whether, in the basis, decays take a read's constant factors with them: an exponential
-/// has room for a factor that a result of products has not. Of an only read, whose decays
-/// nothing else shares.
-bool ChunkedState::isScaledByDecays(const StateChain::Read &read) const {
-  return (isGated(0) || isGated(1) || chain.isGated(Axis::head)) && chain.reads.size() == 1 &&
-         read.pairings.empty();
-}
-
-SmallVector<double> ChunkedState::scalesOf(const StateChain::Read &read) const {
-  return {read.scale, chain.scale};
 }
 
 /// What all of a pairing's product is multiplied by in the end.
@@ -361,8 +336,6 @@ ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
     Value inBasis = readByProducts(e, r, state), factor;
     if (isGated(1 - read.along))
       factor = e.exp(readExponent(e, 1 - read.along, read));
-    if (factor && isScaledByDecays(read))
-      factor = e.scale(factor, scalesOf(read));
     computed.push_back(factor ? e.mul(inBasis, factor) : inBasis);
     for (Value partner : pairingTiles[r])
       products.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
@@ -416,9 +389,6 @@ ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
   for (auto [r, partners] : llvm::enumerate(pairingTiles))
     for (Value partner : partners)
       computed.push_back(e.mul(partner, computed[1 + r]));
-  for (auto [r, read] : llvm::enumerate(chain.reads))
-    if (isScaledByDecays(read))
-      computed[1 + r] = e.scale(computed[1 + r], scalesOf(read));
   for (unsigned number = 0; number < chain.anchors.size(); ++number)
     computed.push_back(anchored(e, number, state, /*inBasis=*/false));
   save(e, computed.front(), /*inBasis=*/false);

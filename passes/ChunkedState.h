@@ -18,9 +18,10 @@
 //   S  ← e^{T − M} ∘ (e^{T^h} S̃ + Σ_j e^{L^h_j} ũ_j w̃_jᵀ)
 //
 // as long as no exponent is large: a product's exponent is at most 0 where it
-// counts, but a factor's may be positive. Where |M|, |R − M| or |W − M| passes 64 nats
-// (32 on each axis where both are gated) the chunk is instead taken step by step,
-// from the same tiles: slow, in f32, and exact for gates of any size.
+// counts, but a factor's may be positive. Where |R − M| or |W − M|, or |M| where it matters
+// (see isInRange), passes 64 nats (32 on each axis where both are gated) the chunk is
+// instead taken step by step, from the same tiles: slow, in f32, and exact for gates of any
+// size.
 //
 // A product of y_i with a vector z_i along b that a sum cancels against the same
 // product read of the adjoint is taken as z̃_i ∘ (…) with z̃ = z ∘ e^{R^b − M^b} rounded as
@@ -108,9 +109,6 @@ private:
   mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// The same of a state saved where the chunk is left: see `maySaveEntries`.
   mlir::Value sumFromEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
-  bool isScaledByDecays(const StateChain::Read &read) const;
-  mlir::Value ofHead(TileBuilder &e, const StateChain::Read &read, mlir::Value decays);
-  llvm::SmallVector<double> scalesOf(const StateChain::Read &read) const;
   llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
                                      const StateChain::Read::Pairing &pairing);
   /// What was saved for anchor `number`.

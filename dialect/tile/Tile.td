@@ -346,7 +346,7 @@ def Tile_CumsumOp : Tile_Op<"cumsum", [
     Along the first dimension: `result[i] = Σ_{j≤i} tile[j]`; with `exclusive`,
     j<i; with `reverse`, from the end: j≥i, or j>i. In f32, in the order of the
     walk. With `from` m, less what it would have in row m: that one is zero, and no
-    sum has terms from both of its sides.
+    sum of a matrix has terms from both of its sides.
 
     Example:
 

@@ -4,12 +4,15 @@
 // RUN: ejk-opt %t.mlir --ejk-interpret -o /dev/null
 
 // The state is scaled once, by both exponents; the other side, and what follows the loop,
-// scale it first. Chunk 1 takes the other side.
+// scale it first. The last chunk takes the other side.
 // CHECK-LABEL: func.func @once
 // CHECK: %[[NONE:.*]] = arith.constant dense<0.000000e+00> : vector<4xf32>
 // CHECK: %[[END:.*]]:2 = scf.for {{.*}} iter_args(%[[S:.*]] = %{{.*}}, %[[W:.*]] = %[[NONE]])
-// CHECK: %[[NEXT:.*]]:2 = scf.if {{.*}} -> (vector<4x4xf32>, vector<4xf32>)
-// CHECK-NEXT: %[[BOTH:.*]] = arith.addf %[[W]], %[[M:.*]] : vector<4xf32>
+// CHECK: %[[X:.*]] = vector.broadcast
+// CHECK: %[[BOTH:.*]] = arith.addf %[[W]], %[[M:.*]] : vector<4xf32>
+// CHECK: %[[SHARE:.*]] = arith.mulf %[[BOTH]]
+// CHECK-NEXT: %[[FITS:.*]] = tile.within 6.400000e+01 of %[[X]], %[[SHARE]]
+// CHECK-NEXT: %[[NEXT:.*]]:2 = scf.if %[[FITS]] -> (vector<4x4xf32>, vector<4xf32>)
 // CHECK-NEXT: %[[E:.*]] = math.exp %[[BOTH]]
 // CHECK-NEXT: %[[F:.*]] = tile.spread %[[E]] along 0
 // CHECK-NEXT: %[[B:.*]] = arith.mulf %[[S]], %[[F]]
@@ -38,13 +41,18 @@ func.func @once() {
     %c1 = arith.constant 1 : index
     %c16 = arith.constant 16 : index
     %start = arith.constant dense<1.0> : vector<4x4xf32>
+    %cm = arith.constant 40.0 : f32
     %n = arith.ceildivui %length, %c16 : index
     %mt = tile.load_cell %mr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
     %vt = tile.load_cell %vr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
     %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> vector<4x4xf32> {
       %first = arith.muli %c, %c16 : index
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<4xf32>> -> vector<16x4xf32>
-      %ordinary = arith.cmpi ne, %c, %c1 : index
+      %ci = arith.index_cast %c : index to i32
+      %cf = arith.sitofp %ci : i32 to f32
+      %odd = arith.mulf %cf, %cm : f32
+      %x = vector.broadcast %odd : f32 to vector<4xf32>
+      %ordinary = tile.within 64.0 of %x : vector<4xf32>
       %next = scf.if %ordinary -> vector<4x4xf32> {
         %em = math.exp %mt : vector<4xf32>
         %f = tile.spread %em along 0 : vector<4xf32> -> vector<4x4xf32>
@@ -75,13 +83,18 @@ func.func @once() {
     %c16 = arith.constant 16 : index
     %zero = arith.constant dense<0.0> : vector<4x4xf32>
     %start = arith.constant dense<1.0> : vector<4x4xf32>
+    %cm = arith.constant 40.0 : f32
     %n = arith.ceildivui %length, %c16 : index
     %mt = tile.load_cell %mr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
     %vt = tile.load_cell %vr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
     %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> vector<4x4xf32> {
       %first = arith.muli %c, %c16 : index
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<4xf32>> -> vector<16x4xf32>
-      %ordinary = arith.cmpi ne, %c, %c1 : index
+      %ci = arith.index_cast %c : index to i32
+      %cf = arith.sitofp %ci : i32 to f32
+      %odd = arith.mulf %cf, %cm : f32
+      %x = vector.broadcast %odd : f32 to vector<4xf32>
+      %ordinary = tile.within 64.0 of %x : vector<4xf32>
       %same = arith.addf %s, %zero : vector<4x4xf32>
       %next = scf.if %ordinary -> vector<4x4xf32> {
         %em = math.exp %mt : vector<4xf32>

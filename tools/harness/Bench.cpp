@@ -70,8 +70,8 @@ public:
   }
 
   /// The median over `repetitions`, after one that does not count. The device rests in
-  /// between for `rests` times as long as each took.
-  Result<double> medianTime(int repetitions, double rests, const std::function<Error()> &enqueue) {
+  /// between for `rest` times as long as each took.
+  Result<double> medianTime(int repetitions, double rest, const std::function<Error()> &enqueue) {
     std::vector<double> times;
     for (int i = -1; i < repetitions; ++i) {
       Result<double> micros = time(enqueue);
@@ -79,7 +79,7 @@ public:
         return micros;
       if (i >= 0)
         times.push_back(*micros);
-      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(rests * *micros));
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(rest * *micros));
     }
     return median(std::move(times));
   }
