@@ -96,6 +96,9 @@ private:
   Value takePointer(Value tensor);
   void locate();
   void locateSequence(Value sequence);
+  Value packedOffset(Value index);
+  Value packedLength(Value sequence);
+  Value longestFirst(Value place);
   void placeRows(Rows &place, Value tensor);
   void placeCells(Cells &place, Type type, bool saved);
   void takeParameters(Value sequence);
@@ -288,7 +291,7 @@ private:
   llvm::DenseMap<Value, Vector<Value>> pointers;
   /// The head read of operands with fewer heads, by their number.
   llvm::DenseMap<Value, Value> sharedHeads;
-  Value cuPointer, totalSteps, heads;                   // i64
+  Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
   Value sequenceIndex, stateIndex, firstRow, length;    // i64
   unsigned warps = 0;

@@ -61,6 +61,9 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   };
   Value first = program.getSequences().front();
   unsigned steps = addSize(first, 1), queryHeads = addSize(first, 2);
+  std::optional<unsigned> offsets;
+  if (Value cu = program.getCuSeqlens())
+    offsets = addSize(cu, 0);
   SmallVector<unsigned> sequenceHeads;
   for (Value v : program.getSequences())
     sequenceHeads.push_back(addSize(v, 2));
@@ -95,6 +98,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   };
   totalSteps = size(steps);
   heads = size(queryHeads);
+  if (offsets)
+    sequences = b.sub(size(*offsets), 1);
   for (unsigned i = 0; i < numPointers; ++i)
     pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
   // Tensors may be passed twice; each place takes its own argument.
@@ -153,6 +158,10 @@ void TileEmitter::locate() {
   Value sequence = b.div(sequenceHead, heads32);
   head = b.rem(sequenceHead, heads32);
   stateIndex = b.wide(sequenceHead);
+  if (cuPointer) {
+    sequence = longestFirst(sequence);
+    stateIndex = b.add(b.mul(b.wide(sequence), heads), b.wide(head));
+  }
   locateSequence(sequence);
 
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
@@ -178,24 +187,68 @@ void TileEmitter::locate() {
   scalars.map(program.getNumHeads(), index(heads));
 }
 
-/// The sequence's rows: one batch entry's, or those between two offsets. The
-/// offsets are the caller's; clamped, no value of them can reach outside.
+/// Row `index` of the offsets. They are the caller's; clamped, no value of them can reach
+/// outside.
+Value TileEmitter::packedOffset(Value index) {
+  Type type = tensorType(program.getCuSeqlens()).getElementType();
+  Value loaded = b.load(type, b.at(cuPointer, type, index));
+  if (type.isInteger(32))
+    loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
+  return b.min(b.max(loaded, b.i64(0)), totalSteps);
+}
+
+Value TileEmitter::packedLength(Value sequence) {
+  Value begin = packedOffset(sequence), end = packedOffset(b.add(sequence, 1));
+  return b.max(b.sub(end, begin), b.i64(0));
+}
+
+/// The sequence that has number `place` by length. Blocks start in the order of their
+/// numbers: one with a long sequence that started last would work when all others have
+/// ended. Of few sequences, each lane of a warp counts those before two of them; of many,
+/// or where they are short, that is not worth it, and `place` is the sequence.
+Value TileEmitter::longestFirst(Value place) {
+  constexpr int64_t most = 2 * kWarpSize, leastRows = 256;
+  Value few = b.less(sequences, most + 1),
+        longEnough = b.less(b.mul(sequences, leastRows), b.add(totalSteps, 1));
+  auto branch = b.make<scf::IfOp>(TypeRange(b.getI32Type()), b.both(few, longEnough),
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  b.make<scf::YieldOp>(ValueRange{place});
+  b.setInsertionPointToStart(branch.thenBlock());
+  Value count = b.narrow(sequences);
+  SmallVector<Value> own = {lane, b.add(lane, kWarpSize)}, lengths, none(2, b.i32(0));
+  for (Value sequence : own)
+    lengths.push_back(packedLength(b.wide(b.min(sequence, b.sub(count, 1)))));
+  SmallVector<Value> before =
+      b.loop(b.i32(0), count, 1, none, [&](Value other, ValueRange carried) {
+        Value otherLength = packedLength(b.wide(other));
+        SmallVector<Value> next;
+        for (unsigned i : {0, 1}) {
+          Value same = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, otherLength, lengths[i]);
+          Value first = b.make<arith::OrIOp>(b.less(lengths[i], otherLength),
+                                             b.both(same, b.less(other, own[i])));
+          next.push_back(b.add(carried[i], b.make<arith::ExtUIOp>(b.getI32Type(), first)));
+        }
+        return next;
+      });
+  Value found = b.i32(-1);
+  for (unsigned i : {0, 1}) {
+    Value isIt = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, before[i], place);
+    found = b.make<arith::SelectOp>(b.both(isIt, b.less(own[i], count)), own[i], found);
+  }
+  found = butterfly(found, 1, kWarpSize / 2, [&](Value x, Value y) { return b.max(x, y); });
+  // As a lane's own, so that all addresses are known to be the same in all lanes.
+  found = shuffle(found, b.i32(0), gpu::ShuffleMode::IDX);
+  b.make<scf::YieldOp>(ValueRange{found});
+  return branch.getResult(0);
+}
+
+/// The sequence's rows: one batch entry's, or those between two offsets.
 void TileEmitter::locateSequence(Value sequence) {
   sequenceIndex = b.wide(sequence);
-  if (!cuPointer) {
-    firstRow = b.mul(sequenceIndex, totalSteps);
-    length = totalSteps;
-    return;
-  }
-  Type type = tensorType(program.getCuSeqlens()).getElementType();
-  auto offset = [&](Value index) {
-    Value loaded = b.load(type, b.at(cuPointer, type, index));
-    if (type.isInteger(32))
-      loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
-    return b.min(b.max(loaded, b.i64(0)), totalSteps);
-  };
-  firstRow = offset(sequenceIndex);
-  length = b.max(b.sub(offset(b.add(sequenceIndex, 1)), firstRow), b.i64(0));
+  firstRow = cuPointer ? packedOffset(sequenceIndex) : b.mul(sequenceIndex, totalSteps);
+  length = cuPointer ? packedLength(sequenceIndex) : totalSteps;
 }
 
 void TileEmitter::placeRows(Rows &place, Value tensor) {

@@ -103,7 +103,8 @@ TEST_F(Harness, BenchRotatesPastTheCache) {
   EXPECT_GT(result->rotationBytes, 3 * (1 << 14));
   EXPECT_GT(result->copies, 1);
   EXPECT_GE(result->repetitions, 20);
-  EXPECT_EQ(fake->graph_replays, 21);
+  // One to warm up and 20 with rests; then at most 100 without, which are repeated once.
+  EXPECT_EQ(fake->graph_replays, 21 + 2 * 100);
   EXPECT_GE(fake->captured_launches, result->copies);
   EXPECT_EQ(fake->live_allocations, 0);
   EXPECT_NE(result->describe().find("x the floor"), std::string::npos);

@@ -23,6 +23,7 @@ static constexpr int maxCopies = 1024;
 static constexpr double rests = 3;
 // How long launches follow one another without rest, before those that are timed and while.
 static constexpr double sustainFor = 200e3;
+static constexpr int mostSustained = 100;
 
 static const Error success{ErrorCode::Driver, ""};
 
@@ -281,7 +282,7 @@ Result<BenchResult> DeviceSession::bench(const Program &program, const std::stri
   if (!host)
     return host.error();
 
-  int replays = int(sustainFor / std::max(*replayed, 1.0)) + 1;
+  int replays = std::min(int(sustainFor / std::max(*replayed, 1.0)) + 1, mostSustained);
   Result<double> sustained = stopwatch.medianTime(1, 0, [&]() -> Error {
     for (int i = 0; i < replays; ++i)
       if (Error error = graph.replay(); !error.message.empty())
