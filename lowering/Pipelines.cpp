@@ -28,6 +28,14 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createScheduleProducts());
 }
 
+/// Kernels are long, and have no blocks to merge: looking for those took most of a
+/// compilation.
+static GreedyRewriteConfig foldsOnly() {
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  return config;
+}
+
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   ChunkToFitOptions chunk;
   chunk.arch = options.arch;
@@ -63,20 +71,20 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));
-  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCanonicalizerPass(foldsOnly()));
   pm.addPass(createCSEPass());
 }
 
 void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createLegalizeKernelMath());
-  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCanonicalizerPass(foldsOnly()));
   kernels.addPass(createCSEPass());
   kernels.addPass(createConvertVectorToLLVMPass());
   kernels.addPass(createSCFToControlFlowPass());
   kernels.addPass(createConvertGpuOpsToNVVMOps());
   kernels.addPass(createReconcileUnrealizedCastsPass());
-  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCanonicalizerPass(foldsOnly()));
   kernels.addPass(createCSEPass());
 }
 
