@@ -53,14 +53,14 @@ static Value scale(OpBuilder &b, Location loc, Value tile, Value exponent, unsig
   return arith::MulFOp::create(b, loc, tile, spread);
 }
 
+/// The largest exponent, either way, whose exponential f32 has with all its digits.
+static constexpr double kMost = 86;
+
 namespace {
 /// Number `number` of what a loop carries.
 class Carrier {
 public:
   Carrier(scf::ForOp loop, unsigned number) : loop(loop), number(number) {}
-
-  /// The largest exponent, either way, whose exponential f32 has with all its digits.
-  static constexpr double kMost = 86;
 
   bool find() {
     auto result = dyn_cast<OpResult>(loop.getYieldedValues()[number]);
@@ -99,8 +99,6 @@ public:
     auto vector = cast<VectorType>(end.exponent.getType());
     Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(vector));
 
-    b.setInsertionPoint(start->op);
-    // In front of the branch there is no second result yet: the loop's new value comes last.
     IRRewriter rewriter(b);
     scf::IfOp wider = widen(b, loc, none);
     loop = cast<scf::ForOp>(

@@ -54,9 +54,10 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps whose kernel a thread
     block of `arch` has the shared memory for; the lowering itself says what a kernel
     needs. With gates of keys and of values they have at most 32 steps, over which the
-    range of their products suffices for ordinary gates. Scans that share saved states get chunks of one length and, with `fuse`, become
-    one loop (`ejk-fuse-programs`) where that fits. Where none fits, or
-    `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says why.
+    range of their products suffices for ordinary gates. Scans that share saved states get
+    chunks of one length and, with `fuse`, become one loop (`ejk-fuse-programs`) where that
+    fits. Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a
+    remark says why.
 
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
     of a number that only a call knows (`automatic`). Where that may be one row, as in
@@ -223,7 +224,11 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
     product or at a barrier for what other warps wrote, while others would not. What
     each op costs is an estimate.
 
-    Registers are scarce meanwhile. In the end, tiles that are read from shared memory,
+    Registers are scarce meanwhile. A product that needs accumulators of its own waits where
+    an estimate of those in use leaves it none; what else uses accumulators that a product
+    goes on with comes before it. In a branch, what is made of the tiles that a loop starts
+    from comes before the loop. A branch's range check comes last in front of it: its barrier
+    then serves what is stored there, too. In the end, tiles that are read from shared memory,
     widened or spread into registers are so where they are used, in branches too, and
     once more behind a product; what was stored there as a factor is read again; what only
     a sum needs is made in front of it; rows of a tile are taken where the tile is made.

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/RotateProducts.h"
 #include "lowering/Passes.h"
+#include "lowering/StageTileLoads.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -68,10 +69,8 @@ private:
           before.insert(number.getSExtValue());
         continue;
       }
-      auto ahead = fill.getItem().getDefiningOp<arith::AddIOp>();
-      if (fill->getBlock() != loop.getBody() || !ahead ||
-          ahead.getLhs() != loop.getInductionVar() ||
-          !matchPattern(ahead.getRhs(), m_ConstantInt(&number)) || number.slt(2))
+      std::optional<int64_t> ahead = itemsAhead(loop.getInductionVar(), fill.getItem());
+      if (fill->getBlock() != loop.getBody() || !ahead || *ahead < 2)
         return false;
     }
     return before.contains(0) && before.contains(1);

@@ -186,6 +186,16 @@ private:
 };
 } // namespace
 
+std::optional<int64_t> ejk::itemsAhead(Value counter, Value item) {
+  if (item == counter)
+    return 0;
+  auto sum = item.getDefiningOp<arith::AddIOp>();
+  APInt number;
+  if (!sum || sum.getLhs() != counter || !matchPattern(sum.getRhs(), m_ConstantInt(&number)))
+    return std::nullopt;
+  return number.getSExtValue();
+}
+
 StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
   StagedLoads result;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {

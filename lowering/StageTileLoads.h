@@ -3,6 +3,7 @@
 #define EJK_LOWERING_STAGETILELOADS_H
 
 #include "dialect/tile/Tile.h"
+#include <optional>
 
 namespace ejk {
 
@@ -15,6 +16,10 @@ struct StagedLoads {
 
 /// Copies the rows of `program`'s loops through rings of `stages` stages.
 StagedLoads stageTileLoads(tile::ProgramOp program, unsigned stages);
+
+/// How many items `item` is ahead of the one that `counter` counts, as a constant added to
+/// it says; null where it is not known.
+std::optional<int64_t> itemsAhead(mlir::Value counter, mlir::Value item);
 
 } // namespace ejk
 

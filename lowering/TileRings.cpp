@@ -19,6 +19,7 @@
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
 //===----------------------------------------------------------------------===//
+#include "lowering/StageTileLoads.h"
 #include "lowering/TileEmitter.h"
 #include "lowering/TileMemory.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -117,17 +118,6 @@ SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
 
 void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
 
-/// `item` as a number of items behind `base`; null where it is not known.
-static std::optional<int64_t> distanceFrom(Value base, Value item) {
-  if (item == base)
-    return 0;
-  auto sum = item.getDefiningOp<arith::AddIOp>();
-  APInt number;
-  if (!sum || sum.getLhs() != base || !matchPattern(sum.getRhs(), m_ConstantInt(&number)))
-    return std::nullopt;
-  return number.getSExtValue();
-}
-
 /// How many groups of copies may still be under way when `take`'s item is there: those
 /// that are always committed behind it. Of a loop that takes items by its counter, by going
 /// through its first iterations; 0 where it is not known.
@@ -135,7 +125,7 @@ static unsigned groupsBehind(TakeOp take) {
   auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
   if (!loop)
     return 0;
-  std::optional<int64_t> taken = distanceFrom(loop.getInductionVar(), take.getItem());
+  std::optional<int64_t> taken = itemsAhead(loop.getInductionVar(), take.getItem());
   if (!taken)
     return 0;
   // Which items are filled before the loop, and in it by how many ahead of its counter.
@@ -154,7 +144,7 @@ static unsigned groupsBehind(TakeOp take) {
     }
   int64_t furthest = 0;
   for (auto fill : loop.getBody()->getOps<FillOp>()) {
-    std::optional<int64_t> ahead = distanceFrom(loop.getInductionVar(), fill.getItem());
+    std::optional<int64_t> ahead = itemsAhead(loop.getInductionVar(), fill.getItem());
     if (!ahead)
       return 0;
     furthest = std::max(furthest, *ahead);
@@ -204,19 +194,20 @@ static bool isReleasedBetween(TakeOp take, AcquireOp acquire) {
 }
 
 /// Whether a take in front of `acquire`, with its barrier, has ordered it behind all uses of
-/// what its stage had: the item taken lies less than a round before.
+/// what its stage had: less than a round ahead of the counter, that was used in an iteration
+/// before.
 static bool followsTake(AcquireOp acquire) {
   auto loop = dyn_cast<scf::ForOp>(acquire->getParentOp());
   if (!loop)
     return false;
-  std::optional<int64_t> ahead = distanceFrom(loop.getInductionVar(), acquire.getItem());
+  std::optional<int64_t> ahead = itemsAhead(loop.getInductionVar(), acquire.getItem());
   int64_t stages = acquire.getRing().getType().getStages();
   return ahead && llvm::any_of(acquire.getRing().getUsers(), [&](Operation *user) {
            auto take = dyn_cast<TakeOp>(user);
            if (!take || take.getHeld() || take->getBlock() != acquire->getBlock() ||
                !take->isBeforeInBlock(acquire) || isReleasedBetween(take, acquire))
              return false;
-           std::optional<int64_t> taken = distanceFrom(loop.getInductionVar(), take.getItem());
+           std::optional<int64_t> taken = itemsAhead(loop.getInductionVar(), take.getItem());
            return taken && *ahead > *taken && *ahead < stages;
          });
 }

@@ -153,11 +153,9 @@ struct TileEmitter::SummedParts {
     llvm::DenseMap<Value, SmallVector<Value>> known;
     return block(sum.getTile(), number, known);
   }
-  unsigned blocks() const { return f.size() / kBlock; }
-
-private:
   static constexpr unsigned kBlock = 8;
 
+private:
   bool isInParts(Value value) const {
     return value.getDefiningOp() && emitter.summedInParts.lookup(value.getDefiningOp()) == sum;
   }
@@ -215,9 +213,9 @@ private:
 
 void TileEmitter::emitSum(tile::SumOp op) {
   Placed tile;
-  std::optional<SummedParts> parts;
+  std::optional<SummedParts> byBlocks;
   if (summedInParts.contains(op.getTile().getDefiningOp())) {
-    parts.emplace(*this, op);
+    byBlocks.emplace(*this, op);
     tile.type = op.getTile().getType();
     tile.layout = layoutOf(op.getTile());
   } else {
@@ -231,8 +229,8 @@ void TileEmitter::emitSum(tile::SumOp op) {
   SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     // Blocks come one behind the other.
-    if (parts && slot == tile.elements.size())
-      tile.elements.append(parts->block(slot / 8));
+    if (byBlocks && slot == tile.elements.size())
+      tile.elements.append(byBlocks->block(slot / SummedParts::kBlock));
     Value &sum = partial[overColumns ? row : column];
     sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
   });
@@ -240,8 +238,8 @@ void TileEmitter::emitSum(tile::SumOp op) {
     sum = overColumns ? butterfly(sum, 1, 2, plus) : butterfly(sum, 4, 16, plus);
 
   // A row of sums from each of the parts that share the result's elements.
-  int64_t length = op.getType().getDimSize(0), rows = overColumns ? f.columnParts : f.rowParts;
-  Placed scratch = newShared(VectorType::get({rows * length}, b.getF32Type()));
+  int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
+  Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
   beforeWrite(scratch.range);
   Value part =
       overColumns ? b.rem(b.div(warp, f.rowParts), f.columnParts) : b.rem(warp, f.rowParts);
@@ -253,7 +251,7 @@ void TileEmitter::emitSum(tile::SumOp op) {
                         overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
   });
   // Read where it is first used: a barrier may come before that.
-  partialSums.insert({op.getResult(), {scratch, rows}});
+  partialSums.insert({op.getResult(), {scratch, parts}});
   tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later
 }
 
