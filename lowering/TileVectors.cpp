@@ -211,6 +211,54 @@ private:
   llvm::MapVector<Value, SmallVector<Value>> panels;
 };
 
+/// Adds up `partial`, numbers of a thread's columns, over the warp's eight groups of lanes.
+/// Where each group can be left with pairs, of columns side by side, a lane sends the half
+/// of its numbers that the lane it meets goes on with, 14 of 16 in three rounds where all of
+/// them to all lanes were 48; the result says which eighth a lane has then. Else all lanes
+/// have all.
+std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
+                                                llvm::function_ref<Value(Value, Value)> plus) {
+  if (partial.size() % 16) {
+    for (Value &sum : partial)
+      sum = butterfly(sum, 4, 16, plus);
+    return std::nullopt;
+  }
+  Value which = b.i32(0);
+  for (unsigned distance = 16; distance >= 4; distance /= 2) {
+    unsigned half = partial.size() / 2;
+    Value bit = b.rem(b.div(lane, distance), 2), isUpper = b.equal(bit, 1);
+    SmallVector<Value> kept;
+    for (unsigned i = 0; i < half; ++i) {
+      Value keep = b.make<arith::SelectOp>(isUpper, partial[half + i], partial[i]);
+      Value give = b.make<arith::SelectOp>(isUpper, partial[i], partial[half + i]);
+      kept.push_back(plus(keep, shuffle(give, b.i32(distance), gpu::ShuffleMode::XOR)));
+    }
+    partial = kept;
+    which = b.add(b.mul(which, 2), bit);
+  }
+  return which;
+}
+
+static bool isTotal(CumsumOp op);
+
+/// Whether of `sum` nothing is asked for but what its elements add up to.
+static bool isOnlyTotalled(tile::SumOp sum) {
+  return lanesLength(sum.getType()) >= kWarpSize &&
+         llvm::all_of(sum->getUsers(), [](Operation *user) {
+           auto running = dyn_cast<CumsumOp>(user);
+           return running && isTotal(running);
+         });
+}
+
+/// Every warp's part of a sum, `mine`, as an element of a vector that is zero beyond them.
+void TileEmitter::shareTotals(tile::SumOp op, Value mine) {
+  Placed scratch = newShared(VectorType::get({int64_t(warps)}, b.getF32Type()));
+  beforeWrite(scratch.range);
+  b.onlyIf(b.equal(lane, 0), [&] { b.store(mine, b.at(scratch.address, b.getF32Type(), warp)); });
+  partialSums.insert({op.getResult(), {scratch, /*parts=*/0}});
+  tiles[op.getResult()] = {};
+}
+
 void TileEmitter::emitSum(tile::SumOp op) {
   Placed tile;
   std::optional<SummedParts> byBlocks;
@@ -223,19 +271,26 @@ void TileEmitter::emitSum(tile::SumOp op) {
   }
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool overColumns = f.storedDim(op.getDim()) == 1;
+  bool total = f.rowParts * f.columnParts == int64_t(warps) && isOnlyTotalled(op);
   auto plus = [&](Value x, Value y) -> Value {
     return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
   };
-  SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
+  SmallVector<Value> partial(total ? 1 : overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     // Blocks come one behind the other.
     if (byBlocks && slot == tile.elements.size())
       tile.elements.append(byBlocks->block(slot / SummedParts::kBlock));
-    Value &sum = partial[overColumns ? row : column];
+    Value &sum = partial[total ? 0 : overColumns ? row : column];
     sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
   });
-  for (Value &sum : partial)
-    sum = overColumns ? butterfly(sum, 1, 2, plus) : butterfly(sum, 4, 16, plus);
+  if (total)
+    return shareTotals(op, butterfly(partial.front(), 1, kWarpSize / 2, plus));
+  std::optional<Value> which;
+  if (overColumns)
+    for (Value &sum : partial)
+      sum = butterfly(sum, 1, 2, plus);
+  else
+    which = sumOverGroups(partial, plus);
 
   // A row of sums from each of the parts that share the result's elements.
   int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
@@ -245,11 +300,17 @@ void TileEmitter::emitSum(tile::SumOp op) {
       overColumns ? b.rem(b.div(warp, f.rowParts), f.columnParts) : b.rem(warp, f.rowParts);
   Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
   Value address = b.at(scratch.address, b.getF32Type(), first);
-  b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
-    for (auto [i, sum] : llvm::enumerate(partial))
-      b.store(sum, b.at(address, b.getF32Type(),
-                        overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
-  });
+  if (which) {
+    address = b.at(address, b.getF32Type(), b.mul(*which, Fragments::columnOffset(partial.size())));
+    for (unsigned i = 0; i < partial.size(); i += 2)
+      b.store(b.pack({partial[i], partial[i + 1]}),
+              b.at(address, b.getF32Type(), Fragments::columnOffset(i)));
+  } else
+    b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
+      for (auto [i, sum] : llvm::enumerate(partial))
+        b.store(sum, b.at(address, b.getF32Type(),
+                          overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
+    });
   // Read where it is first used: a barrier may come before that.
   partialSums.insert({op.getResult(), {scratch, parts}});
   tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later
@@ -261,6 +322,14 @@ void TileEmitter::finishSum(Value sum) {
   partialSums.erase(sum);
   int64_t length = lanesLength(sum.getType());
   Placed result;
+  if (!parts) {
+    result = lanesFrom(scratch, Value());
+    Value counts = b.less(lane, warps);
+    Value first = b.make<arith::SelectOp>(counts, result.elements.front(), b.f32(0.0));
+    result.type = sum.getType();
+    result.elements.assign(lanesSize(length), b.f32(0.0));
+    result.elements.front() = first;
+  }
   for (int64_t p = 0; p < parts; ++p) {
     Placed row = scratch;
     row.type = sum.getType();

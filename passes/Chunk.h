@@ -15,7 +15,8 @@ struct ChunkSettings {
   /// Take what sums up over the sequence what was read.
   bool drift = false;
   /// What is saved, and read, is the state that a chunk is entered with; see
-  /// `maySaveEntries`. Only where states are saved every `chunk` steps.
+  /// `maySaveEntries`. Only where chunks divide the steps for which one is saved; the chunk
+  /// is the one at their end.
   bool saveEntries = false;
 };
 

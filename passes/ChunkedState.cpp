@@ -33,10 +33,13 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   collectTiles();
   saved = &saves;
   if (plan.options.saveEntries)
-    for (const StateChain::Save &save : chain.saves)
-      saves.store(body, save, body.scale(state, chain.scale));
-  // Before any branch, where they can be copied ahead.
-  if (!saves.enters)
+    saveAt(body, [&](TileBuilder &e) {
+      for (const StateChain::Save &save : chain.saves)
+        saves.store(e, save, e.scale(state, chain.scale));
+    });
+  // Before any branch, where they can be copied ahead. One that several chunks have in
+  // common comes from memory for the first of them.
+  if (!saves.enters || plan.options.saveEntries)
     for (AnchorOp anchor : chain.anchors)
       savedTiles.push_back(saves.load(body, anchor));
   if (!chain.saves.empty())
@@ -185,9 +188,17 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
   return sum;
 }
 
+unsigned ChunkedState::decayedDim() const {
+  auto isPaired = [](const StateChain::Read &read) { return !read.pairings.empty(); };
+  auto plain = llvm::find_if_not(chain.reads, isPaired);
+  if (plain != chain.reads.end())
+    return 1 - plain->along;
+  return chain.reads.empty() ? 1 : 1 - chain.reads.front().along;
+}
+
 Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
   Value tile = addTile(e, add, dim);
-  if (head && dim == 1)
+  if (head && dim == decayedDim())
     tile = e.mul(tile, e.spread(head->toEnd(e), 0, e.shapeOf(tile)));
   return e.round(tile, plan.productType);
 }
@@ -255,13 +266,10 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
   return e.mul(inBasis ? e.widen(e.round(partner, plan.productType)) : partner, read);
 }
 
-Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
   AnchorOp anchor = chain.anchors[number];
   Axis axis = anchor.getAxis();
-  Value entry = state, left;
-  if (inBasis)
-    state = e.widen(e.round(state, plan.productType));
-  state = e.mul(state, savedTile(e, number));
+  Value product = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
     const Basis &basis = bases[dim];
     return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : basis.gates->total(e));
@@ -269,54 +277,76 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   // The decay along what is kept comes out of the sum.
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim) && (axis == Axis::head || dim == (axis == Axis::value)))
-      state = times(e, state, decay(dim), dim);
-  left = axis == Axis::head ? e.total(state) : e.sum(state, axis == Axis::value);
-  left = e.scale(left, chain.scale);
+      product = times(e, product, decay(dim), dim);
+  Value sum = axis == Axis::head ? e.total(product) : e.sum(product, axis == Axis::value);
+  sum = e.scale(sum, chain.scale);
   unsigned kept = axis == Axis::key;
   if (axis != Axis::head && isGated(kept))
-    left = e.mul(left, decay(kept));
+    sum = e.mul(sum, decay(kept));
   if (head) {
     Value total = head->total(e);
-    auto vector = dyn_cast<VectorType>(left.getType());
-    left = e.mul(left, vector ? e.broadcast(total, vector) : total);
+    auto vector = dyn_cast<VectorType>(sum.getType());
+    sum = e.mul(sum, vector ? e.broadcast(total, vector) : total);
   }
-  for (auto [r, read] : llvm::enumerate(chain.reads))
-    for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.product))
-        continue;
-      Value product = paired(e, r, partner, readEntry(e, r, entry, inBasis), inBasis);
-      product = e.scale(product, scalesOf(read, pairing));
-      left = e.add(left, axis == Axis::head ? e.total(product) : e.sum(product, 0));
-    }
-  return left;
+  return sum;
 }
 
-Value ChunkedState::anchored(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  if (plan.options.saveEntries)
-    return sumFromEntry(e, number, state, inBasis);
-  if (!saved->enters)
-    return sumOfProducts(e, number, state, inBasis);
+Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
   Value carried = saved->carried[number];
+  Value sum = ifEntering(e, carried, [&](TileBuilder &entering) {
+    return productWithEntry(entering, number, state, inBasis);
+  });
+  // Where the walk does not enter, too: the tiles are there.
+  Value whole = sum;
+  for (auto [r, read] : llvm::enumerate(chain.reads))
+    for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
+      if (!llvm::is_contained(plan.takenAt(anchor), pairing.product))
+        continue;
+      Value product = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
+      Value taken = anchor.getAxis() == Axis::head ? e.total(product) : e.sum(product, 0);
+      whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
+    }
+  return saved->enters ? e.select(saved->enters, whole, sum) : whole;
+}
+
+Value ChunkedState::ifEntering(TileBuilder &e, Value carried,
+                               llvm::function_ref<Value(TileBuilder &)> make) {
+  if (!saved->enters)
+    return make(e);
   auto choice = scf::IfOp::create(e.b, e.loc, carried.getType(), saved->enters,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder b = OpBuilder::atBlockEnd(choice.thenBlock());
   TileBuilder entering(b, e.loc);
-  scf::YieldOp::create(b, e.loc, sumOfProducts(entering, number, state, inBasis));
+  scf::YieldOp::create(b, e.loc, make(entering));
   b.setInsertionPointToEnd(choice.elseBlock());
   scf::YieldOp::create(b, e.loc, carried);
   return choice.getResult(0);
 }
 
+Value ChunkedState::anchored(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  if (plan.options.saveEntries)
+    return sumFromEntry(e, number, state, inBasis);
+  return ifEntering(e, saved->carried[number], [&](TileBuilder &entering) {
+    return sumOfProducts(entering, number, state, inBasis);
+  });
+}
+
 void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
-  if (chain.saves.empty() || plan.options.saveEntries)
+  if (plan.options.saveEntries)
     return;
-  auto saveAll = [&](TileBuilder &leaving) {
+  saveAt(e, [&](TileBuilder &leaving) {
     for (const StateChain::Save &save : chain.saves) {
       Value before = beforeAdds(leaving, save, state, inBasis);
       saved->store(leaving, save,
                    leaving.scale(inBasis ? toEnd(leaving, before) : before, chain.scale));
     }
-  };
+  });
+}
+
+void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll) {
+  if (chain.saves.empty())
+    return;
   if (!saved->leaves)
     return saveAll(e);
   auto branch = scf::IfOp::create(e.b, e.loc, saved->leaves, /*withElseRegion=*/false);

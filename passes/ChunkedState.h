@@ -27,7 +27,8 @@
 // product read of the adjoint is taken as z̃_i ∘ (…) with z̃ = z ∘ e^{R^b − M^b} rounded as
 // the other side's ũ or w̃ is, for the two sides' rounding errors then cancel, too.
 // For the same reason what a sum starts from, Σ A ⊙ S of a saved S, has A rounded as
-// reads have it, and a saved S lacks its last step's ũ w̃ᵀ as it was added. A constant that
+// reads have it, and a saved S lacks its last step's ũ w̃ᵀ as it was added; where S is that
+// which the chunk was entered with, what its own steps add comes of the reads. A constant that
 // all u or w are multiplied by, as a derivative's q are, is taken out of them and of S, and
 // multiplies what is read instead: rows then enter products as they were loaded. Gates that
 // anchors' sums are made of are raised to a floor, whose exponential is zero as well.
@@ -107,8 +108,14 @@ private:
   /// What anchor `number` gives of `state`, rounded as reads have it where `inBasis`.
   mlir::Value anchored(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
-  /// The same of a state saved where the chunk is left: see `maySaveEntries`.
+  /// The same of the state that the chunk was entered with: see `maySaveEntries`.
   mlir::Value sumFromEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
+  /// Of that, Σ A ⊙ (D ⊙ S).
+  mlir::Value productWithEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
+  /// What `make` gives where the walk enters rows with a saved state, else `carried`.
+  mlir::Value ifEntering(TileBuilder &e, mlir::Value carried,
+                         llvm::function_ref<mlir::Value(TileBuilder &)> make);
+  void saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll);
   llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
                                      const StateChain::Read::Pairing &pairing);
   /// What was saved for anchor `number`.
@@ -116,6 +123,10 @@ private:
   /// Saves what is to be saved of `state`, that after the chunk.
   void save(TileBuilder &e, mlir::Value state, bool inBasis);
   mlir::Value toEnd(TileBuilder &e, mlir::Value basisState);
+  /// The dimension whose vectors a head's gates decay in outer products: that of which
+  /// a read gives rows, best one that is not paired. Groups of warps then hold the state so
+  /// that both it and those vectors are factors straight from their registers.
+  unsigned decayedDim() const;
   /// What an outer product takes along `dim`, rounded.
   mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` in the basis, not yet rounded.

@@ -1,5 +1,5 @@
-// Saved states of walks by chunks: one for each chunk, that which it is entered with, or
-// one for several chunks, that at their end.
+// Saved states of walks by chunks: that which a chunk is entered with, of each chunk or of
+// the last of several.
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=64 --ejk-to-tile 2>/dev/null | FileCheck %s
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=192 --ejk-to-tile 2>/dev/null | FileCheck %s --check-prefix=SEVERAL
 
@@ -17,13 +17,15 @@
 
 // SEVERAL-LABEL: func.func @narrow_vjp(
 // SEVERAL:         tile.program chunk 64 save_every 192
-// SEVERAL:           scf.for
-// SEVERAL:             tile.dot
+// SEVERAL:           scf.for {{.*}} iter_args(%[[S:.*]] = %
 // SEVERAL:             scf.if
-// SEVERAL:               tile.store_cell
+// SEVERAL:               tile.store_cell %[[S]]
+// SEVERAL:             tile.dot
 // SEVERAL:         tile.program chunk 64 save_every 192
+// SEVERAL:           %[[L:.*]] = tile.load_cell
 // SEVERAL:           scf.if
-// SEVERAL:             tile.load_cell
+// SEVERAL:             scf.if
+// SEVERAL-NEXT:          arith.mulf %{{.*}}, %[[L]]
 
 // In f64 rounding to narrow types changes nothing:
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-interpret -o /dev/null 2>/dev/null
@@ -31,7 +33,7 @@
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=192 --ejk-to-tile --ejk-interpret -o /dev/null 2>/dev/null
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=96 --ejk-sum-early --ejk-chunk=chunk=32 --ejk-interpret -o /dev/null 2>/dev/null
 // As a kernel rounds, one state per chunk leaves what one rounding of each product does,
-// 4e-3; not so several chunks, which take nothing away that they do not round otherwise.
+// 4e-3.
 // RUN: sed 's/max_relative 1.0e-10/max_relative 4.0e-3/' %s > %t.native.mlir
 // RUN: ejk-opt %t.native.mlir --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-interpret=precision=native -o /dev/null 2>/dev/null
 // RUN: ejk-opt %t.native.mlir --ejk-backward=checkpoint-every=32 --ejk-sum-early --ejk-narrow-saves --ejk-chunk=chunk=32 --ejk-interpret=precision=native -o /dev/null 2>/dev/null
