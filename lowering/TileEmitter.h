@@ -235,7 +235,6 @@ private:
   Value pick(llvm::ArrayRef<Value> elements, Value index);
   Value elementAt(const Placed &vector, Value start, Value offset);
   Value shuffle(Value value, Value by, mlir::gpu::ShuffleMode mode);
-  void shareTotals(tile::SumOp op, Value mine);
   std::optional<Value> sumOverGroups(llvm::SmallVector<Value> &partial,
                                      llvm::function_ref<Value(Value, Value)> plus);
   Value butterfly(Value value, unsigned from, unsigned to,

@@ -239,26 +239,6 @@ std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
   return which;
 }
 
-static bool isTotal(CumsumOp op);
-
-/// Whether of `sum` nothing is asked for but what its elements add up to.
-static bool isOnlyTotalled(tile::SumOp sum) {
-  return lanesLength(sum.getType()) >= kWarpSize &&
-         llvm::all_of(sum->getUsers(), [](Operation *user) {
-           auto running = dyn_cast<CumsumOp>(user);
-           return running && isTotal(running);
-         });
-}
-
-/// Every warp's part of a sum, `mine`, as an element of a vector that is zero beyond them.
-void TileEmitter::shareTotals(tile::SumOp op, Value mine) {
-  Placed scratch = newShared(VectorType::get({int64_t(warps)}, b.getF32Type()));
-  beforeWrite(scratch.range);
-  b.onlyIf(b.equal(lane, 0), [&] { b.store(mine, b.at(scratch.address, b.getF32Type(), warp)); });
-  partialSums.insert({op.getResult(), {scratch, /*parts=*/0}});
-  tiles[op.getResult()] = {};
-}
-
 void TileEmitter::emitSum(tile::SumOp op) {
   Placed tile;
   std::optional<SummedParts> byBlocks;
@@ -271,20 +251,17 @@ void TileEmitter::emitSum(tile::SumOp op) {
   }
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool overColumns = f.storedDim(op.getDim()) == 1;
-  bool total = f.rowParts * f.columnParts == int64_t(warps) && isOnlyTotalled(op);
   auto plus = [&](Value x, Value y) -> Value {
     return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
   };
-  SmallVector<Value> partial(total ? 1 : overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
+  SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
     // Blocks come one behind the other.
     if (byBlocks && slot == tile.elements.size())
       tile.elements.append(byBlocks->block(slot / SummedParts::kBlock));
-    Value &sum = partial[total ? 0 : overColumns ? row : column];
+    Value &sum = partial[overColumns ? row : column];
     sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
   });
-  if (total)
-    return shareTotals(op, butterfly(partial.front(), 1, kWarpSize / 2, plus));
   std::optional<Value> which;
   if (overColumns)
     for (Value &sum : partial)
@@ -322,14 +299,6 @@ void TileEmitter::finishSum(Value sum) {
   partialSums.erase(sum);
   int64_t length = lanesLength(sum.getType());
   Placed result;
-  if (!parts) {
-    result = lanesFrom(scratch, Value());
-    Value counts = b.less(lane, warps);
-    Value first = b.make<arith::SelectOp>(counts, result.elements.front(), b.f32(0.0));
-    result.type = sum.getType();
-    result.elements.assign(lanesSize(length), b.f32(0.0));
-    result.elements.front() = first;
-  }
   for (int64_t p = 0; p < parts; ++p) {
     Placed row = scratch;
     row.type = sum.getType();

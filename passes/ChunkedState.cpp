@@ -283,11 +283,6 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
   unsigned kept = axis == Axis::key;
   if (axis != Axis::head && isGated(kept))
     sum = e.mul(sum, decay(kept));
-  if (head) {
-    Value total = head->total(e);
-    auto vector = dyn_cast<VectorType>(sum.getType());
-    sum = e.mul(sum, vector ? e.broadcast(total, vector) : total);
-  }
   return sum;
 }
 
@@ -297,8 +292,13 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   Value sum = ifEntering(e, carried, [&](TileBuilder &entering) {
     return productWithEntry(entering, number, state, inBasis);
   });
-  // Where the walk does not enter, too: the tiles are there.
+  // Where the walk does not enter, too: what is needed is there, and no branch waits for it.
   Value whole = sum;
+  if (head) {
+    Value total = head->total(e);
+    auto vector = dyn_cast<VectorType>(sum.getType());
+    whole = e.mul(sum, vector ? e.broadcast(total, vector) : total);
+  }
   for (auto [r, read] : llvm::enumerate(chain.reads))
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
       if (!llvm::is_contained(plan.takenAt(anchor), pairing.product))

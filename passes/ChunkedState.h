@@ -110,7 +110,7 @@ private:
   mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// The same of the state that the chunk was entered with: see `maySaveEntries`.
   mlir::Value sumFromEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
-  /// Of that, Σ A ⊙ (D ⊙ S).
+  /// Of that, Σ A ⊙ (D ⊙ S), without what a head's gates decay.
   mlir::Value productWithEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// What `make` gives where the walk enters rows with a saved state, else `carried`.
   mlir::Value ifEntering(TileBuilder &e, mlir::Value carried,
