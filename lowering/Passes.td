@@ -55,11 +55,12 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     block of `arch` has the shared memory for; the lowering itself says what a kernel
     needs. With gates of keys and of values they have at most 32 steps, over which the
     range of their products suffices for ordinary gates. Where a head's gates have
-    gradients, `ejk-include-diagonals` comes before, and a state is saved for every 128 rows
-    instead of every chunk, but for a parameter's gradient, in which all rows' errors add
-    up. Scans that share saved states get chunks of one length and, with `fuse`, become one
-    loop (`ejk-fuse-programs`) where that fits. Where none fits, or `ejk-chunk` leaves a
-    scan alone, it stays as it was, and a remark says why.
+    gradients, `ejk-include-diagonals` comes before. Gates' gradients start anew from a state
+    that is saved for every 128 rows; for every chunk with gates of keys and of values, and
+    where a parameter's gradient adds them up, errors and all. Scans that share saved states
+    get chunks of one length and, with `fuse`, become one loop (`ejk-fuse-programs`) where
+    that fits. Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a
+    remark says why.
 
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
     of a number that only a call knows (`automatic`). Where that may be one row, as in

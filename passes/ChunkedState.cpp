@@ -289,9 +289,10 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
 Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
   AnchorOp anchor = chain.anchors[number];
   Value carried = saved->carried[number];
-  Value sum = ifEntering(e, carried, [&](TileBuilder &entering) {
-    return productWithEntry(entering, number, state, inBasis);
-  });
+  auto make = [&](TileBuilder &at) { return productWithEntry(at, number, state, inBasis); };
+  // A branch in the branch that gates of channels make would cost more registers.
+  bool always = isGated(0) || isGated(1);
+  Value sum = always ? make(e) : ifEntering(e, carried, make);
   // Where the walk does not enter, too: what is needed is there, and no branch waits for it.
   Value whole = sum;
   if (head) {
@@ -307,7 +308,7 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
       Value taken = anchor.getAxis() == Axis::head ? e.total(product) : e.sum(product, 0);
       whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
     }
-  return saved->enters ? e.select(saved->enters, whole, sum) : whole;
+  return saved->enters ? e.select(saved->enters, whole, carried) : whole;
 }
 
 Value ChunkedState::ifEntering(TileBuilder &e, Value carried,

@@ -24,8 +24,8 @@
 // SEVERAL:         tile.program chunk 64 save_every 192
 // SEVERAL:           %[[L:.*]] = tile.load_cell
 // SEVERAL:           scf.if
-// SEVERAL:             scf.if
-// SEVERAL-NEXT:          arith.mulf %{{.*}}, %[[L]]
+// SEVERAL:             arith.mulf %{{.*}}, %[[L]]
+// SEVERAL:             arith.select
 
 // In f64 rounding to narrow types changes nothing:
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-interpret -o /dev/null 2>/dev/null
