@@ -167,7 +167,10 @@ struct CarryDecaysPass : ejk::impl::CarryDecaysBase<CarryDecaysPass> {
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
     getOperation()->walk([&](ProgramOp program) {
-      if (!program->hasAttr(kWarpsAttr))
+      // Of two walks that share saved states each has its own m and v, and they would
+      // not take the same chunks by products.
+      bool isAlone = program.getSaves().empty() && program.getSavedStates().empty();
+      if (!program->hasAttr(kWarpsAttr) && isAlone)
         llvm::append_range(loops, program.getBlock().getOps<scf::ForOp>());
     });
     for (scf::ForOp loop : loops)

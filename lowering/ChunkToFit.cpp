@@ -135,8 +135,9 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
   }
 
   /// Whether a scan walks back with sums that do not start anew, as parameters' gradients
-  /// are: errors that all steps of a chunk have in common add up in them.
-  static bool addsUpGradients(ScanOp scan) {
+  /// are, or from a cotangent of the final state: errors that all steps of a chunk have in
+  /// common add up in those, and before a short last chunk this may be of any size.
+  static bool needsEveryState(ScanOp scan) {
     std::function<bool(Value, Value)> isMadeOf = [&](Value sum, Value arg) {
       Operation *op = sum.getDefiningOp();
       return sum == arg ||
@@ -147,7 +148,11 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return llvm::any_of(scan.getStep().getOps<AnchorOp>(),
                           [&](AnchorOp anchor) { return isMadeOf(anchor.getVector(), arg); });
     };
-    return !scan.getSavedStates().empty() && llvm::any_of(scan.getStateArgs(), [&](Value arg) {
+    if (scan.getSavedStates().empty())
+      return false;
+    if (!scan.getInitialStates().empty())
+      return true;
+    return llvm::any_of(scan.getStateArgs(), [&](Value arg) {
       auto type = dyn_cast<VectorType>(arg.getType());
       return !(type && type.getRank() == 2) && !startsAnew(arg);
     });
@@ -166,9 +171,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     auto savesAsUsual = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) == kChunks[0]; };
     bool savesFewer = savesEntries && !fuse && !gatedTwice &&
                       llvm::all_of(copy.scans, savesAsUsual) &&
-                      llvm::none_of(copy.scans, addsUpGradients);
-    if (savesEntries && !fuse)
-      includeDiagonals(copy.scans);
+                      llvm::none_of(copy.scans, needsEveryState);
     SmallVector<tile::ProgramOp> programs;
     for (int64_t chunk : kChunks) {
       if (chunk > kMostRowsGatedTwice && gatedTwice)

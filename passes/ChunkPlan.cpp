@@ -273,18 +273,15 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   return success();
 }
 
-SmallVector<Operation *> ChunkPlan::takenAt(AnchorOp anchor) const {
+SmallVector<Operation *> ChunkPlan::takenBefore(AnchorOp anchor) const {
   SmallVector<Operation *> taken;
-  for (const Accumulator &accumulator : accumulators) {
-    if (accumulator.anchor != anchor)
-      continue;
-    for (auto [i, term] : llvm::enumerate(accumulator.terms)) {
-      bool counts = accumulator.anchorAt ? i < accumulator.anchorAt : term.isNegative;
-      auto sum = term.value.getDefiningOp<SumOp>();
-      if (counts)
+  for (const Accumulator &accumulator : accumulators)
+    if (accumulator.anchor == anchor)
+      for (const Accumulator::Term &term :
+           ArrayRef(accumulator.terms).take_front(accumulator.anchorAt)) {
+        auto sum = term.value.getDefiningOp<SumOp>();
         taken.push_back((sum ? sum.getVector() : term.value).getDefiningOp());
-    }
-  }
+      }
   return taken;
 }
 

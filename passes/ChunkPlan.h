@@ -105,9 +105,9 @@ public:
   const StateChain *chainFrom(mlir::Value state) const;
   std::pair<const Accumulator *, unsigned> sumOf(mlir::Value value) const;
 
-  /// The paired products that a sum takes away in a step where `anchor` starts it anew:
-  /// before that or, of one that starts the step, behind it.
-  llvm::SmallVector<mlir::Operation *> takenAt(AnchorOp anchor) const;
+  /// The paired products that a sum takes away, in a step, before `anchor` starts it
+  /// anew.
+  llvm::SmallVector<mlir::Operation *> takenBefore(AnchorOp anchor) const;
 
   /// Whether the value is computed once for a sequence: from parameters,
   /// constants and the head, by what numbers and vectors know.

@@ -118,6 +118,15 @@ Value ChunkedState::isInRange(TileBuilder &e) {
     if (usesMiddle)
       exponents.push_back(basis.middle);
   }
+  // What cancels between two walks must be rounded in both or in neither. So both look at the
+  // same sums, over the halves of a chunk.
+  bool isPaired = !chain.anchors.empty() ||
+                  llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
+  for (unsigned dim = 0; isPaired && dim < 2; ++dim)
+    if (isGated(dim)) {
+      exponents.push_back(bases[dim].middle);
+      exponents.push_back(bases[dim].gates->restOf(e, bases[dim].around));
+    }
   // A sum that is -inf makes differences NaN, and NaN is not in range.
   return e.within(rangeLimit(isGated(0) + isGated(1)), exponents);
 }
@@ -302,7 +311,7 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   }
   for (auto [r, read] : llvm::enumerate(chain.reads))
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenAt(anchor), pairing.product))
+      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.product))
         continue;
       Value product = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
       Value taken = anchor.getAxis() == Axis::head ? e.total(product) : e.sum(product, 0);

@@ -105,7 +105,8 @@ private:
   /// The state that `save` sees in the last step, of `state` after it.
   mlir::Value beforeAdds(TileBuilder &e, const StateChain::Save &save, mlir::Value state,
                          bool inBasis);
-  /// What anchor `number` gives of `state`, rounded as reads have it where `inBasis`.
+  /// What anchor `number` gives of `state`; where only it is saved at the chunk's end, rounded
+  /// as reads have it where `inBasis`.
   mlir::Value anchored(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// The same of the state that the chunk was entered with: see `maySaveEntries`.

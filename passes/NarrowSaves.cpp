@@ -27,7 +27,7 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
   unsigned count = 0;
-  // One state for each chunk, which are 128 rows at most.
+  // One state for a chunk, or for the last of a few.
   auto savesOften = [](ScanOp scan) { return int64_t(scan.getSaveEvery().value_or(0)) <= 128; };
   if (!llvm::all_of(scans, savesOften) || !maySaveEntries(scans))
     return 0;

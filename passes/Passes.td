@@ -251,45 +251,6 @@ def SumEarly : Pass<"ejk-sum-early"> {
     Statistic<"numSummed", "summed", "states and sequences of vectors that became numbers">];
 }
 
-def IncludeDiagonals : Pass<"ejk-include-diagonals"> {
-  let summary = "what a step adds and reads itself, on both sides of what cancels";
-  let description = [{
-    The gradient of a head's gate sums up q·q̄ − k·k̄ over the steps behind it, where q̄ and
-    k̄ leave out what the step itself adds and reads: that does not pass through a gate.
-    It is the same number in both, e = (q·k)(v·ō). So both may as well have it, and then
-    one read gives the gradient of the key, with the step's own part, and the sum's term,
-    where there were a read, a scalar product and a sum. A sum that starts anew from a
-    saved state starts from that behind the step's outer product. For scans that become
-    block programs: over a chunk the read is of the products that the other gradients
-    take, and none is made for the diagonal alone. Numbers change by the order of f32
-    sums.
-
-    Before:
-    ```mlir
-    // forward
-    %r = ejk.read %D, %do along value : …
-    %p = arith.mulf %q, %r {ejk.pairing} : vector<64xf32>
-    %dq = arith.addf %r, %own : vector<64xf32>      // %own = (v·ō) k
-    ejk.yield … saves(%D : …)
-    // back, where k and k̄ are as q and q̄ forward
-    %M1 = arith.subf %M, %kk : f32
-    %M2 = ejk.anchor %M1, %A with %saved along head : …
-    ```
-    After:
-    ```mlir
-    // forward
-    %dq = ejk.read %S, %do along value : …          // %S = D + k vᵀ
-    %p = arith.mulf %q, %dq {ejk.pairing} : vector<64xf32>
-    ejk.yield … saves(%S : …)
-    // back
-    %M1 = ejk.anchor %M, %A with %saved along head : …
-    %M2 = arith.subf %M1, %kk : f32
-    ```
-  }];
-  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect"];
-  let statistics = [Statistic<"numIncluded", "included", "gates' sums rewritten">];
-}
-
 def NarrowSaves : Pass<"ejk-narrow-saves"> {
   let summary = "saved states in 16 bits";
   let description = [{

@@ -23,29 +23,6 @@ SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
   return llvm::to_vector(llvm::make_second_range(groups));
 }
 
-bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here) {
-  if (there.getType() != here.getType())
-    return false;
-  if (auto arg = dyn_cast<BlockArgument>(there)) {
-    unsigned i = arg.getArgNumber(),
-             all = first.getSequences().size() + first.getParameters().size();
-    auto other = dyn_cast<BlockArgument>(here);
-    if (!other || i >= all)
-      return false;
-    unsigned k = other.getArgNumber();
-    bool isParameter = i >= first.getSequences().size();
-    return k < second.getSequences().size() + second.getParameters().size() &&
-           isParameter == (k >= second.getSequences().size()) &&
-           first->getOperand(i) == second->getOperand(k);
-  }
-  Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
-  return b && a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
-         a->getNumOperands() == b->getNumOperands() && !StepAnalysis::isCore(a) &&
-         llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()), [&](auto pair) {
-           return areSame(first, std::get<0>(pair), second, std::get<1>(pair));
-         });
-}
-
 namespace {
 /// Compares a walk forward, which saves a state, with one back, which reads it.
 class DualWalks {
@@ -56,10 +33,11 @@ public:
   /// as the chunk is entered with it.
   bool mayTakeEntry(AnchorOp anchor, unsigned number) {
     if (forward.getReverse() == back.getReverse() ||
+        forward.getSaveEvery() != back.getSaveEvery() ||
         forward.getCuSeqlens() != back.getCuSeqlens() ||
         forward.getSequences().front() != back.getSequences().front())
       return false;
-    // Forward: decays, then adds, before or after which the state is saved.
+    // Forward: decays, then adds, between which the state is saved.
     Value next = forward.getYield().getSaves()[number];
     SmallVector<OuterAddOp> adds;
     while (auto add = addOf(next)) {
@@ -70,22 +48,15 @@ public:
     if (place == forward.getYield().getStates().end())
       return false;
     Value state = forward.getStateArgs()[place - forward.getYield().getStates().begin()];
-    Value decayed = forward.getYield().getSaves()[number];
-    bool isWhole = adds.empty();
-    if (isWhole)
-      while (auto add = decayed.getDefiningOp<OuterAddOp>()) {
-        adds.push_back(add);
-        decayed = add.getState();
-      }
     SmallVector<DecayOp> decays;
-    for (Value at = decayed; at != state;) {
+    for (Value at = forward.getYield().getSaves()[number]; at != state;) {
       auto decay = at.getDefiningOp<DecayOp>();
       if (!decay)
         return false;
       decays.push_back(decay);
       at = decay.getState();
     }
-    return hasDecays(anchor.getState(), decays) && takesAll(anchor, adds, isWhole);
+    return hasDecays(anchor.getState(), decays) && takesAll(anchor, adds);
   }
 
 private:
@@ -97,7 +68,28 @@ private:
     return {};
   }
 
-  bool isSame(Value there, Value here) { return areSame(forward, there, back, here); }
+  /// Whether `here`, in the walk back's step, is what `there` is in the other's.
+  bool isSame(Value there, Value here) {
+    if (there.getType() != here.getType())
+      return false;
+    if (auto arg = dyn_cast<BlockArgument>(there)) {
+      unsigned i = arg.getArgNumber(),
+               all = forward.getSequences().size() + forward.getParameters().size();
+      auto other = dyn_cast<BlockArgument>(here);
+      if (!other || i >= all)
+        return false;
+      unsigned k = other.getArgNumber();
+      bool isParameter = i >= forward.getSequences().size();
+      return k < back.getSequences().size() + back.getParameters().size() &&
+             isParameter == (k >= back.getSequences().size()) &&
+             forward->getOperand(i) == back->getOperand(k);
+    }
+    Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
+    return b && a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+           a->getNumOperands() == b->getNumOperands() && !StepAnalysis::isCore(a) &&
+           llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
+                        [&](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
+  }
 
   /// Whether the adjoint `state` decays by the same gates.
   bool hasDecays(Value state, SmallVector<DecayOp> decays) {
@@ -120,31 +112,11 @@ private:
     }
   }
 
-  /// The terms that the sum loses before `anchor`; or `behind` it, where it has none before.
-  std::optional<SmallVector<Value>> termsTaken(AnchorOp anchor, bool behind) {
-    SmallVector<Value> terms;
+  /// Whether what is taken from the sum before the anchor is k ⊙ k̄ of every add.
+  bool takesAll(AnchorOp anchor, SmallVector<OuterAddOp> adds) {
     Value sum = anchor.getVector();
-    for (; auto sub = sum.getDefiningOp<arith::SubFOp>(); sum = sub.getLhs())
-      terms.push_back(sub.getRhs());
-    if (!llvm::is_contained(back.getStateArgs(), sum) || (behind && !terms.empty()))
-      return std::nullopt;
-    auto next = [](Value value) {
-      auto sub = value.hasOneUse() ? dyn_cast<arith::SubFOp>(*value.user_begin()) : nullptr;
-      return sub && sub.getLhs() == value ? sub : arith::SubFOp();
-    };
-    if (behind)
-      for (Value at = anchor.getResult(); auto sub = next(at); at = sub.getResult())
-        terms.push_back(sub.getRhs());
-    return terms;
-  }
-
-  /// Whether what is taken from the sum is k ⊙ k̄ of every add, where k̄ has what the step
-  /// itself reads `behind` the anchor.
-  bool takesAll(AnchorOp anchor, SmallVector<OuterAddOp> adds, bool behind) {
-    std::optional<SmallVector<Value>> terms = termsTaken(anchor, behind);
-    if (!terms)
-      return false;
-    for (Value term : *terms) {
+    while (auto sub = sum.getDefiningOp<arith::SubFOp>()) {
+      Value term = sub.getRhs();
       if (auto channels = term.getDefiningOp<SumOp>())
         term = channels.getVector();
       auto product = term.getDefiningOp<arith::MulFOp>();
@@ -156,12 +128,7 @@ private:
         read = partner.getDefiningOp<ReadOp>();
         partner = product.getLhs();
       }
-      if (!read)
-        return false;
-      Value state = read.getState();
-      while (auto add = behind ? state.getDefiningOp<OuterAddOp>() : OuterAddOp())
-        state = add.getState();
-      if (state != anchor.getState())
+      if (!read || read.getState() != anchor.getState())
         return false;
       bool alongValue = read.getAxis() == Axis::value;
       if (anchor.getAxis() != Axis::head && anchor.getAxis() != read.getAxis())
@@ -174,8 +141,9 @@ private:
       if (same == adds.end())
         return false;
       adds.erase(same);
+      sum = sub.getLhs();
     }
-    return adds.empty();
+    return adds.empty() && llvm::is_contained(back.getStateArgs(), sum);
   }
 
   ScanOp forward, back;

@@ -13,13 +13,6 @@ unsigned sumEarly(llvm::MutableArrayRef<ScanOp> scans);
 /// See ejk-narrow-saves. Gives the number of tensors of a group that became narrower.
 unsigned narrowSaves(llvm::ArrayRef<ScanOp> group);
 
-/// See ejk-include-diagonals. Gives the number of gates' sums rewritten.
-unsigned includeDiagonals(llvm::ArrayRef<ScanOp> group);
-
-/// Whether the step of `second` computes in `here` what that of `first` does in `there`,
-/// from the same sequences and parameters.
-bool areSame(ScanOp first, mlir::Value there, ScanOp second, mlir::Value here);
-
 /// Groups of `scans`, in order: those of which one reads the states another saves
 /// belong together, for what cancels between them does so when both round alike.
 llvm::SmallVector<llvm::SmallVector<ScanOp>> groupScans(llvm::ArrayRef<ScanOp> scans);

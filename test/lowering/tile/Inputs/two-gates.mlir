@@ -1,0 +1,18 @@
+func.func @key(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>,
+    %g: tensor<?x?x2xf32>, %gk: tensor<?x?x2x64xf32>) -> tensor<?x?x2x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x2xf32>) gk(%gk : tensor<?x?x2x64xf32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16> -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  return %o : tensor<?x?x2x64xbf16>
+}
+func.func @value(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>,
+    %g: tensor<?x?x2xf32>, %gv: tensor<?x?x2x64xf32>) -> tensor<?x?x2x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x2xf32>) gv(%gv : tensor<?x?x2x64xf32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16> -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  return %o : tensor<?x?x2x64xbf16>
+}
+func.func @final(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>,
+    %g: tensor<?x?x2xf32>) -> (tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>) {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x2xf32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16> -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  return %o, %ht : tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+}
