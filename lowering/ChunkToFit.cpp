@@ -28,11 +28,6 @@ static constexpr int64_t kChunks[] = {64, 32, 16};
 /// those of ordinary gates are beyond that: every chunk would be taken step by step.
 static constexpr int64_t kMostRowsGatedTwice = 32;
 
-/// Rows for which one state is saved, of those that gates' gradients start anew from. More
-/// are fewer bytes, and the rounding of more steps in a gradient: with 64, 128 and 256 the
-/// error of dg is 1.8e-3, 2.7e-3 and 4.3e-3, and that of dgk 3.2e-3, 3.5e-3 and 3.9e-3.
-static constexpr int64_t kRowsPerSave = 128;
-
 namespace {
 /// A group of scans once more, behind themselves, in the originals' place for all who
 /// use them. Sums over what they end with, which may end as early as they do, come too.
@@ -134,51 +129,28 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     return along[unsigned(Axis::key)] && along[unsigned(Axis::value)];
   }
 
-  /// Whether a scan walks back with sums that do not start anew, as parameters' gradients
-  /// are, or from a cotangent of the final state: errors that all steps of a chunk have in
-  /// common add up in those, and before a short last chunk this may be of any size.
-  static bool needsEveryState(ScanOp scan) {
-    std::function<bool(Value, Value)> isMadeOf = [&](Value sum, Value arg) {
-      Operation *op = sum.getDefiningOp();
-      return sum == arg ||
-             (isa_and_nonnull<arith::AddFOp, arith::SubFOp>(op) &&
-              llvm::any_of(op->getOperands(), [&](Value term) { return isMadeOf(term, arg); }));
-    };
-    auto startsAnew = [&](Value arg) {
-      return llvm::any_of(scan.getStep().getOps<AnchorOp>(),
-                          [&](AnchorOp anchor) { return isMadeOf(anchor.getVector(), arg); });
-    };
-    if (scan.getSavedStates().empty())
-      return false;
-    if (!scan.getInitialStates().empty())
-      return true;
-    return llvm::any_of(scan.getStateArgs(), [&](Value arg) {
-      auto type = dyn_cast<VectorType>(arg.getType());
-      return !(type && type.getRank() == 2) && !startsAnew(arg);
-    });
-  }
-
   LogicalResult handle(ArrayRef<ScanOp> group) {
     if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
       return success();
     GroupCopy copy(group);
     sumEarly(copy.scans);
-    // States that every chunk may as well save as it is entered with them.
+    // Where chunks divide the rows of a saved state, it is that with which their last is
+    // entered, in 16 bits; those of few rows are every chunk's.
+    auto mayEnter = [](ScanOp scan) {
+      int64_t rows = scan.getSaveEvery().value_or(0);
+      return rows <= kChunks[0] || rows % kChunks[0] == 0;
+    };
+    bool isNarrow = llvm::all_of(copy.scans, mayEnter) && narrowSaves(copy.scans);
     auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunks[0]; };
-    bool savesEntries = llvm::all_of(copy.scans, savesOften) && narrowSaves(copy.scans);
-    bool gatedTwice = llvm::any_of(copy.scans, decaysAlongBothAxes);
-    // Sums lose little over two chunks. Who wants states more often wants them exact.
-    auto savesAsUsual = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) == kChunks[0]; };
-    bool savesFewer = savesEntries && !fuse && !gatedTwice &&
-                      llvm::all_of(copy.scans, savesAsUsual) &&
-                      llvm::none_of(copy.scans, needsEveryState);
+    bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
+    bool gatedTwice = llvm::any_of(copy.scans, decaysAlongBothAxes);
     for (int64_t chunk : kChunks) {
       if (chunk > kMostRowsGatedTwice && gatedTwice)
         continue;
-      if (savesEntries)
+      if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
-          scan.setSaveEvery(savesFewer ? kRowsPerSave : chunk);
+          scan.setSaveEvery(chunk);
       FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
       if (failed(made))
         return failure();

@@ -54,13 +54,11 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps whose kernel a thread
     block of `arch` has the shared memory for; the lowering itself says what a kernel
     needs. With gates of keys and of values they have at most 32 steps, over which the
-    range of their products suffices for ordinary gates. Gates' gradients start anew from a
-    state that is saved for every 128 rows; for every chunk with gates of keys and of values,
-    where a parameter's gradient adds them up, errors and all, and where the final state has
-    a cotangent, which may be large against them. Scans that share saved states get chunks
-    of one length and, with `fuse`, become one loop (`ejk-fuse-programs`) where that fits.
-    Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark
-    says why.
+    range of their products suffices for ordinary gates. Scans that share saved states get
+    chunks of one length, each of which saves its own, if they were to be saved for 64 rows
+    or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`) where that fits. Where
+    none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says
+    why.
 
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
     of a number that only a call knows (`automatic`). Where that may be one row, as in

@@ -27,8 +27,8 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
   unsigned count = 0;
-  // One state for a chunk, or for the last of a few.
-  auto savesOften = [](ScanOp scan) { return int64_t(scan.getSaveEvery().value_or(0)) <= 128; };
+  // Of more rows the errors would be more, too.
+  auto savesOften = [](ScanOp scan) { return int64_t(scan.getSaveEvery().value_or(0)) <= 256; };
   if (!llvm::all_of(scans, savesOften) || !maySaveEntries(scans))
     return 0;
   for (ScanOp scan : scans) {

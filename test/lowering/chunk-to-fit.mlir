@@ -68,13 +68,13 @@ func.func @f32(%q: tensor<?x?x?x64xf32>, %k: tensor<?x?x?x64xf32>, %v: tensor<?x
 
 // -----
 
-// The scans of a derivative share saved states: one for two chunks, in 16 bits. There is none
+// The scans of a derivative share saved states: each chunk's own, in 16 bits. There is none
 // to decode.
 // CHECK-LABEL: func.func @gated_vjp
 // CHECK-NOT: ejk.scan
-// CHECK: tile.program chunk 64 save_every 128
+// CHECK: tile.program chunk 64 save_every 64
 // CHECK-SAME: outputs(tensor<?x?x4xf32>, tensor<?x?x4x64xbf16>) saves(tensor<?x4x64x64xbf16>)
-// CHECK: tile.program chunk 64 save_every 128
+// CHECK: tile.program chunk 64 save_every 64
 // CHECK-NOT: tile.choose
 // CHECK: return
 

@@ -19,12 +19,14 @@
 // SEVERAL:         tile.program chunk 64 save_every 192
 // SEVERAL:           scf.for {{.*}} iter_args(%[[S:.*]] = %
 // SEVERAL:             scf.if
-// SEVERAL:               tile.store_cell %[[S]]
+// SEVERAL:               %[[W:.*]] = arith.truncf %[[S]]
+// SEVERAL:               tile.store_cell %[[W]]
 // SEVERAL:             tile.dot
 // SEVERAL:         tile.program chunk 64 save_every 192
 // SEVERAL:           %[[L:.*]] = tile.load_cell
+// SEVERAL:           %[[X:.*]] = arith.extf %[[L]]
 // SEVERAL:           scf.if
-// SEVERAL:             arith.mulf %{{.*}}, %[[L]]
+// SEVERAL:             arith.mulf %{{.*}}, %[[X]]
 // SEVERAL:             arith.select
 
 // In f64 rounding to narrow types changes nothing:
