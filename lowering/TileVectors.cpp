@@ -282,12 +282,13 @@ void TileEmitter::emitSum(tile::SumOp op) {
     for (unsigned i = 0; i < partial.size(); i += 2)
       b.store(b.pack({partial[i], partial[i + 1]}),
               b.at(address, b.getF32Type(), Fragments::columnOffset(i)));
-  } else
+  } else {
     b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
       for (auto [i, sum] : llvm::enumerate(partial))
         b.store(sum, b.at(address, b.getF32Type(),
                           overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
     });
+  }
   // Read where it is first used: a barrier may come before that.
   partialSums.insert({op.getResult(), {scratch, parts}});
   tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later

@@ -297,8 +297,7 @@ FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &sett
 }
 
 bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk) {
-  return llvm::any_of(group, [](ScanOp scan) { return scan.getSaveEvery().has_value(); }) &&
-         llvm::all_of(group,
+  return llvm::all_of(group,
                       [&](ScanOp scan) {
                         return scan.getSaveEvery() && *scan.getSaveEvery() % chunk == 0;
                       }) &&

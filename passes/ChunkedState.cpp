@@ -99,15 +99,18 @@ Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) { return e.neg(bas
 
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
+  // What cancels between two walks must be rounded in both or in neither. So both look at the
+  // same sums, over the halves of a chunk.
+  bool isPaired = !chain.anchors.empty() ||
+                  llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
     // Without a bound for M, e^M S loses what is below 2^-126, of which R − M ≤ 64 brings
     // back e^-23 at most. But e^-M, of anchors, would bring back all, and a difference
-    // R − M of sums loses what is small in them. Where decays come last, M is W − M of the
-    // first row.
+    // R − M of sums loses what is small in them.
     const Basis &basis = bases[dim];
-    bool usesMiddle = !chain.anchors.empty() && walk.decayFirst;
+    bool usesMiddle = isPaired;
     exponents.push_back(basis.around);
     llvm::SmallSet<unsigned, 2> seen;
     for (const StateChain::Read &read : chain.reads)
@@ -117,16 +120,9 @@ Value ChunkedState::isInRange(TileBuilder &e) {
       }
     if (usesMiddle)
       exponents.push_back(basis.middle);
+    if (isPaired)
+      exponents.push_back(basis.gates->restOf(e, basis.around));
   }
-  // What cancels between two walks must be rounded in both or in neither. So both look at the
-  // same sums, over the halves of a chunk.
-  bool isPaired = !chain.anchors.empty() ||
-                  llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
-  for (unsigned dim = 0; isPaired && dim < 2; ++dim)
-    if (isGated(dim)) {
-      exponents.push_back(bases[dim].middle);
-      exponents.push_back(bases[dim].gates->restOf(e, bases[dim].around));
-    }
   // A sum that is -inf makes differences NaN, and NaN is not in range.
   return e.within(rangeLimit(isGated(0) + isGated(1)), exponents);
 }

@@ -116,6 +116,8 @@ private:
   /// What `make` gives where the walk enters rows with a saved state, else `carried`.
   mlir::Value ifEntering(TileBuilder &e, mlir::Value carried,
                          llvm::function_ref<mlir::Value(TileBuilder &)> make);
+  /// Calls `saveAll` where the walk leaves rows with a saved state; not where the chain saves
+  /// none.
   void saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll);
   llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
                                      const StateChain::Read::Pairing &pairing);

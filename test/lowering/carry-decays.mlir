@@ -3,6 +3,17 @@
 // RUN: FileCheck %s < %t.mlir
 // RUN: ejk-opt %t.mlir --ejk-interpret -o /dev/null
 
+// Of a derivative's two walks each scales its state twice, for both to take the same chunks
+// by products.
+// RUN: ejk-opt %S/tile/Inputs/two-gates.mlir --ejk-backward=function=key --ejk-to-tile \
+// RUN:   --ejk-carry-decays | FileCheck %s --check-prefix=PAIR
+// PAIR-LABEL: func.func @key(
+// PAIR: scf.for {{.*}} -> (vector<64x64xf32>, vector<64xf32>) {
+// PAIR-LABEL: func.func @key_vjp(
+// PAIR: scf.for {{.*}} -> (vector<64x64xf32>) {
+// PAIR-NOT: scf.for {{.*}} -> (vector<64x64xf32>, vector<64xf32>, vector<64xf32>) {
+// PAIR: return
+
 // The state is scaled once, by both exponents; the other side, and what follows the loop,
 // scale it first. The last chunk takes the other side.
 // CHECK-LABEL: func.func @once
