@@ -134,6 +134,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return success();
     GroupCopy copy(group);
     sumEarly(copy.scans);
+    includeOwn(copy.scans);
     // Where chunks divide the rows of a saved state, it is that with which their last is
     // entered, in 16 bits; those of few rows are every chunk's.
     auto mayEnter = [](ScanOp scan) {
@@ -182,7 +183,8 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     FailureOr<FusedPrograms> fused = fusePrograms(first, second);
     if (failed(fused))
       return success();
-    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all);
+    // A longer chunk of less memory traffic only pays where rows are copied ahead of it.
+    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all, /*stages=*/2);
     if (failed(statesFit) || failed(allFits))
       return failure();
     if (*statesFit && *allFits) {
@@ -230,7 +232,8 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     return true;
   }
 
-  FailureOr<bool> fits(tile::ProgramOp program) {
+  /// With so many stages of rows.
+  FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1) {
     // Of a copy, for what comes later expects it as it is.
     OpBuilder b(program);
     auto copy = cast<tile::ProgramOp>(b.clone(*program));
@@ -238,7 +241,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     buildTileLayoutPipeline(layOut, arch);
     LogicalResult result = runPipeline(layOut, copy);
     if (succeeded(result))
-      stageTileLoads(copy, /*stages=*/1);
+      stageTileLoads(copy, stages);
     bool fits = succeeded(result) && sharedMemoryNeed(copy) <= sharedMemoryLimit(arch);
     copy.erase();
     if (failed(result))

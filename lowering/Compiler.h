@@ -21,7 +21,7 @@ struct CompileOptions {
   /// Which recurrences become kernels that work chunk by chunk, on tensor cores.
   Schedule schedule = Schedule::step;
   /// Whether a derivative's walks of these become one, where that fits.
-  bool fuse = false;
+  bool fuse = true;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
   bool roles = false;
   /// Also derive and compile each function's vector-Jacobian product, f_vjp,

@@ -23,7 +23,7 @@ struct ToGPUOptions {
   std::string arch = "sm_90";
   Schedule schedule = Schedule::step;
   /// One walk for all gradients where it fits.
-  bool fuse = false;
+  bool fuse = true;
   /// Whether other warps copy rows than compute, where `arch` lets them.
   bool roles = false;
 };

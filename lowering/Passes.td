@@ -50,14 +50,14 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
 def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
   let summary = "scans to block programs, where their kernels fit";
   let description = [{
-    Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early` and
-    `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps whose kernel a thread
+    Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early`,
+    `ejk-include-own` and `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps whose kernel a thread
     block of `arch` has the shared memory for; the lowering itself says what a kernel
     needs. With gates of keys and of values they have at most 32 steps, over which the
     range of their products suffices for ordinary gates. Scans that share saved states get
     chunks of one length, each of which saves its own, if they were to be saved for 64 rows
-    or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`) where that fits. Where
-    none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says
+    or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`) where that fits
+    with two stages of rows. Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says
     why.
 
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
@@ -72,7 +72,7 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::step, "step", "none"),
              clEnumValN(::ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
              clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>,
-    Option<"fuse", "fuse", "bool", "false",
+    Option<"fuse", "fuse", "bool", "true",
            "one walk for all gradients where it fits: fewer bytes, a longer chunk">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",

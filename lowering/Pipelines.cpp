@@ -99,7 +99,7 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
                        clEnumValN(ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
                        clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("one walk for all gradients where it fits"),
-                    llvm::cl::init(false)};
+                    llvm::cl::init(true)};
   Option<bool> roles{*this, "roles",
                      llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
                      llvm::cl::init(false)};

@@ -36,8 +36,9 @@ static constexpr int64_t kProductsPerCycle = 2048, kOpsPerCycle = 128, kExpsPerC
 static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 60, kIssue = 4;
 
 /// Registers of a thread that fragments may take before a product must wait for others to
-/// end; what is left is for addresses, and for what is made of them bit by bit.
-static constexpr int64_t kRegisters = 176;
+/// end: what its block's products leave, each of which has addresses of factors and of what
+/// is made of it. Those of a branch were made in front of it.
+static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 176;
 
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -223,7 +224,7 @@ static void useInitsEarly(scf::ForOp loop) {
 namespace {
 class BlockScheduler {
 public:
-  explicit BlockScheduler(Block &block) : block(block) {}
+  explicit BlockScheduler(Block &block) : block(block), most(mostRegisters(block)) {}
 
   unsigned run() {
     SmallVector<Operation *> order;
@@ -279,6 +280,12 @@ public:
   }
 
 private:
+  static int64_t mostRegisters(Block &block) {
+    if (isa<scf::IfOp>(block.getParentOp()))
+      return kRegistersOfBranch;
+    return kRegisters - kRegistersOfProduct * llvm::range_size(block.getOps<DotOp>());
+  }
+
   /// What must stand before each op: the makers of its operands; of an op that stores,
   /// the ones that store before; of an op with regions, all, and it before all behind.
   void findDependences(ArrayRef<Operation *> order) {
@@ -469,8 +476,7 @@ private:
   /// Whether `op` is a product with accumulators of its own for which registers are missing.
   bool takesTooMany(Operation *op) const {
     auto dot = dyn_cast<DotOp>(op);
-    return dot && registersOf(dot.getAcc()) == 0 &&
-           registers + registersOf(dot.getResult()) > kRegisters;
+    return dot && registersOf(dot.getAcc()) == 0 && registers + registersOf(dot.getResult()) > most;
   }
 
   void issue(Operation *op) {
@@ -499,6 +505,7 @@ private:
   }
 
   Block &block;
+  int64_t most; // registers
   llvm::DenseMap<Operation *, SmallVector<Operation *>> needs;
   llvm::DenseMap<Operation *, SmallVector<Value>> usedBy;
   llvm::DenseMap<Value, unsigned> usesLeft;

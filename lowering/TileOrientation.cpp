@@ -78,7 +78,10 @@ void TileOrientation::collect(Operation *op) {
   // Running sums go down the rows of the matrix as it is.
   if (isa<CumsumOp>(op) && isMatrix(op->getResult(0)))
     kept.push_back(op->getResult(0));
-  // Memory has rows, which a transposed matrix has no neighbours in.
+  // Memory has rows, which a transposed matrix has no neighbours in. What is there once for
+  // a sequence counts little.
+  if (op->getParentOp() == op->getParentOfType<ProgramOp>())
+    return;
   if (isa<LoadCellOp>(op) && isMatrix(op->getResult(0)))
     inMemory.push_back(op->getResult(0));
   if (isa<StoreCellOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&

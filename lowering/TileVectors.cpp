@@ -239,6 +239,24 @@ std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
   return which;
 }
 
+/// Whether nothing but the sum of all is taken of `op`'s running sums.
+static bool isTotal(CumsumOp op) {
+  int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
+  return !op.getExclusive() && !op.getFrom() && llvm::all_of(op->getUsers(), [&](Operation *user) {
+    auto extract = dyn_cast<vector::ExtractOp>(user);
+    return extract && getConstantIntValue(extract.getMixedPosition().front()) == last;
+  });
+}
+
+/// Whether a square's sums are only added up.
+static bool isOnlyAddedUp(tile::SumOp op) {
+  VectorType type = op.getTile().getType();
+  return type.getDimSize(0) == type.getDimSize(1) && llvm::all_of(op->getUsers(), [](auto *user) {
+           auto sums = dyn_cast<CumsumOp>(user);
+           return sums && isTotal(sums);
+         });
+}
+
 void TileEmitter::emitSum(tile::SumOp op) {
   Placed tile;
   std::optional<SummedParts> byBlocks;
@@ -250,7 +268,8 @@ void TileEmitter::emitSum(tile::SumOp op) {
     tile = placed(op.getTile());
   }
   Fragments f = Fragments::of(tile.type, tile.layout);
-  bool overColumns = f.storedDim(op.getDim()) == 1;
+  // Of a square, all of whose sums are only added up, either will do.
+  bool overColumns = f.storedDim(op.getDim()) == 1 || isOnlyAddedUp(op);
   auto plus = [&](Value x, Value y) -> Value {
     return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
   };
@@ -405,15 +424,6 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
 //===----------------------------------------------------------------------===//
 // Along a vector
 //===----------------------------------------------------------------------===//
-
-/// Whether nothing but the sum of all is taken of `op`'s running sums.
-static bool isTotal(CumsumOp op) {
-  int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
-  return !op.getExclusive() && !op.getFrom() && llvm::all_of(op->getUsers(), [&](Operation *user) {
-    auto extract = dyn_cast<vector::ExtractOp>(user);
-    return extract && getConstantIntValue(extract.getMixedPosition().front()) == last;
-  });
-}
 
 /// The sum of all in every element.
 Placed TileEmitter::totalOfLanes(const Placed &tile) {

@@ -52,6 +52,16 @@ Value RunningGates::total(TileBuilder &e) const {
   return walk.decayFirst ? before : e.add(before, e.row(perStep(e), last));
 }
 
+Value RunningGates::toEnd(TileBuilder &e) const {
+  return e.cumsum(perStep(e), !walk.reverse, /*exclusive=*/walk.decayFirst);
+}
+
+Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
+  OpFoldResult first = e.b.getIndexAttr(walk.firstRow());
+  Value behind = e.row(toEnd, first);
+  return walk.decayFirst ? e.add(behind, e.row(perStep(e), first)) : behind;
+}
+
 //===----------------------------------------------------------------------===//
 // Per head
 //===----------------------------------------------------------------------===//
@@ -89,21 +99,39 @@ Value HeadDecays::sum(TileBuilder &e, llvm::function_ref<Value(const RunningGate
 }
 
 Value HeadDecays::fromStart(TileBuilder &e, unsigned count) const {
-  return e.exp(sum(e, [&](const RunningGates &part) { return part.atRead(e, count); }));
+  return e.exp(sum(e, [&](const RunningGates &part) {
+    if (!walk.reverse || !part.isAtAdd(count))
+      return part.atRead(e, count);
+    Value toEnd = part.toEnd(e);
+    return e.sub(e.overRows(part.totalOf(e, toEnd), toEnd), toEnd);
+  }));
 }
 
 Value HeadDecays::toEnd(TileBuilder &e) const {
-  return e.exp(sum(e, [&](const RunningGates &part) { return part.fromAddToEnd(e); }));
+  return e.exp(sum(e, [&](const RunningGates &part) {
+    return walk.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
+  }));
 }
 
 Value HeadDecays::total(TileBuilder &e) const {
-  return e.exp(sum(e, [&](const RunningGates &part) { return part.total(e); }));
+  return e.exp(sum(e, [&](const RunningGates &part) {
+    return walk.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
+  }));
 }
 
 Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive) const {
   SmallVector<int64_t> square = {walk.chunk, walk.chunk};
+  // What decreases down the rows, and what of it counts along the columns.
+  auto difference = [&](Value down, Value along) {
+    return e.sub(e.spread(down, 0, square), e.spread(along, 1, square));
+  };
   Value exponent = sum(e, [&](const RunningGates &part) {
-    return e.sub(e.spread(part.atRead(e, count), 0, square), e.spread(part.atAdd(e), 1, square));
+    if (!walk.reverse)
+      return difference(part.atRead(e, count), part.atAdd(e));
+    if (part.isAtAdd(count))
+      return difference(part.toEnd(e), part.toEnd(e));
+    return e.sub(e.spread(part.atRead(e, count), 1, square), e.spread(part.atAdd(e), 0, square));
   });
-  return e.exp(e.keep(exponent, walk.reverse, !inclusive, -std::numeric_limits<float>::infinity()));
+  return e.exp(
+      e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
 }

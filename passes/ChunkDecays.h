@@ -13,6 +13,9 @@
 //
 // From step j to the chunk's end it decays by e^{L_j}, L_j = Σ_all g_t − W_j.
 //
+// Where R is W, R_i − W_j = L_j − L_i, too. So a walk back may take its sums from the first
+// row on, as the walk forward of the same rows does, and have the same.
+//
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNKDECAYS_H
 #define EJK_PASSES_CHUNKDECAYS_H
@@ -49,6 +52,10 @@ public:
   mlir::Value restOf(TileBuilder &e, mlir::Value around) const;
   /// Whether R, for a read that sees `count` decays, is W.
   bool isAtAdd(unsigned count) const { return count == (walk.decayFirst ? gates.size() : 0); }
+  /// L, as a sum of its own.
+  mlir::Value toEnd(TileBuilder &e) const;
+  /// The sum over the chunk, from L.
+  mlir::Value totalOf(TileBuilder &e, mlir::Value toEnd) const;
   /// L, as a difference of sums.
   mlir::Value fromAddToEnd(TileBuilder &e) const;
   /// The sum over the chunk: a row, or a number.
@@ -72,13 +79,15 @@ double gateFloor(mlir::Type productType);
 /// where f32 has a unit of 2⁻¹¹, an eighth of what rounding to bf16 may lose. For products
 /// of f32, gates are also split into multiples of 2⁻⁷, whose sums and
 /// differences over a chunk are exact in f32, and remainders, whose sums stay below 1.
+/// Sums go down the rows, whichever way the walk goes.
 class HeadDecays {
 public:
   HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, mlir::Type productType);
 
   /// e^{R_i}.
   mlir::Value fromStart(TileBuilder &e, unsigned count) const;
-  /// e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere.
+  /// e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere. The later
+  /// of the two steps has a row, the earlier a column, which in a walk back is i's.
   mlir::Value between(TileBuilder &e, unsigned count, bool inclusive) const;
   /// e^{L_j}.
   mlir::Value toEnd(TileBuilder &e) const;

@@ -207,6 +207,13 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
   findAddVectors(chain);
+  for (StateChain::Read &read : chain.reads)
+    read.isOnlySummed = !chain.isGated(Axis::key) && !chain.isGated(Axis::value) &&
+                        llvm::range_size(read.op->getUsers()) == read.pairings.size() &&
+                        llvm::all_of(read.pairings, [](auto &pairing) {
+                          return llvm::all_of(pairing.product->getUsers(),
+                                              [](Operation *user) { return isa<SumOp>(user); });
+                        });
   bool readAlong[2] = {};
   for (AnchorOp anchor : chain.anchors) {
     readAlong[0] |= anchor.getAxis() != Axis::value;
@@ -271,6 +278,16 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   }
   accumulators.push_back(std::move(accumulator));
   return success();
+}
+
+bool ChunkPlan::isOnlySummed(Value vector) const {
+  auto product = vector.getDefiningOp<arith::MulFOp>();
+  return llvm::any_of(chains, [&](const StateChain &chain) {
+    return llvm::any_of(chain.reads, [&](const StateChain::Read &read) {
+      return read.isOnlySummed &&
+             llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.product == product; });
+    });
+  });
 }
 
 SmallVector<Operation *> ChunkPlan::takenBefore(AnchorOp anchor) const {

@@ -41,6 +41,9 @@ struct StateChain {
       double scale;
     };
     llvm::SmallVector<Pairing> pairings;
+    /// Whether all that is asked for of the read are the sums over channels of pairings'
+    /// products, which gates of channels decay no differently.
+    bool isOnlySummed = false;
   };
   unsigned number; // of the state
   mlir::BlockArgument arg;
@@ -104,6 +107,9 @@ public:
   const StateChain *chainOf(ReadOp read) const;
   const StateChain *chainFrom(mlir::Value state) const;
   std::pair<const Accumulator *, unsigned> sumOf(mlir::Value value) const;
+
+  /// Whether `vector` is a paired product of a read that is only summed.
+  bool isOnlySummed(mlir::Value vector) const;
 
   /// The paired products that a sum takes away, in a step, before `anchor` starts it
   /// anew.

@@ -147,6 +147,12 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
       }
   if (auto sum = dyn_cast<SumOp>(op)) {
     Value vector = sum.getVector();
+    if (plan.isOnlySummed(vector)) {
+      for (Value operand : vector.getDefiningOp()->getOperands())
+        if (auto read = operand.getDefiningOp<ReadOp>())
+          computeChain(*plan.chainOf(read));
+      return readTiles.lookup(vector.getDefiningOp());
+    }
     bool isPadded = channelsOf(vector) != tileType(vector.getType(), false).getDimSize(1);
     return sumOver(isPadded ? masked(vector, false) : tile(vector, false));
   }

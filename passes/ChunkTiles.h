@@ -28,7 +28,8 @@ public:
   /// calls `setRead` for each.
   std::function<void(const StateChain &)> computeChain;
   void setRead(ReadOp op, mlir::Value tile) { readTiles[op] = tile; }
-  /// The same for a product that a read is paired in.
+  /// The same for a product that a read is paired in, or, where that is only summed, for its
+  /// rows' sums.
   void setPairing(mlir::arith::MulFOp op, mlir::Value tile) { readTiles[op] = tile; }
 
   /// Begins a chunk at row `first`, with `rows` rows left in the sequence. `entersSaved`:

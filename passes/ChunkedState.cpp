@@ -49,8 +49,9 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
-    tiles.setRead(read.op, tiles.scaled(body.scale(next.consume_front(), {read.scale, chain.scale}),
-                                        read.factors));
+    if (Value tile = next.consume_front())
+      tiles.setRead(read.op,
+                    tiles.scaled(body.scale(tile, {read.scale, chain.scale}), read.factors));
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
       tiles.setPairing(pairing.product, body.scale(next.consume_front(), scalesOf(read, pairing)));
@@ -181,16 +182,40 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
   Value x = round(readVector(e, r, /*inBasis=*/true));
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
-    Value p =
-        e.dot(x, false, round(addTile(e, add, along)), true, e.zeros({plan.chunk, plan.chunk}));
+    Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
       p = e.mul(p, head->between(e, read.decays[0], inclusive));
     // In the basis, what is not to be seen may be anything, infinite included.
     if (!head || isGated(along))
-      p = e.keep(p, walk.reverse, !inclusive, 0.0f);
-    sum = e.dot(round(p), false, round(addTile(e, add, other)), false, sum);
+      p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
+    sum = e.dot(round(p), walk.reverse, round(addTile(e, add, other)), false, sum);
   }
   return sum;
+}
+
+Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
+  if (walk.reverse)
+    std::swap(reading, added);
+  return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
+}
+
+Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value state) {
+  const StateChain::Read &read = chain.reads[r];
+  unsigned along = read.along, other = 1 - along;
+  auto round = [&](Value tile) { return e.round(tile, plan.productType); };
+  Value sums = e.sum(e.mul(partner, readEntry(e, r, state, /*inBasis=*/true)), 1);
+  Value x = round(readVector(e, r, /*inBasis=*/true));
+  for (unsigned add = 0; add < chain.adds.size(); ++add) {
+    bool inclusive = add < read.adds;
+    Value p = products(e, x, round(addTile(e, add, along)));
+    Value terms = e.mul(p, products(e, round(partner), round(addTile(e, add, other))));
+    // With the decays that others' products have, one more of which is not to be seen.
+    if (head)
+      terms = e.mul(terms, head->between(e, read.decays[0], /*inclusive=*/true));
+    terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
+    sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
+  }
+  return sums;
 }
 
 unsigned ChunkedState::decayedDim() const {
@@ -310,7 +335,8 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
       if (!llvm::is_contained(plan.takenBefore(anchor), pairing.product))
         continue;
       Value product = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
-      Value taken = anchor.getAxis() == Axis::head ? e.total(product) : e.sum(product, 0);
+      Value taken =
+          anchor.getAxis() == Axis::head ? e.totalOf(e.sum(product, 1)) : e.sum(product, 0);
       whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
     }
   return saved->enters ? e.select(saved->enters, whole, carried) : whole;
@@ -369,6 +395,12 @@ ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
   Computed computed = {Value()};
   Computed products;
   for (auto [r, read] : llvm::enumerate(chain.reads)) {
+    if (read.isOnlySummed) {
+      computed.push_back(Value());
+      for (Value partner : pairingTiles[r])
+        products.push_back(pairedSums(e, r, partner, state));
+      continue;
+    }
     Value inBasis = readByProducts(e, r, state), factor;
     if (isGated(1 - read.along))
       factor = e.exp(readExponent(e, 1 - read.along, read));

@@ -30,7 +30,10 @@
 // reads have it, and a saved S lacks its last step's ũ w̃ᵀ as it was added; where S is that
 // which the chunk was entered with, what its own steps add comes of the reads. A constant that
 // all u or w are multiplied by, as a derivative's q are, is taken out of them and of S, and
-// multiplies what is read instead: rows then enter products as they were loaded. Gates that
+// multiplies what is read instead: rows then enter products as they were loaded. Where such
+// products are only summed over channels, as a head's gates need them, what a read sees of the
+// chunk's own steps comes as Σ_j e^{…} (x_i · u_j)(z_i · w_j): the same terms, term by term, as
+// the other side's, so that they cancel exactly, and none of a step's own. Gates that
 // anchors' sums are made of are raised to a floor, whose exponential is zero as well.
 //
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
@@ -98,6 +101,11 @@ private:
   mlir::Value readEntry(TileBuilder &e, unsigned r, mlir::Value state, bool inBasis);
   /// Read `r`, still in the basis along its result.
   mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
+  /// The products of `reading` and `added`, vectors of what reads and what is added, each step's
+  /// with each: the later step's row, the earlier's column.
+  mlir::Value products(TileBuilder &e, mlir::Value reading, mlir::Value added);
+  /// The sums over channels of what read `r` gives times `partner`.
+  mlir::Value pairedSums(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value state);
   /// Of what read `r` gives, in the basis or not, each pairing's product.
   mlir::Value paired(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value read,
                      bool inBasis);

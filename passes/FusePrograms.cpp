@@ -311,8 +311,8 @@ private:
       SmallVector<Value> offsets(store.getOffsets().size());
       for (auto [offset, zero] : llvm::zip(offsets, store.getOffsets()))
         offset = inner.lookup(zero);
-      Value state = LoadCellOp::create(body, store.getLoc(), store.getTile().getType(),
-                                       made.getSavedArgs()[placeOfSave[number]], chunk, offsets);
+      Value state =
+          loadState(loop, body, store, made.getSavedArgs()[placeOfSave[number]], chunk, offsets);
       if (state.getType() != carried.getType())
         state = arith::ExtFOp::create(body, store.getLoc(), carried.getType(), state);
       inner.map(carried, state);
@@ -335,6 +335,21 @@ private:
     }
     simplifyProgram(made);
     return made;
+  }
+
+  /// What `store` saved, as the second loads it already or once more.
+  static Value loadState(scf::ForOp loop, OpBuilder &body, StoreCellOp store, Value cells,
+                         Value chunk, ValueRange offsets) {
+    for (auto load : loop.getBody()->getOps<LoadCellOp>())
+      if (load.getCells() == cells && load.getIndex() == chunk &&
+          load.getType() == store.getTile().getType() && isWhole(load.getOffsets())) {
+        Operation *before = &*body.getInsertionPoint();
+        if (before->isBeforeInBlock(load))
+          load->moveBefore(before);
+        return load;
+      }
+    return LoadCellOp::create(body, store.getLoc(), store.getTile().getType(), cells, chunk,
+                              offsets);
   }
 
   Walk first, second;

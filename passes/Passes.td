@@ -79,6 +79,41 @@ def ToScan : Pass<"ejk-to-scan"> {
   let statistics = [Statistic<"numScans", "scans", "recurrences turned into scans">];
 }
 
+def IncludeOwn : Pass<"ejk-include-own"> {
+  let summary = "a step's own part, read with the rest";
+  let description = [{
+    A derivative reads a state before the step's outer product, for the sum of a gate's
+    gradient, and adds what that product alone would give to the same read, for a vector's.
+    Where only a head's gates decay the state, and all that is asked for of the read itself is
+    its paired product's sum over channels, the vector's gradient is read behind the outer
+    product instead: in chunks that is one product, and the sum has one of its own
+    (`ejk-chunk`), without the step's part. Numbers change by their rounding.
+
+    Before:
+    ```mlir
+    %r = ejk.read %D, %o along value : …
+    %p = arith.mulf %q, %r {ejk.pairing} : vector<64xf32>
+    %n = ejk.sum %p : vector<64xf32>
+    %S = ejk.outer_add %D, %k, %v : …
+    %m = arith.mulf %v, %o : vector<64xf32>
+    %c = ejk.sum %m : vector<64xf32>
+    %b = vector.broadcast %c : f32 to vector<64xf32>
+    %own = arith.mulf %k, %b : vector<64xf32>
+    %dq = arith.addf %r, %own : vector<64xf32>
+    ```
+    After:
+    ```mlir
+    %r = ejk.read %D, %o along value : …
+    %p = arith.mulf %q, %r {ejk.pairing} : vector<64xf32>
+    %n = ejk.sum %p : vector<64xf32>
+    %S = ejk.outer_add %D, %k, %v : …
+    %dq = ejk.read %S, %o along value : …
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect"];
+  let statistics = [Statistic<"numIncluded", "included", "reads that see the step's own part">];
+}
+
 def MergeDecays : Pass<"ejk-merge-decays"> {
   let summary = "merge a step's decays and choose the cheapest true class";
   let description = [{

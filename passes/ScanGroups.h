@@ -10,6 +10,9 @@ namespace ejk {
 /// places afterwards. Gives the number of states and sequences that became numbers.
 unsigned sumEarly(llvm::MutableArrayRef<ScanOp> scans);
 
+/// See ejk-include-own. Gives the number of reads that include it.
+unsigned includeOwn(llvm::ArrayRef<ScanOp> scans);
+
 /// See ejk-narrow-saves. Gives the number of tensors of a group that became narrower.
 unsigned narrowSaves(llvm::ArrayRef<ScanOp> group);
 

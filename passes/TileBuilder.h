@@ -120,8 +120,10 @@ public:
     return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), tiles);
   }
   /// Over both dimensions.
-  mlir::Value total(mlir::Value tile) {
-    mlir::Value sums = cumsum(sum(tile, 1), /*reverse=*/false, /*exclusive=*/false);
+  mlir::Value total(mlir::Value tile) { return totalOf(sum(tile, 1)); }
+  /// Of a vector.
+  mlir::Value totalOf(mlir::Value vector) {
+    mlir::Value sums = cumsum(vector, /*reverse=*/false, /*exclusive=*/false);
     return row(sums, b.getIndexAttr(shapeOf(sums)[0] - 1));
   }
 

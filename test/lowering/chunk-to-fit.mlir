@@ -1,7 +1,7 @@
 // Which scans become block programs, and how long their chunks are.
-// RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-chunk-to-fit='schedule=auto' --verify-diagnostics | FileCheck %s
+// RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-chunk-to-fit='schedule=auto fuse=false' --verify-diagnostics | FileCheck %s
 // RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-chunk-to-fit='schedule=step' | FileCheck %s --check-prefix=STEP
-// RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-chunk-to-fit=fuse 2>/dev/null | FileCheck %s --check-prefix=FUSE
+// RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-chunk-to-fit 2>/dev/null | FileCheck %s --check-prefix=FUSE
 // STEP-NOT: tile.program
 
 // Where there may be one row, the scan stays for that.

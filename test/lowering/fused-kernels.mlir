@@ -2,7 +2,7 @@
 // the same programs in f64: three roundings of bf16 in a product.
 // RUN: ejk-opt %s --ejk-backward --ejk-to-tile --ejk-fuse-programs -o %t.mlir
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %t.mlir --entry=f_vjp --device=cuda --random B=1,T=150,H=2,Hkv=1 --check --tolerance=5e-3 | FileCheck %s
-// RUN: ejk-opt %s --ejk-backward '--ejk-to-gpu=schedule=chunk fuse' | FileCheck %s --check-prefix=GPU
+// RUN: ejk-opt %s --ejk-backward --ejk-to-gpu=schedule=chunk | FileCheck %s --check-prefix=GPU
 
 // CHECK: check dq: pass
 // CHECK: check dk: pass

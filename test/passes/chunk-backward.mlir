@@ -11,7 +11,9 @@
 // CHECK-LABEL: func.func @narrow_vjp(
 // CHECK:         tile.program
 // CHECK:         tile.program
-// CHECK:           tile.keep upper
+// CHECK:           %[[P:.*]] = tile.keep lower
+// CHECK:           %[[B:.*]] = arith.truncf %[[P]]
+// CHECK:           tile.dot %[[B]] transposed
 // CHECK-NOT:     tile.program
 // CHECK:         return
 

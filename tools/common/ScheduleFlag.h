@@ -19,9 +19,10 @@ public:
                                         "that is possible; remarks say where it is not"),
                              clEnumValN(Schedule::automatic, "auto",
                                         "chunk by chunk where there may be 64 rows or more"))),
-        fuseWalks("fuse", llvm::cl::cat(category),
+        fuseWalks("fuse", llvm::cl::cat(category), llvm::cl::init(true),
                   llvm::cl::desc("Have one walk make all of a derivative's gradients, from saved "
-                                 "states, where it fits")),
+                                 "states, where it fits with rows copied ahead (the default); "
+                                 "--fuse=false has two")),
         separateRoles("roles", llvm::cl::cat(category),
                       llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
                                      "from sm_90 on")) {}

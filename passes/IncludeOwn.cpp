@@ -1,0 +1,101 @@
+//===- IncludeOwn.cpp - a step's own part, read with the rest -------------===//
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/Passes.h"
+#include "passes/ScanGroups.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_INCLUDEOWN
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+static Value other(Operation *product, Value operand) {
+  return product->getOperand(product->getOperand(0) == operand);
+}
+
+/// Whether `product` pairs what is read, and nothing but its channels' sum is asked for.
+static bool isSummedPairing(Operation *product) {
+  return product->hasAttr(kPairingAttr) &&
+         llvm::all_of(product->getUsers(), [](Operation *user) { return isa<SumOp>(user); });
+}
+
+/// The one outer product that a state gets, and none after it.
+static OuterAddOp onlyAddTo(Value state) {
+  auto adds = llvm::make_filter_range(state.getUsers(),
+                                      [](Operation *user) { return isa<OuterAddOp>(user); });
+  if (!llvm::hasSingleElement(adds))
+    return {};
+  auto add = cast<OuterAddOp>(*adds.begin());
+  return llvm::any_of(add->getUsers(), [](Operation *user) { return isa<OuterAddOp>(user); })
+             ? OuterAddOp()
+             : add;
+}
+
+/// Whether `own` is what `read` would see of `add`.
+static bool isOwnPart(Value own, ReadOp read, OuterAddOp add) {
+  bool alongValue = read.getAxis() == Axis::value;
+  Value kept = alongValue ? add.getKey() : add.getValue();
+  Value met = alongValue ? add.getValue() : add.getKey();
+  auto product = own.getDefiningOp<arith::MulFOp>();
+  if (!product || !llvm::is_contained(product->getOperands(), kept))
+    return false;
+  auto spread = other(product, kept).getDefiningOp<vector::BroadcastOp>();
+  auto dot = spread ? spread.getSource().getDefiningOp<SumOp>() : SumOp();
+  auto terms = dot ? dot.getVector().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+  return terms && llvm::is_contained(terms->getOperands(), met) &&
+         other(terms, met) == read.getVector();
+}
+
+static void eraseDead(Operation *op) {
+  if (!isOpTriviallyDead(op))
+    return;
+  SmallVector<Value> operands(op->getOperands());
+  op->erase();
+  for (Value operand : operands)
+    if (Operation *maker = operand.getDefiningOp())
+      eraseDead(maker);
+}
+
+static bool includeOwn(ReadOp read) {
+  OuterAddOp add = onlyAddTo(read.getState());
+  SmallVector<Operation *> others;
+  for (Operation *user : read->getUsers())
+    if (!isSummedPairing(user))
+      others.push_back(user);
+  if (!add || others.size() != 1 || llvm::hasSingleElement(read->getUsers()))
+    return false;
+  auto whole = dyn_cast<arith::AddFOp>(others.front());
+  if (!whole || !add->isBeforeInBlock(whole) || !isOwnPart(other(whole, read), read, add))
+    return false;
+  OpBuilder b(whole);
+  auto behind = ReadOp::create(b, read.getLoc(), add.getResult(), read.getVector(), read.getAxis());
+  whole.replaceAllUsesWith(behind.getResult());
+  eraseDead(whole);
+  return true;
+}
+
+unsigned ejk::includeOwn(ArrayRef<ScanOp> scans) {
+  unsigned count = 0;
+  for (ScanOp scan : scans) {
+    auto decays = scan.getStep().getOps<DecayOp>();
+    if (llvm::any_of(decays, [](DecayOp decay) { return decay.getAxis() != Axis::head; }))
+      continue;
+    for (ReadOp read : llvm::to_vector(scan.getStep().getOps<ReadOp>()))
+      count += ::includeOwn(read);
+  }
+  return count;
+}
+
+namespace {
+struct IncludeOwnPass : ejk::impl::IncludeOwnBase<IncludeOwnPass> {
+  void runOnOperation() override {
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    numIncluded += includeOwn(scans);
+  }
+};
+} // namespace
