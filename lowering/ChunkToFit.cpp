@@ -1,4 +1,5 @@
 //===- ChunkToFit.cpp - block programs as large as a thread block holds ----===//
+#include "lowering/ForwardSaves.h"
 #include "lowering/Passes.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
@@ -108,9 +109,53 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return;
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    if (saveStates)
+      forwardSaves = ForwardSaves::prepare(getOperation());
+    if (failed(handleAll(scans)))
+      return signalPassFailure();
+    for (ForwardSaves &saves : forwardSaves) {
+      LogicalResult result = success();
+      auto makeProgram = [&](ScanOp scan, int64_t chunk) {
+        FailureOr<tile::ProgramOp> program = makeSaving(scan, chunk);
+        if (failed(program))
+          result = failure();
+        return program.value_or(tile::ProgramOp());
+      };
+      if (succeeded(saves.apply(makeProgram))) {
+        scans.clear();
+        saves.forward().walk([&](ScanOp scan) { scans.push_back(scan); });
+        if (failed(handleAll(scans)))
+          return signalPassFailure();
+        ++numForwards;
+      }
+      if (failed(result))
+        return signalPassFailure();
+    }
+  }
+
+  LogicalResult handleAll(ArrayRef<ScanOp> scans) {
     for (ArrayRef<ScanOp> group : groupScans(scans))
       if (failed(handle(group)))
-        return signalPassFailure();
+        return failure();
+    return success();
+  }
+
+  /// A program of `scan` that saves the state that each chunk is entered with; none where it
+  /// does not fit. Fails after an error.
+  FailureOr<tile::ProgramOp> makeSaving(ScanOp scan, int64_t chunk) {
+    ChunkSettings settings;
+    settings.chunk = chunk;
+    settings.saveEntries = true;
+    FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
+    if (failed(program))
+      return tile::ProgramOp();
+    FailureOr<bool> fits = this->fits(*program, /*stages=*/2);
+    if (failed(fits))
+      return failure();
+    if (*fits)
+      return program;
+    program->erase();
+    return tile::ProgramOp();
   }
 
   static int64_t rowsOf(ScanOp scan) {
@@ -168,7 +213,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       replaceScan(scan, program);
       ++numChunked;
     }
-    if (fuse && programs.size() == 2 && failed(fusePair(programs[0], programs[1])))
+    if (fuse && programs.size() == 2 && failed(fusePair(group.front(), programs[0], programs[1])))
       return failure();
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
@@ -177,9 +222,9 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     return success();
   }
 
-  /// Fuses two programs, of which the second reads what the first computes, where that
-  /// can be and fits.
-  LogicalResult fusePair(tile::ProgramOp first, tile::ProgramOp second) {
+  /// Fuses two programs, of which the second reads what the first, made of `scan`, computes,
+  /// where that can be and fits.
+  LogicalResult fusePair(ScanOp scan, tile::ProgramOp first, tile::ProgramOp second) {
     FailureOr<FusedPrograms> fused = fusePrograms(first, second);
     if (failed(fused))
       return success();
@@ -189,6 +234,8 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return failure();
     if (*statesFit && *allFits) {
       replacePrograms(first, second, *fused);
+      for (ForwardSaves &saves : forwardSaves)
+        saves.note(scan, fused->states);
       ++numFused;
       return success();
     }
@@ -248,5 +295,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return failure();
     return fits;
   }
+
+  std::vector<ForwardSaves> forwardSaves;
 };
 } // namespace

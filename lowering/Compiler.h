@@ -22,6 +22,9 @@ struct CompileOptions {
   Schedule schedule = Schedule::step;
   /// Whether a derivative's walks of these become one, where that fits.
   bool fuse = true;
+  /// Whether, where they do, a function f_fwd gives the states that f_vjp else walks all steps
+  /// for: f's results, then `saved0` and so on, which f_vjp takes behind its cotangents.
+  bool saveStates = false;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
   bool roles = false;
   /// Also derive and compile each function's vector-Jacobian product, f_vjp,

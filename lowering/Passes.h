@@ -24,6 +24,8 @@ struct ToGPUOptions {
   Schedule schedule = Schedule::step;
   /// One walk for all gradients where it fits.
   bool fuse = true;
+  /// Have f_fwd give the states that f_vjp else walks all steps for.
+  bool saveStates = false;
   /// Whether other warps copy rows than compute, where `arch` lets them.
   bool roles = false;
 };

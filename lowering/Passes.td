@@ -60,6 +60,10 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     with two stages of rows. Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says
     why.
 
+    With `save-states`, where such a program of f_vjp is left with nothing to do but save a
+    state that f goes through as well, it makes f_fwd: f with one result more, `saved0`, that
+    state as each chunk is entered with it, which f_vjp takes as its last argument.
+
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
     of a number that only a call knows (`automatic`). Where that may be one row, as in
     decoding, the scan stays beside the program for it (`tile.choose`), unless it
@@ -73,7 +77,9 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
              clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>,
     Option<"fuse", "fuse", "bool", "true",
-           "one walk for all gradients where it fits: fewer bytes, a longer chunk">];
+           "one walk for all gradients where it fits: fewer bytes, a longer chunk">,
+    Option<"saveStates", "save-states", "bool", "false",
+           "have f_fwd give the states that f_vjp else walks all steps for">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
@@ -81,6 +87,7 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numChunked", "chunked", "scans turned into block programs">,
                     Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
                     Statistic<"numFused", "fused", "pairs of them fused">,
+                    Statistic<"numForwards", "forwards", "functions that save states for another">,
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 

@@ -41,6 +41,7 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.arch = options.arch;
   chunk.schedule = options.schedule;
   chunk.fuse = options.fuse;
+  chunk.saveStates = options.saveStates;
   pm.addPass(createChunkToFit(chunk));
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
@@ -100,6 +101,10 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
                        clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("one walk for all gradients where it fits"),
                     llvm::cl::init(true)};
+  Option<bool> saveStates{
+      *this, "save-states",
+      llvm::cl::desc("have f_fwd give the states that f_vjp else walks all steps for"),
+      llvm::cl::init(false)};
   Option<bool> roles{*this, "roles",
                      llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
                      llvm::cl::init(false)};
@@ -110,7 +115,8 @@ void ejk::registerLoweringPipelines() {
   PassPipelineRegistration<ToGPUFlags>(
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
-        buildToGPUPipeline(pm, {flags.arch, flags.schedule, flags.fuse, flags.roles});
+        buildToGPUPipeline(pm,
+                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles});
       });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });

@@ -6,7 +6,7 @@
 #include "llvm/Support/CommandLine.h"
 
 namespace ejk {
-/// --schedule, --fuse and --roles, of tools that compile.
+/// --schedule, --fuse, --save-states and --roles, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -23,17 +23,22 @@ public:
                   llvm::cl::desc("Have one walk make all of a derivative's gradients, from saved "
                                  "states, where it fits with rows copied ahead (the default); "
                                  "--fuse=false has two")),
+        saveStatesFlag("save-states", llvm::cl::cat(category),
+                       llvm::cl::desc("For --vjp: where all gradients come of one walk, have a "
+                                      "function F_fwd give the states that F_vjp else walks all "
+                                      "steps for")),
         separateRoles("roles", llvm::cl::cat(category),
                       llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
                                      "from sm_90 on")) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
+  bool saveStates() const { return saveStatesFlag; }
   bool roles() const { return separateRoles; }
 
 private:
   llvm::cl::opt<Schedule> schedule;
-  llvm::cl::opt<bool> fuseWalks, separateRoles;
+  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles;
 };
 } // namespace ejk
 

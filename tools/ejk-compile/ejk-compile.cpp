@@ -77,6 +77,7 @@ int main(int argc, char **argv) {
   options.savePolicy = savePolicy.get();
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
+  options.saveStates = schedule.saveStates();
   options.roles = schedule.roles();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))

@@ -188,12 +188,13 @@ toHost(func::FuncOp function, ArrayRef<reference::Tensor> results, bool asRefere
   return tensors;
 }
 
-/// Compiles `function`, and what it calls, alone: the rest of the file may hold
+/// Compiles the functions in `entries`, and what they call, alone: the rest of the file may hold
 /// what no kernel can.
-static FailureOr<std::string> compileEntry(ModuleOp module, StringRef entry, StringRef arch) {
+static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::string> entries,
+                                             StringRef arch) {
   OwningOpRef<ModuleOp> copy(module.clone());
   for (auto function : copy->getOps<func::FuncOp>())
-    if (function.getName() != entry)
+    if (!llvm::is_contained(entries, function.getName()))
       function.setPrivate();
     else
       function.setPublic();
@@ -205,6 +206,7 @@ static FailureOr<std::string> compileEntry(ModuleOp module, StringRef entry, Str
   options.arch = arch.str();
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
+  options.saveStates = schedule.saveStates();
   options.roles = schedule.roles();
   return ejk::compile(*copy, Stage::package, options);
 }
@@ -278,12 +280,48 @@ static int runInterpreter(func::FuncOp function, const std::vector<HostTensor> &
   return status;
 }
 
+/// Times `name` and shows that. With `primal`, its forward saves for it: the time that this
+/// takes more than the function itself is the derivative's, too.
+static int benchCuda(DeviceSession &session, const Program &program, const std::string &name,
+                     const std::string &primal, const std::vector<HostTensor> &inputs) {
+  BenchOptions options;
+  options.inPlace = inPlace;
+  auto time = [&](const std::string &entry) {
+    return session.bench(program, entry, inputs, options);
+  };
+  Result<BenchResult> result = time(name);
+  if (!result)
+    return fail(result.error().message);
+  llvm::outs() << result->describe();
+  if (primal.empty())
+    return 0;
+  Result<BenchResult> without = time(primal), with = time(primal + "_fwd");
+  if (!without || !with)
+    return fail((without ? with : without).error().message);
+  int64_t saved = 0;
+  for (const HostTensor &input : inputs)
+    if (StringRef(input.name).starts_with("saved"))
+      saved += input.data.size();
+  double more = with->graphMicros - without->graphMicros, all = result->graphMicros + more;
+  double floor = double(result->bytes - saved) / result->copyBandwidth * 1e6;
+  llvm::outs() << llvm::format("saving: %s %.2f us, %s_fwd %.2f us, %.2f us more\n", primal.c_str(),
+                               without->graphMicros, primal.c_str(), with->graphMicros, more)
+               << llvm::format("both:   %.2f us, floor without what is saved %.2f us; %.2f x the "
+                               "floor\n",
+                               all, floor, all / floor);
+  return 0;
+}
+
 static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp function,
-                   const std::vector<HostTensor> &inputs) {
+                   const std::string &primal, std::vector<HostTensor> inputs) {
   // The package is for this device alone, and may use what no later one has.
   std::string target = arch.empty() ? session.ownArchitecture() : arch.getValue();
   std::string name = function.getName().str();
-  FailureOr<std::string> package = compileEntry(module, name, target);
+  bool saves = vjp && schedule.saveStates();
+  SmallVector<std::string> entries = {name};
+  if (saves)
+    entries.push_back(primal);
+  FailureOr<std::string> package = compileEntries(module, entries, target);
   if (failed(package))
     return 1;
   Result<std::unique_ptr<Program>> program = session.load(*package);
@@ -293,18 +331,24 @@ static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp functio
                << ((*program)->usesBinary() ? "the binary" : "PTX") << "\n";
   RunOptions options;
   options.inPlace = inPlace;
+  saves &= (*program)->package().manifest.findEntry(primal + "_fwd") != nullptr;
+  if (saves) {
+    Result<std::vector<HostTensor>> results = session.run(**program, primal + "_fwd", inputs);
+    if (!results)
+      return fail(results.error().message);
+    for (HostTensor &result : *results)
+      if (StringRef(result.name).starts_with("saved")) {
+        llvm::outs() << primal << "_fwd gives " << result.name << ": " << result.describe() << "\n";
+        inputs.push_back(std::move(result));
+      }
+  }
   Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, options);
   if (!outputs)
     return fail(outputs.error().message);
   int status = finish(function, inputs, *outputs);
-  if (bench) {
-    BenchOptions benchOptions;
-    benchOptions.inPlace = inPlace;
-    Result<BenchResult> result = session.bench(**program, name, inputs, benchOptions);
-    if (!result)
-      return fail(result.error().message);
-    llvm::outs() << result->describe();
-  }
+  if (bench)
+    if (int failed = benchCuda(session, **program, name, saves ? primal : "", inputs))
+      return failed;
   return status;
 }
 
@@ -348,6 +392,8 @@ int main(int argc, char **argv) {
   unsigned numPrimal = function.getNumArguments();
   if (!vjp && (finiteDifferences || !wrt.empty()))
     return fail("--finite-differences and --wrt go with --vjp");
+  if (!vjp && schedule.saveStates())
+    return fail("--save-states goes with --vjp");
   if (vjp && !(function = derive(*module, primal)))
     return 1;
   Result<std::vector<HostTensor>> inputs = makeInputs(function, numPrimal);
@@ -366,7 +412,7 @@ int main(int argc, char **argv) {
     return runInterpreter(function, *inputs, "");
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
   if (session)
-    return runCuda(**session, *module, function, *inputs);
+    return runCuda(**session, *module, function, primal, *inputs);
   if (device == DeviceKind::automatic &&
       (session.error().code == ErrorCode::NoDriver || session.error().code == ErrorCode::NoDevice))
     return runInterpreter(function, *inputs, ", for there is no GPU");

@@ -1,0 +1,227 @@
+//===- ForwardSaves.cpp - states that the forward saves for f_vjp ---------===//
+#include "lowering/ForwardSaves.h"
+#include "dialect/Names.h"
+#include "dialect/Shapes.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/Chunk.h"
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// Which state of f a scan of f_vjp walks through
+//===----------------------------------------------------------------------===//
+
+/// Whether a tensor of f_vjp is that of f: the derivative takes f's arguments first.
+static bool isSameTensor(Value derived, Value own) {
+  if (!derived || !own)
+    return !derived && !own;
+  if (derived.getType() != own.getType())
+    return false;
+  auto arg = dyn_cast<BlockArgument>(derived);
+  if (auto other = dyn_cast<BlockArgument>(own))
+    return arg && arg.getArgNumber() == other.getArgNumber();
+  if (arg)
+    return false;
+  Operation *a = derived.getDefiningOp(), *b = own.getDefiningOp();
+  return a->getName() == b->getName() && a->getNumRegions() == 0 &&
+         a->getAttrDictionary() == b->getAttrDictionary() &&
+         cast<OpResult>(derived).getResultNumber() == cast<OpResult>(own).getResultNumber() &&
+         a->getNumOperands() == b->getNumOperands() &&
+         llvm::all_of_zip(a->getOperands(), b->getOperands(), isSameTensor);
+}
+
+namespace {
+/// Compares the steps of two scans.
+class SameSteps {
+public:
+  SameSteps(ScanOp derived, unsigned state, ScanOp own, unsigned ownState)
+      : derived(derived), own(own), derivedState(derived.getStateArgs()[state]),
+        ownState(own.getStateArgs()[ownState]) {}
+
+  bool are(Value a, Value b) {
+    if (a.getType() != b.getType())
+      return false;
+    auto arg = dyn_cast<BlockArgument>(a), other = dyn_cast<BlockArgument>(b);
+    if (arg || other)
+      return arg && other && areArguments(arg, other);
+    Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+    return x->getName() == y->getName() && x->getAttrDictionary() == y->getAttrDictionary() &&
+           x->getNumOperands() == y->getNumOperands() &&
+           llvm::all_of_zip(x->getOperands(), y->getOperands(),
+                            [&](Value p, Value q) { return are(p, q); });
+  }
+
+private:
+  bool areArguments(BlockArgument a, BlockArgument b) {
+    if (a == derivedState || b == ownState)
+      return a == derivedState && b == ownState;
+    unsigned i = a.getArgNumber(), k = b.getArgNumber();
+    unsigned sequences = derived.getSequences().size(), ownSequences = own.getSequences().size();
+    if (i >= sequences + derived.getParameters().size() ||
+        k >= ownSequences + own.getParameters().size() || (i < sequences) != (k < ownSequences))
+      return false;
+    return isSameTensor(derived->getOperand(i), own->getOperand(k));
+  }
+
+  ScanOp derived, own;
+  Value derivedState, ownState;
+};
+} // namespace
+
+/// The state that the one save of `scan` is made of, with what the step does to it.
+static std::optional<unsigned> savedState(ScanOp scan) {
+  if (scan.getSaves().size() != 1)
+    return std::nullopt;
+  Value value = scan.getYield().getSaves().front();
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<DecayOp, OuterAddOp>(op))
+      return std::nullopt;
+    value = op->getOperand(0);
+  }
+  ValueRange states = scan.getStateArgs();
+  auto place = llvm::find(states, value);
+  if (place == states.end())
+    return std::nullopt;
+  return place - states.begin();
+}
+
+/// The state of `own` that is, step by step, state `number` of `derived`.
+static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp own) {
+  if (derived.getReverse() != own.getReverse() || !own.getSaves().empty() ||
+      !own.getSavedStates().empty() || !isSameTensor(derived.getCuSeqlens(), own.getCuSeqlens()) ||
+      !isSameTensor(derived.getSequences().front(), own.getSequences().front()))
+    return std::nullopt;
+  for (unsigned i = 0; i < own.getNumStates(); ++i)
+    if (isSameTensor(derived.getInitialState(number), own.getInitialState(i)) &&
+        SameSteps(derived, number, own, i)
+            .are(derived.getYield().getStates()[number], own.getYield().getStates()[i]))
+      return i;
+  return std::nullopt;
+}
+
+std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
+  std::vector<ForwardSaves> all;
+  for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
+    std::string name = (function.getName() + "_fwd").str();
+    auto vjp = module.lookupSymbol<func::FuncOp>((function.getName() + "_vjp").str());
+    if (!vjp || vjp.isDeclaration() || function.isDeclaration() ||
+        vjp.getNumArguments() < function.getNumArguments() || module.lookupSymbol(name))
+      continue;
+    ForwardSaves saves;
+    IRMapping mapping;
+    OpBuilder b(function->getContext());
+    b.setInsertionPointAfter(function);
+    auto derived = vjp.getBody().getOps<ScanOp>();
+    for (ScanOp scan : derived)
+      for (ScanOp own : function.getBody().getOps<ScanOp>()) {
+        std::optional<unsigned> from = savedState(scan);
+        std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
+        if (!state)
+          continue;
+        if (!saves.fwd) {
+          saves.fwd = cast<func::FuncOp>(b.clone(*function, mapping));
+          saves.fwd.setName(name);
+          saves.vjp = vjp;
+        }
+        saves.savings[scan] = {cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
+        break;
+      }
+    if (saves.fwd)
+      all.push_back(std::move(saves));
+  }
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Saving it
+//===----------------------------------------------------------------------===//
+
+bool ForwardSaves::note(ScanOp scan, tile::ProgramOp program) {
+  auto place = savings.find(scan);
+  if (place == savings.end() || !program.getOutputs().empty() || program.getSaves().size() != 1 ||
+      llvm::any_of(program.getFinalStates(), [](Value state) { return !state.use_empty(); }))
+    return false;
+  place->second.by = program;
+  return true;
+}
+
+/// The scan once more, behind itself, saving the state between its decays and outer products.
+ScanOp ForwardSaves::withSaves(Saving &saving) {
+  ScanOp scan = saving.scan;
+  SmallVector<Value> initials;
+  for (unsigned i = 0; i < scan.getNumStates(); ++i)
+    initials.push_back(scan.getInitialState(i));
+  OpBuilder b(scan->getContext());
+  b.setInsertionPointAfter(scan);
+  auto made = ScanOp::create(
+      b, scan.getLoc(), scan.getOutputs().getTypes(), scan.getFinalStates().getTypes(),
+      scan.getSequences(), scan.getParameters(),
+      SmallVector<Type>(scan.getParameterArgs().getTypes()), initials, scan.getCuSeqlens(),
+      scan.getReverse(), saving.by.getChunk(), {}, saving.by.getSaves().getTypes());
+  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  made.getBody().takeBody(scan.getBody());
+  Value state = made.getStateArgs()[saving.state];
+  auto decayOf = [](Value value) {
+    for (Operation *user : value.getUsers())
+      if (isa<DecayOp>(user))
+        return user;
+    return static_cast<Operation *>(nullptr);
+  };
+  while (Operation *decay = decayOf(state))
+    state = decay->getResult(0);
+  made.getYield().getSavesMutable().append(state);
+  for (auto [from, to] : llvm::zip(scan->getResults(), made->getResults()))
+    from.replaceAllUsesWith(to);
+  scan.erase();
+  return made;
+}
+
+void ForwardSaves::giveUp() {
+  fwd.erase();
+  fwd = {};
+}
+
+LogicalResult
+ForwardSaves::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
+  SmallVector<std::pair<tile::ProgramOp, Value>> given;
+  for (auto &[scan, saving] : savings) {
+    if (!saving.by)
+      continue;
+    int64_t chunk = saving.by.getChunk();
+    ScanOp saves = withSaves(saving);
+    tile::ProgramOp program = makeProgram(saves, chunk);
+    if (!program) {
+      giveUp();
+      return failure();
+    }
+    replaceScan(saves, program);
+    given.push_back({saving.by, program.getSaves().front()});
+  }
+  if (given.empty()) {
+    giveUp();
+    return failure();
+  }
+  Operation *end = fwd.getBody().front().getTerminator();
+  Builder b(fwd.getContext());
+  ShapeAnalysis shapes(fwd);
+  for (auto [i, pair] : llvm::enumerate(given)) {
+    auto [program, tensor] = pair;
+    auto type = cast<RankedTensorType>(tensor.getType());
+    SmallVector<Attribute> shape;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
+    NamedAttrList attributes;
+    attributes.set(kNameAttr, b.getStringAttr("saved" + Twine(i)));
+    attributes.set(kShapeAttr, b.getArrayAttr(shape));
+    DictionaryAttr named = attributes.getDictionary(fwd.getContext());
+    end->insertOperands(end->getNumOperands(), tensor);
+    (void)fwd.insertResult(fwd.getNumResults(), type, named);
+    unsigned number = vjp.getNumArguments();
+    (void)vjp.insertArgument(number, program.getSaves().front().getType(), named, vjp.getLoc());
+    program.getSaves().front().replaceAllUsesWith(vjp.getArgument(number));
+    program.erase();
+  }
+  return success();
+}

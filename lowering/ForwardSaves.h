@@ -1,0 +1,46 @@
+//===- ForwardSaves.h - states that the forward saves for f_vjp ---*- C++ -*-===//
+#ifndef EJK_LOWERING_FORWARDSAVES_H
+#define EJK_LOWERING_FORWARDSAVES_H
+
+#include "dialect/Ejk.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace ejk {
+
+/// A function f, its derivative f_vjp, and f_fwd: f, which also gives the states that f_vjp
+/// else walks all of f's steps for. Where a program of f_vjp does nothing but save states
+/// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
+class ForwardSaves {
+public:
+  /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it.
+  static std::vector<ForwardSaves> prepare(mlir::ModuleOp module);
+
+  /// The function f_fwd; its scans are copies of f's, none of which saves yet.
+  mlir::func::FuncOp forward() const { return fwd; }
+  /// Whether `scan`, of f_vjp, walks through a state of f. `program` is what saves it now.
+  bool note(ScanOp scan, tile::ProgramOp program);
+  /// Lets those scans of f_fwd save. What `makeProgram` makes of one takes its place.
+  /// Fails, with f_fwd gone and f_vjp as it was, where it makes none, or none is needed.
+  mlir::LogicalResult
+  apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram);
+
+private:
+  struct Saving {
+    ScanOp scan;        // of f_fwd
+    unsigned state;     // of that
+    tile::ProgramOp by; // of f_vjp, once noted
+  };
+  static ScanOp withSaves(Saving &saving);
+  void giveUp();
+
+  mlir::func::FuncOp fwd, vjp;
+  /// By the scan of f_vjp.
+  llvm::MapVector<mlir::Operation *, Saving> savings;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_FORWARDSAVES_H
