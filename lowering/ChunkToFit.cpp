@@ -146,6 +146,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     ChunkSettings settings;
     settings.chunk = chunk;
     settings.saveEntries = true;
+    settings.inExponents = true;
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
     if (failed(program))
       return tile::ProgramOp();
@@ -251,6 +252,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     ChunkSettings settings;
     settings.chunk = chunk;
     settings.saveEntries = savesEntries(group, chunk);
+    settings.inExponents = true;
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)
         program.erase();

@@ -178,7 +178,8 @@ ScanOp ForwardSaves::withSaves(Saving &saving) {
   return made;
 }
 
-void ForwardSaves::giveUp() {
+void ForwardSaves::giveUp(StringRef why) {
+  emitRemark(vjp.getLoc()) << "the derivative takes no states from '" << fwd.getName() << "': " << why;
   fwd.erase();
   fwd = {};
 }
@@ -193,14 +194,14 @@ ForwardSaves::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chun
     ScanOp saves = withSaves(saving);
     tile::ProgramOp program = makeProgram(saves, chunk);
     if (!program) {
-      giveUp();
+      giveUp("what would save them does not fit");
       return failure();
     }
     replaceScan(saves, program);
     given.push_back({saving.by, program.getSaves().front()});
   }
   if (given.empty()) {
-    giveUp();
+    giveUp("its gradients do not come of one walk");
     return failure();
   }
   Operation *end = fwd.getBody().front().getTerminator();

@@ -34,7 +34,7 @@ private:
     tile::ProgramOp by; // of f_vjp, once noted
   };
   static ScanOp withSaves(Saving &saving);
-  void giveUp();
+  void giveUp(llvm::StringRef why);
 
   mlir::func::FuncOp fwd, vjp;
   /// By the scan of f_vjp.

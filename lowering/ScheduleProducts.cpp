@@ -59,7 +59,8 @@ static int64_t issueOf(Operation *op) {
     return isa<CumsumOp>(op) ? 100 : kIssue;
   if (isa<SpreadOp>(op))
     return 100;
-  return kIssue + elementsOf(result) / (isa<math::ExpOp>(op) ? kExpsPerCycle : kOpsPerCycle);
+  return kIssue +
+         elementsOf(result) / (isa<math::ExpOp, math::Exp2Op>(op) ? kExpsPerCycle : kOpsPerCycle);
 }
 
 static int64_t productTime(DotOp dot) {
@@ -249,7 +250,52 @@ public:
     putOff();
     readAgain();
     putOff();
+    putVectorsLast();
     return moved;
+  }
+
+  /// What comes of vectors and numbers alone, and goes nowhere but to memory or to the next
+  /// iteration, goes behind the last product, which is taken meanwhile: their chains of
+  /// shuffles side by side, behind one barrier for all the sums that they start from.
+  void putVectorsLast() {
+    auto dots = block.getOps<DotOp>();
+    if (dots.empty() || !isa<scf::ForOp>(block.getParentOp()))
+      return;
+    Operation *last = nullptr;
+    for (DotOp dot : dots)
+      last = dot;
+    llvm::SetVector<Operation *> goesNowhere, late;
+    SmallVector<Operation *> ops = inOrder();
+    for (Operation *op : llvm::reverse(ops))
+      if (isOfVectors(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
+            return user == block.getTerminator() || goesNowhere.contains(user);
+          }))
+        goesNowhere.insert(op);
+    auto isThere = [&](Value value) {
+      Operation *maker = value.getDefiningOp();
+      return !maker || maker->getBlock() != &block || late.contains(maker) ||
+             maker->isBeforeInBlock(last);
+    };
+    for (Operation *op : ops)
+      if (goesNowhere.contains(op) && llvm::all_of(op->getOperands(), isThere))
+        late.insert(op);
+    for (Operation *op : late) {
+      op->moveAfter(last);
+      last = op;
+    }
+  }
+
+  /// Whether `op` only takes and gives vectors over lanes, and numbers, in registers.
+  static bool isOfVectors(Operation *op) {
+    auto isVector = [](Value value) {
+      auto vector = dyn_cast<VectorType>(value.getType());
+      return !vector || vector.getRank() < 2;
+    };
+    if (isa<StoreOp>(op))
+      return isVector(cast<StoreOp>(op).getTile());
+    return isPure(op) && op->getNumRegions() == 0 && op->getNumResults() == 1 &&
+           !isa<ConvertOp, LoadOp>(op) && !op->getResult(0).getType().isIndex() &&
+           isVector(op->getResult(0)) && llvm::all_of(op->getOperands(), isVector);
   }
 
   /// Puts ops that can wait right in front of the first that needs them. What is read or

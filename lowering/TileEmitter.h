@@ -271,7 +271,7 @@ private:
   void awaitGroup(unsigned group);
   void awaitAll();
 
-  Value exponential(Value x);
+  Value exponential(Operation *op, Value x);
   /// What `value` is in the kernel, once it is there.
   Placed &placed(Value value);
   static Value element(const Placed &tile, unsigned i) {

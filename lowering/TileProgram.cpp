@@ -120,12 +120,13 @@ void TileEmitter::emit(Operation *op) {
       .Default([&](Operation *o) { emitElementwise(o); });
 }
 
-/// e^x by the unit's own exponential of two: off by some 2^-22 of the result.
-Value TileEmitter::exponential(Value x) {
-  Value scaled = b.make<arith::MulFOp>(x, b.f32(1.4426950408889634));
+/// e^x, or 2^x, by the unit's own exponential of two: off by some 2^-22 of the result.
+Value TileEmitter::exponential(Operation *op, Value x) {
+  if (isa<math::ExpOp>(op))
+    x = b.make<arith::MulFOp>(x, b.f32(llvm::numbers::log2e));
   return b
       .make<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
-                                   ValueRange{scaled})
+                                   ValueRange{x})
       .getResult(0);
 }
 
@@ -183,8 +184,8 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
       elements.push_back(element(operands[0]));
       continue;
     }
-    if (isa<math::ExpOp>(op) && type.isF32()) {
-      elements.push_back(exponential(element(operands[0])));
+    if (isa<math::ExpOp, math::Exp2Op>(op) && type.isF32()) {
+      elements.push_back(exponential(op, element(operands[0])));
       continue;
     }
     IRMapping mapping;

@@ -212,13 +212,12 @@ private:
 };
 
 /// Adds up `partial`, numbers of a thread's columns, over the warp's eight groups of lanes.
-/// Where each group can be left with pairs, of columns side by side, a lane sends the half
-/// of its numbers that the lane it meets goes on with, 14 of 16 in three rounds where all of
-/// them to all lanes were 48; the result says which eighth a lane has then. Else all lanes
-/// have all.
+/// Where each group can be left with as many, a lane sends the half of its numbers that the
+/// lane it meets goes on with, 14 of 16 in three rounds where all of them to all lanes were
+/// 48; the result says which eighth a lane has then. Else all lanes have all.
 std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
                                                 llvm::function_ref<Value(Value, Value)> plus) {
-  if (partial.size() % 16) {
+  if (partial.size() != 8 && partial.size() % 16) {
     for (Value &sum : partial)
       sum = butterfly(sum, 4, 16, plus);
     return std::nullopt;
@@ -297,9 +296,14 @@ void TileEmitter::emitSum(tile::SumOp op) {
   Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
   Value address = b.at(scratch.address, b.getF32Type(), first);
   if (which) {
-    address = b.at(address, b.getF32Type(), b.mul(*which, Fragments::columnOffset(partial.size())));
-    for (unsigned i = 0; i < partial.size(); i += 2)
-      b.store(b.pack({partial[i], partial[i + 1]}),
+    // Two columns side by side are two numbers.
+    unsigned size = partial.size();
+    Value offset = size % 2 ? b.add(b.mul(b.div(*which, 2), Fragments::columnOffset(2 * size)),
+                                    b.rem(*which, 2))
+                            : b.mul(*which, Fragments::columnOffset(size));
+    address = b.at(address, b.getF32Type(), offset);
+    for (unsigned i = 0; i < size; i += 2)
+      b.store(size % 2 ? partial[i] : b.pack({partial[i], partial[i + 1]}),
               b.at(address, b.getF32Type(), Fragments::columnOffset(i)));
   } else {
     b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {

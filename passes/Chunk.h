@@ -18,6 +18,9 @@ struct ChunkSettings {
   /// `maySaveEntries`. Only where chunks divide the steps for which one is saved; the chunk
   /// is the one at their end.
   bool saveEntries = false;
+  /// A head's decays are powers of two, and have constants that multiply what is read in their
+  /// exponents: fewer instructions, and one more rounding of those. Not for products in f32.
+  bool inExponents = false;
 };
 
 /// Makes a block program of `scan` behind it, which computes those of its results that

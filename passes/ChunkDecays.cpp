@@ -1,5 +1,7 @@
 //===- ChunkDecays.cpp - cumulative log gates of a chunk ------------------===//
 #include "passes/ChunkDecays.h"
+#include "llvm/Support/MathExtras.h"
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -71,15 +73,16 @@ double ejk::gateFloor(Type productType) { return productType.isF32() ? -760 : -1
 /// Up to 2¹⁷, multiples of 2⁻⁷ have 24 bits.
 static constexpr double kUnitsPerNat = 128;
 
-HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, Type productType)
-    : walk(walk) {
+HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, Type productType,
+                       bool binary)
+    : walk(walk), binary(binary && !productType.isF32()) {
   bool exact = productType.isF32();
   SmallVector<Value> large, small;
   for (Value gate : gates) {
     auto constant = [&](double value) { return e.constant(gate.getType(), value); };
     Value raised = e.larger(gate, constant(gateFloor(productType)));
     if (!exact) {
-      large.push_back(raised);
+      large.push_back(this->binary ? e.mul(raised, constant(llvm::numbers::log2e)) : raised);
       continue;
     }
     Value units = e.floor(e.mul(raised, constant(kUnitsPerNat)));
@@ -98,40 +101,50 @@ Value HeadDecays::sum(TileBuilder &e, llvm::function_ref<Value(const RunningGate
   return sum;
 }
 
-Value HeadDecays::fromStart(TileBuilder &e, unsigned count) const {
-  return e.exp(sum(e, [&](const RunningGates &part) {
+Value HeadDecays::exponential(TileBuilder &e, Value sum) const {
+  return binary ? e.exp2(sum) : e.exp(sum);
+}
+
+Value HeadDecays::scaled(TileBuilder &e, Value sum, double scale) const {
+  return scale == 1 ? sum : e.add(sum, e.constant(sum.getType(), std::log2(scale)));
+}
+
+Value HeadDecays::fromStart(TileBuilder &e, unsigned count, double scale) const {
+  Value exponent = sum(e, [&](const RunningGates &part) {
     if (!walk.reverse || !part.isAtAdd(count))
       return part.atRead(e, count);
     Value toEnd = part.toEnd(e);
     return e.sub(e.overRows(part.totalOf(e, toEnd), toEnd), toEnd);
-  }));
+  });
+  return exponential(e, scaled(e, exponent, scale));
 }
 
 Value HeadDecays::toEnd(TileBuilder &e) const {
-  return e.exp(sum(e, [&](const RunningGates &part) {
-    return walk.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
-  }));
+  return exponential(e, sum(e, [&](const RunningGates &part) {
+                       return walk.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
+                     }));
 }
 
 Value HeadDecays::total(TileBuilder &e) const {
-  return e.exp(sum(e, [&](const RunningGates &part) {
-    return walk.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
-  }));
+  return exponential(e, sum(e, [&](const RunningGates &part) {
+                       return walk.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
+                     }));
 }
 
-Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive) const {
+Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {
   SmallVector<int64_t> square = {walk.chunk, walk.chunk};
   // What decreases down the rows, and what of it counts along the columns.
   auto difference = [&](Value down, Value along) {
-    return e.sub(e.spread(down, 0, square), e.spread(along, 1, square));
+    return e.sub(e.spread(scaled(e, down, scale), 0, square), e.spread(along, 1, square));
   };
   Value exponent = sum(e, [&](const RunningGates &part) {
     if (!walk.reverse)
       return difference(part.atRead(e, count), part.atAdd(e));
     if (part.isAtAdd(count))
       return difference(part.toEnd(e), part.toEnd(e));
-    return e.sub(e.spread(part.atRead(e, count), 1, square), e.spread(part.atAdd(e), 0, square));
+    return e.sub(e.spread(scaled(e, part.atRead(e, count), scale), 1, square),
+                 e.spread(part.atAdd(e), 0, square));
   });
-  return e.exp(
-      e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
+  return exponential(
+      e, e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
 }

@@ -79,16 +79,21 @@ double gateFloor(mlir::Type productType);
 /// where f32 has a unit of 2⁻¹¹, an eighth of what rounding to bf16 may lose. For products
 /// of f32, gates are also split into multiples of 2⁻⁷, whose sums and
 /// differences over a chunk are exact in f32, and remainders, whose sums stay below 1.
-/// Sums go down the rows, whichever way the walk goes.
+/// Sums go down the rows, whichever way the walk goes. With `binary` they are of binary
+/// logarithms: powers of two are what hardware has.
 class HeadDecays {
 public:
-  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, mlir::Type productType);
+  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, mlir::Type productType,
+             bool binary);
 
-  /// e^{R_i}.
-  mlir::Value fromStart(TileBuilder &e, unsigned count) const;
-  /// e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere. The later
+  /// Whether `scale` of the following may be another positive number than 1: it then is in the
+  /// exponents.
+  bool takesScale() const { return binary; }
+  /// scale · e^{R_i}.
+  mlir::Value fromStart(TileBuilder &e, unsigned count, double scale = 1) const;
+  /// scale · e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere. The later
   /// of the two steps has a row, the earlier a column, which in a walk back is i's.
-  mlir::Value between(TileBuilder &e, unsigned count, bool inclusive) const;
+  mlir::Value between(TileBuilder &e, unsigned count, bool inclusive, double scale = 1) const;
   /// e^{L_j}.
   mlir::Value toEnd(TileBuilder &e) const;
   /// The exponential of the sum over the chunk.
@@ -97,8 +102,12 @@ public:
 private:
   /// The sum of what `take` takes of each part.
   mlir::Value sum(TileBuilder &e, llvm::function_ref<mlir::Value(const RunningGates &)> take) const;
+  /// The exponential of a sum, and what multiplies that by `scale`.
+  mlir::Value exponential(TileBuilder &e, mlir::Value sum) const;
+  mlir::Value scaled(TileBuilder &e, mlir::Value sum, double scale) const;
 
   Walk walk;
+  bool binary;
   /// Coarse and fine, where they are exact.
   llvm::SmallVector<RunningGates, 2> parts;
 };

@@ -29,6 +29,13 @@ const StateChain *ChunkPlan::chainOf(ReadOp read) const {
   return it == chainOfRead.end() ? nullptr : &chains[it->second];
 }
 
+const StateChain *ChunkPlan::chainOfWhole(Operation *whole) const {
+  auto it = llvm::find_if(chains, [&](const StateChain &chain) {
+    return llvm::any_of(chain.reads, [&](auto &read) { return read.whole == whole; });
+  });
+  return it == chains.end() ? nullptr : &*it;
+}
+
 const StateChain *ChunkPlan::chainFrom(Value state) const {
   auto it = llvm::find_if(chains, [&](const StateChain &chain) { return chain.arg == state; });
   return it == chains.end() ? nullptr : &*it;
@@ -127,6 +134,13 @@ void ChunkPlan::findAddVectors(StateChain &chain) {
 void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   StateChain::Read read;
   read.op = op;
+  read.whole = op;
+  if (auto product = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
+      product && !product->hasAttr(kPairingAttr)) {
+    Value rest = product.getResult();
+    if (takeConstant(rest, read.scale) && rest == op.getResult())
+      read.whole = product;
+  }
   read.along = op.getAxis() == Axis::value;
   read.vector = op.getVector();
   for (unsigned axis = 0; axis < 3; ++axis)

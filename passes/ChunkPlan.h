@@ -24,6 +24,9 @@ namespace ejk {
 struct StateChain {
   struct Read {
     ReadOp op;
+    /// What the read's tile is of: the read, or what nothing but a constant, then in `scale`,
+    /// makes of it.
+    mlir::Operation *whole;
     unsigned along; // the dimension of the state that it sums over
     /// The vector read with, without the constant and the numbers it is multiplied by:
     /// those may as well multiply what is read.
@@ -105,6 +108,8 @@ public:
   /// The chain that `read` hangs off or that starts from `state`, or the accumulator
   /// that `value` is a sum of; null where there is none.
   const StateChain *chainOf(ReadOp read) const;
+  /// The chain of the read whose tile is `whole`'s.
+  const StateChain *chainOfWhole(mlir::Operation *whole) const;
   const StateChain *chainFrom(mlir::Value state) const;
   std::pair<const Accumulator *, unsigned> sumOf(mlir::Value value) const;
 

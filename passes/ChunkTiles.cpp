@@ -134,10 +134,10 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
                                 program.getSequenceArgs()[arg.getArgNumber()], first,
                                 channelOffset(channelsOf(arg), sliced));
   Operation *op = value.getDefiningOp();
-  if (auto read = dyn_cast<ReadOp>(op)) {
-    if (!readTiles.contains(read))
-      computeChain(*plan.chainOf(read));
-    return readTiles.lookup(read);
+  if (const StateChain *chain = plan.chainOfWhole(op)) {
+    if (!readTiles.contains(op))
+      computeChain(*chain);
+    return readTiles.lookup(op);
   }
   if (op->hasAttr(kPairingAttr))
     for (Value operand : op->getOperands())
@@ -296,6 +296,14 @@ Value ChunkTiles::exitOf(const Accumulator &accumulator) {
     computeChain(*plan.chainFrom(accumulator.anchor.getState()));
   if (accumulator.terms.empty())
     return entries.lookup(&accumulator);
+  bool sliced = accumulator.isSliced && plan.slices > 1;
+  if (!tiles.contains({accumulator.sums.back(), sliced})) {
+    // Nobody asks what it is on the way.
+    Value terms = termTile(accumulator, accumulator.terms.size());
+    bool isMatrix = body.shapeOf(terms).size() == 2;
+    return body.add(entries.lookup(&accumulator),
+                    isMatrix ? body.sum(terms, 0) : body.totalOf(terms));
+  }
   // Beyond the end nothing is added, so that the chunk's last step has it all.
   Value next = tile(accumulator.sums.back(), accumulator.isSliced);
   int64_t last = plan.scan.getReverse() ? 0 : plan.chunk - 1;

@@ -27,7 +27,7 @@ public:
   /// Computes a chain's tiles, for the first of its reads that is asked for; it
   /// calls `setRead` for each.
   std::function<void(const StateChain &)> computeChain;
-  void setRead(ReadOp op, mlir::Value tile) { readTiles[op] = tile; }
+  void setRead(mlir::Operation *whole, mlir::Value tile) { readTiles[whole] = tile; }
   /// The same for a product that a read is paired in, or, where that is only summed, for its
   /// rows' sums.
   void setPairing(mlir::arith::MulFOp op, mlir::Value tile) { readTiles[op] = tile; }

@@ -45,13 +45,15 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   if (!chain.saves.empty())
     lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
-    head.emplace(body, walk, gateTiles[0], plan.productType);
+    head.emplace(body, walk, gateTiles[0], plan.productType, plan.options.inExponents);
   Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
-    if (Value tile = next.consume_front())
-      tiles.setRead(read.op,
-                    tiles.scaled(body.scale(tile, {read.scale, chain.scale}), read.factors));
+    if (Value tile = next.consume_front()) {
+      if (scaleInDecays(read) == 1)
+        tile = body.scale(tile, {read.scale, chain.scale});
+      tiles.setRead(read.whole, tiles.scaled(tile, read.factors));
+    }
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
       tiles.setPairing(pairing.product, body.scale(next.consume_front(), scalesOf(read, pairing)));
@@ -170,7 +172,8 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
       addProduct(roundX, rest(state, roundState));
   }
   if (head)
-    sum = e.mul(sum, e.spread(head->fromStart(e, read.decays[0]), 0, e.shapeOf(sum)));
+    sum = e.mul(
+        sum, e.spread(head->fromStart(e, read.decays[0], scaleInDecays(read)), 0, e.shapeOf(sum)));
   return sum;
 }
 
@@ -184,7 +187,7 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
     bool inclusive = add < read.adds;
     Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
-      p = e.mul(p, head->between(e, read.decays[0], inclusive));
+      p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
     // In the basis, what is not to be seen may be anything, infinite included.
     if (!head || isGated(along))
       p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
@@ -207,11 +210,11 @@ Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value 
   Value x = round(readVector(e, r, /*inBasis=*/true));
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
-    Value p = products(e, x, round(addTile(e, add, along)));
-    Value terms = e.mul(p, products(e, round(partner), round(addTile(e, add, other))));
     // With the decays that others' products have, one more of which is not to be seen.
+    Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
-      terms = e.mul(terms, head->between(e, read.decays[0], /*inclusive=*/true));
+      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
+    Value terms = e.mul(p, products(e, round(partner), round(addTile(e, add, other))));
     terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
     sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
   }
@@ -265,7 +268,22 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
 /// What all of a pairing's product is multiplied by in the end.
 SmallVector<double> ChunkedState::scalesOf(const StateChain::Read &read,
                                            const StateChain::Read::Pairing &pairing) {
+  if (scaleInDecays(read) != 1)
+    return {};
   return {pairing.scale, read.scale, chain.scale};
+}
+
+double ChunkedState::scaleInDecays(const StateChain::Read &read) const {
+  // By steps, nothing is in the decays.
+  if (!head || !head->takesScale() || isGated(0) || isGated(1))
+    return 1;
+  double scale = read.scale * chain.scale;
+  if (!read.pairings.empty()) {
+    if (!read.isOnlySummed || read.pairings.size() > 1)
+      return 1;
+    scale *= read.pairings.front().scale;
+  }
+  return scale > 0 ? scale : 1;
 }
 
 Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {

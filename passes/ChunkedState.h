@@ -129,6 +129,9 @@ private:
   void saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll);
   llvm::SmallVector<double> scalesOf(const StateChain::Read &read,
                                      const StateChain::Read::Pairing &pairing);
+  /// What of these the head's decays, which multiply all that is read, take on: 1 where that is
+  /// not all.
+  double scaleInDecays(const StateChain::Read &read) const;
   /// What was saved for anchor `number`.
   mlir::Value savedTile(TileBuilder &e, unsigned number);
   /// Saves what is to be saved of `state`, that after the chunk.

@@ -338,6 +338,10 @@ def Chunk : Pass<"ejk-chunk"> {
     Where states are saved, several chunks may lie between two of them; `chunk` becomes
     shorter where it does not divide their distance.
 
+    With `in-exponents`, a head's decays are powers of two, and a positive constant that
+    multiplies what is read, as the scale of q does, is in their exponents: no exponential
+    has a multiplication of its own, and no row read. Numbers change by a rounding of these.
+
     States larger than 128×128 are cut along an axis that no read sums over into
     `slices`, each of which a program works for.
 
@@ -368,7 +372,9 @@ def Chunk : Pass<"ejk-chunk"> {
     Option<"chunk", "chunk", "int64_t", "64", "the steps in a chunk: a multiple of 16, up to 128">,
     Option<"force", "force", "bool", "false", "take f32 too, with products in f32">,
     Option<"drift", "drift", "bool", "false",
-           "take scans that add up what they read over a sequence, and so its rounding">];
+           "take scans that add up what they read over a sequence, and so its rounding">,
+    Option<"inExponents", "in-exponents", "bool", "false",
+           "take a head's decays as powers of two, with what multiplies them in exponents">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];

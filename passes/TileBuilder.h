@@ -48,6 +48,7 @@ public:
     return mlir::arith::SelectOp::create(b, loc, condition, x, otherwise);
   }
   mlir::Value exp(mlir::Value x) { return mlir::math::ExpOp::create(b, loc, x); }
+  mlir::Value exp2(mlir::Value x) { return mlir::math::Exp2Op::create(b, loc, x); }
   mlir::Value abs(mlir::Value x) { return mlir::math::AbsFOp::create(b, loc, x); }
   mlir::Value floor(mlir::Value x) { return mlir::math::FloorOp::create(b, loc, x); }
 

@@ -1,0 +1,27 @@
+func.func @packed(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x48xbf16>,
+    %g: tensor<?x?x2xf32>, %cu: tensor<?xi32>, %h0: tensor<?x2x64x48xf32>)
+    -> tensor<?x?x2x48xbf16> {
+  %o, %ht = ejk.recurrent reverse %q, %k, %v g(%g : tensor<?x?x2xf32>)
+      initial_state(%h0 : tensor<?x2x64x48xf32>) cu_seqlens(%cu : tensor<?xi32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x48xbf16>
+      -> tensor<?x?x2x48xbf16>, tensor<?x2x64x48xf32>
+  return %o : tensor<?x?x2x48xbf16>
+}
+func.func @constant(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>,
+    %v: tensor<?x?x2x64xbf16>, %g_gamma: tensor<2xf32>)
+    -> (tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>) {
+  %o, %ht = ejk.recurrent %q, %k, %v g_gamma(%g_gamma : tensor<2xf32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+      -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  return %o, %ht : tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+}
+func.func @two(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>,
+    %g: tensor<?x?x2xf32>) -> (tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>) {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x2xf32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+      -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  %b, %hb = ejk.recurrent reverse %q, %k, %v g(%g : tensor<?x?x2xf32>)
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+      -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  return %o, %b : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+}
