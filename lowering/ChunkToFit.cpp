@@ -105,8 +105,12 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
   using ChunkToFitBase::ChunkToFitBase;
 
   void runOnOperation() override {
-    if (schedule == Schedule::step)
+    if (schedule == Schedule::step) {
+      if (saveStates)
+        emitRemark(getOperation().getLoc(), "no states are saved for derivatives: scans walk "
+                                            "step by step");
       return;
+    }
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     if (saveStates)
@@ -235,6 +239,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       return failure();
     if (*statesFit && *allFits) {
       replacePrograms(first, second, *fused);
+      // By now the scan is gone, and only a name.
       for (ForwardSaves &saves : forwardSaves)
         saves.note(scan, fused->states);
       ++numFused;

@@ -5,6 +5,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Chunk.h"
+#include "passes/Passes.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -101,28 +102,37 @@ static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp
   return std::nullopt;
 }
 
+static void sayWhy(func::FuncOp vjp, const Twine &why) {
+  emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
+}
+
 std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
   std::vector<ForwardSaves> all;
   for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
     std::string name = (function.getName() + "_fwd").str();
     auto vjp = module.lookupSymbol<func::FuncOp>((function.getName() + "_vjp").str());
     if (!vjp || vjp.isDeclaration() || function.isDeclaration() ||
-        vjp.getNumArguments() < function.getNumArguments() || module.lookupSymbol(name))
+        vjp.getNumArguments() < function.getNumArguments())
       continue;
+    if (module.lookupSymbol(name)) {
+      sayWhy(vjp, "there is a function '" + Twine(name) + "' already");
+      continue;
+    }
     ForwardSaves saves;
     IRMapping mapping;
     OpBuilder b(function->getContext());
     b.setInsertionPointAfter(function);
-    auto derived = vjp.getBody().getOps<ScanOp>();
-    for (ScanOp scan : derived)
+    llvm::DenseMap<Operation *, unsigned> states; // that a scan of f saves: one at most
+    for (ScanOp scan : vjp.getBody().getOps<ScanOp>())
       for (ScanOp own : function.getBody().getOps<ScanOp>()) {
         std::optional<unsigned> from = savedState(scan);
         std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
-        if (!state)
+        if (!state || states.try_emplace(own, *state).first->second != *state)
           continue;
         if (!saves.fwd) {
           saves.fwd = cast<func::FuncOp>(b.clone(*function, mapping));
           saves.fwd.setName(name);
+          saves.fwd->setAttr(kForwardOfAttr, b.getStringAttr(function.getName()));
           saves.vjp = vjp;
         }
         saves.savings[scan] = {cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
@@ -130,6 +140,8 @@ std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
       }
     if (saves.fwd)
       all.push_back(std::move(saves));
+    else
+      sayWhy(vjp, "it saves none that '" + function.getName() + "' goes through");
   }
   return all;
 }
@@ -138,13 +150,11 @@ std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
 // Saving it
 //===----------------------------------------------------------------------===//
 
-bool ForwardSaves::note(ScanOp scan, tile::ProgramOp program) {
+void ForwardSaves::note(ScanOp scan, tile::ProgramOp program) {
   auto place = savings.find(scan);
-  if (place == savings.end() || !program.getOutputs().empty() || program.getSaves().size() != 1 ||
-      llvm::any_of(program.getFinalStates(), [](Value state) { return !state.use_empty(); }))
-    return false;
-  place->second.by = program;
-  return true;
+  if (place != savings.end() && program.getOutputs().empty() && program.getSaves().size() == 1 &&
+      llvm::all_of(program.getFinalStates(), [](Value state) { return state.use_empty(); }))
+    place->second.by = program;
 }
 
 /// The scan once more, behind itself, saving the state between its decays and outer products.
@@ -178,51 +188,80 @@ ScanOp ForwardSaves::withSaves(Saving &saving) {
   return made;
 }
 
-void ForwardSaves::giveUp(StringRef why) {
-  emitRemark(vjp.getLoc()) << "the derivative takes no states from '" << fwd.getName() << "': " << why;
+LogicalResult ForwardSaves::giveUp(const Twine &why) {
+  sayWhy(vjp, why);
   fwd.erase();
   fwd = {};
+  return failure();
+}
+
+/// A name that no argument or result has.
+std::string ForwardSaves::freshName(unsigned &number) {
+  auto isTaken = [&](StringRef name) {
+    for (func::FuncOp function : {fwd, vjp}) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (argumentName(function, i) == name)
+          return true;
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        if (resultName(function, i) == name)
+          return true;
+    }
+    return false;
+  };
+  std::string name;
+  do
+    name = "saved" + std::to_string(number++);
+  while (isTaken(name));
+  return name;
 }
 
 LogicalResult
 ForwardSaves::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
-  SmallVector<std::pair<tile::ProgramOp, Value>> given;
+  // By f_fwd's scan, which several of f_vjp may walk through.
+  llvm::MapVector<Operation *, tile::ProgramOp> made;
   for (auto &[scan, saving] : savings) {
     if (!saving.by)
       continue;
+    Operation *own = saving.scan;
+    if (auto known = made.find(own); known != made.end()) {
+      if (known->second.getChunk() != saving.by.getChunk() ||
+          known->second.getSaves().getTypes() != saving.by.getSaves().getTypes())
+        return giveUp("its scans take one state in chunks of different lengths");
+      continue;
+    }
     int64_t chunk = saving.by.getChunk();
     ScanOp saves = withSaves(saving);
     tile::ProgramOp program = makeProgram(saves, chunk);
-    if (!program) {
-      giveUp("what would save them does not fit");
-      return failure();
-    }
+    if (!program)
+      return giveUp("a forward that saves them does not fit");
     replaceScan(saves, program);
-    given.push_back({saving.by, program.getSaves().front()});
+    made[own] = program;
   }
-  if (given.empty()) {
-    giveUp("its gradients do not come of one walk");
-    return failure();
-  }
+  if (made.empty())
+    return giveUp("its gradients do not come of one walk");
   Operation *end = fwd.getBody().front().getTerminator();
   Builder b(fwd.getContext());
   ShapeAnalysis shapes(fwd);
-  for (auto [i, pair] : llvm::enumerate(given)) {
-    auto [program, tensor] = pair;
+  unsigned number = 0;
+  for (auto &[own, saver] : made) {
+    Value tensor = saver.getSaves().front();
     auto type = cast<RankedTensorType>(tensor.getType());
     SmallVector<Attribute> shape;
     for (int64_t d = 0; d < type.getRank(); ++d)
       shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
     NamedAttrList attributes;
-    attributes.set(kNameAttr, b.getStringAttr("saved" + Twine(i)));
+    attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
     attributes.set(kShapeAttr, b.getArrayAttr(shape));
     DictionaryAttr named = attributes.getDictionary(fwd.getContext());
     end->insertOperands(end->getNumOperands(), tensor);
     (void)fwd.insertResult(fwd.getNumResults(), type, named);
-    unsigned number = vjp.getNumArguments();
-    (void)vjp.insertArgument(number, program.getSaves().front().getType(), named, vjp.getLoc());
-    program.getSaves().front().replaceAllUsesWith(vjp.getArgument(number));
-    program.erase();
+    unsigned place = vjp.getNumArguments();
+    (void)vjp.insertArgument(place, type, named, vjp.getLoc());
+    for (auto &[scan, saving] : savings)
+      if (saving.by && saving.scan.getOperation() == own) {
+        saving.by.getSaves().front().replaceAllUsesWith(vjp.getArgument(place));
+        saving.by.erase();
+      }
   }
   return success();
 }

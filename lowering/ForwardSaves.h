@@ -15,15 +15,17 @@ namespace ejk {
 /// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
 class ForwardSaves {
 public:
-  /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it.
+  /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A
+  /// remark says of an f_vjp why there is none.
   static std::vector<ForwardSaves> prepare(mlir::ModuleOp module);
 
   /// The function f_fwd; its scans are copies of f's, none of which saves yet.
   mlir::func::FuncOp forward() const { return fwd; }
-  /// Whether `scan`, of f_vjp, walks through a state of f. `program` is what saves it now.
-  bool note(ScanOp scan, tile::ProgramOp program);
-  /// Lets those scans of f_fwd save. What `makeProgram` makes of one takes its place.
-  /// Fails, with f_fwd gone and f_vjp as it was, where it makes none, or none is needed.
+  /// `program` is what now saves the state that `scan`, of f_vjp, walked through.
+  void note(ScanOp scan, tile::ProgramOp program);
+  /// Lets the scans of f_fwd save that go through such states. What `makeProgram` makes of one
+  /// takes its place. Fails, after a remark, with f_fwd gone and f_vjp as it was, where it
+  /// makes none, or none is needed.
   mlir::LogicalResult
   apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram);
 
@@ -34,7 +36,8 @@ private:
     tile::ProgramOp by; // of f_vjp, once noted
   };
   static ScanOp withSaves(Saving &saving);
-  void giveUp(llvm::StringRef why);
+  mlir::LogicalResult giveUp(const llvm::Twine &why);
+  std::string freshName(unsigned &number);
 
   mlir::func::FuncOp fwd, vjp;
   /// By the scan of f_vjp.

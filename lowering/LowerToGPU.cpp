@@ -66,6 +66,8 @@ private:
                                    b.getFunctionType(types, {}));
     program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
     program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
+    if (Attribute forwardOf = function->getAttr(kForwardOfAttr))
+      program->setAttr(kForwardOfAttr, forwardOf);
     b.setInsertionPointToStart(program.addEntryBlock());
     for (BlockArgument arg : function.getArguments()) {
       program.setArgAttrs(arg.getArgNumber(), function.getArgAttrDict(arg.getArgNumber()));

@@ -223,11 +223,11 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
       return failure();
     // A derivative takes its function's inputs again, then a cotangent for
     // each result, then what the function's forward saved for it.
-    for (auto [suffix, key] : {std::pair("_vjp", "vjp_of"), std::pair("_fwd", "fwd_of")}) {
-      StringRef name = program.getName();
-      if (name.consume_back(suffix) && module.lookupSymbol<func::FuncOp>(name))
-        (*entry)[key] = name;
-    }
+    StringRef name = program.getName();
+    if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
+      (*entry)["vjp_of"] = name;
+    if (auto forwardOf = program->getAttrOfType<StringAttr>(kForwardOfAttr))
+      (*entry)["fwd_of"] = forwardOf.getValue();
     entries.push_back(std::move(*entry));
   }
   if (entries.empty())

@@ -62,7 +62,8 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
 
     With `save-states`, where such a program of f_vjp is left with nothing to do but save a
     state that f goes through as well, it makes f_fwd: f with one result more, `saved0`, that
-    state as each chunk is entered with it, which f_vjp takes as its last argument.
+    state as each chunk is entered with it, which f_vjp takes behind its other arguments. Of
+    several recurrences there may be several, and remarks say where there is none.
 
     `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
     of a number that only a call knows (`automatic`). Where that may be one row, as in

@@ -206,7 +206,8 @@ Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value 
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
   auto round = [&](Value tile) { return e.round(tile, plan.productType); };
-  Value sums = e.sum(e.mul(partner, readEntry(e, r, state, /*inBasis=*/true)), 1);
+  // Rounded as that which starts the sum anew has it.
+  Value sums = e.sum(e.mul(e.widen(round(partner)), readEntry(e, r, state, /*inBasis=*/true)), 1);
   Value x = round(readVector(e, r, /*inBasis=*/true));
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;

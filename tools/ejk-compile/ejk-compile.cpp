@@ -53,6 +53,10 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles a file's public functions to a kernel package.\n");
 
+  if (schedule.saveStates() && !vjp) {
+    errs() << "ejk-compile: --save-states goes with --vjp\n";
+    return 1;
+  }
   std::string error;
   auto file = mlir::openInputFile(input, &error);
   if (!file) {

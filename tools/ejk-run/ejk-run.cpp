@@ -280,10 +280,12 @@ static int runInterpreter(func::FuncOp function, const std::vector<HostTensor> &
   return status;
 }
 
-/// Times `name` and shows that. With `primal`, its forward saves for it: the time that this
-/// takes more than the function itself is the derivative's, too.
+/// Times `name` and shows that. With `primal`, its forward saves for it, what inputs behind
+/// the first `numGiven` are: the time that this takes more than the function itself is the
+/// derivative's, too.
 static int benchCuda(DeviceSession &session, const Program &program, const std::string &name,
-                     const std::string &primal, const std::vector<HostTensor> &inputs) {
+                     const std::string &primal, const std::vector<HostTensor> &inputs,
+                     size_t numGiven) {
   BenchOptions options;
   options.inPlace = inPlace;
   auto time = [&](const std::string &entry) {
@@ -299,9 +301,8 @@ static int benchCuda(DeviceSession &session, const Program &program, const std::
   if (!without || !with)
     return fail((without ? with : without).error().message);
   int64_t saved = 0;
-  for (const HostTensor &input : inputs)
-    if (StringRef(input.name).starts_with("saved"))
-      saved += input.data.size();
+  for (const HostTensor &input : ArrayRef(inputs).drop_front(numGiven))
+    saved += input.data.size();
   double more = with->graphMicros - without->graphMicros, all = result->graphMicros + more;
   double floor = double(result->bytes - saved) / result->copyBandwidth * 1e6;
   llvm::outs() << llvm::format("saving: %s %.2f us, %s_fwd %.2f us, %.2f us more\n", primal.c_str(),
@@ -331,23 +332,24 @@ static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp functio
                << ((*program)->usesBinary() ? "the binary" : "PTX") << "\n";
   RunOptions options;
   options.inPlace = inPlace;
+  size_t numGiven = inputs.size();
   saves &= (*program)->package().manifest.findEntry(primal + "_fwd") != nullptr;
   if (saves) {
     Result<std::vector<HostTensor>> results = session.run(**program, primal + "_fwd", inputs);
     if (!results)
       return fail(results.error().message);
-    for (HostTensor &result : *results)
-      if (StringRef(result.name).starts_with("saved")) {
-        llvm::outs() << primal << "_fwd gives " << result.name << ": " << result.describe() << "\n";
-        inputs.push_back(std::move(result));
-      }
+    size_t own = (*program)->package().manifest.findEntry(primal)->outputs.size();
+    for (HostTensor &result : MutableArrayRef(*results).drop_front(own)) {
+      llvm::outs() << primal << "_fwd gives " << result.name << ": " << result.describe() << "\n";
+      inputs.push_back(std::move(result));
+    }
   }
   Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, options);
   if (!outputs)
     return fail(outputs.error().message);
   int status = finish(function, inputs, *outputs);
   if (bench)
-    if (int failed = benchCuda(session, **program, name, saves ? primal : "", inputs))
+    if (int failed = benchCuda(session, **program, name, saves ? primal : "", inputs, numGiven))
       return failed;
   return status;
 }

@@ -25,3 +25,14 @@ func.func @two(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<
       -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
   return %o, %b : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
 }
+func.func @same(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>,
+    %g: tensor<?x?x2xf32> {ejk.name = "saved0"})
+    -> (tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16> {ejk.name = "saved2"}) {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x2xf32>) {softmax_scale = 0.5 : f64}
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+      -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  %b, %hb = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x2xf32>) {softmax_scale = -0.25 : f64}
+      : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+      -> tensor<?x?x2x64xbf16>, tensor<?x2x64x64xf32>
+  return %o, %b : tensor<?x?x2x64xbf16>, tensor<?x?x2x64xbf16>
+}
