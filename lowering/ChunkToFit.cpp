@@ -218,7 +218,10 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
       replaceScan(scan, program);
       ++numChunked;
     }
-    if (fuse && programs.size() == 2 && failed(fusePair(group.front(), programs[0], programs[1])))
+    // Of shorter chunks saved states are most of the bytes: little is saved, and the walk longer.
+    bool isLong = programs.front().getChunk() == kChunks[0];
+    if (fuse && isLong && programs.size() == 2 &&
+        failed(fusePair(group.front(), programs[0], programs[1])))
       return failure();
     // Of a group of several none is there to decode.
     ScanOp first = group.front();

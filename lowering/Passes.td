@@ -57,7 +57,7 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     range of their products suffices for ordinary gates. Scans that share saved states get
     chunks of one length, each of which saves its own, if they were to be saved for 64 rows
     or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`) where that fits
-    with two stages of rows. Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says
+    with chunks of 64 and two stages of rows. Where none fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says
     why.
 
     With `save-states`, where such a program of f_vjp is left with nothing to do but save a

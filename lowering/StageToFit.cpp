@@ -46,7 +46,7 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
 
   /// What fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
-    for (Plan plan : {Plan{4, true}, Plan{3, true}, Plan{3, false}, Plan{2, false}, Plan{1, false}})
+    for (Plan plan : {Plan{4, true}, Plan{3, false}, Plan{2, false}, Plan{1, false}})
       if (fits(program, plan))
         return plan;
     return {0, false};

@@ -131,20 +131,21 @@ Value HeadDecays::total(TileBuilder &e) const {
                      }));
 }
 
-Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {
+Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, bool turned,
+                          double scale) const {
   SmallVector<int64_t> square = {walk.chunk, walk.chunk};
-  // What decreases down the rows, and what of it counts along the columns.
-  auto difference = [&](Value down, Value along) {
-    return e.sub(e.spread(scaled(e, down, scale), 0, square), e.spread(along, 1, square));
+  // Of a read's step, and of what a step adds.
+  auto difference = [&](Value read, Value add) {
+    return e.sub(e.spread(scaled(e, read, scale), turned, square), e.spread(add, !turned, square));
   };
   Value exponent = sum(e, [&](const RunningGates &part) {
-    if (!walk.reverse)
+    if (!walk.reverse || !part.isAtAdd(count))
       return difference(part.atRead(e, count), part.atAdd(e));
-    if (part.isAtAdd(count))
-      return difference(part.toEnd(e), part.toEnd(e));
-    return e.sub(e.spread(scaled(e, part.atRead(e, count), scale), 1, square),
-                 e.spread(part.atAdd(e), 0, square));
+    // L_j − L_i, as the walk forward writes R_i − W_j.
+    Value toEnd = part.toEnd(e);
+    return e.sub(e.spread(scaled(e, toEnd, scale), !turned, square),
+                 e.spread(toEnd, turned, square));
   });
-  return exponential(
-      e, e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
+  return exponential(e, e.keep(exponent, /*upper=*/walk.reverse != turned, !inclusive,
+                               -std::numeric_limits<float>::infinity()));
 }

@@ -187,17 +187,18 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
     bool inclusive = add < read.adds;
     Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
-      p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
+      p = e.mul(p,
+                head->between(e, read.decays[0], inclusive, turnsProducts(), scaleInDecays(read)));
     // In the basis, what is not to be seen may be anything, infinite included.
     if (!head || isGated(along))
-      p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
-    sum = e.dot(round(p), walk.reverse, round(addTile(e, add, other)), false, sum);
+      p = e.keep(p, walk.reverse != turnsProducts(), !inclusive, 0.0f);
+    sum = e.dot(round(p), turnsProducts(), round(addTile(e, add, other)), false, sum);
   }
   return sum;
 }
 
 Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
-  if (walk.reverse)
+  if (turnsProducts())
     std::swap(reading, added);
   return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
 }
@@ -214,10 +215,11 @@ Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value 
     // With the decays that others' products have, one more of which is not to be seen.
     Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
-      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
+      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, turnsProducts(),
+                                 scaleInDecays(read)));
     Value terms = e.mul(p, products(e, round(partner), round(addTile(e, add, other))));
-    terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
-    sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
+    terms = e.keep(terms, walk.reverse != turnsProducts(), !inclusive, 0.0f);
+    sums = e.add(sums, e.sum(terms, turnsProducts() ? 0 : 1));
   }
   return sums;
 }

@@ -101,8 +101,12 @@ private:
   mlir::Value readEntry(TileBuilder &e, unsigned r, mlir::Value state, bool inBasis);
   /// Read `r`, still in the basis along its result.
   mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
+  /// Whether products of steps have what is added in their rows, not what reads: in a walk
+  /// back, where only a head's gates decay. Later steps have rows, then, and earlier ones
+  /// columns, as in the walk forward, and the products are the same.
+  bool turnsProducts() const { return walk.reverse && !isGated(0) && !isGated(1); }
   /// The products of `reading` and `added`, vectors of what reads and what is added, each step's
-  /// with each: the later step's row, the earlier's column.
+  /// with each.
   mlir::Value products(TileBuilder &e, mlir::Value reading, mlir::Value added);
   /// The sums over channels of what read `r` gives times `partner`.
   mlir::Value pairedSums(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value state);

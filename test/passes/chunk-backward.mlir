@@ -11,9 +11,7 @@
 // CHECK-LABEL: func.func @narrow_vjp(
 // CHECK:         tile.program
 // CHECK:         tile.program
-// CHECK:           %[[P:.*]] = tile.keep lower
-// CHECK:           %[[B:.*]] = arith.truncf %[[P]]
-// CHECK:           tile.dot %[[B]] transposed
+// CHECK:           tile.keep upper
 // CHECK-NOT:     tile.program
 // CHECK:         return
 

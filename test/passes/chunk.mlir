@@ -61,7 +61,7 @@ func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK:           %[[FITS:.*]] = tile.within 6.400000e+01 of
 // CHECK:           scf.if %[[FITS]] -> (vector<64x32xf32>, vector<64x32xf32>)
 // CHECK:             tile.dot
-// CHECK:             tile.keep lower strict
+// CHECK:             tile.keep upper strict
 // CHECK:           } else {
 // CHECK-NOT:         tile.dot
 // CHECK:             scf.for
