@@ -208,6 +208,10 @@ static void addConversions(Table &table) {
   EJK_OP(uint16_t, "cvt.f32.bf16", fromBF16(a));
   EJK_OP(float, "cvt.rn.f16.f32", toHalf(a));
   EJK_OP(float, "cvt.rn.bf16.f32", toBF16(a));
+  EJK_OP(uint16_t, "neg.bf16", a ^ 0x8000);
+  // Of two bf16 a product is exact in f32.
+  EJK_OP(uint16_t, "mul.rn.bf16", toBF16(fromBF16(a) * fromBF16(b)));
+  EJK_OP(uint16_t, "mul.bf16", toBF16(fromBF16(a) * fromBF16(b)));
   // The first operand becomes the upper half.
   EJK_OP(float, "cvt.rn.f16x2.f32", toHalf(a) << 16 | toHalf(b));
   EJK_OP(float, "cvt.rn.bf16x2.f32", toBF16(a) << 16 | toBF16(b));
