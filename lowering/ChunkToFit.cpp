@@ -1,6 +1,6 @@
 //===- ChunkToFit.cpp - block programs as large as a thread block holds ----===//
-#include "lowering/ForwardSaves.h"
 #include "lowering/Passes.h"
+#include "lowering/SaveStates.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -114,10 +114,10 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     if (saveStates)
-      forwardSaves = ForwardSaves::prepare(getOperation());
+      forwardSaves = SaveStates::prepare(getOperation());
     if (failed(handleAll(scans)))
       return signalPassFailure();
-    for (ForwardSaves &saves : forwardSaves) {
+    for (SaveStates &saves : forwardSaves) {
       LogicalResult result = success();
       auto makeProgram = [&](ScanOp scan, int64_t chunk) {
         FailureOr<tile::ProgramOp> program = makeSaving(scan, chunk);
@@ -243,7 +243,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     if (*statesFit && *allFits) {
       replacePrograms(first, second, *fused);
       // By now the scan is gone, and only a name.
-      for (ForwardSaves &saves : forwardSaves)
+      for (SaveStates &saves : forwardSaves)
         saves.note(scan, fused->states);
       ++numFused;
       return success();
@@ -297,15 +297,15 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     OpPassManager layOut(tile::ProgramOp::getOperationName());
     buildTileLayoutPipeline(layOut, arch);
     LogicalResult result = runPipeline(layOut, copy);
-    if (succeeded(result))
-      stageTileLoads(copy, stages);
-    bool fits = succeeded(result) && sharedMemoryNeed(copy) <= sharedMemoryLimit(arch);
+    StagedLoads staged = succeeded(result) ? stageTileLoads(copy, stages) : StagedLoads();
+    bool fits = succeeded(result) &&
+                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
     copy.erase();
     if (failed(result))
       return failure();
     return fits;
   }
 
-  std::vector<ForwardSaves> forwardSaves;
+  std::vector<SaveStates> forwardSaves;
 };
 } // namespace

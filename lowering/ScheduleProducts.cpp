@@ -254,6 +254,34 @@ public:
     return moved;
   }
 
+  /// Puts ops that can wait right in front of the first that needs them. What is read or
+  /// widened is so once more for those that need it behind a product.
+  void putOff() {
+    SmallVector<Operation *> ops = inOrder();
+    for (Operation *op : llvm::reverse(ops)) {
+      if (!canWait(op))
+        continue;
+      SmallVector<std::pair<Operation *, OpOperand *>> uses;
+      for (OpOperand &use : op->getUses())
+        if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
+          uses.push_back({here, &use});
+      if (uses.empty())
+        continue;
+      llvm::stable_sort(uses, [](auto &a, auto &b) {
+        return a.first != b.first && a.first->isBeforeInBlock(b.first);
+      });
+      Operation *first = uses.front().first, *made = op;
+      if (first != op->getNextNode())
+        op->moveBefore(first);
+      for (auto [here, use] : uses) {
+        if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
+          made = OpBuilder(here).clone(*op);
+        use->set(made->getResult(0));
+      }
+    }
+  }
+
+private:
   /// What comes of vectors and numbers alone, and goes nowhere but to memory or to the next
   /// iteration, goes behind the last product, which is taken meanwhile: their chains of
   /// shuffles side by side, behind one barrier for all the sums that they start from.
@@ -298,34 +326,6 @@ public:
            isVector(op->getResult(0)) && llvm::all_of(op->getOperands(), isVector);
   }
 
-  /// Puts ops that can wait right in front of the first that needs them. What is read or
-  /// widened is so once more for those that need it behind a product.
-  void putOff() {
-    SmallVector<Operation *> ops = inOrder();
-    for (Operation *op : llvm::reverse(ops)) {
-      if (!canWait(op))
-        continue;
-      SmallVector<std::pair<Operation *, OpOperand *>> uses;
-      for (OpOperand &use : op->getUses())
-        if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
-          uses.push_back({here, &use});
-      if (uses.empty())
-        continue;
-      llvm::stable_sort(uses, [](auto &a, auto &b) {
-        return a.first != b.first && a.first->isBeforeInBlock(b.first);
-      });
-      Operation *first = uses.front().first, *made = op;
-      if (first != op->getNextNode())
-        op->moveBefore(first);
-      for (auto [here, use] : uses) {
-        if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
-          made = OpBuilder(here).clone(*op);
-        use->set(made->getResult(0));
-      }
-    }
-  }
-
-private:
   static int64_t mostRegisters(Block &block) {
     if (isa<scf::IfOp>(block.getParentOp()))
       return kRegistersOfBranch;

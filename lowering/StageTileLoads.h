@@ -10,6 +10,8 @@ namespace ejk {
 /// What ejk-stage-tile-loads did to a program.
 struct StagedLoads {
   unsigned rings = 0, staged = 0;
+  /// Bytes of shared memory that the rings' mbarriers take, if roles are to use them.
+  unsigned mbarrierBytes() const { return 128 * rings; }
   /// Loads of loops over chunks that stay, and why.
   llvm::SmallVector<std::pair<tile::LoadOp, llvm::StringRef>> declined;
 };

@@ -16,9 +16,6 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// What a ring's mbarriers take, if roles are to use it.
-static constexpr unsigned kMbarriers = 128;
-
 namespace {
 struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
   using StageToFitBase::StageToFitBase;
@@ -59,7 +56,7 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
     auto copy = cast<ProgramOp>(b.clone(*program));
     StagedLoads staged = stageTileLoads(copy, plan.stages);
     bool fits = staged.rings && (!plan.rotates || rotateProducts(copy)) &&
-                sharedMemoryNeed(copy) + kMbarriers * staged.rings <= sharedMemoryLimit(arch);
+                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
     copy.erase();
     return fits;
   }

@@ -78,13 +78,12 @@ void TileOrientation::collect(Operation *op) {
   // Running sums go down the rows of the matrix as it is.
   if (isa<CumsumOp>(op) && isMatrix(op->getResult(0)))
     kept.push_back(op->getResult(0));
-  // Memory has rows, which a transposed matrix has no neighbours in. What is there once for
-  // a sequence counts little.
-  if (op->getParentOp() == op->getParentOfType<ProgramOp>())
-    return;
-  if (isa<LoadCellOp>(op) && isMatrix(op->getResult(0)))
+  // Memory has rows, which a transposed matrix has no neighbours in. That counts where it is so
+  // for each chunk.
+  bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
+  if (isOften && isa<LoadCellOp>(op) && isMatrix(op->getResult(0)))
     inMemory.push_back(op->getResult(0));
-  if (isa<StoreCellOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&
+  if (isOften && isa<StoreCellOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&
       getElementTypeOrSelf(op->getOperand(0)).getIntOrFloatBitWidth() == 32)
     inMemory.push_back(op->getOperand(0));
 }

@@ -77,11 +77,10 @@ double gateFloor(mlir::Type productType);
 /// small itself: after one gate of -1000, 60 gates of -0.01. So gates are first
 /// raised to a floor whose exponential is zero. One gate's sums over 64 steps then stay above
 /// -2¹³, of binary logarithms above -2¹⁴, where f32 has units of 2⁻¹¹ and 2⁻¹⁰: less than what
-/// rounding to bf16 may lose. For products
-/// of f32, gates are also split into multiples of 2⁻⁷, whose sums and
-/// differences over a chunk are exact in f32, and remainders, whose sums stay below 1.
-/// Sums go down the rows, whichever way the walk goes. With `binary` they are of binary
-/// logarithms: powers of two are what hardware has.
+/// rounding to bf16 may lose. For products of f32, gates are also split into multiples of
+/// 2⁻⁷, whose sums and differences over a chunk are exact in f32, and remainders, whose sums
+/// stay below 1. Where reads are at W, sums go down the rows whichever way the walk goes. With
+/// `binary` they are of binary logarithms: powers of two are what hardware has.
 class HeadDecays {
 public:
   HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, mlir::Type productType,

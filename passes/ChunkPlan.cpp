@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
+#include "passes/ScanGroups.h"
 #include "passes/StepAnalysis.h"
 
 using namespace mlir;
@@ -138,7 +139,7 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   if (auto product = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
       product && !product->hasAttr(kPairingAttr)) {
     Value rest = product.getResult();
-    if (takeConstant(rest, read.scale) && rest == op.getResult())
+    if (takeConstant(rest, read.scale))
       read.whole = product;
   }
   read.along = op.getAxis() == Axis::value;
@@ -221,13 +222,9 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
   findAddVectors(chain);
+  bool gatesChannels = chain.isGated(Axis::key) || chain.isGated(Axis::value);
   for (StateChain::Read &read : chain.reads)
-    read.isOnlySummed = !chain.isGated(Axis::key) && !chain.isGated(Axis::value) &&
-                        llvm::range_size(read.op->getUsers()) == read.pairings.size() &&
-                        llvm::all_of(read.pairings, [](auto &pairing) {
-                          return llvm::all_of(pairing.product->getUsers(),
-                                              [](Operation *user) { return isa<SumOp>(user); });
-                        });
+    read.isOnlySummed = !gatesChannels && llvm::all_of(read.op->getUsers(), isSummedPairing);
   bool readAlong[2] = {};
   for (AnchorOp anchor : chain.anchors) {
     readAlong[0] |= anchor.getAxis() != Axis::value;

@@ -44,8 +44,8 @@ struct StateChain {
       double scale;
     };
     llvm::SmallVector<Pairing> pairings;
-    /// Whether all that is asked for of the read are the sums over channels of pairings'
-    /// products, which gates of channels decay no differently.
+    /// Whether no gate of channels decays the state, and all that is asked for of the read are
+    /// the sums over channels of pairings' products.
     bool isOnlySummed = false;
   };
   unsigned number; // of the state

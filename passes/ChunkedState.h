@@ -32,8 +32,8 @@
 // all u or w are multiplied by, as a derivative's q are, is taken out of them and of S, and
 // multiplies what is read instead: rows then enter products as they were loaded. Where such
 // products are only summed over channels, as a head's gates need them, what a read sees of the
-// chunk's own steps comes as Σ_j e^{…} (x_i · u_j)(z_i · w_j): the same terms, term by term, as
-// the other side's, so that they cancel exactly, and none of a step's own. Gates that
+// chunk's own steps comes as Σ_j e^{…} (x_i · u_j)(z_i · w_j): the same terms as the other
+// side's, which cancel to what f32 sums leave, and none of a step's own. Gates that
 // anchors' sums are made of are raised to a floor, whose exponential is zero as well.
 //
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of

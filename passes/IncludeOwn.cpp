@@ -17,12 +17,6 @@ static Value other(Operation *product, Value operand) {
   return product->getOperand(product->getOperand(0) == operand);
 }
 
-/// Whether `product` pairs what is read, and nothing but its channels' sum is asked for.
-static bool isSummedPairing(Operation *product) {
-  return product->hasAttr(kPairingAttr) &&
-         llvm::all_of(product->getUsers(), [](Operation *user) { return isa<SumOp>(user); });
-}
-
 /// The one outer product that a state gets, and none after it.
 static OuterAddOp onlyAddTo(Value state) {
   auto adds = llvm::make_filter_range(state.getUsers(),

@@ -23,6 +23,31 @@ SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
   return llvm::to_vector(llvm::make_second_range(groups));
 }
 
+bool ejk::isSummedPairing(Operation *product) {
+  return product->hasAttr(kPairingAttr) && llvm::all_of(product->getUsers(), llvm::IsaPred<SumOp>);
+}
+
+bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
+                  std::pair<Value, Value> states) {
+  if (there.getType() != here.getType())
+    return false;
+  auto arg = dyn_cast<BlockArgument>(there), other = dyn_cast<BlockArgument>(here);
+  if (arg || other) {
+    if (!arg || !other || there == states.first || here == states.second)
+      return arg && other && there == states.first && here == states.second;
+    unsigned i = arg.getArgNumber(), k = other.getArgNumber();
+    unsigned sequences = first.getSequences().size(), others = second.getSequences().size();
+    return i < sequences + first.getParameters().size() &&
+           k < others + second.getParameters().size() && (i < sequences) == (k < others) &&
+           sameTensor(first->getOperand(i), second->getOperand(k));
+  }
+  Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
+  return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+         llvm::all_of_zip(a->getOperands(), b->getOperands(), [&](Value x, Value y) {
+           return areSame(first, x, second, y, sameTensor, states);
+         });
+}
+
 namespace {
 /// Compares a walk forward, which saves a state, with one back, which reads it.
 class DualWalks {
@@ -68,27 +93,8 @@ private:
     return {};
   }
 
-  /// Whether `here`, in the walk back's step, is what `there` is in the other's.
   bool isSame(Value there, Value here) {
-    if (there.getType() != here.getType())
-      return false;
-    if (auto arg = dyn_cast<BlockArgument>(there)) {
-      unsigned i = arg.getArgNumber(),
-               all = forward.getSequences().size() + forward.getParameters().size();
-      auto other = dyn_cast<BlockArgument>(here);
-      if (!other || i >= all)
-        return false;
-      unsigned k = other.getArgNumber();
-      bool isParameter = i >= forward.getSequences().size();
-      return k < back.getSequences().size() + back.getParameters().size() &&
-             isParameter == (k >= back.getSequences().size()) &&
-             forward->getOperand(i) == back->getOperand(k);
-    }
-    Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
-    return b && a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
-           a->getNumOperands() == b->getNumOperands() && !StepAnalysis::isCore(a) &&
-           llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
-                        [&](auto pair) { return isSame(std::get<0>(pair), std::get<1>(pair)); });
+    return areSame(forward, there, back, here, [](Value a, Value b) { return a == b; });
   }
 
   /// Whether the adjoint `state` decays by the same gates.

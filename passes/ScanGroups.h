@@ -16,6 +16,17 @@ unsigned includeOwn(llvm::ArrayRef<ScanOp> scans);
 /// See ejk-narrow-saves. Gives the number of tensors of a group that became narrower.
 unsigned narrowSaves(llvm::ArrayRef<ScanOp> group);
 
+/// Whether the step of `second` computes in `here` what that of `first` does in `there`: the
+/// same, of sequences and parameters that are so by `sameTensor`, and of no state but `states`,
+/// one of each.
+using SameTensor = llvm::function_ref<bool(mlir::Value, mlir::Value)>;
+bool areSame(ScanOp first, mlir::Value there, ScanOp second, mlir::Value here,
+             SameTensor sameTensor, std::pair<mlir::Value, mlir::Value> states = {});
+
+/// Whether `product` pairs what is read (kPairingAttr), and nothing but its channels' sum is
+/// asked for.
+bool isSummedPairing(mlir::Operation *product);
+
 /// Groups of `scans`, in order: those of which one reads the states another saves
 /// belong together, for what cancels between them does so when both round alike.
 llvm::SmallVector<llvm::SmallVector<ScanOp>> groupScans(llvm::ArrayRef<ScanOp> scans);

@@ -26,3 +26,16 @@ func.func @head_gate(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>,
       -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
   return %o : tensor<?x?x?x128xbf16>
 }
+
+// The gate's gradient is made of vectors alone: behind the last product, of the sums there.
+// RUN: ejk-opt %s --ejk-backward=function=head_gate --ejk-chunk-to-fit=arch=sm_90a --canonicalize --cse --ejk-assign-tile-layouts=arch=sm_90a --ejk-schedule-products \
+// RUN:   | FileCheck %s --check-prefix=VECTORS
+// VECTORS-LABEL: func.func @head_gate_vjp
+// VECTORS: tile.program {{.*}} saved(
+// VECTORS-COUNT-9: tile.dot
+// VECTORS-NOT: tile.dot
+// VECTORS: %[[M:.*]] = tile.cumsum reverse %{{.*}} {{.*}}lanes{{.*}} : vector<64xf32>
+// VECTORS: %[[DG:.*]] = arith.addf %{{.*}}, %[[M]] {{.*}}lanes
+// VECTORS-NEXT: tile.store %[[DG]],
+// VECTORS-NEXT: tile.store {{.*}} vector<64x128xf32>
+// VECTORS: scf.yield

@@ -1,6 +1,6 @@
-//===- ForwardSaves.h - states that the forward saves for f_vjp ---*- C++ -*-===//
-#ifndef EJK_LOWERING_FORWARDSAVES_H
-#define EJK_LOWERING_FORWARDSAVES_H
+//===- SaveStates.h - states that the forward saves for f_vjp -----*- C++ -*-===//
+#ifndef EJK_LOWERING_SAVESTATES_H
+#define EJK_LOWERING_SAVESTATES_H
 
 #include "dialect/Ejk.h"
 #include "dialect/tile/Tile.h"
@@ -13,11 +13,11 @@ namespace ejk {
 /// A function f, its derivative f_vjp, and f_fwd: f, which also gives the states that f_vjp
 /// else walks all of f's steps for. Where a program of f_vjp does nothing but save states
 /// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
-class ForwardSaves {
+class SaveStates {
 public:
   /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A
   /// remark says of an f_vjp why there is none.
-  static std::vector<ForwardSaves> prepare(mlir::ModuleOp module);
+  static std::vector<SaveStates> prepare(mlir::ModuleOp module);
 
   /// The function f_fwd; its scans are copies of f's, none of which saves yet.
   mlir::func::FuncOp forward() const { return fwd; }
@@ -46,4 +46,4 @@ private:
 
 } // namespace ejk
 
-#endif // EJK_LOWERING_FORWARDSAVES_H
+#endif // EJK_LOWERING_SAVESTATES_H

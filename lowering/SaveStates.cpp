@@ -1,11 +1,12 @@
-//===- ForwardSaves.cpp - states that the forward saves for f_vjp ---------===//
-#include "lowering/ForwardSaves.h"
+//===- SaveStates.cpp - states that the forward saves for f_vjp -----------===//
+#include "lowering/SaveStates.h"
 #include "dialect/Names.h"
 #include "dialect/Shapes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Chunk.h"
 #include "passes/Passes.h"
+#include "passes/ScanGroups.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -33,44 +34,6 @@ static bool isSameTensor(Value derived, Value own) {
          llvm::all_of_zip(a->getOperands(), b->getOperands(), isSameTensor);
 }
 
-namespace {
-/// Compares the steps of two scans.
-class SameSteps {
-public:
-  SameSteps(ScanOp derived, unsigned state, ScanOp own, unsigned ownState)
-      : derived(derived), own(own), derivedState(derived.getStateArgs()[state]),
-        ownState(own.getStateArgs()[ownState]) {}
-
-  bool are(Value a, Value b) {
-    if (a.getType() != b.getType())
-      return false;
-    auto arg = dyn_cast<BlockArgument>(a), other = dyn_cast<BlockArgument>(b);
-    if (arg || other)
-      return arg && other && areArguments(arg, other);
-    Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
-    return x->getName() == y->getName() && x->getAttrDictionary() == y->getAttrDictionary() &&
-           x->getNumOperands() == y->getNumOperands() &&
-           llvm::all_of_zip(x->getOperands(), y->getOperands(),
-                            [&](Value p, Value q) { return are(p, q); });
-  }
-
-private:
-  bool areArguments(BlockArgument a, BlockArgument b) {
-    if (a == derivedState || b == ownState)
-      return a == derivedState && b == ownState;
-    unsigned i = a.getArgNumber(), k = b.getArgNumber();
-    unsigned sequences = derived.getSequences().size(), ownSequences = own.getSequences().size();
-    if (i >= sequences + derived.getParameters().size() ||
-        k >= ownSequences + own.getParameters().size() || (i < sequences) != (k < ownSequences))
-      return false;
-    return isSameTensor(derived->getOperand(i), own->getOperand(k));
-  }
-
-  ScanOp derived, own;
-  Value derivedState, ownState;
-};
-} // namespace
-
 /// The state that the one save of `scan` is made of, with what the step does to it.
 static std::optional<unsigned> savedState(ScanOp scan) {
   if (scan.getSaves().size() != 1)
@@ -96,8 +59,8 @@ static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp
     return std::nullopt;
   for (unsigned i = 0; i < own.getNumStates(); ++i)
     if (isSameTensor(derived.getInitialState(number), own.getInitialState(i)) &&
-        SameSteps(derived, number, own, i)
-            .are(derived.getYield().getStates()[number], own.getYield().getStates()[i]))
+        areSame(derived, derived.getYield().getStates()[number], own, own.getYield().getStates()[i],
+                isSameTensor, {derived.getStateArgs()[number], own.getStateArgs()[i]}))
       return i;
   return std::nullopt;
 }
@@ -106,8 +69,8 @@ static void sayWhy(func::FuncOp vjp, const Twine &why) {
   emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
 }
 
-std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
-  std::vector<ForwardSaves> all;
+std::vector<SaveStates> SaveStates::prepare(ModuleOp module) {
+  std::vector<SaveStates> all;
   for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
     std::string name = (function.getName() + "_fwd").str();
     auto vjp = module.lookupSymbol<func::FuncOp>((function.getName() + "_vjp").str());
@@ -118,7 +81,7 @@ std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
       sayWhy(vjp, "there is a function '" + Twine(name) + "' already");
       continue;
     }
-    ForwardSaves saves;
+    SaveStates saves;
     IRMapping mapping;
     OpBuilder b(function->getContext());
     b.setInsertionPointAfter(function);
@@ -150,7 +113,7 @@ std::vector<ForwardSaves> ForwardSaves::prepare(ModuleOp module) {
 // Saving it
 //===----------------------------------------------------------------------===//
 
-void ForwardSaves::note(ScanOp scan, tile::ProgramOp program) {
+void SaveStates::note(ScanOp scan, tile::ProgramOp program) {
   auto place = savings.find(scan);
   if (place != savings.end() && program.getOutputs().empty() && program.getSaves().size() == 1 &&
       llvm::all_of(program.getFinalStates(), [](Value state) { return state.use_empty(); }))
@@ -158,7 +121,7 @@ void ForwardSaves::note(ScanOp scan, tile::ProgramOp program) {
 }
 
 /// The scan once more, behind itself, saving the state between its decays and outer products.
-ScanOp ForwardSaves::withSaves(Saving &saving) {
+ScanOp SaveStates::withSaves(Saving &saving) {
   ScanOp scan = saving.scan;
   SmallVector<Value> initials;
   for (unsigned i = 0; i < scan.getNumStates(); ++i)
@@ -188,7 +151,7 @@ ScanOp ForwardSaves::withSaves(Saving &saving) {
   return made;
 }
 
-LogicalResult ForwardSaves::giveUp(const Twine &why) {
+LogicalResult SaveStates::giveUp(const Twine &why) {
   sayWhy(vjp, why);
   fwd.erase();
   fwd = {};
@@ -196,7 +159,7 @@ LogicalResult ForwardSaves::giveUp(const Twine &why) {
 }
 
 /// A name that no argument or result has.
-std::string ForwardSaves::freshName(unsigned &number) {
+std::string SaveStates::freshName(unsigned &number) {
   auto isTaken = [&](StringRef name) {
     for (func::FuncOp function : {fwd, vjp}) {
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -216,7 +179,7 @@ std::string ForwardSaves::freshName(unsigned &number) {
 }
 
 LogicalResult
-ForwardSaves::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
+SaveStates::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
   // By f_fwd's scan, which several of f_vjp may walk through.
   llvm::MapVector<Operation *, tile::ProgramOp> made;
   for (auto &[scan, saving] : savings) {
