@@ -11,6 +11,7 @@
 #include "passes/Chunk.h"
 #include "passes/FusePrograms.h"
 #include "passes/ScanGroups.h"
+#include "passes/SimplifyProgram.h"
 #include "passes/TensorSums.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -236,8 +237,9 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     FailureOr<FusedPrograms> fused = fusePrograms(first, second);
     if (failed(fused))
       return success();
-    // A longer chunk of less memory traffic only pays where rows are copied ahead of it.
-    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all, /*stages=*/2);
+    mergeChoices(fused->all);
+    scaleLate(fused->all);
+    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all);
     if (failed(statesFit) || failed(allFits))
       return failure();
     if (*statesFit && *allFits) {

@@ -96,6 +96,7 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
       passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
   llvm::FunctionPassManager addresses;
   addresses.addPass(PutConstantsLastPass());
+  addresses.addPass(AddArgumentsLastPass());
   addresses.addPass(llvm::EarlyCSEPass());
   addresses.addPass(KeepOffsetsPass());
   pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(addresses)));

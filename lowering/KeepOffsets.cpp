@@ -1,7 +1,9 @@
 //===- KeepOffsets.cpp - offsets from an address stay where they are used --===//
 #include "lowering/KeepOffsets.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/Utils/Local.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Operator.h"
@@ -64,6 +66,41 @@ static bool putConstantsLast(Function &function) {
 PreservedAnalyses PutConstantsLastPass::run(Function &function, FunctionAnalysisManager &) {
   if (!putConstantsLast(function))
     return PreservedAnalyses::all();
+  PreservedAnalyses preserved;
+  preserved.preserveSet<CFGAnalyses>();
+  return preserved;
+}
+
+/// So many places that loops start from, two registers each, are better kept there.
+static constexpr unsigned kFewPlaces = 6;
+
+PreservedAnalyses AddArgumentsLastPass::run(Function &function, FunctionAnalysisManager &analyses) {
+  const DataLayout &layout = function.getParent()->getDataLayout();
+  LoopInfo &loops = analyses.getResult<LoopAnalysis>(function);
+  // What is added to arguments before loops, and places in loops behind that.
+  MapVector<GetElementPtrInst *, SmallVector<GetElementPtrInst *>> starts;
+  for (BasicBlock &block : function)
+    for (Instruction &op : block) {
+      auto *place = dyn_cast<GetElementPtrInst>(&op);
+      if (!place || !loops.getLoopFor(&block) || place->hasAllConstantIndices())
+        continue;
+      auto *start = dyn_cast<GetElementPtrInst>(place->getPointerOperand());
+      if (start && !loops.getLoopFor(start->getParent()) && !start->hasAllConstantIndices() &&
+          isa<Argument>(start->getPointerOperand()))
+        starts[start].push_back(place);
+    }
+  if (starts.size() <= kFewPlaces)
+    return PreservedAnalyses::all();
+  for (auto &[start, places] : starts) {
+    IRBuilder<> before(start);
+    Value *bytes = emitGEPOffset(&before, layout, start);
+    for (GetElementPtrInst *place : places) {
+      IRBuilder<> b(place);
+      Value *all = b.CreateAdd(bytes, emitGEPOffset(&b, layout, place));
+      place->replaceAllUsesWith(b.CreateGEP(b.getInt8Ty(), start->getPointerOperand(), {all}));
+      place->eraseFromParent();
+    }
+  }
   PreservedAnalyses preserved;
   preserved.preserveSet<CFGAnalyses>();
   return preserved;

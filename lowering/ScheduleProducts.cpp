@@ -38,7 +38,7 @@ static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 6
 /// Registers of a thread that fragments may take before a product must wait for others to
 /// end: what its block's products leave, each of which has addresses of factors and of what
 /// is made of it. Those of a branch were made in front of it.
-static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 176;
+static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 160;
 
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -159,8 +159,9 @@ static void moveIntoBranches(ProgramOp program) {
   }
 }
 
-/// What is made of the tiles that `loop` starts from, and not of its results, is made in
-/// front of it: they need not be kept beside what the loop carries.
+/// What is made of the tiles that `loop` starts from, or of an earlier loop's results, and not
+/// of its own, is made in front of it, and stored there: they need not be kept beside what the
+/// loop carries.
 static void useInitsEarly(scf::ForOp loop) {
   Block &block = *loop->getBlock();
   llvm::SetVector<Operation *> early;
@@ -173,12 +174,13 @@ static void useInitsEarly(scf::ForOp loop) {
     auto any = [&](llvm::function_ref<bool(Value)> is) {
       return llvm::any_of(op->getOperands(), is);
     };
-    if (!isPure(op) || op->getNumRegions() ||
+    if (!(isPure(op) || isa<StoreOp>(op)) || op->getNumRegions() ||
         any([&](Value operand) { return late.contains(operand.getDefiningOp()); })) {
       late.insert(op);
     } else if (any([&](Value operand) {
                  return (isFragments(layoutOf(operand)) &&
-                         llvm::is_contained(loop.getInitArgs(), operand)) ||
+                         (llvm::is_contained(loop.getInitArgs(), operand) ||
+                          isa_and_nonnull<scf::ForOp>(operand.getDefiningOp()))) ||
                         early.contains(operand.getDefiningOp());
                })) {
       early.insert(op);
@@ -333,9 +335,10 @@ private:
   }
 
   /// What must stand before each op: the makers of its operands; of an op that stores,
-  /// the ones that store before; of an op with regions, all, and it before all behind.
+  /// the ones that store there before; of an op with regions, all, and it before all behind.
   void findDependences(ArrayRef<Operation *> order) {
-    Operation *lastStore = nullptr, *lastRegion = nullptr;
+    llvm::DenseMap<Value, Operation *> lastStore; // by where it goes
+    Operation *lastRegion = nullptr;
     SmallVector<Operation *> ofCarried;
     for (Operation *op : order)
       if (isOfCarried(op))
@@ -359,9 +362,10 @@ private:
         lastRegion = op;
       }
       if (isa<StoreOp, StoreCellOp>(op)) {
-        if (lastStore)
-          before.push_back(lastStore);
-        lastStore = op;
+        Operation *&last = lastStore[op->getOperand(1)];
+        if (last)
+          before.push_back(last);
+        last = op;
       }
     }
   }
@@ -374,12 +378,30 @@ private:
     SmallVector<Operation *> left(dot.getAcc().getUsers());
     while (!left.empty()) {
       Operation *user = left.pop_back_val();
-      if (user == dot || user->getBlock() != &block || !user->isBeforeInBlock(dot))
+      if (user == dot || user->getBlock() != &block ||
+          (dot->isBeforeInBlock(user) && (isa<DotOp>(user) || dependsOn(user, dot))))
         continue;
       before.push_back(user);
       if (OpTrait::hasElementwiseMappableTraits(user) && user->hasOneUse())
         left.push_back(*user->user_begin());
     }
+  }
+
+  /// Whether `op`, of this block, must come behind `other`: by what it is made of, and by what
+  /// was found to stand before that.
+  bool dependsOn(Operation *op, Operation *other) {
+    llvm::SetVector<Operation *> before;
+    before.insert(op);
+    for (unsigned i = 0; i < before.size(); ++i) {
+      if (before[i] == other || before[i]->getNumRegions())
+        return true;
+      for (Operation *needed : needs.lookup(before[i]))
+        before.insert(needed);
+      for (Value operand : before[i]->getOperands())
+        if (Operation *maker = operand.getDefiningOp(); maker && maker->getBlock() == &block)
+          before.insert(maker);
+    }
+    return false;
   }
 
   /// Whether `op` rounds what a loop carries, perhaps scaled. That goes before all
@@ -423,12 +445,12 @@ private:
     }
   }
 
-  /// Whether a product is issued between two ops.
+  /// Whether a product is issued between two ops, or a loop stands there.
   static bool isBehindProduct(Operation *from, Operation *to) {
     if (!from->isBeforeInBlock(to))
       return false;
     for (Operation *op = from; op != to; op = op->getNextNode())
-      if (isa<DotOp>(op))
+      if (isa<DotOp>(op) || op->getNumRegions())
         return true;
     return false;
   }
@@ -599,8 +621,11 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
     });
     for (Block *block : blocks) {
       numMoved += BlockScheduler(*block).run();
-      if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp()))
+      if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp())) {
         BlockScheduler(*branch->getBlock()).putOff();
+        if (branch.elseBlock())
+          BlockScheduler(*branch.elseBlock()).putOff();
+      }
     }
   }
 };

@@ -58,6 +58,13 @@ public:
   /// The first free place that is large enough and overlaps none of `avoided`, by default
   /// aligned for 16-byte accesses that start on the first bank.
   Range allocate(unsigned bytes, unsigned alignment = 128, llvm::ArrayRef<Range> avoided = {}) {
+    Range range = find(bytes, alignment, avoided);
+    live.push_back(range);
+    most = std::max(most, range.end);
+    return range;
+  }
+  /// Which that would be.
+  Range find(unsigned bytes, unsigned alignment, llvm::ArrayRef<Range> avoided = {}) const {
     Range range{0, bytes};
     for (bool moved = true; moved;) {
       moved = false;
@@ -69,8 +76,6 @@ public:
             moved = true;
           }
     }
-    live.push_back(range);
-    most = std::max(most, range.end);
     return range;
   }
   void release(const Range &range) {

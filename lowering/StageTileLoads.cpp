@@ -75,10 +75,18 @@ public:
     setLayouts(take);
     for (auto [i, tile] : llvm::enumerate(take.getTiles()))
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
-    b.setInsertionPointAfter(lastUse(take));
+    Operation *last = lastUse(take);
+    b.setInsertionPointAfter(last);
     ReleaseOp::create(b, loc, ring, item);
-    if (stages == 1)
+    if (stages == 1) {
+      // Copies start in the order in which iterations wait for them.
+      for (auto other : loop.getBody()->getOps<FillOp>())
+        if (last->isBeforeInBlock(other))
+          last = other;
+      if (isa<FillOp>(last))
+        b.setInsertionPointAfter(last);
       fill(ahead(counter, distance));
+    }
     for (LoadOp load : loads)
       load.erase();
   }
@@ -196,6 +204,14 @@ std::optional<int64_t> ejk::itemsAhead(Value counter, Value item) {
   return number.getSExtValue();
 }
 
+/// Whether nothing but a branch, or several, uses what `load` loads.
+static bool isForBranch(LoadOp load) {
+  return llvm::all_of(load->getUsers(), [&](Operation *user) {
+    Operation *inBody = load->getBlock()->findAncestorOpInBlock(*user);
+    return isa<scf::IfOp>(inBody);
+  });
+}
+
 StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
   StagedLoads result;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
@@ -205,6 +221,13 @@ StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
         (load.getRows().getDefiningOp<CellRowsOp>() ? ofCells : ofSequence).push_back(load);
       else
         result.declined.push_back({load, why});
+    // With one stage, what is used late is copied and waited for late, with the saved states.
+    if (stages == 1 && !ofCells.empty() && !llvm::all_of(ofSequence, isForBranch)) {
+      SmallVector<LoadOp> late;
+      llvm::copy_if(ofSequence, std::back_inserter(late), isForBranch);
+      llvm::erase_if(ofSequence, isForBranch);
+      ofCells.insert(ofCells.begin(), late.begin(), late.end());
+    }
     if (!ofSequence.empty())
       Stager(loop, ofSequence, stages, /*late=*/false).run();
     if (!ofCells.empty())

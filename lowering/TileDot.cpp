@@ -373,14 +373,15 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     rounded.elements = roundPairs(rest.elements, bf16);
     for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
       left = b.make<arith::SubFOp>(left, wide);
-    write(rounded, bf16);
-    if (room == Room::least) {
+    // Together as far as that is free.
+    if (!pieces.empty() && !fitsFreely(pieces.back().type, pieces.back().layout)) {
       sumPieces(bf16);
       finish();
       result = placed(op.getResult());
       groupsBefore = groupsIssued;
       reads.clear();
     }
+    write(rounded, bf16);
   }
   sumPieces(bf16);
   finish();

@@ -45,11 +45,6 @@ struct PanelPlace {
 /// How a column's number compares with the row's on one side of the diagonal.
 mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 
-/// How free a kernel is with shared memory: what was just used is not taken for something
-/// else, which would cost a barrier; nothing lies there that need not; or that holds for the
-/// parts of f32 running sums, too, which then take more registers and barriers.
-enum class Room { ample, usual, least };
-
 /// What an iteration of each loop leaves touched in shared memory since its last barrier.
 /// Found by making a kernel, which has a barrier at the head of each loop that is not known;
 /// a second one then has the barriers that are needed.
@@ -61,10 +56,12 @@ struct LoopEnds {
 
 class TileEmitter {
 public:
-  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder, Room room,
-              LoopEnds &loopEnds)
-      : program(program), name(name), b(builder, program.getLoc()), room(room), loopEnds(loopEnds) {
-  }
+  /// Up to `freely` bytes of shared memory are used for fewer barriers: what was just used is
+  /// not taken for something else, and the parts of f32 running sums lie there at a time.
+  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
+              unsigned freely, LoopEnds &loopEnds)
+      : program(program), name(name), b(builder, program.getLoc()), freely(freely),
+        loopEnds(loopEnds) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -178,6 +175,13 @@ private:
   void emitLoadCell(tile::LoadCellOp op);
   void emitStoreCell(tile::StoreCellOp op);
   Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isFactor = true);
+  /// Whether it lies within what is used freely, where nothing was just used.
+  bool fitsFreely(Type type, tile::LayoutAttr layout) const {
+    return memory.find(sharedBytes(type, layout), sharedAlignment(layout), justUsed()).end <=
+           freely;
+  }
+  /// Since the last barrier, or by products that are not awaited.
+  Vector<SharedMemory::Range> justUsed() const;
   /// Whether products read `tile` where it lies in shared memory.
   static bool isFactor(Value tile);
   void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
@@ -283,7 +287,7 @@ private:
   tile::ProgramOp program;
   llvm::StringRef name;
   KernelBuilder b;
-  Room room;
+  unsigned freely;
   LoopEnds &loopEnds;
   Kernel kernel;
 

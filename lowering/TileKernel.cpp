@@ -381,10 +381,10 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
 /// Makes kernels until loops have the barriers that they need, and no others; at last one
 /// with a barrier at each loop's head.
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, Room room) {
+                         SizeName sizeName, unsigned freely) {
   LoopEnds ends;
   auto emit = [&] {
-    return TileEmitter(program, name, OpBuilder(program.getContext()), room, ends)
+    return TileEmitter(program, name, OpBuilder(program.getContext()), freely, ends)
         .run(module, sizeName);
   };
   Kernel kernel = emit();
@@ -414,7 +414,7 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
            std::to_string(dim);
   };
   LoopEnds ends;
-  return TileEmitter(program, "measured", OpBuilder(program.getContext()), Room::least, ends)
+  return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freely=*/0, ends)
       .run(*module, sizeName)
       .sharedBytes;
 }
@@ -424,8 +424,9 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
   if (failed(checkLaidOut(program)) || failed(checkRoles(program)))
     return failure();
   unsigned needed = 0;
-  for (Room room : {Room::ample, Room::usual, Room::least}) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, room);
+  // What was used freely may be missing later on.
+  for (unsigned freely : {sharedLimit, sharedLimit - sharedLimit / 8, 0u}) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, freely);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -125,20 +125,22 @@ Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
   return b.at(b.make<LLVM::AddressOfOp>(shared), b.getI8Type(), range.begin);
 }
 
+SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
+  SmallVector<SharedMemory::Range> used(memory.pending.reads);
+  used.append(memory.pending.writes);
+  for (const InFlight &dot : inFlight)
+    used.append(dot.reads);
+  return used;
+}
+
 Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
-  SmallVector<SharedMemory::Range> avoided;
-  if (room == Room::ample) {
-    avoided.append(memory.pending.reads);
-    avoided.append(memory.pending.writes);
-    for (const InFlight &dot : inFlight)
-      avoided.append(dot.reads);
-  }
   Placed tile;
   tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
   tile.type = type;
   tile.pitch = sharedPitch(type);
-  tile.range =
-      memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout), avoided);
+  tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
+                               fitsFreely(type, tile.layout) ? justUsed()
+                                                             : SmallVector<SharedMemory::Range>());
   tile.range.isFactor = isFactor && isPanels(tile.layout);
   tile.address = sharedAt(tile.range);
   return tile;

@@ -53,10 +53,15 @@ Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first
   Value offset = rowsAcross ? b.mul(first, kPanelPitch)
                             : b.add(b.mul(b.div(first, kPanelColumns), panel),
                                     b.mul(b.rem(first, kPanelColumns), 2));
-  Value address =
-      b.make<LLVM::PtrToIntOp>(b.getI32Type(), b.at(tile.address, b.getI8Type(), offset));
-  Value start = b.make<arith::AndIOp>(b.div(address, kUnit), b.i32(0x3FFF));
-  Value low = b.make<arith::OrIOp>(start, b.i32((panel / kUnit) << 16));
+  // Descriptors of all factors differ by constants, and few registers serve them all.
+  auto numberOf = [&](Value address) -> Value {
+    return b.make<LLVM::PtrToIntOp>(b.getI32Type(), address);
+  };
+  Value all = numberOf(b.make<LLVM::AddressOfOp>(shared));
+  Value start = b.make<arith::AndIOp>(b.div(all, kUnit), b.i32(0x3FFF));
+  Value behind = b.sub(numberOf(tile.address), all);
+  Value low = b.add(b.add(start, b.div(offset, kUnit)),
+                    b.add(b.div(behind, kUnit), b.i32((panel / kUnit) << 16)));
   int64_t groups = 8 * kPanelPitch / kUnit, swizzle128 = int64_t(1) << 62;
   return b.make<arith::OrIOp>(b.wide(low), b.i64(swizzle128 | groups << 32));
 }

@@ -20,7 +20,12 @@ Value RunningGates::perStep(TileBuilder &e) const {
 
 Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
   bool all = count == gates.size();
-  Value at = e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!all);
+  // The sums of gates' gradients are inclusive: with the same ones here, a kernel has one
+  // matrix for both.
+  bool lessOwn = !all && finite;
+  Value at = e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!all && !lessOwn);
+  if (lessOwn)
+    at = e.sub(at, perStep(e));
   if (!all)
     for (Value gate : ArrayRef(gates).take_front(count))
       at = e.add(at, gate);
@@ -28,7 +33,10 @@ Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
 }
 
 Value RunningGates::around(TileBuilder &e, int64_t row) const {
-  return e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!walk.decayFirst, row);
+  // Backwards, the same sums with the other sign: Σ_{t>j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t≤j}.
+  if (walk.reverse)
+    return e.neg(e.cumsum(perStep(e), /*reverse=*/false, /*exclusive=*/walk.decayFirst, row));
+  return e.cumsum(perStep(e), /*reverse=*/false, /*exclusive=*/!walk.decayFirst, row);
 }
 
 Value RunningGates::startOf(TileBuilder &e, Value around) const {

@@ -38,8 +38,9 @@ struct Walk {
 /// anew, where `e` stands.
 class RunningGates {
 public:
-  /// `gates`: one tile per decay of a step, in order; at least one.
-  RunningGates(Walk walk, llvm::ArrayRef<mlir::Value> gates) : walk(walk), gates(gates) {}
+  /// `gates`: one tile per decay of a step, in order; at least one. `finite`: none is -inf.
+  RunningGates(Walk walk, llvm::ArrayRef<mlir::Value> gates, bool finite = false)
+      : walk(walk), gates(gates), finite(finite) {}
 
   /// R, for a read that sees the first `count` of its step's decays.
   mlir::Value atRead(TileBuilder &e, unsigned count) const;
@@ -66,6 +67,7 @@ private:
 
   Walk walk;
   llvm::SmallVector<mlir::Value> gates;
+  bool finite;
 };
 
 /// A log gate whose exponential is zero: as f32 has it, or, for products of f32, in f64

@@ -80,11 +80,11 @@ void ChunkedState::findBases() {
     if (isGated(dim)) {
       SmallVector<Value> gates = gateTiles[dim + 1];
       // What anchors give takes sums by steps, too, where those of -inf are none: they are
-      // taken in pieces, and by products with zeros.
-      if (!chain.anchors.empty())
+      // taken in pieces, and by products with zeros. The walk that it cancels with has the same.
+      if (isPaired())
         for (Value &gate : gates)
           gate = raised(gate);
-      bases[dim].gates.emplace(walk, gates);
+      bases[dim].gates.emplace(walk, gates, /*finite=*/isPaired());
       bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
       bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
     }
@@ -100,12 +100,15 @@ Value ChunkedState::readExponent(TileBuilder &e, unsigned dim, const StateChain:
 
 Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) { return e.neg(bases[dim].around); }
 
+bool ChunkedState::isPaired() const {
+  return !chain.anchors.empty() ||
+         llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
+}
+
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
   // What cancels between two walks must be rounded in both or in neither. So both look at the
   // same sums, over the halves of a chunk.
-  bool isPaired = !chain.anchors.empty() ||
-                  llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
@@ -113,7 +116,7 @@ Value ChunkedState::isInRange(TileBuilder &e) {
     // back e^-23 at most. But e^-M, of anchors, would bring back all, and a difference
     // R − M of sums loses what is small in them.
     const Basis &basis = bases[dim];
-    bool usesMiddle = isPaired;
+    bool usesMiddle = isPaired();
     exponents.push_back(basis.around);
     llvm::SmallSet<unsigned, 2> seen;
     for (const StateChain::Read &read : chain.reads)
@@ -121,10 +124,15 @@ Value ChunkedState::isInRange(TileBuilder &e) {
         exponents.push_back(readExponent(e, dim, read));
         usesMiddle = true;
       }
+    SmallVector<Value> ends;
     if (usesMiddle)
-      exponents.push_back(basis.middle);
-    if (isPaired)
-      exponents.push_back(basis.gates->restOf(e, basis.around));
+      ends.push_back(basis.middle);
+    if (isPaired())
+      ends.push_back(basis.gates->restOf(e, basis.around));
+    // In the order of rows: walks of both directions ask the same.
+    if (walk.reverse)
+      std::reverse(ends.begin(), ends.end());
+    llvm::append_range(exponents, ends);
   }
   // A sum that is -inf makes differences NaN, and NaN is not in range.
   return e.within(rangeLimit(isGated(0) + isGated(1)), exponents);
@@ -166,9 +174,13 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
     auto rest = [&](Value tile, Value rounded) {
       return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
     };
-    if (roundX != x)
+    auto hasRest = [](Value tile, Value rounded) {
+      auto widened = tile.getDefiningOp<arith::ExtFOp>();
+      return rounded != tile && (!widened || widened.getIn() != rounded);
+    };
+    if (hasRest(x, roundX))
       addProduct(rest(x, roundX), roundState);
-    if (roundState != state)
+    if (hasRest(state, roundState))
       addProduct(roundX, rest(state, roundState));
   }
   if (head)

@@ -90,6 +90,8 @@ private:
   /// R − M as read `r` sees it, and M − W.
   mlir::Value readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read);
   mlir::Value addExponent(TileBuilder &e, unsigned dim);
+  /// Whether a gradient of gates is made of what this gives, in which terms of two walks cancel.
+  bool isPaired() const;
   /// Whether all exponents of the basis are small: an i1.
   mlir::Value isInRange(TileBuilder &e);
 
@@ -102,9 +104,9 @@ private:
   /// Read `r`, still in the basis along its result.
   mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
   /// Whether products of steps have what is added in their rows, not what reads: in a walk
-  /// back, where only a head's gates decay. Later steps have rows, then, and earlier ones
-  /// columns, as in the walk forward, and the products are the same.
-  bool turnsProducts() const { return walk.reverse && !isGated(0) && !isGated(1); }
+  /// back. Later steps have rows, then, and earlier ones columns, as in the walk forward, and
+  /// the products are the same.
+  bool turnsProducts() const { return walk.reverse; }
   /// The products of `reading` and `added`, vectors of what reads and what is added, each step's
   /// with each.
   mlir::Value products(TileBuilder &e, mlir::Value reading, mlir::Value added);

@@ -411,4 +411,56 @@ def FusePrograms : Pass<"ejk-fuse-programs"> {
                     Statistic<"numDeclined", "declined", "pairs left as they are">];
 }
 
+def MergeChoices : Pass<"ejk-merge-choices"> {
+  let summary = "one branch for what is decided once";
+  let description = [{
+    Where two walks are in one loop, each asks whether a chunk's gates are too strong for
+    products; it is the same question of the same sums. Branches of one condition become one, and
+    what both of their sides make is made once: gates' exponentials, scaled rows, products of
+    steps. What the second needs goes in front of the first; where it needs what that
+    gives, or stores, both stay. Numbers do not change.
+
+    Before:
+    ```mlir
+    %dq = scf.if %weak -> … { %k1 = … %k … } else { … }
+    tile.store %dq, …
+    %S, %dk = scf.if %weak -> … { %k2 = … %k … } else { … }
+    ```
+    After:
+    ```mlir
+    %dq, %S, %dk = scf.if %weak -> … { %k1 = … %k … } else { … }
+    tile.store %dq, …
+    ```
+  }];
+  let dependentDialects = ["::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numMerged", "merged", "branches that went into others">];
+}
+
+def ScaleLate : Pass<"ejk-scale-late"> {
+  let summary = "scales what a product gives, not a factor that is there in 16 bits";
+  let description = [{
+    A state that was saved is there in 16 bits, as products take it. Where a chunk's gates scale
+    its rows, or columns, which the product's result has too, that result is scaled instead:
+    half as many numbers, no way through registers, and nothing is rounded twice. Of
+    products that add to nothing. Numbers change by what the second rounding did.
+
+    Before:
+    ```mlir
+    %w = arith.extf %s : vector<128x128xbf16> to vector<128x128xf32>
+    %f = tile.spread %x along 0 : vector<128xf32> -> vector<128x128xf32>
+    %m = arith.mulf %w, %f : vector<128x128xf32>
+    %r = arith.truncf %m : vector<128x128xf32> to vector<128x128xbf16>
+    %d = tile.dot %o, %r transposed, %zero : …
+    ```
+    After:
+    ```mlir
+    %p = tile.dot %o, %s transposed, %zero : …
+    %f = tile.spread %x along 1 : vector<128xf32> -> vector<64x128xf32>
+    %d = arith.mulf %p, %f : vector<64x128xf32>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numScaled", "scaled", "products whose result is scaled">];
+}
+
 #endif // EJK_PASSES_TD

@@ -10,6 +10,12 @@ namespace ejk {
 /// what is made twice.
 void simplifyProgram(tile::ProgramOp program);
 
+/// See ejk-merge-choices. Gives the number of branches that went into others.
+unsigned mergeChoices(tile::ProgramOp program);
+
+/// See ejk-scale-late. Gives the number of products.
+unsigned scaleLate(tile::ProgramOp program);
+
 } // namespace ejk
 
 #endif // EJK_PASSES_SIMPLIFYPROGRAM_H

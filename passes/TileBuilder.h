@@ -33,9 +33,20 @@ public:
   }
   mlir::Value zeros(llvm::ArrayRef<int64_t> shape) { return constant(f32(shape), 0.0); }
 
-  mlir::Value add(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddFOp>(x, y); }
-  mlir::Value neg(mlir::Value x) { return mlir::arith::NegFOp::create(b, loc, x); }
-  mlir::Value sub(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubFOp>(x, y); }
+  mlir::Value add(mlir::Value x, mlir::Value y) {
+    if (mlir::Value positive = negated(x))
+      return sub(y, positive);
+    return binary<mlir::arith::AddFOp>(x, y);
+  }
+  mlir::Value neg(mlir::Value x) {
+    mlir::Value positive = negated(x);
+    return positive ? positive : mlir::arith::NegFOp::create(b, loc, x);
+  }
+  mlir::Value sub(mlir::Value x, mlir::Value y) {
+    if (mlir::Value positive = negated(y))
+      return add(x, positive);
+    return binary<mlir::arith::SubFOp>(x, y);
+  }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulFOp>(x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return binary<mlir::arith::DivFOp>(x, y); }
   mlir::Value larger(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MaximumFOp>(x, y); }
@@ -94,6 +105,8 @@ public:
   }
   /// Row `at` of a matrix, or element `at` of a vector.
   mlir::Value row(mlir::Value tile, mlir::OpFoldResult at) {
+    if (mlir::Value positive = negated(tile))
+      return neg(row(positive, at));
     return mlir::vector::ExtractOp::create(b, loc, tile, at);
   }
   mlir::Value dot(mlir::Value lhs, bool lhsTransposed, mlir::Value rhs, bool rhsTransposed,
@@ -118,7 +131,11 @@ public:
   }
   /// Whether |x| ≤ bound for all elements of all `tiles`.
   mlir::Value within(double bound, mlir::ValueRange tiles) {
-    return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), tiles);
+    auto unsignedTiles = llvm::map_to_vector(tiles, [](mlir::Value tile) {
+      mlir::Value positive = negated(tile);
+      return positive ? positive : tile;
+    });
+    return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), unsignedTiles);
   }
   /// Over both dimensions.
   mlir::Value total(mlir::Value tile) { return totalOf(sum(tile, 1)); }
@@ -132,6 +149,11 @@ public:
   mlir::Location loc;
 
 private:
+  /// x of −x; null of anything else.
+  static mlir::Value negated(mlir::Value x) {
+    auto neg = x.getDefiningOp<mlir::arith::NegFOp>();
+    return neg ? neg.getOperand() : mlir::Value();
+  }
   template <typename Op> mlir::Value binary(mlir::Value x, mlir::Value y) {
     return Op::create(b, loc, x, y);
   }

@@ -56,12 +56,12 @@ func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK:         scf.for %[[I:[a-z0-9]*]]
 // CHECK:           %[[CHUNK:.*]] = arith.subi %[[BACK]], %[[I]]
 // CHECK:           arith.muli %[[CHUNK]]
-// CHECK:           %[[X:.*]] = tile.cumsum reverse {{.*}}from 32
+// CHECK:           %[[X:.*]] = tile.cumsum {{.*}}from 32
 // CHECK:           vector.extract %[[X]][63] : vector<64xf32> from vector<64x64xf32>
 // CHECK:           %[[FITS:.*]] = tile.within 6.400000e+01 of
 // CHECK:           scf.if %[[FITS]] -> (vector<64x32xf32>, vector<64x32xf32>)
 // CHECK:             tile.dot
-// CHECK:             tile.keep upper strict
+// CHECK:             tile.keep lower strict
 // CHECK:           } else {
 // CHECK-NOT:         tile.dot
 // CHECK:             scf.for
