@@ -169,7 +169,12 @@ struct CarryDecaysPass : ejk::impl::CarryDecaysBase<CarryDecaysPass> {
     getOperation()->walk([&](ProgramOp program) {
       // Of two walks that share saved states each has its own m and v, and they would
       // not take the same chunks by products.
-      bool isAlone = program.getSaves().empty() && program.getSavedStates().empty();
+      auto hasReads = [](Value saved) {
+        auto maker = saved.getDefiningOp<ProgramOp>();
+        return maker && !maker.getOutputs().empty();
+      };
+      bool isAlone =
+          program.getSaves().empty() && llvm::none_of(program.getSavedStates(), hasReads);
       if (!program->hasAttr(kWarpsAttr) && isAlone)
         llvm::append_range(loops, program.getBlock().getOps<scf::ForOp>());
     });

@@ -57,7 +57,7 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     which the range of their products suffices for ordinary gates. Scans that share saved
     states get chunks of one length, each of which saves its own, if they were to be saved
     for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`) where that
-    fits with chunks of 64 and two stages of rows. Where none fits, or `ejk-chunk` leaves a
+    fits with chunks of 64. Where none fits, or `ejk-chunk` leaves a
     scan alone, it stays as it was, and a remark says why.
 
     With `save-states`, where such a program of f_vjp is left with nothing to do but save a
@@ -311,8 +311,8 @@ def CarryDecays : Pass<"ejk-carry-decays"> {
     else outside the other side uses it, the loop carries v beside the state, which is
     multiplied by e^(v + m) at once, if that is in f32's range: the check has |v + m| as well,
     scaled so that its bound stands for 86. The other side, and what follows the loop,
-    multiply by e^v first. Programs that share saved states are left alone: what one of them
-    takes by products the other should, too, for its rounding to cancel.
+    multiply by e^v first. Programs that share saved states, and both read states, are left
+    alone: what one of them takes by products the other should, too, for its rounding to cancel.
 
     Before:
     ```mlir

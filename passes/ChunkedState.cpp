@@ -67,24 +67,27 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
 
 /// `gate`, or the largest that is zero in the end. In 16 bits where it comes in those, which
 /// running sums have in one piece.
-Value ChunkedState::raised(Value gate) {
+Value ChunkedState::raised(TileBuilder &e, Value gate) {
   auto floorOf = [&](Value x) {
-    return body.larger(x, body.constant(x.getType(), gateFloor(plan.productType)));
+    return e.larger(x, e.constant(x.getType(), gateFloor(plan.productType)));
   };
   auto widened = gate.getDefiningOp<arith::ExtFOp>();
-  return widened ? body.widen(floorOf(widened.getIn())) : floorOf(gate);
+  return widened ? e.widen(floorOf(widened.getIn())) : floorOf(gate);
+}
+
+/// What anchors give takes sums by steps, too, where those of -inf are none: they are taken in
+/// pieces, and by products with zeros.
+RunningGates ChunkedState::raisedGates(TileBuilder &e, unsigned dim) {
+  SmallVector<Value> gates;
+  for (Value gate : gateTiles[dim + 1])
+    gates.push_back(raised(e, gate));
+  return RunningGates(walk, gates, /*finite=*/true);
 }
 
 void ChunkedState::findBases() {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim)) {
-      SmallVector<Value> gates = gateTiles[dim + 1];
-      // What anchors give takes sums by steps, too, where those of -inf are none: they are
-      // taken in pieces, and by products with zeros. The walk that it cancels with has the same.
-      if (isPaired())
-        for (Value &gate : gates)
-          gate = raised(gate);
-      bases[dim].gates.emplace(walk, gates, /*finite=*/isPaired());
+      bases[dim].gates.emplace(walk, gateTiles[dim + 1]);
       bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
       bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
     }
@@ -155,8 +158,9 @@ Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   const StateChain::Read &read = chain.reads[r];
   Value x = readTiles[r];
   if (isGated(read.along))
-    x = e.mul(x, e.exp(inBasis ? readExponent(e, read.along, read)
-                               : bases[read.along].gates->atRead(e, read.decays[read.along + 1])));
+    x = e.mul(x,
+              e.exp(inBasis ? readExponent(e, read.along, read)
+                            : raisedGates(e, read.along).atRead(e, read.decays[read.along + 1])));
   return x;
 }
 
@@ -324,8 +328,9 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
   const StateChain::Read &op = chain.reads[r];
   unsigned other = 1 - op.along;
   if (isGated(other))
-    partner = e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
-                                           : bases[other].gates->atRead(e, op.decays[other + 1])));
+    partner =
+        e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
+                                     : raisedGates(e, other).atRead(e, op.decays[other + 1])));
   return e.mul(inBasis ? e.widen(e.round(partner, plan.productType)) : partner, read);
 }
 
@@ -335,7 +340,7 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
   Value product = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
     const Basis &basis = bases[dim];
-    return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : basis.gates->total(e));
+    return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : raisedGates(e, dim).total(e));
   };
   // The decay along what is kept comes out of the sum.
   for (unsigned dim = 0; dim < 2; ++dim)

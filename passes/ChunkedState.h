@@ -34,7 +34,7 @@
 // products are only summed over channels, as a head's gates need them, what a read sees of the
 // chunk's own steps comes as Σ_j e^{…} (x_i · u_j)(z_i · w_j): the same terms as the other
 // side's, which cancel to what f32 sums leave, and none of a step's own. Gates that
-// anchors' sums are made of are raised to a floor, whose exponential is zero as well.
+// anchors' sums by steps are made of are raised to a floor, whose exponential is zero as well.
 //
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
 // magnitude for the vectors themselves. f16 has no such range, so products of f16
@@ -85,7 +85,8 @@ private:
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
   bool isSliced(int dim) const { return dim >= 0 && dim == chain.freeDim; }
   void collectTiles();
-  mlir::Value raised(mlir::Value gate);
+  mlir::Value raised(TileBuilder &e, mlir::Value gate);
+  RunningGates raisedGates(TileBuilder &e, unsigned dim);
   void findBases();
   /// R − M as read `r` sees it, and M − W.
   mlir::Value readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read);

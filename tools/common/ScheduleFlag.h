@@ -21,8 +21,7 @@ public:
                                         "chunk by chunk where there may be 64 rows or more"))),
         fuseWalks("fuse", llvm::cl::cat(category), llvm::cl::init(true),
                   llvm::cl::desc("Have one walk make all of a derivative's gradients, from saved "
-                                 "states, where it fits with rows copied ahead (the default); "
-                                 "--fuse=false has two")),
+                                 "states, where that fits (the default); --fuse=false has two")),
         saveStatesFlag("save-states", llvm::cl::cat(category),
                        llvm::cl::desc("For --vjp: where all gradients come of one walk, have a "
                                       "function F_fwd give the states that F_vjp else walks all "
