@@ -56,8 +56,8 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     what a kernel needs. With gates of keys and of values they have at most 32 steps, over
     which the range of their products suffices for ordinary gates. Scans that share saved
     states get chunks of one length, each of which saves its own, if they were to be saved
-    for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`) where that
-    fits with chunks of 64. Where none fits, or `ejk-chunk` leaves a
+    for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`,
+    `ejk-merge-choices`, `ejk-scale-late`) where that fits with chunks of 64. Where none fits, or `ejk-chunk` leaves a
     scan alone, it stays as it was, and a remark says why.
 
     With `save-states`, where such a program of f_vjp is left with nothing to do but save a
@@ -78,7 +78,7 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
              clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>,
     Option<"fuse", "fuse", "bool", "true",
-           "one walk for all gradients where it fits: fewer bytes, a longer chunk">,
+           "one walk for all gradients where it fits">,
     Option<"saveStates", "save-states", "bool", "false",
            "have f_fwd give the states that f_vjp else walks all steps for">];
   let dependentDialects = [
@@ -236,8 +236,8 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
     Registers are scarce meanwhile. A product that needs accumulators of its own waits where
     an estimate of those in use leaves it none, the more products there are, each with its
     addresses, the sooner; what else uses accumulators that a product
-    goes on with comes before it. In a branch, what is made of the tiles that a loop starts
-    from comes before the loop. A branch's range check comes last in front of it: its barrier
+    goes on with comes before it, if it can. In a branch, what is made of the tiles that a loop
+    starts from, or of an earlier loop's results, comes before the loop, stores included. A branch's range check comes last in front of it: its barrier
     then serves what is stored there, too. In the end, tiles that are read from shared memory,
     widened or spread into registers are so where they are used, in branches too, and
     once more behind a product; what was stored there as a factor is read again; what only
@@ -267,7 +267,9 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
     One item has all that one iteration loads, so that it waits once. With one stage, the
     next iteration's copies start where this one's tiles are used for the last time; so do
-    those of cells, which have a ring of one stage for themselves. Iterations that do not
+    those of cells, which have a ring of one stage for themselves. With one stage for all,
+    rows that only a branch uses share that one: an iteration waits for the others first, and
+    for these at the branch. Iterations that do not
     come are copied and not used. Other loads stay, and a remark says why. Numbers do not
     change.
 

@@ -9,11 +9,11 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
 #include "lowering/TileLayout.h"
+#include "lowering/TileLives.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -70,157 +70,6 @@ static int64_t productTime(DotOp dot) {
 }
 
 //===----------------------------------------------------------------------===//
-// What can wait
-//===----------------------------------------------------------------------===//
-
-/// Whether `op` only adds to what is kept: it makes fragments of a tile in shared memory,
-/// of fewer bytes or of a vector; or nothing but a sum needs what it makes.
-static bool canWait(Operation *op) {
-  if (op->getNumResults() != 1 || !isFragments(ejk::layoutOf(op->getResult(0))))
-    return false;
-  if (isa<SpreadOp, arith::ExtFOp>(op))
-    return true;
-  if (auto convert = dyn_cast<ConvertOp>(op))
-    return isInShared(ejk::layoutOf(convert.getTile()));
-  return OpTrait::hasElementwiseMappableTraits(op) && op->hasOneUse() &&
-         isa<tile::SumOp>(*op->user_begin());
-}
-
-/// The registers of a thread that `value` takes, from when it is made until it is used last.
-static int64_t registersOf(Value value) {
-  LayoutAttr layout = isa<VectorType>(value.getType()) ? ejk::layoutOf(value) : LayoutAttr();
-  if (!isFragments(layout) || (value.getDefiningOp() && canWait(value.getDefiningOp())))
-    return 0;
-  return Fragments::of(value.getType(), layout).size() *
-         getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() / 32;
-}
-
-/// Whether `op` stores fragments to shared memory as a factor of products.
-static bool storesFactor(Operation *op) {
-  auto store = dyn_cast<ConvertOp>(op);
-  return store && isPanels(store.getLayout()) && isFragments(layoutOf(store.getTile()));
-}
-
-/// For `use` of what `store` stored: reads it from there.
-static void readFrom(ConvertOp store, OpOperand &use) {
-  OpBuilder b(use.getOwner());
-  use.set(ConvertOp::create(b, use.getOwner()->getLoc(), store.getType(), store.getResult(),
-                            layoutOf(store.getTile())));
-}
-
-/// Rows of tiles in registers are taken where the tile is made, and branches read again
-/// what was stored to shared memory: the tile need not be kept for them.
-static void endTilesEarly(ProgramOp program) {
-  SmallVector<vector::ExtractOp> rows;
-  SmallVector<ConvertOp> stores;
-  program.walk([&](Operation *op) {
-    if (auto row = dyn_cast<vector::ExtractOp>(op); row && isFragments(layoutOf(row.getSource())) &&
-                                                    !row.hasDynamicPosition() &&
-                                                    row.getSource().getDefiningOp())
-      rows.push_back(row);
-    if (storesFactor(op))
-      stores.push_back(cast<ConvertOp>(op));
-  });
-  for (vector::ExtractOp row : rows)
-    row->moveAfter(row.getSource().getDefiningOp());
-  for (ConvertOp store : stores)
-    for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses()))
-      if (Operation *user = use.getOwner();
-          user->getBlock() != store->getBlock() && isa<scf::IfOp>(user->getParentOp()) &&
-          user->getParentOp()->getBlock() == store->getBlock() && !isa<DotOp, ConvertOp>(user))
-        readFrom(store, use);
-}
-
-/// What is read from shared memory or widened, and used in branches, is so in each of them:
-/// not kept from before the branch on.
-static void moveIntoBranches(ProgramOp program) {
-  SmallVector<Operation *> ops;
-  program.walk([&](Operation *op) {
-    if (isa<ConvertOp, arith::ExtFOp>(op) && canWait(op))
-      ops.push_back(op);
-  });
-  for (Operation *op : llvm::reverse(ops)) {
-    llvm::MapVector<Block *, SmallVector<OpOperand *>> inside;
-    for (OpOperand &use : op->getUses())
-      if (Block *block = use.getOwner()->getBlock();
-          block != op->getBlock() && isa<scf::IfOp>(block->getParentOp()))
-        inside[block].push_back(&use);
-    for (auto &[block, uses] : inside) {
-      Operation *first = uses.front()->getOwner();
-      for (OpOperand *use : uses)
-        if (use->getOwner()->isBeforeInBlock(first))
-          first = use->getOwner();
-      Operation *made = OpBuilder(first).clone(*op);
-      for (OpOperand *use : uses)
-        use->set(made->getResult(0));
-    }
-    if (op->use_empty())
-      op->erase();
-  }
-}
-
-/// What is made of the tiles that `loop` starts from, or of an earlier loop's results, and not
-/// of its own, is made in front of it, and stored there: they need not be kept beside what the
-/// loop carries.
-static void useInitsEarly(scf::ForOp loop) {
-  Block &block = *loop->getBlock();
-  llvm::SetVector<Operation *> early;
-  llvm::DenseSet<Operation *> late = {loop};
-  auto makerBehind = [&](Value value) -> Operation * {
-    Operation *maker = value.getDefiningOp();
-    return maker && maker->getBlock() == &block && loop->isBeforeInBlock(maker) ? maker : nullptr;
-  };
-  for (Operation *op = loop->getNextNode(); op != block.getTerminator(); op = op->getNextNode()) {
-    auto any = [&](llvm::function_ref<bool(Value)> is) {
-      return llvm::any_of(op->getOperands(), is);
-    };
-    if (!(isPure(op) || isa<StoreOp>(op)) || op->getNumRegions() ||
-        any([&](Value operand) { return late.contains(operand.getDefiningOp()); })) {
-      late.insert(op);
-    } else if (any([&](Value operand) {
-                 return (isFragments(layoutOf(operand)) &&
-                         (llvm::is_contained(loop.getInitArgs(), operand) ||
-                          isa_and_nonnull<scf::ForOp>(operand.getDefiningOp()))) ||
-                        early.contains(operand.getDefiningOp());
-               })) {
-      early.insert(op);
-    }
-  }
-  // With what they are made of.
-  llvm::SetVector<Operation *> all;
-  SmallVector<Operation *> left(early.begin(), early.end());
-  while (!left.empty()) {
-    Operation *op = left.pop_back_val();
-    if (!all.insert(op))
-      continue;
-    for (Value operand : op->getOperands())
-      if (Operation *maker = makerBehind(operand))
-        left.push_back(maker);
-  }
-  SmallVector<Operation *> inOrder = all.takeVector();
-  Operation *place = loop;
-  llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  // The last ones first: what is read again is widened again.
-  for (Operation *op : llvm::reverse(inOrder)) {
-    if (canWait(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {
-          return llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
-        }))
-      continue;
-    // What is read or widened is so again behind the loop.
-    if (canWait(op) && llvm::any_of(op->getUsers(), [&](Operation *user) {
-          return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
-        })) {
-      Operation *again = OpBuilder(op).clone(*op);
-      op->replaceUsesWithIf(again, [&](OpOperand &use) {
-        return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*use.getOwner()));
-      });
-    }
-    op->moveBefore(place);
-    place = op;
-  }
-}
-
-//===----------------------------------------------------------------------===//
 // One block
 //===----------------------------------------------------------------------===//
 
@@ -249,38 +98,11 @@ public:
       moved += before != after;
       after->moveBefore(block.getTerminator());
     }
-    putOff();
-    readAgain();
-    putOff();
+    putOff(block);
+    readAgain(block);
+    putOff(block);
     putVectorsLast();
     return moved;
-  }
-
-  /// Puts ops that can wait right in front of the first that needs them. What is read or
-  /// widened is so once more for those that need it behind a product.
-  void putOff() {
-    SmallVector<Operation *> ops = inOrder();
-    for (Operation *op : llvm::reverse(ops)) {
-      if (!canWait(op))
-        continue;
-      SmallVector<std::pair<Operation *, OpOperand *>> uses;
-      for (OpOperand &use : op->getUses())
-        if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
-          uses.push_back({here, &use});
-      if (uses.empty())
-        continue;
-      llvm::stable_sort(uses, [](auto &a, auto &b) {
-        return a.first != b.first && a.first->isBeforeInBlock(b.first);
-      });
-      Operation *first = uses.front().first, *made = op;
-      if (first != op->getNextNode())
-        op->moveBefore(first);
-      for (auto [here, use] : uses) {
-        if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
-          made = OpBuilder(here).clone(*op);
-        use->set(made->getResult(0));
-      }
-    }
   }
 
 private:
@@ -295,7 +117,7 @@ private:
     for (DotOp dot : dots)
       last = dot;
     llvm::SetVector<Operation *> goesNowhere, late;
-    SmallVector<Operation *> ops = inOrder();
+    SmallVector<Operation *> ops = opsOf(block);
     for (Operation *op : llvm::reverse(ops))
       if (isOfVectors(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
             return user == block.getTerminator() || goesNowhere.contains(user);
@@ -351,10 +173,8 @@ private:
             if (Operation *here = block.findAncestorOpInBlock(*maker); here && here != op)
               before.push_back(here);
       });
-      if (auto dot = dyn_cast<DotOp>(op)) {
+      if (isa<DotOp>(op))
         before.append(ofCarried.begin(), ofCarried.end());
-        addOtherUsers(dot, before);
-      }
       if (lastRegion)
         before.push_back(lastRegion);
       if (op->getNumRegions()) {
@@ -368,38 +188,38 @@ private:
         last = op;
       }
     }
+    // Behind all that must be so.
+    for (DotOp dot : block.getOps<DotOp>())
+      addOtherUsers(dot);
   }
 
-  /// What else uses the accumulators that `dot` adds to, down to the sums that this is for:
-  /// behind it they would have to be kept twice.
-  void addOtherUsers(DotOp dot, SmallVector<Operation *> &before) {
+  /// What else uses the accumulators that `dot` adds to, down to the sums that this is for, goes
+  /// before it where it can: behind it they would have to be kept twice.
+  void addOtherUsers(DotOp dot) {
     if (registersOf(dot.getAcc()) == 0)
       return; // a constant, which takes none
     SmallVector<Operation *> left(dot.getAcc().getUsers());
     while (!left.empty()) {
       Operation *user = left.pop_back_val();
       if (user == dot || user->getBlock() != &block ||
-          (dot->isBeforeInBlock(user) && (isa<DotOp>(user) || dependsOn(user, dot))))
+          (isa<DotOp>(user) && dot->isBeforeInBlock(user)) || comesBehind(user, dot))
         continue;
-      before.push_back(user);
+      needs[dot].push_back(user);
       if (OpTrait::hasElementwiseMappableTraits(user) && user->hasOneUse())
         left.push_back(*user->user_begin());
     }
   }
 
-  /// Whether `op`, of this block, must come behind `other`: by what it is made of, and by what
-  /// was found to stand before that.
-  bool dependsOn(Operation *op, Operation *other) {
+  /// Whether `op` must come behind `other`.
+  bool comesBehind(Operation *op, Operation *other) {
     llvm::SetVector<Operation *> before;
     before.insert(op);
     for (unsigned i = 0; i < before.size(); ++i) {
-      if (before[i] == other || before[i]->getNumRegions())
+      if (before[i] == other)
         return true;
-      for (Operation *needed : needs.lookup(before[i]))
-        before.insert(needed);
-      for (Value operand : before[i]->getOperands())
-        if (Operation *maker = operand.getDefiningOp(); maker && maker->getBlock() == &block)
-          before.insert(maker);
+      auto it = needs.find(before[i]);
+      if (it != needs.end())
+        before.insert(it->second.begin(), it->second.end());
     }
     return false;
   }
@@ -422,37 +242,6 @@ private:
                         [&](Value operand) { return madeOfCarried(operand); }) &&
            llvm::none_of(maker->getOperands(),
                          [](Value operand) { return operand.getDefiningOp<DotOp>() != nullptr; });
-  }
-
-  SmallVector<Operation *> inOrder() {
-    return llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
-  }
-
-  /// What was stored to shared memory as a factor, and is used in registers behind a
-  /// product, is read from there again: it need not be kept meanwhile.
-  void readAgain() {
-    for (Operation *op : inOrder()) {
-      if (!storesFactor(op))
-        continue;
-      auto store = cast<ConvertOp>(op);
-      for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses())) {
-        Operation *user = use.getOwner();
-        if (user->getBlock() != &block || isa<DotOp, ConvertOp>(user) ||
-            !isBehindProduct(store, user))
-          continue;
-        readFrom(store, use);
-      }
-    }
-  }
-
-  /// Whether a product is issued between two ops, or a loop stands there.
-  static bool isBehindProduct(Operation *from, Operation *to) {
-    if (!from->isBeforeInBlock(to))
-      return false;
-    for (Operation *op = from; op != to; op = op->getNextNode())
-      if (isa<DotOp>(op) || op->getNumRegions())
-        return true;
-    return false;
   }
 
   /// Cycles from when each op's result is there to the end of the last that needs it.
@@ -524,6 +313,7 @@ private:
     for (Operation *op : left)
       if (llvm::none_of(needs.lookup(op), [&](Operation *maker) { return left.contains(maker); }))
         available.push_back(op);
+    assert(!available.empty() && "ops that must come before each other");
     if (!llvm::all_of(available, [&](Operation *op) { return takesTooMany(op); }))
       llvm::erase_if(available, [&](Operation *op) { return takesTooMany(op); });
     Operation *best = available.front();
@@ -622,9 +412,9 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
     for (Block *block : blocks) {
       numMoved += BlockScheduler(*block).run();
       if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp())) {
-        BlockScheduler(*branch->getBlock()).putOff();
+        putOff(*branch->getBlock());
         if (branch.elseBlock())
-          BlockScheduler(*branch.elseBlock()).putOff();
+          putOff(*branch.elseBlock());
       }
     }
   }

@@ -206,7 +206,7 @@ std::optional<int64_t> ejk::itemsAhead(Value counter, Value item) {
 
 /// Whether nothing but a branch, or several, uses what `load` loads.
 static bool isForBranch(LoadOp load) {
-  return llvm::all_of(load->getUsers(), [&](Operation *user) {
+  return !load->use_empty() && llvm::all_of(load->getUsers(), [&](Operation *user) {
     Operation *inBody = load->getBlock()->findAncestorOpInBlock(*user);
     return isa<scf::IfOp>(inBody);
   });
@@ -215,25 +215,25 @@ static bool isForBranch(LoadOp load) {
 StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
   StagedLoads result;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
-    SmallVector<LoadOp> ofSequence, ofCells;
+    SmallVector<LoadOp> early, late;
     for (auto load : loop.getBody()->getOps<LoadOp>())
       if (StringRef why = obstacle(load, loop); why.empty())
-        (load.getRows().getDefiningOp<CellRowsOp>() ? ofCells : ofSequence).push_back(load);
+        (load.getRows().getDefiningOp<CellRowsOp>() ? late : early).push_back(load);
       else
         result.declined.push_back({load, why});
     // With one stage, what is used late is copied and waited for late, with the saved states.
-    if (stages == 1 && !ofCells.empty() && !llvm::all_of(ofSequence, isForBranch)) {
-      SmallVector<LoadOp> late;
-      llvm::copy_if(ofSequence, std::back_inserter(late), isForBranch);
-      llvm::erase_if(ofSequence, isForBranch);
-      ofCells.insert(ofCells.begin(), late.begin(), late.end());
+    if (stages == 1 && !late.empty() && !llvm::all_of(early, isForBranch)) {
+      SmallVector<LoadOp> forBranch;
+      llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);
+      llvm::erase_if(early, isForBranch);
+      late.insert(late.begin(), forBranch.begin(), forBranch.end());
     }
-    if (!ofSequence.empty())
-      Stager(loop, ofSequence, stages, /*late=*/false).run();
-    if (!ofCells.empty())
-      Stager(loop, ofCells, /*stages=*/1, /*late=*/true).run();
-    result.rings += !ofSequence.empty() + !ofCells.empty();
-    result.staged += ofSequence.size() + ofCells.size();
+    if (!early.empty())
+      Stager(loop, early, stages, /*late=*/false).run();
+    if (!late.empty())
+      Stager(loop, late, /*stages=*/1, /*late=*/true).run();
+    result.rings += !early.empty() + !late.empty();
+    result.staged += early.size() + late.size();
   }
   return result;
 }

@@ -33,10 +33,11 @@ Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
 }
 
 Value RunningGates::around(TileBuilder &e, int64_t row) const {
-  // Backwards, the same sums with the other sign: Σ_{t>j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t≤j}.
-  if (walk.reverse)
-    return e.neg(e.cumsum(perStep(e), /*reverse=*/false, /*exclusive=*/walk.decayFirst, row));
-  return e.cumsum(perStep(e), /*reverse=*/false, /*exclusive=*/!walk.decayFirst, row);
+  // Backwards, the same sums with the other sign: Σ_{t>j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t≤j}, and
+  // Σ_{t≥j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t<j}.
+  bool exclusive = walk.reverse == walk.decayFirst;
+  Value sums = e.cumsum(perStep(e), /*reverse=*/false, exclusive, row + exclusive);
+  return walk.reverse ? e.neg(sums) : sums;
 }
 
 Value RunningGates::startOf(TileBuilder &e, Value around) const {

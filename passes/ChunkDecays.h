@@ -38,7 +38,8 @@ struct Walk {
 /// anew, where `e` stands.
 class RunningGates {
 public:
-  /// `gates`: one tile per decay of a step, in order; at least one. `finite`: none is -inf.
+  /// `gates`: one tile per decay of a step, in order; at least one. `finite`: none is -inf, so
+  /// that a sum less its own step's is the sum before it.
   RunningGates(Walk walk, llvm::ArrayRef<mlir::Value> gates, bool finite = false)
       : walk(walk), gates(gates), finite(finite) {}
 
@@ -46,9 +47,10 @@ public:
   mlir::Value atRead(TileBuilder &e, unsigned count) const;
   /// W.
   mlir::Value atAdd(TileBuilder &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
-  /// W − W_row.
+  /// W − M, with M the W between `row` and the next one: so a walk back, and one forward that
+  /// reads before it decays, have the same of the same rows.
   mlir::Value around(TileBuilder &e, int64_t row) const;
-  /// W_row, and the sum over the chunk less that, from `around` of that row.
+  /// M, and the sum over the chunk less that, from `around` of that row.
   mlir::Value startOf(TileBuilder &e, mlir::Value around) const;
   mlir::Value restOf(TileBuilder &e, mlir::Value around) const;
   /// Whether R, for a read that sees `count` decays, is W.

@@ -14,24 +14,42 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether `op` may go in front of ops that store nothing that it reads.
-static bool isMovable(Operation *op) {
-  return op->getNumRegions() == 0 && (isMemoryEffectFree(op) || isa<LoadOp, LoadCellOp>(op));
+/// What is stored to, or loaded from, under `op`.
+template <typename... Accesses> static llvm::SetVector<Value> placesOf(Operation *op) {
+  llvm::SetVector<Value> places;
+  op->walk([&](Operation *inner) {
+    if (isa<Accesses...>(inner))
+      for (Value operand : inner->getOperands())
+        if (isa<RowsType, CellsType>(operand.getType()))
+          places.insert(operand);
+  });
+  return places;
 }
 
-static bool stores(Operation *op) {
-  return op
-      ->walk([](Operation *inner) {
-        bool is = isa<StoreOp, StoreCellOp>(inner);
-        return is ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+/// Whether `op` may go in front of ops that store to `stored`.
+static bool isMovable(Operation *op, const llvm::SetVector<Value> &stored) {
+  return op->getNumRegions() == 0 && (isMemoryEffectFree(op) || isa<LoadOp, LoadCellOp>(op)) &&
+         llvm::none_of(op->getOperands(), [&](Value v) { return stored.contains(v); });
 }
 
-/// Puts `second` right behind `first`, and what it needs in front of that; false where it
-/// needs what `first` gives, or what cannot move.
-static bool bringTogether(scf::IfOp first, scf::IfOp second) {
+/// Puts `next` right behind the last of `choices`, which stand behind each other, and what it
+/// needs in front of them; false where it needs what they give, or what cannot move.
+static bool bringTogether(ArrayRef<scf::IfOp> choices, scf::IfOp next) {
+  scf::IfOp first = choices.front(), last = choices.back();
   Block *block = first->getBlock();
+  if (!placesOf<StoreOp, StoreCellOp>(next).empty())
+    return false;
+  llvm::SetVector<Value> stored;
+  for (Operation *op = first; op != next; op = op->getNextNode()) {
+    bool isChoice = llvm::is_contained(choices, op);
+    llvm::SetVector<Value> here = placesOf<StoreOp, StoreCellOp>(op);
+    if (isChoice ? !here.empty() : op->getNumRegions() != 0)
+      return false;
+    stored.insert_range(here);
+  }
+  if (llvm::any_of(placesOf<LoadOp, LoadCellOp>(next),
+                   [&](Value place) { return stored.contains(place); }))
+    return false;
   llvm::SetVector<Operation *> needed;
   auto need = [&](Operation *op) {
     op->walk([&](Operation *inner) {
@@ -42,35 +60,31 @@ static bool bringTogether(scf::IfOp first, scf::IfOp second) {
             needed.insert(here);
     });
   };
-  need(second);
+  need(next);
   for (unsigned i = 0; i < needed.size(); ++i) {
-    if (needed[i] == first || !isMovable(needed[i]))
+    if (!isMovable(needed[i], stored))
       return false;
     need(needed[i]);
   }
-  for (Operation *op = first; op != second; op = op->getNextNode())
-    if (op != first && op->getNumRegions())
-      return false;
-  // What is stored meanwhile is stored behind both; the second's loads, in front of it.
-  if (stores(first) || stores(second))
-    return false;
   SmallVector<Operation *> inOrder = needed.takeVector();
   llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op : inOrder)
     op->moveBefore(first);
-  second->moveAfter(first);
+  next->moveAfter(last);
   return true;
 }
 
 unsigned ejk::mergeChoices(ProgramOp program) {
   unsigned merged = 0;
   program.walk([&](Block *block) {
-    scf::IfOp last;
+    SmallVector<scf::IfOp> together;
     for (scf::IfOp choice : llvm::to_vector(block->getOps<scf::IfOp>())) {
-      if (last && last.getCondition() == choice.getCondition() && bringTogether(last, choice))
+      if (!together.empty() && together.front().getCondition() == choice.getCondition() &&
+          bringTogether(together, choice))
         ++merged;
       else
-        last = choice;
+        together.clear();
+      together.push_back(choice);
     }
   });
   if (merged)

@@ -418,7 +418,8 @@ def MergeChoices : Pass<"ejk-merge-choices"> {
     products; it is the same question of the same sums. Branches of one condition become one, and
     what both of their sides make is made once: gates' exponentials, scaled rows, products of
     steps. What the second needs goes in front of the first; where it needs what that
-    gives, or stores, both stay. Numbers do not change.
+    gives, or loads what is stored meanwhile, or one of them stores, both stay. Numbers do not
+    change.
 
     Before:
     ```mlir

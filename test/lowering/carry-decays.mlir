@@ -7,6 +7,16 @@
 // by products.
 // RUN: ejk-opt %S/tile/Inputs/two-gates.mlir --ejk-backward=function=key --ejk-to-tile \
 // RUN:   --ejk-carry-decays | FileCheck %s --check-prefix=PAIR
+// Where one walk makes all gradients, nobody else need take the same.
+// RUN: ejk-opt %S/tile/Inputs/key-gate-128.mlir --ejk-backward --ejk-chunk-to-fit='arch=sm_90a schedule=chunk' \
+// RUN:   --canonicalize --ejk-carry-decays | FileCheck %s --check-prefix=ONE
+// RUN: ejk-opt %S/tile/Inputs/key-gate-128.mlir --ejk-backward --ejk-chunk-to-fit='arch=sm_90a schedule=chunk save-states' \
+// RUN:   --canonicalize --ejk-carry-decays | FileCheck %s --check-prefix=ARGUMENT
+// ONE-LABEL: func.func @key_gate_vjp(
+// ONE: scf.for {{.*}} -> (vector<128x128xf32>) {
+// ONE: scf.for {{.*}} -> (vector<128x128xf32>, vector<128xf32>) {
+// ARGUMENT-LABEL: func.func @key_gate_vjp(
+// ARGUMENT: scf.for {{.*}} -> (vector<128x128xf32>, vector<128xf32>) {
 // PAIR-LABEL: func.func @key(
 // PAIR: scf.for {{.*}} -> (vector<64x64xf32>, vector<64xf32>) {
 // PAIR-LABEL: func.func @key_vjp(

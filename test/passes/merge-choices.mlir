@@ -63,3 +63,82 @@ func.func @apart(%x: tensor<1x64x1x64xf32>) -> tensor<1x64x1x64xf32> {
   }
   return %y : tensor<1x64x1x64xf32>
 }
+
+// Three of one condition are one.
+// CHECK-LABEL: func.func @three(
+// CHECK:         scf.if
+// CHECK-NOT:     scf.if
+// CHECK:         return
+func.func @three(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
+  %y:3 = tile.program chunk 64 slices 1 sequences(%x : tensor<1x64x1x64xf32>) outputs(tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
+  ^bb0(%rows: !tile.rows<vector<64xf32>>, %out: !tile.rows<vector<64xf32>>, %out2: !tile.rows<vector<64xf32>>, %out3: !tile.rows<vector<64xf32>>, %n: index,
+       %b: index, %h: index, %s: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
+    %small = tile.within 1.0 of %t : vector<64x64xf32>
+    %a = scf.if %small -> vector<64x64xf32> {
+      %e = math.exp %t : vector<64x64xf32>
+      scf.yield %e : vector<64x64xf32>
+    } else {
+      scf.yield %t : vector<64x64xf32>
+    }
+    tile.store %a, %out[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
+    %a2 = scf.if %small -> vector<64x64xf32> {
+      %e = math.exp2 %t : vector<64x64xf32>
+      scf.yield %e : vector<64x64xf32>
+    } else {
+      scf.yield %t : vector<64x64xf32>
+    }
+    tile.store %a2, %out2[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
+    %a3 = scf.if %small -> vector<64x64xf32> {
+      %e = math.absf %t : vector<64x64xf32>
+      scf.yield %e : vector<64x64xf32>
+    } else {
+      scf.yield %t : vector<64x64xf32>
+    }
+    tile.store %a3, %out3[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
+    tile.end
+  }
+  return %y#0, %y#1, %y#2 : tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>
+}
+
+// What is stored meanwhile is not loaded before.
+// CHECK-LABEL: func.func @loaded(
+// CHECK:         scf.if
+// CHECK:         tile.store
+// CHECK:         tile.load
+// CHECK:         scf.if
+// CHECK:         return
+func.func @loaded(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
+  %y:3 = tile.program chunk 64 slices 1 sequences(%x : tensor<1x64x1x64xf32>) outputs(tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
+  ^bb0(%rows: !tile.rows<vector<64xf32>>, %out: !tile.rows<vector<64xf32>>, %out2: !tile.rows<vector<64xf32>>, %out3: !tile.rows<vector<64xf32>>, %n: index,
+       %b: index, %h: index, %s: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
+    %small = tile.within 1.0 of %t : vector<64x64xf32>
+    %a = scf.if %small -> vector<64x64xf32> {
+      %e = math.exp %t : vector<64x64xf32>
+      scf.yield %e : vector<64x64xf32>
+    } else {
+      scf.yield %t : vector<64x64xf32>
+    }
+    tile.store %a, %out[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
+    %t2 = tile.load %out[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
+    %a2 = scf.if %small -> vector<64x64xf32> {
+      %e = math.exp2 %t2 : vector<64x64xf32>
+      scf.yield %e : vector<64x64xf32>
+    } else {
+      scf.yield %t : vector<64x64xf32>
+    }
+    tile.store %a2, %out2[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
+    %a3 = scf.if %small -> vector<64x64xf32> {
+      %e = math.absf %t : vector<64x64xf32>
+      scf.yield %e : vector<64x64xf32>
+    } else {
+      scf.yield %t : vector<64x64xf32>
+    }
+    tile.store %a3, %out3[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
+    tile.end
+  }
+  return %y#0, %y#1, %y#2 : tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>
+}
