@@ -52,13 +52,13 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
   let description = [{
     Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early`,
     `ejk-include-own` and `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps
-    whose kernel a thread block of `arch` has the shared memory for; the lowering itself says
-    what a kernel needs. With gates of keys and of values they have at most 32 steps, over
-    which the range of their products suffices for ordinary gates. Scans that share saved
-    states get chunks of one length, each of which saves its own, if they were to be saved
-    for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`,
-    `ejk-merge-choices`, `ejk-scale-late`) where that fits with chunks of 64. Where none fits, or `ejk-chunk` leaves a
-    scan alone, it stays as it was, and a remark says why.
+    whose kernel a thread block of `arch` has the shared memory for; the lowering itself
+    says what a kernel needs. With gates of keys and of values they have at most 32 steps,
+    over which the range of their products suffices for ordinary gates. Scans that share
+    saved states get chunks of one length, each of which saves its own, if they were to be
+    saved for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`,
+    `ejk-merge-choices`, `ejk-scale-late`) where that fits with chunks of 64. Where none
+    fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says why.
 
     With `save-states`, where such a program of f_vjp is left with nothing to do but save a
     state that f goes through as well, it makes f_fwd: f with one result more, `saved0`, that
@@ -233,17 +233,18 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
     product or at a barrier for what other warps wrote, while others would not. What
     each op costs is an estimate.
 
-    Registers are scarce meanwhile. A product that needs accumulators of its own waits where
-    an estimate of those in use leaves it none, the more products there are, each with its
-    addresses, the sooner; what else uses accumulators that a product
-    goes on with comes before it, if it can. In a branch, what is made of the tiles that a loop
-    starts from, or of an earlier loop's results, comes before the loop, stores included. A branch's range check comes last in front of it: its barrier
-    then serves what is stored there, too. In the end, tiles that are read from shared memory,
-    widened or spread into registers are so where they are used, in branches too, and
-    once more behind a product; what was stored there as a factor is read again; what only
-    a sum needs is made in front of it; rows of a tile are taken where the tile is made. In a loop's body, what comes
-    of vectors alone and only goes to memory or to the next iteration comes behind the last
-    product. Numbers do not change.
+    Registers are scarce meanwhile. A product that needs accumulators of its own waits where an
+    estimate of those in use leaves it none, the more products there are, each with its
+    addresses, the sooner; what else uses accumulators that a product goes on with comes
+    before it, if it can. In a branch, what is made of the tiles that a loop starts from, or
+    of an earlier loop's results, comes before the loop, stores included. A branch's range
+    check comes last in front of it: its barrier then serves what is stored there, too. In
+    the end, tiles that are read from shared memory, widened or spread into registers are so
+    where they are used, in branches too, and once more behind a product; what was stored
+    there as a factor is read again; what only a sum needs is made in front of it; rows of a
+    tile are taken where the tile is made. In a loop's body, what comes of vectors alone and
+    only goes to memory or to the next iteration comes behind the last product. Numbers do
+    not change.
 
     Before:
     ```mlir
@@ -268,10 +269,9 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     One item has all that one iteration loads, so that it waits once. With one stage, the
     next iteration's copies start where this one's tiles are used for the last time; so do
     those of cells, which have a ring of one stage for themselves. With one stage for all,
-    rows that only a branch uses share that one: an iteration waits for the others first, and
-    for these at the branch. Iterations that do not
-    come are copied and not used. Other loads stay, and a remark says why. Numbers do not
-    change.
+    rows that only a branch uses share that one: an iteration waits for the others first,
+    and for these at the branch. Iterations that do not come are copied and not used. Other
+    loads stay, and a remark says why. Numbers do not change.
 
     Before:
     ```mlir

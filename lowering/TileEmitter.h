@@ -56,11 +56,11 @@ struct LoopEnds {
 
 class TileEmitter {
 public:
-  /// Up to `freely` bytes of shared memory are used for fewer barriers: what was just used is
+  /// Up to `freeBytes` of shared memory are used for fewer barriers: what was just used is
   /// not taken for something else, and the parts of f32 running sums lie there at a time.
   TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
-              unsigned freely, LoopEnds &loopEnds)
-      : program(program), name(name), b(builder, program.getLoc()), freely(freely),
+              unsigned freeBytes, LoopEnds &loopEnds)
+      : program(program), name(name), b(builder, program.getLoc()), freeBytes(freeBytes),
         loopEnds(loopEnds) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
@@ -178,7 +178,7 @@ private:
   /// Whether it lies within what is used freely, where nothing was just used.
   bool fitsFreely(Type type, tile::LayoutAttr layout) const {
     return memory.find(sharedBytes(type, layout), sharedAlignment(layout), justUsed()).end <=
-           freely;
+           freeBytes;
   }
   /// Since the last barrier, or by products that are not awaited.
   Vector<SharedMemory::Range> justUsed() const;
@@ -287,7 +287,7 @@ private:
   tile::ProgramOp program;
   llvm::StringRef name;
   KernelBuilder b;
-  unsigned freely;
+  unsigned freeBytes;
   LoopEnds &loopEnds;
   Kernel kernel;
 

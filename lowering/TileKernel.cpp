@@ -381,10 +381,10 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
 /// Makes kernels until loops have the barriers that they need, and no others; at last one
 /// with a barrier at each loop's head.
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, unsigned freely) {
+                         SizeName sizeName, unsigned freeBytes) {
   LoopEnds ends;
   auto emit = [&] {
-    return TileEmitter(program, name, OpBuilder(program.getContext()), freely, ends)
+    return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, ends)
         .run(module, sizeName);
   };
   Kernel kernel = emit();
@@ -414,7 +414,7 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
            std::to_string(dim);
   };
   LoopEnds ends;
-  return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freely=*/0, ends)
+  return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freeBytes=*/0, ends)
       .run(*module, sizeName)
       .sharedBytes;
 }
@@ -425,8 +425,8 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
     return failure();
   unsigned needed = 0;
   // What was used freely may be missing later on.
-  for (unsigned freely : {sharedLimit, sharedLimit - sharedLimit / 8, 0u}) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, freely);
+  for (unsigned freeBytes : {sharedLimit, sharedLimit - sharedLimit / 8, 0u}) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, freeBytes);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -140,21 +140,20 @@ Value HeadDecays::total(TileBuilder &e) const {
                      }));
 }
 
-Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, bool turned,
-                          double scale) const {
+Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {
   SmallVector<int64_t> square = {walk.chunk, walk.chunk};
-  // Of a read's step, and of what a step adds.
+  // Of a read's step, and of what a step adds: the later of the two has a row.
   auto difference = [&](Value read, Value add) {
-    return e.sub(e.spread(scaled(e, read, scale), turned, square), e.spread(add, !turned, square));
+    return e.sub(e.spread(scaled(e, read, scale), walk.reverse, square),
+                 e.spread(add, !walk.reverse, square));
   };
   Value exponent = sum(e, [&](const RunningGates &part) {
     if (!walk.reverse || !part.isAtAdd(count))
       return difference(part.atRead(e, count), part.atAdd(e));
     // L_j − L_i, as the walk forward writes R_i − W_j.
     Value toEnd = part.toEnd(e);
-    return e.sub(e.spread(scaled(e, toEnd, scale), !turned, square),
-                 e.spread(toEnd, turned, square));
+    return e.sub(e.spread(scaled(e, toEnd, scale), 0, square), e.spread(toEnd, 1, square));
   });
-  return exponential(e, e.keep(exponent, /*upper=*/walk.reverse != turned, !inclusive,
-                               -std::numeric_limits<float>::infinity()));
+  return exponential(
+      e, e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
 }

@@ -95,10 +95,9 @@ public:
   bool takesScale() const { return binary; }
   /// scale · e^{R_i}.
   mlir::Value fromStart(TileBuilder &e, unsigned count, double scale = 1) const;
-  /// scale · e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere. The
-  /// read's step i has a row, or, where `turned`, a column.
-  mlir::Value between(TileBuilder &e, unsigned count, bool inclusive, bool turned,
-                      double scale = 1) const;
+  /// scale · e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere. The later
+  /// of the two steps has a row, the earlier a column, which in a walk back is i's.
+  mlir::Value between(TileBuilder &e, unsigned count, bool inclusive, double scale = 1) const;
   /// e^{L_j}.
   mlir::Value toEnd(TileBuilder &e) const;
   /// The exponential of the sum over the chunk.

@@ -65,22 +65,16 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
 // The middle row's basis
 //===----------------------------------------------------------------------===//
 
-/// `gate`, or the largest that is zero in the end. In 16 bits where it comes in those, which
-/// running sums have in one piece.
-Value ChunkedState::raised(TileBuilder &e, Value gate) {
-  auto floorOf = [&](Value x) {
-    return e.larger(x, e.constant(x.getType(), gateFloor(plan.productType)));
-  };
-  auto widened = gate.getDefiningOp<arith::ExtFOp>();
-  return widened ? e.widen(floorOf(widened.getIn())) : floorOf(gate);
-}
-
-/// What anchors give takes sums by steps, too, where those of -inf are none: they are taken in
-/// pieces, and by products with zeros.
+/// Gates of one axis, each at least the largest that is zero in the end. What anchors give takes
+/// sums by steps, too, where those of -inf are none: they are taken in pieces, and by products
+/// with zeros. In 16 bits where gates come in those, which running sums have in one piece.
 RunningGates ChunkedState::raisedGates(TileBuilder &e, unsigned dim) {
   SmallVector<Value> gates;
-  for (Value gate : gateTiles[dim + 1])
-    gates.push_back(raised(e, gate));
+  for (Value gate : gateTiles[dim + 1]) {
+    auto widened = gate.getDefiningOp<arith::ExtFOp>();
+    Value x = widened ? widened.getIn() : gate;
+    gates.push_back(e.widen(e.larger(x, e.constant(x.getType(), gateFloor(plan.productType)))));
+  }
   return RunningGates(walk, gates, /*finite=*/true);
 }
 
@@ -203,18 +197,17 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
     bool inclusive = add < read.adds;
     Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
-      p = e.mul(p,
-                head->between(e, read.decays[0], inclusive, turnsProducts(), scaleInDecays(read)));
+      p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
     // In the basis, what is not to be seen may be anything, infinite included.
     if (!head || isGated(along))
-      p = e.keep(p, walk.reverse != turnsProducts(), !inclusive, 0.0f);
-    sum = e.dot(round(p), turnsProducts(), round(addTile(e, add, other)), false, sum);
+      p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
+    sum = e.dot(round(p), walk.reverse, round(addTile(e, add, other)), false, sum);
   }
   return sum;
 }
 
 Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
-  if (turnsProducts())
+  if (walk.reverse)
     std::swap(reading, added);
   return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
 }
@@ -231,11 +224,10 @@ Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value 
     // With the decays that others' products have, one more of which is not to be seen.
     Value p = products(e, x, round(addTile(e, add, along)));
     if (head)
-      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, turnsProducts(),
-                                 scaleInDecays(read)));
+      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
     Value terms = e.mul(p, products(e, round(partner), round(addTile(e, add, other))));
-    terms = e.keep(terms, walk.reverse != turnsProducts(), !inclusive, 0.0f);
-    sums = e.add(sums, e.sum(terms, turnsProducts() ? 0 : 1));
+    terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
+    sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
   }
   return sums;
 }

@@ -85,7 +85,6 @@ private:
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
   bool isSliced(int dim) const { return dim >= 0 && dim == chain.freeDim; }
   void collectTiles();
-  mlir::Value raised(TileBuilder &e, mlir::Value gate);
   RunningGates raisedGates(TileBuilder &e, unsigned dim);
   void findBases();
   /// R − M as read `r` sees it, and M − W.
@@ -104,12 +103,8 @@ private:
   mlir::Value readEntry(TileBuilder &e, unsigned r, mlir::Value state, bool inBasis);
   /// Read `r`, still in the basis along its result.
   mlir::Value readByProducts(TileBuilder &e, unsigned r, mlir::Value basisState);
-  /// Whether products of steps have what is added in their rows, not what reads: in a walk
-  /// back. Later steps have rows, then, and earlier ones columns, as in the walk forward, and
-  /// the products are the same.
-  bool turnsProducts() const { return walk.reverse; }
   /// The products of `reading` and `added`, vectors of what reads and what is added, each step's
-  /// with each.
+  /// with each: the later step's row, the earlier's column, as in the walk forward.
   mlir::Value products(TileBuilder &e, mlir::Value reading, mlir::Value added);
   /// The sums over channels of what read `r` gives times `partner`.
   mlir::Value pairedSums(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value state);

@@ -33,6 +33,7 @@ public:
   }
   mlir::Value zeros(llvm::ArrayRef<int64_t> shape) { return constant(f32(shape), 0.0); }
 
+  /// Sums and rows of −x are taken of x, so that what is the same but for its sign is made once.
   mlir::Value add(mlir::Value x, mlir::Value y) {
     if (mlir::Value positive = negated(x))
       return sub(y, positive);

@@ -1,0 +1,17 @@
+// With one stage for all: what a branch alone uses, v, do and the saved state, is awaited in
+// front of it, and copied behind what an iteration begins with.
+// RUN: ejk-opt %S/tile/Inputs/key-gate-128.mlir --ejk-backward \
+// RUN:   --ejk-to-gpu='arch=sm_90a schedule=chunk save-states' \
+// RUN:   --mlir-print-ir-after=ejk-stage-to-fit -o /dev/null 2>&1 | FileCheck %s
+
+// CHECK-LABEL: func.func @key_gate_vjp(
+// CHECK:         %[[FIRST:.*]] = tile.make_ring : <1 of vector<64x128xbf16>, vector<64x128xbf16>, vector<64x128xbf16>>
+// CHECK:         %[[LATE:.*]] = tile.make_ring : <1 of vector<64x128xbf16>, vector<64x128xbf16>, vector<128x128xbf16>>
+// CHECK:         scf.for
+// CHECK:           tile.take %[[FIRST]]
+// CHECK:           tile.within
+// CHECK-NEXT:      tile.take %[[LATE]]
+// CHECK-NEXT:      scf.if
+// CHECK:           tile.release
+// CHECK:           tile.fill %[[FIRST]]
+// CHECK:           tile.fill %[[LATE]]
