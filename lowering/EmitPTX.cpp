@@ -1,6 +1,7 @@
 //===- EmitPTX.cpp - kernels in the llvm dialect to PTX and machine code --===//
 #include "lowering/EmitPTX.h"
 #include "lowering/KeepOffsets.h"
+#include "lowering/KernelBuilder.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -68,6 +69,21 @@ struct Translation {
 };
 } // namespace
 
+/// Tensor maps are 128 bytes among a kernel's parameters, named by their address there. Of all
+/// arguments only they are pointers into no address space of their own; what gpu.func says of
+/// them being passed by value, upstream's conversion to llvm.func drops.
+static void passMapsByValue(llvm::Module &module) {
+  llvm::LLVMContext &context = module.getContext();
+  auto *bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), kMapBytes);
+  for (llvm::Function &function : module)
+    for (llvm::Argument &argument : function.args())
+      if (!function.isDeclaration() && argument.getType() == llvm::PointerType::get(context, 0)) {
+        argument.addAttr(llvm::Attribute::getWithByValType(context, bytes));
+        argument.addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(kMapAlignment)));
+        argument.addAttr(llvm::Attribute::get(context, "nvvm.grid_constant"));
+      }
+}
+
 static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
                                                llvm::TargetMachine &machine) {
   MLIRContext &mlirContext = *kernels.getContext();
@@ -80,6 +96,7 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
     return nullptr;
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple());
+  passMapsByValue(*module);
 
   llvm::PassBuilder passes(&machine);
   llvm::LoopAnalysisManager loops;

@@ -20,6 +20,8 @@ namespace ejk {
 /// Global and shared memory's address spaces on NVIDIA GPUs.
 constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 constexpr unsigned kWarpSize = 32;
+/// A tensor map's.
+constexpr unsigned kMapBytes = 128, kMapAlignment = 64;
 
 class KernelBuilder : public mlir::OpBuilder {
 public:
@@ -176,16 +178,25 @@ public:
   }
 };
 
-/// One actual argument of a kernel: a whole tensor's memory, or a size of one.
+/// One actual argument of a kernel: a whole tensor's memory, a size of one, or a tensor map
+/// of one as a matrix.
 struct KernelOperand {
   mlir::Value tensor;
-  std::optional<unsigned> dim;
+  std::optional<unsigned> dim = {};
+  /// Of a tensor map: from which of the tensor's dimensions on they are the matrix's columns,
+  /// and what is copied at once.
+  struct Box {
+    unsigned firstColumnDim;
+    int64_t rows, columns;
+  };
+  std::optional<Box> box = {};
 };
 
 /// A kernel made for an op, and what its launch needs.
 struct Kernel {
   mlir::gpu::GPUFuncOp function;
-  /// In the order of the function's arguments: ptr<1> for tensors, i64 for sizes.
+  /// In the order of the function's arguments: ptr<1> for tensors, i64 for sizes, and
+  /// 128 bytes by value, a ptr to them, for tensor maps.
   llvm::SmallVector<KernelOperand> operands;
   unsigned threads = 0;
   /// Dynamic shared memory of a block.

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 
@@ -243,6 +244,41 @@ private:
     return alternative.single ? one : Value(arith::SubIOp::create(b, op->getLoc(), index(1), one));
   }
 
+  /// A tensor map of `buffer` as a matrix, for boxes of it.
+  FailureOr<Value> tensorMap(Operation *op, const KernelOperand &operand, Value buffer) {
+    Location loc = op->getLoc();
+    auto type = cast<MemRefType>(buffer.getType());
+    Value rows = index(1), columns = index(1);
+    for (int64_t d = 0; d < type.getRank(); ++d) {
+      FailureOr<Value> size = hostSize(op, operand.tensor, d);
+      if (failed(size))
+        return failure();
+      Value &product = d < operand.box->firstColumnDim ? rows : columns;
+      product = arith::MulIOp::create(b, loc, product, *size);
+    }
+    Attribute one = b.getIndexAttr(1);
+    int64_t dynamic = ShapedType::kDynamic;
+    auto matrix = MemRefType::get({dynamic, dynamic}, type.getElementType(),
+                                  StridedLayoutAttr::get(b.getContext(), 0, {dynamic, 1}));
+    Value whole = memref::ReinterpretCastOp::create(
+        b, loc, matrix, buffer, OpFoldResult(b.getIndexAttr(0)),
+        ArrayRef<OpFoldResult>{rows, columns}, ArrayRef<OpFoldResult>{columns, one});
+    Value unranked = memref::CastOp::create(
+        b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
+    auto tile = MemRefType::get({operand.box->rows, operand.box->columns}, type.getElementType(),
+                                AffineMap(), b.getI64IntegerAttr(kSharedSpace));
+    auto mapType = nvgpu::TensorMapDescriptorType::get(
+        b.getContext(), tile, nvgpu::TensorMapSwizzleKind::SWIZZLE_128B,
+        nvgpu::TensorMapL2PromoKind::L2PROMO_256B, nvgpu::TensorMapOOBKind::OOB_ZERO,
+        nvgpu::TensorMapInterleaveKind::INTERLEAVE_NONE);
+    Value map = nvgpu::TmaCreateDescriptorOp::create(
+        b, loc, mapType, unranked,
+        ValueRange{index(operand.box->rows), index(operand.box->columns)});
+    return UnrealizedConversionCastOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()),
+                                              map)
+        .getResult(0);
+  }
+
   /// Launches `kernel`; `times`, null for 1, multiplies the grid, so that 0
   /// leaves the launch out.
   LogicalResult launch(Operation *op, const Kernel &kernel, Value gridTimes = Value()) {
@@ -259,6 +295,13 @@ private:
           operand.dim ? hostSize(op, operand.tensor, *operand.dim) : bufferOf(op, operand.tensor);
       if (failed(value))
         return failure();
+      if (operand.box) {
+        FailureOr<Value> map = tensorMap(op, operand, *value);
+        if (failed(map))
+          return failure();
+        args.push_back(*map);
+        continue;
+      }
       if (operand.dim) {
         args.push_back(arith::IndexCastOp::create(b, loc, b.getI64Type(), *value));
         continue;

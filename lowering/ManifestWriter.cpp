@@ -7,11 +7,13 @@
 #include "lowering/ManifestWriter.h"
 #include "dialect/Names.h"
 #include "dialect/Shapes.h"
+#include "ejk/package_format.h"
 #include "lowering/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -173,6 +175,38 @@ private:
     return success(); // sizes and addresses, read from where they are used
   }
 
+  json::Object placeOf(Value buffer) const {
+    // Workspace some of whose sizes turned out to be constants.
+    while (auto cast = buffer.getDefiningOp<memref::CastOp>())
+      buffer = cast.getSource();
+    return places.find(buffer)->second;
+  }
+
+  /// A matrix of the buffer's elements, and what is copied of it at once.
+  FailureOr<json::Object> tensorMap(nvgpu::TmaCreateDescriptorOp map) {
+    auto matrix = map.getTensor().getDefiningOp<memref::CastOp>().getSource();
+    while (auto cast = matrix.getDefiningOp<memref::CastOp>())
+      matrix = cast.getSource();
+    auto view = matrix.getDefiningOp<memref::ReinterpretCastOp>();
+    json::Array sizes;
+    for (OpFoldResult size : view.getMixedSizes()) {
+      FailureOr<json::Value> number = json::Value(nullptr);
+      if (auto known = getConstantIntValue(size))
+        number = json::Value(*known);
+      else
+        number = expr(cast<Value>(size));
+      if (failed(number))
+        return failure();
+      sizes.push_back(*number);
+    }
+    MemRefType box = map.getTensorMap().getType().getTensor();
+    return json::Object{{"tensor_map", placeOf(view.getSource())},
+                        {"dtype", dtypeOf(box.getElementType())},
+                        {"rows", sizes[0]},
+                        {"columns", sizes[1]},
+                        {"box", json::Array{box.getDimSize(0), box.getDimSize(1)}}};
+  }
+
   LogicalResult visitLaunch(gpu::LaunchFuncOp launch) {
     FailureOr<json::Value> grid = expr(launch.getGridSizeX()), block = expr(launch.getBlockSizeX());
     if (failed(grid) || failed(block))
@@ -189,15 +223,19 @@ private:
         args.push_back(json::Object{{"i64", *number}});
         continue;
       }
+      if (auto cast = operand.getDefiningOp<UnrealizedConversionCastOp>()) {
+        FailureOr<json::Object> map =
+            tensorMap(cast.getInputs().front().getDefiningOp<nvgpu::TmaCreateDescriptorOp>());
+        if (failed(map))
+          return failure();
+        args.push_back(std::move(*map));
+        continue;
+      }
       Value address = operand.getDefiningOp<LLVM::IntToPtrOp>().getArg();
       if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
         address = cast.getIn();
       auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
-      Value buffer = extract.getSource();
-      // Workspace some of whose sizes turned out to be constants.
-      while (auto cast = buffer.getDefiningOp<memref::CastOp>())
-        buffer = cast.getSource();
-      args.push_back(json::Object(places.find(buffer)->second));
+      args.push_back(placeOf(extract.getSource()));
     }
     launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
                                     {"block", json::Array{*block, 1, 1}},
@@ -233,7 +271,7 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
   if (entries.empty())
     return module.emitError("holds no public function to compile"), failure();
   return json::Object{{"format", "ejk-package"},
-                      {"version", 1},
+                      {"version", EJK_PACKAGE_VERSION},
                       {"producer", "ejk " EJK_VERSION},
                       {"arch", arch},
                       {"arch_specific", arch.ends_with("a")},

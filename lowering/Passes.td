@@ -16,6 +16,12 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     T is dynamic and sequences are not packed, a scan gets two kernels, one for
     a single step and one for any number; T gives one of them an empty grid.
 
+    Rows that a ring's stages hold all threads copy; or, from sm_90a on, one lane orders boxes
+    of them by tensor maps, which are arguments of the kernel and `nvgpu.tma.create.descriptor`s
+    of the program, where threads read half of the tiles into registers themselves or more, and
+    every tile of the ring is of 16-bit rows in panels. Where a sequence ends within a stage's
+    rows threads copy those.
+
     Sums are split over lanes and rounded in f32 in that order, the same for
     every batch, in another order by the single-step kernel; otherwise numbers do not change.
 
@@ -40,7 +46,8 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
                         "the architecture, whose shared memory block programs must fit">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::nvgpu::NVGPUDialect",
+    "::mlir::NVVM::NVVMDialect",
     "::mlir::scf::SCFDialect"];
   let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
                     Statistic<"numBlocks", "block-kernels", "kernels made for block programs">,

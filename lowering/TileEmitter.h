@@ -77,10 +77,13 @@ private:
     Value pointer, heads = {}, base = {}, stride = {}, length = {};
     Type element = {};
     int64_t channels = 1;
+    /// Row and column of its first element in the tensor's map, i32.
+    std::pair<Value, Value> inMap = {};
   };
-  /// Its cells: cell i starts at base + i·stride elements, and there are `count`.
+  /// Its cells: cell i starts at base + i·stride elements, there are `count`, and the first
+  /// is the tensor's number `first`.
   struct Cells {
-    Value pointer, base = {}, stride = {}, count = {};
+    Value pointer, base = {}, stride = {}, first = {}, count = {};
     Type element = {};
     Vector<int64_t> shape = {};
   };
@@ -111,6 +114,7 @@ private:
   void emitElementwise(Operation *op);
   Vector<Value> elementwise(Operation *op, llvm::ArrayRef<llvm::ArrayRef<Value>> operands,
                             unsigned count);
+  bool beginsWithBarrier(mlir::Block &body) const;
   void emitFor(mlir::scf::ForOp op);
   void emitIf(mlir::scf::IfOp op);
   void bind(ValueRange values, ValueRange from);
@@ -119,8 +123,9 @@ private:
   // TileRings.cpp: rows copied ahead of their use.
   /// A ring: the stages of a tile lie one behind the other, those of the next behind them.
   struct Ring {
-    SharedMemory::Range range = {}, mbarriers = {}; // the latter between roles
+    SharedMemory::Range range = {}, mbarriers = {}; // the latter between roles, and for boxes
     unsigned stages = 0;
+    bool inBoxes = false;
     Vector<Placed> tiles = {};
     Vector<unsigned> offsets = {}, tileBytes = {}; // of a tile's first stage, of each stage
   };
@@ -128,11 +133,31 @@ private:
   void emitAcquire(tile::AcquireOp op);
   void emitFill(tile::FillOp op);
   void emitTake(tile::TakeOp op);
+  unsigned groupsBehind(tile::TakeOp take) const;
   void emitRelease(tile::ReleaseOp op);
   void endRing(Value value);
   Value stageOf(const Ring &ring, Value item);
   Vector<Placed> tilesOf(const Ring &ring, Value item);
   void waitForCopies(unsigned groups);
+
+  // TileBoxes.cpp: rows that one thread has copied.
+  struct Copy {
+    Value rows, first, channel;
+    Placed tile;
+  };
+  /// What is copied at once: 64 columns of `copy`, by an argument that is a map.
+  struct Box {
+    Copy copy;
+    unsigned map;
+    int64_t column;
+    Value exists;
+  };
+  void findBoxes();
+  void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
+  void makeStageMbarriers(tile::MakeRingOp op);
+  void fillBoxes(tile::FillOp op);
+  void orderBoxes(llvm::ArrayRef<Box> boxes, Value full);
+  void copyRagged(const Copy &copy);
 
   // TileRoles.cpp: warps that do different things.
   unsigned countWarps();
@@ -144,6 +169,7 @@ private:
   Value emptyOf(const Ring &ring, Value stage);
   Value parityOf(const Ring &ring, Value item);
   void waitForPhase(Value mbarrier, Value parity);
+  void waitForEmpty(const Ring &ring, Value item);
   void arriveAtEmpty(tile::ReleaseOp op);
   void releaseAwaited();
   bool isRead(const SharedMemory::Range &range);
@@ -188,6 +214,7 @@ private:
   Value barrier(Value everywhere = {});
   void fenceForProducts();
   void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
+  void awaitReaders(const SharedMemory::Range &range);
   void makeWritable(const SharedMemory::Range &range);
   void beforeWrite(const SharedMemory::Range &range);
   Value sharedAt(const SharedMemory::Range &range);
@@ -338,9 +365,15 @@ private:
   /// Tiles whose last use an op is, or holds.
   llvm::DenseMap<Operation *, Vector<Value>> lastUses;
   llvm::DenseMap<Value, Ring> rings;
+  /// Those whose tiles come in boxes.
+  llvm::DenseSet<Value> boxed;
+  /// The kernel's arguments that are tensor maps, by the program's argument and a box's rows.
+  llvm::DenseMap<std::pair<Value, int64_t>, unsigned> maps;
   Vector<tile::ReleaseOp> heldReleases;
 };
 
+/// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
+tile::TakeOp takeOf(tile::MakeRingOp ring);
 /// That `program` is laid out, its rings too, as a kernel needs them; an error at the op
 /// if not.
 mlir::LogicalResult checkLaidOut(tile::ProgramOp program);

@@ -75,6 +75,9 @@ void TileEmitter::buildSignature(SizeName sizeName) {
 
   SmallVector<Type> types(numPointers, b.globalPtr());
   types.append(kernel.operands.size() - numPointers, b.getI64Type());
+  unsigned firstMap = kernel.operands.size();
+  findBoxes();
+  types.append(kernel.operands.size() - firstMap, LLVM::LLVMPointerType::get(b.getContext()));
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   kernel.threads = workers = countWarps() * kWarpSize;
@@ -86,6 +89,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
       function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
       function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
     }
+  for (unsigned i = firstMap; i < types.size(); ++i)
+    passByValue(function, i);
   kernel.function = function;
   b.setInsertionPointToStart(&function.getBody().front());
 
@@ -256,9 +261,10 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   place.channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
   place.element = type.getElementType();
   place.stride = b.mul(place.heads, place.channels);
-  Value start = b.add(b.mul(firstRow, place.stride), b.mul(ownHead(place.heads), place.channels));
-  place.base = b.at(place.pointer, place.element, start);
+  Value column = b.mul(ownHead(place.heads), place.channels);
+  place.base = b.at(place.pointer, place.element, b.add(b.mul(firstRow, place.stride), column));
   place.length = length;
+  place.inMap = {b.narrow(firstRow), b.narrow(column)};
 }
 
 void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
@@ -276,6 +282,7 @@ void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
     Value slot = b.add(b.div(firstRow, every), sequenceIndex);
     cell = b.add(b.mul(slot, heads), b.wide(head));
   }
+  place.first = cell;
   place.base = b.at(place.pointer, place.element, b.mul(cell, elements));
   place.stride = b.mul(heads, elements);
 }
@@ -296,8 +303,13 @@ void TileEmitter::takeParameters(Value sequence) {
     }
     if (vector)
       // The only cell: its number is no matter.
-      cells[arg] = {parameter.pointer, base,    b.i64(0),
-                    b.i64(1),          element, llvm::to_vector(vector.getShape())};
+      cells[arg] = {parameter.pointer,
+                    base,
+                    b.i64(0),
+                    b.i64(0),
+                    b.i64(1),
+                    element,
+                    llvm::to_vector(vector.getShape())};
     else
       scalars.map(arg, b.load(element, base));
   }

@@ -105,13 +105,16 @@ void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
     memory.noteRead(range);
 }
 
+/// Until this thread's products no longer read `range`.
+void TileEmitter::awaitReaders(const SharedMemory::Range &range) {
+  for (const InFlight &dot : llvm::reverse(inFlight))
+    if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); }))
+      return awaitGroup(dot.group);
+}
+
 /// Until nobody uses what lay in `range`.
 void TileEmitter::makeWritable(const SharedMemory::Range &range) {
-  for (const InFlight &dot : llvm::reverse(inFlight))
-    if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); })) {
-      awaitGroup(dot.group);
-      break;
-    }
+  awaitReaders(range);
   if (memory.writeNeedsBarrier(range))
     barrier();
 }
@@ -397,11 +400,14 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
   Value exists =
       b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, wideIndex(op.getIndex()), from.count);
   Rows place;
+  place.pointer = from.pointer;
   place.base = cellBase(from, op.getIndex());
   place.element = from.element;
   place.channels = from.shape[1];
   place.stride = b.i64(from.shape[1]);
   place.length = b.make<arith::SelectOp>(exists, b.i64(from.shape[0]), b.i64(0));
+  Value number = b.add(from.first, b.mul(wideIndex(op.getIndex()), heads));
+  place.inMap = {b.narrow(b.mul(number, from.shape[0])), b.i32(0)};
   rows[op.getRows()] = place;
 }
 

@@ -290,10 +290,12 @@ static bool touchesShared(Operation *op) {
 }
 
 /// Whether the first op of `body` that touches shared memory has a barrier anyway.
-static bool beginsWithBarrier(Block &body) {
+bool TileEmitter::beginsWithBarrier(Block &body) const {
   for (Operation &op : body)
-    if (touchesShared(&op))
-      return isa<TakeOp>(op);
+    if (touchesShared(&op)) {
+      auto take = dyn_cast<TakeOp>(op);
+      return take && !take.getHeld() && !rings.lookup(take.getRing()).mbarriers.end;
+    }
   return false;
 }
 

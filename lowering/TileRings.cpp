@@ -9,6 +9,8 @@
 //   take      wait for this thread's groups up to the item's; barrier
 //   release   noted
 //
+// (What one thread has copied in boxes: TileBoxes.cpp.)
+//
 // Between roles, each stage has two mbarriers, `full` and `empty`; in the phase of item
 // i they are those of its round ⌊i / N⌋:
 //
@@ -29,8 +31,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
-static TakeOp takeOf(MakeRingOp ring) {
+TakeOp ejk::takeOf(MakeRingOp ring) {
   for (Operation *user : ring->getUsers())
     if (auto take = dyn_cast<TakeOp>(user))
       return take;
@@ -83,17 +84,20 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
     ring.tiles.push_back(tile);
   }
   ring.range = memory.allocate(bytes, alignment);
+  ring.inBoxes = boxed.contains(op.getRing());
   for (Operation *user : op->getUsers())
     if (isa<TakeOp>(user))
       ring.range.isFactor |= llvm::any_of(user->getResults(), isFactor);
   makeMbarriers(op);
   // What lay here may still be read.
   makeWritable(ring.range);
+  if (ring.inBoxes)
+    makeStageMbarriers(op);
 }
 
 /// A ring that nothing uses any more; its last copies may be under way.
 void TileEmitter::endRing(Value value) {
-  if (rings[value].mbarriers.end)
+  if (rings[value].mbarriers.end && !rings[value].inBoxes)
     return; // the program ends, too
   waitForCopies(0);
   memory.noteWrite(rings[value].range);
@@ -121,7 +125,7 @@ void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroup
 /// How many groups of copies may still be under way when `take`'s item is there: those
 /// that are always committed behind it. Of a loop that takes items by its counter, by going
 /// through its first iterations; 0 where it is not known.
-static unsigned groupsBehind(TakeOp take) {
+unsigned TileEmitter::groupsBehind(TakeOp take) const {
   auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
   if (!loop)
     return 0;
@@ -136,14 +140,17 @@ static unsigned groupsBehind(TakeOp take) {
   };
   SmallVector<Fill> before, inside;
   APInt number;
+  auto isGroup = [&](FillOp fill) { return !boxed.contains(fill.getRing()); };
   for (auto fill : loop->getBlock()->getOps<FillOp>())
-    if (fill->isBeforeInBlock(loop)) {
+    if (fill->isBeforeInBlock(loop) && isGroup(fill)) {
       if (!matchPattern(fill.getItem(), m_ConstantInt(&number)))
         return 0;
       before.push_back({fill.getRing(), number.getSExtValue(), false});
     }
   int64_t furthest = 0;
   for (auto fill : loop.getBody()->getOps<FillOp>()) {
+    if (!isGroup(fill))
+      continue;
     std::optional<int64_t> ahead = itemsAhead(loop.getInductionVar(), fill.getItem());
     if (!ahead)
       return 0;
@@ -219,13 +226,17 @@ void TileEmitter::emitAcquire(AcquireOp op) {
       makeWritable(ring.range);
     return;
   }
-  // At first, the round before counts as ended.
-  Value before = b.sub(b.i32(1), parityOf(ring, op.getItem()));
-  waitForPhase(emptyOf(ring, stageOf(ring, op.getItem())), before);
+  if (!ring.inBoxes)
+    return waitForEmpty(ring, op.getItem());
+  // Who fills waits, and not for a release of its own that still waits for products.
+  if (llvm::any_of(heldReleases, [&](ReleaseOp held) { return held.getRing() == op.getRing(); }))
+    awaitReaders(ring.range);
 }
 
 void TileEmitter::emitFill(FillOp op) {
   const Ring &ring = rings[op.getRing()];
+  if (ring.inBoxes)
+    return fillBoxes(op);
   for (auto [tile, rows, first, channel] :
        llvm::zip_equal(tilesOf(ring, op.getItem()), op.getRows(), op.getFirst(), op.getChannels()))
     copyRows(rows, first, channel, tile);

@@ -82,16 +82,19 @@ Value TileEmitter::emptyOf(const Ring &ring, Value stage) {
 
 void TileEmitter::makeMbarriers(MakeRingOp op) {
   Ring &ring = rings[op.getRing()];
-  if (rolesOf(program))
+  if (rolesOf(program) || ring.inBoxes)
     ring.mbarriers = memory.allocate(2 * ring.stages * kMbarrierBytes);
 }
 
-/// All threads that fill arrive at `full`, and one of each warp that takes at `empty`.
+/// All threads that fill arrive at `full`, of boxes one, and one of each warp that takes at
+/// `empty`.
 void TileEmitter::initializeMbarriers(MakeRingOp op) {
   const Ring &ring = rings[op.getRing()];
-  unsigned fillers = 1, takers = 1;
+  unsigned fillers = 1, takers = warps;
   for (Operation *user : op->getUsers()) {
     auto role = user->getParentOfType<RoleOp>();
+    if (!role)
+      continue;
     if (isa<FillOp>(user))
       fillers = role.getWarps() * kWarpSize;
     else if (isa<TakeOp>(user))
@@ -118,6 +121,11 @@ void TileEmitter::waitForPhase(Value mbarrier, Value parity) {
   b.make<scf::ConditionOp>(goOn, ValueRange());
   b.createBlock(&loop.getAfter());
   b.make<scf::YieldOp>();
+}
+
+/// Until nobody uses what `item`'s stage had before. At first, that counts as ended.
+void TileEmitter::waitForEmpty(const Ring &ring, Value item) {
+  waitForPhase(emptyOf(ring, stageOf(ring, item)), b.sub(b.i32(1), parityOf(ring, item)));
 }
 
 void TileEmitter::arriveAtEmpty(ReleaseOp op) {

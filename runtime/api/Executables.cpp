@@ -30,6 +30,20 @@ static Error archMismatch(const Manifest &manifest, const Device &device, bool h
                                        "; compile it with --arch=" + architecture(device)};
 }
 
+// Told before the code is loaded: a driver this old refuses it too, less clearly.
+static Error checkTensorMaps(const Manifest &manifest, const Driver &driver) {
+  if (driver.tensorMapEncodeTiled)
+    return {};
+  for (const Entry &entry : manifest.entries)
+    for (const Launch &launch : entry.launches)
+      if (!launch.tensorMaps.empty())
+        return {ErrorCode::NoDriver,
+                "kernel '" + launch.kernel +
+                    "': takes tensor maps, but the CUDA driver is too old to make them (it lacks "
+                    "cuTensorMapEncodeTiled); install the NVIDIA driver of CUDA 12 or later"};
+  return {};
+}
+
 static Result<CUmodule> loadImage(const Driver &driver, const std::string &image,
                                   const char *kind) {
   // Logs from the driver's compiler, whose end matters least.
@@ -115,6 +129,8 @@ static Error loadFunctions(const Driver &driver, ejk_executable &executable) {
 
 static Result<ejk_executable *> create(const ejk_package &package, const Driver &driver,
                                        int ordinal, bool preferPtx) {
+  if (Error error = checkTensorMaps(package.package->manifest, driver); !error.message.empty())
+    return error;
   Result<Device> device = Device::retain(driver, ordinal);
   if (!device)
     return device.error();

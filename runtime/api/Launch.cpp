@@ -16,8 +16,12 @@ namespace {
 struct Plan {
   unsigned grids[EJK_MAX_LAUNCHES];
   uint64_t values[EJK_MAX_ARGUMENTS];
+  CUtensorMap tensorMaps[EJK_MAX_TENSOR_MAPS];
 };
 } // namespace
+
+static_assert(sizeof(CUtensorMap) == EJK_TENSOR_MAP_SIZE &&
+              alignof(CUtensorMap) == EJK_TENSOR_MAP_ALIGNMENT);
 
 [[gnu::cold, gnu::noinline]] static ejk_error *
 expressionError(const Entry &entry, const Launch &launch, const char *what, const Expr &expr,
@@ -27,14 +31,76 @@ expressionError(const Entry &entry, const Launch &launch, const char *what, cons
                                                  explainSymbols(entry, expr, symbols) + ")");
 }
 
+[[gnu::cold, gnu::noinline]] static ejk_error *
+addressError(const Entry &entry, const Launch &launch, const Argument &argument) {
+  size_t i = size_t(argument.index);
+  std::string buffer = argument.kind == Argument::Kind::Input ? "input '" + entry.inputs[i].name
+                       : argument.kind == Argument::Kind::Output
+                           ? "output '" + entry.outputs[i].name
+                           : "workspace '" + entry.workspaces[i].name;
+  return makeError(ErrorCode::InvalidTensor, "kernel '" + launch.kernel + "': the address of " +
+                                                 buffer + "' is NULL or no multiple of " +
+                                                 std::to_string(EJK_TENSOR_MAP_ROW_ALIGNMENT) +
+                                                 " bytes, which its tensor map needs");
+}
+
+static ejk_error *evaluateSize(const Entry &entry, const Launch &launch, const char *what,
+                               const Expr &expr, const Symbols &symbols, uint64_t &size) {
+  int64_t value;
+  const char *why = expr.evaluate(symbols.values, value);
+  if (!why && (value < 0 || value > int64_t(1) << 32))
+    why = "a tensor map has 0 to 4294967296 rows, and columns";
+  if (why)
+    return expressionError(entry, launch, what, expr, why, symbols);
+  size = uint64_t(value);
+  return nullptr;
+}
+
+static ejk_error *encodeTensorMap(const Driver &driver, const Entry &entry, const Launch &launch,
+                                  const Argument &argument, const Symbols &symbols,
+                                  uint64_t address, CUtensorMap &result) {
+  const TensorMap &map = launch.tensorMaps[argument.tensorMap];
+  uint64_t sizes[2]; // the innermost first
+  if (ejk_error *error = evaluateSize(entry, launch, "tensor map's number of columns", map.columns,
+                                      symbols, sizes[0]))
+    return error;
+  if (ejk_error *error =
+          evaluateSize(entry, launch, "tensor map's number of rows", map.rows, symbols, sizes[1]))
+    return error;
+  uint64_t rowBytes = sizes[0] * uint64_t(dataTypeSize(map.dtype));
+  if (sizes[0] == 0 || sizes[1] == 0) {
+    // The driver takes no empty tensor. Nothing is copied by this map.
+    sizes[0] = sizes[1] = 1;
+    address = rowBytes = EJK_TENSOR_MAP_ROW_ALIGNMENT;
+  }
+  if (rowBytes % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
+    return expressionError(entry, launch, "tensor map's number of columns", map.columns,
+                           "a row's size must be a multiple of 16 bytes", symbols);
+  if (address == 0 || address % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
+    return addressError(entry, launch, argument);
+  int type = map.dtype == DataType::F32   ? tensorMapF32
+             : map.dtype == DataType::F16 ? tensorMapF16
+                                          : tensorMapBF16;
+  const uint32_t box[2] = {map.boxColumns, map.boxRows}, elementStrides[2] = {1, 1};
+  CUresult status = driver.tensorMapEncodeTiled(
+      &result, type, 2, reinterpret_cast<void *>(address), sizes, &rowBytes, box, elementStrides,
+      tensorMapNoInterleave, tensorMapSwizzle128B, tensorMapPromotionL2256B, tensorMapFillZeros);
+  if (status == cudaSuccess)
+    return nullptr;
+  Error error = driver.error("cuTensorMapEncodeTiled", status);
+  return makeError(error.code, "kernel '" + launch.kernel + "': " + error.message);
+}
+
 // Evaluates everything before the first kernel is enqueued, so that an error
 // leaves nothing half done.
-static ejk_error *makePlan(const Entry &entry, const ejk_launch_params &params,
-                           const Symbols &symbols, const WorkspaceLayout &layout, Plan &plan) {
+static ejk_error *makePlan(const Driver &driver, const Entry &entry,
+                           const ejk_launch_params &params, const Symbols &symbols,
+                           const WorkspaceLayout &layout, Plan &plan) {
   auto address = [](const DLTensor *tensor) {
     return reinterpret_cast<uint64_t>(tensor->data) + tensor->byte_offset;
   };
   uint64_t *next = plan.values;
+  CUtensorMap *nextMap = plan.tensorMaps;
   for (size_t l = 0; l < entry.launches.size(); ++l) {
     const Launch &launch = entry.launches[l];
     int64_t grid;
@@ -48,21 +114,30 @@ static ejk_error *makePlan(const Entry &entry, const ejk_launch_params &params,
       int64_t value = 0;
       switch (argument.kind) {
       case Argument::Kind::Input:
-        *next++ = address(params.inputs[argument.index]);
+        *next = address(params.inputs[argument.index]);
         break;
       case Argument::Kind::Output:
-        *next++ = address(params.outputs[argument.index]);
+        *next = address(params.outputs[argument.index]);
         break;
       case Argument::Kind::Workspace:
-        *next++ =
+        *next =
             reinterpret_cast<uint64_t>(params.workspace) + uint64_t(layout.offsets[argument.index]);
         break;
       case Argument::Kind::Integer:
         if (const char *why = argument.value.evaluate(symbols.values, value))
           return expressionError(entry, launch, "argument", argument.value, why, symbols);
-        *next++ = uint64_t(value);
+        *next = uint64_t(value);
         break;
       }
+      if (argument.tensorMap >= 0) {
+        // A launch that is skipped may have no buffers.
+        if (grid > 0)
+          if (ejk_error *error =
+                  encodeTensorMap(driver, entry, launch, argument, symbols, *next, *nextMap))
+            return error;
+        ++nextMap;
+      }
+      ++next;
     }
   }
   return nullptr;
@@ -72,15 +147,16 @@ static ejk_error *enqueue(const ejk_executable &executable, size_t index, void *
                           Plan &plan) {
   const Driver &driver = *executable.driver;
   const Entry &entry = executable.package->manifest.entries[index];
-  ContextScope scope(driver, executable.device.context);
-  if (scope.status != cudaSuccess)
-    return makeError(driver.error("cuCtxPushCurrent", scope.status));
   uint64_t *values = plan.values;
+  CUtensorMap *tensorMaps = plan.tensorMaps;
   for (size_t l = 0; l < entry.launches.size(); ++l) {
     const Launch &launch = entry.launches[l];
     void *params[EJK_MAX_ARGUMENTS];
-    for (size_t a = 0; a < launch.args.size(); ++a)
+    for (size_t a = 0; a < launch.args.size(); ++a) {
       params[a] = values++;
+      if (launch.args[a].tensorMap >= 0)
+        params[a] = tensorMaps++;
+    }
     // The driver refuses an empty grid; nothing to do is not an error here.
     if (plan.grids[l] == 0)
       continue;
@@ -129,7 +205,12 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     if (ejk_error *error =
             checkWorkspace(entry, layout, params->workspace, params->workspace_bytes, buffers))
       return error;
-    if (ejk_error *error = makePlan(entry, *params, symbols, layout, plan))
+    // For tensor maps, too: the driver makes none where no context is current.
+    const Driver &driver = *executable->driver;
+    ContextScope scope(driver, executable->device.context);
+    if (scope.status != cudaSuccess)
+      return makeError(driver.error("cuCtxPushCurrent", scope.status));
+    if (ejk_error *error = makePlan(driver, entry, *params, symbols, layout, plan))
       return error;
     return enqueue(*executable, index, params->stream, plan);
   });

@@ -50,10 +50,14 @@ static Error open(Driver &driver) {
 
   std::string missing;
 #define EJK_LOOK_UP(field, symbol, parameters)                                                     \
-  driver.field = reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));                 \
+  driver.field = reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));
+#define EJK_REQUIRE(field, symbol, parameters)                                                     \
+  EJK_LOOK_UP(field, symbol, parameters)                                                           \
   if (!driver.field)                                                                               \
     missing += (missing.empty() ? "" : ", ") + std::string(symbol);
-  EJK_DRIVER_FUNCTIONS(EJK_LOOK_UP)
+  EJK_DRIVER_FUNCTIONS(EJK_REQUIRE)
+  EJK_OPTIONAL_DRIVER_FUNCTIONS(EJK_LOOK_UP)
+#undef EJK_REQUIRE
 #undef EJK_LOOK_UP
   // On success the library stays open for good: the driver has threads and
   // handlers of its own that do not survive an unload.

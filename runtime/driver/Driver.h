@@ -31,6 +31,9 @@ using CUstream = struct CUstream_st *;
 using CUevent = struct CUevent_st *;
 using CUgraph = struct CUgraph_st *;
 using CUgraphExec = struct CUgraphExec_st *;
+struct alignas(64) CUtensorMap {
+  uint64_t opaque[16];
+};
 
 // The driver's constants that ejk uses, with cuda.h's values.
 enum : CUresult {
@@ -51,6 +54,15 @@ enum JitOption : int {
   jitErrorLogBuffer = 5,
   jitErrorLogBufferBytes = 6,
 };
+enum TensorMapDataType : int {
+  tensorMapF16 = 6,
+  tensorMapF32 = 7,
+  tensorMapBF16 = 9,
+};
+inline constexpr int tensorMapNoInterleave = 0;
+inline constexpr int tensorMapSwizzle128B = 3;
+inline constexpr int tensorMapPromotionL2256B = 3;
+inline constexpr int tensorMapFillZeros = 0;
 inline constexpr int functionMaxDynamicShared = 8;
 inline constexpr unsigned streamNonBlocking = 1;
 inline constexpr int captureThreadLocal = 1;
@@ -103,10 +115,18 @@ inline constexpr int captureThreadLocal = 1;
   X(eventSynchronize, "cuEventSynchronize", (CUevent))                                             \
   X(eventElapsedTime, "cuEventElapsedTime", (float *milliseconds, CUevent start, CUevent end))
 
-/// One pointer per function.
+// What older drivers lack; who calls them looks first. CUDA 12 brought tensor maps.
+#define EJK_OPTIONAL_DRIVER_FUNCTIONS(X)                                                           \
+  X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled",                                                \
+    (CUtensorMap *, int dataType, uint32_t rank, void *address, const uint64_t *sizes,             \
+     const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides, int interleave, \
+     int swizzle, int promotion, int fill))
+
+/// One pointer per function; null for an optional one that the driver lacks.
 struct Driver {
 #define EJK_DECLARE(field, symbol, parameters) CUresult(*field) parameters;
   EJK_DRIVER_FUNCTIONS(EJK_DECLARE)
+  EJK_OPTIONAL_DRIVER_FUNCTIONS(EJK_DECLARE)
 #undef EJK_DECLARE
 
   /// "CUDA_ERROR_INVALID_VALUE (invalid argument)"

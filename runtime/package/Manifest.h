@@ -64,11 +64,19 @@ struct Workspace {
   Expr bytes;
 };
 
+/// A buffer as a matrix, row after row, that a kernel copies boxes of.
+struct TensorMap {
+  DataType dtype = DataType::BF16;
+  Expr rows, columns;
+  unsigned boxRows = 1, boxColumns = 1;
+};
+
 struct Argument {
   enum class Kind : uint8_t { Input, Output, Workspace, Integer };
   Kind kind = Kind::Integer;
-  int index = -1; ///< of the input, output or workspace buffer
-  Expr value;     ///< of an integer
+  int index = -1;     ///< of the input, output or workspace buffer
+  int tensorMap = -1; ///< of the launch's: what is passed in place of the buffer's address
+  Expr value;         ///< of an integer
 };
 
 struct Launch {
@@ -77,6 +85,7 @@ struct Launch {
   unsigned sharedBytes = 0;
   Expr grid;
   std::vector<Argument> args;
+  std::vector<TensorMap> tensorMaps; ///< in the arguments' order
 };
 
 struct Entry {

@@ -61,8 +61,10 @@ private:
   bool bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result);
   bool output(const json &object, const std::string &where, Entry &entry);
   bool launch(const json &object, const std::string &where, const Entry &entry, Launch &launch);
-  bool argument(const json &object, const std::string &where, const Entry &entry,
-                Argument &argument);
+  bool argument(const json &object, const std::string &where, const Entry &entry, Launch &launch);
+  bool buffer(const std::string &key, const json &value, const std::string &where,
+              const Entry &entry, Argument &argument);
+  bool tensorMap(const json &object, const std::string &where, const Entry &entry, TensorMap &map);
 
   uint64_t payloadSize;
 };
@@ -276,15 +278,20 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
       entry.workspaces.push_back(std::move(workspace));
     }
   }
-  size_t numArguments = 0;
+  size_t numArguments = 0, numTensorMaps = 0;
   for (size_t i = 0; i < launches->size(); ++i) {
     entry.launches.emplace_back();
     if (!launch((*launches)[i], at(where, "launches", i), entry, entry.launches.back()))
       return false;
     numArguments += entry.launches.back().args.size();
+    numTensorMaps += entry.launches.back().tensorMaps.size();
   }
   if (numArguments > EJK_MAX_ARGUMENTS)
     return fail(dot(where, "launches"), "have too many arguments together");
+  if (numTensorMaps > EJK_MAX_TENSOR_MAPS)
+    return fail(dot(where, "launches"), "have " + std::to_string(numTensorMaps) +
+                                            " tensor maps together, more than the limit of " +
+                                            std::to_string(EJK_MAX_TENSOR_MAPS));
   return true;
 }
 
@@ -409,24 +416,37 @@ bool Parser::launch(const json &object, const std::string &where, const Entry &e
   if (!grid || !expression(*grid, dot(where, "grid"), entry, launch.grid) ||
       !array(object, "args", where, EJK_MAX_ARGUMENTS, args))
     return false;
-  for (size_t i = 0; i < args->size(); ++i) {
-    launch.args.emplace_back();
-    if (!argument((*args)[i], at(where, "args", i), entry, launch.args.back()))
+  for (size_t i = 0; i < args->size(); ++i)
+    if (!argument((*args)[i], at(where, "args", i), entry, launch))
       return false;
-  }
   return true;
 }
 
 bool Parser::argument(const json &object, const std::string &where, const Entry &entry,
-                      Argument &argument) {
+                      Launch &launch) {
+  Argument &argument = launch.args.emplace_back();
+  if (object.is_object() && object.contains("tensor_map")) {
+    const json &mapped = object["tensor_map"];
+    std::string here = dot(where, "tensor_map");
+    if (!mapped.is_object() || mapped.size() != 1)
+      return fail(here, "expected one of {input}, {output}, {workspace}");
+    argument.tensorMap = int(launch.tensorMaps.size());
+    return buffer(mapped.begin().key(), mapped.begin().value(), here, entry, argument) &&
+           tensorMap(object, where, entry, launch.tensorMaps.emplace_back());
+  }
   if (!object.is_object() || object.size() != 1)
-    return fail(where, "expected one of {input}, {output}, {workspace}, {i64}");
+    return fail(where, "expected one of {input}, {output}, {workspace}, {i64}, "
+                       "{tensor_map, dtype, rows, columns, box}");
   const std::string &key = object.begin().key();
   const json &value = object.begin().value();
-  if (key == "i64") {
-    argument.kind = Argument::Kind::Integer;
-    return expression(value, where, entry, argument.value);
-  }
+  if (key != "i64")
+    return buffer(key, value, where, entry, argument);
+  argument.kind = Argument::Kind::Integer;
+  return expression(value, where, entry, argument.value);
+}
+
+bool Parser::buffer(const std::string &key, const json &value, const std::string &where,
+                    const Entry &entry, Argument &argument) {
   size_t count;
   if (key == "input") {
     argument.kind = Argument::Kind::Input;
@@ -446,6 +466,40 @@ bool Parser::argument(const json &object, const std::string &where, const Entry 
   if (!integer(value, where, 0, int64_t(count) - 1, index))
     return false;
   argument.index = int(index);
+  return true;
+}
+
+bool Parser::tensorMap(const json &object, const std::string &where, const Entry &entry,
+                       TensorMap &map) {
+  std::string dtype;
+  const json *rows = member(object, "rows", where);
+  const json *columns = rows ? member(object, "columns", where) : nullptr;
+  const json *box;
+  if (!columns || !string(object, "dtype", where, dtype) ||
+      !expression(*rows, dot(where, "rows"), entry, map.rows) ||
+      !expression(*columns, dot(where, "columns"), entry, map.columns) ||
+      !array(object, "box", where, 2, box))
+    return false;
+  if (object.size() != 5)
+    return fail(where, "expected tensor_map, dtype, rows, columns and box alone");
+  std::optional<DataType> type = parseDataType(dtype);
+  if (type != DataType::F32 && type != DataType::F16 && type != DataType::BF16)
+    return fail(dot(where, "dtype"),
+                "a tensor map has no elements of type '" + dtype + "', expected f32, f16 or bf16");
+  map.dtype = *type;
+  if (box->size() != 2)
+    return fail(dot(where, "box"), "expected two integers, rows and columns");
+  int64_t boxRows, boxColumns, size = dataTypeSize(*type);
+  if (!integer((*box)[0], at(where, "box", 0), 1, EJK_MAX_BOX_ROWS, boxRows) ||
+      !integer((*box)[1], at(where, "box", 1), 1, EJK_TENSOR_MAP_SWIZZLE / size, boxColumns))
+    return false;
+  if (boxColumns * size % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
+    return fail(at(where, "box", 1), std::to_string(boxColumns) + " columns of " + dtype +
+                                         " have " + std::to_string(boxColumns * size) +
+                                         " bytes, expected a multiple of " +
+                                         std::to_string(EJK_TENSOR_MAP_ROW_ALIGNMENT));
+  map.boxRows = unsigned(boxRows);
+  map.boxColumns = unsigned(boxColumns);
   return true;
 }
 

@@ -2,6 +2,8 @@
 
 #include "TestPackage.h"
 
+#include "ejk/package_format.h"
+
 #include <gtest/gtest.h>
 
 using namespace ejk;
@@ -70,6 +72,104 @@ TEST(Manifest, BadValuesNameTheirPlace) {
   }
 }
 
+static json tensorMap() {
+  return {{"tensor_map", {{"input", 0}}},
+          {"dtype", "bf16"},
+          {"rows", {"*", "T", "H"}},
+          {"columns", 128},
+          {"box", {64, 64}}};
+}
+
+static std::string withTensorMap(const json &argument) {
+  return patched("/entries/0/launches/0/args/0", argument);
+}
+
+TEST(Manifest, TensorMaps) {
+  json manifest = glaManifest();
+  json &args = manifest["entries"][0]["launches"][1]["args"];
+  args[0] = tensorMap();
+  args[2] = {{"tensor_map", {{"workspace", 1}}},
+             {"dtype", "f32"},
+             {"rows", "N"},
+             {"columns", 8},
+             {"box", {256, 4}}};
+  Result<Package> package = readPackage(pack(manifest));
+  ASSERT_TRUE(package) << package.error().message;
+  const Launch &launch = package->manifest.entries[0].launches[1];
+  ASSERT_EQ(launch.tensorMaps.size(), 2u);
+  EXPECT_EQ(launch.args[0].kind, Argument::Kind::Input);
+  EXPECT_EQ(launch.args[0].index, 0);
+  EXPECT_EQ(launch.args[0].tensorMap, 0);
+  EXPECT_EQ(launch.args[1].tensorMap, -1);
+  EXPECT_EQ(launch.args[2].kind, Argument::Kind::Workspace);
+  EXPECT_EQ(launch.args[2].index, 1);
+  EXPECT_EQ(launch.args[2].tensorMap, 1);
+  const TensorMap &q = launch.tensorMaps[0], &states = launch.tensorMaps[1];
+  EXPECT_EQ(q.dtype, DataType::BF16);
+  EXPECT_EQ(q.rows.text(), "T * H");
+  EXPECT_EQ(q.columns.text(), "128");
+  EXPECT_EQ(q.boxRows, 64u);
+  EXPECT_EQ(q.boxColumns, 64u);
+  EXPECT_EQ(states.dtype, DataType::F32);
+  EXPECT_EQ(states.boxRows, 256u);
+  EXPECT_EQ(states.boxColumns, 4u);
+}
+
+TEST(Manifest, BadTensorMapsNameTheirPlace) {
+  struct {
+    const char *key;
+    json value;
+    const char *message;
+  } cases[] = {
+      {"tensor_map", 0, "args[0].tensor_map: expected one of {input}"},
+      {"tensor_map", json::object(), "args[0].tensor_map: expected one of {input}"},
+      {"tensor_map", {{"input", 0}, {"output", 0}}, "args[0].tensor_map: expected one of"},
+      {"tensor_map", {{"i64", 1}}, "args[0].tensor_map: unknown kind of argument 'i64'"},
+      {"tensor_map", {{"input", 6}}, "args[0].tensor_map: expected an integer from 0 to 5"},
+      {"dtype", "f64", "args[0].dtype: a tensor map has no elements of type 'f64', expected f32"},
+      {"dtype", "f8", "expected f32, f16 or bf16"},
+      {"dtype", 16, "args[0].dtype: expected a string"},
+      {"rows", "Z", "args[0].rows: "},
+      {"columns", json::array(), "args[0].columns: "},
+      {"box", 64, "args[0].box: expected an array"},
+      {"box", {64}, "args[0].box: expected two integers"},
+      {"box", {64, 64, 1}, "more than the limit of 2"},
+      {"box", {0, 64}, "args[0].box[0]: expected an integer from 1 to 256"},
+      {"box", {257, 64}, "args[0].box[0]: expected an integer from 1 to 256"},
+      {"box", {64, 0}, "args[0].box[1]: expected an integer from 1 to 64"},
+      {"box", {64, 72}, "args[0].box[1]: expected an integer from 1 to 64"},
+      {"box", {64, 12}, "args[0].box[1]: 12 columns of bf16 have 24 bytes, expected a multiple"},
+      {"swizzle", 128, "args[0]: expected tensor_map, dtype, rows, columns and box alone"},
+      {"input", 0, "args[0]: expected tensor_map, dtype, rows, columns and box alone"},
+  };
+  EXPECT_EQ(withTensorMap(tensorMap()), "");
+  for (const auto &c : cases) {
+    json argument = tensorMap();
+    argument[c.key] = c.value;
+    std::string message = withTensorMap(argument);
+    EXPECT_TRUE(contains(message, c.message)) << c.key << " = " << c.value << ": " << message;
+  }
+  for (const char *key : {"dtype", "rows", "columns", "box"}) {
+    json argument = tensorMap();
+    argument.erase(key);
+    EXPECT_TRUE(contains(withTensorMap(argument), std::string("args[0].") + key + ": is missing"));
+  }
+  json f32 = tensorMap();
+  f32["dtype"] = "f32";
+  EXPECT_TRUE(contains(withTensorMap(f32), "args[0].box[1]: expected an integer from 1 to 32"));
+}
+
+TEST(Manifest, TensorMapsOfAnEntryAreLimited) {
+  json args = json::array();
+  for (int i = 0; i < EJK_MAX_TENSOR_MAPS; ++i)
+    args.push_back(tensorMap());
+  EXPECT_EQ(patched("/entries/0/launches/0/args", args), "");
+  args.push_back(tensorMap());
+  EXPECT_TRUE(
+      contains(patched("/entries/0/launches/0/args", args),
+               "entries[0].launches: have 65 tensor maps together, more than the limit of 64"));
+}
+
 TEST(Manifest, MissingKeysAreNamed) {
   EXPECT_TRUE(contains(removed("", "producer"), "producer: is missing"));
   EXPECT_TRUE(contains(removed("/entries/0", "launches"), "entries[0].launches: is missing"));
@@ -90,7 +190,7 @@ TEST(Manifest, ImagesLieInThePayload) {
                      json{{"kind", "ptx"}, {"offset", 1}, {"size", INT64_MAX}}}) {
     json manifest = glaManifest();
     manifest["format"] = "ejk-package";
-    manifest["version"] = 1;
+    manifest["version"] = EJK_PACKAGE_VERSION;
     manifest["images"] = json::array({image});
     Result<Manifest> parsed = parseManifest(manifest.dump(), 10);
     ASSERT_FALSE(parsed);

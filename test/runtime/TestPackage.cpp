@@ -54,6 +54,22 @@ json test::copyManifest(const std::string &kernel) {
   return manifest;
 }
 
+json test::boxesManifest(const std::string &kernel) {
+  json manifest = json::parse(R"({
+    "producer": "test", "arch": "sm_90",
+    "entries": [{
+      "name": "copy_boxes",
+      "inputs": [{"name": "x", "dtype": "f32", "shape": ["R", 32], "align": 16}],
+      "outputs": [{"name": "y", "dtype": "f32", "shape": ["R", 32], "align": 16}],
+      "launches": [
+        {"kernel": "", "block": [64, 1, 1], "shared_bytes": 0, "grid": ["ceildiv", "R", 8],
+         "args": [{"tensor_map": {"input": 0}, "dtype": "f32", "rows": "R", "columns": 32,
+                   "box": [8, 32]},
+                  {"output": 0}, {"i64": "R"}]}]}]})");
+  manifest["entries"][0]["launches"][0]["kernel"] = kernel;
+  return manifest;
+}
+
 json test::exampleManifest() {
   return json::parse(R"({
     "producer": "test", "arch": "sm_80",
@@ -144,6 +160,63 @@ std::string test::packRealCopy() {
   add.u64 %d5, %d3, %d0;
   ld.global.v4.f32 {%f0, %f1, %f2, %f3}, [%d4];
   st.global.v4.f32 [%d5], {%f0, %f1, %f2, %f3};
+  ret;
+}
+)"}});
+}
+
+std::string test::packRealBoxes() {
+  // A block copies 8 rows; a thread, 16 bytes from where the swizzle put them.
+  return serializePackage(boxesManifest("copy_boxes"), {{Image::Kind::Ptx, R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry copy_boxes(.param .align 64 .b8 from[128], .param .u64 to, .param .u64 rows)
+{
+  .reg .pred %p;
+  .reg .b32 %thread, %tile, %bar, %row, %piece, %first, %zero, %v<4>;
+  .reg .b64 %map, %to, %rows, %at;
+  .shared .align 1024 .b8 memory[1032];
+  mov.u32 %thread, %tid.x;
+  mov.u32 %first, %ctaid.x;
+  shl.b32 %first, %first, 3;
+  mov.u32 %zero, 0;
+  mov.u32 %tile, memory;
+  add.s32 %bar, %tile, 1024;
+  setp.ne.b32 %p, %thread, 0;
+  @%p bra $ready;
+  mbarrier.init.shared.b64 [%bar], 1;
+  fence.mbarrier_init.release.cluster;
+$ready:
+  bar.sync 0;
+  @%p bra $wait;
+  mov.b64 %map, from;
+  cvta.param.u64 %map, %map;
+  mbarrier.arrive.expect_tx.shared.b64 _, [%bar], 1024;
+  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%tile], [%map, {%zero, %first}], [%bar];
+$wait:
+  mbarrier.try_wait.parity.shared::cta.b64 %p, [%bar], 0;
+  @!%p bra $wait;
+  shr.u32 %row, %thread, 3;
+  and.b32 %piece, %thread, 7;
+  add.s32 %first, %first, %row;
+  cvt.u64.u32 %at, %first;
+  ld.param.u64 %rows, [rows];
+  setp.ge.u64 %p, %at, %rows;
+  @%p bra $end;
+  xor.b32 %v0, %piece, %row;
+  shl.b32 %v0, %v0, 4;
+  shl.b32 %row, %row, 7;
+  add.s32 %tile, %tile, %row;
+  add.s32 %tile, %tile, %v0;
+  shl.b32 %first, %first, 3;
+  add.s32 %first, %first, %piece;
+  mul.wide.u32 %at, %first, 16;
+  ld.param.u64 %to, [to];
+  add.s64 %to, %to, %at;
+  ld.shared.v4.b32 {%v0, %v1, %v2, %v3}, [%tile];
+  st.global.v4.b32 [%to], {%v0, %v1, %v2, %v3};
+$end:
   ret;
 }
 )"}});

@@ -25,6 +25,10 @@ nlohmann::json copyManifest(const std::string &kernel);
 /// The same with a kernel for a real device.
 std::string packRealCopy();
 
+/// The same, `copy_boxes`, of rows of 32 numbers that come by tensor map.
+nlohmann::json boxesManifest(const std::string &kernel);
+std::string packRealBoxes();
+
 /// A package for examples/c's launches whose kernel fills o with 128.
 nlohmann::json exampleManifest();
 

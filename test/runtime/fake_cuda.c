@@ -8,8 +8,9 @@
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
+#define MAP_MAGIC 0x70616d2d656b6166 /* "fake-map" */
 
-enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_PTX = 218, NOT_FOUND = 500 };
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT = 201, INVALID_PTX = 218, NOT_FOUND = 500 };
 
 struct function {
   char name[32];
@@ -146,6 +147,8 @@ static void execute(const fake_launch *launch) {
   const uint64_t *args = launch->args;
   if (strcmp(launch->kernel, "copy_bytes_a3") == 0)
     memcpy((void *)args[1], (const void *)args[0], args[2]);
+  else if (strcmp(launch->kernel, "copy_boxes_a3") == 0)
+    memcpy((void *)args[1], (const void *)launch->maps[0].address, args[2] * 128);
   else if (strcmp(launch->kernel, "overrun_a3") == 0)
     memset((void *)args[1], 0, args[2] + 1);
   else if (strcmp(launch->kernel, "fill_u16_a3") == 0)
@@ -169,8 +172,11 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
                         .num_args = f->num_args};
   memcpy(launch.kernel, f->name, sizeof(launch.kernel));
   cuCtxGetCurrent(&launch.context);
-  for (int i = 0; i < f->num_args; ++i)
+  for (int i = 0; i < f->num_args; ++i) {
     memcpy(&launch.args[i], params[i], 8);
+    if (launch.args[i] == MAP_MAGIC && launch.num_maps < FAKE_MAX_MAPS)
+      memcpy(&launch.maps[launch.num_maps++], params[i], sizeof(fake_tensor_map));
+  }
   pthread_mutex_lock(&lock);
   if (fake_cuda.num_launches < FAKE_MAX_LAUNCHES)
     fake_cuda.launches[fake_cuda.num_launches] = launch;
@@ -181,6 +187,28 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     execute(&launch);
   return SUCCESS;
 }
+
+/* Older drivers have none. */
+#ifndef FAKE_CUDA_11
+_Static_assert(sizeof(fake_tensor_map) == 128, "a tensor map's size");
+EXPORT int cuTensorMapEncodeTiled(void *result, int type, uint32_t rank, void *address,
+                                  const uint64_t *sizes, const uint64_t *strides,
+                                  const uint32_t *box, const uint32_t *element_strides,
+                                  int interleave, int swizzle, int promotion, int fill) {
+  ++fake_cuda.num_encodings;
+  if (fake_cuda.fail_encoding)
+    return fake_cuda.fail_encoding;
+  if (!depth)
+    return INVALID_CONTEXT;
+  if ((uintptr_t)result % 64 || rank != 2)
+    return INVALID_VALUE;
+  fake_tensor_map map = {MAP_MAGIC, (uint64_t)address, {sizes[0], sizes[1]}, strides[0], rank,
+                         {box[0], box[1]}, {element_strides[0], element_strides[1]}, type,
+                         interleave, swizzle, promotion, fill, NULL, {0}};
+  cuCtxGetCurrent(&map.context);
+  return memcpy(result, &map, sizeof(map)), SUCCESS;
+}
+#endif
 
 EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
   void *memory;

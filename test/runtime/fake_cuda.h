@@ -8,6 +8,16 @@
 
 #define FAKE_MAX_LAUNCHES 4096
 #define FAKE_MAX_ARGS 16
+#define FAKE_MAX_MAPS 4
+
+/* What the 128 bytes of a tensor map hold here. */
+typedef struct fake_tensor_map {
+  uint64_t magic, address, sizes[2], stride;
+  uint32_t rank, box[2], element_strides[2];
+  int type, interleave, swizzle, promotion, fill;
+  void *context; /* the current one */
+  uint64_t unused[5];
+} fake_tensor_map;
 
 typedef struct fake_launch {
   char kernel[32];
@@ -15,19 +25,22 @@ typedef struct fake_launch {
   void *stream, *context;
   int num_args; /* known from the kernel's name, which ends in _aN */
   uint64_t args[FAKE_MAX_ARGS];
+  fake_tensor_map maps[FAKE_MAX_MAPS]; /* those arguments that are tensor maps, in order */
+  int num_maps;
 } fake_launch;
 
 typedef struct fake_state {
   /* Set by tests. */
   int device_count, major, minor, l2_bytes, shared_optin;
   size_t max_alloc;
-  int fail_launch; /* the result of every launch */
+  int fail_launch;   /* the result of every launch */
+  int fail_encoding; /* the result of making each tensor map */
 
   /* Recorded. */
   int pushes, pops, retained, module_loads, live_allocations, synchronizations;
   int max_dynamic_shared;
   char image[64]; /* start of the last image loaded */
-  int num_launches, captured_launches, graph_replays;
+  int num_encodings, num_launches, captured_launches, graph_replays;
   fake_launch launches[FAKE_MAX_LAUNCHES];
 } fake_state;
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# programs.sh BIN FAKE_DRIVER WORK: ejk-launch and the C examples, as a user runs
-# them, with the fake driver and with none.
+# programs.sh BIN FAKE_DRIVER OLD_DRIVER WORK: ejk-launch and the C examples, as a user
+# runs them, with the fake driver, with one of CUDA 11 and with none.
 set -eu
-bin=$1 fake=$2 work=$3
+bin=$1 fake=$2 old=$3 work=$4
 rm -rf "$work" && mkdir -p "$work" && cd "$work"
 "$bin/ejk-write-test-package" .
 
@@ -22,6 +22,12 @@ expect 2 "$bin/ejk-launch"; says 'no package'
 expect 2 "$bin/ejk-launch" copy.ejk; says '--inputs or --random'
 expect 2 "$bin/ejk-launch" copy.ejk --frobnicate; says "unknown option '--frobnicate'"
 expect 0 "$bin/ejk-launch" packed.ejk --info; says 'may replace h0'; says 'N + 1'
+expect 0 "$bin/ejk-launch" boxes.ejk --info
+says 'arguments (map of x as f32 \[R, 32\] in boxes of \[8, 32\], y, R)'
+expect 0 "$bin/ejk-launch" boxes.ejk --random=R=20 --outputs=x.npy
+expect 0 "$bin/ejk-launch" boxes.ejk --inputs=x=x.npy --expect=y=x.npy --rtol=0
+expect 1 "$bin/ejk-launch" boxes.ejk --random=R=20 --seed=9 --expect=y=x.npy
+expect 0 "$bin/ejk-launch" boxes.ejk --info --random=R=20; says 'moves  *0.005 MB in copy_boxes'
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=3 --outputs=y.safetensors
 says 'y: f32 \[8, 4\]'
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=3 --expect=y.safetensors --rtol=0
@@ -41,6 +47,12 @@ done
 expect 0 "$bin/train" train.ejk; says 'step 50: loss'; says '^A  .*to be found: -2.0'
 expect 1 "$bin/train" gla.ejk; says "mamba2"
 expect 2 "$bin/train"; says 'usage'
+
+export EJK_CUDA_DRIVER="$old"
+expect 0 "$bin/ejk-launch" copy.ejk --random=R=8
+expect 0 "$bin/ejk-launch" boxes.ejk --info
+expect 4 "$bin/ejk-launch" boxes.ejk --random=R=8
+says 'lacks cuTensorMapEncodeTiled); install the NVIDIA driver of CUDA 12 or later'
 
 export EJK_CUDA_DRIVER=/nonexistent
 expect 4 "$bin/ejk-launch" copy.ejk --random=R=8; says 'Install the NVIDIA driver'

@@ -19,6 +19,7 @@ static std::string describeArguments(const Entry &entry, const Launch &launch) {
   std::string text;
   for (const Argument &argument : launch.args) {
     text += text.empty() ? "" : ", ";
+    text += argument.tensorMap >= 0 ? "map of " : "";
     size_t index = size_t(argument.index);
     switch (argument.kind) {
     case Argument::Kind::Input:
@@ -33,6 +34,12 @@ static std::string describeArguments(const Entry &entry, const Launch &launch) {
     case Argument::Kind::Integer:
       text += argument.value.text();
       break;
+    }
+    if (argument.tensorMap >= 0) {
+      const TensorMap &map = launch.tensorMaps[size_t(argument.tensorMap)];
+      text += " as " + std::string(dataTypeName(map.dtype)) + " [" + map.rows.text() + ", " +
+              map.columns.text() + "] in boxes of [" + std::to_string(map.boxRows) + ", " +
+              std::to_string(map.boxColumns) + "]";
     }
   }
   return text;

@@ -22,7 +22,7 @@
 
 /* Raised whenever a reader of the previous version would launch wrongly. A new
  * manifest key that an old reader may ignore does not raise it. */
-#define EJK_PACKAGE_VERSION 1
+#define EJK_PACKAGE_VERSION 2
 
 /* The manifest's value of "format". */
 #define EJK_PACKAGE_FORMAT_NAME "ejk-package"
@@ -37,9 +37,21 @@ typedef struct ejk_package_header {
   uint8_t reserved[24];   /* zero */
 } ejk_package_header;
 
-/* A kernel's parameters are all 64 bits wide: a device pointer (the tensor's
- * byte offset already added) or a signed integer, in the order of "args". */
+/* A kernel's parameters, in the order of "args", are 64 bits wide: a device
+ * pointer (the tensor's byte offset already added) or a signed integer. */
 #define EJK_KERNEL_ARGUMENT_SIZE 8
+
+/* Or they are tensor maps, which kernels take by value: CUtensorMap. */
+#define EJK_TENSOR_MAP_SIZE 128
+#define EJK_TENSOR_MAP_ALIGNMENT 64
+
+/* A tensor map's buffer starts at a multiple of this many bytes, and so does
+ * each of its rows; a row of its box has a multiple of them. */
+#define EJK_TENSOR_MAP_ROW_ALIGNMENT 16
+
+/* A row of a box has at most as many bytes as the swizzle is wide. */
+#define EJK_TENSOR_MAP_SWIZZLE 128
+#define EJK_MAX_BOX_ROWS 256
 
 /* Each workspace buffer starts at a multiple of this many bytes, and so must
  * the workspace itself. */
@@ -52,6 +64,7 @@ typedef struct ejk_package_header {
 #define EJK_MAX_WORKSPACES 64
 #define EJK_MAX_LAUNCHES 64
 #define EJK_MAX_ARGUMENTS 1024 /* of all launches of one entry */
+#define EJK_MAX_TENSOR_MAPS 64 /* among those arguments */
 #define EJK_MAX_EXPRESSION_DEPTH 32
 
 /* Dynamic shared memory past this must be asked for when a kernel is loaded. */

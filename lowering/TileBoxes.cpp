@@ -1,0 +1,235 @@
+//===- TileBoxes.cpp - rows that one thread has copied ---------------------===//
+//
+// From sm_90a on, rows that are multiplied where they lie in panels need no threads to copy
+// them. A tensor map, 128 bytes that the runtime makes, describes a tensor as a matrix: of
+// rows [B, T, H, K] as B·T rows of H·K columns. One thread orders boxes of the stage's rows
+// and of a panel's 64 columns; they come to lie as panels do, and tell an mbarrier of the
+// stage how many bytes have come:
+//
+// Each stage has two mbarriers, as between roles (TileRings.cpp), and the first warp is the one
+// that fills:
+//
+//   acquire   nothing: who fills waits
+//   fill      one lane waits until `empty` has ended the round before, arrives at `full` with the
+//             bytes of what comes in boxes, and orders those; where some of the rows are not the
+//             sequence's, all threads have waited, copied and met at a barrier before
+//   take      wait until `full` has ended the item's round: no barrier
+//   release   each warp arrives at `empty`, when no product reads the stage any more
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/TileEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The most rows of a box, and the bytes that its columns start at a multiple of.
+static constexpr int64_t kMostBoxRows = 256, kBoxAlignment = 16;
+
+//===----------------------------------------------------------------------===//
+// Tensor maps
+//===----------------------------------------------------------------------===//
+
+/// The program's argument that has `rows`.
+static Value argOf(Value rows) {
+  auto ofCell = rows.getDefiningOp<CellRowsOp>();
+  return ofCell ? ofCell.getCells() : rows;
+}
+
+/// Whether whole rows of `type`'s panels are rows of memory, from `channel` on.
+static bool isInBoxes(Value rows, Value channel, VectorType type, LayoutAttr layout) {
+  auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
+  APInt first;
+  if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::panels ||
+      row.getElementTypeBitWidth() != 16 || !matchPattern(channel, m_ConstantInt(&first)))
+    return false;
+  int64_t perPiece = kBoxAlignment / 2, channels = row.getDimSize(0);
+  return type.getDimSize(0) <= kMostBoxRows && type.getDimSize(1) % kPanelColumns == 0 &&
+         channels % perPiece == 0 && first.getSExtValue() % perPiece == 0 &&
+         first.getSExtValue() + type.getDimSize(1) <= channels;
+}
+
+/// Whether threads read half of the copied tiles into registers or more, as they do to scale
+/// them: then they have no time to copy. Where tiles are mostly multiplied as they are, the warp
+/// that orders boxes would keep the others waiting.
+static bool readsTiles(ProgramOp program) {
+  unsigned all = 0, read = 0;
+  for (auto ring : program.getBlock().getOps<MakeRingOp>())
+    for (unsigned i = 0; i < ring.getRing().getType().getTiles().size(); ++i) {
+      ++all;
+      read += llvm::any_of(ring->getUsers(), [&](Operation *user) {
+        auto take = dyn_cast<TakeOp>(user);
+        return take && llvm::any_of(take.getTiles()[i].getUsers(), [](Operation *reader) {
+                 return isa<ConvertOp>(reader) && isFragments(layoutOf(reader->getResult(0)));
+               });
+      });
+    }
+  return 2 * read >= all;
+}
+
+/// Rings all of whose tiles may come in boxes, and the maps that takes. What else threads have
+/// to copy they copy with all that is beside it.
+void TileEmitter::findBoxes() {
+  llvm::DenseMap<Value, Value> tensors;
+  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
+    tensors[arg] = tensor;
+  for (auto [arg, tensor] : llvm::zip(program.getSavedArgs(), program.getSavedStates()))
+    tensors[arg] = tensor;
+  if (!warpgroups || !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))
+    return;
+  auto comesInBoxes = [&](FillOp fill, TakeOp take) {
+    return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {
+      Value tile = take.getTiles()[i];
+      return tensors.contains(argOf(fill.getRows()[i])) &&
+             isInBoxes(fill.getRows()[i], fill.getChannels()[i], cast<VectorType>(tile.getType()),
+                       layoutOf(tile));
+    });
+  };
+  // The mbarriers are made once, before all loops.
+  for (auto ring : program.getBlock().getOps<MakeRingOp>()) {
+    auto take = takeOf(ring);
+    SmallVector<FillOp> fills;
+    for (Operation *user : ring->getUsers())
+      if (auto fill = dyn_cast<FillOp>(user))
+        fills.push_back(fill);
+    if (!take || fills.empty() ||
+        !llvm::all_of(fills, [&](FillOp fill) { return comesInBoxes(fill, take); }))
+      continue;
+    boxed.insert(ring.getRing());
+    for (FillOp fill : fills)
+      for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), take.getTiles())) {
+        Value arg = argOf(rows), tensor = tensors.lookup(arg);
+        int64_t height = cast<VectorType>(tile.getType()).getDimSize(0);
+        auto [it, isNew] = maps.try_emplace({arg, height}, kernel.operands.size());
+        // Of a state's cells [slots, H, K, V] rows are K×V's, of sequences [B, T, H, K] all heads'.
+        unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
+        if (isNew)
+          kernel.operands.push_back(
+              {tensor,
+               {},
+               KernelOperand::Box{isa<CellsType>(arg.getType()) ? rank - 1 : 2, height,
+                                  kPanelColumns}});
+      }
+  }
+}
+
+void TileEmitter::passByValue(gpu::GPUFuncOp function, unsigned arg) {
+  Type bytes = LLVM::LLVMArrayType::get(b.getI8Type(), kMapBytes);
+  function.setArgAttr(arg, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(bytes));
+  function.setArgAttr(arg, LLVM::LLVMDialect::getAlignAttrName(),
+                      b.getI64IntegerAttr(kMapAlignment));
+}
+
+//===----------------------------------------------------------------------===//
+// A stage's boxes
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::makeStageMbarriers(MakeRingOp op) {
+  Ring &ring = rings[op.getRing()];
+  makeWritable(ring.mbarriers);
+  b.onlyIf(b.equal(thread, 0), [&] {
+    initializeMbarriers(op);
+    b.make<NVVM::FenceMbarrierInitOp>();
+  });
+  // Before boxes come, all that threads wrote here has been written.
+  fenceForProducts();
+  barrier();
+}
+
+void TileEmitter::fillBoxes(FillOp op) {
+  const Ring &ring = rings[op.getRing()];
+  Value item = op.getItem();
+  // As many rows of one length, and from one place on, exist together.
+  struct Part {
+    Value exist;
+    SmallVector<Copy> copies;
+  };
+  llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
+  SmallVector<Box> boxes;
+  for (auto [i, tile] : llvm::enumerate(tilesOf(ring, item))) {
+    auto type = cast<VectorType>(tile.type);
+    Copy copy{op.getRows()[i], op.getFirst()[i], op.getChannels()[i], tile};
+    Part &part = parts[{{rows[copy.rows].length, copy.first}, type.getDimSize(0)}];
+    if (!part.exist) {
+      Value first = wideIndex(copy.first), last = b.add(first, type.getDimSize(0) - 1);
+      part.exist = b.both(b.less(b.i64(-1), first), b.less(last, rows[copy.rows].length));
+    }
+    part.copies.push_back(copy);
+    unsigned map = maps.lookup({argOf(copy.rows), type.getDimSize(0)});
+    for (int64_t column = 0; column < type.getDimSize(1); column += kPanelColumns)
+      boxes.push_back({copy, map, column, part.exist});
+  }
+  Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
+  for (const auto &[place, part] : parts)
+    b.onlyIf(b.make<arith::XOrIOp>(part.exist, always), [&, &copies = part.copies] {
+      waitForEmpty(ring, item);
+      for (const Copy &copy : copies)
+        copyRagged(copy);
+      b.make<NVVM::CpAsyncCommitGroupOp>();
+      waitForCopies(0);
+      fenceForProducts();
+      b.make<gpu::BarrierOp>();
+    });
+  b.onlyIf(b.equal(warp, 0), [&] {
+    // One lane that the assembler knows to be one: else it would loop over those that may order.
+    b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), [&] {
+      waitForEmpty(ring, item);
+      orderBoxes(boxes, fullOf(ring, stageOf(ring, item)));
+    });
+  });
+}
+
+void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
+  Value bytes = b.i32(0);
+  auto bytesOf = [](const Box &box) {
+    return cast<VectorType>(box.copy.tile.type).getDimSize(0) * kPanelPitch;
+  };
+  for (const Box &box : boxes)
+    bytes = b.add(bytes,
+                  b.make<arith::SelectOp>(box.exists, b.i32(bytesOf(box)), b.i32(0)).getResult());
+  b.make<NVVM::MBarrierArriveExpectTxOp>(TypeRange(), full, bytes, NVVM::MemScopeKind::CTA, false,
+                                         Value());
+  // A block's own shared memory has the same addresses in its cluster's.
+  Type inCluster =
+      LLVM::LLVMPointerType::get(b.getContext(), unsigned(NVVM::NVVMMemorySpace::SharedCluster));
+  for (const Box &box : boxes)
+    b.onlyIf(box.exists, [&] {
+      const Copy &copy = box.copy;
+      auto [firstRow, firstColumn] = rows[copy.rows].inMap;
+      Value row = b.add(firstRow, b.narrow(wideIndex(copy.first)));
+      Value column = b.add(firstColumn, b.narrow(wideIndex(copy.channel)));
+      Value to = b.at(copy.tile.address, b.getI8Type(), box.column / kPanelColumns * bytesOf(box));
+      Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), to);
+      b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
+          b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(box.map),
+          ValueRange{b.add(column, box.column), row}, full, ValueRange(), Value(), Value(),
+          NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false, NVVM::CTAGroupKindAttr(), Value());
+    });
+}
+
+/// Seldom done: what only this needs is made here, piece by piece, and held in no register
+/// meanwhile.
+void TileEmitter::copyRagged(const Copy &copy) {
+  const Rows &from = rows[copy.rows];
+  auto type = cast<VectorType>(copy.tile.type);
+  constexpr int64_t perPiece = kBoxAlignment / 2;
+  int64_t perRow = type.getDimSize(1) / perPiece;
+  Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());
+  Value mapRow = b.wide(b.add(from.inMap.first, here));
+  Value first = wideIndex(copy.first);
+  Value start = b.add(b.mul(b.add(mapRow, first), from.stride),
+                      b.wide(b.add(from.inMap.second, b.narrow(wideIndex(copy.channel)))));
+  RowSpan span = rowsWithin(from, first, type.getDimSize(0));
+  b.loop(b.add(thread, here), b.i32(type.getDimSize(0) * perRow), workers, {},
+         [&](Value piece, ValueRange) -> SmallVector<Value> {
+           Value row = b.div(piece, perRow), column = b.mul(b.rem(piece, perRow), perPiece);
+           Value offset = b.add(start, b.add(b.mul(b.wide(row), from.stride), b.wide(column)));
+           Value size = b.make<arith::SelectOp>(span.has(b, row), b.i32(kBoxAlignment), b.i32(0));
+           b.make<NVVM::CpAsyncOp>(panelElement(copy.tile, row, column),
+                                   b.at(from.pointer, from.element, offset), kBoxAlignment,
+                                   NVVM::LoadCacheModifierKind::CG, size);
+           return {};
+         });
+}
