@@ -69,37 +69,44 @@ static bool readsTiles(ProgramOp program) {
   return 2 * read >= all;
 }
 
-/// Rings all of whose tiles may come in boxes, and the maps that takes. What else threads have
-/// to copy they copy with all that is beside it.
+/// The fills of `ring`.
+static SmallVector<FillOp> fillsOf(MakeRingOp ring) {
+  SmallVector<FillOp> fills;
+  for (Operation *user : ring->getUsers())
+    if (auto fill = dyn_cast<FillOp>(user))
+      fills.push_back(fill);
+  return fills;
+}
+
+/// The maps that the rings take, where all their tiles may come in boxes: what threads copy
+/// beside boxes they would wait for longer than for all of it.
 void TileEmitter::findBoxes() {
+  auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
+  if (!warpgroups || rings.empty() || !program.getBlock().getOps<RolesOp>().empty() ||
+      !readsTiles(program))
+    return;
   llvm::DenseMap<Value, Value> tensors;
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
     tensors[arg] = tensor;
   for (auto [arg, tensor] : llvm::zip(program.getSavedArgs(), program.getSavedStates()))
     tensors[arg] = tensor;
-  if (!warpgroups || !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))
-    return;
   auto comesInBoxes = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {
-      Value tile = take.getTiles()[i];
       return tensors.contains(argOf(fill.getRows()[i])) &&
-             isInBoxes(fill.getRows()[i], fill.getChannels()[i], cast<VectorType>(tile.getType()),
-                       layoutOf(tile));
+             isInBoxes(fill.getRows()[i], fill.getChannels()[i],
+                       cast<VectorType>(take.getTiles()[i].getType()),
+                       layoutOf(take.getTiles()[i]));
     });
   };
-  // The mbarriers are made once, before all loops.
-  for (auto ring : program.getBlock().getOps<MakeRingOp>()) {
-    auto take = takeOf(ring);
-    SmallVector<FillOp> fills;
-    for (Operation *user : ring->getUsers())
-      if (auto fill = dyn_cast<FillOp>(user))
-        fills.push_back(fill);
-    if (!take || fills.empty() ||
-        !llvm::all_of(fills, [&](FillOp fill) { return comesInBoxes(fill, take); }))
-      continue;
+  for (MakeRingOp ring : rings) {
+    TakeOp take = takeOf(ring);
+    if (!take || !llvm::all_of(fillsOf(ring), [&](FillOp f) { return comesInBoxes(f, take); }))
+      return;
+  }
+  for (MakeRingOp ring : rings) {
     boxed.insert(ring.getRing());
-    for (FillOp fill : fills)
-      for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), take.getTiles())) {
+    for (FillOp fill : fillsOf(ring))
+      for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
         Value arg = argOf(rows), tensor = tensors.lookup(arg);
         int64_t height = cast<VectorType>(tile.getType()).getDimSize(0);
         auto [it, isNew] = maps.try_emplace({arg, height}, kernel.operands.size());
