@@ -77,7 +77,8 @@ static void passMapsByValue(llvm::Module &module) {
   auto *bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), kMapBytes);
   for (llvm::Function &function : module)
     for (llvm::Argument &argument : function.args())
-      if (!function.isDeclaration() && argument.getType() == llvm::PointerType::get(context, 0)) {
+      if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel &&
+          argument.getType() == llvm::PointerType::get(context, 0)) {
         argument.addAttr(llvm::Attribute::getWithByValType(context, bytes));
         argument.addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(kMapAlignment)));
         argument.addAttr(llvm::Attribute::get(context, "nvvm.grid_constant"));

@@ -1,15 +1,12 @@
 //===- TileBoxes.cpp - rows that one thread has copied ---------------------===//
 //
-// From sm_90a on, rows that are multiplied where they lie in panels need no threads to copy
-// them. A tensor map, 128 bytes that the runtime makes, describes a tensor as a matrix: of
-// rows [B, T, H, K] as B·T rows of H·K columns. One thread orders boxes of the stage's rows
-// and of a panel's 64 columns; they come to lie as panels do, and tell an mbarrier of the
-// stage how many bytes have come:
+// From sm_90a on, rows that come to lie in panels need no threads to copy them. A tensor map, 128
+// bytes that the runtime makes, describes a tensor as a matrix: of rows [B, T, H, K] as B·T rows
+// of H·K columns. One lane orders boxes of a stage's rows and of a panel's 64 columns, and the
+// boxes tell an mbarrier how many bytes have come. As between roles (TileRings.cpp), a stage has
+// two mbarriers; the first warp is the one that fills:
 //
-// Each stage has two mbarriers, as between roles (TileRings.cpp), and the first warp is the one
-// that fills:
-//
-//   acquire   nothing: who fills waits
+//   acquire   wait for products that hold back a release
 //   fill      one lane waits until `empty` has ended the round before, arrives at `full` with the
 //             bytes of what comes in boxes, and orders those; where some of the rows are not the
 //             sequence's, all threads have waited, copied and met at a barrier before
@@ -17,6 +14,7 @@
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
 //===----------------------------------------------------------------------===//
+#include "lowering/StageTileLoads.h"
 #include "lowering/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/MapVector.h"
@@ -145,12 +143,35 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
   barrier();
 }
 
+/// Whether an iteration takes what `fill` fills, which may be behind the loop's last: nobody would
+/// wait for its boxes. Null where a take that is in no loop says nothing of that.
+Value TileEmitter::isTaken(FillOp fill) {
+  Value last;
+  int64_t furthest = 0;
+  for (Operation *user : fill.getRing().getUsers()) {
+    auto take = dyn_cast<TakeOp>(user);
+    auto loop = take ? dyn_cast<scf::ForOp>(take->getParentOp()) : scf::ForOp();
+    if (!loop)
+      continue;
+    std::optional<int64_t> ahead = itemsAhead(loop.getInductionVar(), take.getItem());
+    Value end = scalars.lookupOrNull(loop.getUpperBound());
+    if (!ahead || !end || (last && last != end))
+      return {};
+    last = end;
+    furthest = std::max(furthest, *ahead);
+  }
+  if (!last)
+    return {};
+  return b.less(wideIndex(fill.getItem()),
+                b.add(b.make<arith::IndexCastOp>(b.getI64Type(), last), furthest));
+}
+
 void TileEmitter::fillBoxes(FillOp op) {
   const Ring &ring = rings[op.getRing()];
   Value item = op.getItem();
   // As many rows of one length, and from one place on, exist together.
   struct Part {
-    Value exist;
+    Value exist, missing;
     SmallVector<Copy> copies;
   };
   llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
@@ -164,21 +185,29 @@ void TileEmitter::fillBoxes(FillOp op) {
       part.exist = b.both(b.less(b.i64(-1), first), b.less(last, rows[copy.rows].length));
     }
     part.copies.push_back(copy);
-    unsigned map = maps.lookup({argOf(copy.rows), type.getDimSize(0)});
+    unsigned map = maps.at({argOf(copy.rows), type.getDimSize(0)});
     for (int64_t column = 0; column < type.getDimSize(1); column += kPanelColumns)
       boxes.push_back({copy, map, column, part.exist});
   }
-  Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
-  for (const auto &[place, part] : parts)
-    b.onlyIf(b.make<arith::XOrIOp>(part.exist, always), [&, &copies = part.copies] {
-      waitForEmpty(ring, item);
-      for (const Copy &copy : copies)
-        copyRagged(copy);
-      b.make<NVVM::CpAsyncCommitGroupOp>();
-      waitForCopies(0);
-      fenceForProducts();
-      b.make<gpu::BarrierOp>();
-    });
+  Value taken = isTaken(op), always = b.make<arith::ConstantOp>(b.getBoolAttr(true)), ragged;
+  for (auto &[place, part] : parts) {
+    part.missing = b.both(taken, b.make<arith::XOrIOp>(part.exist, always));
+    ragged = ragged ? b.make<arith::OrIOp>(ragged, part.missing).getResult() : part.missing;
+  }
+  for (Box &box : boxes)
+    box.exists = b.both(taken, box.exists);
+  b.onlyIf(ragged, [&] {
+    waitForEmpty(ring, item);
+    for (const auto &[place, part] : parts)
+      b.onlyIf(part.missing, [&, &copies = part.copies] {
+        for (const Copy &copy : copies)
+          copyRagged(copy);
+      });
+    b.make<NVVM::CpAsyncCommitGroupOp>();
+    waitForCopies(0);
+    fenceForProducts();
+    b.make<gpu::BarrierOp>();
+  });
   b.onlyIf(b.equal(warp, 0), [&] {
     // One lane that the assembler knows to be one: else it would loop over those that may order.
     b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), [&] {
@@ -223,6 +252,7 @@ void TileEmitter::copyRagged(const Copy &copy) {
   auto type = cast<VectorType>(copy.tile.type);
   constexpr int64_t perPiece = kBoxAlignment / 2;
   int64_t perRow = type.getDimSize(1) / perPiece;
+  // Unknown to be 0, so that no address is made before the loop over chunks.
   Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());
   Value mapRow = b.wide(b.add(from.inMap.first, here));
   Value first = wideIndex(copy.first);

@@ -155,6 +155,7 @@ private:
   void findBoxes();
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
+  Value isTaken(tile::FillOp fill);
   void fillBoxes(tile::FillOp op);
   void orderBoxes(llvm::ArrayRef<Box> boxes, Value full);
   void copyRagged(const Copy &copy);
