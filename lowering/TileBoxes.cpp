@@ -143,27 +143,33 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
   barrier();
 }
 
-/// Whether an iteration takes what `fill` fills, which may be behind the loop's last: nobody would
-/// wait for its boxes. Null where a take that is in no loop says nothing of that.
-Value TileEmitter::isTaken(FillOp fill) {
-  Value last;
-  int64_t furthest = 0;
-  for (Operation *user : fill.getRing().getUsers()) {
+/// Waits for the boxes of items behind the last that a loop takes: what a fill runs ahead of the
+/// takes may exist, as a saved state's cell that several chunks share.
+void TileEmitter::awaitUntaken(MakeRingOp op) {
+  const Ring &ring = rings[op.getRing()];
+  scf::ForOp loop;
+  int64_t taken = 0, filled = 0;
+  for (Operation *user : op->getUsers()) {
+    auto around = dyn_cast<scf::ForOp>(user->getParentOp());
     auto take = dyn_cast<TakeOp>(user);
-    auto loop = take ? dyn_cast<scf::ForOp>(take->getParentOp()) : scf::ForOp();
-    if (!loop)
+    auto fill = dyn_cast<FillOp>(user);
+    if (!around || (!take && !fill))
       continue;
-    std::optional<int64_t> ahead = itemsAhead(loop.getInductionVar(), take.getItem());
-    Value end = scalars.lookupOrNull(loop.getUpperBound());
-    if (!ahead || !end || (last && last != end))
-      return {};
-    last = end;
+    std::optional<int64_t> ahead =
+        itemsAhead(around.getInductionVar(), take ? take.getItem() : fill.getItem());
+    if (!ahead || (loop && loop != around))
+      return;
+    loop = around;
+    int64_t &furthest = take ? taken : filled;
     furthest = std::max(furthest, *ahead);
   }
-  if (!last)
-    return {};
-  return b.less(wideIndex(fill.getItem()),
-                b.add(b.make<arith::IndexCastOp>(b.getI64Type(), last), furthest));
+  if (!loop)
+    return;
+  Value end = b.narrow(wideIndex(loop.getUpperBound()));
+  for (int64_t ahead = taken; ahead < filled; ++ahead) {
+    Value item = b.add(end, ahead);
+    waitForPhase(fullOf(ring, b.rem(item, ring.stages)), b.rem(b.div(item, ring.stages), 2));
+  }
 }
 
 void TileEmitter::fillBoxes(FillOp op) {
@@ -171,7 +177,7 @@ void TileEmitter::fillBoxes(FillOp op) {
   Value item = op.getItem();
   // As many rows of one length, and from one place on, exist together.
   struct Part {
-    Value exist, missing;
+    Value exist;
     SmallVector<Copy> copies;
   };
   llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
@@ -189,25 +195,17 @@ void TileEmitter::fillBoxes(FillOp op) {
     for (int64_t column = 0; column < type.getDimSize(1); column += kPanelColumns)
       boxes.push_back({copy, map, column, part.exist});
   }
-  Value taken = isTaken(op), always = b.make<arith::ConstantOp>(b.getBoolAttr(true)), ragged;
-  for (auto &[place, part] : parts) {
-    part.missing = b.both(taken, b.make<arith::XOrIOp>(part.exist, always));
-    ragged = ragged ? b.make<arith::OrIOp>(ragged, part.missing).getResult() : part.missing;
-  }
-  for (Box &box : boxes)
-    box.exists = b.both(taken, box.exists);
-  b.onlyIf(ragged, [&] {
-    waitForEmpty(ring, item);
-    for (const auto &[place, part] : parts)
-      b.onlyIf(part.missing, [&, &copies = part.copies] {
-        for (const Copy &copy : copies)
-          copyRagged(copy);
-      });
-    b.make<NVVM::CpAsyncCommitGroupOp>();
-    waitForCopies(0);
-    fenceForProducts();
-    b.make<gpu::BarrierOp>();
-  });
+  Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
+  for (const auto &[place, part] : parts)
+    b.onlyIf(b.make<arith::XOrIOp>(part.exist, always), [&, &copies = part.copies] {
+      waitForEmpty(ring, item);
+      for (const Copy &copy : copies)
+        copyRagged(copy);
+      b.make<NVVM::CpAsyncCommitGroupOp>();
+      waitForCopies(0);
+      fenceForProducts();
+      b.make<gpu::BarrierOp>();
+    });
   b.onlyIf(b.equal(warp, 0), [&] {
     // One lane that the assembler knows to be one: else it would loop over those that may order.
     b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), [&] {

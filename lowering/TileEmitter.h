@@ -155,7 +155,7 @@ private:
   void findBoxes();
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
-  Value isTaken(tile::FillOp fill);
+  void awaitUntaken(tile::MakeRingOp op);
   void fillBoxes(tile::FillOp op);
   void orderBoxes(llvm::ArrayRef<Box> boxes, Value full);
   void copyRagged(const Copy &copy);

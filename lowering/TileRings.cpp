@@ -100,6 +100,8 @@ void TileEmitter::endRing(Value value) {
   if (rings[value].mbarriers.end && !rings[value].inBoxes)
     return; // the program ends, too
   waitForCopies(0);
+  if (rings[value].inBoxes)
+    awaitUntaken(value.getDefiningOp<MakeRingOp>());
   memory.noteWrite(rings[value].range);
   memory.release(rings[value].range);
 }
