@@ -76,8 +76,36 @@ static SmallVector<FillOp> fillsOf(MakeRingOp ring) {
   return fills;
 }
 
-/// The maps that the rings take, where all their tiles may come in boxes: what threads copy
-/// beside boxes they would wait for longer than for all of it.
+namespace {
+/// The one loop that takes and fills a ring's items, and by how many ahead of its counter at most.
+struct Items {
+  scf::ForOp loop;
+  int64_t taken = -1, filled = -1;
+};
+} // namespace
+
+/// Nothing where no one loop does both, or items do not follow its counter.
+static std::optional<Items> itemsOf(MakeRingOp ring) {
+  Items items;
+  for (Operation *user : ring->getUsers()) {
+    auto loop = dyn_cast<scf::ForOp>(user->getParentOp());
+    auto take = dyn_cast<TakeOp>(user);
+    auto fill = dyn_cast<FillOp>(user);
+    if (!loop || (!take && !fill))
+      continue;
+    std::optional<int64_t> ahead =
+        itemsAhead(loop.getInductionVar(), take ? take.getItem() : fill.getItem());
+    if (!ahead || (items.loop && items.loop != loop))
+      return std::nullopt;
+    items.loop = loop;
+    int64_t &furthest = take ? items.taken : items.filled;
+    furthest = std::max(furthest, *ahead);
+  }
+  return items.taken >= 0 && items.filled >= 0 ? std::optional(items) : std::nullopt;
+}
+
+/// The maps that the rings take, where all their tiles may come in boxes, and it is known which
+/// do: what threads copy beside boxes they would wait for longer than for all of it.
 void TileEmitter::findBoxes() {
   auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
   if (!warpgroups || rings.empty() || !program.getBlock().getOps<RolesOp>().empty() ||
@@ -98,7 +126,8 @@ void TileEmitter::findBoxes() {
   };
   for (MakeRingOp ring : rings) {
     TakeOp take = takeOf(ring);
-    if (!take || !llvm::all_of(fillsOf(ring), [&](FillOp f) { return comesInBoxes(f, take); }))
+    if (!take || !itemsOf(ring) ||
+        !llvm::all_of(fillsOf(ring), [&](FillOp fill) { return comesInBoxes(fill, take); }))
       return;
   }
   for (MakeRingOp ring : rings) {
@@ -147,26 +176,9 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
 /// takes may exist, as a saved state's cell that several chunks share.
 void TileEmitter::awaitUntaken(MakeRingOp op) {
   const Ring &ring = rings[op.getRing()];
-  scf::ForOp loop;
-  int64_t taken = 0, filled = 0;
-  for (Operation *user : op->getUsers()) {
-    auto around = dyn_cast<scf::ForOp>(user->getParentOp());
-    auto take = dyn_cast<TakeOp>(user);
-    auto fill = dyn_cast<FillOp>(user);
-    if (!around || (!take && !fill))
-      continue;
-    std::optional<int64_t> ahead =
-        itemsAhead(around.getInductionVar(), take ? take.getItem() : fill.getItem());
-    if (!ahead || (loop && loop != around))
-      return;
-    loop = around;
-    int64_t &furthest = take ? taken : filled;
-    furthest = std::max(furthest, *ahead);
-  }
-  if (!loop)
-    return;
-  Value end = b.narrow(wideIndex(loop.getUpperBound()));
-  for (int64_t ahead = taken; ahead < filled; ++ahead) {
+  Items items = *itemsOf(op);
+  Value end = b.narrow(wideIndex(items.loop.getUpperBound()));
+  for (int64_t ahead = items.taken; ahead < items.filled; ++ahead) {
     Value item = b.add(end, ahead);
     waitForPhase(fullOf(ring, b.rem(item, ring.stages)), b.rem(b.div(item, ring.stages), 2));
   }
