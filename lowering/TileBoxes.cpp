@@ -76,32 +76,31 @@ static SmallVector<FillOp> fillsOf(MakeRingOp ring) {
   return fills;
 }
 
-namespace {
-/// The one loop that takes and fills a ring's items, and by how many ahead of its counter at most.
-struct Items {
+/// How many items of `ring` are taken: as many as the one loop that takes them counts. Null where
+/// that is not known before all of its fills.
+static Value takenOf(MakeRingOp ring) {
   scf::ForOp loop;
-  int64_t taken = -1, filled = -1;
-};
-} // namespace
-
-/// Nothing where no one loop does both, or items do not follow its counter.
-static std::optional<Items> itemsOf(MakeRingOp ring) {
-  Items items;
-  for (Operation *user : ring->getUsers()) {
-    auto loop = dyn_cast<scf::ForOp>(user->getParentOp());
-    auto take = dyn_cast<TakeOp>(user);
-    auto fill = dyn_cast<FillOp>(user);
-    if (!loop || (!take && !fill))
-      continue;
-    std::optional<int64_t> ahead =
-        itemsAhead(loop.getInductionVar(), take ? take.getItem() : fill.getItem());
-    if (!ahead || (items.loop && items.loop != loop))
-      return std::nullopt;
-    items.loop = loop;
-    int64_t &furthest = take ? items.taken : items.filled;
-    furthest = std::max(furthest, *ahead);
-  }
-  return items.taken >= 0 && items.filled >= 0 ? std::optional(items) : std::nullopt;
+  int64_t ahead = 0;
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user)) {
+      auto parent = dyn_cast<scf::ForOp>(take->getParentOp());
+      std::optional<int64_t> itemAhead;
+      if (parent)
+        itemAhead = itemsAhead(parent.getInductionVar(), take.getItem());
+      if (!itemAhead || (loop && (loop != parent || ahead != *itemAhead)))
+        return {};
+      loop = parent;
+      ahead = *itemAhead;
+    }
+  if (!loop || ahead != 0 || !isa<ProgramOp>(loop->getParentOp()) ||
+      !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
+    return {};
+  Operation *made = loop.getUpperBound().getDefiningOp();
+  bool isBeforeAll = !made || llvm::all_of(fillsOf(ring), [&](FillOp fill) {
+    Operation *within = made->getBlock()->findAncestorOpInBlock(*fill);
+    return within && made->isBeforeInBlock(within);
+  });
+  return isBeforeAll ? loop.getUpperBound() : Value();
 }
 
 /// The maps that the rings take, where all their tiles may come in boxes, and it is known which
@@ -126,7 +125,7 @@ void TileEmitter::findBoxes() {
   };
   for (MakeRingOp ring : rings) {
     TakeOp take = takeOf(ring);
-    if (!take || !itemsOf(ring) ||
+    if (!take || !takenOf(ring) ||
         !llvm::all_of(fillsOf(ring), [&](FillOp fill) { return comesInBoxes(fill, take); }))
       return;
   }
@@ -172,18 +171,6 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
   barrier();
 }
 
-/// Waits for the boxes of items behind the last that a loop takes: what a fill runs ahead of the
-/// takes may exist, as a saved state's cell that several chunks share.
-void TileEmitter::awaitUntaken(MakeRingOp op) {
-  const Ring &ring = rings[op.getRing()];
-  Items items = *itemsOf(op);
-  Value end = b.narrow(wideIndex(items.loop.getUpperBound()));
-  for (int64_t ahead = items.taken; ahead < items.filled; ++ahead) {
-    Value item = b.add(end, ahead);
-    waitForPhase(fullOf(ring, b.rem(item, ring.stages)), b.rem(b.div(item, ring.stages), 2));
-  }
-}
-
 void TileEmitter::fillBoxes(FillOp op) {
   const Ring &ring = rings[op.getRing()];
   Value item = op.getItem();
@@ -199,17 +186,23 @@ void TileEmitter::fillBoxes(FillOp op) {
     Copy copy{op.getRows()[i], op.getFirst()[i], op.getChannels()[i], tile};
     Part &part = parts[{{rows[copy.rows].length, copy.first}, type.getDimSize(0)}];
     if (!part.exist) {
-      Value first = wideIndex(copy.first), last = b.add(first, type.getDimSize(0) - 1);
-      part.exist = b.both(b.less(b.i64(-1), first), b.less(last, rows[copy.rows].length));
+      // What has a map has fewer than 2^31 rows.
+      Value first = narrowIndex(copy.first), last = b.add(first, type.getDimSize(0) - 1);
+      part.exist = b.both(b.less(b.i32(-1), first), b.less(last, b.narrow(rows[copy.rows].length)));
     }
     part.copies.push_back(copy);
     unsigned map = maps.at({argOf(copy.rows), type.getDimSize(0)});
     for (int64_t column = 0; column < type.getDimSize(1); column += kPanelColumns)
       boxes.push_back({copy, map, column, part.exist});
   }
+  // Boxes that nobody takes would come when others may use their place, or after the block's end;
+  // such an item's rows may exist, as a saved state's that several chunks share.
+  Value taken = narrowIndex(takenOf(op.getRing().getDefiningOp<MakeRingOp>()));
+  Value isTaken = b.less(narrowIndex(item), taken);
   Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
-  for (const auto &[place, part] : parts)
-    b.onlyIf(b.make<arith::XOrIOp>(part.exist, always), [&, &copies = part.copies] {
+  for (const auto &[place, part] : parts) {
+    Value isRagged = b.both(isTaken, b.make<arith::XOrIOp>(part.exist, always));
+    b.onlyIf(isRagged, [&, &copies = part.copies] {
       waitForEmpty(ring, item);
       for (const Copy &copy : copies)
         copyRagged(copy);
@@ -218,7 +211,8 @@ void TileEmitter::fillBoxes(FillOp op) {
       fenceForProducts();
       b.make<gpu::BarrierOp>();
     });
-  b.onlyIf(b.equal(warp, 0), [&] {
+  }
+  b.onlyIf(b.both(isTaken, b.equal(warp, 0)), [&] {
     // One lane that the assembler knows to be one: else it would loop over those that may order.
     b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), [&] {
       waitForEmpty(ring, item);
@@ -244,8 +238,8 @@ void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
     b.onlyIf(box.exists, [&] {
       const Copy &copy = box.copy;
       auto [firstRow, firstColumn] = rows[copy.rows].inMap;
-      Value row = b.add(firstRow, b.narrow(wideIndex(copy.first)));
-      Value column = b.add(firstColumn, b.narrow(wideIndex(copy.channel)));
+      Value row = b.add(firstRow, narrowIndex(copy.first));
+      Value column = b.add(firstColumn, narrowIndex(copy.channel));
       Value to = b.at(copy.tile.address, b.getI8Type(), box.column / kPanelColumns * bytesOf(box));
       Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), to);
       b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
@@ -267,7 +261,7 @@ void TileEmitter::copyRagged(const Copy &copy) {
   Value mapRow = b.wide(b.add(from.inMap.first, here));
   Value first = wideIndex(copy.first);
   Value start = b.add(b.mul(b.add(mapRow, first), from.stride),
-                      b.wide(b.add(from.inMap.second, b.narrow(wideIndex(copy.channel)))));
+                      b.wide(b.add(from.inMap.second, narrowIndex(copy.channel))));
   RowSpan span = rowsWithin(from, first, type.getDimSize(0));
   b.loop(b.add(thread, here), b.i32(type.getDimSize(0) * perRow), workers, {},
          [&](Value piece, ValueRange) -> SmallVector<Value> {

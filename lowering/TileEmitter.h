@@ -155,7 +155,6 @@ private:
   void findBoxes();
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
-  void awaitUntaken(tile::MakeRingOp op);
   void fillBoxes(tile::FillOp op);
   void orderBoxes(llvm::ArrayRef<Box> boxes, Value full);
   void copyRagged(const Copy &copy);
@@ -311,6 +310,8 @@ private:
   }
   Value scalar(Value value) { return scalars.lookup(value); }
   Value wideIndex(Value index);
+  Value narrowIndex(Value index);
+  Value emitIndex(mlir::Operation *op);
 
   tile::ProgramOp program;
   llvm::StringRef name;

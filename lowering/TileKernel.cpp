@@ -185,11 +185,10 @@ void TileEmitter::locate() {
   placeAll(program.getSaveArgs(), true);
   takeParameters(b.wide(sequence));
 
-  auto index = [&](Value value) { return b.make<arith::IndexCastOp>(b.getIndexType(), value); };
-  scalars.map(program.getLength(), index(length));
-  scalars.map(program.getSlice(), index(slice));
-  scalars.map(program.getHead(), index(head));
-  scalars.map(program.getNumHeads(), index(heads));
+  scalars.map(program.getLength(), length);
+  scalars.map(program.getSlice(), slice);
+  scalars.map(program.getHead(), head);
+  scalars.map(program.getNumHeads(), heads);
 }
 
 /// Row `index` of the offsets. They are the caller's; clamped, no value of them can reach

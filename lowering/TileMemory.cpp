@@ -397,8 +397,10 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
     return; // nobody asks for it
   const Cells &from = cells[op.getCells()];
   // Unsigned, so that cells before the first are not less.
-  Value exists =
-      b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, wideIndex(op.getIndex()), from.count);
+  Value index = scalar(op.getIndex());
+  Value exists = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, index,
+                                       index.getType().isInteger(32) ? b.narrow(from.count)
+                                                                     : from.count);
   Rows place;
   place.pointer = from.pointer;
   place.base = cellBase(from, op.getIndex());

@@ -43,8 +43,13 @@ Placed &TileEmitter::placed(Value value) {
 
 /// `index` of the program as an i64 of the kernel.
 Value TileEmitter::wideIndex(Value index) {
-  return b.make<arith::IndexCastOp>(b.getI64Type(), scalar(index));
+  Value value = scalar(index);
+  return value.getType().isInteger(64) ? value
+                                       : b.make<arith::ExtSIOp>(b.getI64Type(), value).getResult();
 }
+
+/// The same as an i32, where it is known to fit.
+Value TileEmitter::narrowIndex(Value index) { return b.narrow(scalar(index)); }
 
 //===----------------------------------------------------------------------===//
 // Lifetimes
@@ -203,8 +208,42 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
   return elements;
 }
 
+/// An index is an i32 where it is a counter, a number of chunks, or what sums and differences
+/// of those make, and else an i64. Each register counts in what goes on all through a loop.
+Value TileEmitter::emitIndex(Operation *op) {
+  Value result = op->getResult(0);
+  APInt number;
+  if (matchPattern(op, m_ConstantInt(&number)))
+    return number.isSignedIntN(32) ? b.i32(number.getSExtValue()) : b.i64(number.getSExtValue());
+  bool staysNarrow = isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp>(op) &&
+                     llvm::all_of(op->getOperands(), [&](Value operand) {
+                       return scalar(operand).getType().isInteger(32);
+                     });
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand, operand.getType().isIndex() && !staysNarrow ? wideIndex(operand)
+                                                                     : scalar(operand));
+  Operation *clone = b.clone(*op, mapping);
+  if (!result.getType().isIndex())
+    return clone->getResult(0);
+  clone->getResult(0).setType(staysNarrow ? b.getI32Type() : b.getI64Type());
+  // A sequence has fewer than 2^31 chunks of 16 rows or more.
+  constexpr int64_t kFewestRows = 16;
+  bool isCount = isa<arith::CeilDivUIOp>(op) && op->getOperand(0) == program.getLength() &&
+                 matchPattern(op->getOperand(1), m_ConstantInt(&number)) &&
+                 number.sge(kFewestRows);
+  return isCount ? b.narrow(clone->getResult(0)) : clone->getResult(0);
+}
+
+static bool isOfIndices(Operation *op) {
+  return llvm::any_of(op->getOperandTypes(), [](Type type) { return type.isIndex(); }) ||
+         op->getResult(0).getType().isIndex();
+}
+
 void TileEmitter::emitElementwise(Operation *op) {
   Value result = op->getResult(0);
+  if (isOfIndices(op))
+    return scalars.map(result, emitIndex(op));
   Type type = getElementTypeOrSelf(result.getType());
   LayoutAttr layout = isTile(result) ? layoutOf(result) : LayoutAttr();
   SmallVector<ArrayRef<Value>> operands;
@@ -267,7 +306,7 @@ SmallVector<Value> TileEmitter::flatten(ValueRange values) {
     if (isTile(value))
       flat.append(placed(value).elements);
     else
-      flat.push_back(scalar(value));
+      flat.push_back(value.getType().isIndex() ? wideIndex(value) : scalar(value));
   return flat;
 }
 
@@ -304,8 +343,11 @@ bool TileEmitter::beginsWithBarrier(Block &body) const {
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
-  Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
-        step = scalar(op.getStep());
+  auto bound = [&](Value value) {
+    return value.getType().isIndex() ? narrowIndex(value) : scalar(value);
+  };
+  Value from = bound(op.getLowerBound()), to = bound(op.getUpperBound()),
+        step = bound(op.getStep());
   SmallVector<Value> inits = flatten(op.getInitArgs());
   SharedMemory::Pending before = memory.pending;
   auto loop = b.make<scf::ForOp>(from, to, step, inits);
@@ -348,9 +390,11 @@ void TileEmitter::emitIf(scf::IfOp op) {
   awaitAll();
   finishSums();
   SmallVector<Type> types;
-  for (Value result : op.getResults())
+  for (Value result : op.getResults()) {
+    Type type = getElementTypeOrSelf(result.getType());
     types.append(isTile(result) ? sizeOf(result.getType(), layoutOf(result)) : 1,
-                 getElementTypeOrSelf(result.getType()));
+                 type.isIndex() ? b.getI64Type() : type);
+  }
   auto branch =
       b.make<scf::IfOp>(types, scalar(op.getCondition()), /*withElseRegion=*/!!op.elseBlock());
   SharedMemory::Pending before = memory.pending, after = before;

@@ -100,14 +100,12 @@ void TileEmitter::endRing(Value value) {
   if (rings[value].mbarriers.end && !rings[value].inBoxes)
     return; // the program ends, too
   waitForCopies(0);
-  if (rings[value].inBoxes)
-    awaitUntaken(value.getDefiningOp<MakeRingOp>());
   memory.noteWrite(rings[value].range);
   memory.release(rings[value].range);
 }
 
 Value TileEmitter::stageOf(const Ring &ring, Value item) {
-  return ring.stages == 1 ? b.i32(0) : b.rem(b.narrow(wideIndex(item)), ring.stages);
+  return ring.stages == 1 ? b.i32(0) : b.rem(narrowIndex(item), ring.stages);
 }
 
 /// The tiles of `item`'s stage. Of the ring's range: the ops on the ring order it.

@@ -108,7 +108,7 @@ void TileEmitter::initializeMbarriers(MakeRingOp op) {
 
 /// The parity of the round that `item` is of.
 Value TileEmitter::parityOf(const Ring &ring, Value item) {
-  return b.rem(b.div(b.narrow(wideIndex(item)), ring.stages), 2);
+  return b.rem(b.div(narrowIndex(item), ring.stages), 2);
 }
 
 /// Until a phase of `parity` has ended that is this one or the one before.

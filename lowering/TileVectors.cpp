@@ -390,7 +390,7 @@ Placed TileEmitter::shareRow(const Placed &tile, Value row) {
 Value TileEmitter::positionOf(OpFoldResult position) {
   if (auto constant = dyn_cast<Attribute>(position))
     return b.i32(cast<IntegerAttr>(constant).getInt());
-  return b.make<arith::IndexCastOp>(b.getI32Type(), scalar(cast<Value>(position)));
+  return narrowIndex(cast<Value>(position));
 }
 
 void TileEmitter::emitExtract(vector::ExtractOp op) {
