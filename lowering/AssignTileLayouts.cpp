@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace ejk {
@@ -150,6 +151,12 @@ private:
 
   void need(OpOperand &operand, LayoutAttr wanted, bool uniformWillDo = true) {
     Value value = operand.get();
+    if (ConvertOp shared = crossing(operand); shared && wanted == layoutOf(value)) {
+      OpBuilder b(operand.getOwner());
+      operand.set(ConvertOp::create(b, value.getLoc(), value.getType(), shared, wanted));
+      ++toLanes;
+      return;
+    }
     if (!isTile(value.getType()) || layoutOf(value) == wanted ||
         (uniformWillDo && isUniform(value)))
       return;
@@ -171,6 +178,37 @@ private:
       return; // moves nothing
     ++(isInShared(wanted) ? toShared : isFragments(wanted) ? toFragments : toLanes);
   }
+
+  /// Vectors that are made before `branch` and used where it is taken lie in shared memory
+  /// meanwhile: over lanes each takes registers of all warps, and of a spread one, threads read
+  /// two neighbours at a time there, which they would shuffle one by one.
+  void shareVectorsFor(scf::IfOp branch) {
+    llvm::SetVector<Value> vectors;
+    branch.getThenRegion().walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (auto type = dyn_cast<VectorType>(operand.getType());
+            type && type.getRank() == 1 && type.getElementType().isF32() &&
+            operand.getParentBlock() == branch->getBlock() &&
+            layoutOf(operand).getKind() == LayoutKind::lanes)
+          vectors.insert(operand);
+    });
+    for (Value vector : vectors) {
+      OpBuilder b(branch->getContext());
+      b.setInsertionPointAfterValue(vector);
+      auto convert = ConvertOp::create(b, vector.getLoc(), vector.getType(), vector,
+                                       layout(LayoutKind::shared));
+      acrossBranches[vector] = convert;
+      ++toShared;
+    }
+  }
+
+  /// Where what `operand` is lies in shared memory, if it was made before the branch that its
+  /// user is in.
+  ConvertOp crossing(OpOperand &operand) {
+    ConvertOp shared = acrossBranches.lookup(operand.get());
+    return shared && shared->getBlock() != operand.getOwner()->getBlock() ? shared : ConvertOp();
+  }
+
   void needComputed(OpOperand &operand, bool uniformWillDo = true) {
     if (isTile(operand.get().getType()))
       need(operand, wantedFor(operand), uniformWillDo);
@@ -199,7 +237,10 @@ private:
         })
         .Case([&](DotOp dot) { return visitDot(dot); })
         .Case([&](SpreadOp spread) {
-          need(spread.getVectorMutable(), layout(LayoutKind::lanes));
+          if (ConvertOp shared = crossing(spread.getVectorMutable()))
+            spread.getVectorMutable().set(shared);
+          else
+            need(spread.getVectorMutable(), layout(LayoutKind::lanes));
           setLayouts(spread, isUniform(spread.getVector()) ? layout(LayoutKind::uniform)
                                                            : computed(spread.getResult()));
           return success();
@@ -234,6 +275,8 @@ private:
         })
         .Case([&](scf::IfOp branch) {
           setComputed(branch);
+          if (warpgroups)
+            shareVectorsFor(branch);
           if (failed(visitBlock(*branch.thenBlock())))
             return failure();
           return branch.elseBlock() ? visitBlock(*branch.elseBlock()) : success();
@@ -338,6 +381,7 @@ private:
   TileOrientation orientation;
   llvm::DenseMap<Value, LayoutAttr> remadeFor;
   llvm::DenseMap<Value, SmallVector<ConvertOp>> conversions;
+  llvm::DenseMap<Value, ConvertOp> acrossBranches;
 };
 
 struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayoutsPass> {

@@ -4,6 +4,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_HOISTFROMBRANCHES
@@ -18,7 +19,7 @@ namespace {
 class Hoister {
 public:
   unsigned hoistFrom(scf::IfOp branch) {
-    unsigned count = 0;
+    unsigned count = hoistSpread(*branch.thenBlock(), branch);
     llvm::DenseSet<Operation *> forProducts = makersOfFactors(*branch.thenBlock());
     for (Operation &op : llvm::make_early_inc_range(branch.thenBlock()->without_terminator()))
       if (forProducts.contains(&op) && op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
@@ -32,6 +33,33 @@ public:
   }
 
 private:
+  /// Vectors that are spread over a matrix, and what makes them of others: before the branch,
+  /// they share the barrier of its condition on their way to all threads.
+  static unsigned hoistSpread(Block &block, scf::IfOp branch) {
+    llvm::SetVector<Operation *> makers;
+    for (auto spread : block.getOps<SpreadOp>())
+      if (Operation *maker = spread.getVector().getDefiningOp())
+        collectVectors(maker, block, makers);
+    for (Operation *maker : makers)
+      maker->moveBefore(branch);
+    return makers.size();
+  }
+
+  /// `op` of `block` behind all in it that it needs, where all of it are vectors' elementwise ops.
+  static bool collectVectors(Operation *op, Block &block, llvm::SetVector<Operation *> &makers) {
+    if (op->getBlock() != &block || makers.contains(op))
+      return true;
+    auto type = dyn_cast<VectorType>(op->getResult(0).getType());
+    if (!type || type.getRank() != 1 || !OpTrait::hasElementwiseMappableTraits(op))
+      return false;
+    for (Value operand : op->getOperands())
+      if (Operation *maker = operand.getDefiningOp();
+          maker && !collectVectors(maker, block, makers))
+        return false;
+    makers.insert(op);
+    return true;
+  }
+
   /// The ops of a block that products' factors are made by.
   static llvm::DenseSet<Operation *> makersOfFactors(Block &block) {
     llvm::DenseSet<Operation *> makers;

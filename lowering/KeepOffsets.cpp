@@ -72,7 +72,7 @@ PreservedAnalyses PutConstantsLastPass::run(Function &function, FunctionAnalysis
 }
 
 /// So many places that loops start from, two registers each, are better kept there.
-static constexpr unsigned kFewPlaces = 6;
+static constexpr unsigned kFewPlaces = 3;
 
 PreservedAnalyses AddArgumentsLastPass::run(Function &function, FunctionAnalysisManager &analyses) {
   const DataLayout &layout = function.getParent()->getDataLayout();

@@ -75,6 +75,16 @@ public:
   Value narrow(Value a) {
     return a.getType().isInteger(32) ? a : make<mlir::arith::TruncIOp>(getI32Type(), a).getResult();
   }
+  /// `a` as an integer of `type`.
+  Value resize(Value a, Type type, bool isSigned) {
+    unsigned from = a.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
+    if (from == to)
+      return a;
+    if (from > to)
+      return make<mlir::arith::TruncIOp>(type, a);
+    return isSigned ? make<mlir::arith::ExtSIOp>(type, a).getResult()
+                    : make<mlir::arith::ExtUIOp>(type, a).getResult();
+  }
 
   // The block and its threads, as i32.
   Value threadId() {
@@ -179,15 +189,15 @@ public:
 };
 
 /// One actual argument of a kernel: a whole tensor's memory, a size of one, or a tensor map
-/// of one as a matrix.
+/// of one.
 struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
-  /// Of a tensor map: from which of the tensor's dimensions on they are the matrix's columns,
-  /// and what is copied at once.
+  /// Of a tensor map, and what is copied by it at once: rows, which `rowDim` of the tensor's
+  /// dimensions counts, those behind it being one row, and of each some panels of 64 columns.
   struct Box {
-    unsigned firstColumnDim;
-    int64_t rows, columns;
+    unsigned rowDim;
+    int64_t rows, panels;
   };
   std::optional<Box> box = {};
 };

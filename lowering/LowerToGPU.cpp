@@ -6,6 +6,7 @@
 #include "lowering/StepKernel.h"
 #include "lowering/SumHeadsKernel.h"
 #include "lowering/TileKernel.h"
+#include "lowering/TileLayout.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -244,36 +245,45 @@ private:
     return alternative.single ? one : Value(arith::SubIOp::create(b, op->getLoc(), index(1), one));
   }
 
-  /// A tensor map of `buffer` as a matrix, for boxes of it.
+  /// A tensor map of `buffer`, for boxes of it: [matrices, panels, rows, columns of a panel].
   FailureOr<Value> tensorMap(Operation *op, const KernelOperand &operand, Value buffer) {
     Location loc = op->getLoc();
     auto type = cast<MemRefType>(buffer.getType());
-    Value rows = index(1), columns = index(1);
-    for (int64_t d = 0; d < type.getRank(); ++d) {
-      FailureOr<Value> size = hostSize(op, operand.tensor, d);
+    const KernelOperand::Box &box = *operand.box;
+    auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
+    Value matrices = index(1), rows, panels = index(1);
+    for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
+      FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / kPanelColumns)
+                                            : hostSize(op, operand.tensor, d);
       if (failed(size))
         return failure();
-      Value &product = d < operand.box->firstColumnDim ? rows : columns;
-      product = arith::MulIOp::create(b, loc, product, *size);
+      if (d == box.rowDim)
+        rows = *size;
+      else
+        (d < box.rowDim ? matrices : panels) = times(d < box.rowDim ? matrices : panels, *size);
     }
-    Attribute one = b.getIndexAttr(1);
+    Value width = times(panels, index(kPanelColumns));
     int64_t dynamic = ShapedType::kDynamic;
-    auto matrix = MemRefType::get({dynamic, dynamic}, type.getElementType(),
-                                  StridedLayoutAttr::get(b.getContext(), 0, {dynamic, 1}));
+    Attribute columns = b.getIndexAttr(kPanelColumns), one = b.getIndexAttr(1);
+    auto inPanels = MemRefType::get(
+        {dynamic, dynamic, dynamic, kPanelColumns}, type.getElementType(),
+        StridedLayoutAttr::get(b.getContext(), 0, {dynamic, kPanelColumns, dynamic, 1}));
     Value whole = memref::ReinterpretCastOp::create(
-        b, loc, matrix, buffer, OpFoldResult(b.getIndexAttr(0)),
-        ArrayRef<OpFoldResult>{rows, columns}, ArrayRef<OpFoldResult>{columns, one});
+        b, loc, inPanels, buffer, OpFoldResult(b.getIndexAttr(0)),
+        ArrayRef<OpFoldResult>{matrices, panels, rows, columns},
+        ArrayRef<OpFoldResult>{times(rows, width), columns, width, one});
     Value unranked = memref::CastOp::create(
         b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
-    auto tile = MemRefType::get({operand.box->rows, operand.box->columns}, type.getElementType(),
-                                AffineMap(), b.getI64IntegerAttr(kSharedSpace));
+    int64_t shape[] = {1, box.panels, box.rows, kPanelColumns};
+    auto tile = MemRefType::get(shape, type.getElementType(), AffineMap(),
+                                b.getI64IntegerAttr(kSharedSpace));
     auto mapType = nvgpu::TensorMapDescriptorType::get(
         b.getContext(), tile, nvgpu::TensorMapSwizzleKind::SWIZZLE_128B,
         nvgpu::TensorMapL2PromoKind::L2PROMO_256B, nvgpu::TensorMapOOBKind::OOB_ZERO,
         nvgpu::TensorMapInterleaveKind::INTERLEAVE_NONE);
     Value map = nvgpu::TmaCreateDescriptorOp::create(
         b, loc, mapType, unranked,
-        ValueRange{index(operand.box->rows), index(operand.box->columns)});
+        llvm::map_to_vector(shape, [&](int64_t size) { return index(size); }));
     return UnrealizedConversionCastOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()),
                                               map)
         .getResult(0);

@@ -182,29 +182,38 @@ private:
     return places.find(buffer)->second;
   }
 
-  /// A matrix of the buffer's elements, and what is copied of it at once.
+  /// A view of the buffer's elements, and what is copied of it at once.
   FailureOr<json::Object> tensorMap(nvgpu::TmaCreateDescriptorOp map) {
-    auto matrix = map.getTensor().getDefiningOp<memref::CastOp>().getSource();
-    while (auto cast = matrix.getDefiningOp<memref::CastOp>())
-      matrix = cast.getSource();
-    auto view = matrix.getDefiningOp<memref::ReinterpretCastOp>();
-    json::Array sizes;
-    for (OpFoldResult size : view.getMixedSizes()) {
-      FailureOr<json::Value> number = json::Value(nullptr);
-      if (auto known = getConstantIntValue(size))
-        number = json::Value(*known);
-      else
-        number = expr(cast<Value>(size));
-      if (failed(number))
-        return failure();
-      sizes.push_back(*number);
-    }
+    Value viewed = map.getTensor();
+    while (auto cast = viewed.getDefiningOp<memref::CastOp>())
+      viewed = cast.getSource();
+    auto view = viewed.getDefiningOp<memref::ReinterpretCastOp>();
+    FailureOr<json::Array> sizes = exprs(view.getMixedSizes());
+    // The innermost is 1.
+    FailureOr<json::Array> strides = exprs(ArrayRef(view.getMixedStrides()).drop_back());
+    if (failed(sizes) || failed(strides))
+      return failure();
     MemRefType box = map.getTensorMap().getType().getTensor();
     return json::Object{{"tensor_map", placeOf(view.getSource())},
                         {"dtype", dtypeOf(box.getElementType())},
-                        {"rows", sizes[0]},
-                        {"columns", sizes[1]},
-                        {"box", json::Array{box.getDimSize(0), box.getDimSize(1)}}};
+                        {"sizes", std::move(*sizes)},
+                        {"strides", std::move(*strides)},
+                        {"box", json::Array(box.getShape())}};
+  }
+
+  FailureOr<json::Array> exprs(ArrayRef<OpFoldResult> numbers) {
+    json::Array result;
+    for (OpFoldResult number : numbers) {
+      FailureOr<json::Value> value = json::Value(nullptr);
+      if (auto known = getConstantIntValue(number))
+        value = json::Value(*known);
+      else
+        value = expr(cast<Value>(number));
+      if (failed(value))
+        return failure();
+      result.push_back(std::move(*value));
+    }
+    return result;
   }
 
   LogicalResult visitLaunch(gpu::LaunchFuncOp launch) {

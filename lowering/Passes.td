@@ -19,8 +19,8 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     Rows that a ring's stages hold all threads copy; or, from sm_90a on, one lane orders boxes
     of them by tensor maps, which are arguments of the kernel and `nvgpu.tma.create.descriptor`s
     of the program, where threads read half of the tiles into registers themselves or more, and
-    all rings' tiles are of 16-bit rows in panels. Where a sequence ends within a stage's rows
-    threads copy those.
+    all rings' tiles are of 16-bit rows in panels. Where a packed sequence ends within a stage's
+    rows, threads copy those.
 
     Sums are split over lanes and rounded in f32 in that order, the same for
     every batch, in another order by the single-step kernel; otherwise numbers do not change.
@@ -153,8 +153,10 @@ def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
     A block program asks whether a chunk's gates are too strong for products. What the
     branch where they are not makes of the chunk's rows alone for its products, their
     rounded operands in the end, is moved in front: there it leaves the registers as soon
-    as it is made, instead of waiting for the answer in more than one form. Where the
-    answer is no, it was in vain. Numbers do not change.
+    as it is made, instead of waiting for the answer in more than one form. So are vectors
+    that are spread over matrices, with what makes them of other vectors: their way to all
+    threads has the barrier of the answer. Where that is no, it was in vain. Numbers do not
+    change.
 
     Before:
     ```mlir
@@ -166,6 +168,35 @@ def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
     After: `%e` and `%eb` stand before the `scf.if`.
   }];
   let statistics = [Statistic<"numHoisted", "hoisted", "ops moved">];
+}
+
+def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
+  let summary = "a row's own part from the copy of the row that products take";
+  let description = [{
+    A gradient has a part from later steps, by products in the basis of a chunk's middle
+    row, and one from the step itself, from rows as they were loaded. Where the copy that
+    products take of these is scaled by the inverse of what the first part is scaled by in
+    the end, both parts are scaled together: the rows as they were loaded have no use in the
+    branch any more, and the next chunk's may take their place. The copy is rounded, as it is
+    in the products; the range check of the branch says that its scale is in range.
+
+    Before:
+    ```mlir
+    %kb = arith.truncf %ks : …  // %ks = %k · e^-%x
+    scf.if %weak {
+      %a = arith.mulf %read, %e : vector<64x64xf32>  // %e = e^%x
+      %b = arith.mulf %k, %s : vector<64x64xf32>
+      %dq = arith.addf %a, %b : vector<64x64xf32>
+    ```
+    After:
+    ```mlir
+      %kw = arith.extf %kb : vector<64x64xbf16> to vector<64x64xf32>
+      %b = arith.mulf %kw, %s : vector<64x64xf32>
+      %c = arith.addf %read, %b : vector<64x64xf32>
+      %dq = arith.mulf %c, %e : vector<64x64xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numReused", "reused", "sums of rows' own parts">];
 }
 
 def SinkIntoBranches : Pass<"ejk-sink-into-branches"> {
@@ -208,7 +239,8 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     of 16 bits lie in panels, and each matrix, or its transpose, over warps below each
     other, whichever way lets the fewest bytes pass through shared memory. So a state
     is kept transposed where its rounded accumulators, still in registers, are the left
-    factor of the transposed product that reads it.
+    factor of the transposed product that reads it. Vectors that are made before a branch
+    and used in it wait in shared memory: `tile.spread` reads them there.
 
     Before:
     ```mlir
@@ -274,7 +306,8 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     Loads of a block program's loop over chunks, whose rows follow from its counter alone,
     become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
     One item has all that one iteration loads, so that it waits once. With one stage, the
-    next iteration's copies start where this one's tiles are used for the last time; so do
+    next iteration's copies start where this one's tiles are used for the last time, on both
+    sides of a branch if it does not use them where it is taken; so do
     those of cells, which have a ring of one stage for themselves. With one stage for all,
     rows that only a branch uses share that one: an iteration waits for the others first,
     and for these at the branch. Iterations that do not come are copied and not used. Other
@@ -438,8 +471,8 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
     Divides a block program with rings in two roles: a producer that fills the rings, of
     `producer-warps` warps, and a consumer that does everything else. The producer gets the
     loops around the fills, and the numbers that they need. Where it would need what is
-    computed of tiles, or a branch stands around a fill, the program stays as it is, and a
-    remark says why. For an `arch` as sm_90a, where a block of so many warps leaves each
+    computed of tiles, or a fill stands on one side of a branch and not on the other, the
+    program stays as it is, and a remark says why. For an `arch` as sm_90a, where a block of so many warps leaves each
     thread too few registers, the consumer's threads get more and the producer's fewer.
     Numbers do not change.
 

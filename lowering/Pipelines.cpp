@@ -20,8 +20,9 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createSinkIntoBranches());
-  pm.addPass(createHoistFromBranches());
   pm.addPass(createCarryDecays());
+  pm.addPass(createHoistFromBranches());
+  pm.addPass(createReuseScaledRows());
   AssignTileLayoutsOptions layouts;
   layouts.arch = arch.str();
   pm.addPass(createAssignTileLayouts(layouts));

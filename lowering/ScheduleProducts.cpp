@@ -37,7 +37,7 @@ static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 6
 /// Registers of a thread that fragments may take before a product must wait for others to
 /// end: what its block's products leave, each of which has addresses of factors and of what
 /// is made of it. Those of a branch were made in front of it.
-static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 160;
+static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 150;
 
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());

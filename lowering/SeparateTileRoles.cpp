@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
+#include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -117,11 +118,37 @@ private:
            llvm::all_of(def->getOperands(), [&](Value v) { return canCopy(v); });
   }
 
+  /// Whether the same items of rings are filled on both sides of `branch`: the producer need not
+  /// know which is taken.
+  static bool fillsOnBothSides(scf::IfOp branch) {
+    auto loop = dyn_cast<scf::ForOp>(branch->getParentOp());
+    if (!loop || !branch.elseBlock())
+      return false;
+    auto itemsOf = [&](Block &side) {
+      SmallVector<std::pair<Value, std::optional<int64_t>>> items;
+      side.walk([&](FillOp fill) {
+        bool isDirect = fill->getBlock() == &side;
+        items.push_back({fill.getRing(), isDirect
+                                             ? itemsAhead(loop.getInductionVar(), fill.getItem())
+                                             : std::nullopt});
+      });
+      return items;
+    };
+    auto items = itemsOf(*branch.thenBlock());
+    return items == itemsOf(*branch.elseBlock()) &&
+           llvm::all_of(items, [](auto &item) { return item.second.has_value(); });
+  }
+
   LogicalResult checkFills(Block &block) {
     for (Operation &op : block) {
       auto loop = dyn_cast<scf::ForOp>(op);
       if (!fillsRing(&op) && !holdsFills(&op))
         continue;
+      if (auto branch = dyn_cast<scf::IfOp>(op); branch && fillsOnBothSides(branch)) {
+        if (failed(checkFills(*branch.thenBlock())))
+          return failure();
+        continue;
+      }
       if (!fillsRing(&op) && !loop)
         return decline(&op, "a ring is filled under a branch");
       ValueRange needed = op.getOperands();
@@ -163,6 +190,8 @@ private:
         IRMapping inner = known;
         inner.map(loop.getInductionVar(), copy.getInductionVar());
         copyFills(*loop.getBody(), inner);
+      } else if (auto branch = dyn_cast<scf::IfOp>(op); branch && holdsFills(branch)) {
+        copyFills(*branch.thenBlock(), known);
       }
     }
   }

@@ -76,6 +76,17 @@ public:
     for (auto [i, tile] : llvm::enumerate(take.getTiles()))
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
     Operation *last = lastUse(take);
+    if (auto branch = dyn_cast<scf::IfOp>(last);
+        branch && stages == 1 && isDoneBefore(branch, take)) {
+      // Copies for the next iteration start when it is known that this one needs no more.
+      b.setInsertionPointToStart(branch.thenBlock());
+      handOn(item, ahead(counter, distance));
+      b.setInsertionPoint(branch.elseBlock()->getTerminator());
+      handOn(item, ahead(counter, distance));
+      for (LoadOp load : loads)
+        load.erase();
+      return;
+    }
     b.setInsertionPointAfter(last);
     ReleaseOp::create(b, loc, ring, item);
     if (stages == 1) {
@@ -134,6 +145,19 @@ private:
     }
     AcquireOp::create(b, loc, ring, item);
     FillOp::create(b, loc, ring, item, rows, first, channels);
+  }
+
+  /// Hands the stage of `item` on to the iteration that counts `next`.
+  void handOn(Value item, Value next) {
+    ReleaseOp::create(b, loc, ring, item);
+    fill(next);
+  }
+
+  /// Whether no tile is used where `branch` is taken, but where it is not.
+  bool isDoneBefore(scf::IfOp branch, TakeOp take) {
+    return branch.elseBlock() && llvm::none_of(take->getUsers(), [&](Operation *user) {
+             return branch.getThenRegion().isAncestor(user->getParentRegion());
+           });
   }
 
   void setLayouts(TakeOp take) {

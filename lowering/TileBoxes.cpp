@@ -1,15 +1,16 @@
 //===- TileBoxes.cpp - rows that one thread has copied ---------------------===//
 //
 // From sm_90a on, rows that come to lie in panels need no threads to copy them. A tensor map, 128
-// bytes that the runtime makes, describes a tensor as a matrix: of rows [B, T, H, K] as B·T rows
-// of H·K columns. One lane orders boxes of a stage's rows and of a panel's 64 columns, and the
-// boxes tell an mbarrier how many bytes have come. As between roles (TileRings.cpp), a stage has
-// two mbarriers; the first warp is the one that fills:
+// bytes that the runtime makes, describes a tensor as matrices of panels of 64 columns: of rows
+// [B, T, H, K], B matrices of T rows in H·K/64 panels, and a box is some rows of some panels. One
+// lane orders a stage's boxes, which tell an mbarrier how many bytes have come; rows outside of a
+// matrix are zeros. As between roles (TileRings.cpp), a stage has two mbarriers; the first warp
+// is the one that fills:
 //
 //   acquire   wait for products that hold back a release
 //   fill      one lane waits until `empty` has ended the round before, arrives at `full` with the
-//             bytes of what comes in boxes, and orders those; where some of the rows are not the
-//             sequence's, all threads have waited, copied and met at a barrier before
+//             bytes of what comes in boxes, and orders those; where some of a packed sequence's
+//             rows are another's, all threads have waited, copied and met at a barrier before
 //   take      wait until `full` has ended the item's round: no barrier
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
@@ -23,8 +24,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The most rows of a box, and the bytes that its columns start at a multiple of.
-static constexpr int64_t kMostBoxRows = 256, kBoxAlignment = 16;
+/// The most rows, or panels, of a box, and the bytes that threads copy at once.
+static constexpr int64_t kMostBoxSize = 256, kPieceBytes = 16;
 
 //===----------------------------------------------------------------------===//
 // Tensor maps
@@ -36,17 +37,23 @@ static Value argOf(Value rows) {
   return ofCell ? ofCell.getCells() : rows;
 }
 
-/// Whether whole rows of `type`'s panels are rows of memory, from `channel` on.
+/// Whether panels of `type`, from `channel` on, are panels of memory.
 static bool isInBoxes(Value rows, Value channel, VectorType type, LayoutAttr layout) {
   auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
   APInt first;
   if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::panels ||
       row.getElementTypeBitWidth() != 16 || !matchPattern(channel, m_ConstantInt(&first)))
     return false;
-  int64_t perPiece = kBoxAlignment / 2, channels = row.getDimSize(0);
-  return type.getDimSize(0) <= kMostBoxRows && type.getDimSize(1) % kPanelColumns == 0 &&
-         channels % perPiece == 0 && first.getSExtValue() % perPiece == 0 &&
-         first.getSExtValue() + type.getDimSize(1) <= channels;
+  int64_t channels = row.getDimSize(0), columns = type.getDimSize(1);
+  return type.getDimSize(0) <= kMostBoxSize && columns <= kMostBoxSize * kPanelColumns &&
+         columns % kPanelColumns == 0 && channels % kPanelColumns == 0 &&
+         first.getSExtValue() % kPanelColumns == 0 && first.getSExtValue() + columns <= channels;
+}
+
+/// Rows and panels of a box that has all of a tile.
+static std::pair<int64_t, int64_t> boxOf(Type tile) {
+  auto type = cast<VectorType>(tile);
+  return {type.getDimSize(0), type.getDimSize(1) / kPanelColumns};
 }
 
 /// Whether threads read half of the copied tiles into registers or more, as they do to scale
@@ -103,8 +110,8 @@ static Value takenOf(MakeRingOp ring) {
   return isBeforeAll ? loop.getUpperBound() : Value();
 }
 
-/// The maps that the rings take, where all their tiles may come in boxes, and it is known which
-/// do: what threads copy beside boxes they would wait for longer than for all of it.
+/// The rings whose tiles all may come in boxes, where it is known which do: what threads copy
+/// beside boxes they would wait for longer than for all of it.
 void TileEmitter::findBoxes() {
   auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
   if (!warpgroups || rings.empty() || !program.getBlock().getOps<RolesOp>().empty() ||
@@ -134,16 +141,13 @@ void TileEmitter::findBoxes() {
     for (FillOp fill : fillsOf(ring))
       for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
         Value arg = argOf(rows), tensor = tensors.lookup(arg);
-        int64_t height = cast<VectorType>(tile.getType()).getDimSize(0);
-        auto [it, isNew] = maps.try_emplace({arg, height}, kernel.operands.size());
-        // Of a state's cells [slots, H, K, V] rows are K×V's, of sequences [B, T, H, K] all heads'.
+        auto [height, panels] = boxOf(tile.getType());
+        auto [it, isNew] = maps.try_emplace({arg, {height, panels}}, kernel.operands.size());
+        // Of a state's cells [slots, H, K, V] rows are K, of sequences [B, T, H, K] T.
         unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
+        unsigned rowDim = isa<CellsType>(arg.getType()) ? rank - 2 : 1;
         if (isNew)
-          kernel.operands.push_back(
-              {tensor,
-               {},
-               KernelOperand::Box{isa<CellsType>(arg.getType()) ? rank - 1 : 2, height,
-                                  kPanelColumns}});
+          kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, panels}});
       }
   }
 }
@@ -174,7 +178,8 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
 void TileEmitter::fillBoxes(FillOp op) {
   const Ring &ring = rings[op.getRing()];
   Value item = op.getItem();
-  // As many rows of one length, and from one place on, exist together.
+  // As many rows of one packed sequence, and from one place on, exist together. Else what is not
+  // there is outside of a matrix.
   struct Part {
     Value exist;
     SmallVector<Copy> copies;
@@ -182,18 +187,21 @@ void TileEmitter::fillBoxes(FillOp op) {
   llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
   SmallVector<Box> boxes;
   for (auto [i, tile] : llvm::enumerate(tilesOf(ring, item))) {
-    auto type = cast<VectorType>(tile.type);
     Copy copy{op.getRows()[i], op.getFirst()[i], op.getChannels()[i], tile};
-    Part &part = parts[{{rows[copy.rows].length, copy.first}, type.getDimSize(0)}];
+    auto [height, panels] = boxOf(tile.type);
+    unsigned map = maps.at({argOf(copy.rows), {height, panels}});
+    if (!cuPointer || copy.rows.getDefiningOp<CellRowsOp>()) {
+      boxes.push_back({copy, map, Value()});
+      continue;
+    }
+    Part &part = parts[{{rows[copy.rows].length, copy.first}, height}];
     if (!part.exist) {
       // What has a map has fewer than 2^31 rows.
-      Value first = narrowIndex(copy.first), last = b.add(first, type.getDimSize(0) - 1);
+      Value first = narrowIndex(copy.first), last = b.add(first, height - 1);
       part.exist = b.both(b.less(b.i32(-1), first), b.less(last, b.narrow(rows[copy.rows].length)));
     }
     part.copies.push_back(copy);
-    unsigned map = maps.at({argOf(copy.rows), type.getDimSize(0)});
-    for (int64_t column = 0; column < type.getDimSize(1); column += kPanelColumns)
-      boxes.push_back({copy, map, column, part.exist});
+    boxes.push_back({copy, map, part.exist});
   }
   // Boxes that nobody takes would come when others may use their place, or after the block's end;
   // such an item's rows may exist, as a saved state's that several chunks share.
@@ -223,12 +231,12 @@ void TileEmitter::fillBoxes(FillOp op) {
 
 void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
   Value bytes = b.i32(0);
-  auto bytesOf = [](const Box &box) {
-    return cast<VectorType>(box.copy.tile.type).getDimSize(0) * kPanelPitch;
-  };
-  for (const Box &box : boxes)
-    bytes = b.add(bytes,
-                  b.make<arith::SelectOp>(box.exists, b.i32(bytesOf(box)), b.i32(0)).getResult());
+  for (const Box &box : boxes) {
+    auto [rows, panels] = boxOf(box.copy.tile.type);
+    Value all = b.i32(rows * panels * kPanelPitch);
+    bytes = b.add(bytes, box.exists ? b.make<arith::SelectOp>(box.exists, all, b.i32(0)).getResult()
+                                    : all);
+  }
   b.make<NVVM::MBarrierArriveExpectTxOp>(TypeRange(), full, bytes, NVVM::MemScopeKind::CTA, false,
                                          Value());
   // A block's own shared memory has the same addresses in its cluster's.
@@ -237,14 +245,13 @@ void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
   for (const Box &box : boxes)
     b.onlyIf(box.exists, [&] {
       const Copy &copy = box.copy;
-      auto [firstRow, firstColumn] = rows[copy.rows].inMap;
-      Value row = b.add(firstRow, narrowIndex(copy.first));
-      Value column = b.add(firstColumn, narrowIndex(copy.channel));
-      Value to = b.at(copy.tile.address, b.getI8Type(), box.column / kPanelColumns * bytesOf(box));
-      Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), to);
+      const auto &place = rows[copy.rows].inMap;
+      Value row = b.add(place.row, narrowIndex(copy.first));
+      Value panel = b.div(b.add(place.column, narrowIndex(copy.channel)), kPanelColumns);
+      Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), copy.tile.address);
       b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
           b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(box.map),
-          ValueRange{b.add(column, box.column), row}, full, ValueRange(), Value(), Value(),
+          ValueRange{b.i32(0), row, panel, place.matrix}, full, ValueRange(), Value(), Value(),
           NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false, NVVM::CTAGroupKindAttr(), Value());
     });
 }
@@ -254,22 +261,22 @@ void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
 void TileEmitter::copyRagged(const Copy &copy) {
   const Rows &from = rows[copy.rows];
   auto type = cast<VectorType>(copy.tile.type);
-  constexpr int64_t perPiece = kBoxAlignment / 2;
+  constexpr int64_t perPiece = kPieceBytes / 2;
   int64_t perRow = type.getDimSize(1) / perPiece;
   // Unknown to be 0, so that no address is made before the loop over chunks.
   Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());
-  Value mapRow = b.wide(b.add(from.inMap.first, here));
+  Value mapRow = b.wide(b.add(from.inMap.row, here));
   Value first = wideIndex(copy.first);
   Value start = b.add(b.mul(b.add(mapRow, first), from.stride),
-                      b.wide(b.add(from.inMap.second, narrowIndex(copy.channel))));
+                      b.wide(b.add(from.inMap.column, narrowIndex(copy.channel))));
   RowSpan span = rowsWithin(from, first, type.getDimSize(0));
   b.loop(b.add(thread, here), b.i32(type.getDimSize(0) * perRow), workers, {},
          [&](Value piece, ValueRange) -> SmallVector<Value> {
            Value row = b.div(piece, perRow), column = b.mul(b.rem(piece, perRow), perPiece);
            Value offset = b.add(start, b.add(b.mul(b.wide(row), from.stride), b.wide(column)));
-           Value size = b.make<arith::SelectOp>(span.has(b, row), b.i32(kBoxAlignment), b.i32(0));
+           Value size = b.make<arith::SelectOp>(span.has(b, row), b.i32(kPieceBytes), b.i32(0));
            b.make<NVVM::CpAsyncOp>(panelElement(copy.tile, row, column),
-                                   b.at(from.pointer, from.element, offset), kBoxAlignment,
+                                   b.at(from.pointer, from.element, offset), kPieceBytes,
                                    NVVM::LoadCacheModifierKind::CG, size);
            return {};
          });

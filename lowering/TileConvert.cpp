@@ -68,6 +68,23 @@ void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
   });
 }
 
+/// Of a vector that all warps have, each writes what is one number in its lanes, or several.
+void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
+  beforeWrite(shared.range);
+  int64_t length = lanesLength(vector.type);
+  Type element = getElementTypeOrSelf(vector.type);
+  Value number = b.add(b.mul(warp, kWarpSize), lane);
+  ArrayRef<Value> left = vector.elements;
+  for (int64_t first = 0; !left.empty(); first += warps * kWarpSize) {
+    ArrayRef<Value> some = left.take_front(warps);
+    left = left.drop_front(some.size());
+    Value mine = pick(some, warp);
+    bool all = first + int64_t(warps * kWarpSize) <= length;
+    b.onlyIf(all ? Value() : b.less(number, length - first),
+             [&] { b.store(mine, b.at(shared.address, element, b.add(number, first))); });
+  }
+}
+
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   if (isPanels(shared.layout))
     return fragmentsFromPanels(shared, layout);
@@ -131,7 +148,10 @@ void TileEmitter::emitConvert(ConvertOp op) {
     from = repeated(from, computedLayout(from.type, warps));
   if (isInShared(to) || (isFragments(from.layout) && isFragments(to))) {
     Placed shared = newShared(from.type, isInShared(to) ? to : LayoutAttr(), isFactor(op));
-    writeFragments(from, shared);
+    if (isFragments(from.layout))
+      writeFragments(from, shared);
+    else
+      writeLanes(from, shared);
     tiles[op.getResult()] = shared;
     if (isInShared(to))
       return;

@@ -77,8 +77,11 @@ private:
     Value pointer, heads = {}, base = {}, stride = {}, length = {};
     Type element = {};
     int64_t channels = 1;
-    /// Row and column of its first element in the tensor's map, i32.
-    std::pair<Value, Value> inMap = {};
+    /// Where its first row is in the tensor's map, i32: in which of several matrices of rows,
+    /// and from which row and column on.
+    struct {
+      Value matrix, row, column;
+    } inMap = {};
   };
   /// Its cells: cell i starts at base + i·stride elements, there are `count`, and the first
   /// is the tensor's number `first`.
@@ -145,11 +148,10 @@ private:
     Value rows, first, channel;
     Placed tile;
   };
-  /// What is copied at once: 64 columns of `copy`, by an argument that is a map.
+  /// A copy that is made at once, by the kernel's argument `map`, where `exists`, if not null.
   struct Box {
     Copy copy;
     unsigned map;
-    int64_t column;
     Value exists;
   };
   void findBoxes();
@@ -232,6 +234,7 @@ private:
 
   // TileConvert.cpp: from one layout to another.
   void emitConvert(tile::ConvertOp op);
+  void writeLanes(const Placed &vector, const Placed &shared);
   void writeFragments(const Placed &tile, const Placed &shared);
   Placed fragmentsFrom(const Placed &shared, tile::LayoutAttr layout);
   Placed lanesFrom(const Placed &shared, Value row);
@@ -369,8 +372,8 @@ private:
   llvm::DenseMap<Value, Ring> rings;
   /// Those whose tiles come in boxes.
   llvm::DenseSet<Value> boxed;
-  /// The kernel's arguments that are tensor maps, by the program's argument and a box's rows.
-  llvm::DenseMap<std::pair<Value, int64_t>, unsigned> maps;
+  /// The kernel's arguments that are tensor maps, by the program's argument and a box's size.
+  llvm::DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, unsigned> maps;
   Vector<tile::ReleaseOp> heldReleases;
 };
 

@@ -24,8 +24,13 @@ bool ejk::canWait(Operation *op) {
     return true;
   if (auto convert = dyn_cast<ConvertOp>(op))
     return isInShared(ejk::layoutOf(convert.getTile()));
-  return OpTrait::hasElementwiseMappableTraits(op) && op->hasOneUse() &&
-         isa<tile::SumOp>(*op->user_begin());
+  if (!OpTrait::hasElementwiseMappableTraits(op) || !op->hasOneUse())
+    return false;
+  // What is made of nothing but such comes into registers with its use.
+  return isa<tile::SumOp>(*op->user_begin()) || llvm::all_of(op->getOperands(), [](Value operand) {
+           Operation *maker = operand.getDefiningOp();
+           return maker && (canWait(maker) || maker->hasTrait<OpTrait::ConstantLike>());
+         });
 }
 
 int64_t ejk::registersOf(Value value) {

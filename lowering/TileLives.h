@@ -16,7 +16,7 @@ namespace ejk {
 llvm::SmallVector<mlir::Operation *> opsOf(mlir::Block &block);
 
 /// Whether `op` only adds to what is kept: it makes fragments of a tile in shared memory,
-/// of fewer bytes or of a vector; or nothing but a sum needs what it makes.
+/// of fewer bytes or of a vector, or of such alone; or nothing but a sum needs what it makes.
 bool canWait(mlir::Operation *op);
 
 /// The registers of a thread that `value` takes, from when it is made until it is used last.

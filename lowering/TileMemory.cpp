@@ -398,9 +398,9 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
   const Cells &from = cells[op.getCells()];
   // Unsigned, so that cells before the first are not less.
   Value index = scalar(op.getIndex());
-  Value exists = b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, index,
-                                       index.getType().isInteger(32) ? b.narrow(from.count)
-                                                                     : from.count);
+  Value exists =
+      b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, index,
+                            index.getType().isInteger(32) ? b.narrow(from.count) : from.count);
   Rows place;
   place.pointer = from.pointer;
   place.base = cellBase(from, op.getIndex());
@@ -409,7 +409,8 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
   place.stride = b.i64(from.shape[1]);
   place.length = b.make<arith::SelectOp>(exists, b.i64(from.shape[0]), b.i64(0));
   Value number = b.add(from.first, b.mul(wideIndex(op.getIndex()), heads));
-  place.inMap = {b.narrow(b.mul(number, from.shape[0])), b.i32(0)};
+  // Outside of a map, there are zeros.
+  place.inMap = {b.make<arith::SelectOp>(exists, b.narrow(number), b.i32(-1)), b.i32(0), b.i32(0)};
   rows[op.getRows()] = place;
 }
 

@@ -215,14 +215,20 @@ Value TileEmitter::emitIndex(Operation *op) {
   APInt number;
   if (matchPattern(op, m_ConstantInt(&number)))
     return number.isSignedIntN(32) ? b.i32(number.getSExtValue()) : b.i64(number.getSExtValue());
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+    Value from = op->getOperand(0);
+    if (!from.getType().isIndex())
+      return b.resize(scalar(from), b.getI64Type(), isa<arith::IndexCastOp>(op));
+    return b.resize(wideIndex(from), result.getType(), isa<arith::IndexCastOp>(op));
+  }
   bool staysNarrow = isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp>(op) &&
                      llvm::all_of(op->getOperands(), [&](Value operand) {
                        return scalar(operand).getType().isInteger(32);
                      });
   IRMapping mapping;
   for (Value operand : op->getOperands())
-    mapping.map(operand, operand.getType().isIndex() && !staysNarrow ? wideIndex(operand)
-                                                                     : scalar(operand));
+    mapping.map(operand,
+                operand.getType().isIndex() && !staysNarrow ? wideIndex(operand) : scalar(operand));
   Operation *clone = b.clone(*op, mapping);
   if (!result.getType().isIndex())
     return clone->getResult(0);
@@ -230,8 +236,7 @@ Value TileEmitter::emitIndex(Operation *op) {
   // A sequence has fewer than 2^31 chunks of 16 rows or more.
   constexpr int64_t kFewestRows = 16;
   bool isCount = isa<arith::CeilDivUIOp>(op) && op->getOperand(0) == program.getLength() &&
-                 matchPattern(op->getOperand(1), m_ConstantInt(&number)) &&
-                 number.sge(kFewestRows);
+                 matchPattern(op->getOperand(1), m_ConstantInt(&number)) && number.sge(kFewestRows);
   return isCount ? b.narrow(clone->getResult(0)) : clone->getResult(0);
 }
 

@@ -58,6 +58,19 @@ Value TileEmitter::elementAt(const Placed &vector, Value start, Value offset) {
 /// (n, i) at 2n + i.
 SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &f, unsigned dim) {
   SmallVector<Value> slices;
+  if (isInShared(vector.layout)) {
+    beforeRead(vector.range);
+    Type element = getElementTypeOrSelf(vector.type);
+    Value from = b.at(vector.address, element, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
+    // Columns are neighbours by two.
+    unsigned count = dim == 0 ? 2 * f.rowTiles() : f.columnTiles();
+    for (unsigned i = 0; i < count; ++i) {
+      int64_t offset = dim == 0 ? f.rowOffset(i) : Fragments::columnOffset(2 * i);
+      slices.append(b.unpack(b.load(KernelBuilder::withCount(element, dim == 0 ? 1 : 2),
+                                    b.at(from, element, offset))));
+    }
+    return slices;
+  }
   if (dim == 0) {
     for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
       slices.push_back(elementAt(vector, b.add(partRow(f), f.rowOffset(i)), group));

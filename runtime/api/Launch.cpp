@@ -7,6 +7,7 @@
 
 #include "Operands.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace ejk;
@@ -44,46 +45,73 @@ addressError(const Entry &entry, const Launch &launch, const Argument &argument)
                                                  " bytes, which its tensor map needs");
 }
 
-static ejk_error *evaluateSize(const Entry &entry, const Launch &launch, const char *what,
-                               const Expr &expr, const Symbols &symbols, uint64_t &size) {
+// Which one counts from 0, the outermost, as in the manifest.
+[[gnu::cold, gnu::noinline]] static ejk_error *
+tensorMapError(const Entry &entry, const Launch &launch, const char *list, unsigned which,
+               const Expr &expr, const char *why, const Symbols &symbols) {
+  std::string what = std::string("tensor map's ") + list + " " + std::to_string(which);
+  return expressionError(entry, launch, what.c_str(), expr, why, symbols);
+}
+
+// Returns null, or why there is no such size. Kernels name places by signed
+// coordinates of 32 bits.
+static const char *evaluateSize(const Expr &expr, const Symbols &symbols, uint64_t &size) {
   int64_t value;
   const char *why = expr.evaluate(symbols.values, value);
-  if (!why && (value < 0 || value > int64_t(1) << 32))
-    why = "a tensor map has 0 to 4294967296 rows, and columns";
-  if (why)
-    return expressionError(entry, launch, what, expr, why, symbols);
-  size = uint64_t(value);
-  return nullptr;
+  if (!why && (value < 0 || value > int64_t(1) << 31))
+    why = "a tensor map has sizes of 0 to 2147483648";
+  if (!why)
+    size = uint64_t(value);
+  return why;
+}
+
+// From elements to bytes. Returns null, or why there is no such stride.
+static const char *evaluateStride(const Expr &expr, const Symbols &symbols, DataType dtype,
+                                  uint64_t &bytes) {
+  int64_t value, elementBytes = dataTypeSize(dtype);
+  if (const char *why = expr.evaluate(symbols.values, value))
+    return why;
+  if (value < 0 || value >= (int64_t(1) << 40) / elementBytes)
+    return "a tensor map has strides of 0 to 1099511627775 bytes";
+  bytes = uint64_t(value * elementBytes);
+  return bytes % EJK_TENSOR_MAP_ROW_ALIGNMENT == 0
+             ? nullptr
+             : "a tensor map's stride must be a multiple of 16 bytes";
 }
 
 static ejk_error *encodeTensorMap(const Driver &driver, const Entry &entry, const Launch &launch,
                                   const Argument &argument, const Symbols &symbols,
                                   uint64_t address, CUtensorMap &result) {
   const TensorMap &map = launch.tensorMaps[argument.tensorMap];
-  uint64_t sizes[2]; // the innermost first
-  if (ejk_error *error = evaluateSize(entry, launch, "tensor map's number of columns", map.columns,
-                                      symbols, sizes[0]))
-    return error;
-  if (ejk_error *error =
-          evaluateSize(entry, launch, "tensor map's number of rows", map.rows, symbols, sizes[1]))
-    return error;
-  uint64_t rowBytes = sizes[0] * uint64_t(dataTypeSize(map.dtype));
-  if (sizes[0] == 0 || sizes[1] == 0) {
-    // The driver takes no empty tensor. Nothing is copied by this map.
-    sizes[0] = sizes[1] = 1;
-    address = rowBytes = EJK_TENSOR_MAP_ROW_ALIGNMENT;
+  const unsigned rank = unsigned(map.sizes.size());
+  // The driver takes the innermost dimension first.
+  uint64_t sizes[EJK_MAX_TENSOR_MAP_RANK], strides[EJK_MAX_TENSOR_MAP_RANK - 1];
+  uint32_t box[EJK_MAX_TENSOR_MAP_RANK];
+  const uint32_t elementStrides[EJK_MAX_TENSOR_MAP_RANK] = {1, 1, 1, 1, 1};
+  bool empty = false;
+  for (unsigned i = 0; i < rank; ++i) {
+    uint64_t &size = sizes[rank - 1 - i];
+    if (const char *why = evaluateSize(map.sizes[i], symbols, size))
+      return tensorMapError(entry, launch, "size", i, map.sizes[i], why, symbols);
+    empty |= size == 0;
+    box[rank - 1 - i] = map.box[i];
   }
-  if (rowBytes % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
-    return expressionError(entry, launch, "tensor map's number of columns", map.columns,
-                           "a row's size must be a multiple of 16 bytes", symbols);
+  if (empty) {
+    // The driver takes no empty tensor. Nothing is copied by this map.
+    std::fill_n(sizes, rank, 1);
+    std::fill_n(strides, rank - 1, EJK_TENSOR_MAP_ROW_ALIGNMENT);
+    address = EJK_TENSOR_MAP_ROW_ALIGNMENT;
+  }
+  for (unsigned i = 0; !empty && i + 1 < rank; ++i)
+    if (const char *why = evaluateStride(map.strides[i], symbols, map.dtype, strides[rank - 2 - i]))
+      return tensorMapError(entry, launch, "stride", i, map.strides[i], why, symbols);
   if (address == 0 || address % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
     return addressError(entry, launch, argument);
   int type = map.dtype == DataType::F32   ? tensorMapF32
              : map.dtype == DataType::F16 ? tensorMapF16
                                           : tensorMapBF16;
-  const uint32_t box[2] = {map.boxColumns, map.boxRows}, elementStrides[2] = {1, 1};
   CUresult status = driver.tensorMapEncodeTiled(
-      &result, type, 2, reinterpret_cast<void *>(address), sizes, &rowBytes, box, elementStrides,
+      &result, type, rank, reinterpret_cast<void *>(address), sizes, strides, box, elementStrides,
       tensorMapNoInterleave, tensorMapSwizzle128B, tensorMapPromotionL2256B, tensorMapFillZeros);
   if (status == cudaSuccess)
     return nullptr;

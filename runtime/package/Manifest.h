@@ -64,11 +64,13 @@ struct Workspace {
   Expr bytes;
 };
 
-/// A buffer as a matrix, row after row, that a kernel copies boxes of.
+/// A buffer as a tensor that a kernel copies boxes of. The outermost dimension
+/// comes first; neighbours along the innermost one lie side by side.
 struct TensorMap {
   DataType dtype = DataType::BF16;
-  Expr rows, columns;
-  unsigned boxRows = 1, boxColumns = 1;
+  std::vector<Expr> sizes;   ///< 1 to EJK_MAX_TENSOR_MAP_RANK
+  std::vector<Expr> strides; ///< in elements, of all dimensions but the innermost
+  std::vector<unsigned> box; ///< in elements, of all dimensions
 };
 
 struct Argument {

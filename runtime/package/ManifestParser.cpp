@@ -52,6 +52,8 @@ private:
   bool array(const json &object, const char *key, const std::string &where, size_t limit,
              const json *&value);
   bool expression(const json &value, const std::string &where, const Entry &entry, Expr &expr);
+  bool expressions(const json &list, const std::string &where, const char *key, const Entry &entry,
+                   std::vector<Expr> &exprs);
 
   bool architecture(const json &root, Manifest &manifest);
   bool image(const json &object, const std::string &where, Image &image);
@@ -77,6 +79,10 @@ static std::string at(const std::string &where, const char *key, size_t i) {
 
 static std::string dot(const std::string &where, const char *key) {
   return where + (where.empty() ? "" : ".") + key;
+}
+
+static std::string counted(size_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 static std::string shapeText(const std::vector<Dim> &dims) {
@@ -154,6 +160,15 @@ bool Parser::expression(const json &value, const std::string &where, const Entry
   if (!parsed)
     return fail(where, parsed.error().message);
   expr = std::move(*parsed);
+  return true;
+}
+
+bool Parser::expressions(const json &list, const std::string &where, const char *key,
+                         const Entry &entry, std::vector<Expr> &exprs) {
+  exprs.resize(list.size());
+  for (size_t i = 0; i < list.size(); ++i)
+    if (!expression(list[i], at(where, key, i), entry, exprs[i]))
+      return false;
   return true;
 }
 
@@ -436,7 +451,7 @@ bool Parser::argument(const json &object, const std::string &where, const Entry 
   }
   if (!object.is_object() || object.size() != 1)
     return fail(where, "expected one of {input}, {output}, {workspace}, {i64}, "
-                       "{tensor_map, dtype, rows, columns, box}");
+                       "{tensor_map, dtype, sizes, strides, box}");
   const std::string &key = object.begin().key();
   const json &value = object.begin().value();
   if (key != "i64")
@@ -472,34 +487,47 @@ bool Parser::buffer(const std::string &key, const json &value, const std::string
 bool Parser::tensorMap(const json &object, const std::string &where, const Entry &entry,
                        TensorMap &map) {
   std::string dtype;
-  const json *rows = member(object, "rows", where);
-  const json *columns = rows ? member(object, "columns", where) : nullptr;
-  const json *box;
-  if (!columns || !string(object, "dtype", where, dtype) ||
-      !expression(*rows, dot(where, "rows"), entry, map.rows) ||
-      !expression(*columns, dot(where, "columns"), entry, map.columns) ||
-      !array(object, "box", where, 2, box))
+  const json *sizes, *strides, *box;
+  if (!string(object, "dtype", where, dtype) ||
+      !array(object, "sizes", where, EJK_MAX_TENSOR_MAP_RANK, sizes) ||
+      !array(object, "strides", where, EJK_MAX_TENSOR_MAP_RANK, strides) ||
+      !array(object, "box", where, EJK_MAX_TENSOR_MAP_RANK, box))
     return false;
   if (object.size() != 5)
-    return fail(where, "expected tensor_map, dtype, rows, columns and box alone");
+    return fail(where, "expected tensor_map, dtype, sizes, strides and box alone");
   std::optional<DataType> type = parseDataType(dtype);
   if (type != DataType::F32 && type != DataType::F16 && type != DataType::BF16)
     return fail(dot(where, "dtype"),
                 "a tensor map has no elements of type '" + dtype + "', expected f32, f16 or bf16");
   map.dtype = *type;
-  if (box->size() != 2)
-    return fail(dot(where, "box"), "expected two integers, rows and columns");
-  int64_t boxRows, boxColumns, size = dataTypeSize(*type);
-  if (!integer((*box)[0], at(where, "box", 0), 1, EJK_MAX_BOX_ROWS, boxRows) ||
-      !integer((*box)[1], at(where, "box", 1), 1, EJK_TENSOR_MAP_SWIZZLE / size, boxColumns))
+  size_t rank = sizes->size();
+  if (rank == 0)
+    return fail(dot(where, "sizes"),
+                "expected 1 to " + std::to_string(EJK_MAX_TENSOR_MAP_RANK) + " expressions");
+  if (strides->size() != rank - 1)
+    return fail(dot(where, "strides"), "expected " + counted(rank - 1, "expression") +
+                                           ", one less than sizes, but there are " +
+                                           std::to_string(strides->size()));
+  if (box->size() != rank)
+    return fail(dot(where, "box"), "expected " + counted(rank, "integer") +
+                                       ", as many as sizes, but there are " +
+                                       std::to_string(box->size()));
+  if (!expressions(*sizes, where, "sizes", entry, map.sizes) ||
+      !expressions(*strides, where, "strides", entry, map.strides))
     return false;
-  if (boxColumns * size % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
-    return fail(at(where, "box", 1), std::to_string(boxColumns) + " columns of " + dtype +
-                                         " have " + std::to_string(boxColumns * size) +
-                                         " bytes, expected a multiple of " +
-                                         std::to_string(EJK_TENSOR_MAP_ROW_ALIGNMENT));
-  map.boxRows = unsigned(boxRows);
-  map.boxColumns = unsigned(boxColumns);
+  int64_t bytes = dataTypeSize(*type), size = 0;
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t limit = i + 1 < rank ? EJK_MAX_BOX_SIZE : EJK_TENSOR_MAP_SWIZZLE / bytes;
+    if (!integer((*box)[i], at(where, "box", i), 1, limit, size))
+      return false;
+    map.box.push_back(unsigned(size));
+  }
+  // The size is now the innermost one's.
+  if (size * bytes % EJK_TENSOR_MAP_ROW_ALIGNMENT != 0)
+    return fail(at(where, "box", rank - 1), "expected a multiple of " +
+                                                std::to_string(EJK_TENSOR_MAP_ROW_ALIGNMENT) +
+                                                " bytes, but " + std::to_string(size) + " of " +
+                                                dtype + " have " + std::to_string(size * bytes));
   return true;
 }
 

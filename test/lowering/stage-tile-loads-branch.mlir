@@ -1,5 +1,6 @@
 // With one stage for all: what a branch alone uses, v, do and the saved state, is awaited in
-// front of it, and copied behind what an iteration begins with.
+// front of it. What only steps use in it, q, k and their gates, makes room where products are
+// taken, and is copied for the next chunk meanwhile.
 // RUN: ejk-opt %S/tile/Inputs/key-gate-128.mlir --ejk-backward \
 // RUN:   --ejk-to-gpu='arch=sm_90a schedule=chunk save-states' \
 // RUN:   --mlir-print-ir-after=ejk-stage-to-fit -o /dev/null 2>&1 | FileCheck %s
@@ -12,6 +13,11 @@
 // CHECK:           tile.within
 // CHECK-NEXT:      tile.take %[[LATE]]
 // CHECK-NEXT:      scf.if
-// CHECK:           tile.release
-// CHECK:           tile.fill %[[FIRST]]
+// CHECK:             tile.release %[[FIRST]]
+// CHECK:             tile.fill %[[FIRST]]
+// CHECK:             tile.dot
+// CHECK:           } else {
+// CHECK:             tile.release %[[FIRST]]
+// CHECK:             tile.fill %[[FIRST]]
+// CHECK:           tile.release %[[LATE]]
 // CHECK:           tile.fill %[[LATE]]

@@ -90,17 +90,46 @@ TEST_F(Launch, PackedSequencesAreCaptured) {
   EXPECT_EQ(fake->synchronizations, 0);
 }
 
-// Of q, o and the states, which lie at 512 in the workspace.
+// Of q by heads, of o by rows, and of the states, which lie at 512 in the workspace.
 static json manifestWithTensorMaps() {
   json manifest = glaManifest();
   json &args = manifest["entries"][0]["launches"][1]["args"];
   args[0] = json::parse(R"({"tensor_map": {"input": 0}, "dtype": "bf16",
-    "rows": ["*", "T", "H"], "columns": 128, "box": [32, 64]})");
+    "sizes": ["B", "H", "T", 128],
+    "strides": [["*", ["*", "T", "H"], 128], 128, ["*", "H", 128]], "box": [1, 2, 32, 64]})");
   args[1] = json::parse(R"({"tensor_map": {"output": 0}, "dtype": "f16",
-    "rows": "T", "columns": ["*", "H", 64], "box": [64, 8]})");
+    "sizes": ["T", ["*", "H", 64]], "strides": [["*", "H", 64]], "box": [64, 8]})");
   args[2] = json::parse(R"({"tensor_map": {"workspace": 1}, "dtype": "f32",
-    "rows": "N", "columns": 24, "box": [1, 32]})");
+    "sizes": ["N", 24], "strides": [24], "box": [1, 32]})");
   return manifest;
+}
+
+namespace {
+/// The innermost dimension first, strides in bytes.
+struct ExpectedMap {
+  uint64_t address;
+  int type;
+  unsigned rank;
+  uint64_t sizes[5], strides[4];
+  unsigned box[5];
+};
+} // namespace
+
+static void expectMap(const fake_tensor_map &map, const ExpectedMap &expected) {
+  EXPECT_EQ(map.address, expected.address);
+  EXPECT_EQ(map.type, expected.type);
+  ASSERT_EQ(map.rank, expected.rank);
+  for (unsigned i = 0; i < map.rank; ++i) {
+    EXPECT_EQ(map.sizes[i], expected.sizes[i]) << i;
+    EXPECT_EQ(map.box[i], expected.box[i]) << i;
+    EXPECT_EQ(map.element_strides[i], 1u) << i;
+  }
+  for (unsigned i = 0; i + 1 < map.rank; ++i)
+    EXPECT_EQ(map.strides[i], expected.strides[i]) << i;
+  EXPECT_EQ(map.interleave, 0);
+  EXPECT_EQ(map.swizzle, 3);   // 128 bytes
+  EXPECT_EQ(map.promotion, 3); // 256 bytes
+  EXPECT_EQ(map.fill, 0);
 }
 
 TEST_F(Launch, TensorMapsReachTheKernel) {
@@ -111,34 +140,34 @@ TEST_F(Launch, TensorMapsReachTheKernel) {
   EXPECT_EQ(fake->launches[0].num_maps, 0);
   const fake_launch &scan = fake->launches[1];
   ASSERT_EQ(scan.num_maps, 3);
-  struct {
-    uint64_t address, columns, rows, stride;
-    unsigned boxColumns, boxRows;
-    int type;
-  } expected[] = {{address(0) + 64, 128, 128 * 4, 256, 64, 32, 9},
-                  {address(6), 4 * 64, 128, 512, 8, 64, 6},
-                  {(uint64_t(100) << 32) + 512, 24, 3, 96, 32, 1, 7}};
+  const ExpectedMap expected[] = {
+      {address(0) + 64, 9, 4, {128, 128, 4, 1}, {1024, 256, 131072}, {64, 32, 2, 1}},
+      {address(6), 6, 2, {256, 128}, {512}, {8, 64}},
+      {(uint64_t(100) << 32) + 512, 7, 2, {24, 3}, {96}, {32, 1}}};
   for (int i = 0; i < 3; ++i) {
-    const fake_tensor_map &map = scan.maps[i];
-    EXPECT_EQ(map.address, expected[i].address);
-    EXPECT_EQ(map.type, expected[i].type);
-    EXPECT_EQ(map.rank, 2u);
-    EXPECT_EQ(map.sizes[0], expected[i].columns);
-    EXPECT_EQ(map.sizes[1], expected[i].rows);
-    EXPECT_EQ(map.stride, expected[i].stride);
-    EXPECT_EQ(map.box[0], expected[i].boxColumns);
-    EXPECT_EQ(map.box[1], expected[i].boxRows);
-    EXPECT_EQ(map.element_strides[0], 1u);
-    EXPECT_EQ(map.element_strides[1], 1u);
-    EXPECT_EQ(map.interleave, 0);
-    EXPECT_EQ(map.swizzle, 3);   // 128 bytes
-    EXPECT_EQ(map.promotion, 3); // 256 bytes
-    EXPECT_EQ(map.fill, 0);
-    EXPECT_EQ(map.context, scan.context);
+    expectMap(scan.maps[i], expected[i]);
+    EXPECT_EQ(scan.maps[i].context, scan.context);
   }
   // The arguments after them are still their own.
   EXPECT_EQ(scan.args[3], 128u);
   EXPECT_EQ(int64_t(scan.args[5]), -1);
+}
+
+TEST_F(Launch, TensorMapsOfTheLeastAndTheGreatestRank) {
+  json manifest = manifestWithTensorMaps();
+  json &args = manifest["entries"][0]["launches"][1]["args"];
+  args[0] = json::parse(R"({"tensor_map": {"input": 0}, "dtype": "bf16",
+    "sizes": [["*", "T", 512]], "strides": [], "box": [64]})");
+  args[1] = json::parse(R"({"tensor_map": {"output": 1}, "dtype": "f32",
+    "sizes": ["N", "H", 2, 64, 64], "strides": [["*", "H", 8192], 8192, 4096, 64],
+    "box": [1, 3, 2, 16, 32]})");
+  create(manifest);
+  ASSERT_EQ(launch(), "");
+  const fake_launch &scan = fake->launches[1];
+  ASSERT_EQ(scan.num_maps, 3);
+  expectMap(scan.maps[0], {address(0), 9, 1, {65536}, {}, {64}});
+  expectMap(scan.maps[1],
+            {address(7), 7, 5, {64, 64, 2, 4, 3}, {256, 16384, 32768, 131072}, {32, 16, 2, 3, 1}});
 }
 
 // The driver takes no empty tensors, and kernels copy nothing by these.
@@ -151,12 +180,8 @@ TEST_F(Launch, TensorMapsOfEmptyTensors) {
   ASSERT_EQ(fake->num_launches, 1);
   const fake_launch &scan = fake->launches[0];
   ASSERT_EQ(scan.num_maps, 3);
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(scan.maps[i].address, 16u);
-    EXPECT_EQ(scan.maps[i].sizes[0], 1u);
-    EXPECT_EQ(scan.maps[i].sizes[1], 1u);
-    EXPECT_EQ(scan.maps[i].stride, 16u);
-  }
+  expectMap(scan.maps[0], {16, 9, 4, {1, 1, 1, 1}, {16, 16, 16}, {64, 32, 2, 1}});
+  expectMap(scan.maps[1], {16, 6, 2, {1, 1}, {16}, {8, 64}});
   EXPECT_EQ(scan.maps[2].sizes[1], 3u);
 }
 
@@ -165,7 +190,7 @@ TEST_F(Launch, SkippedKernelsHaveNoTensorMaps) {
   json &launches = manifest["entries"][0]["launches"];
   // With -1 rows it could not be made.
   launches[0]["args"][0] = launches[1]["args"][0];
-  launches[0]["args"][0]["rows"] = {"-", "T", 1};
+  launches[0]["args"][0]["sizes"][2] = {"-", "T", 1};
   create(manifest);
   for (int i : {0, 1, 2, 3, 6})
     call.shapes[i][1] = 0;
@@ -178,28 +203,40 @@ TEST_F(Launch, SkippedKernelsHaveNoTensorMaps) {
 }
 
 TEST_F(Launch, TensorMapErrorsComeBeforeAnyLaunch) {
+  const int64_t most = int64_t(1) << 39; // numbers of 16 bits in 2^40 bytes
   struct {
-    json rows, columns;
+    const char *place;
+    json value;
     const char *message;
   } cases[] = {
-      {{"-", "T", 129},
-       128,
-       "kernel 'scan_a6': its tensor map's number of rows, T - 129, is unusable: a tensor map has "
-       "0 to 4294967296 rows, and columns ('q' gave T = 128)"},
-      {{"*", "T", int64_t(1) << 26}, 128, "its tensor map's number of rows, T * 67108864"},
-      {{"floordiv", "T", 0}, 128, "its tensor map's number of rows, "},
-      {"T", {"*", "T", int64_t(1) << 26}, "its tensor map's number of columns, T * 67108864"},
-      {"T", -8, "its tensor map's number of columns, -8"},
-      {"T", {"-", "T", 1}, "T - 1, is unusable: a row's size must be a multiple of 16 bytes"},
+      {"sizes/2",
+       {"-", "T", 129},
+       "kernel 'scan_a6': its tensor map's size 2, T - 129, is unusable: a tensor map has sizes of "
+       "0 to 2147483648 ('q' gave T = 128)"},
+      {"sizes/0", (int64_t(1) << 31) + 1, "its tensor map's size 0, 2147483649, is unusable: a"},
+      {"sizes/3", {"*", "T", int64_t(1) << 25}, "its tensor map's size 3, T * 33554432, is"},
+      {"sizes/1", -8, "its tensor map's size 1, -8, is unusable: a tensor map has sizes of"},
+      {"sizes/2", {"floordiv", "T", 0}, "its tensor map's size 2, "},
+      {"strides/0",
+       {"-", "T", 136},
+       "kernel 'scan_a6': its tensor map's stride 0, T - 136, is unusable: a tensor map has "
+       "strides of 0 to 1099511627775 bytes ('q' gave T = 128)"},
+      {"strides/0", most, "its tensor map's stride 0, 549755813888, is unusable: a tensor map has"},
+      {"strides/1", INT64_MAX, "its tensor map's stride 1, 9223372036854775807, is unusable: a"},
+      {"strides/2",
+       {"-", "T", 1},
+       "its tensor map's stride 2, T - 1, is unusable: a tensor map's stride must be a multiple "
+       "of 16 bytes ('q' gave T = 128)"},
+      {"strides/1", 12, "its tensor map's stride 1, 12, is unusable: a tensor map's stride must"},
+      {"strides/1", {"mod", "T", 0}, "its tensor map's stride 1, "},
   };
+  const char *first = "/entries/0/launches/1/args/0/";
   for (const auto &c : cases) {
     json manifest = manifestWithTensorMaps();
-    json &map = manifest["entries"][0]["launches"][1]["args"][0];
-    map["rows"] = c.rows;
-    map["columns"] = c.columns;
+    manifest[json::json_pointer(first + std::string(c.place))] = c.value;
     create(manifest);
     std::string message = launch();
-    EXPECT_NE(message.find(c.message), std::string::npos) << message;
+    EXPECT_NE(message.find(c.message), std::string::npos) << c.place << ": " << message;
   }
   json manifest = manifestWithTensorMaps();
   for (const char *list : {"inputs", "outputs"})
@@ -221,9 +258,17 @@ TEST_F(Launch, TensorMapErrorsComeBeforeAnyLaunch) {
   fake->fail_encoding = 0;
   EXPECT_EQ(launch(), "");
   // The largest.
-  manifest["entries"][0]["launches"][1]["args"][0]["rows"] = {"*", "T", int64_t(1) << 25};
+  json &map = manifest[json::json_pointer("/entries/0/launches/1/args/0")];
+  map["sizes"] = {1, int64_t(1) << 31, {"*", "T", int64_t(1) << 24}, 128};
+  map["strides"] = {most - 8, 0, 128};
   create(manifest);
-  EXPECT_EQ(launch(), "");
+  ASSERT_EQ(launch(), "");
+  expectMap(fake->launches[3].maps[0], {address(0),
+                                        9,
+                                        4,
+                                        {128, uint64_t(1) << 31, uint64_t(1) << 31, 1},
+                                        {256, 0, (uint64_t(1) << 40) - 16},
+                                        {64, 32, 2, 1}});
 }
 
 TEST_F(Launch, ContextIsSwitchedOnlyWhenItDiffers) {

@@ -63,8 +63,8 @@ json test::boxesManifest(const std::string &kernel) {
       "outputs": [{"name": "y", "dtype": "f32", "shape": ["R", 32], "align": 16}],
       "launches": [
         {"kernel": "", "block": [64, 1, 1], "shared_bytes": 0, "grid": ["ceildiv", "R", 8],
-         "args": [{"tensor_map": {"input": 0}, "dtype": "f32", "rows": "R", "columns": 32,
-                   "box": [8, 32]},
+         "args": [{"tensor_map": {"input": 0}, "dtype": "f32", "sizes": ["R", 32],
+                   "strides": [32], "box": [8, 32]},
                   {"output": 0}, {"i64": "R"}]}]}]})");
   manifest["entries"][0]["launches"][0]["kernel"] = kernel;
   return manifest;

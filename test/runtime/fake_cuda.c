@@ -200,11 +200,21 @@ EXPORT int cuTensorMapEncodeTiled(void *result, int type, uint32_t rank, void *a
     return fake_cuda.fail_encoding;
   if (!depth)
     return INVALID_CONTEXT;
-  if ((uintptr_t)result % 64 || rank != 2)
+  if ((uintptr_t)result % 64 || rank < 1 || rank > 5)
     return INVALID_VALUE;
-  fake_tensor_map map = {MAP_MAGIC, (uint64_t)address, {sizes[0], sizes[1]}, strides[0], rank,
-                         {box[0], box[1]}, {element_strides[0], element_strides[1]}, type,
-                         interleave, swizzle, promotion, fill, NULL, {0}};
+  fake_tensor_map map = {.magic = MAP_MAGIC, .address = (uint64_t)address,
+                         .rank = (uint16_t)rank, .type = (uint16_t)type,
+                         .interleave = (uint16_t)interleave, .swizzle = (uint16_t)swizzle,
+                         .promotion = (uint16_t)promotion, .fill = (uint16_t)fill};
+  for (uint32_t i = 0; i < rank; ++i) {
+    if (box[i] > 256 || element_strides[i] > 8)
+      return INVALID_VALUE;
+    map.sizes[i] = sizes[i];
+    map.box[i] = (uint16_t)box[i];
+    map.element_strides[i] = (uint16_t)element_strides[i];
+    if (i > 0)
+      map.strides[i - 1] = strides[i - 1];
+  }
   cuCtxGetCurrent(&map.context);
   return memcpy(result, &map, sizeof(map)), SUCCESS;
 }

@@ -10,13 +10,13 @@
 #define FAKE_MAX_ARGS 16
 #define FAKE_MAX_MAPS 4
 
-/* What the 128 bytes of a tensor map hold here. */
+/* What the 128 bytes of a tensor map hold here: the arguments it was made from, in
+ * fewer bits, with zeros past the rank. */
 typedef struct fake_tensor_map {
-  uint64_t magic, address, sizes[2], stride;
-  uint32_t rank, box[2], element_strides[2];
-  int type, interleave, swizzle, promotion, fill;
+  uint64_t magic, address, sizes[5], strides[4];
   void *context; /* the current one */
-  uint64_t unused[5];
+  uint16_t rank, box[5], element_strides[5];
+  uint16_t type, interleave, swizzle, promotion, fill;
 } fake_tensor_map;
 
 typedef struct fake_launch {

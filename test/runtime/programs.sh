@@ -23,7 +23,7 @@ expect 2 "$bin/ejk-launch" copy.ejk; says '--inputs or --random'
 expect 2 "$bin/ejk-launch" copy.ejk --frobnicate; says "unknown option '--frobnicate'"
 expect 0 "$bin/ejk-launch" packed.ejk --info; says 'may replace h0'; says 'N + 1'
 expect 0 "$bin/ejk-launch" boxes.ejk --info
-says 'arguments (map of x as f32 \[R, 32\] in boxes of \[8, 32\], y, R)'
+says 'arguments (map of x as f32 \[R, 32\] by \[32\] in boxes of \[8, 32\], y, R)'
 expect 0 "$bin/ejk-launch" boxes.ejk --random=R=20 --outputs=x.npy
 expect 0 "$bin/ejk-launch" boxes.ejk --inputs=x=x.npy --expect=y=x.npy --rtol=0
 expect 1 "$bin/ejk-launch" boxes.ejk --random=R=20 --seed=9 --expect=y=x.npy

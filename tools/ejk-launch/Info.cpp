@@ -15,6 +15,23 @@ static std::string describeTensor(const Entry &entry, const char *kind, const Te
   return text + "\n";
 }
 
+static std::string describeList(const std::vector<Expr> &exprs) {
+  std::string text = "[";
+  for (const Expr &expr : exprs)
+    text += (text.size() > 1 ? ", " : "") + expr.text();
+  return text + "]";
+}
+
+static std::string describeTensorMap(const TensorMap &map) {
+  std::string text = std::string(dataTypeName(map.dtype)) + " " + describeList(map.sizes);
+  if (!map.strides.empty())
+    text += " by " + describeList(map.strides);
+  text += " in boxes of [";
+  for (size_t i = 0; i < map.box.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(map.box[i]);
+  return text + "]";
+}
+
 static std::string describeArguments(const Entry &entry, const Launch &launch) {
   std::string text;
   for (const Argument &argument : launch.args) {
@@ -35,12 +52,8 @@ static std::string describeArguments(const Entry &entry, const Launch &launch) {
       text += argument.value.text();
       break;
     }
-    if (argument.tensorMap >= 0) {
-      const TensorMap &map = launch.tensorMaps[size_t(argument.tensorMap)];
-      text += " as " + std::string(dataTypeName(map.dtype)) + " [" + map.rows.text() + ", " +
-              map.columns.text() + "] in boxes of [" + std::to_string(map.boxRows) + ", " +
-              std::to_string(map.boxColumns) + "]";
-    }
+    if (argument.tensorMap >= 0)
+      text += " as " + describeTensorMap(launch.tensorMaps[size_t(argument.tensorMap)]);
   }
   return text;
 }

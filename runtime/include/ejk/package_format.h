@@ -22,7 +22,7 @@
 
 /* Raised whenever a reader of the previous version would launch wrongly. A new
  * manifest key that an old reader may ignore does not raise it. */
-#define EJK_PACKAGE_VERSION 2
+#define EJK_PACKAGE_VERSION 3
 
 /* The manifest's value of "format". */
 #define EJK_PACKAGE_FORMAT_NAME "ejk-package"
@@ -45,13 +45,14 @@ typedef struct ejk_package_header {
 #define EJK_TENSOR_MAP_SIZE 128
 #define EJK_TENSOR_MAP_ALIGNMENT 64
 
-/* A tensor map's buffer starts at a multiple of this many bytes, and so does
- * each of its rows; a row of its box has a multiple of them. */
+/* A tensor map's buffer starts at a multiple of this many bytes; its strides
+ * are multiples of them, too, and so is the size of a row of its box. */
 #define EJK_TENSOR_MAP_ROW_ALIGNMENT 16
 
 /* A row of a box has at most as many bytes as the swizzle is wide. */
 #define EJK_TENSOR_MAP_SWIZZLE 128
-#define EJK_MAX_BOX_ROWS 256
+#define EJK_MAX_BOX_SIZE 256 /* elements, along each dimension */
+#define EJK_MAX_TENSOR_MAP_RANK 5
 
 /* Each workspace buffer starts at a multiple of this many bytes, and so must
  * the workspace itself. */

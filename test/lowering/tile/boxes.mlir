@@ -27,27 +27,32 @@
 // CHECK: nvvm.fence.mbarrier.init
 // CHECK: scf.for
 // CHECK: nvvm.mbarrier.try_wait
-// Where rows are missing, all threads copy.
-// CHECK: scf.if
-// CHECK: nvvm.cp.async.shared.global
-// CHECK: gpu.barrier
 // CHECK: nvvm.elect.sync
 // CHECK: nvvm.mbarrier.arrive.expect_tx
-// CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global{{.*}}box[%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}]
 // CHECK-NOT: nvvm.cp.async.bulk.tensor
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: gpu.return
 // CHECK-LABEL: func.func @f(
-// CHECK: memref.reinterpret_cast %{{.*}} to offset: [0]
-// CHECK: nvgpu.tma.create.descriptor {{.*}} -> <tensor = memref<64x64xbf16, 3>, swizzle = swizzle_128b, l2promo = l2promo_256b, oob = zero, interleave = none
+// CHECK: memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%{{.*}}, 2, %{{.*}}, 64], strides: [%{{.*}}, 64, 128, 1]
+// CHECK: nvgpu.tma.create.descriptor {{.*}} -> <tensor = memref<1x1x64x64xbf16, 3>, swizzle = swizzle_128b, l2promo = l2promo_256b, oob = zero, interleave = none
+
+// Where some of a packed sequence's rows are the next one's, all threads copy.
+// RUN: ejk-opt %t.packed.mlir --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s --check-prefix=PACKED
+// PACKED-LABEL: gpu.func @f_blocks0(
+// PACKED: scf.if
+// PACKED: nvvm.cp.async.shared.global
+// PACKED: gpu.barrier
+// PACKED: nvvm.elect.sync
+// PACKED: nvvm.cp.async.bulk.tensor.shared.cluster.global
 
 // COPIES-NOT: cp.async.bulk
 // COPIES-NOT: tma.create.descriptor
 
-// INFO: kernel f_blocks0: {{.*}} map of gk as bf16 [B * T, 128] in boxes of [64, 64]
+// INFO: kernel f_blocks0: {{.*}} map of gk as bf16 [B, 2, T, 64] by [{{.*}}, 64, 128] in boxes of [1, 1, 64, 64]
 
 // PTX: .param .align 64 .b8 f_blocks0_param_{{[0-9]+}}[128]
-// PTX: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+// PTX: cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 func.func @f(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>,
              %gk: tensor<?x?x2x64xbf16>)
     -> (tensor<?x?x2x64xbf16> {ejk.name = "o"}, tensor<?x2x64x64xf32> {ejk.name = "ht"}) {
