@@ -345,7 +345,14 @@ void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
     for (auto [dim, attr] : llvm::enumerate(shape.getAsRange<StringAttr>())) {
       StringRef size = attr.getValue();
       int64_t number;
-      if (!size.getAsInteger(10, number) || size.contains('/'))
+      if (!size.getAsInteger(10, number)) {
+        // The op that says the same may be gone.
+        Node &known = nodes[find(node(value, dim))];
+        if (!known.constant)
+          known.constant = number;
+        continue;
+      }
+      if (size.contains('/'))
         continue; // its op says the same
       if (!size.consume_back("+1")) {
         unify(symbolNode(size), node(value, dim));
