@@ -305,6 +305,8 @@ private:
   void awaitGroup(unsigned group);
   void awaitAll();
 
+  void findSharedExponents();
+  Value forPowersOfTwo(Value x);
   Value exponential(Operation *op, Value x);
   /// What `value` is in the kernel, once it is there.
   Placed &placed(Value value);
@@ -336,6 +338,8 @@ private:
   /// The threads that do what is emitted, and the number of their barrier.
   unsigned workers = 0, namedBarrier = 0;
   bool warpgroups = false;
+  /// Whether what is raised to powers of e is kept times log2 e.
+  bool sharesExponents = false;
   Value warpgroup; // the number of this warp's
 
   /// Products being taken, from the oldest on, and what each reads of shared memory.

@@ -343,6 +343,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
                                     Attribute(), /*alignment=*/1024, kSharedSpace);
   buildSignature(sizeName);
   locate();
+  findSharedExponents();
   findSummedInParts();
   findLastUses();
   writeTriangles();

@@ -125,10 +125,28 @@ void TileEmitter::emit(Operation *op) {
       .Default([&](Operation *o) { emitElementwise(o); });
 }
 
+/// Beside so many products, registers are short: x log2 e is kept for e^x, e^-x and the check
+/// of x, and not x, of which each would be multiplied anew.
+static constexpr unsigned kManyProducts = 6;
+
+void TileEmitter::findSharedExponents() {
+  program.walk([&](Block *block) {
+    sharesExponents |= llvm::range_size(block->getOps<DotOp>()) > kManyProducts;
+  });
+}
+
+Value TileEmitter::forPowersOfTwo(Value x) {
+  return b.make<arith::MulFOp>(x, b.f32(llvm::numbers::log2e));
+}
+
 /// e^x, or 2^x, by the unit's own exponential of two: off by some 2^-22 of the result.
 Value TileEmitter::exponential(Operation *op, Value x) {
-  if (isa<math::ExpOp>(op))
-    x = b.make<arith::MulFOp>(x, b.f32(llvm::numbers::log2e));
+  if (isa<math::ExpOp>(op)) {
+    auto negated = sharesExponents ? x.getDefiningOp<arith::NegFOp>() : arith::NegFOp();
+    x = forPowersOfTwo(negated ? negated.getOperand() : x);
+    if (negated)
+      x = b.make<arith::NegFOp>(x);
+  }
   return b
       .make<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
                                    ValueRange{x})

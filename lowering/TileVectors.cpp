@@ -364,14 +364,16 @@ void TileEmitter::emitWithin(WithinOp op) {
     // What lies beyond a vector's end repeats its last element, or is one of its sums.
     int64_t length = isFragments(tile.layout) ? 0 : lanesLength(tile.type);
     for (unsigned i = 0; i < tile.elements.size(); ++i) {
-      Value size = b.make<math::AbsFOp>(tile.elements[i]);
+      Value x = tile.elements[i];
+      Value size = b.make<math::AbsFOp>(sharesExponents ? forPowersOfTwo(x) : x);
       if (int64_t(i + 1) * kWarpSize > length && length)
         size = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), size, b.f32(0));
       most = most ? b.make<arith::MaximumFOp>(most, size).getResult() : size;
     }
   }
+  double bound = op.getBound().convertToDouble();
   Value mine = b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
-                                     b.make<arith::ConstantOp>(op.getBoundAttr()));
+                                     b.f32(sharesExponents ? bound * llvm::numbers::log2e : bound));
   scalars.map(op.getResult(), barrier(mine));
 }
 
