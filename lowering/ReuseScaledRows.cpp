@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace ejk {
@@ -14,6 +15,9 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
+
+/// The largest exponent, either way, whose power bf16 has with all its digits, of ordinary rows.
+static constexpr double kMostExponent = 80;
 
 static Value other(Operation *op, unsigned number) { return op->getOperand(1 - number); }
 
@@ -52,7 +56,8 @@ public:
 
   unsigned run() {
     unsigned count = 0;
-    if (check = branch.getCondition().getDefiningOp<WithinOp>(); check)
+    check = branch.getCondition().getDefiningOp<WithinOp>();
+    if (check && check.getBound().convertToDouble() <= kMostExponent)
       for (auto sum : llvm::to_vector(branch.thenBlock()->getOps<arith::AddFOp>()))
         count += rewrite(sum, 0) || rewrite(sum, 1);
     return count;
@@ -82,7 +87,9 @@ private:
     auto copy = dyn_cast<arith::TruncFOp>(*scaling->user_begin());
     bool isSecond = scaling.getRhs() == widened->getResult(0);
     Value inverse = exponentOf(other(scaling, isSecond));
-    if (!copy || copy->getBlock() != branch->getBlock() || !inverse)
+    // Other 16-bit types have not the range of what the check lets pass.
+    if (!copy || copy->getBlock() != branch->getBlock() || !copy->isBeforeInBlock(branch) ||
+        !inverse || !getElementTypeOrSelf(copy.getType()).isBF16())
       return false;
     SmallVector<Value> factors;
     collectFactors(other(sum, number), factors);

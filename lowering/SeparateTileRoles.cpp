@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
-#include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -118,25 +117,33 @@ private:
            llvm::all_of(def->getOperands(), [&](Value v) { return canCopy(v); });
   }
 
-  /// Whether the same items of rings are filled on both sides of `branch`: the producer need not
-  /// know which is taken.
+  /// Whether two values are one, or made alike of such.
+  static bool areAlike(Value a, Value b) {
+    Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+    auto operandsAreAlike = [](Value a, Value b) { return success(areAlike(a, b)); };
+    return a == b || (x && y && isPure(x) && x->getNumRegions() == 0 &&
+                      cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
+                      OperationEquivalence::isEquivalentTo(x, y, operandsAreAlike,
+                                                           /*markEquivalent=*/nullptr,
+                                                           OperationEquivalence::IgnoreLocations));
+  }
+
+  /// Whether rings are filled alike on both sides of `branch`: the producer need not know which
+  /// is taken.
   static bool fillsOnBothSides(scf::IfOp branch) {
-    auto loop = dyn_cast<scf::ForOp>(branch->getParentOp());
-    if (!loop || !branch.elseBlock())
+    if (!branch.elseBlock())
       return false;
-    auto itemsOf = [&](Block &side) {
-      SmallVector<std::pair<Value, std::optional<int64_t>>> items;
-      side.walk([&](FillOp fill) {
-        bool isDirect = fill->getBlock() == &side;
-        items.push_back({fill.getRing(), isDirect
-                                             ? itemsAhead(loop.getInductionVar(), fill.getItem())
-                                             : std::nullopt});
-      });
-      return items;
+    auto fillsOf = [](Block &side) {
+      SmallVector<FillOp> fills;
+      side.walk([&](FillOp fill) { fills.push_back(fill); });
+      return fills;
     };
-    auto items = itemsOf(*branch.thenBlock());
-    return items == itemsOf(*branch.elseBlock()) &&
-           llvm::all_of(items, [](auto &item) { return item.second.has_value(); });
+    SmallVector<FillOp> some = fillsOf(*branch.thenBlock()), others = fillsOf(*branch.elseBlock());
+    return some.size() == others.size() && llvm::all_of(llvm::zip(some, others), [&](auto pair) {
+             auto [a, b] = pair;
+             return a->getBlock() == branch.thenBlock() && b->getBlock() == branch.elseBlock() &&
+                    llvm::all_of_zip(a->getOperands(), b->getOperands(), areAlike);
+           });
   }
 
   LogicalResult checkFills(Block &block) {

@@ -83,8 +83,16 @@ static SmallVector<FillOp> fillsOf(MakeRingOp ring) {
   return fills;
 }
 
+/// Whether `fill` is of an item that is known: by `loop`'s counter in it, as a number before it.
+static bool fillsKnown(FillOp fill, scf::ForOp loop) {
+  APInt number;
+  return loop->isProperAncestor(fill)
+             ? itemsAhead(loop.getInductionVar(), fill.getItem()).has_value()
+             : matchPattern(fill.getItem(), m_ConstantInt(&number));
+}
+
 /// How many items of `ring` are taken: as many as the one loop that takes them counts. Null where
-/// that is not known before all of its fills.
+/// that is not known before all of its fills, or not which items these are of.
 static Value takenOf(MakeRingOp ring) {
   scf::ForOp loop;
   int64_t ahead = 0;
@@ -103,11 +111,12 @@ static Value takenOf(MakeRingOp ring) {
       !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
     return {};
   Operation *made = loop.getUpperBound().getDefiningOp();
-  bool isBeforeAll = !made || llvm::all_of(fillsOf(ring), [&](FillOp fill) {
-    Operation *within = made->getBlock()->findAncestorOpInBlock(*fill);
-    return within && made->isBeforeInBlock(within);
+  SmallVector<FillOp> fills = fillsOf(ring);
+  bool isBeforeAll = llvm::all_of(fills, [&](FillOp fill) {
+    Operation *within = made ? made->getBlock()->findAncestorOpInBlock(*fill) : nullptr;
+    return fillsKnown(fill, loop) && (!made || (within && made->isBeforeInBlock(within)));
   });
-  return isBeforeAll ? loop.getUpperBound() : Value();
+  return !fills.empty() && isBeforeAll ? loop.getUpperBound() : Value();
 }
 
 /// The rings whose tiles all may come in boxes, where it is known which do: what threads copy

@@ -231,8 +231,11 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
 Value TileEmitter::emitIndex(Operation *op) {
   Value result = op->getResult(0);
   APInt number;
+  // No sums of counters and of constants so small leave 32 bits.
+  constexpr unsigned kSmallBits = 20;
   if (matchPattern(op, m_ConstantInt(&number)))
-    return number.isSignedIntN(32) ? b.i32(number.getSExtValue()) : b.i64(number.getSExtValue());
+    return number.isSignedIntN(kSmallBits) ? b.i32(number.getSExtValue())
+                                           : b.i64(number.getSExtValue());
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
     Value from = op->getOperand(0);
     if (!from.getType().isIndex())
@@ -366,11 +369,27 @@ bool TileEmitter::beginsWithBarrier(Block &body) const {
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
-  auto bound = [&](Value value) {
-    return value.getType().isIndex() ? narrowIndex(value) : scalar(value);
-  };
-  Value from = bound(op.getLowerBound()), to = bound(op.getUpperBound()),
-        step = bound(op.getStep());
+  Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
+        step = scalar(op.getStep());
+  if (from.getType() != step.getType() || to.getType() != step.getType()) {
+    // Of counts up to a narrow one only what is below all may not be narrow; of rows that are
+    // left, a chunk's start is no 2^31 rows behind the end.
+    auto least = op.getUpperBound().getDefiningOp<arith::MinSIOp>();
+    auto any = [&](llvm::function_ref<bool(Value)> is) {
+      return least && llvm::any_of(least->getOperands(), is);
+    };
+    bool isNarrow = from.getType().isInteger(32) && step.getType().isInteger(32) &&
+                    any([&](Value operand) { return scalar(operand).getType().isInteger(32); });
+    bool isLeft = any([&](Value operand) {
+      auto left = operand.getDefiningOp<arith::SubIOp>();
+      return left && left.getLhs() == program.getLength();
+    });
+    if (isNarrow && !isLeft)
+      to = b.max(to, b.i64(std::numeric_limits<int32_t>::min()));
+    from = isNarrow ? from : wideIndex(op.getLowerBound());
+    to = isNarrow ? b.narrow(to) : wideIndex(op.getUpperBound());
+    step = isNarrow ? step : wideIndex(op.getStep());
+  }
   SmallVector<Value> inits = flatten(op.getInitArgs());
   SharedMemory::Pending before = memory.pending;
   auto loop = b.make<scf::ForOp>(from, to, step, inits);

@@ -9,6 +9,20 @@
 // RUN: FileCheck %s --check-prefix=ROLES < %t.roles.mlir
 // RUN: ejk-opt %t.roles.mlir --ejk-interpret=role-seed=5 -o /dev/null
 
+// RUN: sed '/} else {/,/scf.yield/ s/= arith.muli \(%%[0-9]*\), %%c16/= arith.addi \1, %%c16/' %t.staged.mlir >%t.apart.mlir
+// RUN: ejk-opt %t.apart.mlir --ejk-separate-tile-roles -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
+// APART: remark: no role of its own: a ring is filled under a branch
+
+// Where the copy has not the range of what the check lets pass, or is made behind the branch.
+// RUN: sed 's/bf16/f16/g' %s | ejk-opt --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/within 64.0/within 1.0e4/' %s | ejk-opt --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
+// RUN: sed -e '/%%kb = arith.truncf/{h;d}' -e '/tile.store %%both#0/{x;G}' %s >%t.behind.mlir
+// RUN: ejk-opt %t.behind.mlir --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
+// STAYS-LABEL: func.func @own
+// STAYS: scf.if
+// STAYS-NOT: arith.extf
+// STAYS: } else {
+
 // (Of a walk back's dq and dk: stage-tile-loads-branch.mlir.)
 
 // A sum of two parts, the first decayed by e^x, the second from rows whose copy was scaled by
