@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_REUSESCALEDROWS
@@ -36,16 +36,6 @@ static bool isNegated(Value x, Value y) {
 static Value loadedRows(Value value) {
   auto widened = value.getDefiningOp<arith::ExtFOp>();
   return widened && widened.getIn().getDefiningOp<LoadOp>() ? widened.getIn() : Value();
-}
-
-static void eraseDead(Operation *op) {
-  if (!isOpTriviallyDead(op))
-    return;
-  SmallVector<Value> operands(op->getOperands());
-  op->erase();
-  for (Value operand : operands)
-    if (Operation *maker = operand.getDefiningOp())
-      eraseDead(maker);
 }
 
 namespace {
@@ -108,7 +98,6 @@ private:
     Value wide = arith::ExtFOp::create(b, loc, sum.getType(), copy.getResult());
     Value inside = arith::AddFOp::create(b, loc, rest, arith::MulFOp::create(b, loc, wide, factor));
     sum.replaceAllUsesWith(arith::MulFOp::create(b, loc, inside, scale).getResult());
-    eraseDead(sum);
     return true;
   }
 
@@ -132,8 +121,12 @@ private:
 struct ReuseScaledRowsPass : ejk::impl::ReuseScaledRowsBase<ReuseScaledRowsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
-      if (!program->hasAttr(kWarpsAttr))
-        program.walk([&](scf::IfOp branch) { numReused += Reuser(branch).run(); });
+      if (program->hasAttr(kWarpsAttr))
+        return; // it is laid out
+      program.walk([&](scf::IfOp branch) { numReused += Reuser(branch).run(); });
+      // What the sums were made of.
+      IRRewriter rewriter(&getContext());
+      (void)runRegionDCE(rewriter, program->getRegions());
     });
   }
 };
