@@ -71,17 +71,18 @@ private:
   using Operation = mlir::Operation;
   template <typename T> using Vector = llvm::SmallVector<T>;
 
+  /// Where rows begin in their tensor's map, i32: in which of several matrices of rows, and
+  /// from which row and column on.
+  struct PlaceInMap {
+    Value matrix, row, column;
+  };
   /// The rows of this sequence and head, or of a cell: row i starts at base + i·stride
   /// elements, and there are `length`.
   struct Rows {
     Value pointer, heads = {}, base = {}, stride = {}, length = {};
     Type element = {};
     int64_t channels = 1;
-    /// Where its first row is in the tensor's map, i32: in which of several matrices of rows,
-    /// and from which row and column on.
-    struct {
-      Value matrix, row, column;
-    } inMap = {};
+    PlaceInMap inMap = {};
   };
   /// Its cells: cell i starts at base + i·stride elements, there are `count`, and the first
   /// is the tensor's number `first`.
@@ -305,6 +306,7 @@ private:
   void awaitGroup(unsigned group);
   void awaitAll();
 
+  std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
   void findSharedExponents();
   Value forPowersOfTwo(Value x);
   Value exponential(Operation *op, Value x);

@@ -263,9 +263,8 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   Value column = b.mul(ownHead(place.heads), place.channels);
   place.base = b.at(place.pointer, place.element, b.add(b.mul(firstRow, place.stride), column));
   place.length = length;
-  place.inMap = cuPointer
-                    ? decltype(place.inMap){b.i32(0), b.narrow(firstRow), b.narrow(column)}
-                    : decltype(place.inMap){b.narrow(sequenceIndex), b.i32(0), b.narrow(column)};
+  place.inMap = cuPointer ? PlaceInMap{b.i32(0), b.narrow(firstRow), b.narrow(column)}
+                          : PlaceInMap{b.narrow(sequenceIndex), b.i32(0), b.narrow(column)};
 }
 
 void TileEmitter::placeCells(Cells &place, Type type, bool saved) {

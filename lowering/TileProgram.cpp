@@ -364,32 +364,37 @@ bool TileEmitter::beginsWithBarrier(Block &body) const {
   return false;
 }
 
+/// Where a loop counts from, to and by: i32 where all of it is.
+std::array<Value, 3> TileEmitter::boundsOf(scf::ForOp op) {
+  Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
+        step = scalar(op.getStep());
+  auto isNarrow = [](Value value) { return value.getType().isInteger(32); };
+  if (from.getType() == step.getType() && to.getType() == step.getType())
+    return {from, to, step};
+  auto least = op.getUpperBound().getDefiningOp<arith::MinSIOp>();
+  auto any = [&](llvm::function_ref<bool(Value)> is) {
+    return least && llvm::any_of(least->getOperands(), is);
+  };
+  if (!isNarrow(from) || !isNarrow(step) ||
+      !any([&](Value operand) { return isNarrow(scalar(operand)); }))
+    return {wideIndex(op.getLowerBound()), wideIndex(op.getUpperBound()), wideIndex(op.getStep())};
+  // What is no more than something narrow may be far below 0; but of rows that are left no
+  // chunk's start is 2^31 rows behind the end.
+  bool isLeft = any([&](Value operand) {
+    auto left = operand.getDefiningOp<arith::SubIOp>();
+    return left && left.getLhs() == program.getLength();
+  });
+  if (!isLeft)
+    to = b.max(to, b.i64(std::numeric_limits<int32_t>::min()));
+  return {from, b.narrow(to), step};
+}
+
 /// Iterations are ordered by a barrier at each one's head, or those that they need where it
 /// is known what they touch.
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
-  Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
-        step = scalar(op.getStep());
-  if (from.getType() != step.getType() || to.getType() != step.getType()) {
-    // Of counts up to a narrow one only what is below all may not be narrow; of rows that are
-    // left, a chunk's start is no 2^31 rows behind the end.
-    auto least = op.getUpperBound().getDefiningOp<arith::MinSIOp>();
-    auto any = [&](llvm::function_ref<bool(Value)> is) {
-      return least && llvm::any_of(least->getOperands(), is);
-    };
-    bool isNarrow = from.getType().isInteger(32) && step.getType().isInteger(32) &&
-                    any([&](Value operand) { return scalar(operand).getType().isInteger(32); });
-    bool isLeft = any([&](Value operand) {
-      auto left = operand.getDefiningOp<arith::SubIOp>();
-      return left && left.getLhs() == program.getLength();
-    });
-    if (isNarrow && !isLeft)
-      to = b.max(to, b.i64(std::numeric_limits<int32_t>::min()));
-    from = isNarrow ? from : wideIndex(op.getLowerBound());
-    to = isNarrow ? b.narrow(to) : wideIndex(op.getUpperBound());
-    step = isNarrow ? step : wideIndex(op.getStep());
-  }
+  auto [from, to, step] = boundsOf(op);
   SmallVector<Value> inits = flatten(op.getInitArgs());
   SharedMemory::Pending before = memory.pending;
   auto loop = b.make<scf::ForOp>(from, to, step, inits);
