@@ -50,7 +50,7 @@ private:
     if (op->getBlock() != &block || makers.contains(op))
       return true;
     auto type = dyn_cast<VectorType>(op->getResult(0).getType());
-    if (!type || type.getRank() != 1 || !OpTrait::hasElementwiseMappableTraits(op))
+    if (!type || type.getRank() != 1 || !OpTrait::hasElementwiseMappableTraits(op) || !isPure(op))
       return false;
     for (Value operand : op->getOperands())
       if (Operation *maker = operand.getDefiningOp();

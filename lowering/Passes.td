@@ -178,7 +178,8 @@ def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
     products take of these is scaled by the inverse of what the first part is scaled by in
     the end, both parts are scaled together: the rows as they were loaded have no use in the
     branch any more, and the next chunk's may take their place. The copy is rounded, as it is
-    in the products; the range check of the branch says that its scale is in range.
+    in the products: it must be bf16, and the exponents ones that the range check of the
+    branch bounds by 80 at most, for its scale to be in range.
 
     Before:
     ```mlir
@@ -306,11 +307,11 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     Loads of a block program's loop over chunks, whose rows follow from its counter alone,
     become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
     One item has all that one iteration loads, so that it waits once. With one stage, the
-    next iteration's copies start where this one's tiles are used for the last time, on both
-    sides of a branch if it does not use them where it is taken; so do
-    those of cells, which have a ring of one stage for themselves. With one stage for all,
-    rows that only a branch uses share that one: an iteration waits for the others first,
-    and for these at the branch. Iterations that do not come are copied and not used. Other
+    next iteration's copies start where this one's tiles are used for the last time; so do
+    those of cells, which have a ring of one stage for themselves. Where that is a branch that
+    does not use them on the side that is taken when products are, both sides start them, that
+    one at once. With one stage for all, rows that only a branch uses share that one: an
+    iteration waits for the others first, and for these at the branch. Iterations that do not come are copied and not used. Other
     loads stay, and a remark says why. Numbers do not change.
 
     Before:
@@ -472,9 +473,9 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
     `producer-warps` warps, and a consumer that does everything else. The producer gets the
     loops around the fills, and the numbers that they need. Where it would need what is
     computed of tiles, or a fill stands on one side of a branch and not on the other, the
-    program stays as it is, and a remark says why. For an `arch` as sm_90a, where a block of so many warps leaves each
-    thread too few registers, the consumer's threads get more and the producer's fewer.
-    Numbers do not change.
+    program stays as it is, and a remark says why. For an `arch` as sm_90a, where a block
+    of so many warps leaves each thread too few registers, the consumer's threads get more
+    and the producer's fewer. Numbers do not change.
 
     Before: what `ejk-stage-tile-loads` makes.
 

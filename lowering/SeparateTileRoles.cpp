@@ -134,14 +134,18 @@ private:
     if (!branch.elseBlock())
       return false;
     auto fillsOf = [](Block &side) {
-      SmallVector<FillOp> fills;
-      side.walk([&](FillOp fill) { fills.push_back(fill); });
+      SmallVector<Operation *> fills;
+      side.walk([&](Operation *op) {
+        if (fillsRing(op))
+          fills.push_back(op);
+      });
       return fills;
     };
-    SmallVector<FillOp> some = fillsOf(*branch.thenBlock()), others = fillsOf(*branch.elseBlock());
+    auto some = fillsOf(*branch.thenBlock()), others = fillsOf(*branch.elseBlock());
     return some.size() == others.size() && llvm::all_of(llvm::zip(some, others), [&](auto pair) {
              auto [a, b] = pair;
-             return a->getBlock() == branch.thenBlock() && b->getBlock() == branch.elseBlock() &&
+             return a->getName() == b->getName() && a->getBlock() == branch.thenBlock() &&
+                    b->getBlock() == branch.elseBlock() &&
                     llvm::all_of_zip(a->getOperands(), b->getOperands(), areAlike);
            });
   }

@@ -83,20 +83,11 @@ public:
       handOn(item, ahead(counter, distance));
       b.setInsertionPoint(branch.elseBlock()->getTerminator());
       handOn(item, ahead(counter, distance));
-      for (LoadOp load : loads)
-        load.erase();
-      return;
-    }
-    b.setInsertionPointAfter(last);
-    ReleaseOp::create(b, loc, ring, item);
-    if (stages == 1) {
-      // Copies start in the order in which iterations wait for them.
-      for (auto other : loop.getBody()->getOps<FillOp>())
-        if (last->isBeforeInBlock(other))
-          last = other;
-      if (isa<FillOp>(last))
-        b.setInsertionPointAfter(last);
-      fill(ahead(counter, distance));
+    } else {
+      b.setInsertionPointAfter(last);
+      ReleaseOp::create(b, loc, ring, item);
+      if (stages == 1)
+        fillBehind(last, ahead(counter, distance));
     }
     for (LoadOp load : loads)
       load.erase();
@@ -145,6 +136,17 @@ private:
     }
     AcquireOp::create(b, loc, ring, item);
     FillOp::create(b, loc, ring, item, rows, first, channels);
+  }
+
+  /// Fills the item of the iteration that counts `next` behind a release that follows `last`.
+  /// Copies start in the order in which iterations wait for them.
+  void fillBehind(Operation *last, Value next) {
+    for (auto other : loop.getBody()->getOps<FillOp>())
+      if (last->isBeforeInBlock(other))
+        last = other;
+    if (isa<FillOp>(last))
+      b.setInsertionPointAfter(last);
+    fill(next);
   }
 
   /// Hands the stage of `item` on to the iteration that counts `next`.

@@ -3,7 +3,8 @@
 // Every warp has all of a vector, element i in lane i mod 32, so that work on
 // vectors needs no barrier. From there a shuffle brings an element to whoever
 // needs it; the way back, from parts of a matrix to vectors, goes through a few
-// hundred bytes of shared memory.
+// hundred bytes of shared memory. There a vector may wait for a branch, too, and is
+// spread from there.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/TileEmitter.h"
