@@ -26,9 +26,9 @@ using namespace ejk;
 /// Rows below which a scan walks step by step, where they are known.
 static constexpr int64_t kFewRows = 64;
 static constexpr int64_t kChunks[] = {64, 32, 16};
-/// Where keys and values have gates, each may have half the exponents, and over 64 rows
-/// those of ordinary gates are beyond that: every chunk would be taken step by step.
-static constexpr int64_t kMostRowsGatedTwice = 32;
+/// What gates should be able to come to, over half a chunk, before it is taken step by step: two
+/// nats a row. Those of logsigmoid(x), x normal, come to 0.8.
+static constexpr double kNatsOfHalf = 2;
 
 namespace {
 /// A group of scans once more, behind themselves, in the originals' place for all who
@@ -174,10 +174,14 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     return rows != 1 && (schedule == Schedule::chunk || !few);
   }
 
-  static bool decaysAlongBothAxes(ScanOp scan) {
-    bool along[3] = {};
-    scan.getBody().walk([&](DecayOp decay) { along[unsigned(decay.getAxis())] = true; });
-    return along[unsigned(Axis::key)] && along[unsigned(Axis::value)];
+  /// Whether ordinary gates are within what `program` takes by products.
+  static bool takesOrdinaryGates(tile::ProgramOp program) {
+    double most = kNatsOfHalf * program.getChunk() / 2;
+    WalkResult result = program.walk([&](tile::WithinOp check) {
+      bool isWider = check.getBound().convertToDouble() >= most;
+      return isWider ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    return !result.wasInterrupted();
   }
 
   LogicalResult handle(ArrayRef<ScanOp> group) {
@@ -196,10 +200,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunks[0]; };
     bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
-    bool gatedTwice = llvm::any_of(copy.scans, decaysAlongBothAxes);
     for (int64_t chunk : kChunks) {
-      if (chunk > kMostRowsGatedTwice && gatedTwice)
-        continue;
       if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
           scan.setSaveEvery(chunk);
@@ -278,7 +279,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
         return false;
       }
       programs.push_back(*program);
-      FailureOr<bool> fits = this->fits(*program);
+      FailureOr<bool> fits = takesOrdinaryGates(*program) ? this->fits(*program) : false;
       if (failed(fits))
         return failure();
       if (*fits)

@@ -60,8 +60,9 @@ def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
     Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early`,
     `ejk-include-own` and `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps
     whose kernel a thread block of `arch` has the shared memory for; the lowering itself
-    says what a kernel needs. With gates of keys and of values they have at most 32 steps,
-    over which the range of their products suffices for ordinary gates. Scans that share
+    says what a kernel needs. Where gates of keys and of values leave each other half of a
+    product's range (`passes/ChunkedState.h`) they have at most 32 steps, over which that
+    suffices for ordinary gates, of two nats a step. Scans that share
     saved states get chunks of one length, each of which saves its own, if they were to be
     saved for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`,
     `ejk-merge-choices`, `ejk-scale-late`) where that fits with chunks of 64. Where none

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace ejk;
 
-/// See the header. Of each of `axes` gated axes.
+/// See the header. Of each of `axes` axes whose bases a state is in.
 static double rangeLimit(unsigned axes) { return axes == 2 ? 32 : 64; }
 
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
@@ -102,6 +102,13 @@ bool ChunkedState::isPaired() const {
          llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
 }
 
+bool ChunkedState::isInState(unsigned dim) const {
+  auto isAlongOther = [&](const StateChain::Read &read) { return read.along == 1 - dim; };
+  bool comesLate =
+      isGated(0) && isGated(1) && !isPaired() && llvm::all_of(chain.reads, isAlongOther);
+  return isGated(dim) && !comesLate;
+}
+
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
   // What cancels between two walks must be rounded in both or in neither. So both look at the
@@ -132,15 +139,15 @@ Value ChunkedState::isInRange(TileBuilder &e) {
     llvm::append_range(exponents, ends);
   }
   // A sum that is -inf makes differences NaN, and NaN is not in range.
-  return e.within(rangeLimit(isGated(0) + isGated(1)), exponents);
+  return e.within(rangeLimit(isInState(0) + isInState(1)), exponents);
 }
 
 //===----------------------------------------------------------------------===//
 // By products
 //===----------------------------------------------------------------------===//
 
-Value ChunkedState::times(TileBuilder &e, Value state, Value row, unsigned dim) {
-  return e.mul(state, e.spread(row, dim, e.shapeOf(state)));
+Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim) {
+  return e.mul(tile, e.spread(vector, dim, e.shapeOf(tile)));
 }
 
 Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
@@ -192,6 +199,8 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
   unsigned along = read.along, other = 1 - along;
   auto round = [&](Value tile) { return e.round(tile, plan.productType); };
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
+  if (isGated(other) && !isInState(other))
+    sum = times(e, sum, e.exp(bases[other].middle), 1);
   Value x = round(readVector(e, r, /*inBasis=*/true));
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
@@ -242,6 +251,8 @@ unsigned ChunkedState::decayedDim() const {
 
 Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
   Value tile = addTile(e, add, dim);
+  if (isGated(dim) && !isInState(dim))
+    tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())
     tile = e.mul(tile, e.spread(head->toEnd(e), 0, e.shapeOf(tile)));
   return e.round(tile, plan.productType);
@@ -251,6 +262,12 @@ Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
   Value state = basisState;
   if (head)
     state = e.mul(state, e.broadcast(head->total(e), cast<VectorType>(state.getType())));
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim) && !isInState(dim)) {
+      const Basis &basis = bases[dim];
+      Value rest = basis.gates->restOf(e, basis.around);
+      state = times(e, state, e.exp(e.add(basis.middle, rest)), dim);
+    }
   for (unsigned add = 0; add < chain.adds.size(); ++add)
     state = e.dot(addend(e, add, 0), true, addend(e, add, 1), false, state);
   return state;
@@ -259,7 +276,7 @@ Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
 /// From the basis to what the chunk's end decays the state to.
 Value ChunkedState::toEnd(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
-    if (isGated(dim))
+    if (isInState(dim))
       state = times(e, state, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), dim);
   return state;
 }
@@ -419,7 +436,7 @@ void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)
 
 ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
-    if (isGated(dim))
+    if (isInState(dim))
       state = times(e, state, e.exp(bases[dim].middle), dim);
   // Reads first: the update may then take the state's place.
   Computed computed = {Value()};

@@ -19,9 +19,17 @@
 //
 // as long as no exponent is large: a product's exponent is at most 0 where it
 // counts, but a factor's may be positive. Where |R − M| or |W − M|, or |M| where it matters
-// (see isInRange), passes 64 nats (32 on each axis where both are gated) the chunk is
-// instead taken step by step, from the same tiles: slow, in f32, and exact for gates of any
-// size.
+// (see isInRange), passes 64 nats the chunk is instead taken step by step, from the same
+// tiles: slow, in f32, and exact for gates of any size.
+//
+// Where both axes are gated, both bases in S̃ would leave each half of those nats. The
+// basis along b, which no product sums over, need not be in it. With S̃ = e^{M^a} ∘ S:
+//
+//   y_i = e^{R^b_i − M^b} ∘ (e^{M^b} ∘ e^{R^h_i} S̃ᵀx̃_i + Σ_j e^{R^h_i − W^h_j} w̃_j (x̃_i · ũ_j))
+//   S  ← e^{T^a − M^a} ∘ (e^{T^h + T^b} S̃ + Σ_j e^{L^h_j} ũ_j (w_j ∘ e^{L^b_j})ᵀ)
+//
+// So it is where all reads are along the same axis, and no gate's gradient is made of them;
+// else each axis has 32.
 //
 // A product of y_i with a vector z_i along b that a sum cancels against the same
 // product read of the adjoint is taken as z̃_i ∘ (…) with z̃ = z ∘ e^{R^b − M^b} rounded as
@@ -92,6 +100,8 @@ private:
   mlir::Value addExponent(TileBuilder &e, unsigned dim);
   /// Whether a gradient of gates is made of what this gives, in which terms of two walks cancel.
   bool isPaired() const;
+  /// Whether the state has the basis along `dim` while the chunk is taken by products.
+  bool isInState(unsigned dim) const;
   /// Whether all exponents of the basis are small: an i1.
   mlir::Value isInRange(TileBuilder &e);
 
@@ -145,9 +155,10 @@ private:
   unsigned decayedDim() const;
   /// What an outer product takes along `dim`, rounded.
   mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim);
-  /// `tile` in the basis, not yet rounded.
+  /// What an outer product takes along `dim` in the basis, not yet rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
-  mlir::Value times(TileBuilder &e, mlir::Value state, mlir::Value row, unsigned dim);
+  /// `tile` times `vector`, which runs along `dim`.
+  mlir::Value times(TileBuilder &e, mlir::Value tile, mlir::Value vector, unsigned dim);
 
   Computed byChoice(mlir::Value state);
   Computed bySteps(TileBuilder &e, mlir::Value state);

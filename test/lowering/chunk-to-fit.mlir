@@ -154,9 +154,10 @@ func.func @seldom(%k: tensor<?x?x4x64xbf16>, %g: tensor<?x?x4xf32>)
 
 // -----
 
-// Gates of keys and of values: half of the range for each is that of 32 steps.
+// Gates of keys and of values: with reads along one axis each has the range of 64 steps, with
+// reads along both (chunk-to-fit-saves.mlir) that of 32.
 // CHECK-LABEL: func.func @both_gates
-// CHECK: tile.program chunk 32
+// CHECK: tile.program chunk 64
 func.func @both_gates(%q: tensor<1x?x?x64xbf16>, %k: tensor<1x?x?x64xbf16>, %v: tensor<1x?x?x64xbf16>,
                       %gk: tensor<1x?x?x64xf32>, %gv: tensor<1x?x?x64xf32>, %cu: tensor<?xi32>)
     -> tensor<1x?x?x64xbf16> {
