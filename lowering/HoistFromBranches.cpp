@@ -20,6 +20,7 @@ class Hoister {
 public:
   unsigned hoistFrom(scf::IfOp branch) {
     unsigned count = hoistSpread(*branch.thenBlock(), branch);
+    SmallVector<Operation *> hoisted;
     llvm::DenseSet<Operation *> forProducts = makersOfFactors(*branch.thenBlock());
     for (Operation &op : llvm::make_early_inc_range(branch.thenBlock()->without_terminator()))
       if (forProducts.contains(&op) && op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
@@ -27,8 +28,16 @@ public:
             return operand.getParentBlock() != branch.thenBlock() && isOfChunk(operand);
           })) {
         op.moveBefore(branch);
-        ++count;
+        hoisted.push_back(&op);
       }
+    // A vector that is spread for the branch alone is a tile there alone.
+    for (Operation *op : hoisted)
+      if (isa<SpreadOp>(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
+            return branch.thenBlock() == user->getBlock();
+          }))
+        op->moveBefore(&branch.thenBlock()->front());
+      else
+        ++count;
     return count;
   }
 

@@ -312,8 +312,9 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     those of cells, which have a ring of one stage for themselves. Where that is a branch that
     does not use them on the side that is taken when products are, both sides start them, that
     one at once. With one stage for all, rows that only a branch uses share that one: an
-    iteration waits for the others first, and for these at the branch. Iterations that do not come are copied and not used. Other
-    loads stay, and a remark says why. Numbers do not change.
+    iteration waits for the others first, and for these at the branch; with `apart` they
+    have one of `stages` stages for themselves. Iterations that do not come are copied and not
+    used. Other loads stay, and a remark says why. Numbers do not change.
 
     Before:
     ```mlir
@@ -339,7 +340,9 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     }
     ```
   }];
-  let options = [Option<"stages", "stages", "int64_t", "2", "the stages of a ring">];
+  let options = [Option<"stages", "stages", "int64_t", "2", "the stages of a ring">,
+                 Option<"apart", "apart", "bool", "false",
+                        "a ring of its own for what only branches use">];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
   let statistics = [Statistic<"numRings", "rings", "loops that copy ahead">,
                     Statistic<"numStaged", "staged", "loads that became copies ahead">,
@@ -444,6 +447,67 @@ def RotateProducts : Pass<"ejk-rotate-products"> {
   let statistics = [Statistic<"numRotated", "rotated", "products issued an iteration early">];
 }
 
+def PrepareAhead : Pass<"ejk-prepare-ahead"> {
+  let summary = "what a branch takes of the next item, made in this one's";
+  let description = [{
+    Of a laid-out block program's loop over chunks that chooses by a `tile.within` of what it
+    takes of a ring of two stages, with at least one product on the first side: all that an
+    iteration makes of its item in front of the branch, such as factors scaled by their gates,
+    the check itself and vectors, is made an iteration early, on both sides of the branch; what
+    others use of it the loop carries. On the first side running sums, which are products, go in
+    front of the branch's last products, and the rest behind them, so that threads work while
+    tensor cores do. That side has no need of the item, and hands its stage on where it starts;
+    the other one does at its end. What only the branch takes must have a ring of its own
+    (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place. Of the
+    item behind the last one, factors are made of zeros, and not used. Numbers do not change.
+
+    Before:
+    ```mlir
+    %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {
+      %k, %g = tile.take %ring[%c] : …
+      …
+      tile.fill %ring[%one_ahead] from (…) at (…) channels (…) : …
+      %sums = tile.cumsum %g from 32 : vector<64x64xf32>
+      …
+      %factor = tile.convert %scaled to <panels> : vector<64x64xbf16>
+      %ordinary = tile.within 64.0 of %sums : vector<64x64xf32>
+      %next = scf.if %ordinary -> (vector<64x64xf32>) {
+        %p = tile.dot %factor, … : …
+        %t = tile.dot %factor transposed, %v, … : …
+        scf.yield %t : vector<64x64xf32>
+      } else { … }
+      tile.release %ring[%c] : …
+      scf.yield %next : vector<64x64xf32>
+    }
+    ```
+    After:
+    ```mlir
+    %sums0 = …
+    %factor0 = tile.convert %scaled0 to <panels> : vector<64x64xbf16>
+    %ordinary0 = tile.within 64.0 of %sums0 : vector<64x64xf32>
+    %end:3 = scf.for %c = %c0 to %n step %c1
+        iter_args(%s = %start, %factor = %factor0, %ordinary = %ordinary0) -> (…) {
+      %next:3 = scf.if %ordinary -> (vector<64x64xf32>, vector<64x64xbf16>, i1) {
+        tile.release %ring[%c] : …
+        tile.fill %ring[%two_ahead] from (…) at (…) channels (…) : …
+        %p = tile.dot %factor, … : …
+        %k1, %g1 = tile.take %ring[%one_ahead] : …
+        %sums1 = tile.cumsum %g1 from 32 : vector<64x64xf32>
+        %t = tile.dot %factor transposed, %v, … : …
+        …
+        %factor1 = tile.convert %scaled1 to <panels> : vector<64x64xbf16>
+        %ordinary1 = tile.within 64.0 of %sums1 : vector<64x64xf32>
+        scf.yield %t, %factor1, %ordinary1 : …
+      } else { … }
+      scf.yield %next#0, %next#1, %next#2 : …
+    }
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
+  let statistics = [Statistic<"numPrepared", "prepared", "loops that prepare an item ahead">];
+}
+
 def StageToFit : Pass<"ejk-stage-to-fit"> {
   let summary = "rows copied as far ahead as a thread block holds them";
   let description = [{
@@ -451,10 +515,10 @@ def StageToFit : Pass<"ejk-stage-to-fit"> {
     three stages or, where a thread block of `arch` has not the shared memory for its kernel
     then, with two or one; the lowering itself says what a kernel needs. Where one is too
     much as well, loads stay as they are. Where products are taken by groups of warps, with
-    four stages and `ejk-rotate-products`, if that changes something and there is room.
-    Numbers do not change.
+    two stages and `ejk-prepare-ahead` or four and `ejk-rotate-products`, if that changes
+    something and there is room. Numbers do not change.
 
-    Before and after: see `ejk-stage-tile-loads`, `ejk-rotate-products`.
+    Before and after: see `ejk-stage-tile-loads`, `ejk-prepare-ahead`, `ejk-rotate-products`.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];

@@ -24,23 +24,38 @@
 namespace ejk {
 
 class SharedMemory {
+  /// What has no more lies where it may: a barrier is all that it costs.
+  static constexpr unsigned kVectorBytes = 2048;
+
 public:
   struct Range {
     unsigned begin = 0, end = 0;
     /// Whether products read there what threads wrote, by `wgmma`: that must be fenced.
     bool isFactor = false;
+    /// Whether it was touched in an iteration before, and is small: such places are not avoided.
+    bool isOld = false;
     bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
     bool contains(const Range &other) const { return begin <= other.begin && other.end <= end; }
   };
   /// Ranges touched since the last barrier.
   struct Pending {
     llvm::SmallVector<Range> reads, writes;
+    /// What the device stores from here, and may not have read yet; a barrier alone does not end
+    /// that.
+    llvm::SmallVector<Range> sent;
     /// Whether a factor was written, and not yet fenced.
     bool unfenced = false;
 
-    void add(const Pending &other) {
-      reads.append(other.reads);
-      writes.append(other.writes);
+    void add(const Pending &other, bool isOld = false) {
+      auto append = [&](llvm::SmallVector<Range> &ranges, llvm::ArrayRef<Range> more) {
+        for (Range range : more) {
+          range.isOld |= isOld && range.end - range.begin <= kVectorBytes;
+          ranges.push_back(range);
+        }
+      };
+      append(reads, other.reads);
+      append(writes, other.writes);
+      append(sent, other.sent);
       unfenced |= other.unfenced;
     }
     /// Whether all that `other` has touched counts as touched here.
@@ -51,7 +66,7 @@ public:
         });
       };
       return within(reads, other.reads) && within(writes, other.writes) &&
-             (unfenced || !other.unfenced);
+             within(sent, other.sent) && (unfenced || !other.unfenced);
     }
   };
 
@@ -90,7 +105,8 @@ public:
 
   bool readNeedsBarrier(const Range &range) const { return touches(pending.writes, range); }
   bool writeNeedsBarrier(const Range &range) const {
-    return touches(pending.writes, range) || touches(pending.reads, range);
+    return touches(pending.writes, range) || touches(pending.reads, range) ||
+           touches(pending.sent, range);
   }
   void noteRead(const Range &range) { pending.reads.push_back(range); }
   void noteWrite(const Range &range) {

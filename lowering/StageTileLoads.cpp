@@ -238,7 +238,7 @@ static bool isForBranch(LoadOp load) {
   });
 }
 
-StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
+StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages, bool apart) {
   StagedLoads result;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
     SmallVector<LoadOp> early, late;
@@ -254,12 +254,19 @@ StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages) {
       llvm::erase_if(early, isForBranch);
       late.insert(late.begin(), forBranch.begin(), forBranch.end());
     }
+    SmallVector<LoadOp> forBranch;
+    if (apart && !llvm::all_of(early, isForBranch)) {
+      llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);
+      llvm::erase_if(early, isForBranch);
+    }
     if (!early.empty())
       Stager(loop, early, stages, /*late=*/false).run();
+    if (!forBranch.empty())
+      Stager(loop, forBranch, stages, /*late=*/true).run();
     if (!late.empty())
       Stager(loop, late, /*stages=*/1, /*late=*/true).run();
-    result.rings += !early.empty() + !late.empty();
-    result.staged += early.size() + late.size();
+    result.rings += !early.empty() + !forBranch.empty() + !late.empty();
+    result.staged += early.size() + forBranch.size() + late.size();
   }
   return result;
 }
@@ -273,7 +280,7 @@ struct StageTileLoadsPass : ejk::impl::StageTileLoadsBase<StageTileLoadsPass> {
       return signalPassFailure();
     }
     getOperation()->walk([&](ProgramOp program) {
-      StagedLoads done = stageTileLoads(program, stages);
+      StagedLoads done = stageTileLoads(program, stages, apart);
       numRings += done.rings;
       numStaged += done.staged;
       numDeclined += done.declined.size();

@@ -16,8 +16,9 @@ struct StagedLoads {
   llvm::SmallVector<std::pair<tile::LoadOp, llvm::StringRef>> declined;
 };
 
-/// Copies the rows of `program`'s loops through rings of `stages` stages.
-StagedLoads stageTileLoads(tile::ProgramOp program, unsigned stages);
+/// Copies the rows of `program`'s loops through rings of `stages` stages; with `apart`, those
+/// that only branches use through rings of their own.
+StagedLoads stageTileLoads(tile::ProgramOp program, unsigned stages, bool apart = false);
 
 /// How many items `item` is ahead of the one that `counter` counts, as a constant added to
 /// it says; null where it is not known.

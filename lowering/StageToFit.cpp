@@ -1,5 +1,6 @@
 //===- StageToFit.cpp - as many stages as a thread block holds -------------===//
 #include "lowering/Passes.h"
+#include "lowering/PrepareAhead.h"
 #include "lowering/RotateProducts.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
@@ -27,38 +28,47 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
         programs.push_back(program);
     });
     for (ProgramOp program : programs) {
-      auto [stages, rotates] = fit(program);
-      if (stages)
-        stageTileLoads(program, stages);
-      if (rotates)
-        rotateProducts(program);
-      ++(stages > 1 ? numAhead : stages == 1 ? numSingle : numDeclined);
+      Plan plan = fit(program);
+      stage(program, plan);
+      ++(plan.stages > 1 ? numAhead : plan.stages == 1 ? numSingle : numDeclined);
     }
   }
 
   struct Plan {
     unsigned stages;
-    bool rotates;
+    /// The next item's products, or all that a branch takes of it, an iteration early.
+    bool rotates = false, prepares = false;
   };
 
   /// What fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
-    for (Plan plan : {Plan{4, true}, Plan{3, false}, Plan{2, false}, Plan{1, false}})
+    for (Plan plan : {Plan{2, false, true}, Plan{4, true}, Plan{3}, Plan{2}, Plan{1}})
       if (fits(program, plan))
         return plan;
-    return {0, false};
+    return {0};
+  }
+
+  /// Whether what `plan` asks for was done.
+  bool stage(ProgramOp program, Plan plan) {
+    if (!plan.stages)
+      return false;
+    staged = stageTileLoads(program, plan.stages, /*apart=*/plan.prepares);
+    return staged.rings && (!plan.rotates || rotateProducts(program)) &&
+           (!plan.prepares || prepareAhead(program));
   }
 
   bool fits(ProgramOp program, Plan plan) {
-    if (plan.rotates && !program->hasAttr(kWarpgroupsAttr))
+    // Both are for threads that do not wait for products.
+    if ((plan.rotates || plan.prepares) && !program->hasAttr(kWarpgroupsAttr))
       return false;
     OpBuilder b(program);
     auto copy = cast<ProgramOp>(b.clone(*program));
-    StagedLoads staged = stageTileLoads(copy, plan.stages);
-    bool fits = staged.rings && (!plan.rotates || rotateProducts(copy)) &&
+    bool fits = stage(copy, plan) &&
                 sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
     copy.erase();
     return fits;
   }
+
+  StagedLoads staged;
 };
 } // namespace

@@ -14,6 +14,9 @@
 //   take      wait until `full` has ended the item's round: no barrier
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
+// Where a fence and a barrier are there anyway, tiles are stored so as well: by one lane, which
+// waits, in front of the next barrier, until the device has read them.
+//
 //===----------------------------------------------------------------------===//
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileEmitter.h"
@@ -91,46 +94,81 @@ static bool fillsKnown(FillOp fill, scf::ForOp loop) {
              : matchPattern(fill.getItem(), m_ConstantInt(&number));
 }
 
-/// How many items of `ring` are taken: as many as the one loop that takes them counts. Null where
-/// that is not known before all of its fills, or not which items these are of.
-static Value takenOf(MakeRingOp ring) {
+namespace {
+/// How many items of a ring are taken: as many as a loop counts, and some more.
+struct TakenItems {
+  Value count;
+  int64_t more;
+};
+} // namespace
+
+/// Null where that is not known before all fills of `ring`, or not which items these are of.
+static std::optional<TakenItems> takenOf(MakeRingOp ring) {
   scf::ForOp loop;
-  int64_t ahead = 0;
-  for (Operation *user : ring->getUsers())
-    if (auto take = dyn_cast<TakeOp>(user)) {
-      auto parent = dyn_cast<scf::ForOp>(take->getParentOp());
-      std::optional<int64_t> itemAhead;
-      if (parent)
-        itemAhead = itemsAhead(parent.getInductionVar(), take.getItem());
-      if (!itemAhead || (loop && (loop != parent || ahead != *itemAhead)))
-        return {};
-      loop = parent;
-      ahead = *itemAhead;
-    }
-  if (!loop || ahead != 0 || !isa<ProgramOp>(loop->getParentOp()) ||
+  int64_t most = 0;
+  for (Operation *user : ring->getUsers()) {
+    auto take = dyn_cast<TakeOp>(user);
+    if (!take || take->getParentOfType<scf::ForOp>() == nullptr)
+      continue;
+    auto parent = take->getParentOfType<scf::ForOp>();
+    std::optional<int64_t> ahead = itemsAhead(parent.getInductionVar(), take.getItem());
+    if (!ahead || (loop && loop != parent))
+      return {};
+    loop = parent;
+    most = std::max(most, *ahead);
+  }
+  if (!loop || !isa<ProgramOp>(loop->getParentOp()) ||
       !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
     return {};
+  // Those that are taken in front of the loop are among these.
+  APInt number;
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user);
+        take && !loop->isAncestor(take) &&
+        (!matchPattern(take.getItem(), m_ConstantInt(&number)) || number.sge(most)))
+      return {};
   Operation *made = loop.getUpperBound().getDefiningOp();
   SmallVector<FillOp> fills = fillsOf(ring);
   bool isBeforeAll = llvm::all_of(fills, [&](FillOp fill) {
     Operation *within = made ? made->getBlock()->findAncestorOpInBlock(*fill) : nullptr;
     return fillsKnown(fill, loop) && (!made || (within && made->isBeforeInBlock(within)));
   });
-  return !fills.empty() && isBeforeAll ? loop.getUpperBound() : Value();
+  if (fills.empty() || !isBeforeAll)
+    return {};
+  return TakenItems{loop.getUpperBound(), most};
 }
 
-/// The rings whose tiles all may come in boxes, where it is known which do: what threads copy
-/// beside boxes they would wait for longer than for all of it.
-void TileEmitter::findBoxes() {
-  auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
-  if (!warpgroups || rings.empty() || !program.getBlock().getOps<RolesOp>().empty() ||
-      !readsTiles(program))
+/// Between roles, threads copy and store themselves.
+void TileEmitter::findMaps() {
+  if (!warpgroups || !program.getBlock().getOps<RolesOp>().empty())
     return;
   llvm::DenseMap<Value, Value> tensors;
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
     tensors[arg] = tensor;
   for (auto [arg, tensor] : llvm::zip(program.getSavedArgs(), program.getSavedStates()))
     tensors[arg] = tensor;
+  findBoxes(tensors);
+  findSends();
+}
+
+/// The number of the kernel's argument that is a map of `tensor`, for boxes that are a `tile`.
+unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
+  auto [height, panels] = boxOf(tile);
+  auto [it, isNew] = maps.try_emplace({arg, {height, panels}}, kernel.operands.size());
+  // Of a state's cells [slots, H, K, V] rows are K, of sequences [B, T, H, K] T.
+  unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
+  unsigned rowDim = isa<CellsType>(arg.getType()) ? rank - 2 : 1;
+  if (isNew)
+    kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, panels}});
+  return it->second;
+}
+
+/// The rings whose tiles all may come in boxes, where it is known which do: what threads copy
+/// beside boxes they would wait for longer than for all of it.
+void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
+  auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
+  if (rings.empty() || !readsTiles(program))
+    return;
   auto comesInBoxes = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {
       return tensors.contains(argOf(fill.getRows()[i])) &&
@@ -149,15 +187,67 @@ void TileEmitter::findBoxes() {
     boxed.insert(ring.getRing());
     for (FillOp fill : fillsOf(ring))
       for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
-        Value arg = argOf(rows), tensor = tensors.lookup(arg);
-        auto [height, panels] = boxOf(tile.getType());
-        auto [it, isNew] = maps.try_emplace({arg, {height, panels}}, kernel.operands.size());
-        // Of a state's cells [slots, H, K, V] rows are K, of sequences [B, T, H, K] T.
-        unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
-        unsigned rowDim = isa<CellsType>(arg.getType()) ? rank - 2 : 1;
-        if (isNew)
-          kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, panels}});
+        Value arg = argOf(rows);
+        mapFor(arg, tensors.lookup(arg), tile.getType());
       }
+  }
+}
+
+/// Whether a store's rows are others in each iteration of the loop that it is in, if any: the
+/// device stores two tiles in any order.
+static bool storesOnce(StoreOp store) {
+  auto loop = store->getParentOfType<scf::ForOp>();
+  if (!loop)
+    return true;
+  SmallVector<Value> left = {store.getFirst()};
+  while (!left.empty()) {
+    Value value = left.pop_back_val();
+    if (value == loop.getInductionVar())
+      return isa<ProgramOp>(loop->getParentOp());
+    if (Operation *maker = value.getDefiningOp();
+        isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(maker))
+      left.append(maker->operand_begin(), maker->operand_end());
+  }
+  return false;
+}
+
+/// Whether the two stand on two sides of a branch.
+static bool areApart(StoreOp a, StoreOp b) {
+  auto branch = dyn_cast<scf::IfOp>(a->getParentOp());
+  return branch && branch == b->getParentOp() && a->getBlock() != b->getBlock();
+}
+
+/// Whether a check's barrier stands between the tile that `store` stores and it.
+static bool isBehindCheck(StoreOp store) {
+  for (Operation *op = store->getPrevNode(); op && op != store.getTile().getDefiningOp();
+       op = op->getPrevNode())
+    if (isa<WithinOp>(op))
+      return true;
+  return false;
+}
+
+/// The stores that the device does: of tiles in panels, where all that is copied comes in boxes,
+/// and a check stands in front. Such a store needs a fence and a barrier, which must be there
+/// anyway to be worth it; and the fence would wait for copies by threads that are under way.
+void TileEmitter::findSends() {
+  auto rings = program.getBlock().getOps<MakeRingOp>();
+  if (rings.empty() ||
+      !llvm::all_of(rings, [&](MakeRingOp ring) { return boxed.contains(ring.getRing()); }))
+    return;
+  for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs())) {
+    auto stores =
+        llvm::map_to_vector(arg.getUsers(), [](auto *user) { return dyn_cast<StoreOp>(user); });
+    if (tensor.use_empty() || !llvm::all_of(stores, [&, arg = Value(arg)](StoreOp store) {
+          auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
+          return type && isInBoxes(arg, store.getChannel(), type, layoutOf(store.getTile())) &&
+                 storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
+                   return other == store || (other && areApart(store, other));
+                 });
+        }))
+      continue;
+    if (llvm::any_of(stores, isBehindCheck))
+      for (StoreOp store : stores)
+        sends[store] = mapFor(arg, tensor, store.getTile().getType());
   }
 }
 
@@ -187,8 +277,10 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
 void TileEmitter::fillBoxes(FillOp op) {
   const Ring &ring = rings[op.getRing()];
   Value item = op.getItem();
+  TakenItems taken = *takenOf(op.getRing().getDefiningOp<MakeRingOp>());
+  Value count = narrowIndex(taken.count);
   // As many rows of one packed sequence, and from one place on, exist together. Else what is not
-  // there is outside of a matrix.
+  // there is outside of a matrix. Behind the sequence's end, any rows will do.
   struct Part {
     Value exist;
     SmallVector<Copy> copies;
@@ -208,14 +300,15 @@ void TileEmitter::fillBoxes(FillOp op) {
       // What has a map has fewer than 2^31 rows.
       Value first = narrowIndex(copy.first), last = b.add(first, height - 1);
       part.exist = b.both(b.less(b.i32(-1), first), b.less(last, b.narrow(rows[copy.rows].length)));
+      if (taken.more)
+        part.exist = b.make<arith::OrIOp>(part.exist, b.less(b.sub(count, 1), narrowIndex(item)));
     }
     part.copies.push_back(copy);
     boxes.push_back({copy, map, part.exist});
   }
   // Boxes that nobody takes would come when others may use their place, or after the block's end;
   // such an item's rows may exist, as a saved state's that several chunks share.
-  Value taken = narrowIndex(takenOf(op.getRing().getDefiningOp<MakeRingOp>()));
-  Value isTaken = b.less(narrowIndex(item), taken);
+  Value isTaken = b.less(narrowIndex(item), b.add(count, taken.more));
   Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
   for (const auto &[place, part] : parts) {
     Value isRagged = b.both(isTaken, b.make<arith::XOrIOp>(part.exist, always));
@@ -229,13 +322,17 @@ void TileEmitter::fillBoxes(FillOp op) {
       b.make<gpu::BarrierOp>();
     });
   }
-  b.onlyIf(b.both(isTaken, b.equal(warp, 0)), [&] {
-    // One lane that the assembler knows to be one: else it would loop over those that may order.
-    b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), [&] {
-      waitForEmpty(ring, item);
-      orderBoxes(boxes, fullOf(ring, stageOf(ring, item)));
-    });
+  byOneLane(isTaken, [&] {
+    waitForEmpty(ring, item);
+    orderBoxes(boxes, fullOf(ring, stageOf(ring, item)));
   });
+}
+
+/// By one lane of the first warp, that the assembler knows to be one: else it would loop over those
+/// that may be.
+void TileEmitter::byOneLane(Value condition, llvm::function_ref<void()> body) {
+  b.onlyIf(b.both(condition, b.equal(warp, 0)),
+           [&] { b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), body); });
 }
 
 void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
@@ -289,4 +386,42 @@ void TileEmitter::copyRagged(const Copy &copy) {
                                    NVVM::LoadCacheModifierKind::CG, size);
            return {};
          });
+}
+
+//===----------------------------------------------------------------------===//
+// Stores
+//===----------------------------------------------------------------------===//
+
+/// One lane has the device store a tile's panels, when all threads have written and fenced them;
+/// rows outside of a matrix are left out. Of a packed sequence's ragged end, threads store those
+/// that are its own.
+void TileEmitter::sendPanels(const Placed &tile, const Rows &to, StoreOp op) {
+  auto type = cast<VectorType>(tile.type);
+  if (memory.readNeedsBarrier(tile.range))
+    barrier();
+  Value isWhole;
+  if (cuPointer) {
+    Value first = wideIndex(op.getFirst()), last = b.add(first, type.getDimSize(0) - 1);
+    isWhole = b.both(b.less(b.i64(-1), first), b.less(last, to.length));
+    Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
+    b.onlyIf(b.make<arith::XOrIOp>(isWhole, always), [&] { storePanels(tile, to, op); });
+    memory.noteRead(tile.range);
+  }
+  byOneLane(isWhole, [&] {
+    Value row = b.add(to.inMap.row, narrowIndex(op.getFirst()));
+    Value panel = b.div(b.add(to.inMap.column, narrowIndex(op.getChannel())), kPanelColumns);
+    b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
+        kernel.function.getArgument(sends.lookup(op)), tile.address,
+        ValueRange{b.i32(0), row, panel, to.inMap.matrix}, /*l2CacheHint=*/Value(),
+        NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+    b.make<NVVM::CpAsyncBulkCommitGroupOp>();
+  });
+  memory.pending.sent.push_back(tile.range);
+}
+
+/// Until the device has read what it stores; a barrier then tells all threads.
+void TileEmitter::awaitSent() {
+  byOneLane({},
+            [&] { b.make<NVVM::CpAsyncBulkWaitGroupOp>(b.getI32IntegerAttr(0), b.getUnitAttr()); });
+  memory.pending.sent.clear();
 }

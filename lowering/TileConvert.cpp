@@ -147,7 +147,13 @@ void TileEmitter::emitConvert(ConvertOp op) {
   if (isUniform && isInShared(to))
     from = repeated(from, computedLayout(from.type, warps));
   if (isInShared(to) || (isFragments(from.layout) && isFragments(to))) {
-    Placed shared = newShared(from.type, isInShared(to) ? to : LayoutAttr(), isFactor(op));
+    Placed shared = isInShared(to) ? sharedFor(op, to, isFactor(op))
+                                   : newShared(from.type, LayoutAttr(), isFactor(op));
+    // Of several in a row, the first waits for all of their places.
+    for (Operation *next = op->getNextNode(); isa_and_nonnull<ConvertOp>(next);
+         next = next->getNextNode())
+      if (const Placed *place = carriedPlace(next->getResult(0)))
+        awaitReaders(place->range);
     if (isFragments(from.layout))
       writeFragments(from, shared);
     else

@@ -52,6 +52,8 @@ struct LoopEnds {
   llvm::DenseMap<mlir::Operation *, SharedMemory::Pending> known, found;
   /// Whether a loop that was known left more than that.
   bool wrong = false;
+  /// Whether places are taken as if nothing was known.
+  bool areInPlace = false;
 };
 
 class TileEmitter {
@@ -155,7 +157,13 @@ private:
     unsigned map;
     Value exists;
   };
-  void findBoxes();
+  void findMaps();
+  void findBoxes(const llvm::DenseMap<Value, Value> &tensors);
+  void findSends();
+  unsigned mapFor(Value arg, Value tensor, Type tile);
+  void byOneLane(Value condition, llvm::function_ref<void()> body);
+  void sendPanels(const Placed &tile, const Rows &to, tile::StoreOp op);
+  void awaitSent();
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
   void fillBoxes(tile::FillOp op);
@@ -204,6 +212,9 @@ private:
   void emitLoadCell(tile::LoadCellOp op);
   void emitStoreCell(tile::StoreCellOp op);
   Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isFactor = true);
+  /// The same for `value`, of that layout: where a loop carries it, in its place.
+  Placed sharedFor(Value value, tile::LayoutAttr layout, bool isFactor = true);
+  const Placed *carriedPlace(Value value);
   /// Whether it lies within what is used freely, where nothing was just used.
   bool fitsFreely(Type type, tile::LayoutAttr layout) const {
     return memory.find(sharedBytes(type, layout), sharedAlignment(layout), justUsed()).end <=
@@ -212,7 +223,7 @@ private:
   /// Since the last barrier, or by products that are not awaited.
   Vector<SharedMemory::Range> justUsed() const;
   /// Whether products read `tile` where it lies in shared memory.
-  static bool isFactor(Value tile);
+  bool isFactor(Value tile) const;
   void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
   Value barrier(Value everywhere = {});
   void fenceForProducts();
@@ -264,7 +275,7 @@ private:
   void emitExtract(mlir::vector::ExtractOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
   Placed totalOfLanes(const Placed &tile);
-  Placed shareRow(const Placed &tile, Value row);
+  Placed shareRow(const Placed &tile, Value row, Value carried = {});
   Value positionOf(mlir::OpFoldResult position);
   Vector<Value> slicesOf(const Placed &vector, const Fragments &f, unsigned dim);
   Value pick(llvm::ArrayRef<Value> elements, Value index);
@@ -378,6 +389,8 @@ private:
   llvm::DenseMap<Value, Ring> rings;
   /// Those whose tiles come in boxes.
   llvm::DenseSet<Value> boxed;
+  /// The stores of tiles that go in boxes, and the kernel's arguments that are their maps.
+  llvm::DenseMap<Operation *, unsigned> sends;
   /// The kernel's arguments that are tensor maps, by the program's argument and a box's size.
   llvm::DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, unsigned> maps;
   Vector<tile::ReleaseOp> heldReleases;

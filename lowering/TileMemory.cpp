@@ -46,7 +46,7 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-bool TileEmitter::isFactor(Value tile) {
+bool TileEmitter::isFactor(Value tile) const {
   // A running sum of what is widened in registers is taken of the tile as it lies here.
   auto isSummed = [](Operation *convert) {
     return isa<ConvertOp>(convert) && llvm::any_of(convert->getUsers(), [](Operation *user) {
@@ -55,14 +55,21 @@ bool TileEmitter::isFactor(Value tile) {
                     });
            });
   };
-  return llvm::any_of(tile.getUsers(),
-                      [&](Operation *user) { return isa<DotOp>(user) || isSummed(user); });
+  return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto loop = dyn_cast<scf::ForOp>(user))
+      return isFactor(loop.getTiedLoopRegionIterArg(&use));
+    return isa<DotOp>(user) || isSummed(user) || sends.contains(user);
+  });
 }
 
 /// Of all threads; with a condition, whether it is true of all of them.
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && memory.pending.unfenced)
     fenceForProducts();
+  // What the device has read by now all threads may write behind this.
+  if (!memory.pending.sent.empty())
+    awaitSent();
   Value number, count, all;
   if (namedBarrier) {
     number = b.i32(namedBarrier);
@@ -131,6 +138,8 @@ Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
 SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
   SmallVector<SharedMemory::Range> used(memory.pending.reads);
   used.append(memory.pending.writes);
+  used.append(memory.pending.sent);
+  llvm::erase_if(used, [](const SharedMemory::Range &range) { return range.isOld; });
   for (const InFlight &dot : inFlight)
     used.append(dot.reads);
   return used;
@@ -147,6 +156,24 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
   tile.range.isFactor = isFactor && isPanels(tile.layout);
   tile.address = sharedAt(tile.range);
   return tile;
+}
+
+/// Of a value that a loop hands on to its next iteration: where it has it.
+const Placed *TileEmitter::carriedPlace(Value value) {
+  while (value.hasOneUse() && isa<scf::YieldOp>(*value.user_begin())) {
+    OpOperand &use = *value.use_begin();
+    Operation *parent = use.getOwner()->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(parent))
+      return &placed(loop.getRegionIterArg(use.getOperandNumber()));
+    value = parent->getResult(use.getOperandNumber());
+  }
+  return nullptr;
+}
+
+Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isFactor) {
+  if (const Placed *place = carriedPlace(value))
+    return *place;
+  return newShared(value.getType(), layout, isFactor);
 }
 
 //===----------------------------------------------------------------------===//
@@ -382,6 +409,8 @@ void TileEmitter::emitStore(StoreOp op) {
     return; // nobody asks for it
   const Rows &to = rows[op.getRows()];
   auto type = cast<VectorType>(op.getTile().getType());
+  if (sends.contains(op))
+    return sendPanels(placed(op.getTile()), to, op);
   if (isPanels(layoutOf(op.getTile())))
     return storePanels(placed(op.getTile()), to, op);
   storeTo(placed(op.getTile()), gridOf(to, op.getFirst(), op.getChannel(), type), to.base,

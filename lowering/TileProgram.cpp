@@ -14,7 +14,8 @@ using namespace ejk::tile;
 
 static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
 
-/// How many scalars a thread holds of a tile.
+/// How many scalars a thread holds of a tile; of one in shared memory none, for no value moves
+/// it.
 static unsigned sizeOf(Type type, LayoutAttr layout) {
   switch (layout.getKind()) {
   case LayoutKind::fragments:
@@ -23,10 +24,11 @@ static unsigned sizeOf(Type type, LayoutAttr layout) {
   case LayoutKind::lanes:
     return lanesSize(lanesLength(type));
   case LayoutKind::uniform:
+    return 1;
   case LayoutKind::shared:
   case LayoutKind::panels:
   case LayoutKind::transposed_panels:
-    return 1;
+    return 0;
   }
   llvm_unreachable("unknown layout");
 }
@@ -405,11 +407,14 @@ void TileEmitter::emitFor(scf::ForOp op) {
     ValueRange args = loop.getRegionIterArgs();
     scalars.map(op.getInductionVar(), loop.getInductionVar());
     bind(op.getRegionIterArgs(), args);
+    for (auto [arg, init] : llvm::zip(op.getRegionIterArgs(), op.getInitArgs()))
+      if (isTile(arg) && isInShared(layoutOf(arg)))
+        tiles[arg] = placed(init);
     bool isOrdered = !touchesShared(op) || beginsWithBarrier(*op.getBody());
     auto known = loopEnds.known.find(op);
     bool isKnown = known != loopEnds.known.end();
     if (isKnown)
-      memory.pending.add(known->second);
+      memory.pending.add(known->second, /*isOld=*/loopEnds.areInPlace);
     else if (!isOrdered)
       barrier();
     emitBlock(*op.getBody());
@@ -419,6 +424,9 @@ void TileEmitter::emitFor(scf::ForOp op) {
     if (!isOrdered)
       loopEnds.found[op] = memory.pending;
     loopEnds.wrong |= isKnown && !known->second.covers(memory.pending);
+    // The next iteration does not know.
+    if (!isKnown && !memory.pending.sent.empty())
+      awaitSent();
     // A loop made with no values to carry comes with its terminator.
     if (!next.empty())
       b.make<scf::YieldOp>(next);

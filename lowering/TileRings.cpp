@@ -38,11 +38,56 @@ TakeOp ejk::takeOf(MakeRingOp ring) {
   return {};
 }
 
+/// Whether `op` is used behind `maker`, in the same iteration of `loop`.
+static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {
+  for (Operation *at = maker; at != loop; at = at->getParentOp()) {
+    Operation *here = at->getBlock()->findAncestorOpInBlock(*op);
+    if (here && at->isBeforeInBlock(here))
+      return true;
+  }
+  return false;
+}
+
+/// A tile that a loop carries in shared memory has one place: what the next iteration has is
+/// written there when this one's is used no more.
+static LogicalResult checkCarried(scf::ForOp loop) {
+  for (auto [arg, init, result] :
+       llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), loop.getResults())) {
+    LayoutAttr layout = isa<VectorType>(arg.getType()) ? layoutOf(arg) : LayoutAttr();
+    if (!isInShared(layout))
+      continue;
+    if (layoutOf(init) != layout || !init.hasOneUse() || !result.use_empty())
+      return loop.emitError("carries a tile in shared memory that comes from another place, or is "
+                            "used behind the loop");
+    SmallVector<Value> left = {loop.getYieldedValues()[arg.getArgNumber() - 1]};
+    while (!left.empty()) {
+      Value next = left.pop_back_val();
+      Operation *maker = next.getDefiningOp();
+      if (auto branch = dyn_cast_or_null<scf::IfOp>(maker); branch && next.hasOneUse()) {
+        unsigned number = cast<OpResult>(next).getResultNumber();
+        left.push_back(branch.thenYield().getOperand(number));
+        left.push_back(branch.elseYield().getOperand(number));
+        continue;
+      }
+      if (!isa_and_nonnull<ConvertOp, vector::ExtractOp>(maker) || !next.hasOneUse() ||
+          layoutOf(next) != layout || !loop->isProperAncestor(maker))
+        return loop.emitError("hands on a tile in shared memory that is not stored there for the "
+                              "next iteration alone");
+      for (Operation *user : arg.getUsers())
+        if (isBehind(maker, user, loop))
+          return user->emitError("uses a tile in shared memory behind what takes its place");
+    }
+  }
+  return success();
+}
+
 LogicalResult ejk::checkLaidOut(ProgramOp program) {
   WalkResult walked = program.walk([](Operation *op) -> WalkResult {
     for (Value result : op->getResults())
       if (isa<VectorType>(result.getType()) && !layoutOf(result))
         return op->emitError("makes a tile that has no layout");
+    if (auto loop = dyn_cast<scf::ForOp>(op); loop && failed(checkCarried(loop)))
+      return WalkResult::interrupt();
     if (auto take = dyn_cast<TakeOp>(op)) {
       auto first = takeOf(take.getRing().getDefiningOp<MakeRingOp>());
       for (auto [tile, known] : llvm::zip_equal(take.getTiles(), first.getTiles()))
@@ -87,7 +132,8 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
   ring.inBoxes = boxed.contains(op.getRing());
   for (Operation *user : op->getUsers())
     if (isa<TakeOp>(user))
-      ring.range.isFactor |= llvm::any_of(user->getResults(), isFactor);
+      ring.range.isFactor |=
+          llvm::any_of(user->getResults(), [&](Value tile) { return isFactor(tile); });
   makeMbarriers(op);
   // What lay here may still be read.
   makeWritable(ring.range);

@@ -378,11 +378,13 @@ void TileEmitter::emitWithin(WithinOp op) {
   scalars.map(op.getResult(), barrier(mine));
 }
 
-/// Row `row` of a matrix in fragments, to shared memory.
-Placed TileEmitter::shareRow(const Placed &tile, Value row) {
+/// Row `row` of a matrix in fragments, to shared memory; where a loop carries it, as `carried`.
+Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   Type element = getElementTypeOrSelf(tile.type);
-  Placed scratch = newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
+  Placed scratch =
+      carried ? sharedFor(carried, LayoutAttr())
+              : newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
   beforeWrite(scratch.range);
   Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
   // Where the row runs along, and where it is to be found across that.
@@ -417,7 +419,7 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
   bool isMatrix = op.getSourceVectorType().getRank() == 2;
   if (isa<VectorType>(result.getType())) {
     if (isMatrix && !isUniform)
-      tile = isFragments(tile.layout) ? shareRow(tile, positionOf(positions.front()))
+      tile = isFragments(tile.layout) ? shareRow(tile, positionOf(positions.front()), result)
                                       : lanesFrom(tile, positionOf(positions.front()));
     tile.type = result.getType();
     tiles[result] = tile;

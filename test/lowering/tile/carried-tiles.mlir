@@ -1,0 +1,102 @@
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-assign-tile-layouts --ejk-lower-to-gpu
+// A tile that a loop carries in shared memory lies in one place.
+
+#lanes = #tile.layout<lanes>
+#shared = #tile.layout<shared>
+func.func @good(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%g : tensor<?x?x?xf32>) outputs(tensor<?x?x?xf32>)
+      attributes {tile.warps = 4} {
+  ^bb0(%gr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
+    %first = tile.convert %one to <shared> : vector<64xf32>
+    %end = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first) -> (vector<64xf32>) {
+      %xl = tile.convert %x to <lanes> : vector<64xf32>
+      tile.store %xl, %or[%c, %c0] : vector<64xf32>, !tile.rows<f32>
+      %y = arith.addf %xl, %xl {tile.layouts = [#lanes]} : vector<64xf32>
+      %ys = tile.convert %y to <shared> : vector<64xf32>
+      scf.yield %ys : vector<64xf32>
+    } {tile.layouts = [#shared]}
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}
+
+// -----
+
+#lanes = #tile.layout<lanes>
+#shared = #tile.layout<shared>
+func.func @used_behind(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%g : tensor<?x?x?xf32>) outputs(tensor<?x?x?xf32>)
+      attributes {tile.warps = 4} {
+  ^bb0(%gr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
+    %first = tile.convert %one to <shared> : vector<64xf32>
+    %end:2 = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first, %s = %one)
+        -> (vector<64xf32>, vector<64xf32>) {
+      %ys = tile.convert %s to <shared> : vector<64xf32>
+      // expected-error @below {{uses a tile in shared memory behind what takes its place}}
+      %xl = tile.convert %x to <lanes> : vector<64xf32>
+      tile.store %xl, %or[%c, %c0] : vector<64xf32>, !tile.rows<f32>
+      scf.yield %ys, %xl : vector<64xf32>, vector<64xf32>
+    } {tile.layouts = [#shared, #lanes]}
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}
+
+// -----
+
+#lanes = #tile.layout<lanes>
+#shared = #tile.layout<shared>
+func.func @from_elsewhere(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%g : tensor<?x?x?xf32>) outputs(tensor<?x?x?xf32>)
+      attributes {tile.warps = 4} {
+  ^bb0(%gr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
+    %first = tile.convert %one to <shared> : vector<64xf32>
+    // expected-error @below {{carries a tile in shared memory that comes from another place, or is used behind the loop}}
+    %end = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first) -> (vector<64xf32>) {
+      %xl = tile.convert %x to <lanes> : vector<64xf32>
+      tile.store %xl, %or[%c, %c0] : vector<64xf32>, !tile.rows<f32>
+      %ys = tile.convert %xl to <shared> : vector<64xf32>
+      scf.yield %ys : vector<64xf32>
+    } {tile.layouts = [#shared]}
+    %again = tile.convert %end to <lanes> : vector<64xf32>
+    tile.store %again, %or[%c0, %c0] : vector<64xf32>, !tile.rows<f32>
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}
+
+// -----
+
+#shared = #tile.layout<shared>
+func.func @not_stored(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%g : tensor<?x?x?xf32>) outputs(tensor<?x?x?xf32>)
+      attributes {tile.warps = 4} {
+  ^bb0(%gr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
+    %first = tile.convert %one to <shared> : vector<64xf32>
+    // expected-error @below {{hands on a tile in shared memory that is not stored there for the next iteration alone}}
+    %end = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first) -> (vector<64xf32>) {
+      %xl = tile.convert %x to <lanes> : vector<64xf32>
+      tile.store %xl, %or[%c, %c0] : vector<64xf32>, !tile.rows<f32>
+      %loaded = tile.load %gr[%c, %c0] {tile.layouts = [#shared]} : !tile.rows<f32> -> vector<64xf32>
+      scf.yield %loaded : vector<64xf32>
+    } {tile.layouts = [#shared]}
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}

@@ -1,0 +1,42 @@
+// Factors of the next chunk, and the check of its gates, are made in a chunk's branch; what it
+// gives is stored by the device, behind the check's barrier.
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
+// RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o - | FileCheck %s --check-prefix=PTX
+//
+// Gates times e^x: some chunks are taken by products, and some step by step. Sequences of whole
+// chunks, with a ragged end, of less than a chunk, of none; several packed ones.
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=chunk --arch=sm_90a --device=cuda --check --random
+// RUN: %{run} B=2,T=320 %s
+// RUN: %{run} B=1,T=135 %s
+// RUN: %{run} B=2,T=5 %s
+// RUN: %{run} B=1,T=64 %s --seed=3
+// RUN: %{run} B=0,T=5 %s
+// RUN: %{run} B=1,T=200 %s --vjp --save-states
+// RUN: sed -e 's/recurrent %q/recurrent reverse %q/' %s >%t.reverse.mlir
+// RUN: %{run} B=1,T=335 %t.reverse.mlir
+// RUN: sed -e 's/tensor<?x?x2/tensor<1x?x2/g' -e 's/ {ejk.name = "x"}/&, %cu_seqlens: tensor<?xi32>/' -e 's/gk(%g : tensor<1x?x2x128xbf16>)/& cu_seqlens(%cu_seqlens : tensor<?xi32>)/' %s >%t.packed.mlir
+// RUN: %{run} T=500,N=4 %t.packed.mlir
+// RUN: %{run} T=70,N=9 %t.packed.mlir
+
+// CHECK-LABEL: gpu.func @f_blocks0(
+// CHECK: scf.for
+// CHECK: scf.if
+// CHECK: nvvm.barrier
+// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta
+// CHECK-NEXT: nvvm.cp.async.bulk.commit.group
+// CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
+
+// PTX: bar.red.and.pred
+// PTX: bar.red.and.pred
+// PTX: cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group
+// PTX: cp.async.bulk.wait_group.read
+func.func @f(%q: tensor<?x?x2x128xbf16>, %k: tensor<?x?x2x128xbf16>, %v: tensor<?x?x2x128xbf16>,
+             %gk: tensor<?x?x2x128xbf16> {ejk.name = "gk"}, %x: tensor<?x?x2x128xbf16> {ejk.name = "x"})
+    -> (tensor<?x?x2x128xbf16> {ejk.name = "o"}, tensor<?x2x128x128xf32> {ejk.name = "ht"}) {
+  %e = math.exp %x : tensor<?x?x2x128xbf16>
+  %g = arith.mulf %gk, %e : tensor<?x?x2x128xbf16>
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%g : tensor<?x?x2x128xbf16>)
+      : tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>
+      -> tensor<?x?x2x128xbf16>, tensor<?x2x128x128xf32>
+  return %o, %ht : tensor<?x?x2x128xbf16>, tensor<?x2x128x128xf32>
+}
