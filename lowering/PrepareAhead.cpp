@@ -333,7 +333,6 @@ private:
     IRMapping known;
     if (byProducts) {
       b.setInsertionPointAfter(first);
-      handOn();
     } else {
       b.setInsertionPointToStart(&side);
       auto held = cast<TakeOp>(b.clone(*take));
@@ -384,8 +383,11 @@ private:
     }
     for (Operation *op : early)
       copy(op, known);
-    if (byProducts && first != last)
-      b.setInsertionPointAfter(last);
+    if (byProducts) {
+      if (first != last)
+        b.setInsertionPointAfter(last);
+      handOn();
+    }
     for (ArrayRef<Operation *> ops : {ArrayRef(rest), ArrayRef(stores), ArrayRef(exchanged)})
       for (Operation *op : ops)
         copy(op, known);
