@@ -54,11 +54,12 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
       return false;
     staged = stageTileLoads(program, plan.stages, /*apart=*/plan.prepares);
     return staged.rings && (!plan.rotates || rotateProducts(program)) &&
-           (!plan.prepares || prepareAhead(program));
+           (!plan.prepares || (prepareAhead(program) && takesBoxes(program)));
   }
 
   bool fits(ProgramOp program, Plan plan) {
-    // Both are for threads that do not wait for products.
+    // Both are for threads that do not wait for products; what is prepared, of items that come
+    // without them.
     if ((plan.rotates || plan.prepares) && !program->hasAttr(kWarpgroupsAttr))
       return false;
     OpBuilder b(program);

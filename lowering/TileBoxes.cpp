@@ -163,27 +163,32 @@ unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
   return it->second;
 }
 
-/// The rings whose tiles all may come in boxes, where it is known which do: what threads copy
-/// beside boxes they would wait for longer than for all of it.
-void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
+bool ejk::takesBoxes(ProgramOp program) {
   auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
-  if (rings.empty() || !readsTiles(program))
-    return;
+  if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() ||
+      !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))
+    return false;
   auto comesInBoxes = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {
-      return tensors.contains(argOf(fill.getRows()[i])) &&
-             isInBoxes(fill.getRows()[i], fill.getChannels()[i],
-                       cast<VectorType>(take.getTiles()[i].getType()),
-                       layoutOf(take.getTiles()[i]));
+      Value arg = argOf(fill.getRows()[i]);
+      bool isPassed = llvm::is_contained(program.getSequenceArgs(), arg) ||
+                      llvm::is_contained(program.getSavedArgs(), arg);
+      return isPassed && isInBoxes(fill.getRows()[i], fill.getChannels()[i],
+                                   cast<VectorType>(take.getTiles()[i].getType()),
+                                   layoutOf(take.getTiles()[i]));
     });
   };
-  for (MakeRingOp ring : rings) {
+  return llvm::all_of(rings, [&](MakeRingOp ring) {
     TakeOp take = takeOf(ring);
-    if (!take || !takenOf(ring) ||
-        !llvm::all_of(fillsOf(ring), [&](FillOp fill) { return comesInBoxes(fill, take); }))
-      return;
-  }
-  for (MakeRingOp ring : rings) {
+    return take && takenOf(ring) &&
+           llvm::all_of(fillsOf(ring), [&](FillOp fill) { return comesInBoxes(fill, take); });
+  });
+}
+
+void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
+  if (!takesBoxes(program))
+    return;
+  for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>()) {
     boxed.insert(ring.getRing());
     for (FillOp fill : fillsOf(ring))
       for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
@@ -230,9 +235,7 @@ static bool isBehindCheck(StoreOp store) {
 /// and a check stands in front. Such a store needs a fence and a barrier, which must be there
 /// anyway to be worth it; and the fence would wait for copies by threads that are under way.
 void TileEmitter::findSends() {
-  auto rings = program.getBlock().getOps<MakeRingOp>();
-  if (rings.empty() ||
-      !llvm::all_of(rings, [&](MakeRingOp ring) { return boxed.contains(ring.getRing()); }))
+  if (boxed.empty())
     return;
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs())) {
     auto stores =

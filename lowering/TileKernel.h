@@ -20,6 +20,10 @@ bool hasRegistersPerRole(llvm::StringRef arch);
 unsigned registersOf(unsigned threads);
 constexpr unsigned kMostRegisters = 248;
 
+/// Whether what the rings of `program`, laid out, copy comes in boxes (TileBoxes.cpp). All of it
+/// must: what threads copied beside boxes they would wait for longer than for all.
+bool takesBoxes(tile::ProgramOp program);
+
 /// The shared memory in bytes that the kernel of `program`, laid out, needs at least.
 unsigned sharedMemoryNeed(tile::ProgramOp program);
 
