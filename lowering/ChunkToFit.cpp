@@ -26,9 +26,9 @@ using namespace ejk;
 /// Rows below which a scan walks step by step, where they are known.
 static constexpr int64_t kFewRows = 64;
 static constexpr int64_t kChunks[] = {64, 32, 16};
-/// What gates should be able to come to, over half a chunk, before it is taken step by step: two
-/// nats a row. Those of logsigmoid(x), x normal, come to 0.8.
-static constexpr double kNatsOfHalf = 2;
+/// What gates should be able to come to a row, over half a chunk, before it is taken step by step.
+/// Those of logsigmoid(x), x normal, come to 0.8.
+static constexpr double kNatsPerRow = 2;
 
 namespace {
 /// A group of scans once more, behind themselves, in the originals' place for all who
@@ -176,7 +176,7 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
 
   /// Whether ordinary gates are within what `program` takes by products.
   static bool takesOrdinaryGates(tile::ProgramOp program) {
-    double most = kNatsOfHalf * program.getChunk() / 2;
+    double most = kNatsPerRow * program.getChunk() / 2;
     WalkResult result = program.walk([&](tile::WithinOp check) {
       bool isWider = check.getBound().convertToDouble() >= most;
       return isWider ? WalkResult::advance() : WalkResult::interrupt();

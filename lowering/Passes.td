@@ -456,7 +456,7 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     the check itself and vectors, is made an iteration early, on both sides of the branch; what
     others use of it the loop carries. On the first side running sums, which are products, go in
     front of the branch's last products, and the rest behind them, so that threads work while
-    tensor cores do. That side has no need of the item, and hands its stage on where it starts;
+    tensor cores do. That side has no need of the item, and hands its stage on behind its first ones;
     the other one does at its end. What only the branch takes must have a ring of its own
     (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place. Of the
     item behind the last one, factors are made of zeros, and not used. Numbers do not change.
@@ -488,9 +488,9 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     %end:3 = scf.for %c = %c0 to %n step %c1
         iter_args(%s = %start, %factor = %factor0, %ordinary = %ordinary0) -> (…) {
       %next:3 = scf.if %ordinary -> (vector<64x64xf32>, vector<64x64xbf16>, i1) {
+        %p = tile.dot %factor, … : …
         tile.release %ring[%c] : …
         tile.fill %ring[%two_ahead] from (…) at (…) channels (…) : …
-        %p = tile.dot %factor, … : …
         %k1, %g1 = tile.take %ring[%one_ahead] : …
         %sums1 = tile.cumsum %g1 from 32 : vector<64x64xf32>
         %t = tile.dot %factor transposed, %v, … : …
@@ -515,8 +515,9 @@ def StageToFit : Pass<"ejk-stage-to-fit"> {
     three stages or, where a thread block of `arch` has not the shared memory for its kernel
     then, with two or one; the lowering itself says what a kernel needs. Where one is too
     much as well, loads stay as they are. Where products are taken by groups of warps, with
-    two stages and `ejk-prepare-ahead` or four and `ejk-rotate-products`, if that changes
-    something and there is room. Numbers do not change.
+    two stages and `ejk-prepare-ahead`, if all rows come in boxes then (lowering/TileBoxes.cpp),
+    or four and `ejk-rotate-products`, if that changes something and there is room. Numbers do
+    not change.
 
     Before and after: see `ejk-stage-tile-loads`, `ejk-prepare-ahead`, `ejk-rotate-products`.
   }];

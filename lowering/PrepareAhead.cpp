@@ -123,24 +123,35 @@ private:
       ofItem.insert(op.result_begin(), op.result_end());
       prepared.push_back(&op);
     }
-    for (Operation *op : prepared)
+    for (Operation *op : prepared) {
+      if (isProduct(op))
+        collectMakers(op, sums);
       for (Value operand : op->getOperands())
-        if (!isOfItem(operand) && !isKnownEarly(operand))
+        if (!isOfItem(operand) && !isHandedOn(operand) && !isKnownEarly(operand))
           return false;
-    return true;
+    }
+    // Sums are taken before the branch knows what it hands on.
+    for (Operation *op : sums)
+      if (llvm::any_of(op->getOperands(), [&](Value operand) { return isHandedOn(operand); }))
+        return false;
+    return llvm::all_of(fill->getOperands(), [&](Value operand) { return isKnownEarly(operand); });
   }
 
-  /// Whether `value` follows from the counter, or is what a branch hands on.
+  /// Whether `value` follows from the counter.
   bool isKnownEarly(Value value) {
     if (loop.isDefinedOutsideOfLoop(value) || value == loop.getInductionVar())
       return true;
-    if (auto arg = dyn_cast<BlockArgument>(value)) {
-      Value next = loop.getYieldedValues()[arg.getArgNumber() - 1];
-      return next.getDefiningOp() == branch;
-    }
     Operation *maker = value.getDefiningOp();
-    return isPure(maker) && !maker->getNumRegions() && !isa<TileDialect>(maker->getDialect()) &&
+    return maker && isPure(maker) && !maker->getNumRegions() &&
+           !isa<TileDialect>(maker->getDialect()) &&
            llvm::all_of(maker->getOperands(), [&](Value v) { return isKnownEarly(v); });
+  }
+
+  /// Whether `value` is what the branch of the iteration before has handed on.
+  bool isHandedOn(Value value) {
+    auto arg = dyn_cast<BlockArgument>(value);
+    return arg && arg.getOwner() == loop.getBody() && arg != loop.getInductionVar() &&
+           loop.getYieldedValues()[arg.getArgNumber() - 1].getDefiningOp() == branch;
   }
 
   bool isPrepared(Operation *op) { return llvm::is_contained(prepared, op); }
@@ -155,7 +166,9 @@ private:
       for (Value result : op->getResults())
         if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !isPrepared(user); })) {
           bool isStored = isa<VectorType>(result.getType()) && isInShared(layoutOf(result));
-          if (isStored && !isa<ConvertOp, vector::ExtractOp>(op))
+          // It has no place of its own until then, and no other use.
+          if (isStored && (!isa<ConvertOp, vector::ExtractOp>(op) || sums.contains(op) ||
+                           isUsedIn(result, prepared)))
             return false;
           // Registers that a loop holds all through are missing in its products.
           if (isa<VectorType>(result.getType()) && isFragments(layoutOf(result)))
@@ -183,25 +196,29 @@ private:
             return branch.getThenRegion().isAncestor(operand.getParentRegion());
           }))
         ready.push_back(dot);
-    for (Operation *dot : llvm::reverse(ready))
-      dot->moveBefore(&branch.thenBlock()->front());
     // What takes the place of what the branch has of its own item is written behind the products.
+    SetVector<Operation *> late;
     for (Value value : carried)
-      for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+      for (Operation *user : value.getUsers()) {
         Operation *here = branch.thenBlock()->findAncestorOpInBlock(*user);
         if (!here || !last->isBeforeInBlock(here) || !isa<VectorType>(value.getType()) ||
             !isInShared(layoutOf(value)))
           continue;
         if (here != user || !isa<ConvertOp>(user))
           return false;
-        user->moveBefore(last);
+        late.insert(user);
       }
     // And so must be what it hands on to the check.
-    for (auto [arg, next] : llvm::zip(loop.getRegionIterArgs(), loop.getYieldedValues()))
-      if (next.getDefiningOp() == branch && isUsedIn(arg, prepared))
+    for (BlockArgument arg : loop.getRegionIterArgs())
+      if (isHandedOn(arg) && isUsedIn(arg, prepared))
         if (Operation *maker = ofSide(*branch.thenBlock(), arg).getDefiningOp();
-            maker && maker->getBlock() == branch.thenBlock() && last->isBeforeInBlock(maker))
+            maker && maker->getBlock() == branch.thenBlock() && last->isBeforeInBlock(maker) &&
+            !late.contains(maker))
           return false;
+    for (Operation *dot : llvm::reverse(ready))
+      dot->moveBefore(&branch.thenBlock()->front());
+    for (Operation *convert : late)
+      convert->moveBefore(last);
     return true;
   }
 
@@ -333,6 +350,7 @@ private:
     IRMapping known;
     if (byProducts) {
       b.setInsertionPointAfter(first);
+      handOn();
     } else {
       b.setInsertionPointToStart(&side);
       auto held = cast<TakeOp>(b.clone(*take));
@@ -350,10 +368,6 @@ private:
     // Sums early. Then one barrier, for products that read what factors take the place of and for
     // vectors that threads make for each other, and another for the check, behind which all is
     // stored.
-    SetVector<Operation *> sums;
-    for (Operation *op : prepared)
-      if (isProduct(op))
-        collectMakers(op, sums);
     SmallVector<Operation *> early, rest, stores, exchanged, checks;
     llvm::DenseSet<Operation *> isExchanged;
     for (Operation *op : prepared) {
@@ -383,11 +397,8 @@ private:
     }
     for (Operation *op : early)
       copy(op, known);
-    if (byProducts) {
-      if (first != last)
-        b.setInsertionPointAfter(last);
-      handOn();
-    }
+    if (byProducts && first != last)
+      b.setInsertionPointAfter(last);
     for (ArrayRef<Operation *> ops : {ArrayRef(rest), ArrayRef(stores), ArrayRef(exchanged)})
       for (Operation *op : ops)
         copy(op, known);
@@ -423,6 +434,8 @@ private:
   TakeOp take;
   FillOp fill;
   SmallVector<Operation *> prepared;
+  /// Of that, running sums and what makes them.
+  SetVector<Operation *> sums;
   SmallVector<Value> carried;
   /// The last of the first products that stand together in the branch, and the last product.
   Operation *first = nullptr, *last = nullptr;

@@ -64,7 +64,9 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
       return false;
     OpBuilder b(program);
     auto copy = cast<ProgramOp>(b.clone(*program));
-    bool fits = stage(copy, plan) &&
+    // What was prepared may be more than a kernel can have.
+    ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
+    bool fits = stage(copy, plan) && (!plan.prepares || succeeded(checkLaidOut(copy))) &&
                 sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
     copy.erase();
     return fits;

@@ -102,31 +102,52 @@ struct TakenItems {
 };
 } // namespace
 
+/// Whether each iteration of `loop` takes the item `ahead` of its counter, on both sides of a
+/// branch at least.
+static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
+  llvm::DenseSet<Block *> blocks;
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user);
+        take && !take.getHeld() && loop->isAncestor(take) &&
+        itemsAhead(loop.getInductionVar(), take.getItem()) == ahead)
+      blocks.insert(take->getBlock());
+  auto takesOnBoth = [&](scf::IfOp branch) {
+    return branch.elseBlock() && blocks.contains(branch.thenBlock()) &&
+           blocks.contains(branch.elseBlock());
+  };
+  return blocks.contains(loop.getBody()) ||
+         llvm::any_of(loop.getBody()->getOps<scf::IfOp>(), takesOnBoth);
+}
+
 /// Null where that is not known before all fills of `ring`, or not which items these are of.
 static std::optional<TakenItems> takenOf(MakeRingOp ring) {
   scf::ForOp loop;
   int64_t most = 0;
+  llvm::DenseSet<int64_t> inFront;
   for (Operation *user : ring->getUsers()) {
     auto take = dyn_cast<TakeOp>(user);
-    if (!take || take->getParentOfType<scf::ForOp>() == nullptr)
+    if (!take)
       continue;
+    APInt number;
     auto parent = take->getParentOfType<scf::ForOp>();
+    if (!parent && matchPattern(take.getItem(), m_ConstantInt(&number)))
+      inFront.insert(number.getSExtValue());
+    if (!parent)
+      continue;
     std::optional<int64_t> ahead = itemsAhead(parent.getInductionVar(), take.getItem());
-    if (!ahead || (loop && loop != parent))
+    if (!ahead || *ahead < 0 || (loop && loop != parent))
       return {};
     loop = parent;
     most = std::max(most, *ahead);
   }
   if (!loop || !isa<ProgramOp>(loop->getParentOp()) ||
-      !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
+      !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()) ||
+      !takesAhead(loop, ring, most))
     return {};
-  // Those that are taken in front of the loop are among these.
-  APInt number;
-  for (Operation *user : ring->getUsers())
-    if (auto take = dyn_cast<TakeOp>(user);
-        take && !loop->isAncestor(take) &&
-        (!matchPattern(take.getItem(), m_ConstantInt(&number)) || number.sge(most)))
-      return {};
+  // Those that no iteration takes so, and no others, are taken in front of the loop.
+  if (int64_t(inFront.size()) != most ||
+      !llvm::all_of(llvm::seq<int64_t>(0, most), [&](int64_t i) { return inFront.contains(i); }))
+    return {};
   Operation *made = loop.getUpperBound().getDefiningOp();
   SmallVector<FillOp> fills = fillsOf(ring);
   bool isBeforeAll = llvm::all_of(fills, [&](FillOp fill) {
@@ -204,16 +225,25 @@ static bool storesOnce(StoreOp store) {
   auto loop = store->getParentOfType<scf::ForOp>();
   if (!loop)
     return true;
-  SmallVector<Value> left = {store.getFirst()};
-  while (!left.empty()) {
-    Value value = left.pop_back_val();
-    if (value == loop.getInductionVar())
-      return isa<ProgramOp>(loop->getParentOp());
-    if (Operation *maker = value.getDefiningOp();
-        isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(maker))
-      left.append(maker->operand_begin(), maker->operand_end());
-  }
-  return false;
+  if (!isa<ProgramOp>(loop->getParentOp()))
+    return false;
+  // The counter, more or less, times as many rows or more.
+  auto withoutConstant = [&](Value value) {
+    while (Operation *maker = value.getDefiningOp()) {
+      if (!isa<arith::AddIOp, arith::SubIOp>(maker))
+        break;
+      bool isFirst = loop.isDefinedOutsideOfLoop(maker->getOperand(1));
+      if (!isFirst && !loop.isDefinedOutsideOfLoop(maker->getOperand(0)))
+        break;
+      value = maker->getOperand(!isFirst);
+    }
+    return value;
+  };
+  auto product = withoutConstant(store.getFirst()).getDefiningOp<arith::MulIOp>();
+  APInt rows;
+  return product && matchPattern(product.getRhs(), m_ConstantInt(&rows)) &&
+         rows.sge(cast<VectorType>(store.getTile().getType()).getDimSize(0)) &&
+         withoutConstant(product.getLhs()) == loop.getInductionVar();
 }
 
 /// Whether the two stand on two sides of a branch.
@@ -242,7 +272,9 @@ void TileEmitter::findSends() {
         llvm::map_to_vector(arg.getUsers(), [](auto *user) { return dyn_cast<StoreOp>(user); });
     if (tensor.use_empty() || !llvm::all_of(stores, [&, arg = Value(arg)](StoreOp store) {
           auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
-          return type && isInBoxes(arg, store.getChannel(), type, layoutOf(store.getTile())) &&
+          // A ring's stage may be filled again before the device has read it.
+          return type && !store.getTile().getDefiningOp<TakeOp>() &&
+                 isInBoxes(arg, store.getChannel(), type, layoutOf(store.getTile())) &&
                  storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
                    return other == store || (other && areApart(store, other));
                  });
@@ -283,7 +315,7 @@ void TileEmitter::fillBoxes(FillOp op) {
   TakenItems taken = *takenOf(op.getRing().getDefiningOp<MakeRingOp>());
   Value count = narrowIndex(taken.count);
   // As many rows of one packed sequence, and from one place on, exist together. Else what is not
-  // there is outside of a matrix. Behind the sequence's end, any rows will do.
+  // there is outside of a matrix; so is all of an item behind the sequence's end.
   struct Part {
     Value exist;
     SmallVector<Copy> copies;
@@ -327,7 +359,8 @@ void TileEmitter::fillBoxes(FillOp op) {
   }
   byOneLane(isTaken, [&] {
     waitForEmpty(ring, item);
-    orderBoxes(boxes, fullOf(ring, stageOf(ring, item)));
+    Value isBehind = taken.more ? b.less(b.sub(count, 1), narrowIndex(item)) : Value();
+    orderBoxes(boxes, fullOf(ring, stageOf(ring, item)), isBehind);
   });
 }
 
@@ -338,7 +371,8 @@ void TileEmitter::byOneLane(Value condition, llvm::function_ref<void()> body) {
            [&] { b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), body); });
 }
 
-void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
+/// Of rows outside of a matrix where `isBehind`, if not null.
+void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full, Value isBehind) {
   Value bytes = b.i32(0);
   for (const Box &box : boxes) {
     auto [rows, panels] = boxOf(box.copy.tile.type);
@@ -356,6 +390,8 @@ void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full) {
       const Copy &copy = box.copy;
       const auto &place = rows[copy.rows].inMap;
       Value row = b.add(place.row, narrowIndex(copy.first));
+      if (isBehind)
+        row = b.make<arith::SelectOp>(isBehind, b.i32(-boxOf(copy.tile.type).first), row);
       Value panel = b.div(b.add(place.column, narrowIndex(copy.channel)), kPanelColumns);
       Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), copy.tile.address);
       b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(

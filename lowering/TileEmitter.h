@@ -167,7 +167,7 @@ private:
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
   void fillBoxes(tile::FillOp op);
-  void orderBoxes(llvm::ArrayRef<Box> boxes, Value full);
+  void orderBoxes(llvm::ArrayRef<Box> boxes, Value full, Value isBehind);
   void copyRagged(const Copy &copy);
 
   // TileRoles.cpp: warps that do different things.
@@ -398,9 +398,6 @@ private:
 
 /// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
 tile::TakeOp takeOf(tile::MakeRingOp ring);
-/// That `program` is laid out, its rings too, as a kernel needs them; an error at the op
-/// if not.
-mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
 /// That its roles have the warps that a kernel's can have.
 mlir::LogicalResult checkRoles(tile::ProgramOp program);
 

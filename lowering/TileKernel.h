@@ -20,6 +20,10 @@ bool hasRegistersPerRole(llvm::StringRef arch);
 unsigned registersOf(unsigned threads);
 constexpr unsigned kMostRegisters = 248;
 
+/// That `program` is laid out, its rings too, as a kernel needs them; an error at the op
+/// if not.
+mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
+
 /// Whether what the rings of `program`, laid out, copy comes in boxes (TileBoxes.cpp). All of it
 /// must: what threads copied beside boxes they would wait for longer than for all.
 bool takesBoxes(tile::ProgramOp program);

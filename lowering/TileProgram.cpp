@@ -144,17 +144,10 @@ Value TileEmitter::forPowersOfTwo(Value x) {
 /// e^x, or 2^x, by the unit's own exponential of two: off by some 2^-22 of the result.
 Value TileEmitter::exponential(Operation *op, Value x) {
   if (isa<math::ExpOp>(op)) {
-    // A constant is added with the multiplication.
-    APFloat number(0.0f);
-    auto sum = x.getDefiningOp<arith::AddFOp>();
     auto negated = sharesExponents ? x.getDefiningOp<arith::NegFOp>() : arith::NegFOp();
-    if (sum && matchPattern(sum.getRhs(), m_ConstantFloat(&number)))
-      x = b.make<math::FmaOp>(sum.getLhs(), b.f32(llvm::numbers::log2e),
-                              b.f32(number.convertToDouble() * llvm::numbers::log2e));
-    else if (negated)
-      x = b.make<arith::NegFOp>(forPowersOfTwo(negated.getOperand()));
-    else
-      x = forPowersOfTwo(x);
+    x = forPowersOfTwo(negated ? negated.getOperand() : x);
+    if (negated)
+      x = b.make<arith::NegFOp>(x);
   }
   return b
       .make<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),

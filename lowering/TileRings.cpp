@@ -69,8 +69,11 @@ static LogicalResult checkCarried(scf::ForOp loop) {
         left.push_back(branch.elseYield().getOperand(number));
         continue;
       }
-      if (!isa_and_nonnull<ConvertOp, vector::ExtractOp>(maker) || !next.hasOneUse() ||
-          layoutOf(next) != layout || !loop->isProperAncestor(maker))
+      auto row = dyn_cast_or_null<vector::ExtractOp>(maker);
+      bool isStored =
+          isa_and_nonnull<ConvertOp>(maker) || (row && isFragments(layoutOf(row.getSource())));
+      if (!isStored || !next.hasOneUse() || layoutOf(next) != layout ||
+          !loop->isProperAncestor(maker))
         return loop.emitError("hands on a tile in shared memory that is not stored there for the "
                               "next iteration alone");
       for (Operation *user : arg.getUsers())
@@ -88,6 +91,11 @@ LogicalResult ejk::checkLaidOut(ProgramOp program) {
         return op->emitError("makes a tile that has no layout");
     if (auto loop = dyn_cast<scf::ForOp>(op); loop && failed(checkCarried(loop)))
       return WalkResult::interrupt();
+    if (isa<scf::IfOp>(op))
+      for (Value result : op->getResults())
+        if (isa<VectorType>(result.getType()) && isInShared(layoutOf(result)) &&
+            !(result.hasOneUse() && isa<scf::YieldOp>(*result.user_begin())))
+          return op->emitError("gives a tile in shared memory that no loop carries");
     if (auto take = dyn_cast<TakeOp>(op)) {
       auto first = takeOf(take.getRing().getDefiningOp<MakeRingOp>());
       for (auto [tile, known] : llvm::zip_equal(take.getTiles(), first.getTiles()))

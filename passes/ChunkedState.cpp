@@ -2,7 +2,6 @@
 #include "passes/ChunkedState.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SmallSet.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace ejk;
@@ -51,7 +50,7 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
     if (Value tile = next.consume_front()) {
-      if (scaleInDecays(read) == 1 && scaleInExponents(read) == 1)
+      if (scaleInDecays(read) == 1)
         tile = body.scale(tile, {read.scale, chain.scale});
       tiles.setRead(read.whole, tiles.scaled(tile, read.factors));
     }
@@ -159,13 +158,11 @@ Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
 Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   const StateChain::Read &read = chain.reads[r];
   Value x = readTiles[r];
-  if (!isGated(read.along))
-    return x;
-  Value exponent = inBasis ? readExponent(e, read.along, read)
-                           : raisedGates(e, read.along).atRead(e, read.decays[read.along + 1]);
-  if (double scale = inBasis ? scaleInExponents(read) : 1; scale != 1)
-    exponent = e.add(exponent, e.constant(exponent.getType(), std::log(scale)));
-  return e.mul(x, e.exp(exponent));
+  if (isGated(read.along))
+    x = e.mul(x,
+              e.exp(inBasis ? readExponent(e, read.along, read)
+                            : raisedGates(e, read.along).atRead(e, read.decays[read.along + 1])));
+  return x;
 }
 
 Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBasis) {
@@ -315,13 +312,6 @@ double ChunkedState::scaleInDecays(const StateChain::Read &read) const {
     scale *= read.pairings.front().scale;
   }
   return scale > 0 ? scale : 1;
-}
-
-double ChunkedState::scaleInExponents(const StateChain::Read &read) const {
-  double scale = read.scale * chain.scale;
-  bool takesScale = plan.options.inExponents && !plan.productType.isF32() && isGated(read.along) &&
-                    !isPaired() && scale > 0;
-  return takesScale ? scale : 1;
 }
 
 Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
@@ -511,9 +501,6 @@ ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
         scf::YieldOp::create(b, loc, oneStep(inner, row, carried));
       });
   Computed computed(loop.getResults());
-  for (auto [r, read] : llvm::enumerate(chain.reads))
-    if (scaleInExponents(read) != 1)
-      computed[1 + r] = e.scale(computed[1 + r], {read.scale, chain.scale});
   for (auto [r, partners] : llvm::enumerate(pairingTiles))
     for (Value partner : partners)
       computed.push_back(e.mul(partner, computed[1 + r]));

@@ -144,9 +144,6 @@ private:
   /// What of these the head's decays, which multiply all that is read, take on: 1 where that is
   /// not all.
   double scaleInDecays(const StateChain::Read &read) const;
-  /// What of these the exponents of the read vector take on where a chunk is taken by products: 1
-  /// where that is not all.
-  double scaleInExponents(const StateChain::Read &read) const;
   /// What was saved for anchor `number`.
   mlir::Value savedTile(TileBuilder &e, unsigned number);
   /// Saves what is to be saved of `state`, that after the chunk.

@@ -112,6 +112,8 @@ func.func @back() {
   return
 }
 
+// CHECK-LABEL: func.func @back
+
 // Its sums are used in the branch, in registers that would be held all through.
 // CHECK-LABEL: func.func @values
 // CHECK:         scf.for

@@ -100,3 +100,57 @@ func.func @not_stored(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
   }
   return %o : tensor<?x?x?xf32>
 }
+
+// -----
+
+#lanes = #tile.layout<lanes>
+#shared = #tile.layout<shared>
+func.func @row_of_shared(%g: tensor<?x?x?x64xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%g : tensor<?x?x?x64xf32>) outputs(tensor<?x?x?xf32>)
+      attributes {tile.warps = 4} {
+  ^bb0(%gr: !tile.rows<vector<64xf32>>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
+    %first = tile.convert %one to <shared> : vector<64xf32>
+    // expected-error @below {{hands on a tile in shared memory that is not stored there for the next iteration alone}}
+    %end = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first) -> (vector<64xf32>) {
+      %xl = tile.convert %x to <lanes> : vector<64xf32>
+      tile.store %xl, %or[%c, %c0] : vector<64xf32>, !tile.rows<f32>
+      %m = tile.load %gr[%c, %c0] {tile.layouts = [#shared]} : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+      %row = vector.extract %m[5] {tile.layouts = [#shared]} : vector<64xf32> from vector<64x64xf32>
+      scf.yield %row : vector<64xf32>
+    } {tile.layouts = [#shared]}
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}
+
+// -----
+
+#lanes = #tile.layout<lanes>
+#shared = #tile.layout<shared>
+func.func @of_a_branch(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%g : tensor<?x?x?xf32>) outputs(tensor<?x?x?xf32>)
+      attributes {tile.warps = 4} {
+  ^bb0(%gr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %some = tile.load %gr[%c0, %c0] {tile.layouts = [#lanes]} : !tile.rows<f32> -> vector<64xf32>
+    %none = arith.cmpi eq, %length, %c0 : index
+    // expected-error @below {{gives a tile in shared memory that no loop carries}}
+    %y = scf.if %none -> (vector<64xf32>) {
+      %a = tile.convert %some to <shared> : vector<64xf32>
+      scf.yield %a : vector<64xf32>
+    } else {
+      %twice = arith.addf %some, %some {tile.layouts = [#lanes]} : vector<64xf32>
+      %b = tile.convert %twice to <shared> : vector<64xf32>
+      scf.yield %b : vector<64xf32>
+    } {tile.layouts = [#shared]}
+    %yl = tile.convert %y to <lanes> : vector<64xf32>
+    tile.store %yl, %or[%c0, %c0] : vector<64xf32>, !tile.rows<f32>
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}

@@ -11,12 +11,15 @@
 // RUN: %{run} B=2,T=5 %s
 // RUN: %{run} B=1,T=64 %s --seed=3
 // RUN: %{run} B=0,T=5 %s
+// RUN: %{run} B=2,T=0 %s
 // RUN: %{run} B=1,T=200 %s --vjp --save-states
 // RUN: sed -e 's/recurrent %q/recurrent reverse %q/' %s >%t.reverse.mlir
 // RUN: %{run} B=1,T=335 %t.reverse.mlir
 // RUN: sed -e 's/tensor<?x?x2/tensor<1x?x2/g' -e 's/ {ejk.name = "x"}/&, %cu_seqlens: tensor<?xi32>/' -e 's/gk(%g : tensor<1x?x2x128xbf16>)/& cu_seqlens(%cu_seqlens : tensor<?xi32>)/' %s >%t.packed.mlir
 // RUN: %{run} T=500,N=4 %t.packed.mlir
 // RUN: %{run} T=70,N=9 %t.packed.mlir
+// RUN: %{run} T=0,N=3 %t.packed.mlir
+// RUN: %{run} T=1,N=1 %t.packed.mlir
 
 // CHECK-LABEL: gpu.func @f_blocks0(
 // CHECK: scf.for
