@@ -35,12 +35,6 @@ static bool isOnRing(Operation &op, Value ring) {
   return isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(op) && op.getOperand(0) == ring;
 }
 
-/// Running sums of matrices are products, too.
-static bool isProduct(Operation *op) {
-  auto sum = dyn_cast<CumsumOp>(op);
-  return isa<DotOp>(op) || (sum && isFragments(layoutOf(sum.getResult())));
-}
-
 namespace {
 class Preparer {
 public:

@@ -177,13 +177,8 @@ private:
     Operation *next = take->getNextNode();
     if (!take->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr))
       return next;
-    // Running sums of matrices are products, too.
-    auto isProduct = [](Operation *op) {
-      auto sum = dyn_cast_or_null<CumsumOp>(op);
-      return isa_and_nonnull<DotOp>(op) || (sum && isFragments(layoutOf(sum.getResult())));
-    };
     for (Operation *op = next; op; op = op->getNextNode())
-      if (isProduct(op) && !isProduct(op->getNextNode()))
+      if (isProduct(op) && !(op->getNextNode() && isProduct(op->getNextNode())))
         return op->getNextNode();
     return next;
   }
@@ -220,6 +215,11 @@ private:
 };
 } // namespace
 
+bool ejk::isProduct(Operation *op) {
+  auto sum = dyn_cast<CumsumOp>(op);
+  return isa<DotOp>(op) || (sum && isFragments(layoutOf(sum.getResult())));
+}
+
 std::optional<int64_t> ejk::itemsAhead(Value counter, Value item) {
   if (item == counter)
     return 0;
@@ -247,17 +247,15 @@ StagedLoads ejk::stageTileLoads(ProgramOp program, unsigned stages, bool apart) 
         (load.getRows().getDefiningOp<CellRowsOp>() ? late : early).push_back(load);
       else
         result.declined.push_back({load, why});
-    // With one stage, what is used late is copied and waited for late, with the saved states.
-    if (stages == 1 && !late.empty() && !llvm::all_of(early, isForBranch)) {
-      SmallVector<LoadOp> forBranch;
-      llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);
-      llvm::erase_if(early, isForBranch);
-      late.insert(late.begin(), forBranch.begin(), forBranch.end());
-    }
     SmallVector<LoadOp> forBranch;
-    if (apart && !llvm::all_of(early, isForBranch)) {
+    if (!llvm::all_of(early, isForBranch) && (apart || (stages == 1 && !late.empty()))) {
       llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);
       llvm::erase_if(early, isForBranch);
+    }
+    // With one stage, what is used late is copied and waited for late, with the saved states.
+    if (!apart) {
+      late.insert(late.begin(), forBranch.begin(), forBranch.end());
+      forBranch.clear();
     }
     if (!early.empty())
       Stager(loop, early, stages, /*late=*/false).run();

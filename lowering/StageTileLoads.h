@@ -20,6 +20,9 @@ struct StagedLoads {
 /// that only branches use through rings of their own.
 StagedLoads stageTileLoads(tile::ProgramOp program, unsigned stages, bool apart = false);
 
+/// Whether `op`, laid out, is taken as products are: running sums of matrices are, too.
+bool isProduct(mlir::Operation *op);
+
 /// How many items `item` is ahead of the one that `counter` counts, as a constant added to
 /// it says; null where it is not known.
 std::optional<int64_t> itemsAhead(mlir::Value counter, mlir::Value item);
