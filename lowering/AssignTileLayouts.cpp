@@ -9,6 +9,7 @@
 #include "lowering/Passes.h"
 #include "lowering/TileMemory.h"
 #include "lowering/TileOrientation.h"
+#include "lowering/VectorLayouts.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -41,6 +42,7 @@ public:
     if (warpgroups) {
       program->setAttr(kWarpgroupsAttr, UnitAttr::get(context));
       remake();
+      vectors.emplace(program, [&](Value matrix) { return computed(matrix); });
     }
     for (BlockArgument arg : program.getBlock().getArguments())
       if (failed(checkShape(program, arg.getType())))
@@ -55,6 +57,9 @@ private:
   LayoutAttr layout(LayoutKind kind) { return LayoutAttr::get(context, kind, 0, 0); }
   LayoutAttr computed(Value value) {
     auto type = dyn_cast<VectorType>(value.getType());
+    if (type && type.getRank() == 1 && vectors)
+      if (LayoutAttr rows = vectors->layoutOf(value))
+        return rows;
     if (!type || type.getRank() == 1)
       return computedLayout(value.getType(), warps);
     auto remade = remadeFor.find(value);
@@ -89,12 +94,14 @@ private:
     return computed(passesOn ? op->getResult(0) : operand.get());
   }
 
-  /// Spread vectors and widened rows are made once for each layout that they are used in.
+  /// Spread vectors, widened rows and rows that go to registers are made once for each layout
+  /// that they are used in.
   void remake() {
     SmallVector<Operation *> makers;
     program.walk([&](Operation *op) {
       if (op->getNumResults() == 1 && TileOrientation::isRemade(op->getResult(0)) &&
-          !isa<LoadOp>(op) && !isUniformTile(op->getResult(0)))
+          !isUniformTile(op->getResult(0)) &&
+          (!isa<LoadOp>(op) || goesToRegisters(cast<LoadOp>(op))))
         makers.push_back(op);
     });
     // Users first: what they are made for is known then.
@@ -179,6 +186,15 @@ private:
     ++(isInShared(wanted) ? toShared : isFragments(wanted) ? toFragments : toLanes);
   }
 
+  /// Where a vector is to be spread: of rows that lie elsewhere in shared memory.
+  LayoutAttr forSpread(SpreadOp spread) {
+    LayoutAttr own = layoutOf(spread.getVector()), matrix = computed(spread.getResult());
+    if (!isRows(own))
+      return layout(LayoutKind::lanes);
+    bool isAlong = spread.getDim() == unsigned(isTransposed(matrix));
+    return isAlong && own.getRowParts() == matrix.getRowParts() ? own : layout(LayoutKind::shared);
+  }
+
   /// Vectors that are made before `branch` and used where it is taken lie in shared memory
   /// meanwhile: over lanes each takes registers of all warps, and of a spread one, threads read
   /// two neighbours at a time there, which they would shuffle one by one.
@@ -240,7 +256,7 @@ private:
           if (ConvertOp shared = crossing(spread.getVectorMutable()))
             spread.getVectorMutable().set(shared);
           else
-            need(spread.getVectorMutable(), layout(LayoutKind::lanes));
+            need(spread.getVectorMutable(), forSpread(spread));
           setLayouts(spread, isUniform(spread.getVector()) ? layout(LayoutKind::uniform)
                                                            : computed(spread.getResult()));
           return success();
@@ -302,8 +318,8 @@ private:
       bool isLhs = factor == &dot.getLhsMutable(), isLeft = isLhs != isTransposed(result);
       // Of a left factor the rows are the result's, as they are stored.
       bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
-      if (warpgroups && isLeft && isLeftFactor(own, turned, result))
-        continue; // straight from registers
+      if (warpgroups && isLeft && isLeftFactor(own, turned, result) && !orientation.isStored(value))
+        continue; // straight from registers, unless it is in shared memory anyway
       if (!isInShared(own))
         need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
     }
@@ -343,7 +359,9 @@ private:
     if (!direct)
       needComputed(extract.getSourceMutable());
     // One of fragments gets there; who needs it over lanes reads it later.
-    if (isTile(extract.getType()))
+    if (isTile(extract.getType()) && isRows(computed(extract.getResult())))
+      setLayouts(extract, computed(extract.getResult()));
+    else if (isTile(extract.getType()))
       setLayouts(extract, isUniform(extract.getSource())               ? layout(LayoutKind::uniform)
                           : isFragments(layoutOf(extract.getSource())) ? layout(LayoutKind::shared)
                                                                        : layout(LayoutKind::lanes));
@@ -379,6 +397,7 @@ private:
   bool warpgroups;
   unsigned warps;
   TileOrientation orientation;
+  std::optional<VectorLayouts> vectors;
   llvm::DenseMap<Value, LayoutAttr> remadeFor;
   llvm::DenseMap<Value, SmallVector<ConvertOp>> conversions;
   llvm::DenseMap<Value, ConvertOp> acrossBranches;

@@ -201,6 +201,35 @@ def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
   let statistics = [Statistic<"numReused", "reused", "sums of rows' own parts">];
 }
 
+def NarrowHeld : Pass<"ejk-narrow-held"> {
+  let summary = "what a branch keeps of exponentials, in 16 bits";
+  let description = [{
+    Rows are scaled by e^x and e^-x before a chunk's branch, and in it what was read is scaled
+    back. Of both a thread holds as many numbers as of a tile in registers meanwhile, and in a
+    branch of more than six products these are short. Where two such exponentials or more are but
+    multiplied, and all that comes of them rounded to bf16, they are held as bf16: a gradient has
+    one rounding more then, of those that its factors had.
+
+    Before:
+    ```mlir
+    %e = math.exp %x : vector<64x64xf32>
+    scf.if %weak {
+      %dk = arith.mulf %read, %e : vector<64x64xf32>
+      %dkb = arith.truncf %dk : vector<64x64xf32> to vector<64x64xbf16>
+    ```
+    After:
+    ```mlir
+    %e = math.exp %x : vector<64x64xf32>
+    %h = arith.truncf %e : vector<64x64xf32> to vector<64x64xbf16>
+    scf.if %weak {
+      %w = arith.extf %h : vector<64x64xbf16> to vector<64x64xf32>
+      %dk = arith.mulf %read, %w : vector<64x64xf32>
+      %dkb = arith.truncf %dk : vector<64x64xf32> to vector<64x64xbf16>
+    ```
+  }];
+  let statistics = [Statistic<"numNarrowed", "narrowed", "exponentials that are held as bf16">];
+}
+
 def SinkIntoBranches : Pass<"ejk-sink-into-branches"> {
   let summary = "what follows a chunk's branch into both of its sides";
   let description = [{
@@ -241,8 +270,13 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     of 16 bits lie in panels, and each matrix, or its transpose, over warps below each
     other, whichever way lets the fewest bytes pass through shared memory. So a state
     is kept transposed where its rounded accumulators, still in registers, are the left
-    factor of the transposed product that reads it. Vectors that are made before a branch
-    and used in it wait in shared memory: `tile.spread` reads them there.
+    factor of the transposed product that reads it; so are rows whose running sums are taken of
+    numbers in registers, for these are the left factor of a product with a triangle then. A
+    left factor that some other product takes from shared memory comes from there, too. Vectors
+    that are sums, or rows, of matrices of which each warp has whole rows as they are stored,
+    and that are spread along such rows again, lie as those do (`rows`): none of that goes
+    through shared memory. Other vectors that are made before a branch and used in it wait
+    there: `tile.spread` reads them there.
 
     Before:
     ```mlir
@@ -309,9 +343,9 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
     One item has all that one iteration loads, so that it waits once. With one stage, the
     next iteration's copies start where this one's tiles are used for the last time; so do
-    those of cells, which have a ring of one stage for themselves. Where that is a branch that
-    does not use them on the side that is taken when products are, both sides start them, that
-    one at once. With one stage for all, rows that only a branch uses share that one: an
+    those of cells, which have a ring of one stage for themselves. Where that is in a branch, both
+    sides start them: the one that is taken when products are behind its own last use, which of
+    a product is where it is awaited, or at once. With one stage for all, rows that only a branch uses share that one: an
     iteration waits for the others first, and for these at the branch; with `apart` they
     have one of `stages` stages for themselves. Iterations that do not come are copied and not
     used. Other loads stay, and a remark says why. Numbers do not change.

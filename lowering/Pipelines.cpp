@@ -23,6 +23,8 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createCarryDecays());
   pm.addPass(createHoistFromBranches());
   pm.addPass(createReuseScaledRows());
+  if (hasWarpgroupProducts(arch))
+    pm.addPass(createNarrowHeld());
   AssignTileLayoutsOptions layouts;
   layouts.arch = arch.str();
   pm.addPass(createAssignTileLayouts(layouts));

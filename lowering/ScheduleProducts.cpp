@@ -36,8 +36,9 @@ static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 6
 
 /// Registers of a thread that fragments may take before a product must wait for others to
 /// end: what its block's products leave, each of which has addresses of factors and of what
-/// is made of it. Those of a branch were made in front of it.
-static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 150;
+/// is made of it. Those of a branch were made in front of it, more where it has many products.
+static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 150,
+                         kRegistersOfLongBranch = 118;
 
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -150,9 +151,10 @@ private:
   }
 
   static int64_t mostRegisters(Block &block) {
+    int64_t products = llvm::range_size(block.getOps<DotOp>());
     if (isa<scf::IfOp>(block.getParentOp()))
-      return kRegistersOfBranch;
-    return kRegisters - kRegistersOfProduct * llvm::range_size(block.getOps<DotOp>());
+      return products > kManyProducts ? kRegistersOfLongBranch : kRegistersOfBranch;
+    return kRegisters - kRegistersOfProduct * products;
   }
 
   /// What must stand before each op: the makers of its operands; of an op that stores,

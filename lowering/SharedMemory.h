@@ -18,6 +18,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 
@@ -37,12 +38,21 @@ public:
     bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
     bool contains(const Range &other) const { return begin <= other.begin && other.end <= end; }
   };
-  /// Ranges touched since the last barrier.
+  /// What the device stores from here, and may not have read yet; a barrier alone does not end
+  /// that.
+  struct Sent {
+    Range range;
+    /// Since it was sent, if it was: how many numbers a thread made, and the groups that were
+    /// surely sent behind it.
+    unsigned work = 0, behind = 0;
+    bool covers(const Sent &other) const {
+      return range.contains(other.range) && behind <= other.behind;
+    }
+  };
+  /// Ranges touched since the last barrier, but for what was sent.
   struct Pending {
     llvm::SmallVector<Range> reads, writes;
-    /// What the device stores from here, and may not have read yet; a barrier alone does not end
-    /// that.
-    llvm::SmallVector<Range> sent;
+    llvm::SmallVector<Sent> sent;
     /// Whether a factor was written, and not yet fenced.
     bool unfenced = false;
 
@@ -55,8 +65,21 @@ public:
       };
       append(reads, other.reads);
       append(writes, other.writes);
-      append(sent, other.sent);
+      for (const Sent &one : other.sent) {
+        auto *same = llvm::find_if(sent, [&](const Sent &known) {
+          return known.range.contains(one.range) && one.range.contains(known.range);
+        });
+        if (same == sent.end()) {
+          sent.push_back(one);
+          continue;
+        }
+        same->work = std::min(same->work, one.work);
+        same->behind = std::min(same->behind, one.behind);
+      }
       unfenced |= other.unfenced;
+    }
+    llvm::SmallVector<Range> sentRanges() const {
+      return llvm::map_to_vector(sent, [](const Sent &one) { return one.range; });
     }
     /// Whether all that `other` has touched counts as touched here.
     bool covers(const Pending &other) const {
@@ -65,8 +88,23 @@ public:
           return llvm::any_of(ranges, [&](const Range &r) { return r.contains(range); });
         });
       };
-      return within(reads, other.reads) && within(writes, other.writes) &&
-             within(sent, other.sent) && (unfenced || !other.unfenced);
+      return within(reads, other.reads) && within(writes, other.writes) && coversSent(other) &&
+             (unfenced || !other.unfenced);
+    }
+    bool coversSent(const Pending &other) const {
+      return llvm::all_of(other.sent, [&](const Sent &one) {
+        return llvm::any_of(sent, [&](const Sent &known) { return known.covers(one); });
+      });
+    }
+    Pending onlySent() const {
+      Pending result;
+      result.sent = sent;
+      return result;
+    }
+    void noteSent(const Range &range) {
+      for (Sent &one : sent)
+        ++one.behind;
+      sent.push_back({range});
     }
   };
 
@@ -105,15 +143,19 @@ public:
 
   bool readNeedsBarrier(const Range &range) const { return touches(pending.writes, range); }
   bool writeNeedsBarrier(const Range &range) const {
-    return touches(pending.writes, range) || touches(pending.reads, range) ||
-           touches(pending.sent, range);
+    return touches(pending.writes, range) || touches(pending.reads, range) || isSent(range);
   }
+  bool isSent(const Range &range) const { return touches(pending.sentRanges(), range); }
   void noteRead(const Range &range) { pending.reads.push_back(range); }
   void noteWrite(const Range &range) {
     pending.writes.push_back(range);
     pending.unfenced |= range.isFactor;
   }
-  void noteBarrier() { pending = {}; }
+  void noteWork(unsigned numbers) {
+    for (Sent &one : pending.sent)
+      one.work += numbers;
+  }
+  void noteBarrier() { pending = pending.onlySent(); }
 
   Pending pending;
 

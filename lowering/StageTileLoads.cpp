@@ -76,10 +76,9 @@ public:
     for (auto [i, tile] : llvm::enumerate(take.getTiles()))
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
     Operation *last = lastUse(take);
-    if (auto branch = dyn_cast<scf::IfOp>(last);
-        branch && stages == 1 && isDoneBefore(branch, take)) {
+    if (auto branch = dyn_cast<scf::IfOp>(last); branch && stages == 1 && branch.elseBlock()) {
       // Copies for the next iteration start when it is known that this one needs no more.
-      b.setInsertionPointToStart(branch.thenBlock());
+      setBehindLastUse(take, *branch.thenBlock());
       handOn(item, ahead(counter, distance));
       b.setInsertionPoint(branch.elseBlock()->getTerminator());
       handOn(item, ahead(counter, distance));
@@ -155,11 +154,28 @@ private:
     fill(next);
   }
 
-  /// Whether no tile is used where `branch` is taken, but where it is not.
-  bool isDoneBefore(scf::IfOp branch, TakeOp take) {
-    return branch.elseBlock() && llvm::none_of(take->getUsers(), [&](Operation *user) {
-             return branch.getThenRegion().isAncestor(user->getParentRegion());
-           });
+  /// Makes ops in `block`, which holds all later uses of the tiles, where none is used any more: of
+  /// a product, where it is awaited.
+  void setBehindLastUse(TakeOp take, Block &block) {
+    auto usersHere = [&](auto *op) {
+      SmallVector<Operation *> users;
+      for (Operation *user : op->getUsers())
+        if (Operation *here = block.findAncestorOpInBlock(*user))
+          users.push_back(here);
+      llvm::sort(users, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+      return users;
+    };
+    SmallVector<Operation *> users = usersHere(take.getOperation());
+    if (users.empty())
+      return b.setInsertionPointToStart(&block);
+    Operation *last = users.back();
+    if (isProduct(last))
+      for (Operation *user : usersHere(last))
+        if (!user->hasTrait<OpTrait::IsTerminator>()) {
+          last = user;
+          break;
+        }
+    b.setInsertionPointAfter(last);
   }
 
   void setLayouts(TakeOp take) {

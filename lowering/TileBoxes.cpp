@@ -227,7 +227,6 @@ static bool storesOnce(StoreOp store) {
     return true;
   if (!isa<ProgramOp>(loop->getParentOp()))
     return false;
-  // The counter, more or less, times as many rows or more.
   auto withoutConstant = [&](Value value) {
     while (Operation *maker = value.getDefiningOp()) {
       if (!isa<arith::AddIOp, arith::SubIOp>(maker))
@@ -239,6 +238,10 @@ static bool storesOnce(StoreOp store) {
     }
     return value;
   };
+  // Of a cell of their own.
+  if (auto ofCell = store.getRows().getDefiningOp<CellRowsOp>())
+    return withoutConstant(ofCell.getIndex()) == loop.getInductionVar();
+  // Or the counter times as many rows or more.
   auto product = withoutConstant(store.getFirst()).getDefiningOp<arith::MulIOp>();
   APInt rows;
   return product && matchPattern(product.getRhs(), m_ConstantInt(&rows)) &&
@@ -252,38 +255,35 @@ static bool areApart(StoreOp a, StoreOp b) {
   return branch && branch == b->getParentOp() && a->getBlock() != b->getBlock();
 }
 
-/// Whether a check's barrier stands between the tile that `store` stores and it.
-static bool isBehindCheck(StoreOp store) {
-  for (Operation *op = store->getPrevNode(); op && op != store.getTile().getDefiningOp();
-       op = op->getPrevNode())
-    if (isa<WithinOp>(op))
-      return true;
-  return false;
-}
-
-/// The stores that the device does: of tiles in panels, where all that is copied comes in boxes,
-/// and a check stands in front. Such a store needs a fence and a barrier, which must be there
-/// anyway to be worth it; and the fence would wait for copies by threads that are under way.
+/// The stores that the device does: of tiles in panels, where all that is copied comes in boxes.
+/// Such a store needs a fence, which would wait for copies by threads that are under way.
 void TileEmitter::findSends() {
   if (boxed.empty())
     return;
-  for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs())) {
-    auto stores =
-        llvm::map_to_vector(arg.getUsers(), [](auto *user) { return dyn_cast<StoreOp>(user); });
-    if (tensor.use_empty() || !llvm::all_of(stores, [&, arg = Value(arg)](StoreOp store) {
-          auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
-          // A ring's stage may be filled again before the device has read it.
-          return type && !store.getTile().getDefiningOp<TakeOp>() &&
-                 isInBoxes(arg, store.getChannel(), type, layoutOf(store.getTile())) &&
-                 storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
-                   return other == store || (other && areApart(store, other));
-                 });
-        }))
-      continue;
-    if (llvm::any_of(stores, isBehindCheck))
+  auto send = [&](Value arg, Value tensor) {
+    SmallVector<StoreOp> stores;
+    for (Operation *user : arg.getUsers()) {
+      auto ofCell = dyn_cast<CellRowsOp>(user);
+      for (Operation *op : ofCell ? llvm::to_vector(ofCell->getUsers()) : SmallVector{user})
+        stores.push_back(dyn_cast<StoreOp>(op));
+    }
+    bool areBoxes = llvm::all_of(stores, [&](StoreOp store) {
+      auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
+      // A ring's stage may be filled again before the device has read it.
+      return type && !store.getTile().getDefiningOp<TakeOp>() &&
+             isInBoxes(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
+             storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
+               return other == store || (other && areApart(store, other));
+             });
+    });
+    if (areBoxes && !tensor.use_empty())
       for (StoreOp store : stores)
         sends[store] = mapFor(arg, tensor, store.getTile().getType());
-  }
+  };
+  for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
+    send(arg, tensor);
+  for (auto [arg, tensor] : llvm::zip(program.getSaveArgs(), program.getSaves()))
+    send(arg, tensor);
 }
 
 void TileEmitter::passByValue(gpu::GPUFuncOp function, unsigned arg) {
@@ -446,21 +446,36 @@ void TileEmitter::sendPanels(const Placed &tile, const Rows &to, StoreOp op) {
     b.onlyIf(b.make<arith::XOrIOp>(isWhole, always), [&] { storePanels(tile, to, op); });
     memory.noteRead(tile.range);
   }
-  byOneLane(isWhole, [&] {
-    Value row = b.add(to.inMap.row, narrowIndex(op.getFirst()));
-    Value panel = b.div(b.add(to.inMap.column, narrowIndex(op.getChannel())), kPanelColumns);
-    b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
-        kernel.function.getArgument(sends.lookup(op)), tile.address,
-        ValueRange{b.i32(0), row, panel, to.inMap.matrix}, /*l2CacheHint=*/Value(),
-        NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+  // A group each, in which there may be nothing.
+  byOneLane({}, [&] {
+    b.onlyIf(isWhole, [&] {
+      Value row = b.add(to.inMap.row, narrowIndex(op.getFirst()));
+      Value panel = b.div(b.add(to.inMap.column, narrowIndex(op.getChannel())), kPanelColumns);
+      b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
+          kernel.function.getArgument(sends.lookup(op)), tile.address,
+          ValueRange{b.i32(0), row, panel, to.inMap.matrix}, /*l2CacheHint=*/Value(),
+          NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+    });
     b.make<NVVM::CpAsyncBulkCommitGroupOp>();
   });
-  memory.pending.sent.push_back(tile.range);
+  memory.pending.noteSent(tile.range);
 }
 
-/// Until the device has read what it stores; a barrier then tells all threads.
-void TileEmitter::awaitSent() {
-  byOneLane({},
-            [&] { b.make<NVVM::CpAsyncBulkWaitGroupOp>(b.getI32IntegerAttr(0), b.getUnitAttr()); });
-  memory.pending.sent.clear();
+/// Until the device has read what was sent that `is`; a barrier then tells all threads.
+void TileEmitter::awaitSent(llvm::function_ref<bool(const SharedMemory::Sent &)> is) {
+  auto &sent = memory.pending.sent;
+  std::optional<unsigned> left; // that may be read later
+  for (const SharedMemory::Sent &one : sent)
+    if (is(one))
+      left = std::min(left.value_or(one.behind), one.behind);
+  if (!left)
+    return;
+  byOneLane({}, [&] {
+    b.make<NVVM::CpAsyncBulkWaitGroupOp>(b.getI32IntegerAttr(*left), b.getUnitAttr());
+  });
+  llvm::erase_if(sent, [&](const SharedMemory::Sent &one) {
+    if (one.behind >= *left)
+      memory.noteRead(one.range);
+    return one.behind >= *left;
+  });
 }

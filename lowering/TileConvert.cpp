@@ -85,6 +85,18 @@ void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
   }
 }
 
+/// Of a vector whose rows several lanes and warps have, one of them each writes it.
+void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
+  beforeWrite(shared.range);
+  Fragments f = Fragments::ofRows(vector.type, vector.layout);
+  Type element = getElementTypeOrSelf(vector.type);
+  Value first = b.at(shared.address, element, firstRowOf(f));
+  b.onlyIf(b.both(b.equal(member, 0), b.less(warp, f.rowParts)), [&] {
+    for (auto [i, number] : llvm::enumerate(vector.elements))
+      b.store(number, b.at(first, element, f.rowOffset(i)));
+  });
+}
+
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   if (isPanels(shared.layout))
     return fragmentsFromPanels(shared, layout);
@@ -106,26 +118,40 @@ Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   return tile;
 }
 
-/// Row `row` of a matrix in shared memory, or all of a vector, over lanes. What
-/// lies beyond the end repeats the last element.
 Placed TileEmitter::lanesFrom(const Placed &shared, Value row) {
+  return vectorFrom(shared, row, LayoutAttr::get(b.getContext(), LayoutKind::lanes, 0, 0));
+}
+
+/// Row `row` of a matrix in shared memory, or all of a vector. Over lanes, what lies beyond the
+/// end repeats the last element.
+Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layout) {
   auto type = cast<VectorType>(shared.type);
   int64_t length = type.getShape().back();
   Type element = type.getElementType();
   Placed tile;
-  tile.layout = LayoutAttr::get(b.getContext(), LayoutKind::lanes, 0, 0);
+  tile.layout = layout;
   tile.type = VectorType::get({length}, element);
   beforeRead(shared.range);
   Value start = shared.address;
   if (row && !isPanels(shared.layout))
     start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
+  auto add = [&](Value number) {
+    tile.elements.push_back(b.load(element, isPanels(shared.layout)
+                                                ? panelElement(shared, row, number)
+                                                : b.at(start, element, number)));
+  };
+  if (isRows(layout)) {
+    Fragments f = Fragments::ofRows(tile.type, layout);
+    Value first = firstRowOf(f);
+    for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+      add(b.add(first, f.rowOffset(i)));
+    return tile;
+  }
   for (unsigned i = 0; i < lanesSize(length); ++i) {
     Value number = b.add(lane, i * kWarpSize);
     if ((i + 1) * kWarpSize > length)
       number = b.min(number, b.i32(length - 1));
-    tile.elements.push_back(b.load(element, isPanels(shared.layout)
-                                                ? panelElement(shared, row, number)
-                                                : b.at(start, element, number)));
+    add(number);
   }
   return tile;
 }
@@ -135,7 +161,8 @@ Placed TileEmitter::repeated(const Placed &tile, LayoutAttr layout) {
   Placed result = tile;
   result.layout = layout;
   unsigned size = layout.getKind() == LayoutKind::lanes ? lanesSize(lanesLength(tile.type))
-                                                        : Fragments::of(tile.type, layout).size();
+                  : isRows(layout) ? 2 * Fragments::ofRows(tile.type, layout).rowTiles()
+                                   : Fragments::of(tile.type, layout).size();
   result.elements.assign(size, tile.elements.front());
   return result;
 }
@@ -146,7 +173,10 @@ void TileEmitter::emitConvert(ConvertOp op) {
   bool isUniform = from.layout.getKind() == LayoutKind::uniform;
   if (isUniform && isInShared(to))
     from = repeated(from, computedLayout(from.type, warps));
-  if (isInShared(to) || (isFragments(from.layout) && isFragments(to))) {
+  bool isBetweenThreads = (isFragments(from.layout) && isFragments(to)) ||
+                          (isRows(from.layout) && !isInShared(to)) ||
+                          (isRows(to) && !isInShared(from.layout) && !isUniform);
+  if (isInShared(to) || isBetweenThreads) {
     Placed shared = isInShared(to) ? sharedFor(op, to, isFactor(op))
                                    : newShared(from.type, LayoutAttr(), isFactor(op));
     // Of several in a row, the first waits for all of their places.
@@ -156,6 +186,8 @@ void TileEmitter::emitConvert(ConvertOp op) {
         awaitReaders(place->range);
     if (isFragments(from.layout))
       writeFragments(from, shared);
+    else if (isRows(from.layout))
+      writeRows(from, shared);
     else
       writeLanes(from, shared);
     tiles[op.getResult()] = shared;
@@ -166,5 +198,5 @@ void TileEmitter::emitConvert(ConvertOp op) {
   }
   tiles[op.getResult()] = isUniform         ? repeated(from, to)
                           : isFragments(to) ? fragmentsFrom(from, to)
-                                            : lanesFrom(from, Value());
+                                            : vectorFrom(from, Value(), to);
 }

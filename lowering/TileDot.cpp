@@ -229,10 +229,7 @@ SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragment
 
 /// Whether groups of warps take `op`'s sums, from a triangle in shared memory.
 static bool isByWarpgroups(CumsumOp op) {
-  auto type = cast<VectorType>(op.getType());
-  LayoutAttr layout = ejk::layoutOf(op.getResult());
-  return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&
-         type.getDimSize(0) % kPanelColumns == 0 && type.getDimSize(1) % kPanelColumns == 0;
+  return hasWarpgroupSums(op.getType(), ejk::layoutOf(op.getResult()));
 }
 
 static Type summedType(CumsumOp op) {
@@ -307,13 +304,64 @@ void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &t
   }
 }
 
+/// The tile in shared memory that `op` sums up numbers of, if it was widened from there.
+const Placed *TileEmitter::summedInShared(CumsumOp op) {
+  auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
+  auto convert = widened ? widened.getIn().getDefiningOp<ConvertOp>() : ConvertOp();
+  auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
+  return loaded != tiles.end() && isInShared(loaded->second.layout) ? &loaded->second : nullptr;
+}
+
+/// Of a matrix that is transposed, the sums along its stored rows: itself times a triangle.
+void TileEmitter::emitTransposedCumsum(CumsumOp op) {
+  Type element = summedType(op);
+  const Placed &triangle = triangles.at(triangleKey(op, element));
+  int64_t length = op.getType().getDimSize(0);
+  Placed result;
+  result.type = op.getType();
+  result.layout = layoutOf(op.getResult());
+  SmallVector<SharedMemory::Range> reads = {triangle.range};
+  auto sum = [&](bool fromZero, const Placed *left, const Placed *inRegisters) {
+    issueProduct(result, fromZero, length, triangle, /*rightAcross=*/true, left,
+                 /*leftAcross=*/false,
+                 [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); });
+    ++groupsIssued;
+  };
+  const Placed *inShared = summedInShared(op);
+  if (inShared && isPanels(inShared->layout) && !isTransposed(inShared->layout)) {
+    reads.push_back(inShared->range);
+    beforeRead(reads);
+    sum(/*fromZero=*/true, inShared, nullptr);
+  } else if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
+    Placed narrow = placed(widened.getIn());
+    beforeRead(reads);
+    sum(/*fromZero=*/true, nullptr, &narrow);
+  } else {
+    Placed rest = placed(op.getTile());
+    beforeRead(reads);
+    for (unsigned i = 0; i < kSumPieces; ++i) {
+      Placed rounded = rest;
+      rounded.elements = roundPairs(rest.elements, element);
+      for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
+        left = b.make<arith::SubFOp>(left, wide);
+      sum(/*fromZero=*/i == 0, nullptr, &rounded);
+    }
+  }
+  result.group = groupsIssued;
+  tiles[op.getResult()] = result;
+  inFlight.push_back({op.getResult(), groupsIssued, reads});
+}
+
 /// Of an f32 three roundings to bf16, each of what the one before left over, are
 /// summed up one after another; of a number that was widened, the one it was.
 void TileEmitter::emitCumsum(CumsumOp op) {
-  if (placed(op.getTile()).layout.getKind() == LayoutKind::lanes) {
+  LayoutAttr layout = layoutOf(op.getResult());
+  if (layout.getKind() == LayoutKind::lanes) {
     tiles[op.getResult()] = cumsumOfLanes(op);
     return;
   }
+  if (isTransposed(layout))
+    return emitTransposedCumsum(op);
   Placed rest = placed(op.getTile()), result = rest;
   std::fill(result.elements.begin(), result.elements.end(), b.f32(0.0));
   unsigned groupsBefore = groupsIssued;
@@ -357,10 +405,8 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   };
   if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
     Type element = getElementTypeOrSelf(widened.getIn().getType());
-    auto convert = widened.getIn().getDefiningOp<ConvertOp>();
-    auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
-    if (loaded != tiles.end() && isInShared(loaded->second.layout)) {
-      sum(loaded->second, element);
+    if (const Placed *inShared = summedInShared(op)) {
+      sum(*inShared, element);
     } else {
       write(placed(widened.getIn()), element);
     }
@@ -368,7 +414,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     return finish();
   }
   Type bf16 = b.getBF16Type();
-  for (unsigned i = 0; i < 3; ++i) {
+  for (unsigned i = 0; i < kSumPieces; ++i) {
     Placed rounded = rest;
     rounded.elements = roundPairs(rest.elements, bf16);
     for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))

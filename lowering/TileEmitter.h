@@ -46,14 +46,17 @@ struct PanelPlace {
 mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 
 /// What an iteration of each loop leaves touched in shared memory since its last barrier.
-/// Found by making a kernel, which has a barrier at the head of each loop that is not known;
-/// a second one then has the barriers that are needed.
+/// Found by making a kernel, which has a barrier at the head of each loop that is not known,
+/// and waits for all that is sent at its end; a second one then has the barriers that are needed.
 struct LoopEnds {
   llvm::DenseMap<mlir::Operation *, SharedMemory::Pending> known, found;
   /// Whether a loop that was known left more than that.
   bool wrong = false;
   /// Whether places are taken as if nothing was known.
   bool areInPlace = false;
+  /// Whether loops that are known have a barrier at their heads, too: what is known is what was
+  /// sent.
+  bool haveBarriers = false;
 };
 
 class TileEmitter {
@@ -163,7 +166,10 @@ private:
   unsigned mapFor(Value arg, Value tensor, Type tile);
   void byOneLane(Value condition, llvm::function_ref<void()> body);
   void sendPanels(const Placed &tile, const Rows &to, tile::StoreOp op);
-  void awaitSent();
+  void awaitSent(llvm::function_ref<bool(const SharedMemory::Sent &)> is);
+  void awaitSent() {
+    awaitSent([](auto &) { return true; });
+  }
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
   void fillBoxes(tile::FillOp op);
@@ -249,7 +255,10 @@ private:
   void writeLanes(const Placed &vector, const Placed &shared);
   void writeFragments(const Placed &tile, const Placed &shared);
   Placed fragmentsFrom(const Placed &shared, tile::LayoutAttr layout);
+  void writeRows(const Placed &vector, const Placed &shared);
   Placed lanesFrom(const Placed &shared, Value row);
+  /// The same over lanes or as rows lie.
+  Placed vectorFrom(const Placed &shared, Value row, tile::LayoutAttr layout);
   Placed repeated(const Placed &tile, tile::LayoutAttr layout);
   Value fragmentsAddress(const Fragments &f, const Placed &shared);
   Value partRow(const Fragments &f);
@@ -276,6 +285,7 @@ private:
   Placed cumsumOfLanes(tile::CumsumOp op);
   Placed totalOfLanes(const Placed &tile);
   Placed shareRow(const Placed &tile, Value row, Value carried = {});
+  Placed storedColumn(const Placed &tile, Value column, tile::LayoutAttr layout);
   Value positionOf(mlir::OpFoldResult position);
   Vector<Value> slicesOf(const Placed &vector, const Fragments &f, unsigned dim);
   Value pick(llvm::ArrayRef<Value> elements, Value index);
@@ -289,6 +299,8 @@ private:
   // TileDot.cpp: products, and the running sums made of them.
   void emitDot(tile::DotOp op);
   void emitCumsum(tile::CumsumOp op);
+  void emitTransposedCumsum(tile::CumsumOp op);
+  const Placed *summedInShared(tile::CumsumOp op);
   struct Operand;
   struct Factors;
   Operand operandOf(const Placed &tile, bool isLeft, bool rowsAcross, Value part, int64_t partSize);

@@ -348,8 +348,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   writeTriangles();
   emitBlock(program.getBlock());
   awaitAll();
-  if (!memory.pending.sent.empty())
-    awaitSent();
+  awaitSent();
   b.make<gpu::ReturnOp>();
   kernel.sharedBytes = memory.size();
   describeLaunch();
@@ -402,25 +401,40 @@ static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef n
     return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, ends)
         .run(module, sizeName);
   };
+  constexpr unsigned kRounds = 3;
+  bool done = false;
+  // Knows what the kernel before it found.
+  auto emitRounds = [&](Kernel &kernel, bool areInPlace, bool haveBarriers) {
+    for (unsigned round = 0; round < kRounds && !done; ++round) {
+      LoopEnds next;
+      next.areInPlace = areInPlace;
+      next.haveBarriers = haveBarriers;
+      next.known = std::move(ends.found);
+      if (haveBarriers)
+        for (auto &[loop, touched] : next.known)
+          touched = touched.onlySent();
+      ends = std::move(next);
+      kernel.function.erase();
+      kernel = emit();
+      done = !ends.wrong;
+    }
+  };
+  auto sends = [&] {
+    return llvm::any_of(ends.found, [](auto &loop) { return !loop.second.sent.empty(); });
+  };
   Kernel kernel = emit();
+  if (ends.found.empty())
+    return kernel; // there are no loops
+  emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/false);
   // What an iteration touches last may have its place where the one before it has not, and so on:
   // then that is not avoided, where the device stores tiles and a barrier at a loop's head would
   // wait for it.
-  constexpr unsigned kRounds = 3;
-  bool sends = llvm::any_of(ends.found, [](auto &loop) { return !loop.second.sent.empty(); });
-  unsigned rounds = sends ? 2 * kRounds : kRounds;
-  for (unsigned round = 0; round < rounds && !ends.found.empty(); ++round) {
-    kernel.function.erase();
-    LoopEnds next;
-    next.areInPlace = round >= kRounds;
-    next.known = std::move(ends.found);
-    ends = std::move(next);
-    kernel = emit();
-    if (!ends.wrong)
-      return kernel;
-  }
-  if (ends.known.empty())
-    return kernel; // there are no loops
+  if (sends())
+    emitRounds(kernel, /*areInPlace=*/true, /*haveBarriers=*/false);
+  if (!done && sends())
+    emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/true);
+  if (done)
+    return kernel;
   kernel.function.erase();
   ends = LoopEnds();
   return emit();

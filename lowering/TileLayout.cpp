@@ -49,6 +49,13 @@ LayoutAttr ejk::warpgroupLayout(Type type, unsigned warps, bool transposed) {
   return LayoutAttr::get(type.getContext(), kind, parts.first, parts.second);
 }
 
+bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
+  auto vector = cast<VectorType>(type);
+  return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&
+         (!isTransposed(layout) || layout.getColumnParts() == 1) &&
+         vector.getDimSize(0) % kPanelColumns == 0 && vector.getDimSize(1) % kPanelColumns == 0;
+}
+
 LayoutAttr ejk::layoutOf(Value value) {
   auto layoutIn = [](Operation *op, unsigned index) {
     auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);

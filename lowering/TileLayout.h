@@ -15,6 +15,10 @@ constexpr llvm::StringLiteral kWarpsAttr = "tile.warps";
 constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
 
 constexpr int64_t kWarpgroup = 4;
+/// Numbers of 16 bits that an f32 is the sum of, where tensor cores add it up.
+constexpr unsigned kSumPieces = 3;
+/// Beside more products than this in a block, registers are short.
+constexpr unsigned kManyProducts = 6;
 /// Columns, of 16 bits each, and bytes of a panel's row.
 constexpr int64_t kPanelColumns = 64, kPanelPitch = 128;
 
@@ -34,6 +38,11 @@ inline bool isInShared(tile::LayoutAttr layout) {
 inline bool isTransposed(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::transposed_fragments ||
                     layout.getKind() == tile::LayoutKind::transposed_panels);
+}
+
+/// Whether a vector lies as the rows of fragments do.
+inline bool isRows(tile::LayoutAttr layout) {
+  return layout && layout.getKind() == tile::LayoutKind::rows;
 }
 
 /// Whether a matrix laid out as `own` can be the left factor of a product laid out as
@@ -62,6 +71,10 @@ struct Fragments {
     bool transposed = isTransposed(layout);
     return {vector.getDimSize(transposed), vector.getDimSize(!transposed), layout.getRowParts(),
             layout.getColumnParts(), transposed};
+  }
+  /// Of which a vector in `rows` is a column.
+  static Fragments ofRows(mlir::Type vector, tile::LayoutAttr layout) {
+    return {mlir::cast<mlir::VectorType>(vector).getDimSize(0), 16, layout.getRowParts(), 1};
   }
   int64_t partColumns() const { return columns / columnParts; }
   unsigned rowTiles() const { return rows / rowParts / 16; }
@@ -148,6 +161,11 @@ tile::LayoutAttr computedLayout(mlir::Type type, unsigned warps);
 /// one below the other as far as 64 rows go, and side by side beyond. As computedLayout
 /// where it has no 64 rows.
 tile::LayoutAttr warpgroupLayout(mlir::Type type, unsigned warps, bool transposed);
+
+/// Whether groups of four warps take the running sums down the rows of a matrix of `type` in
+/// `layout`, of numbers of 16 bits, as a product with a triangle. Transposed, its left factor are
+/// the numbers, which may come straight from registers; else the triangle is.
+bool hasWarpgroupSums(mlir::Type type, tile::LayoutAttr layout);
 
 } // namespace ejk
 

@@ -64,12 +64,15 @@ bool TileEmitter::isFactor(Value tile) const {
 }
 
 /// Of all threads; with a condition, whether it is true of all of them.
+/// While a thread makes so many numbers, the device reads what was sent: to wait for it then costs
+/// nothing.
+static constexpr unsigned kWorkOfSent = 128;
+
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && memory.pending.unfenced)
     fenceForProducts();
   // What the device has read by now all threads may write behind this.
-  if (!memory.pending.sent.empty())
-    awaitSent();
+  awaitSent([](const SharedMemory::Sent &sent) { return sent.work >= kWorkOfSent; });
   Value number, count, all;
   if (namedBarrier) {
     number = b.i32(namedBarrier);
@@ -122,6 +125,8 @@ void TileEmitter::awaitReaders(const SharedMemory::Range &range) {
 /// Until nobody uses what lay in `range`.
 void TileEmitter::makeWritable(const SharedMemory::Range &range) {
   awaitReaders(range);
+  if (memory.isSent(range))
+    awaitSent([&](const SharedMemory::Sent &sent) { return sent.range.overlaps(range); });
   if (memory.writeNeedsBarrier(range))
     barrier();
 }
@@ -138,7 +143,7 @@ Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
 SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
   SmallVector<SharedMemory::Range> used(memory.pending.reads);
   used.append(memory.pending.writes);
-  used.append(memory.pending.sent);
+  used.append(memory.pending.sentRanges());
   llvm::erase_if(used, [](const SharedMemory::Range &range) { return range.isOld; });
   for (const InFlight &dot : inFlight)
     used.append(dot.reads);

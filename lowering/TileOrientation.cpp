@@ -44,6 +44,8 @@ TileOrientation::TileOrientation(ProgramOp program, unsigned warps, bool warpgro
     return;
   program.walk([&](Operation *op) { collect(op); });
   choose();
+  for (DotOp dot : dots)
+    costOf(dot, transposed, stored);
 }
 
 void TileOrientation::join(Value a, Value b) {
@@ -75,9 +77,8 @@ void TileOrientation::collect(Operation *op) {
       if (isMatrix(operand) && isMatrix(op->getResult(0)))
         join(operand, op->getResult(0));
   }
-  // Running sums go down the rows of the matrix as it is.
-  if (isa<CumsumOp>(op) && isMatrix(op->getResult(0)))
-    kept.push_back(op->getResult(0));
+  if (auto running = dyn_cast<CumsumOp>(op); running && isMatrix(running))
+    sums.push_back(running);
   // Memory has rows, which a transposed matrix has no neighbours in. That counts where it is so
   // for each chunk.
   bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
@@ -133,6 +134,17 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
   return cost;
 }
 
+/// Of numbers in memory, or in registers: the sums of a transposed matrix take them from where
+/// they are, and sums that go down its rows from shared memory.
+int64_t TileOrientation::costOf(CumsumOp running, const Choice &choice) {
+  bool turned = isTransposed(running, choice);
+  if (turned &&
+      !hasWarpgroupSums(running.getType(), warpgroupLayout(running.getType(), warps, true)))
+    return kNever;
+  bool isWidened = running.getTile().getDefiningOp<arith::ExtFOp>() != nullptr;
+  return turned || isWidened ? 0 : kSumPieces * bytesOf(running) / 2;
+}
+
 /// In bytes that pass through shared memory, or would.
 int64_t TileOrientation::costOf(const Choice &choice) {
   int64_t cost = 0;
@@ -144,9 +156,8 @@ int64_t TileOrientation::costOf(const Choice &choice) {
   for (Value tile : inMemory)
     if (isTransposed(tile, choice))
       cost += bytesOf(tile) / 4;
-  for (Value tile : kept)
-    if (isTransposed(tile, choice))
-      cost += kNever;
+  for (CumsumOp running : sums)
+    cost += costOf(running, choice);
   return cost;
 }
 

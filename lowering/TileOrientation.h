@@ -26,6 +26,8 @@ public:
 
   /// The layout that `matrix` is computed in.
   tile::LayoutAttr layoutOf(mlir::Value matrix);
+  /// Whether some product takes `value` from shared memory.
+  bool isStored(mlir::Value value) const { return stored.contains(value); }
   /// Whether `value` is made where it is needed, once for each layout: rows from
   /// shared memory, and vectors spread over a matrix.
   static bool isRemade(mlir::Value value);
@@ -41,14 +43,17 @@ private:
   bool isTransposed(Value value, const Choice &choice);
   int64_t costOf(const Choice &choice);
   int64_t costOf(tile::DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored);
+  int64_t costOf(tile::CumsumOp sums, const Choice &choice);
   void choose();
 
   unsigned warps;
   bool warpgroups;
   llvm::EquivalenceClasses<void *> classes;
   llvm::SmallVector<tile::DotOp> dots;
-  llvm::SmallVector<Value> kept, inMemory; // never transposed; better not
+  llvm::SmallVector<tile::CumsumOp> sums;
+  llvm::SmallVector<Value> inMemory; // better not transposed
   Choice transposed;
+  llvm::SetVector<Value> stored;
 };
 
 } // namespace ejk

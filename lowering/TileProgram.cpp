@@ -23,6 +23,8 @@ static unsigned sizeOf(Type type, LayoutAttr layout) {
     return Fragments::of(type, layout).size();
   case LayoutKind::lanes:
     return lanesSize(lanesLength(type));
+  case LayoutKind::rows:
+    return 2 * Fragments::ofRows(type, layout).rowTiles();
   case LayoutKind::uniform:
     return 1;
   case LayoutKind::shared:
@@ -125,12 +127,14 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](scf::ForOp o) { emitFor(o); })
       .Case([&](scf::IfOp o) { emitIf(o); })
       .Default([&](Operation *o) { emitElementwise(o); });
+  if (op->getNumRegions() == 0)
+    for (Value result : op->getResults())
+      if (isTile(result))
+        memory.noteWork(sizeOf(result.getType(), layoutOf(result)));
 }
 
-/// Beside so many products, registers are short: x log2 e is kept for e^x, e^-x and the check
-/// of x, and not x, of which each would be multiplied anew.
-static constexpr unsigned kManyProducts = 6;
-
+/// Beside many products, x log2 e is kept for e^x, e^-x and the check of x, and not x, of which
+/// each would be multiplied anew.
 void TileEmitter::findSharedExponents() {
   program.walk([&](Block *block) {
     sharesExponents |= llvm::range_size(block->getOps<DotOp>()) > kManyProducts;
@@ -415,7 +419,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
     bool isKnown = known != loopEnds.known.end();
     if (isKnown)
       memory.pending.add(known->second, /*isOld=*/loopEnds.areInPlace);
-    else if (!isOrdered)
+    if (!isOrdered && (!isKnown || loopEnds.haveBarriers))
       barrier();
     emitBlock(*op.getBody());
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
@@ -423,9 +427,11 @@ void TileEmitter::emitFor(scf::ForOp op) {
     finishSums();
     if (!isOrdered)
       loopEnds.found[op] = memory.pending;
-    loopEnds.wrong |= isKnown && !known->second.covers(memory.pending);
+    if (isKnown)
+      loopEnds.wrong |= !(loopEnds.haveBarriers ? known->second.coversSent(memory.pending)
+                                                : known->second.covers(memory.pending));
     // The next iteration does not know.
-    if (!isKnown && !memory.pending.sent.empty())
+    if (!isKnown)
       awaitSent();
     // A loop made with no values to carry comes with its terminator.
     if (!next.empty())

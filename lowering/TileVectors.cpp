@@ -58,6 +58,10 @@ Value TileEmitter::elementAt(const Placed &vector, Value start, Value offset) {
 /// need them: for a row those of (m, half) at 2m + half, for a column those of
 /// (n, i) at 2n + i.
 SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &f, unsigned dim) {
+  if (isRows(vector.layout)) {
+    assert(dim == 0 && "a vector along rows is spread along others");
+    return vector.elements;
+  }
   SmallVector<Value> slices;
   if (isInShared(vector.layout)) {
     beforeRead(vector.range);
@@ -300,6 +304,14 @@ void TileEmitter::emitSum(tile::SumOp op) {
       sum = butterfly(sum, 1, 2, plus);
   else
     which = sumOverGroups(partial, plus);
+  if (LayoutAttr layout = layoutOf(op.getResult()); isRows(layout)) {
+    Placed sums;
+    sums.type = op.getType();
+    sums.layout = layout;
+    sums.elements = partial;
+    tiles[op.getResult()] = sums;
+    return;
+  }
 
   // A row of sums from each of the parts that share the result's elements.
   int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
@@ -363,7 +375,7 @@ void TileEmitter::emitWithin(WithinOp op) {
   for (Value operand : op.getTiles()) {
     const Placed &tile = placed(operand);
     // What lies beyond a vector's end repeats its last element, or is one of its sums.
-    int64_t length = isFragments(tile.layout) ? 0 : lanesLength(tile.type);
+    int64_t length = isFragments(tile.layout) || isRows(tile.layout) ? 0 : lanesLength(tile.type);
     for (unsigned i = 0; i < tile.elements.size(); ++i) {
       Value x = tile.elements[i];
       Value size = b.make<math::AbsFOp>(sharesExponents ? forPowersOfTwo(x) : x);
@@ -405,6 +417,27 @@ Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
   return scratch;
 }
 
+/// Column `column` of what is stored of a matrix, of which each warp has whole rows.
+Placed TileEmitter::storedColumn(const Placed &tile, Value column, LayoutAttr layout) {
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Placed result;
+  result.layout = layout;
+  // Columns 8n + 2t + i are those of lane 4g + t.
+  Value half = b.rem(column, 2), block = b.div(column, 8);
+  Value holder = b.add(b.mul(group, 4), b.rem(b.div(column, 2), 4));
+  for (unsigned row = 0; row < 2 * f.rowTiles(); ++row) {
+    SmallVector<Value> sides;
+    for (unsigned i : {0, 1}) {
+      SmallVector<Value> blocks;
+      for (unsigned n = 0; n < f.columnTiles(); ++n)
+        blocks.push_back(tile.elements[f.index(row / 2, n, 2 * (row % 2) + i)]);
+      sides.push_back(pick(blocks, block));
+    }
+    result.elements.push_back(shuffle(pick(sides, half), holder, gpu::ShuffleMode::IDX));
+  }
+  return result;
+}
+
 Value TileEmitter::positionOf(OpFoldResult position) {
   if (auto constant = dyn_cast<Attribute>(position))
     return b.i32(cast<IntegerAttr>(constant).getInt());
@@ -418,9 +451,13 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
   bool isUniform = tile.layout.getKind() == LayoutKind::uniform;
   bool isMatrix = op.getSourceVectorType().getRank() == 2;
   if (isa<VectorType>(result.getType())) {
-    if (isMatrix && !isUniform)
-      tile = isFragments(tile.layout) ? shareRow(tile, positionOf(positions.front()), result)
-                                      : lanesFrom(tile, positionOf(positions.front()));
+    if (isMatrix && !isUniform) {
+      Value row = positionOf(positions.front());
+      LayoutAttr layout = layoutOf(result);
+      tile = !isFragments(tile.layout) ? vectorFrom(tile, row, layout)
+             : isRows(layout)          ? storedColumn(tile, row, layout)
+                                       : shareRow(tile, row, result);
+    }
     tile.type = result.getType();
     tiles[result] = tile;
     return;

@@ -495,7 +495,7 @@ def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
     I32EnumAttrCase<"uniform", 0>, I32EnumAttrCase<"lanes", 1>,
     I32EnumAttrCase<"fragments", 2>, I32EnumAttrCase<"transposed_fragments", 3>,
     I32EnumAttrCase<"shared", 4>, I32EnumAttrCase<"panels", 5>,
-    I32EnumAttrCase<"transposed_panels", 6>]> {
+    I32EnumAttrCase<"transposed_panels", 6>, I32EnumAttrCase<"rows", 7>]> {
   let cppNamespace = "::ejk::tile";
   let genSpecializedAttr = 0;
 }
@@ -519,6 +519,8 @@ def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
       stand at place p xor (r mod 8) (`wgmma`'s and TMA's 128-byte swizzle), so that
       neither rows nor columns fall on the same banks.
     - `transposed_panels`: the matrix's transpose lies so.
+    - `rows over R by 1`: of a vector, each thread has the elements of the rows that it
+      has of a matrix in `fragments over R by C`, in the same order.
 
     Example: `#tile.layout<fragments over 2 by 4>`
   }];

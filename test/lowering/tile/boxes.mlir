@@ -30,7 +30,7 @@
 // CHECK: nvvm.elect.sync
 // CHECK: nvvm.mbarrier.arrive.expect_tx
 // CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.shared.cluster.global{{.*}}box[%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}]
-// CHECK-NOT: nvvm.cp.async.bulk.tensor
+// CHECK-NOT: nvvm.cp.async.bulk.tensor.shared
 // CHECK: nvvm.mbarrier.arrive
 // CHECK: gpu.return
 // CHECK-LABEL: func.func @f(
