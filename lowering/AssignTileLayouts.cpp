@@ -318,8 +318,10 @@ private:
       bool isLhs = factor == &dot.getLhsMutable(), isLeft = isLhs != isTransposed(result);
       // Of a left factor the rows are the result's, as they are stored.
       bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
-      if (warpgroups && isLeft && isLeftFactor(own, turned, result) && !orientation.isStored(value))
-        continue; // straight from registers, unless it is in shared memory anyway
+      // Straight from registers, unless products find it in shared memory anyway.
+      bool isThere = orientation.isStored(value) && fitsPanels(value.getType(), isTransposed(own));
+      if (warpgroups && isLeft && isLeftFactor(own, turned, result) && !isThere)
+        continue;
       if (!isInShared(own))
         need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
     }
@@ -359,7 +361,8 @@ private:
     if (!direct)
       needComputed(extract.getSourceMutable());
     // One of fragments gets there; who needs it over lanes reads it later.
-    if (isTile(extract.getType()) && isRows(computed(extract.getResult())))
+    if (isTile(extract.getType()) && !isUniform(extract.getSource()) &&
+        isRows(computed(extract.getResult())))
       setLayouts(extract, computed(extract.getResult()));
     else if (isTile(extract.getType()))
       setLayouts(extract, isUniform(extract.getSource())               ? layout(LayoutKind::uniform)

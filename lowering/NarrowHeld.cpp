@@ -17,7 +17,7 @@ using namespace ejk::tile;
 
 /// Whether all that is made of `value` by multiplications alone is rounded to bf16.
 static bool isOnlyScaling(Value value) {
-  return llvm::all_of(value.getUsers(), [](Operation *user) {
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
     if (isa<arith::TruncFOp>(user))
       return getElementTypeOrSelf(user->getResult(0)).isBF16();
     return isa<arith::MulFOp>(user) && isOnlyScaling(user->getResult(0));

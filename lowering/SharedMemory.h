@@ -9,7 +9,8 @@
 //   before writing one that any thread read or wrote since then: a barrier.
 //
 // A place that nobody touched since the last barrier needs none: where memory suffices,
-// tiles are laid apart.
+// tiles are laid apart. What the device stores from here it may read behind any number of
+// barriers: it is waited for, and then counts as read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_SHAREDMEMORY_H

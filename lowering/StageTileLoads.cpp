@@ -43,6 +43,8 @@ static StringRef obstacle(LoadOp load, scf::ForOp loop) {
     return "its rows follow from more than the loop's counter";
   if (llvm::is_contained(loop.getYieldedValues(), load.getResult()))
     return "it is handed on to the next iteration";
+  if (llvm::any_of(load->getUsers(), [](Operation *user) { return isa<scf::YieldOp>(user); }))
+    return "a branch or a loop gives it";
   return {};
 }
 
@@ -80,7 +82,9 @@ public:
       // Copies for the next iteration start when it is known that this one needs no more.
       setBehindLastUse(take, *branch.thenBlock());
       handOn(item, ahead(counter, distance));
-      b.setInsertionPoint(branch.elseBlock()->getTerminator());
+      FillOp next = nextFill(*branch.thenBlock());
+      b.setInsertionPoint(next ? releaseOf(next.getRing(), *branch.elseBlock())
+                               : branch.elseBlock()->getTerminator());
       handOn(item, ahead(counter, distance));
     } else {
       b.setInsertionPointAfter(last);
@@ -154,23 +158,47 @@ private:
     fill(next);
   }
 
+  /// Who uses `tile`, running sums that take it from where it lies included.
+  static SmallVector<Operation *> readersOf(Value tile) {
+    SmallVector<Operation *> readers(tile.getUsers());
+    for (Operation *user : tile.getUsers())
+      llvm::append_range(readers, sumsOfWhatIsRead(user));
+    return readers;
+  }
+
+  /// The first item that another ring is given behind what was made in `block` last.
+  FillOp nextFill(Block &block) {
+    for (Operation &op : llvm::make_range(b.getInsertionPoint(), block.end()))
+      if (auto fill = dyn_cast<FillOp>(op))
+        return fill;
+    return {};
+  }
+  /// Where `ring`'s item is released in `block`.
+  static Operation *releaseOf(Value ring, Block &block) {
+    for (auto release : block.getOps<ReleaseOp>())
+      if (release.getRing() == ring)
+        return release;
+    return block.getTerminator();
+  }
+
   /// Makes ops in `block`, which holds all later uses of the tiles, where none is used any more: of
   /// a product, where it is awaited.
   void setBehindLastUse(TakeOp take, Block &block) {
-    auto usersHere = [&](auto *op) {
+    auto usersHere = [&](ValueRange values) {
       SmallVector<Operation *> users;
-      for (Operation *user : op->getUsers())
-        if (Operation *here = block.findAncestorOpInBlock(*user))
-          users.push_back(here);
+      for (Value value : values)
+        for (Operation *user : readersOf(value))
+          if (Operation *here = block.findAncestorOpInBlock(*user))
+            users.push_back(here);
       llvm::sort(users, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
       return users;
     };
-    SmallVector<Operation *> users = usersHere(take.getOperation());
+    SmallVector<Operation *> users = usersHere(take.getTiles());
     if (users.empty())
       return b.setInsertionPointToStart(&block);
     Operation *last = users.back();
     if (isProduct(last))
-      for (Operation *user : usersHere(last))
+      for (Operation *user : usersHere(last->getResults()))
         if (!user->hasTrait<OpTrait::IsTerminator>()) {
           last = user;
           break;
@@ -213,7 +241,7 @@ private:
   Operation *lastUse(TakeOp take) {
     Operation *last = &*std::prev(b.getInsertionPoint());
     for (Value tile : take.getTiles())
-      for (Operation *user : tile.getUsers()) {
+      for (Operation *user : readersOf(tile)) {
         Operation *inBody = loop.getBody()->findAncestorOpInBlock(*user);
         if (last->isBeforeInBlock(inBody))
           last = inBody;

@@ -14,8 +14,9 @@
 //   take      wait until `full` has ended the item's round: no barrier
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
-// Where a fence and a barrier are there anyway, tiles are stored so as well: by one lane, which
-// waits, in front of the next barrier, until the device has read them.
+// Tiles are stored so as well, by one lane, when all have written them, fenced that and met. It
+// waits until the device has read a tile in front of a barrier that comes so late that this is so
+// anyway, or of the one behind which others write its place.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/StageTileLoads.h"

@@ -392,8 +392,9 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
   }
 }
 
-/// Makes kernels until loops have the barriers that they need, and no others; at last one
-/// with a barrier at each loop's head.
+/// Makes kernels until loops have the barriers that they need, and no others; then, where the
+/// device stores tiles, until loops know which are on their way, with a barrier at each one's
+/// head; at last one with these that waits at each one's end.
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                          SizeName sizeName, unsigned freeBytes) {
   LoopEnds ends;

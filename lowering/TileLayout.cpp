@@ -56,6 +56,17 @@ bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
          vector.getDimSize(0) % kPanelColumns == 0 && vector.getDimSize(1) % kPanelColumns == 0;
 }
 
+SmallVector<CumsumOp> ejk::sumsOfWhatIsRead(Operation *reader) {
+  SmallVector<CumsumOp> sums;
+  if (isa<ConvertOp>(reader))
+    for (Operation *widened : reader->getUsers())
+      if (isa<arith::ExtFOp>(widened))
+        for (Operation *user : widened->getUsers())
+          if (auto sum = dyn_cast<CumsumOp>(user))
+            sums.push_back(sum);
+  return sums;
+}
+
 LayoutAttr ejk::layoutOf(Value value) {
   auto layoutIn = [](Operation *op, unsigned index) {
     auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);

@@ -167,6 +167,10 @@ tile::LayoutAttr warpgroupLayout(mlir::Type type, unsigned warps, bool transpose
 /// the numbers, which may come straight from registers; else the triangle is.
 bool hasWarpgroupSums(mlir::Type type, tile::LayoutAttr layout);
 
+/// The running sums of what `reader`, a conversion, brings from shared memory to registers to be
+/// widened: they take it from where it lies.
+llvm::SmallVector<tile::CumsumOp> sumsOfWhatIsRead(mlir::Operation *reader);
+
 } // namespace ejk
 
 #endif // EJK_LOWERING_TILELAYOUT_H

@@ -47,27 +47,19 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 //===----------------------------------------------------------------------===//
 
 bool TileEmitter::isFactor(Value tile) const {
-  // A running sum of what is widened in registers is taken of the tile as it lies here.
-  auto isSummed = [](Operation *convert) {
-    return isa<ConvertOp>(convert) && llvm::any_of(convert->getUsers(), [](Operation *user) {
-             return isa<arith::ExtFOp>(user) && llvm::any_of(user->getUsers(), [](Operation *sum) {
-                      return isa<CumsumOp>(sum);
-                    });
-           });
-  };
   return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
     Operation *user = use.getOwner();
     if (auto loop = dyn_cast<scf::ForOp>(user))
       return isFactor(loop.getTiedLoopRegionIterArg(&use));
-    return isa<DotOp>(user) || isSummed(user) || sends.contains(user);
+    return isa<DotOp>(user) || !sumsOfWhatIsRead(user).empty() || sends.contains(user);
   });
 }
 
-/// Of all threads; with a condition, whether it is true of all of them.
 /// While a thread makes so many numbers, the device reads what was sent: to wait for it then costs
 /// nothing.
 static constexpr unsigned kWorkOfSent = 128;
 
+/// Of all threads; with a condition, whether it is true of all of them.
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && memory.pending.unfenced)
     fenceForProducts();

@@ -425,6 +425,9 @@ void TileEmitter::emitFor(scf::ForOp op) {
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
     awaitAll();
     finishSums();
+    // The barrier at the head does not know what it must fence.
+    if (warpgroups && !isOrdered && (!isKnown || loopEnds.haveBarriers) && memory.pending.unfenced)
+      fenceForProducts();
     if (!isOrdered)
       loopEnds.found[op] = memory.pending;
     if (isKnown)

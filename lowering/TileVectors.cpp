@@ -1,9 +1,9 @@
 //===- TileVectors.cpp - vectors, and what joins them with matrices --------===//
 //
 // Every warp has all of a vector, element i in lane i mod 32, so that work on
-// vectors needs no barrier. From there a shuffle brings an element to whoever
-// needs it; the way back, from parts of a matrix to vectors, goes through a few
-// hundred bytes of shared memory. There a vector may wait for a branch, too, and is
+// vectors needs no barrier, but for those that lie as the rows of matrices do. From there a shuffle
+// brings an element to whoever needs it; the way back, from parts of a matrix to vectors, goes
+// through a few hundred bytes of shared memory. There a vector may wait for a branch, too, and is
 // spread from there.
 //
 //===----------------------------------------------------------------------===//
@@ -138,8 +138,12 @@ void TileEmitter::findSummedInParts() {
     }
     // A ring's tile may be overwritten on the way.
     auto isBehindRing = [&](Operation *op) {
+      auto isOnRing = [](Operation *inner) {
+        return isa<AcquireOp, ReleaseOp, TakeOp>(inner) ? WalkResult::interrupt()
+                                                        : WalkResult::advance();
+      };
       for (; op != sum; op = op->getNextNode())
-        if (isa<AcquireOp, ReleaseOp, TakeOp>(op))
+        if (op->walk(isOnRing).wasInterrupted())
           return true;
       return false;
     };

@@ -86,7 +86,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
   } else if (auto extract = dyn_cast<vector::ExtractOp>(op)) {
     if (isVector(extract.getSource()))
       return propose(extract.getSource(), {});
-    if (!isVector(extract.getResult()))
+    if (!isVector(extract.getResult()) || isUniformTile(extract.getSource()))
       return;
     // Rows that were loaded are read as they are needed.
     classes.insert(extract.getResult().getAsOpaquePointer());
