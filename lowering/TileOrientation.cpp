@@ -54,25 +54,34 @@ void TileOrientation::join(Value a, Value b) {
   classes.unionSets(a.getAsOpaquePointer(), b.getAsOpaquePointer());
 }
 
-void TileOrientation::collect(Operation *op) {
+bool ejk::joinHandedOn(Operation *op, llvm::function_ref<void(Value, Value)> join) {
   auto joinAll = [&](ValueRange as, ValueRange bs) {
     for (auto [a, b] : llvm::zip(as, bs))
       join(a, b);
   };
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    joinAll(loop.getInitArgs(), loop.getRegionIterArgs());
+    joinAll(loop.getYieldedValues(), loop.getRegionIterArgs());
+    joinAll(loop.getResults(), loop.getRegionIterArgs());
+    return true;
+  }
+  auto branch = dyn_cast<scf::IfOp>(op);
+  if (!branch)
+    return false;
+  for (Region *region : {&branch.getThenRegion(), &branch.getElseRegion()})
+    if (!region->empty())
+      joinAll(region->front().getTerminator()->getOperands(), branch.getResults());
+  return true;
+}
+
+void TileOrientation::collect(Operation *op) {
   if (auto dot = dyn_cast<DotOp>(op)) {
     dots.push_back(dot);
     classes.insert(dot.getResult().getAsOpaquePointer());
     join(dot.getAcc(), dot.getResult());
-  } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
-    joinAll(loop.getInitArgs(), loop.getRegionIterArgs());
-    joinAll(loop.getYieldedValues(), loop.getRegionIterArgs());
-    joinAll(loop.getResults(), loop.getRegionIterArgs());
-  } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
-    for (Region *region : {&branch.getThenRegion(), &branch.getElseRegion()})
-      if (!region->empty())
-        joinAll(region->front().getTerminator()->getOperands(), branch.getResults());
-  } else if (isa<CumsumOp, KeepOp, WindowOp>(op) ||
-             (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1)) {
+  } else if (!joinHandedOn(op, [&](Value a, Value b) { join(a, b); }) &&
+             (isa<CumsumOp, KeepOp, WindowOp>(op) ||
+              (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1))) {
     for (Value operand : op->getOperands())
       if (isMatrix(operand) && isMatrix(op->getResult(0)))
         join(operand, op->getResult(0));

@@ -19,6 +19,10 @@ namespace ejk {
 /// Whether `value` is one number in all its elements.
 bool isUniformTile(mlir::Value value);
 
+/// Calls `join` for each two values of which `op`, a loop or a branch, hands one on as the other.
+/// False where it is neither.
+bool joinHandedOn(mlir::Operation *op, llvm::function_ref<void(mlir::Value, mlir::Value)> join);
+
 class TileOrientation {
 public:
   /// Without `warpgroups` every matrix lies as `computedLayout` says.

@@ -63,10 +63,6 @@ static LayoutAttr alongRows(LayoutAttr matrix, bool isWhole) {
 }
 
 void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)> computed) {
-  auto joinAll = [&](ValueRange as, ValueRange bs) {
-    for (auto [a, b] : llvm::zip(as, bs))
-      join(a, b);
-  };
   // Dimension `dim` of a matrix as it is stored.
   auto isRow = [](LayoutAttr layout, unsigned dim) {
     return dim == unsigned(isTransposed(layout));
@@ -96,14 +92,8 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
     ofMatrices.push_back(extract.getResult());
     propose(extract.getResult(),
             isRow(matrix, 1) ? alongRows(matrix, /*isWhole=*/true) : LayoutAttr());
-  } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
-    joinAll(loop.getInitArgs(), loop.getRegionIterArgs());
-    joinAll(loop.getYieldedValues(), loop.getRegionIterArgs());
-    joinAll(loop.getResults(), loop.getRegionIterArgs());
-  } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
-    for (Region *region : {&branch.getThenRegion(), &branch.getElseRegion()})
-      if (!region->empty())
-        joinAll(region->front().getTerminator()->getOperands(), branch.getResults());
+  } else if (joinHandedOn(op, [&](Value a, Value b) { join(a, b); })) {
+    return;
   } else if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1) {
     for (Value operand : op->getOperands())
       join(operand, op->getResult(0));
