@@ -57,11 +57,10 @@ private:
   LayoutAttr layout(LayoutKind kind) { return LayoutAttr::get(context, kind, 0, 0); }
   LayoutAttr computed(Value value) {
     auto type = dyn_cast<VectorType>(value.getType());
-    if (type && type.getRank() == 1 && vectors)
-      if (LayoutAttr rows = vectors->layoutOf(value))
-        return rows;
-    if (!type || type.getRank() == 1)
-      return computedLayout(value.getType(), warps);
+    if (!type || type.getRank() == 1) {
+      LayoutAttr rows = type && vectors ? vectors->layoutOf(value) : LayoutAttr();
+      return rows ? rows : computedLayout(value.getType(), warps);
+    }
     auto remade = remadeFor.find(value);
     return remade == remadeFor.end() ? orientation.layoutOf(value) : remade->second;
   }
@@ -186,7 +185,8 @@ private:
     ++(isInShared(wanted) ? toShared : isFragments(wanted) ? toFragments : toLanes);
   }
 
-  /// Where a vector is to be spread: of rows that lie elsewhere in shared memory.
+  /// The layout in which a vector is spread: one in `rows`, along others than its own, from shared
+  /// memory.
   LayoutAttr forSpread(SpreadOp spread) {
     LayoutAttr own = layoutOf(spread.getVector()), matrix = computed(spread.getResult());
     if (!isRows(own))
@@ -361,13 +361,13 @@ private:
     if (!direct)
       needComputed(extract.getSourceMutable());
     // One of fragments gets there; who needs it over lanes reads it later.
-    if (isTile(extract.getType()) && !isUniform(extract.getSource()) &&
-        isRows(computed(extract.getResult())))
-      setLayouts(extract, computed(extract.getResult()));
-    else if (isTile(extract.getType()))
-      setLayouts(extract, isUniform(extract.getSource())               ? layout(LayoutKind::uniform)
-                          : isFragments(layoutOf(extract.getSource())) ? layout(LayoutKind::shared)
-                                                                       : layout(LayoutKind::lanes));
+    if (!isTile(extract.getType()))
+      return success();
+    LayoutAttr own = computed(extract.getResult());
+    setLayouts(extract, isUniform(extract.getSource())               ? layout(LayoutKind::uniform)
+                        : isRows(own)                                ? own
+                        : isFragments(layoutOf(extract.getSource())) ? layout(LayoutKind::shared)
+                                                                     : layout(LayoutKind::lanes));
     return success();
   }
 

@@ -312,6 +312,15 @@ const Placed *TileEmitter::summedInShared(CumsumOp op) {
   return loaded != tiles.end() && isInShared(loaded->second.layout) ? &loaded->second : nullptr;
 }
 
+/// `rest` rounded to `type`; what that leaves over stays.
+Placed TileEmitter::takePiece(Placed &rest, Type type) {
+  Placed rounded = rest;
+  rounded.elements = roundPairs(rest.elements, type);
+  for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
+    left = b.make<arith::SubFOp>(left, wide);
+  return rounded;
+}
+
 /// Of a matrix that is transposed, the sums along its stored rows: itself times a triangle.
 void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   Type element = summedType(op);
@@ -340,10 +349,7 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
     Placed rest = placed(op.getTile());
     beforeRead(reads);
     for (unsigned i = 0; i < kSumPieces; ++i) {
-      Placed rounded = rest;
-      rounded.elements = roundPairs(rest.elements, element);
-      for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
-        left = b.make<arith::SubFOp>(left, wide);
+      Placed rounded = takePiece(rest, element);
       sum(/*fromZero=*/i == 0, nullptr, &rounded);
     }
   }
@@ -415,10 +421,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   }
   Type bf16 = b.getBF16Type();
   for (unsigned i = 0; i < kSumPieces; ++i) {
-    Placed rounded = rest;
-    rounded.elements = roundPairs(rest.elements, bf16);
-    for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
-      left = b.make<arith::SubFOp>(left, wide);
+    Placed rounded = takePiece(rest, bf16);
     // Together as far as that is free.
     if (!pieces.empty() && !fitsFreely(pieces.back().type, pieces.back().layout)) {
       sumPieces(bf16);

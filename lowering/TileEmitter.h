@@ -301,6 +301,7 @@ private:
   void emitCumsum(tile::CumsumOp op);
   void emitTransposedCumsum(tile::CumsumOp op);
   const Placed *summedInShared(tile::CumsumOp op);
+  Placed takePiece(Placed &rest, Type type);
   struct Operand;
   struct Factors;
   Operand operandOf(const Placed &tile, bool isLeft, bool rowsAcross, Value part, int64_t partSize);

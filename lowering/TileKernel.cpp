@@ -432,7 +432,7 @@ static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef n
   // wait for it.
   if (sends())
     emitRounds(kernel, /*areInPlace=*/true, /*haveBarriers=*/false);
-  if (!done && sends())
+  if (sends())
     emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/true);
   if (done)
     return kernel;
