@@ -6,9 +6,10 @@
 // RUN: not ejk-run %s --entry=gla --random B=2,X=3 2>&1 | FileCheck %s --check-prefix=SYMBOL
 // RUN: not ejk-run %s --entry=gla --random B=2 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not ejk-run %s --entry=gla --random B=2,T=4,H=4,Hkv=3 2>&1 | FileCheck %s --check-prefix=HEADS
-// RUN: not ejk-run %s --entry=gla --random B=2,T=4,H=4 --inputs=%s 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=%t.safetensors
 // RUN: not ejk-run %s --entry=sum --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=GIVEN
+// RUN: ejk-run %s --entry=sum --inputs=%t.safetensors --random "" --device=interpreter --outputs=%t.sum.safetensors | FileCheck %s --check-prefix=DRAWN
+// RUN: not ejk-run %s --entry=sum --inputs=%t.safetensors --random d0=5 2>&1 | FileCheck %s --check-prefix=CHOSEN
 // RUN: not ejk-run %s --entry=narrow --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=TYPE
 // RUN: not ejk-run %s --entry=static --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not ejk-run %s --entry=square --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=AGREE
@@ -23,7 +24,6 @@
 // SYMBOL: the function has no size 'X'; it has: B, T, H, Hkv
 // MISSING: --random also needs sizes for: T, H, Hkv
 // HEADS: the key/value heads, Hkv, must divide the query heads, H, but they are 3 and 4
-// BOTH: --inputs and --random exclude each other
 func.func @gla(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>)
     -> tensor<?x?x?x64xbf16> {
   %o, %ht = ejk.gla %q, %k, %v
@@ -34,6 +34,8 @@ func.func @gla(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<
 func.func @identity(%x: tensor<?x?xf32>) -> (tensor<?x?xf32> {ejk.name = "x"}) {
   return %x : tensor<?x?xf32>
 }
+// DRAWN: : f32 [3, 4]
+// CHOSEN: input 'x' must be f32 [d0, d1] with d0 = 5 as '--random' has it, but is f32 [3, 4]
 // GIVEN: input 'arg1' must be f32 [d0, d1], but is not given; given are: x
 func.func @sum(%x: tensor<?x?xf32> {ejk.name = "x"}, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %s = arith.addf %x, %y : tensor<?x?xf32>

@@ -69,6 +69,14 @@ public:
     return shapes.dim(function.getArgument(argument), dim);
   }
 
+  /// Sizes that no input binds.
+  void know(const Sizes &chosen) {
+    for (auto [symbol, size] : chosen) {
+      sizes[symbol] = size;
+      boundBy[symbol] = "--random";
+    }
+  }
+
   Sizes sizes;
   mutable func::FuncOp function; // a handle, whose getters are not const
   ShapeAnalysis shapes;
@@ -314,8 +322,10 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
 
 Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
                                                  const std::vector<HostTensor> &given,
-                                                 unsigned required, uint64_t seed) {
+                                                 unsigned required, const Sizes &sizes,
+                                                 uint64_t seed) {
   SymbolSizes symbols(function);
+  symbols.know(sizes);
   Result<std::vector<HostTensor>> inputs = takeGiven(symbols, given, required);
   if (!inputs || llvm::none_of(*inputs, [](const HostTensor &t) { return t.name.empty(); }))
     return inputs;

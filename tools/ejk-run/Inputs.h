@@ -12,12 +12,12 @@ namespace ejk {
 std::optional<DataType> dataTypeOf(mlir::Type element);
 
 /// One tensor per argument, in order, under the arguments' names: taken from
-/// `given` by name and checked for type, rank and sizes that agree. Arguments
-/// behind the first `required`, a derivative's cotangents, are drawn at random
-/// where they are not given.
+/// `given` by name and checked for type, rank and sizes that agree, with `sizes`
+/// of the arguments' symbols, too. Arguments behind the first `required`, such as a
+/// derivative's cotangents, are drawn at random where they are not given.
 Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
                                             const std::vector<HostTensor> &given, unsigned required,
-                                            uint64_t seed);
+                                            const Sizes &sizes, uint64_t seed);
 
 /// The same, drawn at random with the sizes of the symbols (dialect/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B

@@ -53,7 +53,8 @@ static cl::opt<std::string>
                cl::desc("Write the results: a .safetensors file, an .npy file, or FOLDER/"));
 static cl::opt<std::string> randomSizes(
     "random", cl::cat(category), cl::value_desc("B=2,T=128,..."),
-    cl::desc("Draw the inputs at random: a size for each symbol of the arguments' shapes"));
+    cl::desc("Draw the inputs that are not given at random: a size for each symbol of the "
+             "arguments' shapes"));
 static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
                               cl::desc("For --random: the same seed gives the same inputs"));
 static cl::opt<DeviceKind> device(
@@ -129,19 +130,21 @@ static func::FuncOp findEntry(ModuleOp module) {
 
 /// Inputs of `function`, of which the first `required` cannot be made up unasked.
 static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigned required) {
-  if (!randomSizes.getNumOccurrences()) {
-    Result<std::vector<HostTensor>> given =
-        readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
-    if (!given)
-      return given;
-    return matchInputs(function, *given, required, seed);
+  Sizes sizes;
+  if (randomSizes.getNumOccurrences()) {
+    Result<Sizes> chosen = parseSizes(randomSizes.getValue());
+    if (!chosen)
+      return chosen.error();
+    if (inputFiles.empty())
+      return drawInputs(function, *chosen, seed);
+    sizes = std::move(*chosen);
+    required = 0;
   }
-  if (!inputFiles.empty())
-    return Error{ErrorCode::InvalidArgument, "--inputs and --random exclude each other"};
-  Result<Sizes> sizes = parseSizes(randomSizes.getValue());
-  if (!sizes)
-    return sizes.error();
-  return drawInputs(function, *sizes, seed);
+  Result<std::vector<HostTensor>> given =
+      readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
+  if (!given)
+    return given;
+  return matchInputs(function, *given, required, sizes, seed);
 }
 
 /// Shows how far a long interpretation is, on a terminal only.
