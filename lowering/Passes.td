@@ -496,6 +496,11 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place. Of the
     item behind the last one, factors are made of zeros, and not used. Numbers do not change.
 
+    The first side begins with the products that all is there for. A thread waits until the tensor
+    cores begin its last product, so what becomes of those in shared memory, for others, goes there
+    before the next ones are taken: threads then wait for one another while these are. What the loop
+    stores of what it carries is stored on both sides, on the first one behind that same barrier.
+
     Before:
     ```mlir
     %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {

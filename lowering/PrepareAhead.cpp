@@ -7,6 +7,8 @@
 // registers or, where it lies in shared memory, in one place, which is written when this
 // iteration has used it.
 //
+// The branch's own products stand so that its barriers pass while tensor cores are busy.
+//
 //===----------------------------------------------------------------------===//
 #include "lowering/PrepareAhead.h"
 #include "lowering/Passes.h"
@@ -43,6 +45,7 @@ public:
   bool run() {
     if (!find() || !findPrepared() || !findCarried())
       return false;
+    orderProducts();
     prepareFirst();
     widenBranch();
     prepareNext(*branch.thenBlock());
@@ -184,14 +187,12 @@ private:
     while (isa<DotOp>(first->getNextNode()) && first->getNextNode() != last)
       first = first->getNextNode();
     // First those of what is there already.
-    SmallVector<Operation *> ready;
     for (auto dot : branch.thenBlock()->getOps<DotOp>())
       if (dot != last && dot != first && llvm::none_of(dot->getOperands(), [&](Value operand) {
             return branch.getThenRegion().isAncestor(operand.getParentRegion());
           }))
         ready.push_back(dot);
     // What takes the place of what the branch has of its own item is written behind the products.
-    SetVector<Operation *> late;
     for (Value value : carried)
       for (Operation *user : value.getUsers()) {
         Operation *here = branch.thenBlock()->findAncestorOpInBlock(*user);
@@ -209,10 +210,6 @@ private:
             maker && maker->getBlock() == branch.thenBlock() && last->isBeforeInBlock(maker) &&
             !late.contains(maker))
           return false;
-    for (Operation *dot : llvm::reverse(ready))
-      dot->moveBefore(&branch.thenBlock()->front());
-    for (Operation *convert : late)
-      convert->moveBefore(last);
     return true;
   }
 
@@ -225,6 +222,79 @@ private:
   Value ofSide(Block &side, BlockArgument arg) {
     auto next = cast<OpResult>(loop.getYieldedValues()[arg.getArgNumber() - 1]);
     return side.getTerminator()->getOperand(next.getResultNumber());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The branch's own products
+  //===--------------------------------------------------------------------===//
+
+  /// First those of what is there already, and, while these are taken, what the others need of
+  /// what the loop carries; then what becomes of them, in shared memory, so that others run while
+  /// threads wait for one another.
+  void orderProducts() {
+    Block &block = *branch.thenBlock();
+    for (Operation *dot : llvm::reverse(ready))
+      dot->moveBefore(&block.front());
+    for (Operation *convert : late)
+      convert->moveBefore(last);
+    if (ready.empty())
+      return;
+    Operation *next = ready.back()->getNextNode();
+    while (!isa<DotOp>(next))
+      next = next->getNextNode();
+    // Vectors for that one are read from shared memory meanwhile.
+    auto isThere = [&](Value value) { return value.getParentBlock() != &block; };
+    for (auto spread : llvm::make_early_inc_range(block.getOps<SpreadOp>()))
+      if (isThere(spread.getVector()) && spread->isBeforeInBlock(next))
+        spread->moveBefore(&block.front());
+    SetVector<Operation *> made;
+    for (Operation &op : block) {
+      auto isMade = [&](Value value) {
+        Operation *maker = value.getDefiningOp();
+        return maker && (made.contains(maker) || llvm::is_contained(ready, maker));
+      };
+      if (isPure(&op) && op.getNumRegions() == 0 && !isa<DotOp>(op) &&
+          llvm::any_of(op.getOperands(), isMade) &&
+          llvm::all_of(op.getOperands(), [&](Value v) { return isThere(v) || isMade(v); }))
+        made.insert(&op);
+    }
+    storeInBranch(next);
+    for (Operation *op : made)
+      op->moveBefore(next);
+  }
+
+  /// What the loop stores of what it carries, in front of the branch, would have a barrier of its
+  /// own there. It becomes each side's: on the first it is made before `next`, a product, and
+  /// leaves before the last.
+  void storeInBranch(Operation *next) {
+    SmallVector<StoreOp> stores;
+    for (auto store : loop.getBody()->getOps<StoreOp>())
+      if (store->isBeforeInBlock(branch))
+        stores.push_back(store);
+    for (StoreOp store : stores) {
+      SetVector<Operation *> makers;
+      collectMakers(store, makers);
+      if (llvm::any_of(makers, [&](Operation *op) {
+            return op != store && (!isPure(op) || op->getNumRegions());
+          }))
+        continue;
+      // Operands first.
+      SmallVector<Operation *> ops;
+      for (Operation &op : *loop.getBody())
+        if (makers.contains(&op))
+          ops.push_back(&op);
+      Operation *start = &branch.elseBlock()->front();
+      for (bool byProducts : {true, false}) {
+        IRMapping known;
+        for (Operation *op : ops) {
+          b.setInsertionPoint(!byProducts ? start : op == store ? last : next);
+          b.clone(*op, known);
+        }
+      }
+      for (Operation *op : llvm::reverse(ops))
+        if (op == store || isOpTriviallyDead(op))
+          op->erase();
+    }
   }
 
   //===--------------------------------------------------------------------===//
@@ -431,6 +501,10 @@ private:
   /// Of that, running sums and what makes them.
   SetVector<Operation *> sums;
   SmallVector<Value> carried;
+  /// Products of the branch that all is there for, and what goes in front of its last one, for
+  /// its place is written behind that.
+  SmallVector<Operation *> ready;
+  SetVector<Operation *> late;
   /// The last of the first products that stand together in the branch, and the last product.
   Operation *first = nullptr, *last = nullptr;
 };

@@ -460,6 +460,7 @@ void TileEmitter::sendPanels(const Placed &tile, const Rows &to, StoreOp op) {
     b.make<NVVM::CpAsyncBulkCommitGroupOp>();
   });
   memory.pending.noteSent(tile.range);
+  sentFrom.push_back(tile.range);
 }
 
 /// Until the device has read what was sent that `is`; a barrier then tells all threads.

@@ -223,11 +223,17 @@ private:
   const Placed *carriedPlace(Value value);
   /// Whether it lies within what is used freely, where nothing was just used.
   bool fitsFreely(Type type, tile::LayoutAttr layout) const {
-    return memory.find(sharedBytes(type, layout), sharedAlignment(layout), justUsed()).end <=
+    return fitsFreely(type, layout, justUsed());
+  }
+  bool fitsFreely(Type type, tile::LayoutAttr layout,
+                  mlir::ArrayRef<SharedMemory::Range> avoided) const {
+    return memory.find(sharedBytes(type, layout), sharedAlignment(layout), avoided).end <=
            freeBytes;
   }
   /// Since the last barrier, or by products that are not awaited.
   Vector<SharedMemory::Range> justUsed() const;
+  /// What the place for a new tile of that kind should not overlap.
+  Vector<SharedMemory::Range> avoidedFor(Type type, tile::LayoutAttr layout) const;
   /// Whether products read `tile` where it lies in shared memory.
   bool isFactor(Value tile) const;
   void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
@@ -385,6 +391,8 @@ private:
 
   mlir::LLVM::GlobalOp shared;
   SharedMemory memory;
+  /// Whatever has been sent from, so far.
+  Vector<SharedMemory::Range> sentFrom;
   /// Values of the program that are no tiles, and its tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Placed> tiles;

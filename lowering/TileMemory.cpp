@@ -57,7 +57,7 @@ bool TileEmitter::isFactor(Value tile) const {
 
 /// While a thread makes so many numbers, the device reads what was sent: to wait for it then costs
 /// nothing.
-static constexpr unsigned kWorkOfSent = 128;
+static constexpr unsigned kWorkOfSent = 192;
 
 /// Of all threads; with a condition, whether it is true of all of them.
 Value TileEmitter::barrier(Value everywhere) {
@@ -142,14 +142,23 @@ SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
   return used;
 }
 
+/// Where memory suffices, a place from which a tile was sent is left to that: the next iteration
+/// has no need to wait until what another tile was sent from there, behind it, is read.
+SmallVector<SharedMemory::Range> TileEmitter::avoidedFor(Type type, LayoutAttr layout) const {
+  SmallVector<SharedMemory::Range> used = justUsed(), all(used);
+  all.append(sentFrom);
+  return fitsFreely(type, layout, all)    ? all
+         : fitsFreely(type, layout, used) ? used
+                                          : SmallVector<SharedMemory::Range>();
+}
+
 Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
   Placed tile;
   tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
   tile.type = type;
   tile.pitch = sharedPitch(type);
   tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
-                               fitsFreely(type, tile.layout) ? justUsed()
-                                                             : SmallVector<SharedMemory::Range>());
+                               avoidedFor(type, tile.layout));
   tile.range.isFactor = isFactor && isPanels(tile.layout);
   tile.address = sharedAt(tile.range);
   return tile;

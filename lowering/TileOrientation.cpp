@@ -12,6 +12,8 @@ static constexpr unsigned kMostTogether = 12;
 /// A cost that no conversion has: of what groups of warps cannot multiply, and of what
 /// cannot be done at all.
 static constexpr int64_t kSlow = int64_t(1) << 24, kNever = int64_t(1) << 40;
+/// Of a barrier, in bytes that pass through shared memory meanwhile.
+static constexpr int64_t kBarrierBytes = 8192;
 
 static bool isMatrix(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -88,6 +90,9 @@ void TileOrientation::collect(Operation *op) {
   }
   if (auto running = dyn_cast<CumsumOp>(op); running && isMatrix(running))
     sums.push_back(running);
+  if (auto row = dyn_cast<vector::ExtractOp>(op);
+      row && isMatrix(row.getSource()) && isa<VectorType>(row.getType()))
+    rowsTaken.push_back(row);
   // Memory has rows, which a transposed matrix has no neighbours in. That counts where it is so
   // for each chunk.
   bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
@@ -154,6 +159,13 @@ int64_t TileOrientation::costOf(CumsumOp running, const Choice &choice) {
   return turned || isWidened ? 0 : kSumPieces * bytesOf(running) / 2;
 }
 
+/// Of a transposed matrix's row each warp has the channels that it has of the matrix; of another's
+/// all wait for those that have the row.
+int64_t TileOrientation::costOf(vector::ExtractOp row, const Choice &choice) {
+  Value matrix = row.getSource();
+  return !classOf(matrix) || isTransposed(matrix, choice) ? 0 : kBarrierBytes;
+}
+
 /// In bytes that pass through shared memory, or would.
 int64_t TileOrientation::costOf(const Choice &choice) {
   int64_t cost = 0;
@@ -167,6 +179,8 @@ int64_t TileOrientation::costOf(const Choice &choice) {
       cost += bytesOf(tile) / 4;
   for (CumsumOp running : sums)
     cost += costOf(running, choice);
+  for (vector::ExtractOp row : rowsTaken)
+    cost += costOf(row, choice);
   return cost;
 }
 

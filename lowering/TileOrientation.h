@@ -3,14 +3,16 @@
 // A group of four warps multiplies 64 rows at a time. Their left factor may come
 // straight from registers, where the accumulators of one product are the left
 // factor of another; all else comes from shared memory. Which products are made
-// transposed decides how much must pass through there. What elementwise ops, loops
-// and sums join lies one way; of all ways the cheapest is chosen.
+// transposed decides how much must pass through there, and whether a warp has whole
+// rows of a matrix that vectors are taken of. What elementwise ops, loops and sums
+// join lies one way; of all ways the cheapest is chosen.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_TILEORIENTATION_H
 #define EJK_LOWERING_TILEORIENTATION_H
 
 #include "lowering/TileLayout.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -48,6 +50,7 @@ private:
   int64_t costOf(const Choice &choice);
   int64_t costOf(tile::DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored);
   int64_t costOf(tile::CumsumOp sums, const Choice &choice);
+  int64_t costOf(mlir::vector::ExtractOp row, const Choice &choice);
   void choose();
 
   unsigned warps;
@@ -55,6 +58,7 @@ private:
   llvm::EquivalenceClasses<void *> classes;
   llvm::SmallVector<tile::DotOp> dots;
   llvm::SmallVector<tile::CumsumOp> sums;
+  llvm::SmallVector<mlir::vector::ExtractOp> rowsTaken;
   llvm::SmallVector<Value> inMemory; // better not transposed
   Choice transposed;
   llvm::SetVector<Value> stored;

@@ -461,7 +461,10 @@ void TileEmitter::emitIf(scf::IfOp op) {
   }
   auto branch =
       b.make<scf::IfOp>(types, scalar(op.getCondition()), /*withElseRegion=*/!!op.elseBlock());
-  SharedMemory::Pending before = memory.pending, after = before;
+  // Behind it is what either side has left.
+  SharedMemory::Pending before = memory.pending, after;
+  if (!op.elseBlock())
+    after = before;
   auto emitBranch = [&](Block &from, Block *to) {
     OpBuilder::InsertionGuard guard(b);
     // What only the other side uses lies here for nothing.

@@ -21,14 +21,17 @@ VectorLayouts::VectorLayouts(ProgramOp program, llvm::function_ref<LayoutAttr(Va
     if (!isNew && known->second != layout)
       known->second = {};
   }
-  // What only comes from shared memory, or only goes there, is as well over lanes.
-  llvm::DenseSet<void *> made, taken;
-  for (Value vector : ofMatrices)
+  // What only comes from shared memory, or is summed and only goes there, is as well over lanes.
+  llvm::DenseSet<void *> made, kept;
+  for (Value vector : ofMatrices) {
     made.insert(classOf(vector));
+    if (vector.getDefiningOp<vector::ExtractOp>())
+      kept.insert(classOf(vector));
+  }
   for (Value vector : alongMatrices)
-    taken.insert(classOf(vector));
+    kept.insert(classOf(vector));
   for (auto &[leader, layout] : layouts)
-    if (!made.contains(leader) || !taken.contains(leader))
+    if (!made.contains(leader) || !kept.contains(leader))
       layout = {};
 }
 

@@ -29,13 +29,17 @@
 // CHECK:         %[[V:.*]] = tile.make_ring
 // CHECK:         tile.take %[[A]]
 // CHECK:         tile.cumsum
-// CHECK:         %[[Q0:.*]] = tile.convert %{{.*}} to <panels>
-// CHECK:         %[[K0:.*]] = tile.convert %{{.*}} to <panels>
+// CHECK:         %[[Q0:.*]] = tile.convert %{{.*}} to <transposed_panels>
+// CHECK:         %[[K0:.*]] = tile.convert %{{.*}} to <transposed_panels>
 // CHECK:         %[[WEAK0:.*]] = tile.within
 // CHECK:         scf.for %[[C:.*]] = {{.*}} iter_args({{.*}}%[[Q:.*]] = %[[Q0]], %[[K:.*]] = %[[K0]], %[[WEAK:.*]] = %[[WEAK0]])
 // CHECK-NOT:       tile.take %[[A]]
 // CHECK:           %[[NEXT:.*]]:{{.*}} = scf.if %[[WEAK]]
+// CHECK:             tile.spread
 // CHECK:             tile.dot %[[Q]], %[[K]] transposed
+// CHECK:             tile.keep lower
+// CHECK:             tile.convert %{{.*}} to <panels>
+// CHECK-NEXT:        tile.dot %[[Q]]
 // CHECK:             tile.release %[[A]][%[[C]]]
 // CHECK:             %[[TWO:.*]] = arith.constant 2 : index
 // CHECK:             %[[BEHIND:.*]] = arith.addi %[[C]], %[[TWO]]
@@ -44,8 +48,8 @@
 // CHECK:             tile.cumsum
 // CHECK:             tile.dot %[[K]] transposed
 // CHECK:             math.exp
-// CHECK:             %[[Q1:.*]] = tile.convert %{{.*}} to <panels>
-// CHECK-NEXT:        %[[K1:.*]] = tile.convert %{{.*}} to <panels>
+// CHECK:             %[[Q1:.*]] = tile.convert %{{.*}} to <transposed_panels>
+// CHECK-NEXT:        %[[K1:.*]] = tile.convert %{{.*}} to <transposed_panels>
 // CHECK:             tile.convert %{{.*}} to <panels>
 // CHECK:             %[[WEAK1:.*]] = tile.within
 // CHECK-NEXT:        tile.store
