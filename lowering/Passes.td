@@ -201,6 +201,33 @@ def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
   let statistics = [Statistic<"numReused", "reused", "sums of rows' own parts">];
 }
 
+def SplitFactors : Pass<"ejk-split-factors"> {
+  let summary = "factors of few channels in two terms";
+  let description = [{
+    Tensor cores multiply what was rounded to 16 bits. Of many channels such errors average out; of
+    few they do not, and a gate's gradient, which adds up all of a sequence's terms, may nearly
+    cancel. In a block program whose rows have 32 channels or fewer, where products take next to
+    no time, each factor that was rounded goes into its products twice: rounded, and what that has
+    left out, rounded. Only the product of two such rests is missing.
+
+    Before:
+    ```mlir
+    %sb = arith.truncf %s : vector<16x16xf32> to vector<16x16xbf16>
+    %o = tile.dot %q, %sb, %acc : vector<64x16xbf16>, vector<16x16xbf16>, vector<64x16xf32>
+    ```
+    After:
+    ```mlir
+    %sb = arith.truncf %s : vector<16x16xf32> to vector<16x16xbf16>
+    %back = arith.extf %sb : vector<16x16xbf16> to vector<16x16xf32>
+    %left = arith.subf %s, %back : vector<16x16xf32>
+    %rest = arith.truncf %left : vector<16x16xf32> to vector<16x16xbf16>
+    %o0 = tile.dot %q, %rest, %acc : vector<64x16xbf16>, vector<16x16xbf16>, vector<64x16xf32>
+    %o = tile.dot %q, %sb, %o0 : vector<64x16xbf16>, vector<16x16xbf16>, vector<64x16xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numSplit", "split", "products with factors in two terms">];
+}
+
 def NarrowHeld : Pass<"ejk-narrow-held"> {
   let summary = "what a branch keeps of exponentials, in 16 bits";
   let description = [{

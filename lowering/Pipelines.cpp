@@ -23,6 +23,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createCarryDecays());
   pm.addPass(createHoistFromBranches());
   pm.addPass(createReuseScaledRows());
+  pm.addPass(createSplitFactors());
   if (hasWarpgroupProducts(arch))
     pm.addPass(createNarrowHeld());
   AssignTileLayoutsOptions layouts;

@@ -7,6 +7,10 @@
 
 namespace ejk {
 
+/// The most channels of rows whose block programs round next to nothing: with more, errors of as
+/// many roundings average out, and the products and bytes that this takes would be more than a few.
+constexpr int64_t kFewChannels = 32;
+
 struct ChunkSettings {
   /// Steps in a chunk; fewer where that does not divide those between saved states.
   int64_t chunk = 64;

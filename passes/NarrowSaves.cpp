@@ -1,5 +1,6 @@
 //===- NarrowSaves.cpp - saved states in 16 bits --------------------------===//
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Chunk.h"
 #include "passes/Passes.h"
 #include "passes/ScanGroups.h"
 
@@ -25,6 +26,11 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
   return success();
 }
 
+static bool isSmall(Type save) {
+  return llvm::all_of(cast<RankedTensorType>(save).getShape().take_back(2),
+                      [](int64_t channels) { return channels <= kFewChannels; });
+}
+
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
   unsigned count = 0;
   // Of more rows the errors would be more, too.
@@ -39,7 +45,8 @@ unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
       continue;
     for (Value save : scan.getSaves()) {
       SmallVector<Value> args;
-      if (!getElementTypeOrSelf(save.getType()).isF32() || failed(findReaders(save, args)))
+      if (!getElementTypeOrSelf(save.getType()).isF32() || isSmall(save.getType()) ||
+          failed(findReaders(save, args)))
         continue;
       Type narrow = BFloat16Type::get(scan.getContext());
       save.setType(cast<RankedTensorType>(save.getType()).clone(narrow));

@@ -290,9 +290,9 @@ def NarrowSaves : Pass<"ejk-narrow-saves"> {
   let summary = "saved states in 16 bits";
   let description = [{
     States that a scan of 16-bit sequences saves in f32 for later scans are rounded to
-    bf16, whose range is that of f32, if there is one for 256 rows at least. For scans that
-    become block programs: those take products of such states in bf16 anyway. Numbers change
-    by that rounding.
+    bf16, whose range is that of f32, if there is one for 256 rows at least, and more than 32
+    channels along one of its axes. For scans that become block programs: those take products of
+    such states in bf16 anyway. Numbers change by that rounding.
 
     Before:
     ```mlir

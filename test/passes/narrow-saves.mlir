@@ -2,10 +2,24 @@
 
 // CHECK-LABEL: func.func @narrow_vjp(
 // CHECK:         %[[S:.*]] = ejk.scan save_every 64
-// CHECK:           saves(tensor<?x?x32x32xbf16>)
+// CHECK:           saves(tensor<?x?x48x48xbf16>)
 // CHECK:         ejk.scan reverse save_every 64
-// CHECK:           saved(%{{.*}} = %{{.*}} : tensor<?x?x32x32xbf16>)
-func.func @narrow(%q: tensor<?x?x?x32xf16>, %k: tensor<?x?x?x32xf16>, %v: tensor<?x?x?x32xf16>,
+// CHECK:           saved(%{{.*}} = %{{.*}} : tensor<?x?x48x48xbf16>)
+func.func @narrow(%q: tensor<?x?x?x48xf16>, %k: tensor<?x?x?x48xf16>, %v: tensor<?x?x?x48xf16>,
+                  %g: tensor<?x?x?xf32>) -> tensor<?x?x?x48xf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x48xf16>, tensor<?x?x?x48xf16>, tensor<?x?x?x48xf16>
+      -> tensor<?x?x?x48xf16>, tensor<?x?x48x48xf32>
+  return %o : tensor<?x?x?x48xf16>
+}
+
+// Of few channels, where products round next to nothing, they stay f32.
+// CHECK-LABEL: func.func @few_vjp(
+// CHECK:         %[[S:.*]] = ejk.scan save_every 64
+// CHECK:           saves(tensor<?x?x32x32xf32>)
+// CHECK:         ejk.scan reverse save_every 64
+// CHECK:           saved(%{{.*}} = %{{.*}} : tensor<?x?x32x32xf32>)
+func.func @few(%q: tensor<?x?x?x32xf16>, %k: tensor<?x?x?x32xf16>, %v: tensor<?x?x?x32xf16>,
                   %g: tensor<?x?x?xf32>) -> tensor<?x?x?x32xf16> {
   %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?xf32>)
       : tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>
