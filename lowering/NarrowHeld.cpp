@@ -31,7 +31,7 @@ struct NarrowHeldPass : ejk::impl::NarrowHeldBase<NarrowHeldPass> {
       if (program->hasAttr(kWarpsAttr))
         return; // it is laid out
       program.walk([&](scf::IfOp branch) {
-        if (llvm::range_size(branch.thenBlock()->getOps<DotOp>()) > kManyProducts)
+        if (hasManyProducts(*branch.thenBlock()))
           narrowFor(branch);
       });
     });

@@ -151,10 +151,9 @@ private:
   }
 
   static int64_t mostRegisters(Block &block) {
-    int64_t products = llvm::range_size(block.getOps<DotOp>());
     if (isa<scf::IfOp>(block.getParentOp()))
-      return products > kManyProducts ? kRegistersOfLongBranch : kRegistersOfBranch;
-    return kRegisters - kRegistersOfProduct * products;
+      return hasManyProducts(block) ? kRegistersOfLongBranch : kRegistersOfBranch;
+    return kRegisters - kRegistersOfProduct * int64_t(llvm::range_size(block.getOps<DotOp>()));
   }
 
   /// What must stand before each op: the makers of its operands; of an op that stores,

@@ -337,7 +337,7 @@ private:
   void awaitAll();
 
   std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
-  void findSharedExponents();
+  void findLongBlocks();
   Value forPowersOfTwo(Value x);
   Value exponential(Operation *op, Value x);
   /// What `value` is in the kernel, once it is there.
@@ -370,8 +370,9 @@ private:
   /// The threads that do what is emitted, and the number of their barrier.
   unsigned workers = 0, namedBarrier = 0;
   bool warpgroups = false;
-  /// Whether what is raised to powers of e is kept times log2 e.
-  bool sharesExponents = false;
+  /// Whether a block has many products. Then x log2 e is kept for e^x, e^-x and the check of x, and
+  /// not x, of which each would be multiplied anew; and what is sent is awaited late.
+  bool isLong = false;
   Value warpgroup; // the number of this warp's
 
   /// Products being taken, from the oldest on, and what each reads of shared memory.

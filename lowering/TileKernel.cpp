@@ -342,7 +342,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
                                     Attribute(), /*alignment=*/1024, kSharedSpace);
   buildSignature(sizeName);
   locate();
-  findSharedExponents();
+  findLongBlocks();
   findSummedInParts();
   findLastUses();
   writeTriangles();

@@ -49,6 +49,11 @@ LayoutAttr ejk::warpgroupLayout(Type type, unsigned warps, bool transposed) {
   return LayoutAttr::get(type.getContext(), kind, parts.first, parts.second);
 }
 
+bool ejk::hasManyProducts(Block &block) {
+  constexpr unsigned most = 6;
+  return llvm::range_size(block.getOps<DotOp>()) > most;
+}
+
 bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
   auto vector = cast<VectorType>(type);
   return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&

@@ -17,10 +17,11 @@ constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
 constexpr int64_t kWarpgroup = 4;
 /// Numbers of 16 bits that an f32 is the sum of, where tensor cores add it up.
 constexpr unsigned kSumPieces = 3;
-/// Beside more products than this in a block, registers are short.
-constexpr unsigned kManyProducts = 6;
 /// Columns, of 16 bits each, and bytes of a panel's row.
 constexpr int64_t kPanelColumns = 64, kPanelPitch = 128;
+
+/// Whether `block` has so many products that registers are short beside them.
+bool hasManyProducts(mlir::Block &block);
 
 inline bool isFragments(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::fragments ||

@@ -56,15 +56,17 @@ bool TileEmitter::isFactor(Value tile) const {
 }
 
 /// While a thread makes so many numbers, the device reads what was sent: to wait for it then costs
-/// nothing.
-static constexpr unsigned kWorkOfSent = 192;
+/// nothing. Where a chunk has far more of them, and its tiles are sent together, they are awaited
+/// later.
+static constexpr unsigned kWorkOfSent = 192, kLongWorkOfSent = 512;
 
 /// Of all threads; with a condition, whether it is true of all of them.
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && memory.pending.unfenced)
     fenceForProducts();
   // What the device has read by now all threads may write behind this.
-  awaitSent([](const SharedMemory::Sent &sent) { return sent.work >= kWorkOfSent; });
+  unsigned enough = isLong ? kLongWorkOfSent : kWorkOfSent;
+  awaitSent([&](const SharedMemory::Sent &sent) { return sent.work >= enough; });
   Value number, count, all;
   if (namedBarrier) {
     number = b.i32(namedBarrier);

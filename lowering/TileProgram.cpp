@@ -133,12 +133,8 @@ void TileEmitter::emit(Operation *op) {
         memory.noteWork(sizeOf(result.getType(), layoutOf(result)));
 }
 
-/// Beside many products, x log2 e is kept for e^x, e^-x and the check of x, and not x, of which
-/// each would be multiplied anew.
-void TileEmitter::findSharedExponents() {
-  program.walk([&](Block *block) {
-    sharesExponents |= llvm::range_size(block->getOps<DotOp>()) > kManyProducts;
-  });
+void TileEmitter::findLongBlocks() {
+  program.walk([&](Block *block) { isLong |= hasManyProducts(*block); });
 }
 
 Value TileEmitter::forPowersOfTwo(Value x) {
@@ -148,7 +144,7 @@ Value TileEmitter::forPowersOfTwo(Value x) {
 /// e^x, or 2^x, by the unit's own exponential of two: off by some 2^-22 of the result.
 Value TileEmitter::exponential(Operation *op, Value x) {
   if (isa<math::ExpOp>(op)) {
-    auto negated = sharesExponents ? x.getDefiningOp<arith::NegFOp>() : arith::NegFOp();
+    auto negated = isLong ? x.getDefiningOp<arith::NegFOp>() : arith::NegFOp();
     x = forPowersOfTwo(negated ? negated.getOperand() : x);
     if (negated)
       x = b.make<arith::NegFOp>(x);

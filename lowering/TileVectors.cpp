@@ -382,7 +382,7 @@ void TileEmitter::emitWithin(WithinOp op) {
     int64_t length = isFragments(tile.layout) || isRows(tile.layout) ? 0 : lanesLength(tile.type);
     for (unsigned i = 0; i < tile.elements.size(); ++i) {
       Value x = tile.elements[i];
-      Value size = b.make<math::AbsFOp>(sharesExponents ? forPowersOfTwo(x) : x);
+      Value size = b.make<math::AbsFOp>(isLong ? forPowersOfTwo(x) : x);
       if (int64_t(i + 1) * kWarpSize > length && length)
         size = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), size, b.f32(0));
       most = most ? b.make<arith::MaximumFOp>(most, size).getResult() : size;
@@ -390,7 +390,7 @@ void TileEmitter::emitWithin(WithinOp op) {
   }
   double bound = op.getBound().convertToDouble();
   Value mine = b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
-                                     b.f32(sharesExponents ? bound * llvm::numbers::log2e : bound));
+                                     b.f32(isLong ? bound * llvm::numbers::log2e : bound));
   scalars.map(op.getResult(), barrier(mine));
 }
 
