@@ -206,9 +206,10 @@ def SplitFactors : Pass<"ejk-split-factors"> {
   let description = [{
     Tensor cores multiply what was rounded to 16 bits. Of many channels such errors average out; of
     few they do not, and a gate's gradient, which adds up all of a sequence's terms, may nearly
-    cancel. In a block program whose rows have 32 channels or fewer, where products take next to
-    no time, each factor that was rounded goes into its products twice: rounded, and what that has
-    left out, rounded. Only the product of two such rests is missing.
+    cancel. In a block program whose rows and states have 32 channels or fewer, where products take
+    next to no time, each factor that `arith.truncf` makes goes into its products twice: rounded, and
+    what that has left out, rounded; of what is not finite, zero. Only the product of two such rests
+    is missing. What else is computed of it is computed of what was rounded.
 
     Before:
     ```mlir
@@ -220,11 +221,15 @@ def SplitFactors : Pass<"ejk-split-factors"> {
     %sb = arith.truncf %s : vector<16x16xf32> to vector<16x16xbf16>
     %back = arith.extf %sb : vector<16x16xbf16> to vector<16x16xf32>
     %left = arith.subf %s, %back : vector<16x16xf32>
-    %rest = arith.truncf %left : vector<16x16xf32> to vector<16x16xbf16>
+    %size = math.absf %left : vector<16x16xf32>
+    %finite = arith.cmpf olt, %size, %inf : vector<16x16xf32>
+    %all = arith.select %finite, %left, %zero : vector<16x16xi1>, vector<16x16xf32>
+    %rest = arith.truncf %all : vector<16x16xf32> to vector<16x16xbf16>
     %o0 = tile.dot %q, %rest, %acc : vector<64x16xbf16>, vector<16x16xbf16>, vector<64x16xf32>
     %o = tile.dot %q, %sb, %o0 : vector<64x16xbf16>, vector<16x16xbf16>, vector<64x16xf32>
     ```
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
   let statistics = [Statistic<"numSplit", "split", "products with factors in two terms">];
 }
 

@@ -23,9 +23,9 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createCarryDecays());
   pm.addPass(createHoistFromBranches());
   pm.addPass(createReuseScaledRows());
-  pm.addPass(createSplitFactors());
   if (hasWarpgroupProducts(arch))
     pm.addPass(createNarrowHeld());
+  pm.addPass(createSplitFactors());
   AssignTileLayoutsOptions layouts;
   layouts.arch = arch.str();
   pm.addPass(createAssignTileLayouts(layouts));

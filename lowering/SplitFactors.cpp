@@ -2,7 +2,7 @@
 #include "lowering/Passes.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/IRMapping.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/Chunk.h"
 
 namespace ejk {
@@ -14,12 +14,22 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
+/// Of rows, of which there are some, and of states in memory.
 static bool hasFewChannels(ProgramOp program) {
-  return llvm::all_of(program.getBlock().getArgumentTypes(), [](Type type) {
+  bool hasRows = false;
+  for (Type type : program.getBlock().getArgumentTypes()) {
     auto rows = dyn_cast<RowsType>(type);
-    auto row = rows ? dyn_cast<VectorType>(rows.getRow()) : VectorType();
-    return !row || row.getDimSize(0) <= kFewChannels;
-  });
+    auto cells = dyn_cast<CellsType>(type);
+    auto vector = dyn_cast_if_present<VectorType>(rows    ? rows.getRow()
+                                                  : cells ? cells.getCell()
+                                                          : Type());
+    if (!vector)
+      continue;
+    hasRows |= bool(rows);
+    if (llvm::any_of(vector.getShape(), [](int64_t size) { return size > kFewChannels; }))
+      return false;
+  }
+  return hasRows;
 }
 
 namespace {
@@ -35,10 +45,9 @@ public:
     b.setInsertionPoint(dot);
     Value acc = dot.getAcc();
     auto add = [&](Value lhs, Value rhs) {
-      IRMapping factors;
-      factors.map(dot.getLhs(), lhs);
-      factors.map(dot.getRhs(), rhs);
-      auto term = cast<DotOp>(b.clone(*dot, factors));
+      auto term = cast<DotOp>(b.clone(*dot));
+      term.getLhsMutable().assign(lhs);
+      term.getRhsMutable().assign(rhs);
       term.getAccMutable().assign(acc);
       acc = term;
     };
@@ -51,7 +60,8 @@ public:
   }
 
 private:
-  /// What rounding to `factor` has left out, rounded too; null where that is nothing.
+  /// What rounding to `factor` has left out, rounded too; null where that is nothing. Of what is
+  /// not finite, or is not when it is rounded, it is nothing as well.
   Value restOf(Value factor) {
     auto round = factor.getDefiningOp<arith::TruncFOp>();
     if (!round)
@@ -60,10 +70,19 @@ private:
     if (!isNew)
       return known->second;
     Value exact = round.getIn();
+    auto type = cast<VectorType>(exact.getType());
     b.setInsertionPointAfter(round);
     Location loc = round.getLoc();
-    Value back = arith::ExtFOp::create(b, loc, exact.getType(), factor);
-    Value rest = arith::SubFOp::create(b, loc, exact, back);
+    auto splat = [&](double number) -> Value {
+      return arith::ConstantOp::create(
+          b, loc, DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), number)));
+    };
+    Value back = arith::ExtFOp::create(b, loc, type, factor);
+    Value left = arith::SubFOp::create(b, loc, exact, back);
+    Value isFinite =
+        arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(b, loc, left),
+                              splat(std::numeric_limits<double>::infinity()));
+    Value rest = arith::SelectOp::create(b, loc, isFinite, left, splat(0));
     return rests[factor] = arith::TruncFOp::create(b, loc, factor.getType(), rest);
   }
 
@@ -75,8 +94,10 @@ private:
 static void takeUnrounded(ProgramOp program) {
   program.walk([](arith::ExtFOp wide) {
     auto round = wide.getIn().getDefiningOp<arith::TruncFOp>();
-    if (round && round.getIn().getType() == wide.getType() && isa<VectorType>(wide.getType()))
-      wide.replaceAllUsesWith(round.getIn());
+    if (!round || round.getIn().getType() != wide.getType() || !isa<VectorType>(wide.getType()))
+      return;
+    wide.replaceAllUsesWith(round.getIn());
+    wide.erase();
   });
 }
 

@@ -7,8 +7,9 @@
 
 namespace ejk {
 
-/// The most channels of rows whose block programs round next to nothing: with more, errors of as
-/// many roundings average out, and the products and bytes that this takes would be more than a few.
+/// The most channels of rows and states whose block programs multiply factors in two terms, and
+/// save states in f32: with more, errors of as many roundings average out, and the products and
+/// bytes that this takes would be more than a few.
 constexpr int64_t kFewChannels = 32;
 
 struct ChunkSettings {

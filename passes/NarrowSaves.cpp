@@ -26,9 +26,11 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
   return success();
 }
 
+/// A tensor of states has one for each item and head.
 static bool isSmall(Type save) {
-  return llvm::all_of(cast<RankedTensorType>(save).getShape().take_back(2),
-                      [](int64_t channels) { return channels <= kFewChannels; });
+  ArrayRef<int64_t> state = cast<RankedTensorType>(save).getShape().drop_front(2);
+  return !state.empty() &&
+         llvm::all_of(state, [](int64_t channels) { return channels <= kFewChannels; });
 }
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {

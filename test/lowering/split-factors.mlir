@@ -11,7 +11,10 @@
 // CHECK: %[[A:.*]] = arith.truncf %[[SCALED]]
 // CHECK-NEXT: %[[BACK:.*]] = arith.extf %[[A]]
 // CHECK-NEXT: %[[LEFT:.*]] = arith.subf %[[SCALED]], %[[BACK]]
-// CHECK-NEXT: %[[REST:.*]] = arith.truncf %[[LEFT]]
+// CHECK: %[[SIZE:.*]] = math.absf %[[LEFT]]
+// CHECK: %[[FINITE:.*]] = arith.cmpf olt, %[[SIZE]]
+// CHECK: %[[ALL:.*]] = arith.select %[[FINITE]], %[[LEFT]]
+// CHECK-NEXT: %[[REST:.*]] = arith.truncf %[[ALL]]
 // CHECK: %[[B:.*]] = arith.truncf
 // CHECK: %[[RESTB:.*]] = arith.truncf
 
@@ -25,13 +28,18 @@
 // Rows as they were loaded are not rounded.
 // CHECK-NEXT: %[[EXACT:.*]] = tile.dot %[[K]], %[[K]] transposed, %[[Q]]
 
+// A factor's product with itself.
+// CHECK-NEXT: %[[S0:.*]] = tile.dot %[[RESTB]], %[[B]] transposed, %[[EXACT]]
+// CHECK-NEXT: %[[S1:.*]] = tile.dot %[[B]], %[[RESTB]] transposed, %[[S0]]
+// CHECK-NEXT: %[[SQUARE:.*]] = tile.dot %[[B]], %[[B]] transposed, %[[S1]]
+
 // What was rounded and widened again is what it was before.
-// CHECK: arith.addf %[[EXACT]], %[[SCALED]]
+// CHECK: arith.addf %[[SQUARE]], %[[SCALED]]
 
 // With more channels all stays.
-// RUN: sed 's/tensor<2x40x1x16xbf16>/tensor<2x40x1x48xbf16>/g; s/rows<vector<16xbf16>>/rows<vector<48xbf16>>/g' %s | ejk-opt --ejk-split-factors | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/tensor<2x40x1x16xbf16>/tensor<2x40x1x48xbf16>/g; s/tensor<1x16x1x16xbf16>/tensor<1x16x1x48xbf16>/g; s/rows<vector<16xbf16>>/rows<vector<48xbf16>>/g' %s | ejk-opt --ejk-split-factors | FileCheck %s --check-prefix=STAYS
 // STAYS-LABEL: func.func @split
-// STAYS-COUNT-3: tile.dot
+// STAYS-COUNT-4: tile.dot
 // STAYS-NOT: tile.dot
 // STAYS: tile.end
 func.func @split() {
@@ -61,8 +69,9 @@ func.func @split() {
       %p = tile.dot %qb, %kb transposed, %none : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
       %p2 = tile.dot %qb, %kt transposed, %p : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
       %p3 = tile.dot %kt, %kt transposed, %p2 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
+      %p4 = tile.dot %kb, %kb transposed, %p3 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
       %back = arith.extf %qb : vector<16x16xbf16> to vector<16x16xf32>
-      %sum = arith.addf %p3, %back : vector<16x16xf32>
+      %sum = arith.addf %p4, %back : vector<16x16xf32>
       tile.store %sum, %or[%first, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
     }
     tile.end
@@ -89,11 +98,38 @@ func.func @split() {
       %p = tile.dot %qs, %ks transposed, %none : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
       %p2 = tile.dot %qs, %kf transposed, %p : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
       %p3 = tile.dot %kf, %kf transposed, %p2 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
-      %sum = arith.addf %p3, %qs : vector<16x16xf32>
+      %p4 = tile.dot %ks, %ks transposed, %p3 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
+      %sum = arith.addf %p4, %qs : vector<16x16xf32>
       tile.store %sum, %or[%first, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
     }
     tile.end
   }
   check.expect_close %o, %exact max_relative 4.0e-3 : tensor<2x40x1x16xf32>
+  return
+}
+
+// What is infinite stays so: 1/o is 0, and not NaN.
+// CHECK-LABEL: func.func @infinite
+// CHECK-COUNT-2: tile.dot
+func.func @infinite() {
+  %q = arith.constant dense<1.0> : tensor<1x16x1x16xbf16>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x16x1x16xbf16>) outputs(tensor<1x16x1x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xbf16>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %none = arith.constant dense<0.0> : vector<16x16xf32>
+    %one = arith.constant dense<1.0> : vector<16x16xf32>
+    %infinity = arith.constant dense<0x7F800000> : vector<16x16xf32>
+    %qt = tile.load %qr[%c0, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
+    %qf = arith.extf %qt : vector<16x16xbf16> to vector<16x16xf32>
+    %qs = arith.mulf %qf, %infinity : vector<16x16xf32>
+    %qb = arith.truncf %qs : vector<16x16xf32> to vector<16x16xbf16>
+    %p = tile.dot %qb, %qt transposed, %none : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
+    %inverse = arith.divf %one, %p : vector<16x16xf32>
+    tile.store %inverse, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  %zero = arith.constant dense<0.0> : tensor<1x16x1x16xf32>
+  check.expect_close %o, %zero max_relative 0.0 : tensor<1x16x1x16xf32>
   return
 }

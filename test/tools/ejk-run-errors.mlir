@@ -10,6 +10,8 @@
 // RUN: not ejk-run %s --entry=sum --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=GIVEN
 // RUN: ejk-run %s --entry=sum --inputs=%t.safetensors --random "" --device=interpreter --outputs=%t.sum.safetensors | FileCheck %s --check-prefix=DRAWN
 // RUN: not ejk-run %s --entry=sum --inputs=%t.safetensors --random d0=5 2>&1 | FileCheck %s --check-prefix=CHOSEN
+// RUN: not ejk-run %s --entry=narrow --inputs=%t.safetensors --random X=3 2>&1 | FileCheck %s --check-prefix=UNBOUND
+// RUN: not ejk-run %s --entry=gla --inputs=%t.safetensors --random B=2,T=4,H=4 2>&1 | FileCheck %s --check-prefix=NAMES
 // RUN: not ejk-run %s --entry=narrow --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=TYPE
 // RUN: not ejk-run %s --entry=static --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not ejk-run %s --entry=square --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=AGREE
@@ -35,6 +37,8 @@ func.func @identity(%x: tensor<?x?xf32>) -> (tensor<?x?xf32> {ejk.name = "x"}) {
   return %x : tensor<?x?xf32>
 }
 // DRAWN: : f32 [3, 4]
+// UNBOUND: the function has no size 'X'; it has: d0, d1
+// NAMES: --inputs: the function has no input 'x'; it has: q, k, v
 // CHOSEN: input 'x' must be f32 [d0, d1] with d0 = 5 as '--random' has it, but is f32 [3, 4]
 // GIVEN: input 'arg1' must be f32 [d0, d1], but is not given; given are: x
 func.func @sum(%x: tensor<?x?xf32> {ejk.name = "x"}, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {

@@ -250,13 +250,20 @@ static std::vector<double> drawOffsets(int64_t entries, int64_t total, check::Ra
   return offsets;
 }
 
-/// Gives symbols that follow from others their sizes; an error names the rest.
-static Result<bool> completeSizes(SymbolSizes &symbols) {
+/// An error names a size that the function does not have.
+static Result<bool> checkSymbols(const SymbolSizes &symbols) {
   ArrayRef<std::string> known = symbols.shapes.symbols();
-  std::string all = llvm::join(known, ", ");
   for (const auto &[name, size] : symbols.sizes)
     if (!llvm::is_contained(known, name))
-      return bad("--random: the function has no size '" + name + "'; it has: " + all);
+      return bad("--random: the function has no size '" + name +
+                 "'; it has: " + llvm::join(known, ", "));
+  return true;
+}
+
+/// Gives symbols that follow from others their sizes; an error names the rest.
+static Result<bool> completeSizes(SymbolSizes &symbols) {
+  if (Result<bool> known = checkSymbols(symbols); !known)
+    return known;
   for (const ShapeAnalysis::IsOne &rule : symbols.shapes.ones())
     symbols.sizes.try_emplace(rule.dim.symbol, 1);
   for (const ShapeAnalysis::Divides &rule : symbols.shapes.divisibilities())
@@ -320,12 +327,25 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
   return inputs;
 }
 
+Result<bool> ejk::checkNames(func::FuncOp function, const std::vector<HostTensor> &given) {
+  std::vector<std::string> names;
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
+    names.push_back(argumentName(function, i));
+  for (const HostTensor &tensor : given)
+    if (!llvm::is_contained(names, tensor.name))
+      return bad("--inputs: the function has no input '" + tensor.name +
+                 "'; it has: " + llvm::join(names, ", "));
+  return true;
+}
+
 Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
                                                  const std::vector<HostTensor> &given,
                                                  unsigned required, const Sizes &sizes,
                                                  uint64_t seed) {
   SymbolSizes symbols(function);
   symbols.know(sizes);
+  if (Result<bool> known = checkSymbols(symbols); !known)
+    return known.error();
   Result<std::vector<HostTensor>> inputs = takeGiven(symbols, given, required);
   if (!inputs || llvm::none_of(*inputs, [](const HostTensor &t) { return t.name.empty(); }))
     return inputs;

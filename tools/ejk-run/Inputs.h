@@ -19,6 +19,9 @@ Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
                                             const std::vector<HostTensor> &given, unsigned required,
                                             const Sizes &sizes, uint64_t seed);
 
+/// That there is an argument for each of `given`.
+Result<bool> checkNames(mlir::func::FuncOp function, const std::vector<HostTensor> &given);
+
 /// The same, drawn at random with the sizes of the symbols (dialect/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B
 /// of packed sequences is 1. Gates are log(sigmoid(x)); packed sequences differ

@@ -144,6 +144,10 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
       readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
   if (!given)
     return given;
+  // Of inputs that may be missing, a name that is none would go unseen.
+  if (randomSizes.getNumOccurrences())
+    if (Result<bool> all = checkNames(function, *given); !all)
+      return all.error();
   return matchInputs(function, *given, required, sizes, seed);
 }
 
