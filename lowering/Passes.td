@@ -303,10 +303,11 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     other, whichever way lets the fewest bytes pass through shared memory. So a state
     is kept transposed where its rounded accumulators, still in registers, are the left
     factor of the transposed product that reads it; so are rows whose running sums are taken of
-    numbers in registers, for these are the left factor of a product with a triangle then. A
+    numbers in registers, for these are the left factor of a product with a triangle then, and
+    those that vectors are taken of, which then need not pass from warp to warp. A
     left factor that some other product takes from shared memory comes from there, too. Vectors
-    that are sums, or rows, of matrices of which each warp has whole rows as they are stored,
-    and that are spread along such rows again, lie as those do (`rows`): none of that goes
+    that are sums, or rows, of matrices of which each warp has whole rows as they are stored
+    lie as those do (`rows`), sums where they are spread along such rows again: none of that goes
     through shared memory. Other vectors that are made before a branch and used in it wait
     there: `tile.spread` reads them there.
 

@@ -90,9 +90,11 @@ void TileOrientation::collect(Operation *op) {
   }
   if (auto running = dyn_cast<CumsumOp>(op); running && isMatrix(running))
     sums.push_back(running);
+  // Of a transposed matrix's row each warp has the channels that it has of the matrix; of another's
+  // all wait for those that have the row.
   if (auto row = dyn_cast<vector::ExtractOp>(op);
       row && isMatrix(row.getSource()) && isa<VectorType>(row.getType()))
-    rowsTaken.push_back(row);
+    givingRows.push_back(row.getSource());
   // Memory has rows, which a transposed matrix has no neighbours in. That counts where it is so
   // for each chunk.
   bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
@@ -159,13 +161,6 @@ int64_t TileOrientation::costOf(CumsumOp running, const Choice &choice) {
   return turned || isWidened ? 0 : kSumPieces * bytesOf(running) / 2;
 }
 
-/// Of a transposed matrix's row each warp has the channels that it has of the matrix; of another's
-/// all wait for those that have the row.
-int64_t TileOrientation::costOf(vector::ExtractOp row, const Choice &choice) {
-  Value matrix = row.getSource();
-  return !classOf(matrix) || isTransposed(matrix, choice) ? 0 : kBarrierBytes;
-}
-
 /// In bytes that pass through shared memory, or would.
 int64_t TileOrientation::costOf(const Choice &choice) {
   int64_t cost = 0;
@@ -179,8 +174,9 @@ int64_t TileOrientation::costOf(const Choice &choice) {
       cost += bytesOf(tile) / 4;
   for (CumsumOp running : sums)
     cost += costOf(running, choice);
-  for (vector::ExtractOp row : rowsTaken)
-    cost += costOf(row, choice);
+  for (Value matrix : givingRows)
+    if (classOf(matrix) && !isTransposed(matrix, choice))
+      cost += kBarrierBytes;
   return cost;
 }
 

@@ -12,7 +12,6 @@
 #define EJK_LOWERING_TILEORIENTATION_H
 
 #include "lowering/TileLayout.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -50,7 +49,6 @@ private:
   int64_t costOf(const Choice &choice);
   int64_t costOf(tile::DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored);
   int64_t costOf(tile::CumsumOp sums, const Choice &choice);
-  int64_t costOf(mlir::vector::ExtractOp row, const Choice &choice);
   void choose();
 
   unsigned warps;
@@ -58,8 +56,8 @@ private:
   llvm::EquivalenceClasses<void *> classes;
   llvm::SmallVector<tile::DotOp> dots;
   llvm::SmallVector<tile::CumsumOp> sums;
-  llvm::SmallVector<mlir::vector::ExtractOp> rowsTaken;
-  llvm::SmallVector<Value> inMemory; // better not transposed
+  llvm::SmallVector<Value> inMemory;   // better not transposed
+  llvm::SmallVector<Value> givingRows; // better transposed
   Choice transposed;
   llvm::SetVector<Value> stored;
 };
