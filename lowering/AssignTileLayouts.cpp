@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
+#include "lowering/SharedByChoice.h"
 #include "lowering/TileMemory.h"
 #include "lowering/TileOrientation.h"
 #include "lowering/VectorLayouts.h"
@@ -39,6 +40,9 @@ public:
 
   LogicalResult run() {
     program->setAttr(kWarpsAttr, IntegerAttr::get(IntegerType::get(context, 64), warps));
+    for (RowByRow matrix : findRowByRow(program))
+      rowByRow.insert_range(
+          ArrayRef<Value>{matrix.argument(), matrix.insert.getResult(), matrix.result()});
     if (warpgroups) {
       program->setAttr(kWarpgroupsAttr, UnitAttr::get(context));
       remake();
@@ -56,6 +60,9 @@ private:
   static bool isTile(Type type) { return isa<VectorType>(type); }
   LayoutAttr layout(LayoutKind kind) { return LayoutAttr::get(context, kind, 0, 0); }
   LayoutAttr computed(Value value) {
+    return rowByRow.contains(value) ? layout(LayoutKind::shared) : inRegisters(value);
+  }
+  LayoutAttr inRegisters(Value value) {
     auto type = dyn_cast<VectorType>(value.getType());
     if (!type || type.getRank() == 1) {
       LayoutAttr rows = type && vectors ? vectors->layoutOf(value) : LayoutAttr();
@@ -90,7 +97,7 @@ private:
     };
     bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, WithinOp, SpreadOp>(op) &&
                     shapeOf(op->getResult(0)) == shapeOf(operand.get());
-    return computed(passesOn ? op->getResult(0) : operand.get());
+    return passesOn ? computed(op->getResult(0)) : inRegisters(operand.get());
   }
 
   /// Spread vectors, widened rows and rows that go to registers are made once for each layout
@@ -187,11 +194,11 @@ private:
 
   /// The layout in which a vector is spread: one in `rows`, along others than its own, from shared
   /// memory.
-  LayoutAttr forSpread(SpreadOp spread) {
-    LayoutAttr own = layoutOf(spread.getVector()), matrix = computed(spread.getResult());
+  LayoutAttr forSpread(Value vector, LayoutAttr matrix, unsigned dim) {
+    LayoutAttr own = layoutOf(vector);
     if (!isRows(own))
       return layout(LayoutKind::lanes);
-    bool isAlong = spread.getDim() == unsigned(isTransposed(matrix));
+    bool isAlong = dim == unsigned(isTransposed(matrix));
     return isAlong && own.getRowParts() == matrix.getRowParts() ? own : layout(LayoutKind::shared);
   }
 
@@ -256,13 +263,15 @@ private:
           if (ConvertOp shared = crossing(spread.getVectorMutable()))
             spread.getVectorMutable().set(shared);
           else
-            need(spread.getVectorMutable(), forSpread(spread));
+            need(spread.getVectorMutable(),
+                 forSpread(spread.getVector(), computed(spread.getResult()), spread.getDim()));
           setLayouts(spread, isUniform(spread.getVector()) ? layout(LayoutKind::uniform)
                                                            : computed(spread.getResult()));
           return success();
         })
         .Case([&](vector::BroadcastOp broadcast) { return visitBroadcast(broadcast); })
         .Case([&](vector::ExtractOp extract) { return visitExtract(extract); })
+        .Case([&](vector::InsertOp insert) { return visitInsert(insert); })
         .Case([&](StoreOp store) {
           if (storesFromPanels(store))
             need(store.getTileMutable(), layout(LayoutKind::panels), /*uniformWillDo=*/false);
@@ -284,8 +293,11 @@ private:
           return success();
         })
         .Case([&](scf::ForOp loop) {
-          for (OpOperand &init : loop.getInitArgsMutable())
-            needComputed(init, /*uniformWillDo=*/false);
+          for (auto [init, result] : llvm::zip(loop.getInitArgsMutable(), loop.getResults()))
+            if (rowByRow.contains(result))
+              startInShared(init);
+            else
+              needComputed(init, /*uniformWillDo=*/false);
           setComputed(loop);
           return visitBlock(*loop.getBody());
         })
@@ -318,8 +330,10 @@ private:
       bool isLhs = factor == &dot.getLhsMutable(), isLeft = isLhs != isTransposed(result);
       // Of a left factor the rows are the result's, as they are stored.
       bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
-      // Straight from registers, unless products find it in shared memory anyway.
-      bool isThere = orientation.isStored(value) && fitsPanels(value.getType(), isTransposed(own));
+      // Straight from registers, unless products find it in shared memory anyway, or registers are
+      // scarcer than time.
+      bool isThere = (orientation.isStored(value) || isOnOtherSide(dot)) &&
+                     fitsPanels(value.getType(), isTransposed(own));
       if (warpgroups && isLeft && isLeftFactor(own, turned, result) && !isThere)
         continue;
       if (!isInShared(own))
@@ -357,7 +371,8 @@ private:
   LogicalResult visitExtract(vector::ExtractOp extract) {
     auto from = extract.getSourceVectorType();
     // A row of what lies in shared memory is read from there.
-    bool direct = isInShared(layoutOf(extract.getSource())) && from.getRank() == 2;
+    bool direct = isInShared(layoutOf(extract.getSource())) && from.getRank() == 2 &&
+                  !rowByRow.contains(extract.getSource());
     if (!direct)
       needComputed(extract.getSourceMutable());
     // One of fragments gets there; who needs it over lanes reads it later.
@@ -368,6 +383,26 @@ private:
                         : isRows(own)                                ? own
                         : isFragments(layoutOf(extract.getSource())) ? layout(LayoutKind::shared)
                                                                      : layout(LayoutKind::lanes));
+    return success();
+  }
+
+  /// A loop's own place, where what it starts from stands at first.
+  void startInShared(OpOperand &init) {
+    OpBuilder b(init.getOwner());
+    Value start = init.get();
+    init.set(
+        ConvertOp::create(b, start.getLoc(), start.getType(), start, layout(LayoutKind::shared)));
+    ++toShared;
+  }
+
+  LogicalResult visitInsert(vector::InsertOp insert) {
+    if (insert.getDestVectorType().getRank() != 2 || !isTile(insert.getValueToStoreType()))
+      return insert.emitError("puts a number into a tile; rows can be put into a matrix");
+    needComputed(insert.getDestMutable(), /*uniformWillDo=*/false);
+    LayoutAttr matrix = computed(insert.getResult());
+    if (isFragments(matrix))
+      need(insert.getValueToStoreMutable(), forSpread(insert.getValueToStore(), matrix, /*dim=*/1));
+    setComputed(insert);
     return success();
   }
 
@@ -401,6 +436,7 @@ private:
   unsigned warps;
   TileOrientation orientation;
   std::optional<VectorLayouts> vectors;
+  llvm::DenseSet<Value> rowByRow;
   llvm::DenseMap<Value, LayoutAttr> remadeFor;
   llvm::DenseMap<Value, SmallVector<ConvertOp>> conversions;
   llvm::DenseMap<Value, ConvertOp> acrossBranches;

@@ -1,5 +1,6 @@
 //===- ChunkToFit.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
+#include "lowering/SharedByChoice.h"
 #include "lowering/SaveStates.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
@@ -300,6 +301,8 @@ struct ChunkToFitPass : ejk::impl::ChunkToFitBase<ChunkToFitPass> {
     OpPassManager layOut(tile::ProgramOp::getOperationName());
     buildTileLayoutPipeline(layOut, arch);
     LogicalResult result = runPipeline(layOut, copy);
+    if (succeeded(result))
+      holdInRegisters(copy); // as they are where memory does not suffice
     StagedLoads staged = succeeded(result) ? stageTileLoads(copy, stages) : StagedLoads();
     bool fits = succeeded(result) &&
                 sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);

@@ -413,8 +413,10 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
       numMoved += BlockScheduler(*block).run();
       if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp())) {
         putOff(*branch->getBlock());
-        if (branch.elseBlock())
+        if (branch.elseBlock()) {
+          makeAgain(*branch.elseBlock());
           putOff(*branch.elseBlock());
+        }
       }
     }
   }

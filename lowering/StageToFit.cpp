@@ -2,6 +2,7 @@
 #include "lowering/Passes.h"
 #include "lowering/PrepareAhead.h"
 #include "lowering/RotateProducts.h"
+#include "lowering/SharedByChoice.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
@@ -16,6 +17,10 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
+
+static constexpr uint64_t kAll = ~uint64_t(0);
+/// How many tiles may be in shared memory by choice: each costs a compilation as many more.
+static constexpr unsigned kMostTried = 8;
 
 namespace {
 struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
@@ -38,38 +43,75 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
     unsigned stages;
     /// The next item's products, or all that a branch takes of it, an iteration early.
     bool rotates = false, prepares = false;
+    /// Which tiles are in registers that could be in shared memory.
+    uint64_t held = 0;
   };
 
   /// What fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
-    for (Plan plan : {Plan{2, false, true}, Plan{4, true}, Plan{3}, Plan{2}, Plan{1}})
-      if (fits(program, plan))
-        return plan;
-    return {0};
+    for (Plan plan : {Plan{2, false, true}, Plan{4, true}, Plan{3}, Plan{2}, Plan{1}}) {
+      plan.held = kAll;
+      if (!fits(program, plan))
+        continue;
+      plan.held = fewestHeld(program, plan);
+      return plan;
+    }
+    return {0, false, false, fewestHeld(program, {0})};
+  }
+
+  /// Of the tiles that lie in shared memory by choice those that cannot, with `plan`. One after
+  /// the other, the one without which least is needed.
+  uint64_t fewestHeld(ProgramOp program, Plan plan) {
+    unsigned tiles = countByChoice(program);
+    if (tiles > kMostTried)
+      return kAll;
+    for (plan.held = 0; need(program, plan) > sharedMemoryLimit(arch);) {
+      uint64_t best = kAll;
+      unsigned least = std::numeric_limits<unsigned>::max();
+      for (unsigned i = 0; i < tiles; ++i) {
+        Plan more = plan;
+        more.held |= uint64_t(1) << i;
+        unsigned needed = more.held == plan.held ? least : need(program, more);
+        if (needed < least) {
+          least = needed;
+          best = more.held;
+        }
+      }
+      if (best == kAll)
+        return kAll;
+      plan.held = best;
+    }
+    return plan.held;
   }
 
   /// Whether what `plan` asks for was done.
   bool stage(ProgramOp program, Plan plan) {
+    holdInRegisters(program, plan.held);
     if (!plan.stages)
-      return false;
+      return true;
     staged = stageTileLoads(program, plan.stages, /*apart=*/plan.prepares);
     return staged.rings && (!plan.rotates || rotateProducts(program)) &&
            (!plan.prepares || (prepareAhead(program) && takesBoxes(program)));
   }
 
-  bool fits(ProgramOp program, Plan plan) {
+  bool fits(ProgramOp program, Plan plan) { return need(program, plan) <= sharedMemoryLimit(arch); }
+
+  /// The bytes of shared memory that a thread block needs; more than there are where `plan` cannot
+  /// be followed.
+  unsigned need(ProgramOp program, Plan plan) {
+    constexpr unsigned kImpossible = std::numeric_limits<unsigned>::max() - 1;
     // Both are for threads that do not wait for products; what is prepared, of items that come
     // without them.
     if ((plan.rotates || plan.prepares) && !program->hasAttr(kWarpgroupsAttr))
-      return false;
+      return kImpossible;
     OpBuilder b(program);
     auto copy = cast<ProgramOp>(b.clone(*program));
     // What was prepared may be more than a kernel can have.
     ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
-    bool fits = stage(copy, plan) && (!plan.prepares || succeeded(checkLaidOut(copy))) &&
-                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
+    bool isPossible = stage(copy, plan) && (!plan.prepares || succeeded(checkLaidOut(copy)));
+    unsigned bytes = isPossible ? sharedMemoryNeed(copy) + staged.mbarrierBytes() : kImpossible;
     copy.erase();
-    return fits;
+    return bytes;
   }
 
   StagedLoads staged;

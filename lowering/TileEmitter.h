@@ -104,6 +104,7 @@ private:
   void buildSignature(SizeName sizeName);
   Value takePointer(Value tensor);
   void locate();
+  void locateThread(Value number);
   void locateSequence(Value sequence);
   Value packedOffset(Value index);
   Value packedLength(Value sequence);
@@ -124,6 +125,7 @@ private:
   Vector<Value> elementwise(Operation *op, llvm::ArrayRef<llvm::ArrayRef<Value>> operands,
                             unsigned count);
   bool beginsWithBarrier(mlir::Block &body) const;
+  void holdVectorsOver(mlir::scf::ForOp loop);
   void emitFor(mlir::scf::ForOp op);
   void emitIf(mlir::scf::IfOp op);
   void bind(ValueRange values, ValueRange from);
@@ -288,6 +290,7 @@ private:
   void finishSums();
   void emitWithin(tile::WithinOp op);
   void emitExtract(mlir::vector::ExtractOp op);
+  void emitInsert(mlir::vector::InsertOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
   Placed totalOfLanes(const Placed &tile);
   Placed shareRow(const Placed &tile, Value row, Value carried = {});
@@ -297,6 +300,7 @@ private:
   Value pick(llvm::ArrayRef<Value> elements, Value index);
   Value elementAt(const Placed &vector, Value start, Value offset);
   Value shuffle(Value value, Value by, mlir::gpu::ShuffleMode mode);
+  Value fromOwnMember(Value value, unsigned group);
   std::optional<Value> sumOverGroups(llvm::SmallVector<Value> &partial,
                                      llvm::function_ref<Value(Value, Value)> plus);
   Value butterfly(Value value, unsigned from, unsigned to,
@@ -374,6 +378,8 @@ private:
   /// not x, of which each would be multiplied anew; and what is sent is awaited late.
   bool isLong = false;
   Value warpgroup; // the number of this warp's
+  /// Whether what is emitted is on one of two sides of a branch.
+  bool inBranch = false;
 
   /// Products being taken, from the oldest on, and what each reads of shared memory.
   struct InFlight {

@@ -144,8 +144,8 @@ Value TileEmitter::takePointer(Value tensor) {
 // Where this block works
 //===----------------------------------------------------------------------===//
 
-void TileEmitter::locate() {
-  thread = b.threadId();
+void TileEmitter::locateThread(Value number) {
+  thread = number;
   lane = b.rem(thread, kWarpSize);
   warp = b.div(thread, kWarpSize);
   // As a lane's own it is the same to the assembler in all lanes, and what follows from it,
@@ -155,7 +155,10 @@ void TileEmitter::locate() {
   warpgroup = b.div(warp, kWarpgroup);
   group = b.div(lane, 4);
   member = b.rem(lane, 4);
+}
 
+void TileEmitter::locate() {
+  locateThread(b.threadId());
   Value block = b.blockId();
   int64_t slices = program.getSlices();
   slice = slices == 1 ? b.i32(0) : b.rem(block, slices);

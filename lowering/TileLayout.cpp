@@ -89,3 +89,13 @@ LayoutAttr ejk::layoutOf(Value value) {
   // A loop's first argument is its counter.
   return arg.getArgNumber() ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
 }
+
+bool ejk::isLeftFactor(OpOperand &use, LayoutAttr own) {
+  auto dot = cast<DotOp>(use.getOwner());
+  LayoutAttr result = layoutOf(dot.getResult());
+  bool isLhs = use == dot.getLhsMutable();
+  // Of a left factor the rows are the result's, as they are stored.
+  bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
+  return use != dot.getAccMutable() && isLhs != isTransposed(result) &&
+         isLeftFactor(own, turned, result);
+}

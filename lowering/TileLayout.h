@@ -54,6 +54,9 @@ inline bool isLeftFactor(tile::LayoutAttr own, bool transposed, tile::LayoutAttr
          own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1;
 }
 
+/// Whether the factor that `use` is of a product could be that laid out as `own`.
+bool isLeftFactor(mlir::OpOperand &use, tile::LayoutAttr own);
+
 /// A matrix, or, `transposed`, the transpose of one, as accumulators of `mma.sync`.
 /// Rows and columns are those of what is stored. Warp w works on part
 /// (r, c) = (w mod rowParts, w / rowParts mod columnParts); in it, lane 4g + t has

@@ -117,10 +117,11 @@ void ejk::useInitsEarly(scf::ForOp loop) {
         any([&](Value operand) { return late.contains(operand.getDefiningOp()); })) {
       late.insert(op);
     } else if (any([&](Value operand) {
-                 return (isFragments(layoutOf(operand)) &&
-                         (llvm::is_contained(loop.getInitArgs(), operand) ||
-                          isa_and_nonnull<scf::ForOp>(operand.getDefiningOp()))) ||
-                        early.contains(operand.getDefiningOp());
+                 bool isOfLoop = isa_and_nonnull<scf::ForOp>(operand.getDefiningOp());
+                 LayoutAttr layout = layoutOf(operand);
+                 return (isFragments(layout) &&
+                         (isOfLoop || llvm::is_contained(loop.getInitArgs(), operand))) ||
+                        (isInShared(layout) && isOfLoop) || early.contains(operand.getDefiningOp());
                })) {
       early.insert(op);
     }
@@ -157,6 +158,11 @@ void ejk::useInitsEarly(scf::ForOp loop) {
     op->moveBefore(place);
     place = op;
   }
+  // A place that the loop has in shared memory is taken last.
+  for (Value init : loop.getInitArgs())
+    if (auto start = init.getDefiningOp<ConvertOp>();
+        start && isInShared(start.getLayout()) && start->getBlock() == &block)
+      start->moveBefore(loop);
 }
 
 /// Whether a product is issued between two ops, or a loop stands there.
@@ -206,5 +212,35 @@ void ejk::readAgain(Block &block) {
         continue;
       readFrom(store, use);
     }
+  }
+}
+
+void ejk::makeAgain(Block &block) {
+  for (Operation *op : opsOf(block)) {
+    if (op->getNumResults() != 1 || op->hasOneUse() || registersOf(op->getResult(0)) == 0 ||
+        !OpTrait::hasElementwiseMappableTraits(op))
+      continue;
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : op->getUses())
+      if (use.getOwner()->getBlock() == &block)
+        uses.push_back(&use);
+    llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
+      return a->getOwner() != b->getOwner() && a->getOwner()->isBeforeInBlock(b->getOwner());
+    });
+    // What a loop around carries and something behind takes is there anyway.
+    auto isThere = [&](Value operand) {
+      if (Operation *maker = operand.getDefiningOp())
+        return canWait(maker) || maker->hasTrait<OpTrait::ConstantLike>();
+      return llvm::any_of(operand.getUsers(), [&](Operation *user) {
+        Operation *here = block.findAncestorOpInBlock(*user);
+        return here && uses.back()->getOwner()->isBeforeInBlock(here);
+      });
+    };
+    if (uses.size() < 2 || !llvm::all_of(op->getOperands(), isThere))
+      continue;
+    for (OpOperand *use : ArrayRef(uses).drop_front())
+      if (use->getOwner() != uses.front()->getOwner())
+        use->set(OpBuilder(use->getOwner()).clone(*op)->getResult(0));
+    op->moveBefore(uses.front()->getOwner());
   }
 }

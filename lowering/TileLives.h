@@ -43,6 +43,10 @@ void putOff(mlir::Block &block);
 /// product, is read from there again: it need not be kept meanwhile.
 void readAgain(mlir::Block &block);
 
+/// On the other side of a branch, what is made of tiles that wait, and of what is there all along,
+/// is made anew for each use: it need not be kept from one to the next.
+void makeAgain(mlir::Block &block);
+
 } // namespace ejk
 
 #endif // EJK_LOWERING_TILELIVES_H

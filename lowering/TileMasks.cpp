@@ -34,19 +34,21 @@ void TileEmitter::emitKeep(KeepOp op) {
 }
 
 /// Whether `from` ≤ first + offset < `to`, of places below `size`; null where that is
-/// so of all.
+/// so of all. How far the bounds are from the first is one number for all of a thread's places.
 Value TileEmitter::isWithin(Value from, Value to, int64_t size, Value first, int64_t offset) {
   APInt constant;
   auto isConstant = [&](Value bound) { return matchPattern(bound, m_ConstantInt(&constant)); };
   // Bounds may be any 64 bits; places are small.
-  auto bound = [&](Value index) {
-    return b.narrow(b.min(b.max(wideIndex(index), b.i64(0)), b.i64(size)));
+  auto compare = [&](arith::CmpIPredicate predicate, Value index) -> Value {
+    Value place = scalar(index);
+    Value bound = b.narrow(b.min(b.max(place, b.like(place, 0)), b.like(place, size)));
+    return b.make<arith::CmpIOp>(predicate, b.sub(bound, first), b.i32(offset));
   };
-  Value place = b.add(first, offset), inside;
+  Value inside;
   if (!isConstant(from) || constant.getSExtValue() > 0)
-    inside = b.make<arith::CmpIOp>(arith::CmpIPredicate::sge, place, bound(from));
+    inside = compare(arith::CmpIPredicate::sle, from);
   if (!isConstant(to) || constant.getSExtValue() < size)
-    inside = b.both(inside, b.less(place, bound(to)));
+    inside = b.both(inside, compare(arith::CmpIPredicate::sgt, to));
   return inside;
 }
 

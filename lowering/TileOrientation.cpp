@@ -82,7 +82,7 @@ void TileOrientation::collect(Operation *op) {
     classes.insert(dot.getResult().getAsOpaquePointer());
     join(dot.getAcc(), dot.getResult());
   } else if (!joinHandedOn(op, [&](Value a, Value b) { join(a, b); }) &&
-             (isa<CumsumOp, KeepOp, WindowOp>(op) ||
+             (isa<CumsumOp, KeepOp, WindowOp, vector::InsertOp>(op) ||
               (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1))) {
     for (Value operand : op->getOperands())
       if (isMatrix(operand) && isMatrix(op->getResult(0)))

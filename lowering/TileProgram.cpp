@@ -1,4 +1,5 @@
 //===- TileProgram.cpp - a block program's control flow and scalars --------===//
+#include "lowering/SharedByChoice.h"
 #include "lowering/TileEmitter.h"
 #include "lowering/TileMemory.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -62,7 +63,12 @@ Value TileEmitter::narrowIndex(Value index) { return b.narrow(scalar(index)); }
 void TileEmitter::findLastUses() {
   auto note = [&](Value value) {
     Operation *last = value.getDefiningOp();
-    for (Operation *user : value.getUsers()) {
+    SmallVector<Operation *> users(value.getUsers());
+    // What a loop carries stays where it starts.
+    for (OpOperand &use : value.getUses())
+      if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
+        llvm::append_range(users, loop.getTiedLoopResult(&use).getUsers());
+    for (Operation *user : users) {
       if (tile::SumOp sum = summedInParts.lookup(user))
         user = sum;
       Operation *inBlock = value.getParentBlock()->findAncestorOpInBlock(*user);
@@ -75,7 +81,8 @@ void TileEmitter::findLastUses() {
     if (isa<TakeOp>(op))
       return; // the ring's
     for (Value result : op->getResults())
-      if (isa<MakeRingOp>(op) || (isTile(result) && isInShared(layoutOf(result))))
+      if (isa<MakeRingOp>(op) || (isTile(result) && isInShared(layoutOf(result)) &&
+                                  !isa<scf::ForOp, vector::InsertOp>(op)))
         note(result);
   });
 }
@@ -124,6 +131,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](tile::SumOp o) { emitSum(o); })
       .Case([&](WithinOp o) { emitWithin(o); })
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
+      .Case([&](vector::InsertOp o) { emitInsert(o); })
       .Case([&](scf::ForOp o) { emitFor(o); })
       .Case([&](scf::IfOp o) { emitIf(o); })
       .Default([&](Operation *o) { emitElementwise(o); });
@@ -189,6 +197,14 @@ static std::optional<double> inverseOfDivisor(Operation *op) {
   return inverse;
 }
 
+/// Whether `op` multiplies, on the other side of a branch, and something else than sums takes what
+/// it makes. A sum that took the factors in its place would spare no multiplication, and keep them
+/// until it is made: a state that is scaled in place would be copied before the branch.
+static bool isUsedAsProduct(Operation *op) {
+  return isa<arith::MulFOp>(op) && isOnOtherSide(op) &&
+         !llvm::all_of(op->getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>);
+}
+
 /// `count` elements of `op`'s result, of as many of its operands or of one that is all of
 /// them.
 SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Value>> operands,
@@ -218,7 +234,7 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
       mapping.map(operand, element(all));
     Operation *clone = b.clone(*op, mapping);
     clone->removeAttr(kLayoutsAttr);
-    if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone))
+    if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone) && !isUsedAsProduct(op))
       cast<arith::ArithFastMathInterface>(clone)->setAttr(
           "fastmath",
           arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::contract));
@@ -248,6 +264,19 @@ Value TileEmitter::emitIndex(Operation *op) {
                      llvm::all_of(op->getOperands(), [&](Value operand) {
                        return scalar(operand).getType().isInteger(32);
                      });
+  // Of rows that are left it only counts whether they are fewer than a chunk's, and by how many:
+  // no chunk starts far behind the end.
+  auto isBound = [&](Operation *user) {
+    return isa<WindowOp>(user) || (isa<arith::MinSIOp>(user) &&
+                                   matchPattern(user->getOperand(1), m_ConstantInt(&number)) &&
+                                   number.isSignedIntN(kSmallBits));
+  };
+  if (isa<arith::SubIOp>(op) && op->getOperand(0) == program.getLength() && !staysNarrow &&
+      llvm::all_of(op->getUsers(), isBound)) {
+    Value left = b.sub(wideIndex(op->getOperand(0)), wideIndex(op->getOperand(1)));
+    int64_t most = int64_t(1) << kSmallBits;
+    return b.narrow(b.min(b.max(left, b.i64(-most)), b.i64(most)));
+  }
   IRMapping mapping;
   for (Value operand : op->getOperands())
     mapping.map(operand,
@@ -391,11 +420,30 @@ std::array<Value, 3> TileEmitter::boundsOf(scf::ForOp op) {
   return {from, b.narrow(to), step};
 }
 
+/// Vectors that are made before `loop` and used behind it are made no later than here: else the
+/// compiler would make them there, and have all that they are made of in registers meanwhile.
+void TileEmitter::holdVectorsOver(scf::ForOp loop) {
+  Block &block = *loop->getBlock();
+  for (Operation &op : llvm::make_range(block.begin(), loop->getIterator()))
+    for (Value result : op.getResults()) {
+      auto type = dyn_cast<VectorType>(result.getType());
+      auto tile = tiles.find(result);
+      bool isHeld = type && type.getRank() == 1 && type.getElementType().isF32() &&
+                    tile != tiles.end() && tile->second.elements.size() > 1 &&
+                    llvm::any_of(result.getUsers(), [&](Operation *user) {
+                      return loop->isBeforeInBlock(block.findAncestorOpInBlock(*user));
+                    });
+      if (isHeld)
+        tile->second.elements = heldHere(tile->second.elements);
+    }
+}
+
 /// Iterations are ordered by a barrier at each one's head, or those that they need where it
 /// is known what they touch.
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
+  holdVectorsOver(op);
   auto [from, to, step] = boundsOf(op);
   SmallVector<Value> inits = flatten(op.getInitArgs());
   SharedMemory::Pending before = memory.pending;
@@ -439,6 +487,9 @@ void TileEmitter::emitFor(scf::ForOp op) {
   }
   memory.pending.add(before);
   bind(op.getResults(), loop.getResults());
+  for (auto [result, init] : llvm::zip(op.getResults(), op.getInitArgs()))
+    if (isTile(result) && isInShared(layoutOf(result)))
+      tiles[result] = placed(init);
 }
 
 static bool isUsedIn(Value value, Region &region) {
@@ -476,7 +527,14 @@ void TileEmitter::emitIf(scf::IfOp op) {
     else
       b.setInsertionPointToStart(to);
     memory.pending = before;
+    // What follows from a thread's place is made where it is used: for the other side, and for
+    // many products, it would take registers all through the loop around.
+    auto outside = std::make_tuple(thread, lane, warp, warpgroup, group, member, inBranch);
+    inBranch = op.elseBlock() != nullptr;
+    if (warpgroups && inBranch && (&from == op.elseBlock() || hasManyProducts(from)))
+      locateThread(heldHere(thread).front());
     emitBlock(from);
+    std::tie(thread, lane, warp, warpgroup, group, member, inBranch) = outside;
     SmallVector<Value> results = flatten(from.getTerminator()->getOperands());
     awaitAll();
     finishSums();

@@ -21,6 +21,7 @@
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
 //===----------------------------------------------------------------------===//
+#include "lowering/SharedByChoice.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileEmitter.h"
 #include "lowering/TileMemory.h"
@@ -49,16 +50,21 @@ static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {
 }
 
 /// A tile that a loop carries in shared memory has one place: what the next iteration has is
-/// written there when this one's is used no more.
+/// written there when this one's is used no more, or is this one's with a row more.
 static LogicalResult checkCarried(scf::ForOp loop) {
   for (auto [arg, init, result] :
        llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), loop.getResults())) {
     LayoutAttr layout = isa<VectorType>(arg.getType()) ? layoutOf(arg) : LayoutAttr();
     if (!isInShared(layout))
       continue;
-    if (layoutOf(init) != layout || !init.hasOneUse() || !result.use_empty())
+    bool isRowByRow = llvm::any_of(findRowByRow(loop), [&, arg = arg](const RowByRow &matrix) {
+      return matrix.argument() == arg;
+    });
+    if (layoutOf(init) != layout || !init.hasOneUse() || (!result.use_empty() && !isRowByRow))
       return loop.emitError("carries a tile in shared memory that comes from another place, or is "
                             "used behind the loop");
+    if (isRowByRow)
+      continue; // each row is put where it stays
     SmallVector<Value> left = {loop.getYieldedValues()[arg.getArgNumber() - 1]};
     while (!left.empty()) {
       Value next = left.pop_back_val();

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/TileEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -25,6 +26,19 @@ Value TileEmitter::shuffle(Value value, Value by, gpu::ShuffleMode mode) {
   if (narrow)
     value = b.make<arith::ExtFOp>(b.getF32Type(), value);
   value = b.make<gpu::ShuffleOp>(value, by, b.i32(kWarpSize), mode).getShuffleResult();
+  return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
+}
+
+/// To each lane 4g + t what lane 4·`group` + t has.
+Value TileEmitter::fromOwnMember(Value value, unsigned group) {
+  Type type = value.getType();
+  bool narrow = type.getIntOrFloatBitWidth() < 32;
+  if (narrow)
+    value = b.make<arith::ExtFOp>(b.getF32Type(), value);
+  // Lanes keep the bits of their numbers that are set above the bound.
+  constexpr int kMember = 3 << 8, kLastLane = kWarpSize - 1;
+  value = b.make<NVVM::ShflOp>(b.getF32Type(), b.i32(-1), value, b.i32(4 * group),
+                               b.i32(kMember | kLastLane), NVVM::ShflKind::idx, UnitAttr());
   return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
 }
 
@@ -81,9 +95,27 @@ SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &
       slices.push_back(elementAt(vector, b.add(partRow(f), f.rowOffset(i)), group));
     return slices;
   }
-  for (unsigned n = 0; n < f.columnTiles(); ++n)
+  bool isMultiple = f.partColumns() % kWarpSize == 0 || f.columnParts == 1;
+  if (!isMultiple || !inBranch) {
+    for (unsigned n = 0; n < f.columnTiles(); ++n)
+      for (unsigned i : {0, 1})
+        slices.push_back(
+            elementAt(vector, b.add(partColumn(f), 8 * n), b.add(b.mul(member, 2), i)));
+    return slices;
+  }
+  // In a branch registers are short. Of 32 at a time, 8n + 2t + i first goes to lane 4 (2n + i) +
+  // t: then it is in a lane whose number is the same for all, but for the member, and takes none.
+  bool isUniform = vector.layout.getKind() == LayoutKind::uniform;
+  Value source = b.add(b.add(b.mul(b.div(lane, 8), 8), b.mul(member, 2)), b.rem(group, 2));
+  Value turned;
+  for (unsigned n = 0; n < f.columnTiles(); ++n) {
+    if (!isUniform && n % 4 == 0)
+      turned = shuffle(pick(vector.elements, b.div(b.add(partColumn(f), 8 * n), kWarpSize)), source,
+                       gpu::ShuffleMode::IDX);
     for (unsigned i : {0, 1})
-      slices.push_back(elementAt(vector, b.add(partColumn(f), 8 * n), b.add(b.mul(member, 2), i)));
+      slices.push_back(isUniform ? vector.elements.front()
+                                 : fromOwnMember(turned, 2 * (n % 4) + i));
+  }
   return slices;
 }
 
@@ -482,6 +514,36 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
   Value index = positionOf(positions.back());
   Value held = pick(tile.elements, b.div(index, kWarpSize));
   scalars.map(result, shuffle(held, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));
+}
+
+/// In shared memory the row is put where all of the matrix stays.
+void TileEmitter::emitInsert(vector::InsertOp op) {
+  Placed tile = placed(op.getDest()), row = placed(op.getValueToStore());
+  Value at = positionOf(op.getMixedPosition().front());
+  if (isInShared(tile.layout)) {
+    Placed place = tile;
+    place.address = b.at(tile.address, b.getI8Type(), b.mul(at, tile.pitch));
+    if (isInShared(row.layout))
+      row = lanesFrom(row, Value());
+    else if (row.layout.getKind() == LayoutKind::uniform)
+      row = repeated(row, computedLayout(row.type, warps));
+    isRows(row.layout) ? writeRows(row, place) : writeLanes(row, place);
+    tiles[op.getResult()] = tile;
+    return;
+  }
+  if (tile.layout.getKind() == LayoutKind::uniform)
+    tile = repeated(tile, layoutOf(op.getResult()));
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  unsigned dim = f.storedDim(0); // that the matrix's rows are counted along
+  SmallVector<Value> slices = slicesOf(row, f, 1 - dim);
+  Value distance = b.sub(at, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
+  f.forEachElement([&](unsigned slot, unsigned i, unsigned j) {
+    int64_t offset = dim == 0 ? f.rowOffset(i) : Fragments::columnOffset(j);
+    Value isHere = b.equal(distance, offset);
+    tile.elements[slot] =
+        b.make<arith::SelectOp>(isHere, slices[dim == 0 ? j : i], tile.elements[slot]);
+  });
+  tiles[op.getResult()] = tile;
 }
 
 //===----------------------------------------------------------------------===//

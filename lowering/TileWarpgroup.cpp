@@ -103,27 +103,27 @@ static std::string operandList(unsigned from, unsigned count) {
   return list + "}";
 }
 
-/// 16-bit numbers that are made no later than here.
+/// Numbers that are made no later than here: of 16 bits, an even count, or of 32.
 SmallVector<Value> TileEmitter::heldHere(ArrayRef<Value> elements) {
+  Type element = elements.front().getType();
+  unsigned perWord = 32 / element.getIntOrFloatBitWidth();
+  Type word = perWord == 1 ? element : VectorType::get({perWord}, element);
   SmallVector<Value> words;
-  for (unsigned i = 0; i < elements.size(); i += 2)
-    words.push_back(b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, 2))));
+  for (unsigned i = 0; i < elements.size(); i += perWord)
+    words.push_back(b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, perWord))));
   std::string constraints = listOf("=r", words.size());
   for (unsigned i = 0; i < words.size(); ++i)
     constraints += "," + std::to_string(i);
-  Type pair = VectorType::get({2}, elements.front().getType());
-  SmallVector<Value> result;
-  if (words.size() == 1) {
-    result =
-        b.unpack(b.make<LLVM::BitcastOp>(pair, callAsm("", constraints, words, b.getI32Type())));
-    return result;
-  }
-  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                               SmallVector<Type>(words.size(), b.getI32Type()));
+  bool isSingle = words.size() == 1;
+  Type type = b.getI32Type();
+  if (!isSingle)
+    type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words.size(), type));
   Value held = callAsm("", constraints, words, type);
-  for (unsigned i = 0; i < words.size(); ++i)
-    result.append(
-        b.unpack(b.make<LLVM::BitcastOp>(pair, b.make<LLVM::ExtractValueOp>(held, int64_t(i)))));
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < words.size(); ++i) {
+    Value own = isSingle ? held : Value(b.make<LLVM::ExtractValueOp>(held, int64_t(i)));
+    result.append(b.unpack(b.make<LLVM::BitcastOp>(word, own)));
+  }
   return result;
 }
 

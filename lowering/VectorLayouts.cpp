@@ -100,7 +100,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
   } else if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1) {
     for (Value operand : op->getOperands())
       join(operand, op->getResult(0));
-  } else if (!isa<WithinOp, scf::YieldOp>(op)) {
+  } else if (!isa<WithinOp, scf::YieldOp, vector::InsertOp>(op)) {
     // What is added up along a vector, cut, loaded or stored, is over lanes.
     for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
       for (Value value : values)

@@ -366,7 +366,9 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
 Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
   AnchorOp anchor = chain.anchors[number];
   Value carried = saved->carried[number];
-  auto make = [&](TileBuilder &at) { return productWithEntry(at, number, state, inBasis); };
+  auto make = [&](TileBuilder &at) {
+    return inBasis ? productWithEntry(at, number, state, inBasis) : entrySums[number];
+  };
   // A branch in the branch that gates of channels make would cost more registers.
   bool always = isGated(0) || isGated(1);
   Value sum = always ? make(e) : ifEntering(e, carried, make);
@@ -504,6 +506,10 @@ ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
   for (auto [r, partners] : llvm::enumerate(pairingTiles))
     for (Value partner : partners)
       computed.push_back(e.mul(partner, computed[1 + r]));
+  // The state's products with what is saved first: they are as large as it.
+  if (plan.options.saveEntries)
+    for (unsigned number = 0; number < chain.anchors.size(); ++number)
+      entrySums.push_back(productWithEntry(e, number, state, /*inBasis=*/false));
   for (unsigned number = 0; number < chain.anchors.size(); ++number)
     computed.push_back(anchored(e, number, state, /*inBasis=*/false));
   save(e, computed.front(), /*inBasis=*/false);
@@ -521,11 +527,7 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
         continue;
       unsigned along = read.along;
       Value x = e.spread(e.row(readTiles[r], row), along, shape);
-      Value sum = e.sum(e.mul(state, x), along), &tile = computed[r + 1];
-      Value next = e.addIndex(row, e.index(1)), zero = e.index(0);
-      Value here =
-          e.window(e.overRows(sum, tile), {row, zero}, {next, e.index(e.shapeOf(tile)[1])});
-      tile = e.add(tile, here);
+      computed[r + 1] = e.withRow(computed[r + 1], e.sum(e.mul(state, x), along), row);
     }
   };
   readHere();

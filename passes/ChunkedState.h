@@ -178,6 +178,8 @@ private:
   llvm::SmallVector<mlir::Value> anchorEntries;
   /// Per anchor, where every chunk enters rows with a saved state of their own.
   llvm::SmallVector<mlir::Value> savedTiles;
+  /// By steps, per anchor, its product with the entry.
+  llvm::SmallVector<mlir::Value> entrySums;
   const ChunkedSaves *saved = nullptr;
   Basis bases[2];
   std::optional<HeadDecays> head;

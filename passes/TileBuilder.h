@@ -110,6 +110,10 @@ public:
       return neg(row(positive, at));
     return mlir::vector::ExtractOp::create(b, loc, tile, at);
   }
+  /// A matrix whose row `at` is `row`, and whose others are `tile`'s.
+  mlir::Value withRow(mlir::Value tile, mlir::Value row, mlir::OpFoldResult at) {
+    return mlir::vector::InsertOp::create(b, loc, row, tile, at);
+  }
   mlir::Value dot(mlir::Value lhs, bool lhsTransposed, mlir::Value rhs, bool rhsTransposed,
                   mlir::Value acc) {
     return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed);

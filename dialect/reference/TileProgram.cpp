@@ -157,40 +157,80 @@ LogicalResult TileCompiler::compileBroadcast(vector::BroadcastOp op) {
   return success();
 }
 
-LogicalResult TileCompiler::compileExtract(vector::ExtractOp op) {
-  ArrayRef<int64_t> shape = op.getSourceVectorType().getShape();
-  Slot source = slotOf(op.getSource()), result = resultSlot(op);
-  struct Position {
+namespace {
+/// Where what `vector.extract` takes, or `vector.insert` puts, begins in a tile's elements.
+class Position {
+public:
+  Position(Operation *op, ArrayRef<OpFoldResult> entries, ArrayRef<int64_t> shape, size_t size,
+           llvm::function_ref<Slot(Value)> slotOf)
+      : op(op) {
+    for (auto [entry, dimension] : llvm::zip(entries, shape)) {
+      size /= dimension;
+      auto attr = dyn_cast<Attribute>(entry);
+      parts.push_back({attr ? cast<IntegerAttr>(attr).getInt() : 0,
+                       attr ? Slot() : slotOf(cast<Value>(entry)), !attr, dimension, size});
+    }
+  }
+
+  /// None, and a failure noted, where it lies outside.
+  std::optional<size_t> in(TileFrame &frame) const {
+    size_t offset = 0;
+    for (const Part &part : parts) {
+      int64_t at = part.isDynamic ? *frame.row(part.slot).ints : part.fixed;
+      if (at < 0 || at >= part.size) {
+        fail(frame, op,
+             "position " + std::to_string(at) + " lies outside a dimension of " +
+                 std::to_string(part.size));
+        return std::nullopt;
+      }
+      offset += at * part.stride;
+    }
+    return offset;
+  }
+
+private:
+  struct Part {
     int64_t fixed;
     Slot slot;
     bool isDynamic;
     int64_t size;
     size_t stride;
   };
-  SmallVector<Position> positions;
-  size_t stride = source.size;
-  for (auto [entry, size] : llvm::zip(op.getMixedPosition(), shape)) {
-    stride /= size;
-    auto attr = dyn_cast<Attribute>(entry);
-    positions.push_back({attr ? cast<IntegerAttr>(attr).getInt() : 0,
-                         attr ? Slot() : slotOf(cast<Value>(entry)), !attr, size, stride});
-  }
-  Operation *extract = op;
+  Operation *op;
+  SmallVector<Part> parts;
+};
+} // namespace
+
+static void copyElements(const Slot &from, Row in, size_t first, Row out, size_t to, size_t count) {
+  if (from.isInt)
+    std::copy_n(in.ints + first, count, out.ints + to);
+  else
+    std::copy_n(in.floats + first, count, out.floats + to);
+}
+
+LogicalResult TileCompiler::compileExtract(vector::ExtractOp op) {
+  Slot source = slotOf(op.getSource()), result = resultSlot(op);
+  Position position(op, op.getMixedPosition(), op.getSourceVectorType().getShape(), source.size,
+                    [&](Value v) { return slotOf(v); });
   add([=](TileFrame &frame) {
-    size_t offset = 0;
-    for (const Position &p : positions) {
-      int64_t at = p.isDynamic ? *frame.row(p.slot).ints : p.fixed;
-      if (at < 0 || at >= p.size)
-        return fail(frame, extract,
-                    "position " + std::to_string(at) + " lies outside a dimension of " +
-                        std::to_string(p.size));
-      offset += at * p.stride;
-    }
-    Row in = frame.row(source), out = frame.row(result);
-    if (source.isInt)
-      std::copy_n(in.ints + offset, result.size, out.ints);
-    else
-      std::copy_n(in.floats + offset, result.size, out.floats);
+    std::optional<size_t> first = position.in(frame);
+    if (first)
+      copyElements(source, frame.row(source), *first, frame.row(result), 0, result.size);
+    return first.has_value();
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileInsert(vector::InsertOp op) {
+  Slot part = slotOf(op.getValueToStore()), dest = slotOf(op.getDest()), result = resultSlot(op);
+  Position position(op, op.getMixedPosition(), op.getDestVectorType().getShape(), dest.size,
+                    [&](Value v) { return slotOf(v); });
+  add([=](TileFrame &frame) {
+    std::optional<size_t> first = position.in(frame);
+    if (!first)
+      return false;
+    copyElements(dest, frame.row(dest), 0, frame.row(result), 0, dest.size);
+    copyElements(part, frame.row(part), 0, frame.row(result), *first, part.size);
     return true;
   });
   return success();
@@ -237,6 +277,7 @@ LogicalResult TileCompiler::compileOp(Operation *op) {
       .Case([&](arith::ConstantOp op) { return compileConstant(op); })
       .Case([&](vector::BroadcastOp op) { return compileBroadcast(op); })
       .Case([&](vector::ExtractOp op) { return compileExtract(op); })
+      .Case([&](vector::InsertOp op) { return compileInsert(op); })
       .Default([&](Operation *op) { return compileElementwise(op); });
 }
 

@@ -75,6 +75,7 @@ private:
   mlir::LogicalResult compileConstant(mlir::arith::ConstantOp op);
   mlir::LogicalResult compileBroadcast(mlir::vector::BroadcastOp op);
   mlir::LogicalResult compileExtract(mlir::vector::ExtractOp op);
+  mlir::LogicalResult compileInsert(mlir::vector::InsertOp op);
   mlir::LogicalResult compileElementwise(mlir::Operation *op);
   // The tile dialect: TileOps.cpp.
   mlir::LogicalResult compileTileOp(mlir::Operation *op);

@@ -66,7 +66,7 @@ func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK-NOT:         tile.dot
 // CHECK:             scf.for
 // CHECK:               tile.sum
-// CHECK:               tile.window
+// CHECK:               vector.insert
 func.func @channels(%q: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x32xbf16>,
                     %g: tensor<?x?x?x64xf32>) -> tensor<?x?x?x32xf32> {
   %o, %ht = ejk.scan reverse

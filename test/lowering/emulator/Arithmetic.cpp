@@ -83,6 +83,9 @@ static void addIntegers(Table &table) {
   EJK_OP(uint64_t, "xor.pred", a ^ b);
   EJK_OP(uint64_t, "not.pred", a ^ 1);
   // Bytes of two registers, each chosen by four bits.
+  table["shf.l.wrap.b32"] = [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {
+    return uint32_t((uint32_t(b) * uint64_t(1) << 32 | uint32_t(a)) << (c & 31) >> 32);
+  };
   table["prmt.b32"] = [](uint64_t a, uint64_t b, uint64_t selectors) -> uint64_t {
     uint64_t both = (a & 0xffffffff) | b << 32, result = 0;
     for (unsigned i = 0; i < 4; ++i)

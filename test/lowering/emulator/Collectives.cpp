@@ -6,7 +6,8 @@
 
 using namespace emulator;
 
-/// `shfl.sync d, a, b, c, mask`: of c the low five bits bound the lane that is read.
+/// `shfl.sync d, a, b, c, mask`: c bounds the lane that is read, by its low five bits; a lane keeps
+/// those of its own number that bits 8 to 12 have.
 void Block::shuffle(Warp &warp, const Instruction &instruction) {
   const auto &operands = instruction.operands;
   uint64_t values[lanes];
@@ -14,7 +15,9 @@ void Block::shuffle(Warp &warp, const Instruction &instruction) {
     values[l] = get(warp, operands[1][0], l);
   for (unsigned l = 0; l < lanes; ++l) {
     int by = int(get(warp, operands[2][0], l) & 31), from = int(l);
-    int bound = int(get(warp, operands[3][0], l) & 31);
+    int control = int(get(warp, operands[3][0], l));
+    int kept = control >> 8 & 31, own = int(l) & kept;
+    int bound = own | (control & 31 & ~kept);
     switch (instruction.mode) {
     case ShuffleMode::up:
       from = int(l) - by < bound ? int(l) : int(l) - by;
@@ -26,7 +29,8 @@ void Block::shuffle(Warp &warp, const Instruction &instruction) {
       from = (int(l) ^ by) > bound ? int(l) : int(l) ^ by;
       break;
     case ShuffleMode::index:
-      from = by > bound ? int(l) : by;
+      from = own | (by & ~kept);
+      from = from > bound ? int(l) : from;
       break;
     }
     set(warp, operands[0][0], l, values[from]);
