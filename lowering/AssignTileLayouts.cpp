@@ -282,7 +282,7 @@ private:
         .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, WithinOp, StoreCellOp>(
             [&](Operation *tileOp) {
               for (OpOperand &operand : tileOp->getOpOperands())
-                needComputed(operand, /*uniformWillDo=*/false);
+                needComputed(operand, /*uniformWillDo=*/isa<WithinOp>(tileOp));
               setComputed(tileOp);
               return success();
             })

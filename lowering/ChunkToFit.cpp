@@ -1,7 +1,7 @@
 //===- ChunkToFit.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
-#include "lowering/SharedByChoice.h"
 #include "lowering/SaveStates.h"
+#include "lowering/SharedByChoice.h"
 #include "lowering/StageTileLoads.h"
 #include "lowering/TileKernel.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -311,6 +311,11 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     through shared memory. Other vectors that are made before a branch and used in it wait
     there: `tile.spread` reads them there.
 
+    A matrix that a loop makes row by row, with `vector.insert` alone, has one place in shared
+    memory, where the loop starts it. On the other side of a branch, which is taken where the
+    first cannot be, a left factor comes from shared memory, too. Both are by choice: that side's
+    registers would be missing on the first (see `ejk-stage-to-fit`).
+
     Before:
     ```mlir
     %q = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
@@ -350,7 +355,8 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
     the end, tiles that are read from shared memory, widened or spread into registers are so
     where they are used, in branches too, and once more behind a product; what was stored
     there as a factor is read again; what only a sum needs is made in front of it; rows of a
-    tile are taken where the tile is made. In a loop's body, what comes of vectors alone and
+    tile are taken where the tile is made; on the other side of a branch, what is made of such
+    tiles, and of what is there anyway, is made for each use. In a loop's body, what comes of vectors alone and
     only goes to memory or to the next iteration comes behind the last product. Numbers do
     not change.
 
@@ -591,6 +597,10 @@ def StageToFit : Pass<"ejk-stage-to-fit"> {
     two stages and `ejk-prepare-ahead`, if all rows come in boxes then (lowering/TileBoxes.cpp),
     or four and `ejk-rotate-products`, if that changes something and there is room. Numbers do
     not change.
+
+    Tiles that lie in shared memory by choice (`ejk-assign-tile-layouts`) are in registers where
+    there is no room for them beside these stages: one after the other, the one without which
+    the kernel needs least.
 
     Before and after: see `ejk-stage-tile-loads`, `ejk-prepare-ahead`, `ejk-rotate-products`.
   }];

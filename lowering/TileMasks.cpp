@@ -34,21 +34,25 @@ void TileEmitter::emitKeep(KeepOp op) {
 }
 
 /// Whether `from` ≤ first + offset < `to`, of places below `size`; null where that is
-/// so of all. How far the bounds are from the first is one number for all of a thread's places.
+/// so of all. In a branch registers are short: how far a bound is from the first is one number for
+/// all of a thread's places.
 Value TileEmitter::isWithin(Value from, Value to, int64_t size, Value first, int64_t offset) {
   APInt constant;
   auto isConstant = [&](Value bound) { return matchPattern(bound, m_ConstantInt(&constant)); };
-  // Bounds may be any 64 bits; places are small.
   auto compare = [&](arith::CmpIPredicate predicate, Value index) -> Value {
-    Value place = scalar(index);
-    Value bound = b.narrow(b.min(b.max(place, b.like(place, 0)), b.like(place, size)));
-    return b.make<arith::CmpIOp>(predicate, b.sub(bound, first), b.i32(offset));
+    // Bounds of 64 bits may be anywhere; places are small, and so is what is narrow.
+    Value bound = scalar(index);
+    if (!bound.getType().isInteger(32))
+      bound = b.narrow(b.min(b.max(bound, b.i64(0)), b.i64(size)));
+    if (inBranch)
+      return b.make<arith::CmpIOp>(predicate, b.i32(offset), b.sub(bound, first));
+    return b.make<arith::CmpIOp>(predicate, b.add(first, offset), bound);
   };
   Value inside;
   if (!isConstant(from) || constant.getSExtValue() > 0)
-    inside = compare(arith::CmpIPredicate::sle, from);
+    inside = compare(arith::CmpIPredicate::sge, from);
   if (!isConstant(to) || constant.getSExtValue() < size)
-    inside = b.both(inside, compare(arith::CmpIPredicate::sgt, to));
+    inside = b.both(inside, compare(arith::CmpIPredicate::slt, to));
   return inside;
 }
 

@@ -265,14 +265,14 @@ Value TileEmitter::emitIndex(Operation *op) {
                        return scalar(operand).getType().isInteger(32);
                      });
   // Of rows that are left it only counts whether they are fewer than a chunk's, and by how many:
-  // no chunk starts far behind the end.
+  // no chunk starts far behind the end. For a branch that is one register, not two.
   auto isBound = [&](Operation *user) {
     return isa<WindowOp>(user) || (isa<arith::MinSIOp>(user) &&
                                    matchPattern(user->getOperand(1), m_ConstantInt(&number)) &&
                                    number.isSignedIntN(kSmallBits));
   };
   if (isa<arith::SubIOp>(op) && op->getOperand(0) == program.getLength() && !staysNarrow &&
-      llvm::all_of(op->getUsers(), isBound)) {
+      llvm::all_of(op->getUsers(), isBound) && op->isUsedOutsideOfBlock(op->getBlock())) {
     Value left = b.sub(wideIndex(op->getOperand(0)), wideIndex(op->getOperand(1)));
     int64_t most = int64_t(1) << kSmallBits;
     return b.narrow(b.min(b.max(left, b.i64(-most)), b.i64(most)));

@@ -411,7 +411,8 @@ void TileEmitter::emitWithin(WithinOp op) {
   for (Value operand : op.getTiles()) {
     const Placed &tile = placed(operand);
     // What lies beyond a vector's end repeats its last element, or is one of its sums.
-    int64_t length = isFragments(tile.layout) || isRows(tile.layout) ? 0 : lanesLength(tile.type);
+    bool isOverLanes = tile.layout.getKind() == LayoutKind::lanes;
+    int64_t length = isOverLanes ? lanesLength(tile.type) : 0;
     for (unsigned i = 0; i < tile.elements.size(); ++i) {
       Value x = tile.elements[i];
       Value size = b.make<math::AbsFOp>(isLong ? forPowersOfTwo(x) : x);

@@ -18,8 +18,8 @@ def Tile_Dialect : Dialect {
     sequence and head, chunk by chunk, as a plain program on *tiles*. A tile is a
     `vector` of rank 1 or 2 whose first dimension is usually a chunk's steps, in
     the order they lie in memory. Elementwise `arith` and `math`, `vector.broadcast`
-    of one number, `vector.extract` of a row, `scf.for` and `scf.if` are used as they
-    are; this dialect adds what they lack: the program itself, moving tiles from and
+    of one number, `vector.extract` and `vector.insert` of a row, `scf.for` and `scf.if` are
+    used as they are; this dialect adds what they lack: the program itself, moving tiles from and
     to memory, products, sums along a dimension and along time, and masks.
 
     A program says nothing of threads, layouts or shared memory. Later, passes copy

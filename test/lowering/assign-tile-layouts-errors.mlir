@@ -49,3 +49,21 @@ func.func @shaped(%q: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
   }
   return %o : tensor<?x?x?xf32>
 }
+
+// -----
+
+func.func @number(%q: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>)
+      outputs(tensor<?x?x?xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %one = arith.constant 1.0 : f32
+    %qt = tile.load %qr[%c0, %c0] : !tile.rows<f32> -> vector<16xf32>
+    // expected-error @+1 {{puts a number into a tile; rows can be put into a matrix}}
+    %m = vector.insert %one, %qt[%c0] : f32 into vector<16xf32>
+    tile.store %m, %or[%c0, %c0] : vector<16xf32>, !tile.rows<f32>
+    tile.end
+  }
+  return %o : tensor<?x?x?xf32>
+}

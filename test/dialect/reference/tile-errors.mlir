@@ -85,6 +85,24 @@ func.func @no_such_row() {
 
 // -----
 
+func.func @no_such_place() {
+  %q = check.random zero seed 0 : tensor<1x16x1xf32>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x16x1xf32>)
+      outputs(tensor<1x16x1xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %or: !tile.rows<f32>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %x = tile.load %qr[%head, %head] : !tile.rows<f32> -> vector<16xf32>
+    %m = arith.constant dense<0.0> : vector<8x16xf32>
+    // expected-error @below {{position 16 lies outside a dimension of 8}}
+    %y = vector.insert %x, %m[%length] : vector<16xf32> into vector<8x16xf32>
+    tile.end
+  }
+  check.expect_equal %o, %o : tensor<1x16x1xf32>
+  return
+}
+
+// -----
+
 // What is not stored is undefined: here NaN, which nothing equals.
 func.func @not_stored() {
   %q = check.random zero seed 0 : tensor<1x3x1xf32>
