@@ -36,9 +36,10 @@ static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 6
 
 /// Registers of a thread that fragments may take before a product must wait for others to
 /// end: what its block's products leave, each of which has addresses of factors and of what
-/// is made of it. Those of a branch were made in front of it, more where it has many products.
+/// is made of it. Those of a branch were made in front of it, more where it has many products;
+/// most where warps take these one by one (`mma.sync`), with all factors in registers.
 static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 150,
-                         kRegistersOfLongBranch = 118;
+                         kRegistersOfLongBranch = 118, kRegistersOfWarpsBranch = 90;
 
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -152,7 +153,9 @@ private:
 
   static int64_t mostRegisters(Block &block) {
     if (isa<scf::IfOp>(block.getParentOp()))
-      return hasManyProducts(block) ? kRegistersOfLongBranch : kRegistersOfBranch;
+      return multipliesByWarps(block) ? kRegistersOfWarpsBranch
+             : hasManyProducts(block) ? kRegistersOfLongBranch
+                                      : kRegistersOfBranch;
     return kRegisters - kRegistersOfProduct * int64_t(llvm::range_size(block.getOps<DotOp>()));
   }
 

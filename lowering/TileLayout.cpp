@@ -54,6 +54,13 @@ bool ejk::hasManyProducts(Block &block) {
   return llvm::range_size(block.getOps<DotOp>()) > most;
 }
 
+bool ejk::multipliesByWarps(Block &block) {
+  auto dots = block.getOps<DotOp>();
+  int64_t byWarps = llvm::count_if(
+      dots, [](DotOp dot) { return layoutOf(dot.getResult()).getRowParts() % kWarpgroup != 0; });
+  return 2 * byWarps > int64_t(llvm::range_size(dots));
+}
+
 bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
   auto vector = cast<VectorType>(type);
   return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&

@@ -22,6 +22,9 @@ constexpr int64_t kPanelColumns = 64, kPanelPitch = 128;
 
 /// Whether `block` has so many products that registers are short beside them.
 bool hasManyProducts(mlir::Block &block);
+/// Whether most products of a laid-out `block` are taken by one warp each (`mma.sync`), with all
+/// factors in registers.
+bool multipliesByWarps(mlir::Block &block);
 
 inline bool isFragments(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::fragments ||

@@ -175,10 +175,22 @@ static bool isBehindProduct(Operation *from, Operation *to) {
   return false;
 }
 
+/// Whether `op` makes a vector of vectors.
+static bool isOfVectors(Operation *op) {
+  auto isSmall = [](Value value) {
+    auto type = dyn_cast<VectorType>(value.getType());
+    return !type || type.getRank() < 2;
+  };
+  return isPure(op) && op->getNumRegions() == 0 && op->getNumResults() == 1 &&
+         !isa<ConvertOp>(op) && isa<VectorType>(op->getResult(0).getType()) &&
+         isSmall(op->getResult(0)) && llvm::all_of(op->getOperands(), isSmall);
+}
+
 void ejk::putOff(Block &block) {
   SmallVector<Operation *> ops = opsOf(block);
+  bool isShort = isa<scf::IfOp>(block.getParentOp()) && multipliesByWarps(block);
   for (Operation *op : llvm::reverse(ops)) {
-    if (!canWait(op))
+    if (!canWait(op) && !(isShort && isOfVectors(op)))
       continue;
     SmallVector<std::pair<Operation *, OpOperand *>> uses;
     for (OpOperand &use : op->getUses())

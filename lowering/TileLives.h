@@ -35,8 +35,9 @@ void endTilesEarly(tile::ProgramOp program);
 /// not kept from before the branch on.
 void moveIntoBranches(tile::ProgramOp program);
 
-/// Puts ops that can wait right in front of the first that needs them. What is read or
-/// widened is so once more for those that need it behind a product.
+/// Puts ops that can wait right in front of the first that needs them; where warps multiply one by
+/// one in a branch, those on vectors, too. What is read or widened is so once more for those that
+/// need it behind a product.
 void putOff(mlir::Block &block);
 
 /// What was stored to shared memory as a factor, and is used in registers behind a
