@@ -86,7 +86,7 @@ private:
     Operation *op = operand.getOwner();
     unsigned number = operand.getOperandNumber();
     if (auto loop = dyn_cast<scf::ForOp>(op))
-      return computed(loop.getTiedLoopResult(&operand));
+      return inRegisters(loop.getTiedLoopResult(&operand));
     if (isa<scf::YieldOp>(op))
       return computed(op->getParentOp()->getResult(number));
     if (auto dot = dyn_cast<DotOp>(op))
@@ -163,6 +163,10 @@ private:
   }
 
   void need(OpOperand &operand, LayoutAttr wanted, bool uniformWillDo = true) {
+    // From one place in shared memory to another it goes through registers.
+    if (rowByRow.contains(operand.get()) && isInShared(wanted) &&
+        wanted != layoutOf(operand.get()))
+      need(operand, inRegisters(operand.get()));
     Value value = operand.get();
     if (ConvertOp shared = crossing(operand); shared && wanted == layoutOf(value)) {
       OpBuilder b(operand.getOwner());
@@ -326,15 +330,15 @@ private:
     LayoutAttr result = computed(dot.getResult());
     for (OpOperand *factor : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
       Value value = factor->get();
-      LayoutAttr own = layoutOf(value);
-      bool isLhs = factor == &dot.getLhsMutable(), isLeft = isLhs != isTransposed(result);
-      // Of a left factor the rows are the result's, as they are stored.
-      bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
+      if (rowByRow.contains(value))
+        need(*factor, inRegisters(value));
+      LayoutAttr own = layoutOf(factor->get());
       // Straight from registers, unless products find it in shared memory anyway, or registers are
       // scarcer than time.
-      bool isThere = (orientation.isStored(value) || isOnOtherSide(dot)) &&
+      Operation *maker = value.getDefiningOp();
+      bool isThere = (orientation.isStored(value) || (maker && isOnOtherSide(maker))) &&
                      fitsPanels(value.getType(), isTransposed(own));
-      if (warpgroups && isLeft && isLeftFactor(own, turned, result) && !isThere)
+      if (warpgroups && isLeftFactor(*factor, own, result) && !isThere)
         continue;
       if (!isInShared(own))
         need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
@@ -390,6 +394,8 @@ private:
   void startInShared(OpOperand &init) {
     OpBuilder b(init.getOwner());
     Value start = init.get();
+    if (isInShared(layoutOf(start)))
+      start = ConvertOp::create(b, start.getLoc(), start.getType(), start, inRegisters(start));
     init.set(
         ConvertOp::create(b, start.getLoc(), start.getType(), start, layout(LayoutKind::shared)));
     ++toShared;

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
+#include "lowering/SharedByChoice.h"
 #include "lowering/TileLayout.h"
 #include "lowering/TileLives.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -391,8 +392,7 @@ struct ScheduleProductsPass : ejk::impl::ScheduleProductsBase<ScheduleProductsPa
     getOperation()->walk([&](DotOp dot) {
       auto program = dot->getParentOfType<ProgramOp>();
       // A branch's other side is taken where gates are too strong, and need not be fast.
-      auto branch = dyn_cast<scf::IfOp>(dot->getParentOp());
-      if (branch && dot->getBlock() == branch.elseBlock())
+      if (isOnOtherSide(dot))
         return;
       if (isToBeScheduled(program) && !llvm::is_contained(blocks, dot->getBlock()))
         blocks.push_back(dot->getBlock());

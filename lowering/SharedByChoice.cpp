@@ -53,7 +53,7 @@ static SmallVector<ConvertOp> findFactors(ProgramOp program) {
     if (isPanels(store.getLayout()) && isFragments(own) && isOnOtherSide(store) &&
         !store->use_empty() && llvm::all_of(store->getUses(), [&](OpOperand &use) {
           auto dot = dyn_cast<DotOp>(use.getOwner());
-          return dot && isOnOtherSide(dot) && isLeftFactor(use, own);
+          return dot && isOnOtherSide(dot) && isLeftFactor(use, own, layoutOf(dot.getResult()));
         }))
       found.push_back(store);
   });

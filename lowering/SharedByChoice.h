@@ -17,8 +17,7 @@
 namespace ejk {
 
 /// A matrix that `loop` carries as its argument `number`, and does nothing with but to put a row
-/// into it in each iteration. It has one place in shared memory, where a row is a number for each
-/// of the block's threads or fewer.
+/// into it in each iteration.
 struct RowByRow {
   mlir::vector::InsertOp insert;
   mlir::scf::ForOp loop;

@@ -19,7 +19,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 static constexpr uint64_t kAll = ~uint64_t(0);
-/// How many tiles may be in shared memory by choice: each costs a compilation as many more.
+/// How many tiles are chosen among, one after the other: kernels are made for the square of that.
 static constexpr unsigned kMostTried = 8;
 
 namespace {
@@ -63,9 +63,9 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
   /// the other, the one without which least is needed.
   uint64_t fewestHeld(ProgramOp program, Plan plan) {
     unsigned tiles = countByChoice(program);
-    if (tiles > kMostTried)
-      return kAll;
     for (plan.held = 0; need(program, plan) > sharedMemoryLimit(arch);) {
+      if (tiles > kMostTried)
+        return kAll;
       uint64_t best = kAll;
       unsigned least = std::numeric_limits<unsigned>::max();
       for (unsigned i = 0; i < tiles; ++i) {
@@ -87,6 +87,7 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
   /// Whether what `plan` asks for was done.
   bool stage(ProgramOp program, Plan plan) {
     holdInRegisters(program, plan.held);
+    staged = {};
     if (!plan.stages)
       return true;
     staged = stageTileLoads(program, plan.stages, /*apart=*/plan.prepares);

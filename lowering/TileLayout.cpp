@@ -97,9 +97,8 @@ LayoutAttr ejk::layoutOf(Value value) {
   return arg.getArgNumber() ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
 }
 
-bool ejk::isLeftFactor(OpOperand &use, LayoutAttr own) {
+bool ejk::isLeftFactor(OpOperand &use, LayoutAttr own, LayoutAttr result) {
   auto dot = cast<DotOp>(use.getOwner());
-  LayoutAttr result = layoutOf(dot.getResult());
   bool isLhs = use == dot.getLhsMutable();
   // Of a left factor the rows are the result's, as they are stored.
   bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();

@@ -57,8 +57,9 @@ inline bool isLeftFactor(tile::LayoutAttr own, bool transposed, tile::LayoutAttr
          own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1;
 }
 
-/// Whether the factor that `use` is of a product could be that laid out as `own`.
-bool isLeftFactor(mlir::OpOperand &use, tile::LayoutAttr own);
+/// Whether the factor that `use` is of a product laid out as `result` could be that, laid out as
+/// `own`.
+bool isLeftFactor(mlir::OpOperand &use, tile::LayoutAttr own, tile::LayoutAttr result);
 
 /// A matrix, or, `transposed`, the transpose of one, as accumulators of `mma.sync`.
 /// Rows and columns are those of what is stored. Warp w works on part

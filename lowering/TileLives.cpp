@@ -234,8 +234,9 @@ void ejk::makeAgain(Block &block) {
       continue;
     SmallVector<OpOperand *> uses;
     for (OpOperand &use : op->getUses())
-      if (use.getOwner()->getBlock() == &block)
-        uses.push_back(&use);
+      uses.push_back(&use);
+    if (llvm::any_of(uses, [&](OpOperand *use) { return use->getOwner()->getBlock() != &block; }))
+      continue;
     llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
       return a->getOwner() != b->getOwner() && a->getOwner()->isBeforeInBlock(b->getOwner());
     });

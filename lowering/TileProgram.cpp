@@ -60,15 +60,19 @@ Value TileEmitter::narrowIndex(Value index) { return b.narrow(scalar(index)); }
 // Lifetimes
 //===----------------------------------------------------------------------===//
 
+/// Who uses what lies where `value` does: what a loop carries stays where it starts.
+static SmallVector<Operation *> usersOfPlace(Value value) {
+  SmallVector<Operation *> users(value.getUsers());
+  for (OpOperand &use : value.getUses())
+    if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
+      llvm::append_range(users, loop.getTiedLoopResult(&use).getUsers());
+  return users;
+}
+
 void TileEmitter::findLastUses() {
   auto note = [&](Value value) {
     Operation *last = value.getDefiningOp();
-    SmallVector<Operation *> users(value.getUsers());
-    // What a loop carries stays where it starts.
-    for (OpOperand &use : value.getUses())
-      if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
-        llvm::append_range(users, loop.getTiedLoopResult(&use).getUsers());
-    for (Operation *user : users) {
+    for (Operation *user : usersOfPlace(value)) {
       if (tile::SumOp sum = summedInParts.lookup(user))
         user = sum;
       Operation *inBlock = value.getParentBlock()->findAncestorOpInBlock(*user);
@@ -274,7 +278,7 @@ Value TileEmitter::emitIndex(Operation *op) {
   if (isa<arith::SubIOp>(op) && op->getOperand(0) == program.getLength() && !staysNarrow &&
       llvm::all_of(op->getUsers(), isBound) && op->isUsedOutsideOfBlock(op->getBlock())) {
     Value left = b.sub(wideIndex(op->getOperand(0)), wideIndex(op->getOperand(1)));
-    int64_t most = int64_t(1) << kSmallBits;
+    constexpr int64_t most = int64_t(1) << 30;
     return b.narrow(b.min(b.max(left, b.i64(-most)), b.i64(most)));
   }
   IRMapping mapping;
@@ -493,7 +497,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
 }
 
 static bool isUsedIn(Value value, Region &region) {
-  return llvm::any_of(value.getUsers(),
+  return llvm::any_of(usersOfPlace(value),
                       [&](Operation *user) { return region.isAncestor(user->getParentRegion()); });
 }
 
