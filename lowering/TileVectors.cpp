@@ -405,11 +405,18 @@ void TileEmitter::finishSums() {
     finishSum(partialSums.begin()->first);
 }
 
-/// The barrier at which the threads agree is one for shared memory too.
+/// The barrier at which the threads agree is one for shared memory too. What is one number in all
+/// elements is compared by itself, for it may be known early.
 void TileEmitter::emitWithin(WithinOp op) {
-  Value most;
+  double bound = op.getBound().convertToDouble();
+  Value most, mine;
   for (Value operand : op.getTiles()) {
     const Placed &tile = placed(operand);
+    if (tile.layout.getKind() == LayoutKind::uniform) {
+      Value size = b.make<math::AbsFOp>(tile.elements.front());
+      mine = b.both(mine, b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, size, b.f32(bound)));
+      continue;
+    }
     // What lies beyond a vector's end repeats its last element, or is one of its sums.
     bool isOverLanes = tile.layout.getKind() == LayoutKind::lanes;
     int64_t length = isOverLanes ? lanesLength(tile.type) : 0;
@@ -421,9 +428,10 @@ void TileEmitter::emitWithin(WithinOp op) {
       most = most ? b.make<arith::MaximumFOp>(most, size).getResult() : size;
     }
   }
-  double bound = op.getBound().convertToDouble();
-  Value mine = b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
-                                     b.f32(isLong ? bound * llvm::numbers::log2e : bound));
+  if (most)
+    mine =
+        b.both(mine, b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
+                                           b.f32(isLong ? bound * llvm::numbers::log2e : bound)));
   scalars.map(op.getResult(), barrier(mine));
 }
 
