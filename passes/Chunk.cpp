@@ -16,6 +16,10 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
+/// The most rows of a chunk, at a sequence's end, that are always taken by steps where a gate asks
+/// for that side.
+static constexpr int64_t kRowsBySteps = 4;
+
 namespace {
 /// Writes the program of one scan.
 class ChunkWriter {
@@ -240,6 +244,11 @@ void ChunkWriter::createLoop() {
 
 void ChunkWriter::writeChunk(Value first, ValueRange carried) {
   Value rows = body.subIndex(program.getLength(), first);
+  // Chunks of more rows are so many; to compare with that takes nothing of a chunk's rows.
+  Value more =
+      prologue.addIndex(program.getLength(), prologue.index(plan.chunk - 1 - kRowsBySteps));
+  Value hasFewRows = arith::CmpIOp::create(within, loc, arith::CmpIPredicate::sge, chunkNumber,
+                                           prologue.divIndex(more, prologue.index(plan.chunk)));
   llvm::DenseMap<const StateChain *, Value> states;
   for (auto [chain, state] : llvm::zip(plan.chains, carried))
     states[&chain] = state;
@@ -251,7 +260,7 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
   tiles->computeChain = [&](const StateChain &chain) {
     if (after.contains(&chain))
       return;
-    ChunkedState computed(plan, chain, *tiles, body, rows);
+    ChunkedState computed(plan, chain, *tiles, body, rows, hasFewRows);
     after[&chain] = computed.compute(states[&chain], savesOf(chain, sums));
     for (auto [anchor, entry] : llvm::zip(chain.anchors, computed.entries()))
       for (const Accumulator &accumulator : plan.accumulators)

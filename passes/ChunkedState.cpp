@@ -9,13 +9,9 @@ using namespace ejk;
 /// See the header. Of each of `axes` axes whose bases a state is in.
 static double rangeLimit(unsigned axes) { return axes == 2 ? 32 : 64; }
 
-/// The most rows of a chunk, at a sequence's end, that are always taken by steps where a gate asks
-/// for that side.
-static constexpr int64_t kRowsBySteps = 4;
-
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
-                           TileBuilder &body, Value rows)
-    : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows),
+                           TileBuilder &body, Value rows, Value hasFewRows)
+    : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows), hasFewRows(hasFewRows),
       walk{bool(plan.scan.getReverse()), chain.decayFirst, plan.chunk} {}
 
 void ChunkedState::collectTiles() {
@@ -144,10 +140,9 @@ Value ChunkedState::isInRange(TileBuilder &e) {
   }
   // Of few rows, factors' roundings may be all that is left of sums that nearly cancel; by steps
   // they take no longer.
-  Value few =
-      arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::sle, rows, e.index(kRowsBySteps));
-  Type numbers = e.f32({kRowsBySteps});
-  exponents.push_back(e.select(few, e.constant(numbers, std::numeric_limits<double>::infinity()),
+  Type numbers = e.f32({4});
+  exponents.push_back(e.select(hasFewRows,
+                               e.constant(numbers, std::numeric_limits<double>::infinity()),
                                e.constant(numbers, 0)));
   // A sum that is -inf makes differences NaN, and NaN is not in range.
   return e.within(rangeLimit(isInState(0) + isInState(1)), exponents);

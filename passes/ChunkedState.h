@@ -71,7 +71,7 @@ struct ChunkedSaves {
 class ChunkedState {
 public:
   ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles, TileBuilder &body,
-               mlir::Value rows);
+               mlir::Value rows, mlir::Value hasFewRows);
 
   /// Computes what is read, which it hands to the tiles, and the state after the
   /// chunk from the one before it.
@@ -168,7 +168,9 @@ private:
   const StateChain &chain;
   ChunkTiles &tiles;
   TileBuilder &body;
-  mlir::Value rows;    // left in the sequence
+  mlir::Value rows; // left in the sequence
+  /// Whether the chunk has so few that it is taken by steps where a gate asks for that side.
+  mlir::Value hasFewRows;
   mlir::Value lastRow; // of the walk in the chunk
   Walk walk;
   /// Per decay by axis, per outer product by dimension, per read.
