@@ -150,7 +150,8 @@ func.func @again(%q: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
         %a = arith.addf %d, %w : vector<64x64xf32>
         %b = arith.mulf %w, %halves : vector<64x64xf32>
         %t = arith.subf %a, %b : vector<64x64xf32>
-        %e = arith.mulf %t, %halves : vector<64x64xf32>
+        %u = arith.addf %t, %s : vector<64x64xf32>
+        %e = arith.mulf %u, %halves : vector<64x64xf32>
         scf.yield %e : vector<64x64xf32>
       }
       tile.store %next, %or[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
