@@ -540,8 +540,6 @@ void TileEmitter::emitInsert(vector::InsertOp op) {
     tiles[op.getResult()] = tile;
     return;
   }
-  if (tile.layout.getKind() == LayoutKind::uniform)
-    tile = repeated(tile, layoutOf(op.getResult()));
   Fragments f = Fragments::of(tile.type, tile.layout);
   unsigned dim = f.storedDim(0); // that the matrix's rows are counted along
   SmallVector<Value> slices = slicesOf(row, f, 1 - dim);
