@@ -615,6 +615,34 @@ def StageToFit : Pass<"ejk-stage-to-fit"> {
                     Statistic<"numDeclined", "declined", "programs whose loads stay">];
 }
 
+def ShareExponentials : Pass<"ejk-share-exponentials"> {
+  let summary = "a third of e^x and e^-x by multiply-adds";
+  let description = [{
+    A multiprocessor gives 16 exponentials a cycle, and scaling a chunk's rows by their gates takes
+    two for each element: a quarter of a chunk's time for gates of keys. In a laid-out program for
+    `wgmma`, where e^x and e^-x of one matrix of f32 are both taken behind a product of their block,
+    whose latency leaves the arithmetic units free, one of three of a thread's elements is marked to
+    be evaluated there: 2^n · 2^f, with an even and an odd polynomial of f that both signs share,
+    off by 2.7e-6 of the result.
+
+    That holds for |x| ≤ 87. So a `tile.within` of x by that or less must stand behind all uses:
+    what is made of either is used on the first side of branches by it alone, or of what loops and
+    branches yield it as.
+
+    Before:
+    ```mlir
+    %p = tile.dot %q, %k transposed, %zero : …
+    %e = math.exp %x {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
+    %n = arith.negf %x {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
+    %i = math.exp %n {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
+    %weak = tile.within 64.0 of %x : vector<64x64xf32>
+    %s = scf.if %weak -> (vector<64x64xf32>) { … %e … %i … } else { … }
+    ```
+    After, both `math.exp`: `{tile.layouts = […], tile.polynomial = 3 : i64}`.
+  }];
+  let statistics = [Statistic<"numShared", "shared", "pairs of e^x and e^-x">];
+}
+
 def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
   let summary = "warps that copy, and warps that compute";
   let description = [{

@@ -66,6 +66,7 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   StageToFitOptions stage;
   stage.arch = options.arch;
   pm.addPass(createStageToFit(stage));
+  pm.addPass(createShareExponentials());
   if (options.roles && hasRoles(options.arch)) {
     SeparateTileRolesOptions roles;
     roles.arch = options.arch;

@@ -344,6 +344,9 @@ private:
   void findLongBlocks();
   Value forPowersOfTwo(Value x);
   Value exponential(Operation *op, Value x);
+  Value exponentialByPolynomial(Value x);
+  /// e^x, or 2^x, whichever `op` is, of `count` elements, or of one that is all of them.
+  Vector<Value> exponentials(Operation *op, mlir::ArrayRef<Value> x, unsigned count);
   /// What `value` is in the kernel, once it is there.
   Placed &placed(Value value);
   static Value element(const Placed &tile, unsigned i) {

@@ -149,24 +149,6 @@ void TileEmitter::findLongBlocks() {
   program.walk([&](Block *block) { isLong |= hasManyProducts(*block); });
 }
 
-Value TileEmitter::forPowersOfTwo(Value x) {
-  return b.make<arith::MulFOp>(x, b.f32(llvm::numbers::log2e));
-}
-
-/// e^x, or 2^x, by the unit's own exponential of two: off by some 2^-22 of the result.
-Value TileEmitter::exponential(Operation *op, Value x) {
-  if (isa<math::ExpOp>(op)) {
-    auto negated = isLong ? x.getDefiningOp<arith::NegFOp>() : arith::NegFOp();
-    x = forPowersOfTwo(negated ? negated.getOperand() : x);
-    if (negated)
-      x = b.make<arith::NegFOp>(x);
-  }
-  return b
-      .make<LLVM::CallIntrinsicOp>(b.getF32Type(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
-                                   ValueRange{x})
-      .getResult(0);
-}
-
 /// Roundings to 16 bits go two at a time, as one instruction has it.
 SmallVector<Value> TileEmitter::roundPairs(ArrayRef<Value> elements, Type to) {
   SmallVector<Value> result;
@@ -217,6 +199,8 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
   if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
       operands[0].front().getType().isBF16())
     return widenPairs(operands[0]);
+  if (isa<math::ExpOp, math::Exp2Op>(op) && type.isF32())
+    return exponentials(op, operands[0], count);
   SmallVector<Value> elements;
   std::optional<double> inverse = type.isF32() ? inverseOfDivisor(op) : std::nullopt;
   for (unsigned i = 0; i < count; ++i) {
@@ -227,10 +211,6 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
     }
     if (isa<vector::BroadcastOp>(op)) {
       elements.push_back(element(operands[0]));
-      continue;
-    }
-    if (isa<math::ExpOp, math::Exp2Op>(op) && type.isF32()) {
-      elements.push_back(exponential(op, element(operands[0])));
       continue;
     }
     IRMapping mapping;

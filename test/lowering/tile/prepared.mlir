@@ -1,6 +1,8 @@
 // Factors of the next chunk, and the check of its gates, are made in a chunk's branch; what it
 // gives is stored by the device, behind the check's barrier.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" -o /dev/null \
+// RUN:   --mlir-print-ir-after=ejk-share-exponentials 2>&1 | FileCheck %s --check-prefix=SHARED
 // RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o - | FileCheck %s --check-prefix=PTX
 //
 // Gates times e^x: some chunks are taken by products, and some step by step. Sequences of whole
@@ -23,6 +25,13 @@
 // RUN: %{run} T=70,N=9 %t.packed.mlir
 // RUN: %{run} T=0,N=3 %t.packed.mlir
 // RUN: %{run} T=1,N=1 %t.packed.mlir
+
+// A third of the factors' exponentials, which are made beside products, is of multiply-adds.
+// SHARED-NOT: tile.polynomial
+// SHARED: scf.for
+// SHARED: tile.cumsum
+// SHARED-COUNT-2: tile.polynomial = 3 : i64
+// SHARED-NOT: tile.polynomial
 
 // CHECK-LABEL: gpu.func @f_blocks0(
 // CHECK: scf.for
