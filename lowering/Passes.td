@@ -532,7 +532,8 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     front of the branch's last products, and the rest behind them, so that threads work while
     tensor cores do. That side has no need of the item, and hands its stage on behind its first ones;
     the other one does at its end. What only the branch takes must have a ring of its own
-    (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place. Of the
+    (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place; where
+    memory suffices, the kernel has two by turns for what the branch's last product reads. Of the
     item behind the last one, factors are made of zeros, and not used. Numbers do not change.
 
     The first side begins with the products that all is there for. A thread waits until the tensor

@@ -22,6 +22,7 @@
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <tuple>
 
 namespace ejk {
 
@@ -96,6 +97,19 @@ public:
       return llvm::all_of(other.sent, [&](const Sent &one) {
         return llvm::any_of(sent, [&](const Sent &known) { return known.covers(one); });
       });
+    }
+    /// What was said of either of two places is said of the other.
+    void exchange(const Range &one, const Range &other) {
+      auto move = [&](Range &range) {
+        if (range.begin == one.begin && range.end == one.end)
+          std::tie(range.begin, range.end) = std::make_pair(other.begin, other.end);
+        else if (range.begin == other.begin && range.end == other.end)
+          std::tie(range.begin, range.end) = std::make_pair(one.begin, one.end);
+      };
+      llvm::for_each(reads, move);
+      llvm::for_each(writes, move);
+      for (Sent &each : sent)
+        move(each.range);
     }
     Pending onlySent() const {
       Pending result;

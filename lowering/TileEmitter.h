@@ -62,11 +62,12 @@ struct LoopEnds {
 class TileEmitter {
 public:
   /// Up to `freeBytes` of shared memory are used for fewer barriers: what was just used is
-  /// not taken for something else, and the parts of f32 running sums lie there at a time.
+  /// not taken for something else, and the parts of f32 running sums lie there at a time. Factors
+  /// that a loop carries may lie in two places by turns (`placesByTurns`).
   TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
-              unsigned freeBytes, LoopEnds &loopEnds)
+              unsigned freeBytes, bool placesByTurns, LoopEnds &loopEnds)
       : program(program), name(name), b(builder, program.getLoc()), freeBytes(freeBytes),
-        loopEnds(loopEnds) {}
+        placesByTurns(placesByTurns), loopEnds(loopEnds) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -115,7 +116,13 @@ private:
   Value ownHead(Value ownHeads);
   void describeLaunch();
 
-  // TileProgram.cpp: its control flow and scalars.
+  // TileProgram.cpp: its ops, and what is of elements.
+  static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }
+  /// How many scalars a thread holds of a tile; of one in shared memory none, for no value moves
+  /// it.
+  static unsigned sizeOf(Type type, tile::LayoutAttr layout);
+  /// Who uses what lies where `value` does: what a loop carries stays where it starts.
+  static Vector<Operation *> usersOfPlace(Value value);
   void findLastUses();
   void emitBlock(mlir::Block &block);
   void emit(Operation *op);
@@ -124,7 +131,13 @@ private:
   void emitElementwise(Operation *op);
   Vector<Value> elementwise(Operation *op, llvm::ArrayRef<llvm::ArrayRef<Value>> operands,
                             unsigned count);
+
+  // TileLoops.cpp: its loops and branches.
   bool beginsWithBarrier(mlir::Block &body) const;
+  /// Places of one size: what an iteration has in the first, the next one has in the second.
+  using Turn = std::pair<SharedMemory::Range, SharedMemory::Range>;
+  Vector<Turn> placeCarried(mlir::scf::ForOp op, Value counter);
+  std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
   void holdVectorsOver(mlir::scf::ForOp loop);
   void emitFor(mlir::scf::ForOp op);
   void emitIf(mlir::scf::IfOp op);
@@ -340,7 +353,6 @@ private:
   void awaitGroup(unsigned group);
   void awaitAll();
 
-  std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
   void findLongBlocks();
   Value forPowersOfTwo(Value x);
   Value exponential(Operation *op, Value x);
@@ -361,6 +373,7 @@ private:
   llvm::StringRef name;
   KernelBuilder b;
   unsigned freeBytes;
+  bool placesByTurns;
   LoopEnds &loopEnds;
   Kernel kernel;
 
@@ -403,6 +416,8 @@ private:
   SharedMemory memory;
   /// Whatever has been sent from, so far.
   Vector<SharedMemory::Range> sentFrom;
+  /// Of a loop's arguments whose place is another one in the next iteration: that.
+  llvm::DenseMap<Value, Placed> nextPlaces;
   /// Values of the program that are no tiles, and its tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Placed> tiles;

@@ -399,10 +399,11 @@ unsigned ejk::sharedMemoryLimit(StringRef arch) {
 /// device stores tiles, until loops know which are on their way, with a barrier at each one's
 /// head; at last one with these that waits at each one's end.
 static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, unsigned freeBytes) {
+                         SizeName sizeName, unsigned freeBytes, bool placesByTurns) {
   LoopEnds ends;
   auto emit = [&] {
-    return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, ends)
+    return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, placesByTurns,
+                       ends)
         .run(module, sizeName);
   };
   constexpr unsigned kRounds = 3;
@@ -453,9 +454,24 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
            std::to_string(dim);
   };
   LoopEnds ends;
-  return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freeBytes=*/0, ends)
+  return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freeBytes=*/0,
+                     /*placesByTurns=*/false, ends)
       .run(*module, sizeName)
       .sharedBytes;
+}
+
+/// Whether a loop hands on a tile in panels.
+static bool carriesFactors(ProgramOp program) {
+  return program
+      ->walk([](scf::ForOp loop) {
+        return llvm::any_of(loop.getInits(),
+                            [](Value init) {
+                              return isa<VectorType>(init.getType()) && isPanels(layoutOf(init));
+                            })
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
@@ -464,8 +480,12 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
     return failure();
   unsigned needed = 0;
   // What was used freely may be missing later on.
-  for (unsigned freeBytes : {sharedLimit, sharedLimit - sharedLimit / 8, 0u}) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, freeBytes);
+  SmallVector<std::pair<unsigned, bool>> attempts = {
+      {sharedLimit, false}, {sharedLimit - sharedLimit / 8, false}, {0, false}};
+  if (carriesFactors(program))
+    attempts.insert(attempts.begin(), {sharedLimit, true});
+  for (auto [freeBytes, placesByTurns] : attempts) {
+    Kernel kernel = emitWithin(program, module, name, sizeName, freeBytes, placesByTurns);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -171,8 +171,11 @@ const Placed *TileEmitter::carriedPlace(Value value) {
   while (value.hasOneUse() && isa<scf::YieldOp>(*value.user_begin())) {
     OpOperand &use = *value.use_begin();
     Operation *parent = use.getOwner()->getParentOp();
-    if (auto loop = dyn_cast<scf::ForOp>(parent))
-      return &placed(loop.getRegionIterArg(use.getOperandNumber()));
+    if (auto loop = dyn_cast<scf::ForOp>(parent)) {
+      Value arg = loop.getRegionIterArg(use.getOperandNumber());
+      auto next = nextPlaces.find(arg);
+      return next == nextPlaces.end() ? &placed(arg) : &next->second;
+    }
     value = parent->getResult(use.getOperandNumber());
   }
   return nullptr;

@@ -34,7 +34,9 @@
 // SHARED-NOT: tile.polynomial
 
 // CHECK-LABEL: gpu.func @f_blocks0(
-// CHECK: scf.for
+// What the last product of a chunk reads, the keys' factor, lies in two places by turns.
+// CHECK: scf.for %[[I:[a-z0-9]*]] = %c0_i32
+// CHECK-NEXT: arith.andi %[[I]], %c1_i32
 // CHECK: scf.if
 // CHECK: nvvm.barrier
 // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta
