@@ -18,7 +18,7 @@ using namespace ejk;
 
 /// The most rows of a chunk, at a sequence's end, that are always taken by steps where a gate asks
 /// for that side.
-static constexpr int64_t kRowsBySteps = 8;
+static constexpr int64_t kRowsBySteps = 4;
 
 namespace {
 /// Writes the program of one scan.

@@ -328,7 +328,7 @@ def Chunk : Pass<"ejk-chunk"> {
     decayed values), unless `force` is given, which leaves f32 as it is. Changes
     numbers by that rounding, and in f32 by the order of sums; gates may be of
     any size. Where gates per channel are too strong for products, a chunk is taken
-    step by step inside the program; so is one of eight rows or fewer, of which factors'
+    step by step inside the program; so is one of four rows or fewer, of which factors'
     roundings may be all that is left of a sum.
 
     What is read has the rounding of these products. Where it is added up over the

@@ -10,11 +10,11 @@
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=chunk --arch=sm_90a --device=cuda --check --random
 // RUN: %{run} B=2,T=320 %s
 // RUN: %{run} B=1,T=135 %s
-// RUN: %{run} B=2,T=9 %s
+// RUN: %{run} B=2,T=5 %s
 // RUN: %{run} B=1,T=64 %s --seed=3
 // Few rows are taken by steps, so that nothing but results is rounded.
 // RUN: %{run} B=3,T=1 %s --tolerance=2e-3
-// RUN: %{run} B=3,T=8 %s --tolerance=2e-3
+// RUN: %{run} B=3,T=4 %s --tolerance=2e-3
 // RUN: %{run} B=0,T=5 %s
 // RUN: %{run} B=2,T=0 %s
 // RUN: %{run} B=1,T=200 %s --vjp --save-states
