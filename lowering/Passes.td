@@ -533,7 +533,7 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     tensor cores do. That side has no need of the item, and hands its stage on behind its first ones;
     the other one does at its end. What only the branch takes must have a ring of its own
     (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place; where
-    memory suffices, the kernel has two by turns for what the branch's last product reads. Of the
+    memory suffices, the kernel has two by turns for what a block's last product reads. Of the
     item behind the last one, factors are made of zeros, and not used. Numbers do not change.
 
     The first side begins with the products that all is there for. A thread waits until the tensor
@@ -623,8 +623,8 @@ def ShareExponentials : Pass<"ejk-share-exponentials"> {
     two for each element: a quarter of a chunk's time for gates of keys. In a laid-out program for
     `wgmma`, where e^x and e^-x of one matrix of f32 are both taken behind a product of their block,
     whose latency leaves the arithmetic units free, one of three of a thread's elements is marked to
-    be evaluated there: 2^n · 2^f, with an even and an odd polynomial of f that both signs share,
-    off by 2.7e-6 of the result.
+    be evaluated there: 2^n · 2^f, with an even and an odd polynomial of f that both signs share.
+    Numbers change by 4.1e-6 of themselves at most.
 
     That holds for |x| ≤ 87. So a `tile.within` of x by that or less must stand behind all uses:
     what is made of either is used on the first side of branches by it alone, or of what loops and

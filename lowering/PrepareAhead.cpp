@@ -4,8 +4,8 @@
 // a side and vectors, keeps threads busy while products wait; the branch's products keep tensor
 // cores busy while threads wait. So the next item's is made in the branch: running sums, which
 // are products, in front of the last ones, the rest behind them. The loop carries it, in
-// registers or, where it lies in shared memory, in one place, which is written when this
-// iteration has used it.
+// registers or, where it lies in shared memory, in a place that is written when this iteration
+// has used it, or in two by turns (TileLoops.cpp).
 //
 // The branch's own products stand so that its barriers pass while tensor cores are busy.
 //
@@ -170,7 +170,7 @@ private:
           // Registers that a loop holds all through are missing in its products.
           if (isa<VectorType>(result.getType()) && isFragments(layoutOf(result)))
             return false;
-          // The place for it is one, and nothing stands behind the branch.
+          // Its place is the next one's by then.
           for (Operation *user : result.getUsers())
             if (isStored && !isPrepared(user) && !branch->isAncestor(user))
               return false;

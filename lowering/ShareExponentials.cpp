@@ -44,8 +44,10 @@ private:
       return isGuardedStart(loop, use, guard);
     if (isa<scf::YieldOp>(user))
       return isGuardedYield(user, use, guard);
-    return isPure(user) && llvm::all_of(user->getResults(),
-                                        [&](Value result) { return areGuarded(result, guard); });
+    // Other terminators hand it on, to whom is not known.
+    return isPure(user) && !user->hasTrait<OpTrait::IsTerminator>() &&
+           llvm::all_of(user->getResults(),
+                        [&](Value result) { return areGuarded(result, guard); });
   }
 
   static bool isOnFirstSide(Operation *user, Value guard) {

@@ -27,7 +27,8 @@ Value TileEmitter::exponential(Operation *op, Value x) {
 
 /// e^x without that unit, for |x| ≤ 87: 2^n · 2^f with n whole and |f| ≤ ½, and 2^f as an even and
 /// an odd polynomial. 2^-n · 2^-f takes the same ones, so that e^-x costs two instructions more,
-/// once common subexpressions are one. The largest error of the polynomials is 2.7e-6 of 2^f.
+/// once common subexpressions are one. The polynomials are off by 2.8e-6 of the result at most, and
+/// with log2 e rounded e^x is by 4.1e-6 at the range's ends.
 Value TileEmitter::exponentialByPolynomial(Value x) {
   auto fma = [&](Value a, Value c, Value d) -> Value { return b.make<math::FmaOp>(a, c, d); };
   auto bits = [&](Value f) -> Value { return b.make<arith::BitcastOp>(b.getI32Type(), f); };
@@ -41,8 +42,8 @@ Value TileEmitter::exponentialByPolynomial(Value x) {
   Value whole = b.make<arith::SubFOp>(shifted, large);
   Value rest = fma(x, log2e, b.make<arith::NegFOp>(whole).getResult());
   Value square = b.make<arith::MulFOp>(rest, rest);
-  Value even = fma(square, fma(square, b.f32(9.67187e-3), b.f32(0.24022235)), b.f32(1));
-  Value odd = fma(square, b.f32(5.592204e-2), b.f32(0.69312103));
+  Value even = fma(square, fma(square, b.f32(9.5828575e-3), b.f32(0.24024099)), b.f32(1));
+  Value odd = fma(square, b.f32(5.5906436e-2), b.f32(0.69312419));
   Value signedRest = negated ? b.make<arith::NegFOp>(rest).getResult() : rest;
   Value power = bits(fma(signedRest, odd, even));
   constexpr unsigned kExponent = 23;

@@ -106,7 +106,7 @@ void TileEmitter::holdVectorsOver(scf::ForOp loop) {
     }
 }
 
-/// Whether the last product of a branch reads `factor`.
+/// Whether a block's last product reads `factor`.
 static bool isReadLast(Value factor) {
   return llvm::any_of(factor.getUsers(), [](Operation *user) {
     Operation *behind = user->getNextNode();
@@ -118,7 +118,8 @@ static bool isReadLast(Value factor) {
 
 /// Has the tiles that `op` carries in shared memory where they lie. Of factors of products the next
 /// iteration's may lie in another place, by turns, so that they can be written while products read
-/// this one's.
+/// this one's: as laid-out programs are checked, it is stored anew in each iteration, handed on as
+/// nothing else, and used neither behind that nor behind the loop.
 SmallVector<TileEmitter::Turn> TileEmitter::placeCarried(scf::ForOp op, Value counter) {
   bool counts = matchPattern(op.getLowerBound(), m_Zero()) && matchPattern(op.getStep(), m_One());
   SmallVector<Turn> turns;

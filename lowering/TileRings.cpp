@@ -49,8 +49,8 @@ static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {
   return false;
 }
 
-/// A tile that a loop carries in shared memory has one place: what the next iteration has is
-/// written there when this one's is used no more, or is this one's with a row more.
+/// A tile that a loop carries in shared memory has one place, or two by turns: what the next
+/// iteration has is written where this one's is used no more, or is this one's with a row more.
 static LogicalResult checkCarried(scf::ForOp loop) {
   for (auto [arg, init, result] :
        llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), loop.getResults())) {

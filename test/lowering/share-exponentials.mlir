@@ -19,6 +19,7 @@
 // DEFINE: %{stays} = ejk-opt --ejk-assign-tile-layouts=arch=sm_90a --ejk-share-exponentials | FileCheck %s --check-prefix=STAYS
 // RUN: sed 's/within 64.0/within 87.5/' %s | %{stays}
 // RUN: sed 's/64.0 of %%x /64.0 of %%nx /' %s | %{stays}
+// RUN: sed '/%%d = tile.dot/{h;d;}; /%%weak = /G; s/mulf %%d, /mulf %%square, /; s/yield %%d /yield %%square /' %s | %{stays}
 // RUN: sed 's/tile.dot .*/arith.addf %%square, %%square : vector<64x64xf32>/' %s | %{stays}
 // RUN: sed 's/%%i = math.exp %%nx /%%i = math.absf %%nx /' %s | %{stays}
 // Nor where they are used on the other side, by another branch, with another check, after the loop,
@@ -28,6 +29,13 @@
 // RUN: sed 's/scf.yield %%sum, %%weak/scf.yield %%sum, %%few/' %s | %{stays}
 // RUN: sed 's/tile.store %%start, /tile.store %%last#0, /' %s | %{stays}
 // RUN: sed 's/tile.store %%o, /tile.store %%e, /' %s | %{stays}
+// What the loop starts from stays for want of a product in front alone.
+// DEFINE: %{shared} = ejk-opt --ejk-assign-tile-layouts=arch=sm_90a --ejk-share-exponentials | FileCheck %s
+// RUN: sed 's/tile.store %%start, /tile.store %%square, /' %s | %{shared}
+// A branch may hand on both together, and not one without the other.
+// DEFINE: %{both} = sed 's/scf.yield %%sum, %%weak : /%%both:2 = scf.if %%few -> (vector<64x64xf32>, i1) {\nscf.yield %%sum, %%weak : vector<64x64xf32>, i1\n} else {\nscf.yield %%square, %%few : vector<64x64xf32>, i1\n}\nscf.yield %%both#0, %%both#1 : /' %s
+// RUN: %{both} | %{shared}
+// RUN: %{both} | sed 's/scf.yield %%sum, %%weak/scf.yield %%sum, %%few/' | %{stays}
 // Products of other architectures' tensor cores take their warps' own instructions.
 // RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_80 --ejk-share-exponentials | FileCheck %s --check-prefix=STAYS
 // STAYS: func.func @carried

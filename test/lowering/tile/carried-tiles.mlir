@@ -1,5 +1,5 @@
 // RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-assign-tile-layouts --ejk-lower-to-gpu
-// A tile that a loop carries in shared memory lies in one place.
+// A tile that a loop carries in shared memory lies in one place, or in two by turns.
 
 #lanes = #tile.layout<lanes>
 #shared = #tile.layout<shared>
