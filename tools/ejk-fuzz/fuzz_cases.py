@@ -1,6 +1,6 @@
 """Random cases for ejk-fuzz: MLIR text, inputs and the oracle's answer.
 
-A case is a function of (seed, index, limits) and nothing else.
+A case is a function of (seed, index, limits, schedule) and nothing else.
 """
 import numpy as np
 import oracle
@@ -9,6 +9,7 @@ import tensors
 ODD_CHANNELS = [1, 2, 3, 5, 7, 15, 17, 24, 31, 33, 48, 60, 63, 65, 72, 96, 100, 127, 130, 200, 257,
                 384, 500, 511]
 EVEN_CHANNELS = [8, 16, 32, 64, 128, 256, 512]
+USUAL_CHANNELS = [64, 128]
 GATES = ["g", "g_gamma", "gk", "gv"]
 FORMS = ["recurrent"] * 5 + ["gla"] * 2 + ["lightning_attn", "softplus_scan", "logsigmoid_scan"]
 
@@ -18,13 +19,16 @@ class Case:
     derivative, none if it is not to be taken. differences: whether it can stand being
     compared with central differences. inputs and expected: {name: (kind, array)},
     expected in f64: the results, or the gradients.
+    usual: whether it is as models have them, for which `by_chunks` there are kernels of their own:
+    of 64 or 128 channels, all rows in bf16, with one gate.
     magnitude(): what those would be with every term's absolute value."""
 
-    def __init__(self, seed, index, max_steps, max_elements, gradients):
+    def __init__(self, seed, index, max_steps, max_elements, gradients, by_chunks=False):
         self.rng = np.random.default_rng([seed, index])
         self.inputs, self.arguments = {}, []
         self.derivative, self.differences = [], False
         self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])
+        self.usual = by_chunks and self.chance(0.3)
         # A backward walks twice, and the oracle keeps every state.
         self.draw_sizes(max_steps, max_elements // 4 if self.gradients else max_elements)
         self.form = self.pick(FORMS)
@@ -120,6 +124,8 @@ class Case:
         return choices[int(self.rng.integers(len(choices)))]
 
     def channels(self):
+        if self.usual:
+            return int(self.pick(USUAL_CHANNELS))
         return int(self.pick([self.pick(ODD_CHANNELS), self.pick(ODD_CHANNELS),
                               self.pick(EVEN_CHANNELS), self.rng.integers(1, 513)]))
 
@@ -186,7 +192,7 @@ class Case:
         return gate
 
     def draw_tensors(self):
-        self.kind = self.pick(["f32", "f32", "f16", "bf16", "bf16"])
+        self.kind = "bf16" if self.usual else self.pick(["f32", "f32", "f16", "bf16", "bf16"])
         normal = self.rng.standard_normal
         self.operands = [self.add(name, letters, self.kind, normal(self.shape(letters)))
                          for name, letters in (("q", "B,T,H,K"), ("k", "B,T,Hkv,K"),
@@ -211,11 +217,14 @@ class Case:
 
     def build_named(self):
         gates = {"recurrent": GATES, "gla": ["g", "g_gamma"]}
-        for name in gates.get(self.form, []):
-            if self.chance(0.45):
+        names = gates.get(self.form, [])
+        one = self.pick(names) if names and self.usual else None
+        for name in names:
+            if name == one or (not one and self.chance(0.45)):
                 letters = {"g": self.pick(["B,T,H", "B,T,H,K"]), "gk": "B,T,H,K", "gv": "B,T,H,V",
                            "g_gamma": self.pick(["H", "N,H"])}[name]
-                kind = "f32" if name == "g_gamma" else self.pick(["f32", self.kind])
+                kinds = [self.kind] if self.usual else ["f32", self.kind]
+                kind = "f32" if name == "g_gamma" else self.pick(kinds)
                 self.options[name] = self.add(name, letters, kind, self.gate(letters))
         if self.form == "lightning_attn":
             # A step holds 1 - layer/layers in f32: exactly, where it is to give exact gradients.
