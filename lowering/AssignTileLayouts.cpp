@@ -164,8 +164,7 @@ private:
 
   void need(OpOperand &operand, LayoutAttr wanted, bool uniformWillDo = true) {
     // From one place in shared memory to another it goes through registers.
-    if (rowByRow.contains(operand.get()) && isInShared(wanted) &&
-        wanted != layoutOf(operand.get()))
+    if (rowByRow.contains(operand.get()) && isInShared(wanted) && wanted != layoutOf(operand.get()))
       need(operand, inRegisters(operand.get()));
     Value value = operand.get();
     if (ConvertOp shared = crossing(operand); shared && wanted == layoutOf(value)) {

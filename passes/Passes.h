@@ -20,7 +20,7 @@ constexpr llvm::StringLiteral kPairingAttr = "ejk.pairing";
 /// What ejk-describe-interface leaves on a function and its arguments, beside
 /// their names and shapes, for whoever calls it.
 constexpr llvm::StringLiteral kTotalAttr = "ejk.total";             // cu_seqlens: its last entry
-constexpr llvm::StringLiteral kForwardOfAttr = "ejk.forward_of";     // of f_fwd: f
+constexpr llvm::StringLiteral kForwardOfAttr = "ejk.forward_of";    // of f_fwd: f
 constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
 
 /// Whether `value`, in `scan`'s step, is the same at every step of a sequence:

@@ -194,8 +194,8 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
     if (held && !ring.has(item, TileRing::State::taken))
       return fail(frame, take, itemText(item) + " is not held: it is not taken, or released");
     std::string what = "for " + itemText(item) + " to be filled";
-    if (!held && !waitUntil(frame, take, what, "takes " + itemText(item) + " before it is filled",
-                            ready))
+    if (!held &&
+        !waitUntil(frame, take, what, "takes " + itemText(item) + " before it is filled", ready))
       return false;
     if (!held && isPast())
       return fail(frame, take, itemText(item) + " was taken before");
