@@ -138,8 +138,7 @@ Value ChunkedState::isInRange(TileBuilder &e) {
       std::reverse(ends.begin(), ends.end());
     llvm::append_range(exponents, ends);
   }
-  // Of few rows, factors' roundings may be all that is left of sums that nearly cancel; by steps
-  // they take no longer.
+  // Of few rows, factors' roundings may be all that is left of sums that nearly cancel.
   Type numbers = e.f32({4});
   exponents.push_back(e.select(hasFewRows,
                                e.constant(numbers, std::numeric_limits<double>::infinity()),
