@@ -79,9 +79,10 @@ static const char *evaluateStride(const Expr &expr, const Symbols &symbols, Data
              : "a tensor map's stride must be a multiple of 16 bytes";
 }
 
+// `memory` is some of the call's own, for the map of a tensor that has none.
 static ejk_error *encodeTensorMap(const Driver &driver, const Entry &entry, const Launch &launch,
                                   const Argument &argument, const Symbols &symbols,
-                                  uint64_t address, CUtensorMap &result) {
+                                  uint64_t address, uint64_t memory, CUtensorMap &result) {
   const TensorMap &map = launch.tensorMaps[argument.tensorMap];
   const unsigned rank = unsigned(map.sizes.size());
   // The driver takes the innermost dimension first.
@@ -97,10 +98,11 @@ static ejk_error *encodeTensorMap(const Driver &driver, const Entry &entry, cons
     box[rank - 1 - i] = map.box[i];
   }
   if (empty) {
-    // The driver takes no empty tensor. Nothing is copied by this map.
+    // The driver takes no empty tensor. Kernels copy only boxes that lie outside of this one; the
+    // device faults even at those where the address is of no memory.
     std::fill_n(sizes, rank, 1);
     std::fill_n(strides, rank - 1, EJK_TENSOR_MAP_ROW_ALIGNMENT);
-    address = EJK_TENSOR_MAP_ROW_ALIGNMENT;
+    address = memory - memory % EJK_TENSOR_MAP_ROW_ALIGNMENT;
   }
   for (unsigned i = 0; !empty && i + 1 < rank; ++i)
     if (const char *why = evaluateStride(map.strides[i], symbols, map.dtype, strides[rank - 2 - i]))
@@ -123,7 +125,7 @@ static ejk_error *encodeTensorMap(const Driver &driver, const Entry &entry, cons
 // leaves nothing half done.
 static ejk_error *makePlan(const Driver &driver, const Entry &entry,
                            const ejk_launch_params &params, const Symbols &symbols,
-                           const WorkspaceLayout &layout, Plan &plan) {
+                           const WorkspaceLayout &layout, uint64_t memory, Plan &plan) {
   auto address = [](const DLTensor *tensor) {
     return reinterpret_cast<uint64_t>(tensor->data) + tensor->byte_offset;
   };
@@ -160,8 +162,8 @@ static ejk_error *makePlan(const Driver &driver, const Entry &entry,
       if (argument.tensorMap >= 0) {
         // A launch that is skipped may have no buffers.
         if (grid > 0)
-          if (ejk_error *error =
-                  encodeTensorMap(driver, entry, launch, argument, symbols, *next, *nextMap))
+          if (ejk_error *error = encodeTensorMap(driver, entry, launch, argument, symbols, *next,
+                                                 memory, *nextMap))
             return error;
         ++nextMap;
       }
@@ -233,12 +235,18 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     if (ejk_error *error =
             checkWorkspace(entry, layout, params->workspace, params->workspace_bytes, buffers))
       return error;
+    Range *ends = buffers.outputs + outputs.count;
+    Range *written = std::find_if(buffers.outputs, ends,
+                                  [](const Range &range) { return range.begin < range.end; });
+    if (written == ends)
+      return nullptr; // nothing is to be computed
     // For tensor maps, too: the driver makes none where no context is current.
     const Driver &driver = *executable->driver;
     ContextScope scope(driver, executable->device.context);
     if (scope.status != cudaSuccess)
       return makeError(driver.error("cuCtxPushCurrent", scope.status));
-    if (ejk_error *error = makePlan(driver, entry, *params, symbols, layout, plan))
+    if (ejk_error *error =
+            makePlan(driver, entry, *params, symbols, layout, uint64_t(written->begin), plan))
       return error;
     return enqueue(*executable, index, params->stream, plan);
   });

@@ -14,12 +14,13 @@ def differentiable(gates, variant):
     return ["q", "k", "v", *GATES[gates]] + (["h0"] if variant == "h0" else [])
 
 
-def function(gates, kind, variant, K, V, name="recurrence"):
-    """A function of one `ejk.recurrent` that returns its output and final state."""
+def function(gates, kind, variant, K, V, name="recurrence", gate_kind="f32"):
+    """A function of one `ejk.recurrent` that returns its output and final state.
+    The type of q, k, v and o is `kind`, of g, gk and gv `gate_kind`, of states f32."""
     rows = lambda channels: f"tensor<?x?x?x{channels}x{kind}>"
     state, offsets = f"tensor<?x?x{K}x{V}xf32>", "tensor<?xi32>"
-    types = {"g": "tensor<?x?x?xf32>", "g_gamma": "tensor<?xf32>",
-             "gk": f"tensor<?x?x?x{K}xf32>", "gv": f"tensor<?x?x?x{V}xf32>"}
+    types = {"g": f"tensor<?x?x?x{gate_kind}>", "g_gamma": "tensor<?xf32>",
+             "gk": f"tensor<?x?x?x{K}x{gate_kind}>", "gv": f"tensor<?x?x?x{V}x{gate_kind}>"}
     operands = [(gate, gate, types[gate]) for gate in GATES[gates]]
     if variant == "h0":
         operands.append(("initial_state", "h0", state))

@@ -209,7 +209,8 @@ typedef struct ejk_launch_params {
  * output or the workspace, except that one whose may_alias names an input may
  * be exactly that input's buffer.
  *
- * When a driver call fails, kernels enqueued before it still run. */
+ * Where all outputs are empty, nothing is enqueued. When a driver call fails,
+ * kernels enqueued before it still run. */
 EJK_API ejk_error *ejk_launch(const ejk_executable *executable, size_t entry,
                               const ejk_launch_params *params);
 

@@ -73,6 +73,8 @@ BulkCopy Block::bulkCopy(Warp &warp, const Instruction &instruction, unsigned la
   memcpy(&copy.map, map, sizeof(TensorMap));
   if (copy.map.magic != TensorMap::kMagic || copy.inGlobal % 64)
     throw Fault("no tensor map is there");
+  // Even where all of the box lies outside of the tensor, as on an H200.
+  global.check(copy.map.address, 1);
   copy.bytes = copy.map.bytes();
   if (inGlobal.size() != copy.map.rank + 1u ||
       !instruction.says((std::to_string(copy.map.rank) + "d").c_str()))

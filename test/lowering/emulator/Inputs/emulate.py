@@ -20,26 +20,28 @@ sys.path.append(os.path.join(HERE, "..", "..", "..", "..", "tools", "ejk-matrix"
 
 import recurrence_text as text  # noqa: E402
 
-# Gates, type, variant, head sizes, rows, whether it is the derivative. Every class of
+# Gates, type, type of gates, variant, head sizes, rows, whether it is the derivative. Every class of
 # gates, type, variant and layout of states occurs; 133 rows are two chunks and a rest.
 CASES = [
-    ("none", "bf16", "h0", (128, 128), 133, False),
-    ("none", "f16", "packed", (32, 16), 150, True),
-    ("gamma", "bf16", "reverse", (60, 60), 133, False),
-    ("g", "bf16", "gqa", (128, 64), 133, False),
-    ("g", "bf16", "gqa", (64, 64), 133, True),
-    ("g", "bf16", "plain", (256, 256), 70, False),
-    ("gk", "bf16", "h0", (64, 128), 133, False),
-    ("gk", "bf16", "packed", (64, 64), 133, True),
-    ("gk", "f16", "reverse", (100, 72), 133, False),
-    ("gv", "bf16", "plain", (48, 64), 133, True),
-    ("gk+gv", "bf16", "h0", (64, 64), 133, False),
-    ("all", "f16", "gqa", (32, 32), 133, True),
-    ("all", "bf16", "plain", (64, 64), 1, False),
+    ("none", "bf16", "f32", "h0", (128, 128), 133, False),
+    ("none", "f16", "f32", "packed", (32, 16), 150, True),
+    ("gamma", "bf16", "f32", "reverse", (60, 60), 133, False),
+    ("g", "bf16", "f32", "gqa", (128, 64), 133, False),
+    ("g", "bf16", "f32", "gqa", (64, 64), 133, True),
+    ("g", "bf16", "f32", "plain", (256, 256), 70, False),
+    ("gk", "bf16", "f32", "h0", (64, 128), 133, False),
+    ("gk", "bf16", "bf16", "h0", (128, 128), 133, False),
+    ("gk", "bf16", "bf16", "packed", (64, 128), 0, False),
+    ("gk", "bf16", "f32", "packed", (64, 64), 133, True),
+    ("gk", "f16", "f32", "reverse", (100, 72), 133, False),
+    ("gv", "bf16", "bf16", "plain", (48, 64), 133, True),
+    ("gk+gv", "bf16", "f32", "h0", (64, 64), 133, False),
+    ("all", "f16", "f16", "gqa", (32, 32), 133, True),
+    ("all", "bf16", "f32", "plain", (64, 64), 1, False),
 ]
 RACES = [
-    ("none", "bf16", "plain", (64, 64), 133, False),
-    ("g", "bf16", "plain", (64, 64), 133, False),
+    ("none", "bf16", "f32", "plain", (64, 64), 133, False),
+    ("g", "bf16", "f32", "plain", (64, 64), 133, False),
 ]
 
 
@@ -50,11 +52,11 @@ ROLE_ORDER = ("bar.sync", "mbarrier.arrive.shared.b64",
 
 
 def run(args, folder, case, schedule="chunk", **environment):
-    gates, kind, variant, (K, V), T, derivative = case
+    gates, kind, gate_kind, variant, (K, V), T, derivative = case
     path = os.path.join(folder, f"{gates}-{kind}-{variant}-{K}x{V}.mlir")
     with open(path, "w") as file:
-        file.write(text.function(gates, kind, variant, K, V))
-    T += 200 * args.roles  # chunks enough for each stage to be filled twice
+        file.write(text.function(gates, kind, variant, K, V, gate_kind=gate_kind))
+    T += 200 * args.roles * (T > 0)  # chunks enough for each stage to be filled twice
     sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
     command = [args.ejk_run, path, "--schedule", schedule, "--device", "cuda", "--check",
                "--random", sizes + (",N=3" if variant == "packed" else "")]
@@ -93,7 +95,7 @@ def run_races(args, folder):
                     fault = re.search(r"LAUNCH_FAILED \((.*?); warp", result.stderr)
                     ends = "ends while its copies" in result.stderr
                     found, missed = found + bool(fault or ends), missed + (not (fault or ends))
-                    print(*case[:4], schedule, opcode, number, fault[1] if fault else ends,
+                    print(*case[:5], schedule, opcode, number, fault[1] if fault else ends,
                           flush=True)
                     number += 1
     print(f"{found} losses found, {missed} missed")
