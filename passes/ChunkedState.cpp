@@ -170,6 +170,22 @@ Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   return x;
 }
 
+/// Whether it is rows as they come, in f16.
+static bool isHalf(Value tile) {
+  auto widened = tile.getDefiningOp<arith::ExtFOp>();
+  return widened && getElementTypeOrSelf(widened.getIn()).isF16();
+}
+
+Type ChunkedState::typeOfRows(Value x, Value y) const {
+  return isHalf(x) && isHalf(y) && !plan.productType.isF32()
+             ? getElementTypeOrSelf(x.getDefiningOp<arith::ExtFOp>().getIn())
+             : plan.productType;
+}
+
+Value ChunkedState::asRead(TileBuilder &e, Value rows) const {
+  return isHalf(rows) ? rows : e.widen(e.round(rows, plan.productType));
+}
+
 Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBasis) {
   const StateChain::Read &read = chain.reads[r];
   int64_t channels = e.shapeOf(state)[1 - read.along];
@@ -178,12 +194,14 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
     sum = e.dot(vector, false, matrix, read.along == 1, sum);
   };
   Value roundX = e.round(x, plan.productType), roundState = e.round(state, plan.productType);
+  auto rest = [&](Value tile, Value rounded) {
+    return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
+  };
+  if (isHalf(x) && inBasis && !plan.productType.isF32())
+    addProduct(rest(x, roundX), roundState);
   addProduct(roundX, roundState);
   if (!inBasis && !plan.productType.isF32()) {
     // Beside sums of f32: what rounding left, too.
-    auto rest = [&](Value tile, Value rounded) {
-      return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
-    };
     auto hasRest = [](Value tile, Value rounded) {
       auto widened = tile.getDefiningOp<arith::ExtFOp>();
       return rounded != tile && (!widened || widened.getIn() != rounded);
@@ -206,10 +224,10 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
   if (isGated(other) && !isInState(other))
     sum = times(e, sum, e.exp(bases[other].middle), 1);
-  Value x = round(readVector(e, r, /*inBasis=*/true));
+  Value x = readVector(e, r, /*inBasis=*/true);
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
-    Value p = products(e, x, round(addTile(e, add, along)));
+    Value p = products(e, x, addTile(e, add, along));
     if (head)
       p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
     // In the basis, what is not to be seen may be anything, infinite included.
@@ -221,6 +239,9 @@ Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState)
 }
 
 Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
+  Type type = typeOfRows(reading, added);
+  reading = e.round(reading, type);
+  added = e.round(added, type);
   if (walk.reverse)
     std::swap(reading, added);
   return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
@@ -229,17 +250,16 @@ Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
 Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value state) {
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
-  auto round = [&](Value tile) { return e.round(tile, plan.productType); };
   // Rounded as that which starts the sum anew has it.
-  Value sums = e.sum(e.mul(e.widen(round(partner)), readEntry(e, r, state, /*inBasis=*/true)), 1);
-  Value x = round(readVector(e, r, /*inBasis=*/true));
+  Value sums = e.sum(e.mul(asRead(e, partner), readEntry(e, r, state, /*inBasis=*/true)), 1);
+  Value x = readVector(e, r, /*inBasis=*/true);
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
     // With the decays that others' products have, one more of which is not to be seen.
-    Value p = products(e, x, round(addTile(e, add, along)));
+    Value p = products(e, x, addTile(e, add, along));
     if (head)
       p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
-    Value terms = e.mul(p, products(e, round(partner), round(addTile(e, add, other))));
+    Value terms = e.mul(p, products(e, partner, addTile(e, add, other)));
     terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
     sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
   }
@@ -255,12 +275,13 @@ unsigned ChunkedState::decayedDim() const {
 }
 
 Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
-  Value tile = addTile(e, add, dim);
+  Value tile = addTile(e, add, dim), other = addTile(e, add, 1 - dim);
+  Type type = typeOfRows(tile, other);
   if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())
     tile = e.mul(tile, e.spread(head->toEnd(e), 0, e.shapeOf(tile)));
-  return e.round(tile, plan.productType);
+  return e.round(tile, type);
 }
 
 Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
@@ -345,7 +366,7 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
     partner =
         e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
                                      : raisedGates(e, other).atRead(e, op.decays[other + 1])));
-  return e.mul(inBasis ? e.widen(e.round(partner, plan.productType)) : partner, read);
+  return e.mul(inBasis ? asRead(e, partner) : partner, read);
 }
 
 Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {

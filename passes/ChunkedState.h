@@ -46,7 +46,9 @@
 //
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
 // magnitude for the vectors themselves. f16 has no such range, so products of f16
-// sequences are taken in bf16.
+// sequences are taken in bf16, but for those that have nothing beyond the range of rows:
+// of two rows, or of rows with decays of at most 1. A product of a row and a state has what
+// rounding to bf16 leaves of the row, too.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNKEDSTATE_H
@@ -116,6 +118,10 @@ private:
   /// The products of `reading` and `added`, vectors of what reads and what is added, each step's
   /// with each: the later step's row, the earlier's column, as in the walk forward.
   mlir::Value products(TileBuilder &e, mlir::Value reading, mlir::Value added);
+  /// What a product of rows takes, where `x` is one side of it and `y` the other.
+  mlir::Type typeOfRows(mlir::Value x, mlir::Value y) const;
+  /// `rows` as reads of a state have them: rounded, but for what comes in f16.
+  mlir::Value asRead(TileBuilder &e, mlir::Value rows) const;
   /// The sums over channels of what read `r` gives times `partner`.
   mlir::Value pairedSums(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value state);
   /// Of what read `r` gives, in the basis or not, each pairing's product.
