@@ -31,6 +31,8 @@ static StringRef intrinsicFor(Operation *op) {
       .Case([](math::RoundEvenOp) { return "llvm.roundeven"; })
       .Case([](math::SqrtOp) { return "llvm.sqrt"; })
       .Case([](math::TruncOp) { return "llvm.trunc"; })
+      .Case([](arith::MaxNumFOp) { return "llvm.maxnum"; })
+      .Case([](arith::MinNumFOp) { return "llvm.minnum"; })
       .Default([](Operation *) { return ""; });
 }
 
@@ -65,9 +67,11 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       return signalPassFailure();
     WalkResult left = getOperation()->walk([&](Operation *op) {
-      if (!isa<math::MathDialect>(op->getDialect()))
-        return WalkResult::advance();
       StringRef intrinsic = intrinsicFor(op);
+      // What gpu-to-nvvm would take from libdevice, too.
+      bool isMath = isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op);
+      if (intrinsic.empty() && !isMath)
+        return WalkResult::advance();
       if (intrinsic.empty()) {
         op->emitError() << "'" << op->getName() << "' on " << op->getOperand(0).getType()
                         << " has no form in a kernel; write it with others of math or arith";

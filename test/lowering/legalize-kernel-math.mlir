@@ -6,9 +6,11 @@ gpu.module @kernels {
   func.func @instructions(%x: f32, %v: vector<4xf32>) -> (f32, vector<4xf32>) {
     // CHECK: llvm.call_intrinsic "llvm.fma.f32"
     %a = math.fma %x, %x, %x : f32
+    // CHECK: llvm.call_intrinsic "llvm.minnum.f32"
+    %m = arith.minnumf %a, %x : f32
     // CHECK: llvm.call_intrinsic "llvm.sqrt.v4f32"
     %b = math.sqrt %v : vector<4xf32>
-    return %a, %b : f32, vector<4xf32>
+    return %m, %b : f32, vector<4xf32>
   }
 
   // The exponential of a gate: no library call, and -inf gives 0.
