@@ -194,14 +194,12 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
     sum = e.dot(vector, false, matrix, read.along == 1, sum);
   };
   Value roundX = e.round(x, plan.productType), roundState = e.round(state, plan.productType);
-  auto rest = [&](Value tile, Value rounded) {
-    return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
-  };
-  if (isHalf(x) && inBasis && !plan.productType.isF32())
-    addProduct(rest(x, roundX), roundState);
   addProduct(roundX, roundState);
   if (!inBasis && !plan.productType.isF32()) {
     // Beside sums of f32: what rounding left, too.
+    auto rest = [&](Value tile, Value rounded) {
+      return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
+    };
     auto hasRest = [](Value tile, Value rounded) {
       auto widened = tile.getDefiningOp<arith::ExtFOp>();
       return rounded != tile && (!widened || widened.getIn() != rounded);

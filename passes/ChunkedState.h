@@ -46,9 +46,9 @@
 //
 // 64 nats leave f32 and bf16 (whose range is 87 nats either way) 10 orders of
 // magnitude for the vectors themselves. f16 has no such range, so products of f16
-// sequences are taken in bf16, but for those that have nothing beyond the range of rows:
-// of two rows, or of rows with decays of at most 1. A product of a row and a state has what
-// rounding to bf16 leaves of the row, too.
+// sequences are taken in bf16, but for those that have nothing larger than rows: of two rows
+// as they come, one of which a head's gates may decay. (What these take below 6e-5, as f16 has
+// it, has fewer digits.) What cancels then is what such rows, not rounded ones, have added.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNKEDSTATE_H
@@ -120,7 +120,7 @@ private:
   mlir::Value products(TileBuilder &e, mlir::Value reading, mlir::Value added);
   /// What a product of rows takes, where `x` is one side of it and `y` the other.
   mlir::Type typeOfRows(mlir::Value x, mlir::Value y) const;
-  /// `rows` as reads of a state have them: rounded, but for what comes in f16.
+  /// `rows` as what a read gives is multiplied by them: rounded, but for what comes in f16.
   mlir::Value asRead(TileBuilder &e, mlir::Value rows) const;
   /// The sums over channels of what read `r` gives times `partner`.
   mlir::Value pairedSums(TileBuilder &e, unsigned r, mlir::Value partner, mlir::Value state);

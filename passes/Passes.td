@@ -325,12 +325,13 @@ def Chunk : Pass<"ejk-chunk"> {
     Products are taken in 16 bits and summed in f32; the state stays f32. So only
     scans whose keys, values and read vectors come from bf16 or f16 sequences are
     taken, unless `force` is given, which leaves f32 as it is. Of f16 sequences,
-    products of two rows, decayed or not, are taken in f16; what the range of f16
-    does not hold (states, products of rows, rows divided by decays) in bf16, and a
-    row beside a state there in two terms. Changes numbers by that rounding, and in
-    f32 by the order of sums; gates may be of any size. Where gates per channel are too strong for products, a chunk is taken
-    step by step inside the program; so is one of four rows or fewer, of which factors'
-    roundings may be all that is left of a sum.
+    products of two rows as they come, or decayed by a head's gates, are taken in
+    f16, and in bf16 what the range of f16 does not hold: states, products of rows,
+    rows scaled by gates of channels. Changes numbers by that rounding, and in f32 by
+    the order of sums; gates may be of any size from 0 down to -inf. Where gates per
+    channel are too strong for products, a chunk is taken step by step inside the
+    program; so is one of four rows or fewer, of which factors' roundings may be all
+    that is left of a sum.
 
     What is read has the rounding of these products. Where it is added up over the
     sequence, in a state or by a later scan, as gates' gradients are, the scan is left

@@ -295,6 +295,22 @@ TEST_F(Launch, EmptyGridIsSkipped) {
   EXPECT_EQ(fake->launches[0].args[1], address(7));
 }
 
+TEST_F(Launch, NothingToWriteIsNothingToDo) {
+  json manifest = glaManifest();
+  json &entry = manifest["entries"][0];
+  entry["outputs"].erase(1);
+  entry["launches"][1]["args"][1]["output"] = 0;
+  create(manifest);
+  call.params.num_outputs = 1;
+  ASSERT_EQ(launch(), "");
+  EXPECT_EQ(fake->num_launches, 2);
+  // The second kernel has a block for each head and sequence still.
+  for (int i : {0, 1, 2, 3, 6})
+    call.shapes[i][1] = 0;
+  ASSERT_EQ(launch(), "");
+  EXPECT_EQ(fake->num_launches, 2);
+}
+
 TEST_F(Launch, InPlace) {
   call.ht().data = call.h0().data;
   EXPECT_EQ(launch(), "");

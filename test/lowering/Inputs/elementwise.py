@@ -19,12 +19,14 @@ FUNCTION = """func.func @f(%x: tensor<?x?x?x8x{0}>, %y: tensor<?x?x?x8x{0}>) -> 
 }}
 """
 
+compiled = 0
 for op in OPS:
     for kind in ("f32", "bf16"):
         done = subprocess.run([sys.argv[1], "-", "--emit=ptx", "-o", "-"], text=True,
                               capture_output=True, input=FUNCTION.format(kind, op), check=False)
         needs = sorted(set(re.findall(r"\b__nv_\w+", done.stdout)))
         error = re.search("error: (.*)", done.stderr)
+        compiled += not done.returncode and not needs
         if done.returncode or needs:
-            print(op, kind, *needs, error[1] if error else "")
-print(2 * len(OPS), "compiled")
+            print(op, kind, *needs, error[1] if error else done.returncode)
+print(compiled, "of", 2 * len(OPS), "compiled")
