@@ -13,6 +13,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/SimplifyProgram.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_FUSEPROGRAMS
@@ -59,6 +60,24 @@ struct Walk {
   }
 };
 
+/// The ops between two programs that need what the first gives.
+SmallVector<Operation *> needersOf(ProgramOp first, ProgramOp second) {
+  llvm::SmallSetVector<Operation *, 4> needers;
+  auto isNeeded = [&](Value value) {
+    Operation *maker = value.getDefiningOp();
+    return maker && (maker == first || needers.contains(maker));
+  };
+  for (Operation *op = first->getNextNode(); op && op != second; op = op->getNextNode()) {
+    WalkResult walked = op->walk([&](Operation *inner) {
+      return llvm::any_of(inner->getOperands(), isNeeded) ? WalkResult::interrupt()
+                                                          : WalkResult::advance();
+    });
+    if (walked.wasInterrupted())
+      needers.insert(op);
+  }
+  return needers.takeVector();
+}
+
 class Fuser {
 public:
   Fuser(Walk first, Walk second) : first(first), second(second) {}
@@ -70,6 +89,11 @@ public:
       return false;
     auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };
     if (llvm::none_of(b.getSavedStates(), isFirst) || llvm::none_of(b.getSequences(), isFirst))
+      return false;
+    // What is made of the first's results comes behind both.
+    SmallVector<Operation *> needers = needersOf(a, b);
+    auto isLater = [&](Value value) { return llvm::is_contained(needers, value.getDefiningOp()); };
+    if (a->getBlock() != b->getBlock() || llvm::any_of(b->getOperands(), isLater))
       return false;
     return findStates() && findRows() && findForwarded();
   }
@@ -371,6 +395,11 @@ FailureOr<FusedPrograms> ejk::fusePrograms(ProgramOp first, ProgramOp second) {
 }
 
 void ejk::replacePrograms(ProgramOp first, ProgramOp second, FusedPrograms fused) {
+  Operation *last = fused.all;
+  for (Operation *needer : needersOf(first, second)) {
+    needer->moveAfter(last);
+    last = needer;
+  }
   ResultRange outputs = fused.all.getOutputs();
   unsigned own = second.getOutputs().size();
   second.getOutputs().replaceAllUsesWith(outputs.take_front(own));

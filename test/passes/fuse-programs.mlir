@@ -53,3 +53,33 @@ func.func @ungated(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: ten
       -> tensor<?x?x4x64xbf16>, tensor<?x4x64x64xf32>
   return %o : tensor<?x?x4x64xbf16>
 }
+
+// What is made of the first walk's results stands between the two, and comes behind both: here
+// the sum over the heads that a read vector serves.
+// CHECK-LABEL: func.func @shared_reads_vjp(
+// CHECK:         tile.program
+// CHECK-NOT:     ejk.sum_heads
+// CHECK:         %[[ALL:.*]]:{{.*}} = tile.program
+// CHECK:         ejk.sum_heads %[[ALL]]#
+// CHECK:         return
+func.func @shared_reads(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x?x4x64xbf16>,
+                        %p: tensor<?x?x2x64xbf16>, %g: tensor<?x?x4xf32>) -> tensor<?x?x4x64xbf16> {
+  %o, %ht = ejk.scan
+      sequences(%qt = %q : tensor<?x?x4x64xbf16>, %kt = %k : tensor<?x?x4x64xbf16>,
+                %vt = %v : tensor<?x?x4x64xbf16>, %pt = %p : tensor<?x?x2x64xbf16>,
+                %gt = %g : tensor<?x?x4xf32>)
+      states(%S = zero : tensor<?x4x64x64xf32>) -> (tensor<?x?x4x64xbf16>) {
+    %qw = arith.extf %qt : vector<64xbf16> to vector<64xf32>
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %vw = arith.extf %vt : vector<64xbf16> to vector<64xf32>
+    %pw = arith.extf %pt : vector<64xbf16> to vector<64xf32>
+    %S1 = ejk.decay %S by %gt along head : vector<64x64xf32>, f32
+    %S2 = ejk.outer_add %S1, %kw, %vw : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %r = ejk.read %S2, %qw along key : vector<64x64xf32>, vector<64xf32>
+    %s = ejk.read %S2, %pw along key : vector<64x64xf32>, vector<64xf32>
+    %sum = arith.addf %r, %s : vector<64xf32>
+    %ot = arith.truncf %sum : vector<64xf32> to vector<64xbf16>
+    ejk.yield states(%S2 : vector<64x64xf32>) outputs(%ot : vector<64xbf16>)
+  }
+  return %o : tensor<?x?x4x64xbf16>
+}
