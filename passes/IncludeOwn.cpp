@@ -17,16 +17,11 @@ static Value other(Operation *product, Value operand) {
   return product->getOperand(product->getOperand(0) == operand);
 }
 
-/// The one outer product that a state gets, and none after it.
-static OuterAddOp onlyAddTo(Value state) {
+/// The outer product that a state gets next.
+static OuterAddOp nextAdd(Value state) {
   auto adds = llvm::make_filter_range(state.getUsers(),
                                       [](Operation *user) { return isa<OuterAddOp>(user); });
-  if (!llvm::hasSingleElement(adds))
-    return {};
-  auto add = cast<OuterAddOp>(*adds.begin());
-  return llvm::any_of(add->getUsers(), [](Operation *user) { return isa<OuterAddOp>(user); })
-             ? OuterAddOp()
-             : add;
+  return llvm::hasSingleElement(adds) ? cast<OuterAddOp>(*adds.begin()) : OuterAddOp();
 }
 
 /// Whether `own` is what `read` would see of `add`.
@@ -55,20 +50,41 @@ static void eraseDead(Operation *op) {
 }
 
 static bool includeOwn(ReadOp read) {
-  OuterAddOp add = onlyAddTo(read.getState());
   SmallVector<Operation *> others;
   for (Operation *user : read->getUsers())
     if (!isSummedPairing(user))
       others.push_back(user);
-  if (!add || others.size() != 1 || llvm::hasSingleElement(read->getUsers()))
+  if (others.size() != 1 || llvm::hasSingleElement(read->getUsers()))
     return false;
-  auto whole = dyn_cast<arith::AddFOp>(others.front());
-  if (!whole || !add->isBeforeInBlock(whole) || !isOwnPart(other(whole, read), read, add))
+  SmallVector<OuterAddOp> adds;
+  Value behindAll = read.getState();
+  while (OuterAddOp add = nextAdd(behindAll)) {
+    adds.push_back(add);
+    behindAll = add;
+  }
+  // Each one's part, in any order.
+  Value whole = read;
+  Operation *user = others.front();
+  for (size_t count = adds.size(); count; --count) {
+    auto sum = dyn_cast_if_present<arith::AddFOp>(user);
+    auto *part = sum ? llvm::find_if(adds,
+                                     [&](OuterAddOp add) {
+                                       return add->isBeforeInBlock(sum) &&
+                                              isOwnPart(other(sum, whole), read, add);
+                                     })
+                     : adds.end();
+    if (part == adds.end())
+      return false;
+    adds.erase(part);
+    whole = sum;
+    user = sum->hasOneUse() ? *sum->user_begin() : nullptr;
+  }
+  if (whole == read)
     return false;
-  OpBuilder b(whole);
-  auto behind = ReadOp::create(b, read.getLoc(), add.getResult(), read.getVector(), read.getAxis());
+  OpBuilder b(whole.getDefiningOp());
+  auto behind = ReadOp::create(b, read.getLoc(), behindAll, read.getVector(), read.getAxis());
   whole.replaceAllUsesWith(behind.getResult());
-  eraseDead(whole);
+  eraseDead(whole.getDefiningOp());
   return true;
 }
 

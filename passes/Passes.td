@@ -82,11 +82,11 @@ def ToScan : Pass<"ejk-to-scan"> {
 def IncludeOwn : Pass<"ejk-include-own"> {
   let summary = "a step's own part, read with the rest";
   let description = [{
-    A derivative reads a state before the step's outer product, for the sum of a gate's
-    gradient, and adds what that product alone would give to the same read, for a vector's.
+    A derivative reads a state before the step's outer products, for the sum of a gate's
+    gradient, and adds what each of those alone would give to the same read, for a vector's.
     Where only a head's gates decay the state, and all that is asked for of the read itself is
-    its paired product's sum over channels, the vector's gradient is read behind the outer
-    product instead: in chunks that is one product, and the sum has one of its own
+    its paired products' sums over channels, the vector's gradient is read behind all outer
+    products instead: in chunks that is one product, and the sum has one of its own
     (`ejk-chunk`), without the step's part. Numbers change by their rounding.
 
     Before:
