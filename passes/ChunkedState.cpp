@@ -177,9 +177,8 @@ static bool isHalf(Value tile) {
 }
 
 Type ChunkedState::typeOfRows(Value x, Value y) const {
-  return isHalf(x) && isHalf(y) && !plan.productType.isF32()
-             ? getElementTypeOrSelf(x.getDefiningOp<arith::ExtFOp>().getIn())
-             : plan.productType;
+  bool inHalf = isHalf(x) && isHalf(y) && !plan.productType.isF32();
+  return inHalf ? Float16Type::get(x.getContext()) : plan.productType;
 }
 
 Value ChunkedState::asRead(TileBuilder &e, Value rows) const {
@@ -273,8 +272,8 @@ unsigned ChunkedState::decayedDim() const {
 }
 
 Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
-  Value tile = addTile(e, add, dim), other = addTile(e, add, 1 - dim);
-  Type type = typeOfRows(tile, other);
+  Value tile = addTile(e, add, dim);
+  Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
   if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())

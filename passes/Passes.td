@@ -395,8 +395,9 @@ def FusePrograms : Pass<"ejk-fuse-programs"> {
     in memory, a tile per chunk, stays in the block. Of the first program what remains is
     the walk of its state. So the derivative of a recurrence becomes one program
     that walks forward and saves states, and one that walks back and computes all
-    gradients: fewer bytes, at the price of a larger program. Numbers change by the
-    rounding of the saved states.
+    gradients: fewer bytes, at the price of a larger program. What stands between the two
+    and needs the first comes behind both; where the second needs that in turn, both stay.
+    Numbers change by the rounding of the saved states.
 
     Before:
     ```mlir

@@ -1,5 +1,5 @@
-"""Compiles a step of each elementwise op that the interpreter has, and prints what its
-PTX would have from a device library, or why it has no form in a kernel."""
+"""Compiles a step of each elementwise op from floats to a float that the interpreter has,
+and prints what its PTX would have from a device library, or why it has no form in a kernel."""
 import re
 import subprocess
 import sys
@@ -7,7 +7,8 @@ import sys
 ONE = """absf ceil floor round roundeven trunc sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos
     tan tanh sinh cosh asin acos atan asinh acosh atanh erf erfc cbrt""".split()
 OPS = [f"math.{op} %a" for op in ONE]
-OPS += [f"math.{op} %a, %b" for op in ("powf", "atan2", "copysign")] + ["math.fma %a, %b, %a"]
+OPS += [f"math.{op} %a, %b" for op in ("powf", "atan2", "copysign")] + [
+    "math.fma %a, %b, %a", "math.clampf %a to [%a, %b]"]
 OPS += ["arith.negf %a"] + [f"arith.{op} %a, %b" for op in (
     "addf subf mulf divf remf maximumf minimumf maxnumf minnumf".split())]
 FUNCTION = """func.func @f(%x: tensor<?x?x?x8x{0}>, %y: tensor<?x?x?x8x{0}>) -> tensor<?x?x?x8x{0}> {{

@@ -20,8 +20,8 @@ sys.path.append(os.path.join(HERE, "..", "..", "..", "..", "tools", "ejk-matrix"
 
 import recurrence_text as text  # noqa: E402
 
-# Gates, type, type of gates, variant, head sizes, rows, whether it is the derivative. Every class of
-# gates, type, variant and layout of states occurs; 133 rows are two chunks and a rest.
+# Gates, type, type of gates, variant, head sizes, rows, whether it is the derivative. Every
+# class of gates, type, variant and layout of states occurs; 133 rows are two chunks and a rest.
 CASES = [
     ("none", "bf16", "f32", "h0", (128, 128), 133, False),
     ("none", "f16", "f32", "packed", (32, 16), 150, True),
@@ -53,10 +53,11 @@ ROLE_ORDER = ("bar.sync", "mbarrier.arrive.shared.b64",
 
 def run(args, folder, case, schedule="chunk", **environment):
     gates, kind, gate_kind, variant, (K, V), T, derivative = case
-    path = os.path.join(folder, f"{gates}-{kind}-{variant}-{K}x{V}.mlir")
+    path = os.path.join(folder, f"{gates}-{kind}-{gate_kind}-{variant}-{K}x{V}.mlir")
     with open(path, "w") as file:
         file.write(text.function(gates, kind, variant, K, V, gate_kind=gate_kind))
-    T += 200 * args.roles * (T > 0)  # chunks enough for each stage to be filled twice
+    if args.roles and T:
+        T += 200  # chunks enough for each stage to be filled twice
     sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
     command = [args.ejk_run, path, "--schedule", schedule, "--device", "cuda", "--check",
                "--random", sizes + (",N=3" if variant == "packed" else "")]
