@@ -147,8 +147,10 @@ def RotateProducts : Pass<"ejk-rotate-products"> {
     products of an item's tiles alone, as Q Kᵀ, are issued in the iteration before, behind its
     last products, and carried by the loop; before it, those of the first item are. The next
     item is taken in front of the iteration's last products; in its own iteration it is held.
-    Copies start behind the products. Those of the item behind the last one are of zeros, and
-    not used. Numbers do not change.
+    Copies start behind the products. Where rows come in boxes (lowering/TileBoxes.cpp), the item
+    is taken behind the iteration's own last products, and boxes are ordered before the next
+    one's. Those of the item behind the last one are of zeros, and not used. Numbers do not
+    change.
 
     Before:
     ```mlir
@@ -184,6 +186,50 @@ def RotateProducts : Pass<"ejk-rotate-products"> {
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
   let statistics = [Statistic<"numRotated", "rotated", "products issued an iteration early">];
+}
+
+def StoreLate : Pass<"ejk-store-late"> {
+  let summary = "an iteration's rows stored in the next one";
+  let description = [{
+    Of a block program's loop over chunks: rows that are stored from shared memory behind the
+    iteration's last product are stored by the next iteration, and those of the last one behind
+    the loop. Threads then need not meet at the iteration's end, for all have written the tile:
+    it leaves behind the first product of what that iteration itself has stored to shared memory,
+    where they meet anyway. The loop carries the tile, and its first row; the first iteration has
+    rows behind the sequence's last, of which there are none to store. A kernel has the carried
+    tile in two places by turns where the device stores it (`cp.async.bulk.tensor`), and factors of
+    an iteration's own, too: it has one barrier an iteration. Numbers do not change.
+
+    Before:
+    ```mlir
+    %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {
+      …
+      %p = tile.convert %decayed to <panels> : vector<64x64xbf16>
+      %o = tile.dot %p, %v, %before : …
+      %next = tile.dot %k transposed, %v, %s : …
+      %rows = tile.convert %rounded to <panels> : vector<64x64xbf16>
+      tile.store %rows, %out[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+      scf.yield %next : vector<64x64xf32>
+    }
+    ```
+    After:
+    ```mlir
+    %nothing = tile.convert %zeros to <panels> : vector<64x64xbf16>
+    %end:3 = scf.for %c = %c0 to %n step %c1
+        iter_args(%s = %start, %last = %nothing, %at = %length) -> (…) {
+      …
+      %p = tile.convert %decayed to <panels> : vector<64x64xbf16>
+      %o = tile.dot %p, %v, %before : …
+      tile.store %last, %out[%at, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+      %next = tile.dot %k transposed, %v, %s : …
+      %rows = tile.convert %rounded to <panels> : vector<64x64xbf16>
+      scf.yield %next, %rows, %first : vector<64x64xf32>, vector<64x64xbf16>, index
+    }
+    tile.store %end#1, %out[%end#2, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numDeferred", "deferred", "stores that the next iteration does">];
 }
 
 def PrepareAhead : Pass<"ejk-prepare-ahead"> {
@@ -260,15 +306,16 @@ def StageToFit : Pass<"ejk-stage-to-fit"> {
     three stages or, where a thread block of `arch` has not the shared memory for its kernel
     then, with two or one; the lowering itself says what a kernel needs. Where one is too
     much as well, loads stay as they are. Where products are taken by groups of warps, with
-    two stages and `ejk-prepare-ahead`, if all rows come in boxes then (lowering/TileBoxes.cpp),
-    or four and `ejk-rotate-products`, if that changes something and there is room. Numbers do
-    not change.
+    two stages and `ejk-prepare-ahead`, if all rows come in boxes then (lowering/TileBoxes.cpp);
+    or three, `ejk-rotate-products` and `ejk-store-late`, if they do; or four and
+    `ejk-rotate-products`; if that changes something and there is room. Numbers do not change.
 
     Tiles that lie in shared memory by choice (`ejk-assign-tile-layouts`) are in registers where
     there is no room for them beside these stages: one after the other, the one without which
     the kernel needs least.
 
-    Before and after: see `ejk-stage-tile-loads`, `ejk-prepare-ahead`, `ejk-rotate-products`.
+    Before and after: see `ejk-stage-tile-loads`, `ejk-prepare-ahead`, `ejk-rotate-products`,
+    `ejk-store-late`.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];

@@ -66,9 +66,9 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
 
     Rows that a ring's stages hold all threads copy; or, from sm_90a on, one lane orders boxes
     of them by tensor maps, which are arguments of the kernel and `nvgpu.tma.create.descriptor`s
-    of the program, where threads read half of the tiles into registers themselves or more, and
-    all rings' tiles are of 16-bit rows in panels. Where a packed sequence ends within a stage's
-    rows, threads copy those.
+    of the program, where threads read a third of the tiles into registers themselves or more, and
+    all rings' matrices are of 16-bit rows in panels; one warp copies vectors beside them. Where a
+    packed sequence ends within a stage's rows, threads copy those.
 
     Sums are split over lanes and rounded in f32 in that order, the same for
     every batch, in another order by the single-step kernel; otherwise numbers do not change.

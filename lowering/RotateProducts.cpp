@@ -3,12 +3,15 @@
 // An iteration's last products end late: the loop's state is one. What the next one
 // multiplies first, of rows alone, queues behind them and is there when it starts.
 // The next item is taken where the last products begin, which have a barrier in front of
-// them anyway; from there on it is held.
+// them anyway; from there on it is held. Of items that come in boxes no take has a barrier:
+// then it is taken behind those products, and boxes are ordered in front of the next one's,
+// for a warp that issues products waits until the ones before have begun.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/RotateProducts.h"
 #include "lowering/Passes.h"
 #include "lowering/StageTileLoads.h"
+#include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -49,6 +52,7 @@ public:
     // Without others that follow, there is nothing to queue behind.
     if (products.empty() || !last || last->isBeforeInBlock(products.back()))
       return 0;
+    inBoxes = takesBoxes(loop->getParentOfType<ProgramOp>());
     takeFirst();
     takeNext();
     return products.size();
@@ -124,11 +128,13 @@ private:
            !llvm::is_contained(products, group->getPrevNode()))
       group = group->getPrevNode();
     b.setInsertionPoint(group);
+    if (inBoxes)
+      b.setInsertionPointAfter(last);
     Value one = arith::ConstantIndexOp::create(b, loc, 1);
     TakeOp next = takeItem(arith::AddIOp::create(b, loc, loop.getInductionVar(), one));
-    b.setInsertionPointAfter(last);
+    b.setInsertionPointAfter(inBoxes ? next.getOperation() : last);
     SmallVector<Value> results = multiply(next);
-    moveCopies(results.back().getDefiningOp());
+    moveCopies(inBoxes ? next.getOperation() : results.back().getDefiningOp());
 
     take.setHeld(true);
     auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
@@ -160,6 +166,8 @@ private:
   TakeOp take;
   SmallVector<DotOp> products;
   DotOp last;
+  /// Whether items come in boxes.
+  bool inBoxes = false;
 };
 
 struct RotateProductsPass : ejk::impl::RotateProductsBase<RotateProductsPass> {

@@ -4,6 +4,7 @@
 #include "lowering/RotateProducts.h"
 #include "lowering/SharedByChoice.h"
 #include "lowering/StageTileLoads.h"
+#include "lowering/StoreLate.h"
 #include "lowering/TileKernel.h"
 #include "lowering/TileLayout.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -43,20 +44,23 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
     unsigned stages;
     /// The next item's products, or all that a branch takes of it, an iteration early.
     bool rotates = false, prepares = false;
+    /// Stores in the next iteration, from two places by turns.
+    bool storesLate = false;
     /// Which tiles are in registers that could be in shared memory.
     uint64_t held = 0;
   };
 
   /// What fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
-    for (Plan plan : {Plan{2, false, true}, Plan{4, true}, Plan{3}, Plan{2}, Plan{1}}) {
+    for (Plan plan : {Plan{2, false, true}, Plan{3, true, false, true}, Plan{4, true}, Plan{3},
+                      Plan{2}, Plan{1}}) {
       plan.held = kAll;
       if (!fits(program, plan))
         continue;
       plan.held = fewestHeld(program, plan);
       return plan;
     }
-    return {0, false, false, fewestHeld(program, {0})};
+    return {0, false, false, false, fewestHeld(program, {0})};
   }
 
   /// Of the tiles that lie in shared memory by choice those that cannot, with `plan`. One after
@@ -92,7 +96,8 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
       return true;
     staged = stageTileLoads(program, plan.stages, /*apart=*/plan.prepares);
     return staged.rings && (!plan.rotates || rotateProducts(program)) &&
-           (!plan.prepares || (prepareAhead(program) && takesBoxes(program)));
+           (!plan.prepares || (prepareAhead(program) && takesBoxes(program))) &&
+           (!plan.storesLate || (takesBoxes(program) && storeLate(program)));
   }
 
   bool fits(ProgramOp program, Plan plan) { return need(program, plan) <= sharedMemoryLimit(arch); }
@@ -110,7 +115,8 @@ struct StageToFitPass : ejk::impl::StageToFitBase<StageToFitPass> {
     // What was prepared may be more than a kernel can have.
     ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
     bool isPossible = stage(copy, plan) && (!plan.prepares || succeeded(checkLaidOut(copy)));
-    unsigned bytes = isPossible ? sharedMemoryNeed(copy) + staged.mbarrierBytes() : kImpossible;
+    unsigned bytes =
+        isPossible ? sharedMemoryNeed(copy, plan.storesLate) + staged.mbarrierBytes() : kImpossible;
     copy.erase();
     return bytes;
   }

@@ -60,13 +60,16 @@ static std::pair<int64_t, int64_t> boxOf(Type tile) {
   return {type.getDimSize(0), type.getDimSize(1) / kPanelColumns};
 }
 
-/// Whether threads read half of the copied tiles into registers or more, as they do to scale
-/// them: then they have no time to copy. Where tiles are mostly multiplied as they are, the warp
-/// that orders boxes would keep the others waiting.
+/// Whether threads read a third of the copied tiles into registers or more, as they do to scale
+/// them: then they have no time to copy. Where all are multiplied as they are, the warp that orders
+/// boxes would keep the others waiting.
 static bool readsTiles(ProgramOp program) {
   unsigned all = 0, read = 0;
-  for (auto ring : program.getBlock().getOps<MakeRingOp>())
-    for (unsigned i = 0; i < ring.getRing().getType().getTiles().size(); ++i) {
+  for (auto ring : program.getBlock().getOps<MakeRingOp>()) {
+    ArrayRef<Type> tiles = ring.getRing().getType().getTiles();
+    for (unsigned i = 0; i < tiles.size(); ++i) {
+      if (isVectorTile(tiles[i]))
+        continue;
       ++all;
       read += llvm::any_of(ring->getUsers(), [&](Operation *user) {
         auto take = dyn_cast<TakeOp>(user);
@@ -75,7 +78,8 @@ static bool readsTiles(ProgramOp program) {
                });
       });
     }
-  return 2 * read >= all;
+  }
+  return 3 * read >= all;
 }
 
 /// The fills of `ring`.
@@ -195,6 +199,8 @@ bool ejk::takesBoxes(ProgramOp program) {
       Value arg = argOf(fill.getRows()[i]);
       bool isPassed = llvm::is_contained(program.getSequenceArgs(), arg) ||
                       llvm::is_contained(program.getSavedArgs(), arg);
+      if (isVectorTile(take.getTiles()[i].getType()))
+        return true; // copied beside
       return isPassed && isInBoxes(fill.getRows()[i], fill.getChannels()[i],
                                    cast<VectorType>(take.getTiles()[i].getType()),
                                    layoutOf(take.getTiles()[i]));
@@ -214,10 +220,23 @@ void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
     boxed.insert(ring.getRing());
     for (FillOp fill : fillsOf(ring))
       for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
+        if (isVectorTile(tile.getType()))
+          continue;
         Value arg = argOf(rows);
         mapFor(arg, tensors.lookup(arg), tile.getType());
       }
   }
+}
+
+/// The loop that hands on the tile and the row of `store` together, if one does: which result's
+/// row.
+static std::pair<scf::ForOp, unsigned> carrierOf(StoreOp store) {
+  auto arg = dyn_cast<BlockArgument>(store.getFirst());
+  auto loop = arg ? dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp())
+                  : store.getFirst().getDefiningOp<scf::ForOp>();
+  if (!loop || (arg && arg == loop.getInductionVar()))
+    return {};
+  return {loop, arg ? arg.getArgNumber() - 1 : cast<OpResult>(store.getFirst()).getResultNumber()};
 }
 
 /// Whether a store's rows are others in each iteration of the loop that it is in, if any: the
@@ -228,6 +247,13 @@ static bool storesOnce(StoreOp store) {
     return true;
   if (!isa<ProgramOp>(loop->getParentOp()))
     return false;
+  // What the iteration before has handed on; before the first, of rows behind all.
+  Value first = store.getFirst();
+  if (auto [carrier, result] = carrierOf(store); carrier == loop) {
+    if (loop.getInitArgs()[result] != store->getParentOfType<ProgramOp>().getLength())
+      return false;
+    first = loop.getYieldedValues()[result];
+  }
   auto withoutConstant = [&](Value value) {
     while (Operation *maker = value.getDefiningOp()) {
       if (!isa<arith::AddIOp, arith::SubIOp>(maker))
@@ -243,15 +269,20 @@ static bool storesOnce(StoreOp store) {
   if (auto ofCell = store.getRows().getDefiningOp<CellRowsOp>())
     return withoutConstant(ofCell.getIndex()) == loop.getInductionVar();
   // Or the counter times as many rows or more.
-  auto product = withoutConstant(store.getFirst()).getDefiningOp<arith::MulIOp>();
+  auto product = withoutConstant(first).getDefiningOp<arith::MulIOp>();
   APInt rows;
   return product && matchPattern(product.getRhs(), m_ConstantInt(&rows)) &&
          rows.sge(cast<VectorType>(store.getTile().getType()).getDimSize(0)) &&
          withoutConstant(product.getLhs()) == loop.getInductionVar();
 }
 
-/// Whether the two stand on two sides of a branch.
+/// Whether the two stand on two sides of a branch, or one stores what a loop hands on, and the
+/// other what it has handed on last.
 static bool areApart(StoreOp a, StoreOp b) {
+  auto [loop, result] = carrierOf(a);
+  if (loop && std::make_pair(loop, result) == carrierOf(b) &&
+      loop->isProperAncestor(a) != loop->isProperAncestor(b))
+    return true;
   auto branch = dyn_cast<scf::IfOp>(a->getParentOp());
   return branch && branch == b->getParentOp() && a->getBlock() != b->getBlock();
 }
@@ -323,8 +354,13 @@ void TileEmitter::fillBoxes(FillOp op) {
   };
   llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
   SmallVector<Box> boxes;
+  SmallVector<Copy> vectors;
   for (auto [i, tile] : llvm::enumerate(tilesOf(ring, item))) {
     Copy copy{op.getRows()[i], op.getFirst()[i], op.getChannels()[i], tile};
+    if (isVectorTile(tile.type)) {
+      vectors.push_back(copy);
+      continue;
+    }
     auto [height, panels] = boxOf(tile.type);
     unsigned map = maps.at({argOf(copy.rows), {height, panels}});
     if (!cuPointer || copy.rows.getDefiningOp<CellRowsOp>()) {
@@ -362,6 +398,23 @@ void TileEmitter::fillBoxes(FillOp op) {
     waitForEmpty(ring, item);
     Value isBehind = taken.more ? b.less(b.sub(count, 1), narrowIndex(item)) : Value();
     orderBoxes(boxes, fullOf(ring, stageOf(ring, item)), isBehind);
+  });
+  if (!vectors.empty())
+    copyBeside(op, vectors, isTaken);
+}
+
+/// By the last warp, which orders no boxes.
+void TileEmitter::copyBeside(FillOp op, ArrayRef<Copy> vectors, Value isTaken) {
+  const Ring &ring = rings[op.getRing()];
+  b.onlyIf(b.both(isTaken, b.equal(warp, warps - 1)), [&] {
+    waitForEmpty(ring, op.getItem());
+    auto all = std::make_pair(thread, workers);
+    std::tie(thread, workers) = std::make_pair(lane, kWarpSize);
+    for (const Copy &copy : vectors)
+      copyRows(copy.rows, copy.first, copy.channel, copy.tile);
+    std::tie(thread, workers) = all;
+    b.make<NVVM::CpAsyncMBarrierArriveOp>(fullOf(ring, stageOf(ring, op.getItem())),
+                                          /*noinc=*/true);
   });
 }
 
@@ -440,6 +493,9 @@ void TileEmitter::sendPanels(const Placed &tile, const Rows &to, StoreOp op) {
   if (memory.readNeedsBarrier(tile.range))
     barrier();
   Value isWhole;
+  // A loop's first iteration may have nothing to store, and a tensor of no rows has a map of one.
+  if (carrierOf(op).first)
+    isWhole = b.less(wideIndex(op.getFirst()), to.length);
   if (cuPointer) {
     Value first = wideIndex(op.getFirst()), last = b.add(first, type.getDimSize(0) - 1);
     isWhole = b.both(b.less(b.i64(-1), first), b.less(last, to.length));

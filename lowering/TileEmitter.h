@@ -136,7 +136,20 @@ private:
   bool beginsWithBarrier(mlir::Block &body) const;
   /// Places of one size: what an iteration has in the first, the next one has in the second.
   using Turn = std::pair<SharedMemory::Range, SharedMemory::Range>;
-  Vector<Turn> placeCarried(mlir::scf::ForOp op, Value counter);
+  /// Of a loop over chunks with places by turns: what says whose turn it is.
+  struct Turns {
+    mlir::Block *body = nullptr;
+    Value isOdd, isEven; // its counter, i32
+    Vector<Turn> carried, own;
+    /// Tiles of an iteration's own, whose places stay theirs for the whole loop.
+    llvm::DenseSet<Value> tiles;
+  };
+  bool mayTakeTurns(Value carried) const;
+  bool isSentOnly(Value tile) const;
+  std::pair<Placed, Placed> byTurns(const SharedMemory::Range &own, const SharedMemory::Range &next,
+                                    const Placed &like, Value isOdd, Value isEven);
+  Turns placeCarried(mlir::scf::ForOp op, Value counter);
+  Placed placeByTurns(Type type, tile::LayoutAttr layout, bool isFactor);
   std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
   void holdVectorsOver(mlir::scf::ForOp loop);
   void emitFor(mlir::scf::ForOp op);
@@ -190,6 +203,7 @@ private:
   void fillBoxes(tile::FillOp op);
   void orderBoxes(llvm::ArrayRef<Box> boxes, Value full, Value isBehind);
   void copyRagged(const Copy &copy);
+  void copyBeside(tile::FillOp op, llvm::ArrayRef<Copy> vectors, Value isTaken);
 
   // TileRoles.cpp: warps that do different things.
   unsigned countWarps();
@@ -418,6 +432,8 @@ private:
   Vector<SharedMemory::Range> sentFrom;
   /// Of a loop's arguments whose place is another one in the next iteration: that.
   llvm::DenseMap<Value, Placed> nextPlaces;
+  /// Of the loop whose body is being emitted.
+  Turns turns;
   /// Values of the program that are no tiles, and its tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Placed> tiles;

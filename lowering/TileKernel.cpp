@@ -445,7 +445,7 @@ static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef n
   return emit();
 }
 
-unsigned ejk::sharedMemoryNeed(ProgramOp program) {
+unsigned ejk::sharedMemoryNeed(ProgramOp program, bool placesByTurns) {
   OpBuilder b(program.getContext());
   OwningOpRef<gpu::GPUModuleOp> module = gpu::GPUModuleOp::create(b, program.getLoc(), "measured");
   // Any names will do.
@@ -455,7 +455,7 @@ unsigned ejk::sharedMemoryNeed(ProgramOp program) {
   };
   LoopEnds ends;
   return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freeBytes=*/0,
-                     /*placesByTurns=*/false, ends)
+                     placesByTurns, ends)
       .run(*module, sizeName)
       .sharedBytes;
 }

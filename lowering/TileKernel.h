@@ -24,12 +24,14 @@ constexpr unsigned kMostRegisters = 248;
 /// if not.
 mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
 
-/// Whether what the rings of `program`, laid out, copy comes in boxes (TileBoxes.cpp). All of it
-/// must: what threads copied beside boxes they would wait for longer than for all.
+/// Whether what the rings of `program`, laid out, copy comes in boxes (TileBoxes.cpp). All tiles
+/// must: what threads copied beside boxes they would wait for longer than for all. One warp copies
+/// vectors.
 bool takesBoxes(tile::ProgramOp program);
 
-/// The shared memory in bytes that the kernel of `program`, laid out, needs at least.
-unsigned sharedMemoryNeed(tile::ProgramOp program);
+/// The shared memory in bytes that the kernel of `program`, laid out, needs at least; with what
+/// loops carry in two places by turns (`placesByTurns`), or in one.
+unsigned sharedMemoryNeed(tile::ProgramOp program, bool placesByTurns = false);
 
 /// Makes a kernel in `module` for a program that ejk-assign-tile-layouts has
 /// laid out. Fails, with an error at the program, where it needs more than

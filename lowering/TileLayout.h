@@ -38,6 +38,10 @@ inline bool isPanels(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::panels ||
                     layout.getKind() == tile::LayoutKind::transposed_panels);
 }
+/// Whether a tile has one number of each row.
+inline bool isVectorTile(mlir::Type tile) {
+  return mlir::cast<mlir::VectorType>(tile).getRank() == 1;
+}
 /// Whether a tile lies in shared memory.
 inline bool isInShared(tile::LayoutAttr layout) {
   return isPanels(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);

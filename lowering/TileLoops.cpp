@@ -116,36 +116,73 @@ static bool isReadLast(Value factor) {
   });
 }
 
-/// Has the tiles that `op` carries in shared memory where they lie. Of factors of products the next
-/// iteration's may lie in another place, by turns, so that they can be written while products read
-/// this one's: as laid-out programs are checked, it is stored anew in each iteration, handed on as
-/// nothing else, and used neither behind that nor behind the loop.
-SmallVector<TileEmitter::Turn> TileEmitter::placeCarried(scf::ForOp op, Value counter) {
+/// Whether nothing but the device's stores use `tile`.
+bool TileEmitter::isSentOnly(Value tile) const {
+  return !tile.use_empty() &&
+         llvm::all_of(tile.getUsers(), [&](Operation *user) { return sends.contains(user); });
+}
+
+/// Whether what is written for the next iteration would else wait until this one's is read: by
+/// the last product, or by the device.
+bool TileEmitter::mayTakeTurns(Value carried) const {
+  return isPanels(layoutOf(carried)) && (isReadLast(carried) || isSentOnly(carried));
+}
+
+/// A tile like `like` in one of two places, `own` in iterations of even numbers, and in the other.
+std::pair<Placed, Placed> TileEmitter::byTurns(const SharedMemory::Range &own,
+                                               const SharedMemory::Range &next, const Placed &like,
+                                               Value isOdd, Value isEven) {
+  // Nothing is taken off an address, which hardware adds constants to.
+  unsigned low = std::min(own.begin, next.begin);
+  bool isLow = own.begin == low;
+  int64_t distance = std::max(own.begin, next.begin) - low;
+  Value base = sharedAt({low, low});
+  auto placeAt = [&](const SharedMemory::Range &range, Value isFar) {
+    Placed tile = like;
+    tile.range = range;
+    tile.address = b.at(base, b.getI8Type(), b.mul(isFar, distance));
+    return tile;
+  };
+  return {placeAt(own, isLow ? isOdd : isEven), placeAt(next, isLow ? isEven : isOdd)};
+}
+
+/// Has the tiles that `op` carries in shared memory where they lie. The next iteration's may lie in
+/// another place, by turns, so that they can be written while this one's are read: as laid-out
+/// programs are checked, they are stored anew in each iteration, and handed on as nothing else.
+TileEmitter::Turns TileEmitter::placeCarried(scf::ForOp op, Value counter) {
   bool counts = matchPattern(op.getLowerBound(), m_Zero()) && matchPattern(op.getStep(), m_One());
-  SmallVector<Turn> turns;
+  Turns turns;
   for (auto [arg, init] : llvm::zip(op.getRegionIterArgs(), op.getInitArgs())) {
     if (!isTile(arg) || !isInShared(layoutOf(arg)))
       continue;
     Placed own = placed(init);
-    if (placesByTurns && counts && isPanels(own.layout) && isReadLast(arg)) {
-      Placed next = own;
-      next.range = memory.allocate(own.range.end - own.range.begin, sharedAlignment(own.layout));
-      next.range.isFactor = true;
-      // Nothing is taken off an address, which hardware adds constants to.
-      unsigned low = std::min(own.range.begin, next.range.begin);
-      Value isOdd = b.make<arith::AndIOp>(b.narrow(counter), b.i32(1));
-      Value isEven = b.make<arith::XOrIOp>(isOdd, b.i32(1));
-      bool isLow = own.range.begin == low;
-      int64_t distance = std::max(own.range.begin, next.range.begin) - low;
-      Value base = sharedAt({low, low});
-      own.address = b.at(base, b.getI8Type(), b.mul(isLow ? isOdd : isEven, distance));
-      next.address = b.at(base, b.getI8Type(), b.mul(isLow ? isEven : isOdd, distance));
-      turns.push_back({own.range, next.range});
-      nextPlaces[arg] = next;
+    if (placesByTurns && counts && mayTakeTurns(arg)) {
+      if (!turns.isOdd) {
+        turns.isOdd = b.make<arith::AndIOp>(b.narrow(counter), b.i32(1));
+        turns.isEven = b.make<arith::XOrIOp>(turns.isOdd, b.i32(1));
+      }
+      SharedMemory::Range other =
+          memory.allocate(own.range.end - own.range.begin, sharedAlignment(own.layout));
+      other.isFactor = true;
+      turns.carried.push_back({own.range, other});
+      // Where all that is carried so is stored, an iteration need have no barrier but one.
+      if (isSentOnly(arg))
+        turns.body = op.getBody();
+      std::tie(own, nextPlaces[arg]) = byTurns(own.range, other, own, turns.isOdd, turns.isEven);
     }
     tiles[arg] = own;
   }
   return turns;
+}
+
+/// A place for a factor of the iteration's own products: the next iteration's is another one.
+Placed TileEmitter::placeByTurns(Type type, LayoutAttr layout, bool isFactor) {
+  Placed like = newShared(type, layout, isFactor);
+  SharedMemory::Range other =
+      memory.allocate(like.range.end - like.range.begin, sharedAlignment(like.layout));
+  other.isFactor = like.range.isFactor;
+  turns.own.push_back({like.range, other});
+  return byTurns(like.range, other, like, turns.isOdd, turns.isEven).first;
 }
 
 /// Iterations are ordered by a barrier at each one's head, or those that they need where it
@@ -158,7 +195,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
   SmallVector<Value> inits = flatten(op.getInitArgs());
   SharedMemory::Pending before = memory.pending;
   auto loop = b.make<scf::ForOp>(from, to, step, inits);
-  SmallVector<Turn> turns;
+  Turns outside = std::move(turns);
   {
     OpBuilder::InsertionGuard guard(b);
     Location outer = b.loc;
@@ -181,8 +218,9 @@ void TileEmitter::emitFor(scf::ForOp op) {
     // The barrier at the head does not know what it must fence.
     if (warpgroups && !isOrdered && (!isKnown || loopEnds.haveBarriers) && memory.pending.unfenced)
       fenceForProducts();
-    for (const auto &[own, next] : turns)
-      memory.pending.exchange(own, next);
+    for (ArrayRef<Turn> places : {ArrayRef(turns.carried), ArrayRef(turns.own)})
+      for (const auto &[own, next] : places)
+        memory.pending.exchange(own, next);
     if (!isOrdered)
       loopEnds.found[op] = memory.pending;
     if (isKnown)
@@ -197,17 +235,44 @@ void TileEmitter::emitFor(scf::ForOp op) {
     b.loc = outer;
   }
   // Whose turn it was is not known behind the loop.
-  for (const auto &[own, next] : turns) {
-    SharedMemory::Pending otherwise = memory.pending;
-    otherwise.exchange(own, next);
-    memory.pending.add(otherwise);
+  for (ArrayRef<Turn> places : {ArrayRef(turns.carried), ArrayRef(turns.own)})
+    for (const auto &[own, next] : places) {
+      SharedMemory::Pending otherwise = memory.pending;
+      otherwise.exchange(own, next);
+      memory.pending.add(otherwise);
+    }
+  for (const auto &[own, next] : turns.own) {
+    memory.release(own);
     memory.release(next);
   }
   memory.pending.add(before);
   bind(op.getResults(), loop.getResults());
-  for (auto [result, init] : llvm::zip(op.getResults(), op.getInitArgs()))
-    if (isTile(result) && isInShared(layoutOf(result)))
-      tiles[result] = placed(init);
+  Value odd, even;
+  for (auto [arg, result, init] :
+       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs())) {
+    if (!isTile(result) || !isInShared(layoutOf(result)))
+      continue;
+    Placed place = placed(init);
+    auto turn = llvm::find_if(
+        turns.carried, [&](const Turn &turn) { return turn.first.begin == place.range.begin; });
+    tiles[result] = place;
+    if (turn == turns.carried.end())
+      continue;
+    if (result.use_empty()) {
+      memory.release(turn->second);
+      continue;
+    }
+    // It is where an iteration more would have it; both places stay its own.
+    if (!odd) {
+      odd = b.make<arith::AndIOp>(b.narrow(to), b.i32(1));
+      even = b.make<arith::XOrIOp>(odd, b.i32(1));
+    }
+    const auto &[own, next] = *turn;
+    tiles[result] = byTurns(own, next, place, odd, even).first;
+    tiles[result].range.begin = std::min(own.begin, next.begin);
+    tiles[result].range.end = std::max(own.end, next.end);
+  }
+  turns = std::move(outside);
 }
 
 void TileEmitter::emitIf(scf::IfOp op) {

@@ -184,6 +184,10 @@ const Placed *TileEmitter::carriedPlace(Value value) {
 Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isFactor) {
   if (const Placed *place = carriedPlace(value))
     return *place;
+  if (turns.body && isFactor && isPanels(layout) && value.getParentBlock() == turns.body) {
+    turns.tiles.insert(value);
+    return placeByTurns(value.getType(), layout, isFactor);
+  }
   return newShared(value.getType(), layout, isFactor);
 }
 

@@ -96,7 +96,8 @@ void TileEmitter::emitBlock(Block &block) {
       if (rings.contains(value)) {
         endRing(value);
       } else if (SharedMemory::Range range = placed(value).range; range.end) {
-        memory.release(range);
+        if (!turns.tiles.contains(value))
+          memory.release(range);
         tiles.erase(value);
       }
   }

@@ -51,6 +51,7 @@ static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {
 
 /// A tile that a loop carries in shared memory has one place, or two by turns: what the next
 /// iteration has is written where this one's is used no more, or is this one's with a row more.
+/// Behind the loop it can only be stored.
 static LogicalResult checkCarried(scf::ForOp loop) {
   for (auto [arg, init, result] :
        llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), loop.getResults())) {
@@ -60,7 +61,11 @@ static LogicalResult checkCarried(scf::ForOp loop) {
     bool isRowByRow = llvm::any_of(findRowByRow(loop), [&, arg = arg](const RowByRow &matrix) {
       return matrix.argument() == arg;
     });
-    if (layoutOf(init) != layout || !init.hasOneUse() || (!result.use_empty() && !isRowByRow))
+    auto isStored = [](Value tile) {
+      return llvm::all_of(tile.getUsers(), llvm::IsaPred<StoreOp>);
+    };
+    if (layoutOf(init) != layout || !init.hasOneUse() ||
+        !(result.use_empty() || isRowByRow || (isStored(arg) && isStored(result))))
       return loop.emitError("carries a tile in shared memory that comes from another place, or is "
                             "used behind the loop");
     if (isRowByRow)

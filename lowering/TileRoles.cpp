@@ -86,11 +86,14 @@ void TileEmitter::makeMbarriers(MakeRingOp op) {
     ring.mbarriers = memory.allocate(2 * ring.stages * kMbarrierBytes);
 }
 
-/// All threads that fill arrive at `full`, of boxes one, and one of each warp that takes at
-/// `empty`.
+/// All threads that fill arrive at `full`, of boxes one, beside those of the warp that copies
+/// vectors, and one of each warp that takes at `empty`.
 void TileEmitter::initializeMbarriers(MakeRingOp op) {
   const Ring &ring = rings[op.getRing()];
   unsigned fillers = 1, takers = warps;
+  if (ring.inBoxes &&
+      llvm::any_of(ring.tiles, [](const Placed &tile) { return isVectorTile(tile.type); }))
+    fillers += kWarpSize;
   for (Operation *user : op->getUsers()) {
     auto role = user->getParentOfType<RoleOp>();
     if (!role)
