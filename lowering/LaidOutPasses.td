@@ -241,7 +241,7 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     the check itself and vectors, is made an iteration early, on both sides of the branch; what
     others use of it the loop carries. On the first side running sums, which are products, go in
     front of the branch's last products, and the rest behind them, so that threads work while
-    tensor cores do. That side has no need of the item, and hands its stage on behind its first ones;
+    tensor cores do. That side has no need of the item, and hands its stage on behind its first one;
     the other one does at its end. What only the branch takes must have a ring of its own
     (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place; where
     memory suffices, the kernel has two by turns for what a block's last product reads. Of the

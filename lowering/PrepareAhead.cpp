@@ -413,8 +413,13 @@ private:
     };
     IRMapping known;
     if (byProducts) {
-      b.setInsertionPointAfter(first);
+      // Where the branch begins with a product, while that is taken: the warp that orders boxes
+      // would keep the others waiting at their next barrier.
+      Operation *product = ready.empty() ? first : ready.back();
+      b.setInsertionPointAfter(product);
       handOn();
+      if (product != first)
+        b.setInsertionPointAfter(first);
     } else {
       b.setInsertionPointToStart(&side);
       auto held = cast<TakeOp>(b.clone(*take));

@@ -37,13 +37,13 @@
 // CHECK:           %[[NEXT:.*]]:{{.*}} = scf.if %[[WEAK]]
 // CHECK:             tile.spread
 // CHECK:             tile.dot %[[Q]], %[[K]] transposed
-// CHECK:             tile.keep lower
-// CHECK:             tile.convert %{{.*}} to <panels>
-// CHECK-NEXT:        tile.dot %[[Q]]
-// CHECK:             tile.release %[[A]][%[[C]]]
+// CHECK-NEXT:        tile.release %[[A]][%[[C]]]
 // CHECK:             %[[TWO:.*]] = arith.constant 2 : index
 // CHECK:             %[[BEHIND:.*]] = arith.addi %[[C]], %[[TWO]]
 // CHECK:             tile.fill %[[A]][%[[BEHIND]]]
+// CHECK:             tile.keep lower
+// CHECK:             tile.convert %{{.*}} to <panels>
+// CHECK-NEXT:        tile.dot %[[Q]]
 // CHECK:             tile.take %[[A]]
 // CHECK:             tile.cumsum
 // CHECK:             tile.dot %[[K]] transposed
