@@ -158,12 +158,23 @@ private:
     fill(next);
   }
 
-  /// Who uses `tile`, running sums that take it from where it lies included.
+  /// Who uses `tile`: running sums that take it from where it lies, too, and sums of what is made
+  /// of it in registers, for what was asked for is there when they are stored, no sooner.
   static SmallVector<Operation *> readersOf(Value tile) {
     SmallVector<Operation *> readers(tile.getUsers());
-    for (Operation *user : tile.getUsers())
+    for (Operation *user : tile.getUsers()) {
       llvm::append_range(readers, sumsOfWhatIsRead(user));
+      if (isa<ConvertOp>(user) && isFragments(layoutOf(user->getResult(0))))
+        addSumsOf(user, readers);
+    }
     return readers;
+  }
+  static void addSumsOf(Operation *op, SmallVector<Operation *> &sums) {
+    for (Operation *user : op->getUsers())
+      if (isa<tile::SumOp>(user))
+        sums.push_back(user);
+      else if (OpTrait::hasElementwiseMappableTraits(user))
+        addSumsOf(user, sums);
   }
 
   /// The first item that another ring is given behind what was made in `block` last.

@@ -196,6 +196,8 @@ void TileEmitter::emitConvert(ConvertOp op) {
     from = shared;
     memory.release(shared.range);
   }
+  if (isFragments(to) && from.range.end)
+    asked.push_back({op.getResult(), from.range});
   tiles[op.getResult()] = isUniform         ? repeated(from, to)
                           : isFragments(to) ? fragmentsFrom(from, to)
                                             : vectorFrom(from, Value(), to);

@@ -217,6 +217,7 @@ private:
   void waitForPhase(Value mbarrier, Value parity);
   void waitForEmpty(const Ring &ring, Value item);
   void arriveAtEmpty(tile::ReleaseOp op);
+  bool hasCome(Value tile);
   void releaseAwaited();
   bool isRead(const SharedMemory::Range &range);
 
@@ -418,6 +419,8 @@ private:
     Vector<SharedMemory::Range> reads;
   };
   Vector<InFlight> inFlight;
+  /// What threads have read of shared memory into fragments since the last barrier, and where.
+  Vector<std::pair<Value, SharedMemory::Range>> asked;
   unsigned groupsIssued = 0;
 
   /// Of ones and zeros, less a row of it or -1, by whether above the diagonal, without it, of

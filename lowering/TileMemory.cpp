@@ -89,6 +89,7 @@ Value TileEmitter::barrier(Value everywhere) {
     b.make<gpu::BarrierOp>();
   }
   memory.noteBarrier();
+  asked.clear();
   // What products still read stays to be waited for.
   for (const InFlight &dot : inFlight)
     for (const SharedMemory::Range &range : dot.reads)

@@ -133,11 +133,32 @@ void TileEmitter::waitForEmpty(const Ring &ring, Value item) {
 
 void TileEmitter::arriveAtEmpty(ReleaseOp op) {
   const Ring &ring = rings[op.getRing()];
+  // What is ordered by an arrival are accesses of threads: what a warp has asked for, and not got,
+  // a box could overwrite.
+  if (ring.inBoxes && llvm::any_of(asked, [&](const auto &read) {
+        return read.second.overlaps(ring.range) && !hasCome(read.first);
+      }))
+    fenceForProducts();
   // What the warp's other lanes have read is read before its one arrival.
   b.make<NVVM::SyncWarpOp>(b.i32(-1));
   b.onlyIf(b.equal(lane, 0), [&] {
     b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), emptyOf(ring, stageOf(ring, op.getItem())),
                                    Value());
+  });
+}
+
+/// Whether something was done behind which `tile` is there: a product awaited, or sums stored, of
+/// what is made of it.
+bool TileEmitter::hasCome(Value tile) {
+  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+    if (OpTrait::hasElementwiseMappableTraits(user))
+      return hasCome(user->getResult(0));
+    if (!isa<DotOp, tile::SumOp>(user))
+      return false;
+    Value result = user->getResult(0);
+    auto made = tiles.find(result);
+    return made != tiles.end() &&
+           (isa<DotOp>(user) ? made->second.group == 0 : !isRows(layoutOf(result)));
   });
 }
 

@@ -224,6 +224,7 @@ private:
     if (auto convert = value.getDefiningOp<ConvertOp>()) {
       panels[convert.getTile()];
       ranges.push_back(emitter.placed(convert.getTile()).range);
+      emitter.asked.push_back({convert.getResult(), ranges.back()});
       return;
     }
     for (Value operand : value.getDefiningOp()->getOperands())
