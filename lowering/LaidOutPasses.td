@@ -101,7 +101,8 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
     next iteration's copies start where this one's tiles are used for the last time; so do
     those of cells, which have a ring of one stage for themselves. Where that is in a branch, both
     sides start them: the one that is taken when products are behind its own last use, which of
-    a product is where it is awaited, or at once. With one stage for all, rows that only a branch
+    a product is where it is awaited, or at once. What sums are made of in registers is used
+    where they are. With one stage for all, rows that only a branch
     uses share that one: an iteration waits for the others first, and for these at the branch; with
     `apart` they have one of `stages` stages for themselves. Iterations that do not come are copied
     and not used. Other loads, and what a branch gives as it was loaded, stay, and a remark says
