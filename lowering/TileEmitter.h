@@ -140,6 +140,8 @@ private:
   struct Turns {
     mlir::Block *body = nullptr;
     Value isOdd, isEven; // its counter, i32
+    /// How many places had been handed out in front of it.
+    unsigned before = 0;
     Vector<Turn> carried, own;
     /// Tiles of an iteration's own, whose places stay theirs for the whole loop.
     llvm::DenseSet<Value> tiles;
@@ -419,7 +421,8 @@ private:
     Vector<SharedMemory::Range> reads;
   };
   Vector<InFlight> inFlight;
-  /// What threads have read of shared memory into fragments since the last barrier, and where.
+  /// What threads have read of shared memory since the last barrier, into which fragments if any,
+  /// and where.
   Vector<std::pair<Value, SharedMemory::Range>> asked;
   unsigned groupsIssued = 0;
 
@@ -431,8 +434,8 @@ private:
 
   mlir::LLVM::GlobalOp shared;
   SharedMemory memory;
-  /// Whatever has been sent from, so far.
-  Vector<SharedMemory::Range> sentFrom;
+  /// Whatever has been sent from, so far, and handed out for tiles.
+  Vector<SharedMemory::Range> sentFrom, handedOut;
   /// Of a loop's arguments whose place is another one in the next iteration: that.
   llvm::DenseMap<Value, Placed> nextPlaces;
   /// Of the loop whose body is being emitted.

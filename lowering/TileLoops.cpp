@@ -175,14 +175,24 @@ TileEmitter::Turns TileEmitter::placeCarried(scf::ForOp op, Value counter) {
   return turns;
 }
 
-/// A place for a factor of the iteration's own products: the next iteration's is another one.
+/// A place for a factor of the iteration's own products: the next iteration's is another one. Both
+/// are theirs throughout the loop: what had been anywhere in its body before lies where it lies in
+/// each iteration, whosever turn it is.
 Placed TileEmitter::placeByTurns(Type type, LayoutAttr layout, bool isFactor) {
-  Placed like = newShared(type, layout, isFactor);
-  SharedMemory::Range other =
-      memory.allocate(like.range.end - like.range.begin, sharedAlignment(like.layout));
-  other.isFactor = like.range.isFactor;
-  turns.own.push_back({like.range, other});
-  return byTurns(like.range, other, like, turns.isOdd, turns.isEven).first;
+  Placed like;
+  like.type = type;
+  like.layout = layout;
+  like.pitch = sharedPitch(type);
+  ArrayRef<SharedMemory::Range> avoided = ArrayRef(handedOut).drop_front(turns.before);
+  auto allocate = [&] {
+    SharedMemory::Range range =
+        memory.allocate(sharedBytes(type, layout), sharedAlignment(layout), avoided);
+    range.isFactor = isFactor && isPanels(layout);
+    return range;
+  };
+  SharedMemory::Range own = allocate(), other = allocate();
+  turns.own.push_back({own, other});
+  return byTurns(own, other, like, turns.isOdd, turns.isEven).first;
 }
 
 /// Iterations are ordered by a barrier at each one's head, or those that they need where it
@@ -204,6 +214,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
     scalars.map(op.getInductionVar(), loop.getInductionVar());
     bind(op.getRegionIterArgs(), args);
     turns = placeCarried(op, loop.getInductionVar());
+    turns.before = handedOut.size();
     bool isOrdered = !touchesShared(op) || beginsWithBarrier(*op.getBody());
     auto known = loopEnds.known.find(op);
     bool isKnown = known != loopEnds.known.end();
@@ -288,8 +299,12 @@ void TileEmitter::emitIf(scf::IfOp op) {
       b.make<scf::IfOp>(types, scalar(op.getCondition()), /*withElseRegion=*/!!op.elseBlock());
   // Behind it is what either side has left.
   SharedMemory::Pending before = memory.pending, after;
-  if (!op.elseBlock())
+  auto askedBefore = asked;
+  decltype(asked) askedAfter;
+  if (!op.elseBlock()) {
     after = before;
+    askedAfter = asked;
+  }
   auto emitBranch = [&](Block &from, Block *to) {
     OpBuilder::InsertionGuard guard(b);
     // What only the other side uses lies here for nothing.
@@ -309,6 +324,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
     else
       b.setInsertionPointToStart(to);
     memory.pending = before;
+    asked = askedBefore;
     // What follows from a thread's place is made where it is used: for the other side, and for
     // many products, it would take registers all through the loop around.
     auto outside = std::make_tuple(thread, lane, warp, warpgroup, group, member, inBranch);
@@ -323,6 +339,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
     if (!types.empty())
       b.make<scf::YieldOp>(results);
     after.add(memory.pending);
+    askedAfter.append(asked);
     for (const SharedMemory::Range &range : unused)
       memory.occupy(range);
   };
@@ -330,5 +347,6 @@ void TileEmitter::emitIf(scf::IfOp op) {
   if (op.elseBlock())
     emitBranch(*op.elseBlock(), branch.elseBlock());
   memory.pending = after;
+  asked = askedAfter;
   bind(op.getResults(), branch.getResults());
 }

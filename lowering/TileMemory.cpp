@@ -163,6 +163,7 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
   tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
                                avoidedFor(type, tile.layout));
   tile.range.isFactor = isFactor && isPanels(tile.layout);
+  handedOut.push_back(tile.range);
   tile.address = sharedAt(tile.range);
   return tile;
 }

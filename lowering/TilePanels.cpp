@@ -134,6 +134,7 @@ SmallVector<Value> TileEmitter::blockFromPanels(Type element, Value address, boo
 void TileEmitter::storePanels(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
   beforeRead(tile.range);
+  asked.push_back({Value(), tile.range});
   int64_t perRow = type.getDimSize(1) / kPieceColumns;
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
   auto piece = VectorType::get({kPieceColumns}, type.getElementType());

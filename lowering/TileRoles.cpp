@@ -136,7 +136,7 @@ void TileEmitter::arriveAtEmpty(ReleaseOp op) {
   // What is ordered by an arrival are accesses of threads: what a warp has asked for, and not got,
   // a box could overwrite.
   if (ring.inBoxes && llvm::any_of(asked, [&](const auto &read) {
-        return read.second.overlaps(ring.range) && !hasCome(read.first);
+        return read.second.overlaps(ring.range) && !(read.first && hasCome(read.first));
       }))
     fenceForProducts();
   // What the warp's other lanes have read is read before its one arrival.
