@@ -194,7 +194,7 @@ def StoreLate : Pass<"ejk-store-late"> {
   let description = [{
     Of a block program's loop over chunks: rows that are stored from shared memory behind the
     iteration's last product are stored by the next iteration, and those of the last one behind
-    the loop. Threads then need not meet at the iteration's end, for all have written the tile:
+    the loop. Threads then need not meet at the iteration's end, until all have written the tile:
     it leaves behind the first product of what that iteration itself has stored to shared memory,
     where they meet anyway. The loop carries the tile, and its first row; the first iteration has
     rows behind the sequence's last, of which there are none to store. A kernel has the carried

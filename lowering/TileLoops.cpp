@@ -259,8 +259,7 @@ void TileEmitter::emitFor(scf::ForOp op) {
   memory.pending.add(before);
   bind(op.getResults(), loop.getResults());
   Value odd, even;
-  for (auto [arg, result, init] :
-       llvm::zip(op.getRegionIterArgs(), op.getResults(), op.getInitArgs())) {
+  for (auto [result, init] : llvm::zip(op.getResults(), op.getInitArgs())) {
     if (!isTile(result) || !isInShared(layoutOf(result)))
       continue;
     Placed place = placed(init);
