@@ -18,11 +18,20 @@ include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 separate_arguments(EJK_LLVM_DEFINITIONS UNIX_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${EJK_LLVM_DEFINITIONS})
 
-# A static library of compiler code; LLVM has no exceptions, and neither have we.
+# LLVM has no exceptions, and neither has compiler code.
+function(ejk_set_compile_options target)
+  target_compile_options(${target} PRIVATE -fno-exceptions -Wall -Wextra -Wno-unused-parameter
+    $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>) # so that ccache can hit
+endfunction()
+
+include(cmake/EjkPrecompiledHeader.cmake)
+
+# A static library of compiler code.
 function(ejk_add_compiler_library name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
-  target_compile_options(${name} PRIVATE -fno-exceptions -Wall -Wextra -Wno-unused-parameter)
+  ejk_set_compile_options(${name})
+  ejk_use_precompiled_header(${name})
   target_link_libraries(${name} PUBLIC ${A_LINK} MLIR LLVM)
   if(A_DEPENDS)
     add_dependencies(${name} ${A_DEPENDS})
