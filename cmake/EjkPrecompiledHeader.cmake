@@ -24,7 +24,7 @@ set(EJK_PRECOMPILED_HEADERS
   mlir/Interfaces/SideEffectInterfaces.h
   mlir/Pass/Pass.h mlir/Pass/PassManager.h
   mlir/Transforms/GreedyPatternRewriteDriver.h
-  dialect/Ejk.h
+  dialect/ejk/Ejk.h
   dialect/tile/Tile.h)
 
 if(EJK_PRECOMPILED_HEADER)

@@ -20,7 +20,7 @@ NOTE = "<!-- Written by docs/generate.py from the .td files; edit those. -->\n"
 
 PAGES = {
     "dialect.md": ("Dialects", "What the ops mean, their syntax and their constraints.", [
-        (None, "dialect/Ejk.td", ["-gen-dialect-doc", "-dialect=ejk"]),
+        (None, "dialect/ejk/Ejk.td", ["-gen-dialect-doc", "-dialect=ejk"]),
         (None, "dialect/tile/Tile.td", ["-gen-dialect-doc", "-dialect=tile"]),
         (None, "dialect/check/Check.td", ["-gen-dialect-doc", "-dialect=check"])]),
     "passes.md": ("Passes", "`ejk-opt` runs each by its flag; `ejk-opt --help` also lists the "

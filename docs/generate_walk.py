@@ -62,14 +62,14 @@ memory; results of products lie in `mma.sync`'s accumulator fragments, spread ov
 an element per lane.""",
      ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts"], None, "mlir"),
     ("Copies ahead", """\
-`--ejk-stage-to-fit` lets the loads become copies through a ring of stages: while one chunk is worked on, the rows of the
+`--ejk-select-stages` lets the loads become copies through a ring of stages: while one chunk is worked on, the rows of the
 next ones arrive. The lowering does no more than it says. Around what an iteration takes, and what it releases:""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-stage-to-fit"],
+     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-select-stages"],
      [r"scf\.for", r"tile\.release"], "mlir"),
     ("Roles", """\
-`--ejk-separate-tile-roles`, which `--roles` asks for, gives the copies to warps of their own. The producer's part:""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-stage-to-fit",
-      "--ejk-separate-tile-roles", "--cse"],
+`--ejk-specialize-warps`, which `--roles` asks for, gives the copies to warps of their own. The producer's part:""",
+     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-select-stages",
+      "--ejk-specialize-warps", "--cse"],
      [r'tile\.role "producer"', r"scf\.for %\w+ = %c0 to %0 step %c1 \{"], "mlir"),
     ("Threads", """\
 `--ejk-to-gpu` turns the program into a kernel of upstream `gpu`, `scf`, `arith`, `llvm` and `nvvm` ops and the function

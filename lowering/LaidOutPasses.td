@@ -1,6 +1,6 @@
 //===- LaidOutPasses.td - layouts, order, stages and roles --*- tablegen -*-===//
-#ifndef EJK_LOWERING_LAID_OUT_PASSES_TD
-#define EJK_LOWERING_LAID_OUT_PASSES_TD
+#ifndef EJK_LOWERING_LAIDOUTPASSES_TD
+#define EJK_LOWERING_LAIDOUTPASSES_TD
 
 include "mlir/Pass/PassBase.td"
 
@@ -31,7 +31,7 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     A matrix that a loop makes row by row, with `vector.insert` alone, has one place in shared
     memory, where the loop starts it. On the other side of a branch, which is taken where the
     first cannot be, a left factor comes from shared memory, too. Both are by choice: that side's
-    registers would be missing on the first (see `ejk-stage-to-fit`).
+    registers would be missing on the first (see `ejk-select-stages`).
 
     Before:
     ```mlir
@@ -53,7 +53,7 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     Statistic<"toLanes", "to-lanes", "conversions to vectors over lanes">];
 }
 
-def ScheduleProducts : Pass<"ejk-schedule-products"> {
+def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {
   let summary = "products early, and other work while they are taken";
   let description = [{
     A product by groups of four warps goes on while the warps do other work, until its
@@ -92,7 +92,7 @@ def ScheduleProducts : Pass<"ejk-schedule-products"> {
   let statistics = [Statistic<"numMoved", "moved", "ops that no longer stand in their order">];
 }
 
-def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
+def MultistageLoads : Pass<"ejk-multistage-loads"> {
   let summary = "rows copied ahead of the loop that reads them";
   let description = [{
     Loads of a block program's loop over chunks, whose rows follow from its counter alone,
@@ -141,14 +141,14 @@ def StageTileLoads : Pass<"ejk-stage-tile-loads"> {
                     Statistic<"numDeclined", "declined", "loads of such loops left as they are">];
 }
 
-def RotateProducts : Pass<"ejk-rotate-products"> {
+def PipelineMatmuls : Pass<"ejk-pipeline-matmuls"> {
   let summary = "the next iteration's first products behind this one's last";
   let description = [{
     Of a block program's loop over chunks that takes items of a ring of three stages or more:
     products of an item's tiles alone, as Q Kᵀ, are issued in the iteration before, behind its
     last products, and carried by the loop; before it, those of the first item are. The next
     item is taken in front of the iteration's last products; in its own iteration it is held.
-    Copies start behind the products. Where rows come in boxes (lowering/TileBoxes.cpp), the item
+    Copies start behind the products. Where rows come in boxes (lowering/emit/TileTma.cpp), the item
     is taken behind the iteration's own last products, and boxes are ordered before the next
     one's. Those of the item behind the last one are of zeros, and not used. Numbers do not
     change.
@@ -189,7 +189,7 @@ def RotateProducts : Pass<"ejk-rotate-products"> {
   let statistics = [Statistic<"numRotated", "rotated", "products issued an iteration early">];
 }
 
-def StoreLate : Pass<"ejk-store-late"> {
+def DeferStores : Pass<"ejk-defer-stores"> {
   let summary = "an iteration's rows stored in the next one";
   let description = [{
     Of a block program's loop over chunks: rows that are stored from shared memory behind the
@@ -233,7 +233,7 @@ def StoreLate : Pass<"ejk-store-late"> {
   let statistics = [Statistic<"numDeferred", "deferred", "stores that the next iteration does">];
 }
 
-def PrepareAhead : Pass<"ejk-prepare-ahead"> {
+def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
   let summary = "what a branch takes of the next item, made in this one's";
   let description = [{
     Of a laid-out block program's loop over chunks that chooses by a `tile.within` of what it
@@ -244,7 +244,7 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
     front of the branch's last products, and the rest behind them, so that threads work while
     tensor cores do. That side has no need of the item, and hands its stage on behind its first one;
     the other one does at its end. What only the branch takes must have a ring of its own
-    (`ejk-stage-tile-loads=apart`). What lies in shared memory is carried in one place; where
+    (`ejk-multistage-loads=apart`). What lies in shared memory is carried in one place; where
     memory suffices, the kernel has two by turns for what a block's last product reads. Of the
     item behind the last one, factors are made of zeros, and not used. Numbers do not change.
 
@@ -300,23 +300,23 @@ def PrepareAhead : Pass<"ejk-prepare-ahead"> {
   let statistics = [Statistic<"numPrepared", "prepared", "loops that prepare an item ahead">];
 }
 
-def StageToFit : Pass<"ejk-stage-to-fit"> {
+def SelectStages : Pass<"ejk-select-stages"> {
   let summary = "rows copied as far ahead as a thread block holds them";
   let description = [{
-    As `ejk-stage-tile-loads`, of each laid-out block program that has no rings, with
+    As `ejk-multistage-loads`, of each laid-out block program that has no rings, with
     three stages or, where a thread block of `arch` has not the shared memory for its kernel
     then, with two or one; the lowering itself says what a kernel needs. Where one is too
     much as well, loads stay as they are. Where products are taken by groups of warps, with
-    two stages and `ejk-prepare-ahead`, if all rows come in boxes then (lowering/TileBoxes.cpp);
-    or three, `ejk-rotate-products` and `ejk-store-late`, if they do; or four and
-    `ejk-rotate-products`; if that changes something and there is room. Numbers do not change.
+    two stages and `ejk-pipeline-branch-operands`, if all rows come in boxes then (lowering/emit/TileTma.cpp);
+    or three, `ejk-pipeline-matmuls` and `ejk-defer-stores`, if they do; or four and
+    `ejk-pipeline-matmuls`; if that changes something and there is room. Numbers do not change.
 
     Tiles that lie in shared memory by choice (`ejk-assign-tile-layouts`) are in registers where
     there is no room for them beside these stages: one after the other, the one without which
     the kernel needs least.
 
-    Before and after: see `ejk-stage-tile-loads`, `ejk-prepare-ahead`, `ejk-rotate-products`,
-    `ejk-store-late`.
+    Before and after: see `ejk-multistage-loads`, `ejk-pipeline-branch-operands`, `ejk-pipeline-matmuls`,
+    `ejk-defer-stores`.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];
@@ -329,7 +329,7 @@ def StageToFit : Pass<"ejk-stage-to-fit"> {
                     Statistic<"numDeclined", "declined", "programs whose loads stay">];
 }
 
-def ShareExponentials : Pass<"ejk-share-exponentials"> {
+def SplitExponentials : Pass<"ejk-split-exponentials"> {
   let summary = "a third of e^x and e^-x by multiply-adds";
   let description = [{
     A multiprocessor gives 16 exponentials a cycle, and scaling a chunk's rows by their gates takes
@@ -357,7 +357,7 @@ def ShareExponentials : Pass<"ejk-share-exponentials"> {
   let statistics = [Statistic<"numShared", "shared", "pairs of e^x and e^-x">];
 }
 
-def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
+def SpecializeWarps : Pass<"ejk-specialize-warps"> {
   let summary = "warps that copy, and warps that compute";
   let description = [{
     Divides a block program with rings in two roles: a producer that fills the rings, of
@@ -368,7 +368,7 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
     of so many warps leaves each thread too few registers, the consumer's threads get more
     and the producer's fewer. Numbers do not change.
 
-    Before: what `ejk-stage-tile-loads` makes.
+    Before: what `ejk-multistage-loads` makes.
 
     After:
     ```mlir
@@ -402,4 +402,4 @@ def SeparateTileRoles : Pass<"ejk-separate-tile-roles"> {
                     Statistic<"numDeclined", "declined", "programs with rings left as they are">];
 }
 
-#endif // EJK_LOWERING_LAID_OUT_PASSES_TD
+#endif // EJK_LOWERING_LAIDOUTPASSES_TD

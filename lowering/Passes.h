@@ -3,7 +3,7 @@
 #define EJK_LOWERING_PASSES_H
 
 #include "dialect/tile/Tile.h"
-#include "lowering/Schedule.h"
+#include "lowering/select/Schedule.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"

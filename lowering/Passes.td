@@ -3,21 +3,20 @@
 #define EJK_LOWERING_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
-include "lowering/ProgramPasses.td"
 include "lowering/LaidOutPasses.td"
 
-def ChunkToFit : Pass<"ejk-chunk-to-fit", "::mlir::ModuleOp"> {
+def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
   let summary = "scans to block programs, where their kernels fit";
   let description = [{
-    Turns scans into block programs as `ejk-chunk` does, after `ejk-sum-early`,
-    `ejk-include-own` and `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps
+    Turns scans into block programs as `ejk-chunk` does, after `ejk-hoist-reductions`,
+    `ejk-include-diagonal` and `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps
     whose kernel a thread block of `arch` has the shared memory for; the lowering itself
     says what a kernel needs. Where gates of keys and of values leave each other half of a
-    product's range (`passes/ChunkedState.h`) they have at most 32 steps, over which that
+    product's range (`passes/chunk/ChunkedState.h`) they have at most 32 steps, over which that
     suffices for ordinary gates, of two nats a step. Scans that share
     saved states get chunks of one length, each of which saves its own, if they were to be
     saved for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`,
-    `ejk-merge-choices`, `ejk-scale-late`) where that fits with chunks of 64. Where none
+    `ejk-merge-ifs`, `ejk-scale-after-dot`) where that fits with chunks of 64. Where none
     fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says why.
 
     With `save-states`, where such a program of f_vjp is left with nothing to do but save a

@@ -2,9 +2,9 @@
 #ifndef EJK_PASSES_PASSES_H
 #define EJK_PASSES_PASSES_H
 
-#include "dialect/Ejk.h"
+#include "dialect/ejk/Ejk.h"
 #include "mlir/Pass/Pass.h"
-#include "passes/DeriveScan.h"
+#include "passes/autodiff/DeriveScan.h"
 
 namespace ejk {
 #define GEN_PASS_DECL

@@ -1,8 +1,9 @@
 //===- Passes.td - passes on the recurrence itself --------------*- tablegen -*-===//
-#ifndef EJK_PASSES_TD
-#define EJK_PASSES_TD
+#ifndef EJK_PASSES_PASSES_TD
+#define EJK_PASSES_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
+include "passes/program/ProgramPasses.td"
 
 def DescribeInterface : Pass<"ejk-describe-interface"> {
   let summary = "note what a function's callers must know of it";
@@ -79,7 +80,7 @@ def ToScan : Pass<"ejk-to-scan"> {
   let statistics = [Statistic<"numScans", "scans", "recurrences turned into scans">];
 }
 
-def IncludeOwn : Pass<"ejk-include-own"> {
+def IncludeDiagonal : Pass<"ejk-include-diagonal"> {
   let summary = "a step's own part, read with the rest";
   let description = [{
     A derivative reads a state before the step's outer products, for the sum of a gate's
@@ -254,7 +255,7 @@ def SplitReads : Pass<"ejk-split-reads"> {
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 
-def SumEarly : Pass<"ejk-sum-early"> {
+def HoistReductions : Pass<"ejk-hoist-reductions"> {
   let summary = "sums over channels where their terms are made";
   let description = [{
     A vector of which only the sum over channels is asked for need not be a vector. Where
@@ -313,7 +314,7 @@ def Chunk : Pass<"ejk-chunk"> {
     `chunk` steps, in products of matrices that tensor cores do, and carries the
     states from chunk to chunk. The form is derived from the step, for any number of
     states, outer products and reads along either axis; the formulas stand in
-    `passes/ChunkedState.h`. Sequences are cut from their first row in memory on,
+    `passes/chunk/ChunkedState.h`. Sequences are cut from their first row in memory on,
     in both directions; the last chunk may be short.
 
     A K×V state must go through `ejk.decay` and `ejk.outer_add` to its next
@@ -415,7 +416,7 @@ def FusePrograms : Pass<"ejk-fuse-programs"> {
                     Statistic<"numDeclined", "declined", "pairs left as they are">];
 }
 
-def MergeChoices : Pass<"ejk-merge-choices"> {
+def MergeIfs : Pass<"ejk-merge-ifs"> {
   let summary = "one branch for what is decided once";
   let description = [{
     Where two walks are in one loop, each asks whether a chunk's gates are too strong for
@@ -441,7 +442,7 @@ def MergeChoices : Pass<"ejk-merge-choices"> {
   let statistics = [Statistic<"numMerged", "merged", "branches that went into others">];
 }
 
-def ScaleLate : Pass<"ejk-scale-late"> {
+def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
   let summary = "scales what a product gives, not a factor that is there in 16 bits";
   let description = [{
     A state that was saved is there in 16 bits, as products take it. Where a chunk's gates scale
@@ -468,4 +469,4 @@ def ScaleLate : Pass<"ejk-scale-late"> {
   let statistics = [Statistic<"numScaled", "scaled", "products whose result is scaled">];
 }
 
-#endif // EJK_PASSES_TD
+#endif // EJK_PASSES_PASSES_TD

@@ -33,8 +33,8 @@ void ejk::buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &
 }
 
 void ejk::buildTilePipeline(mlir::OpPassManager &pm) {
-  pm.addPass(createSumEarly());
-  pm.addPass(createIncludeOwn());
+  pm.addPass(createHoistReductions());
+  pm.addPass(createIncludeDiagonal());
   pm.addPass(createNarrowSaves());
   pm.addPass(createChunk());
   pm.addPass(mlir::createCanonicalizerPass());

@@ -1,6 +1,6 @@
 //===- Check.td - the check dialect: numeric tests as IR --------*- tablegen -*-===//
-#ifndef EJK_CHECK_TD
-#define EJK_CHECK_TD
+#ifndef EJK_DIALECT_CHECK_CHECK_TD
+#define EJK_DIALECT_CHECK_CHECK_TD
 
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
@@ -138,4 +138,4 @@ def Check_ExpectEqualOp : Check_Op<"expect_equal", [SameTypeOperands]> {
   let assemblyFormat = "$actual `,` $expected attr-dict `:` type($actual)";
 }
 
-#endif // EJK_CHECK_TD
+#endif // EJK_DIALECT_CHECK_CHECK_TD

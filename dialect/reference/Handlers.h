@@ -2,7 +2,7 @@
 #ifndef EJK_DIALECT_REFERENCE_HANDLERS_H
 #define EJK_DIALECT_REFERENCE_HANDLERS_H
 
-#include "dialect/Ejk.h"
+#include "dialect/ejk/Ejk.h"
 #include "dialect/reference/Interpreter.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -26,4 +26,11 @@
 #define GET_OP_CLASSES
 #include "dialect/tile/TileOps.h.inc"
 
+namespace ejk {
+/// On every op of a laid-out program that makes tiles: a layout per result.
+constexpr llvm::StringLiteral kLayoutsAttr = "tile.layouts";
+/// On a laid-out program: the warps that work on it.
+constexpr llvm::StringLiteral kWarpsAttr = "tile.warps";
+} // namespace ejk
+
 #endif // EJK_DIALECT_TILE_TILE_H

@@ -1,6 +1,6 @@
 //===- Tile.td - the tile dialect: one thread block's work ------*- tablegen -*-===//
-#ifndef EJK_TILE_TD
-#define EJK_TILE_TD
+#ifndef EJK_DIALECT_TILE_TILE_TD
+#define EJK_DIALECT_TILE_TILE_TD
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
@@ -549,4 +549,4 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>
 
 include "dialect/tile/TileRings.td"
 
-#endif // EJK_TILE_TD
+#endif // EJK_DIALECT_TILE_TILE_TD

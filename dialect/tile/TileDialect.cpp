@@ -1,5 +1,5 @@
 //===- TileDialect.cpp - registration and verifiers -----------------------===//
-#include "dialect/Ejk.h"
+#include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
 #include "dialect/tile/TileVerify.h"
 #include "mlir/IR/Builders.h"

@@ -3,8 +3,8 @@
 // Included by Tile.td.
 //
 //===----------------------------------------------------------------------===//
-#ifndef EJK_TILE_RINGS_TD
-#define EJK_TILE_RINGS_TD
+#ifndef EJK_DIALECT_TILE_TILERINGS_TD
+#define EJK_DIALECT_TILE_TILERINGS_TD
 
 //===----------------------------------------------------------------------===//
 // Rings: rows copied ahead of their use
@@ -215,4 +215,4 @@ def Tile_RoleOp : Tile_Op<"role", [
   let hasVerifier = 1;
 }
 
-#endif // EJK_TILE_RINGS_TD
+#endif // EJK_DIALECT_TILE_TILERINGS_TD

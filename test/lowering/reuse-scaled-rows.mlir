@@ -2,15 +2,15 @@
 // RUN: ejk-opt %s --ejk-reuse-scaled-rows -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: ejk-opt %t.mlir --ejk-interpret -o /dev/null
-// RUN: ejk-opt %t.mlir --ejk-stage-tile-loads=stages=1 -o %t.staged.mlir
+// RUN: ejk-opt %t.mlir --ejk-multistage-loads=stages=1 -o %t.staged.mlir
 // RUN: FileCheck %s --check-prefix=STAGED < %t.staged.mlir
 // RUN: ejk-opt %t.staged.mlir --ejk-interpret -o /dev/null
-// RUN: ejk-opt %t.staged.mlir --ejk-separate-tile-roles -o %t.roles.mlir
+// RUN: ejk-opt %t.staged.mlir --ejk-specialize-warps -o %t.roles.mlir
 // RUN: FileCheck %s --check-prefix=ROLES < %t.roles.mlir
 // RUN: ejk-opt %t.roles.mlir --ejk-interpret=role-seed=5 -o /dev/null
 
 // RUN: sed '/} else {/,/scf.yield/ s/= arith.muli \(%%[0-9]*\), %%c16/= arith.addi \1, %%c16/' %t.staged.mlir >%t.apart.mlir
-// RUN: ejk-opt %t.apart.mlir --ejk-separate-tile-roles -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
+// RUN: ejk-opt %t.apart.mlir --ejk-specialize-warps -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
 // APART: remark: no role of its own: a ring is filled under a branch
 
 // Where the copy has not the range of what the check lets pass, or is made behind the branch.
@@ -23,7 +23,7 @@
 // STAYS-NOT: arith.extf
 // STAYS: } else {
 
-// (Of a walk back's dq and dk: stage-tile-loads-branch.mlir.)
+// (Of a walk back's dq and dk: multistage-loads-branch.mlir.)
 
 // A sum of two parts, the first decayed by e^x, the second from rows whose copy was scaled by
 // e^-x, and the same sum with rows whose scale is another, which stays as it is. Chunks of

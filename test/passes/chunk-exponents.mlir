@@ -1,7 +1,7 @@
-// RUN: ejk-opt %s --ejk-backward --ejk-sum-early --ejk-include-own --ejk-chunk=in-exponents | FileCheck %s
-// RUN: sed s/4.0e-3/1.0e-12/ %s | ejk-opt --ejk-backward --ejk-sum-early --ejk-include-own --ejk-chunk --ejk-interpret
-// RUN: sed s/4.0e-3/1.0e-6/ %s | ejk-opt --ejk-backward --ejk-sum-early --ejk-include-own --ejk-chunk=in-exponents --ejk-interpret
-// RUN: ejk-opt %s --ejk-backward --ejk-sum-early --ejk-include-own --ejk-chunk=in-exponents --ejk-interpret=precision=native
+// RUN: ejk-opt %s --ejk-backward --ejk-hoist-reductions --ejk-include-diagonal --ejk-chunk=in-exponents | FileCheck %s
+// RUN: sed s/4.0e-3/1.0e-12/ %s | ejk-opt --ejk-backward --ejk-hoist-reductions --ejk-include-diagonal --ejk-chunk --ejk-interpret
+// RUN: sed s/4.0e-3/1.0e-6/ %s | ejk-opt --ejk-backward --ejk-hoist-reductions --ejk-include-diagonal --ejk-chunk=in-exponents --ejk-interpret
+// RUN: ejk-opt %s --ejk-backward --ejk-hoist-reductions --ejk-include-diagonal --ejk-chunk=in-exponents --ejk-interpret=precision=native
 
 // A head's decays as powers of two, with the scale of q in their exponents: no product of a
 // chunk is multiplied by it. In f64, log₂ e and log₂ of the scale are as f32 has them.

@@ -33,14 +33,14 @@
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-interpret -o /dev/null 2>/dev/null
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=48 --ejk-to-tile --ejk-interpret -o /dev/null 2>/dev/null
 // RUN: ejk-opt %s --ejk-backward=checkpoint-every=192 --ejk-to-tile --ejk-interpret -o /dev/null 2>/dev/null
-// RUN: ejk-opt %s --ejk-backward=checkpoint-every=96 --ejk-sum-early --ejk-chunk=chunk=32 --ejk-interpret -o /dev/null 2>/dev/null
+// RUN: ejk-opt %s --ejk-backward=checkpoint-every=96 --ejk-hoist-reductions --ejk-chunk=chunk=32 --ejk-interpret -o /dev/null 2>/dev/null
 // As a kernel rounds, one state per chunk leaves what one rounding of each product does,
 // 4e-3; one for two chunks 1.1e-2 in a parameter's gradient, which adds them up.
 // RUN: sed 's/max_relative 1.0e-10/max_relative 4.0e-3/' %s > %t.native.mlir
 // RUN: ejk-opt %t.native.mlir --ejk-backward=checkpoint-every=64 --ejk-to-tile --ejk-interpret=precision=native -o /dev/null 2>/dev/null
-// RUN: ejk-opt %t.native.mlir --ejk-backward=checkpoint-every=32 --ejk-sum-early --ejk-narrow-saves --ejk-chunk=chunk=32 --ejk-interpret=precision=native -o /dev/null 2>/dev/null
+// RUN: ejk-opt %t.native.mlir --ejk-backward=checkpoint-every=32 --ejk-hoist-reductions --ejk-narrow-saves --ejk-chunk=chunk=32 --ejk-interpret=precision=native -o /dev/null 2>/dev/null
 // RUN: sed 's/max_relative 1.0e-10/max_relative 1.1e-2/' %s > %t.two.mlir
-// RUN: ejk-opt %t.two.mlir --ejk-backward=checkpoint-every=128 --ejk-sum-early --ejk-narrow-saves --ejk-chunk --ejk-interpret=precision=native -o /dev/null 2>/dev/null
+// RUN: ejk-opt %t.two.mlir --ejk-backward=checkpoint-every=128 --ejk-hoist-reductions --ejk-narrow-saves --ejk-chunk --ejk-interpret=precision=native -o /dev/null 2>/dev/null
 
 func.func @narrow(%q: tensor<1x200x2x32xbf16>, %k: tensor<1x200x2x32xbf16>, %v: tensor<1x200x2x48xbf16>,
     %g: tensor<1x200x2xf32>, %gamma: tensor<2xf32>, %gk: tensor<1x200x2x32xf32>, %h0: tensor<4x2x32x48xf32>, %cu: tensor<5xi32>)

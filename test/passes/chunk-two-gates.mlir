@@ -1,7 +1,7 @@
 // RUN: ejk-opt %s --ejk-specialize --ejk-interpret
 // RUN: sed s/4.0e-3/1.0e-12/ %s | ejk-opt --ejk-specialize --ejk-chunk --ejk-interpret
 // RUN: sed s/4.0e-3/1.0e-12/ %s | ejk-opt --ejk-specialize --ejk-chunk=chunk=16 --ejk-interpret
-// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-carry-decays --ejk-interpret=precision=native
+// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-defer-state-scaling --ejk-interpret=precision=native
 // RUN: ejk-opt %s --ejk-specialize --ejk-chunk | FileCheck %s
 
 // Gates of both axes. Where all reads are along one, the state is in that one's basis alone,

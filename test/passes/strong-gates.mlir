@@ -2,8 +2,8 @@
 // e^-56, a chunk's end and the next one's start by e^-110 together. What the first steps of
 // a chunk read of the one before is not lost. The same of both axes at once.
 // RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-assign-tile-layouts=arch=sm_90a --ejk-interpret=precision=native
-// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-carry-decays --ejk-interpret=precision=native
-// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-carry-decays | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-defer-state-scaling --ejk-interpret=precision=native
+// RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-defer-state-scaling | FileCheck %s
 // CHECK-LABEL: func.func @check
 // CHECK: tile.within 6.400000e+01 of %{{.*}}, %{{.*}}, %{{.*}} : vector<64x16xf32>, vector<4xf32>, vector<16xf32>
 // CHECK-LABEL: func.func @both

@@ -1,6 +1,6 @@
 //===- Registration.cpp - what every compiler tool knows ------------------===//
 #include "tools/common/Registration.h"
-#include "dialect/Ejk.h"
+#include "dialect/ejk/Ejk.h"
 #include "dialect/check/Interpret.h"
 #include "dialect/tile/Tile.h"
 #include "lowering/Passes.h"

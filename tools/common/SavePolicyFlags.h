@@ -2,7 +2,7 @@
 #ifndef EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
 #define EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
 
-#include "passes/DeriveScan.h"
+#include "passes/autodiff/DeriveScan.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace ejk {

@@ -2,7 +2,7 @@
 #ifndef EJK_TOOLS_COMMON_SCHEDULEFLAG_H
 #define EJK_TOOLS_COMMON_SCHEDULEFLAG_H
 
-#include "lowering/Schedule.h"
+#include "lowering/select/Schedule.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace ejk {

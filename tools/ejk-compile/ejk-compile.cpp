@@ -1,5 +1,5 @@
 //===- ejk-compile.cpp - MLIR to a kernel package -------------------------===//
-#include "lowering/Compiler.h"
+#include "lowering/driver/Compiler.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"

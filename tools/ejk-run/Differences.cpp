@@ -1,7 +1,7 @@
 //===- Differences.cpp - gradients against central differences ------------===//
 #include "Differences.h"
 #include "Inputs.h"
-#include "dialect/Names.h"
+#include "dialect/ejk/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"

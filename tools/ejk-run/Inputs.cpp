@@ -1,7 +1,7 @@
 //===- Inputs.cpp - a function's inputs, from files or at random ----------===//
 #include "Inputs.h"
-#include "dialect/Ejk.h"
-#include "dialect/Names.h"
+#include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/Names.h"
 #include "dialect/check/Check.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,6 +1,6 @@
 // e^x and e^-x by multiply-adds: times their inverses, by the unit of exponentials, they make one, of
 // any x that the check lets pass, its bound included.
-// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a" --mlir-print-ir-after=ejk-share-exponentials -o /dev/null 2>&1 | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a" --mlir-print-ir-after=ejk-split-exponentials -o /dev/null 2>&1 | FileCheck %s
 // CHECK-COUNT-2: math.exp %{{.*}}, tile.polynomial = 3 : i64}
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random
 // RUN: %{run} B=2,T=192,H=2 %s --tolerance=4e-6

@@ -2,7 +2,7 @@
 // gives is stored by the device, behind the check's barrier.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" -o /dev/null \
-// RUN:   --mlir-print-ir-after=ejk-share-exponentials 2>&1 | FileCheck %s --check-prefix=SHARED
+// RUN:   --mlir-print-ir-after=ejk-split-exponentials 2>&1 | FileCheck %s --check-prefix=SHARED
 // RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o - | FileCheck %s --check-prefix=PTX
 //
 // Gates times e^x: some chunks are taken by products, and some step by step. Sequences of whole

@@ -6,7 +6,7 @@
 // RUN: sed -e 's/gk/gv/g' %s >%t.values.mlir
 // RUN: ejk-compile %t.values.mlir --vjp --save-states --schedule=chunk --arch=sm_90a --emit=ptx -o %t.values.ptx
 // RUN: FileCheck %s --check-prefix=WAIT --input-file=%t.values.ptx
-// RUN: ejk-opt %s --ejk-specialize --ejk-derive-backward --ejk-to-gpu='arch=sm_90a schedule=chunk save-states=true' --mlir-print-ir-after=ejk-stage-to-fit -o /dev/null 2>&1 | FileCheck %s --check-prefix=BRANCH
+// RUN: ejk-opt %s --ejk-specialize --ejk-derive-backward --ejk-to-gpu='arch=sm_90a schedule=chunk save-states=true' --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s --check-prefix=BRANCH
 // RUN: FileCheck %s --check-prefix=SAVES --input-file=%t.ptx
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_90a --device=cuda --vjp --save-states --check --random
 // RUN: %{run} B=2,T=200

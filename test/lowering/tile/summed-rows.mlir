@@ -1,6 +1,6 @@
 // Rows of which nothing but running sums is taken: a ring's stage is read by the product that makes
 // these, and not filled again before.
-// RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_90a --ejk-stage-tile-loads=stages=1 -o %t.mlir
+// RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_90a --ejk-multistage-loads=stages=1 -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=1,T=300,H=1
 // RUN: %{run} %s

@@ -1,11 +1,11 @@
 // Two outer products and two reads of one state: what a gate's gradient has of one chunk's own
-// rows is as good as in f32, for each side of it has the same terms (ejk-include-own). With a
+// rows is as good as in f32, for each side of it has the same terms (ejk-include-diagonal). With a
 // step's own parts made by themselves it is off by 5e-3.
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --schedule=chunk --arch=sm_90a
 // RUN: %{run} --vjp --wrt=g --random B=1,T=60 --check --tolerance=1e-5
 // RUN: %{run} --vjp --save-states --random B=1,T=300 --check
 
-// RUN: ejk-opt %s --ejk-specialize --ejk-derive-backward --ejk-sum-early --ejk-include-own | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize --ejk-derive-backward --ejk-hoist-reductions --ejk-include-diagonal | FileCheck %s
 // CHECK-LABEL: func.func @f_vjp(
 // CHECK-NOT:     vector.broadcast
 // CHECK:         return

@@ -39,7 +39,7 @@ for file in options.files:
         pipeline = ["--ejk-specialize"]
     elif name.startswith("vjp"):
         # With states saved, and all gradients in one walk.
-        run(name + " fused", file, ["--ejk-backward=checkpoint-every=16", "--ejk-sum-early",
+        run(name + " fused", file, ["--ejk-backward=checkpoint-every=16", "--ejk-hoist-reductions",
                                     "--ejk-chunk=force chunk=16", "--ejk-fuse-programs"])
     run(name, file, pipeline + ["--ejk-chunk=force chunk=16"])
 print(f"{len(options.files)} files, {failed} failed")

@@ -1,0 +1,51 @@
+//===- Ejk.h - the ejk dialect --------------------------------------------===//
+//
+// Ops, attributes and shared views of them. See dialect/ejk/Ejk.td for the meaning.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_DIALECT_EJK_EJK_H
+#define EJK_DIALECT_EJK_EJK_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/ejk/EjkDialect.h.inc"
+#include "dialect/ejk/EjkEnums.h.inc"
+
+namespace ejk {
+class YieldOp;
+
+/// The largest K and V that a state may have.
+constexpr int64_t kMaxChannels = 512;
+
+/// The operands and attributes of any of the recurrences, absent ones null, so
+/// that verifier, interpreter and rewrites treat the short forms alike.
+struct Recurrence {
+  mlir::Value query, key, value, g, gGamma, gk, gv, initialState, cuSeqlens;
+  mlir::Value output, finalState;
+  mlir::FloatAttr softmaxScale;
+  bool reverse = false;
+  /// Set for lightning attention only: γ_h = slope · h, slope = -(8/H)·factor.
+  std::optional<double> lightningFactor;
+
+  int64_t keyChannels() const;
+  int64_t valueChannels() const;
+  /// softmax_scale, or its default K^-½.
+  double scale() const;
+
+  /// The view of `op`, or nothing when it is not a recurrence.
+  static std::optional<Recurrence> of(mlir::Operation *op);
+};
+} // namespace ejk
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/ejk/EjkAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialect/ejk/EjkOps.h.inc"
+
+#endif // EJK_DIALECT_EJK_EJK_H

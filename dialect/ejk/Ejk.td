@@ -1,0 +1,52 @@
+//===- Ejk.td - the ejk dialect: gated linear recurrences -------*- tablegen -*-===//
+#ifndef EJK_DIALECT_EJK_EJK_TD
+#define EJK_DIALECT_EJK_EJK_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/EnumAttr.td"
+
+def Ejk_Dialect : Dialect {
+  let name = "ejk";
+  let cppNamespace = "::ejk";
+  let summary = "Gated linear recurrences";
+  let description = [{
+    A gated linear recurrence keeps, for each sequence and head, a state S of
+    K×V numbers that decays by gates and gains an outer product at each step:
+
+    ```
+    D_t = exp(g_t + γ) · exp(gk_t)[:,None] · exp(gv_t)[None,:]
+    S_t = D_t ⊙ S_{t-1} + k_t v_tᵀ
+    o_t = scale · S_tᵀ q_t
+    ```
+
+    The dialect has two levels. `ejk.recurrent` and its short forms `ejk.gla`
+    and `ejk.lightning_attn` say what a user means. `ejk.scan` is the one
+    canonical form they become: a loop over time whose region is one step, made
+    of a few step ops (`ejk.decay`, `ejk.outer_add`, `ejk.read`) and of
+    elementwise `arith` and `math` on the step's scalars and vectors.
+
+    Letters: B batch, T time steps, N sequences (N = B unless packed), H query
+    heads, Hkv key/value heads (Hkv divides H; query head h reads key/value head
+    h / (H/Hkv)), K key channels, V value channels. B, T, N, H and Hkv may be
+    dynamic; K and V are static. All gates are natural logarithms of decays.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Ejk_AxisEnum : I32EnumAttr<"Axis", "what of the state a step op acts along", [
+    I32EnumAttrCase<"head", 0>, I32EnumAttrCase<"key", 1>,
+    I32EnumAttrCase<"value", 2>]> {
+  let cppNamespace = "::ejk";
+  let genSpecializedAttr = 0;
+}
+def Ejk_AxisAttr : EnumAttr<Ejk_Dialect, Ejk_AxisEnum, "axis"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+class Ejk_BaseOp<string mnemonic, list<Trait> traits = []> : Op<Ejk_Dialect, mnemonic, traits>;
+
+include "dialect/ejk/EjkRecurrences.td"
+include "dialect/ejk/EjkScan.td"
+
+#endif // EJK_DIALECT_EJK_EJK_TD

@@ -1,0 +1,175 @@
+//===- EjkFolds.cpp - folds and canonicalisations -------------------------===//
+#include "dialect/ejk/Ejk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// decay(S, 0) is S: exp(0) = 1 exactly.
+OpFoldResult DecayOp::fold(FoldAdaptor adaptor) {
+  if (matchPattern(adaptor.getGate(), m_AnyZeroFloat()))
+    return getState();
+  return {};
+}
+
+namespace {
+/// A channel gate that is one number in every channel is a head gate.
+struct DecayOfBroadcast : OpRewritePattern<DecayOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DecayOp op, PatternRewriter &rewriter) const override {
+    if (op.getAxis() == Axis::head)
+      return rewriter.notifyMatchFailure(op, "already a head gate");
+    Value scalar;
+    DenseElementsAttr constant;
+    if (auto broadcast = op.getGate().getDefiningOp<vector::BroadcastOp>())
+      scalar = broadcast.getSource();
+    else if (matchPattern(op.getGate(), m_Constant(&constant)) && constant.isSplat())
+      scalar =
+          arith::ConstantOp::create(rewriter, op.getLoc(), constant.getSplatValue<FloatAttr>());
+    if (!scalar || !scalar.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "the gate differs between channels");
+    rewriter.replaceOpWithNewOp<DecayOp>(op, op.getState().getType(), op.getState(), scalar,
+                                         Axis::head);
+    return success();
+  }
+};
+
+/// The states of `op` that something used depends on: a final state, an output,
+/// or another such state. Those that feed only themselves and each other do not.
+llvm::BitVector findLiveStates(ScanOp op) {
+  YieldOp yield = op.getYield();
+  llvm::BitVector live(op.getNumStates());
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> worklist;
+  for (auto [output, value] : llvm::zip(op.getOutputs(), yield.getOutputs()))
+    if (!output.use_empty())
+      worklist.push_back(value);
+  for (auto [save, value] : llvm::zip(op.getSaves(), yield.getSaves()))
+    if (!save.use_empty())
+      worklist.push_back(value);
+  unsigned firstState = op.getFirstStateArg();
+  auto markLive = [&](unsigned i) {
+    live.set(i);
+    worklist.push_back(yield.getStates()[i]);
+  };
+  for (auto [i, state] : llvm::enumerate(op.getFinalStates()))
+    if (!state.use_empty())
+      markLive(i);
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp())
+      llvm::append_range(worklist, def->getOperands());
+    else if (unsigned number = cast<BlockArgument>(value).getArgNumber(); number >= firstState)
+      markLive(number - firstState);
+  }
+  return live;
+}
+
+/// Drops what a scan computes or takes and nobody uses: outputs and saves, states
+/// that feed only dropped ones, and operands whose step value has no use.
+struct DropUnused : OpRewritePattern<ScanOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
+    YieldOp yield = op.getYield();
+    llvm::BitVector keepOutput(op.getOutputs().size()), keepState = findLiveStates(op);
+    for (unsigned i = 0, e = keepOutput.size(); i < e; ++i)
+      keepOutput[i] = !op.getOutputs()[i].use_empty();
+    llvm::BitVector keepSave(op.getSaves().size()), keepSaved(op.getSavedStates().size());
+    for (unsigned i = 0, e = keepSave.size(); i < e; ++i)
+      keepSave[i] = !op.getSaves()[i].use_empty();
+    for (unsigned i = 0, e = keepSaved.size(); i < e; ++i)
+      keepSaved[i] = !op.getSavedArgs()[i].use_empty();
+    // The first sequence gives H; it stays.
+    llvm::BitVector keepSequence(op.getSequences().size(), true),
+        keepParameter(op.getParameters().size(), true);
+    for (unsigned i = 1, e = keepSequence.size(); i < e; ++i)
+      keepSequence[i] = !op.getSequenceArgs()[i].use_empty();
+    for (unsigned i = 0, e = keepParameter.size(); i < e; ++i)
+      keepParameter[i] = !op.getParameterArgs()[i].use_empty();
+    if (keepOutput.all() && keepState.all() && keepSequence.all() && keepParameter.all() &&
+        keepSave.all() && keepSaved.all())
+      return rewriter.notifyMatchFailure(op, "everything is used");
+
+    SmallVector<Type> outputTypes, stateTypes, parameterTypes, saveTypes;
+    SmallVector<Value> sequences, parameters, initials, outputs, states, savedStates, saves;
+    for (unsigned i : keepSave.set_bits()) {
+      saveTypes.push_back(op.getSaves()[i].getType());
+      saves.push_back(yield.getSaves()[i]);
+    }
+    for (unsigned i : keepSaved.set_bits())
+      savedStates.push_back(op.getSavedStates()[i]);
+    for (unsigned i : keepOutput.set_bits()) {
+      outputTypes.push_back(op.getOutputs()[i].getType());
+      outputs.push_back(yield.getOutputs()[i]);
+    }
+    for (unsigned i : keepState.set_bits()) {
+      stateTypes.push_back(op.getFinalStates()[i].getType());
+      initials.push_back(op.getInitialState(i));
+      states.push_back(yield.getStates()[i]);
+    }
+    for (unsigned i : keepSequence.set_bits())
+      sequences.push_back(op.getSequences()[i]);
+    for (unsigned i : keepParameter.set_bits()) {
+      parameters.push_back(op.getParameters()[i]);
+      parameterTypes.push_back(op.getParameterArgs()[i].getType());
+    }
+    auto scan = ScanOp::create(
+        rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters, parameterTypes,
+        initials, op.getCuSeqlens(), op.getReverse(),
+        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates, saveTypes);
+    scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+
+    rewriter.setInsertionPoint(yield);
+    YieldOp::create(rewriter, yield.getLoc(), states, outputs, saves);
+    rewriter.eraseOp(yield);
+    // With the old yield gone, and what served only it, a dropped argument has no
+    // use left to replace.
+    for (Operation &unused : llvm::make_early_inc_range(llvm::reverse(op.getStep())))
+      if (isOpTriviallyDead(&unused))
+        rewriter.eraseOp(&unused);
+    SmallVector<Value> replacements;
+    Block &step = scan.getStep();
+    unsigned next = 0;
+    for (const llvm::BitVector *keep : {&keepSequence, &keepParameter, &keepSaved, &keepState})
+      for (unsigned i = 0, e = keep->size(); i < e; ++i)
+        replacements.push_back((*keep)[i] ? Value(step.getArgument(next++)) : Value());
+    rewriter.inlineBlockBefore(&op.getStep(), &step, step.end(), replacements);
+    for (auto [i, output] : llvm::enumerate(keepOutput.set_bits()))
+      rewriter.replaceAllUsesWith(op.getOutputs()[output], scan.getOutputs()[i]);
+    for (auto [i, state] : llvm::enumerate(keepState.set_bits()))
+      rewriter.replaceAllUsesWith(op.getFinalStates()[state], scan.getFinalStates()[i]);
+    for (auto [i, save] : llvm::enumerate(keepSave.set_bits()))
+      rewriter.replaceAllUsesWith(op.getSaves()[save], scan.getSaves()[i]);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+/// Two outputs of one step value are one.
+struct MergeOutputs : OpRewritePattern<ScanOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
+    llvm::DenseMap<Value, Value> first;
+    bool changed = false;
+    for (auto [output, value] : llvm::zip(op.getOutputs(), op.getYield().getOutputs())) {
+      auto [it, isNew] = first.try_emplace(value, output);
+      if (isNew || output.use_empty() || it->second.getType() != output.getType())
+        continue;
+      rewriter.replaceAllUsesWith(output, it->second);
+      changed = true;
+    }
+    return changed ? success() : rewriter.notifyMatchFailure(op, "the outputs all differ");
+  }
+};
+} // namespace
+
+void DecayOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<DecayOfBroadcast>(context);
+}
+void ScanOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<DropUnused, MergeOutputs>(context);
+}

@@ -1,0 +1,220 @@
+//===- EjkRecurrences.cpp - the recurrences' shared view and verifier -----===//
+#include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/ShapeCheck.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// ShapeCheck
+//===----------------------------------------------------------------------===//
+
+std::string ShapeCheck::spell(ArrayRef<StringRef> letters) {
+  return "[" + llvm::join(letters, ",") + "]";
+}
+
+int64_t ShapeCheck::size(StringRef letter) const {
+  auto it = bound.find(letter);
+  return it == bound.end() ? ShapedType::kDynamic : it->second.first;
+}
+
+void ShapeCheck::bind(StringRef letter, int64_t size, StringRef from) {
+  if (!ShapedType::isDynamic(size))
+    bound.try_emplace(letter, size, from.str());
+}
+
+LogicalResult ShapeCheck::check(Value value, StringRef name, ArrayRef<StringRef> letters,
+                                StringRef constraint) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getRank() != int64_t(letters.size()))
+    return op->emitOpError() << "'" << name << "' must be " << spell(letters) << " (" << constraint
+                             << "), rank " << letters.size() << ", but has rank " << type.getRank()
+                             << ": " << type;
+  for (auto [dim, letter] : llvm::enumerate(letters)) {
+    int64_t found = type.getDimSize(dim);
+    if (ShapedType::isDynamic(found))
+      continue;
+    auto [it, isNew] = bound.try_emplace(letter, found, ("'" + name + "'").str());
+    if (!isNew && it->second.first != found)
+      return op->emitOpError() << "'" << name << "' must be " << spell(letters) << " ("
+                               << constraint << ") with " << letter << " = " << it->second.first
+                               << " as " << it->second.second << " has it, but dimension " << dim
+                               << " is " << found;
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Recurrence
+//===----------------------------------------------------------------------===//
+
+template <typename Op> static Recurrence viewCommon(Op op) {
+  Recurrence r;
+  r.query = op.getQuery();
+  r.key = op.getKey();
+  r.value = op.getValue();
+  r.initialState = op.getInitialState();
+  r.cuSeqlens = op.getCuSeqlens();
+  r.output = op.getOutput();
+  r.finalState = op.getFinalState();
+  r.softmaxScale = op.getSoftmaxScaleAttr();
+  r.reverse = op.getReverse();
+  return r;
+}
+
+std::optional<Recurrence> Recurrence::of(Operation *op) {
+  return llvm::TypeSwitch<Operation *, std::optional<Recurrence>>(op)
+      .Case([](RecurrentOp op) {
+        Recurrence r = viewCommon(op);
+        r.g = op.getG();
+        r.gGamma = op.getGGamma();
+        r.gk = op.getGk();
+        r.gv = op.getGv();
+        return r;
+      })
+      .Case([](GLAOp op) {
+        Recurrence r = viewCommon(op);
+        r.g = op.getG();
+        r.gGamma = op.getGGamma();
+        return r;
+      })
+      .Case([](LightningAttnOp op) {
+        Recurrence r = viewCommon(op);
+        r.lightningFactor = 1.0 - double(op.getLayerIdx()) / double(op.getNumLayers());
+        return r;
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+int64_t Recurrence::keyChannels() const {
+  return cast<RankedTensorType>(query.getType()).getDimSize(3);
+}
+int64_t Recurrence::valueChannels() const {
+  return cast<RankedTensorType>(value.getType()).getDimSize(3);
+}
+double Recurrence::scale() const {
+  return softmaxScale ? softmaxScale.getValueAsDouble() : 1.0 / std::sqrt(double(keyChannels()));
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+static Type elementOf(Value v) { return cast<RankedTensorType>(v.getType()).getElementType(); }
+
+static LogicalResult verifyGateType(Operation *op, Value gate, StringRef name, Type queryType,
+                                    StringRef constraint) {
+  Type type = elementOf(gate);
+  if (type.isF32() || type == queryType)
+    return success();
+  return op->emitOpError() << "'" << name << "' must be f32 or query's type " << queryType << " ("
+                           << constraint << "), but is " << type;
+}
+
+static LogicalResult verifyRecurrence(Operation *op) {
+  Recurrence r = *Recurrence::of(op);
+  Type type = elementOf(r.query);
+  ShapeCheck shapes(op);
+
+  // C1 to C4: query, key and value.
+  if (failed(shapes.check(r.query, "query", {"B", "T", "H", "K"}, "C1")) ||
+      failed(shapes.check(r.key, "key", {"B", "T", "Hkv", "K"}, "C1")) ||
+      failed(shapes.check(r.value, "value", {"B", "T", "Hkv", "V"}, "C1")))
+    return failure();
+  for (auto [operand, name] : {std::pair(r.key, "key"), std::pair(r.value, "value")})
+    if (elementOf(operand) != type)
+      return op->emitOpError() << "'" << name << "' must have query's element type " << type
+                               << " (C2), but has " << elementOf(operand);
+  // Both of an axis's tensors give its size, for every kernel is made for it.
+  for (auto [operand, name, letter] :
+       {std::tuple(r.query, "query", "K"), std::tuple(r.key, "key", "K"),
+        std::tuple(r.value, "value", "V")}) {
+    int64_t size = cast<RankedTensorType>(operand.getType()).getDimSize(3);
+    if (ShapedType::isDynamic(size) || size < 1 || size > kMaxChannels) {
+      auto diag = op->emitOpError() << "'" << name << "' must have a static " << letter
+                                    << " from 1 to " << kMaxChannels << " (C3), but ";
+      return ShapedType::isDynamic(size) ? diag << "it is dynamic" : diag << "it is " << size;
+    }
+  }
+  int64_t heads = shapes.size("H"), kvHeads = shapes.size("Hkv");
+  if (!ShapedType::isDynamic(heads) && !ShapedType::isDynamic(kvHeads) &&
+      (kvHeads == 0 || heads % kvHeads != 0))
+    return op->emitOpError() << "key/value heads must divide query heads (C4), but Hkv = "
+                             << kvHeads << " and H = " << heads;
+
+  // C10 comes before what depends on N.
+  if (r.cuSeqlens) {
+    if (failed(shapes.check(r.cuSeqlens, "cu_seqlens", {"N+1"}, "C10")))
+      return failure();
+    int64_t batch = shapes.size("B"), entries = shapes.size("N+1");
+    if (!ShapedType::isDynamic(batch) && batch != 1)
+      return op->emitOpError() << "with 'cu_seqlens', B must be 1 (C10), but is " << batch;
+    if (!ShapedType::isDynamic(entries)) {
+      if (entries < 1)
+        return op->emitOpError("'cu_seqlens' must have N+1 entries (C10), but has none");
+      shapes.bind("N", entries - 1, "'cu_seqlens'");
+    }
+  } else {
+    shapes.bind("N", shapes.size("B"), "the batch");
+  }
+
+  // C5 to C8: gates.
+  if (r.g) {
+    bool perChannel = cast<RankedTensorType>(r.g.getType()).getRank() == 4;
+    SmallVector<StringRef> letters = {"B", "T", "H"};
+    if (perChannel)
+      letters.push_back("K");
+    if (failed(verifyGateType(op, r.g, "g", type, "C5")) ||
+        failed(shapes.check(r.g, "g", letters, "C5")))
+      return failure();
+  }
+  if (r.gGamma) {
+    bool perSequence = cast<RankedTensorType>(r.gGamma.getType()).getRank() == 2;
+    SmallVector<StringRef> letters = {"H"};
+    if (perSequence)
+      letters.insert(letters.begin(), "N");
+    if (failed(shapes.check(r.gGamma, "g_gamma", letters, "C6")))
+      return failure();
+  }
+  if (r.gk && (failed(verifyGateType(op, r.gk, "gk", type, "C7")) ||
+               failed(shapes.check(r.gk, "gk", {"B", "T", "H", "K"}, "C7"))))
+    return failure();
+  if (r.gv && (failed(verifyGateType(op, r.gv, "gv", type, "C8")) ||
+               failed(shapes.check(r.gv, "gv", {"B", "T", "H", "V"}, "C8"))))
+    return failure();
+
+  // C9, C11 to C13: states, output, scale.
+  if (r.initialState &&
+      failed(shapes.check(r.initialState, "initial_state", {"N", "H", "K", "V"}, "C9")))
+    return failure();
+  if (elementOf(r.output) != type)
+    return op->emitOpError() << "output must have query's element type " << type
+                             << " (C11), but has " << elementOf(r.output);
+  if (failed(shapes.check(r.output, "output", {"B", "T", "H", "V"}, "C11")) ||
+      failed(shapes.check(r.finalState, "final_state", {"N", "H", "K", "V"}, "C12")))
+    return failure();
+  for (auto [result, dim, constraint] :
+       {std::tuple(r.output, 3, "C11"), std::tuple(r.finalState, 2, "C12"),
+        std::tuple(r.finalState, 3, "C12")})
+    if (cast<RankedTensorType>(result.getType()).isDynamicDim(dim))
+      return op->emitOpError() << "result type " << result.getType()
+                               << " must have static channels (" << constraint
+                               << "), but dimension " << dim << " is dynamic";
+  if (r.softmaxScale && !std::isfinite(r.softmaxScale.getValueAsDouble()))
+    return op->emitOpError() << "'softmax_scale' must be finite (C13), but is " << r.softmaxScale;
+  return success();
+}
+
+LogicalResult RecurrentOp::verify() { return verifyRecurrence(*this); }
+LogicalResult GLAOp::verify() { return verifyRecurrence(*this); }
+LogicalResult LightningAttnOp::verify() {
+  int64_t layer = getLayerIdx(), layers = getNumLayers();
+  if (layer < 0 || layer >= layers)
+    return emitOpError() << "'layer_idx' must be from 0 to num_layers - 1 (C14), but layer_idx = "
+                         << layer << " and num_layers = " << layers;
+  return verifyRecurrence(*this);
+}

@@ -1,0 +1,150 @@
+//===- EjkRecurrences.td - what a user writes -------------------*- tablegen -*-===//
+#ifndef EJK_DIALECT_EJK_EJKRECURRENCES_TD
+#define EJK_DIALECT_EJK_EJKRECURRENCES_TD
+
+include "dialect/ejk/Ejk.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Ejk_Float : AnyTypeOf<[F32, F16, BF16]>;
+def Ejk_Tensor : RankedTensorOf<[F32, F16, BF16]>;
+def Ejk_TensorF32 : RankedTensorOf<[F32]>;
+def Ejk_Offsets : RankedTensorOf<[I32, I64]>;
+
+// The constraints every recurrence shares. Verifier and tests carry the numbers.
+// Join with !strconcat: after '#', a bare name would be taken for a string.
+defvar recurrenceConstraints = [{
+    Constraints:
+    - C1: query is [B,T,H,K], key [B,T,Hkv,K], value [B,T,Hkv,V], with equal B and T.
+    - C2: query, key and value have one element type: f32, f16 or bf16.
+    - C3: K and V are static, from 1 to 512.
+    - C4: Hkv divides H.
+    - C5: `g` is [B,T,H], or [B,T,H,K] and then means exactly `gk`; f32 or query's type.
+    - C6: `g_gamma` is [H] or [N,H], f32.
+    - C7: `gk` is [B,T,H,K]; f32 or query's type.
+    - C8: `gv` is [B,T,H,V]; f32 or query's type.
+    - C9: `initial_state` is [N,H,K,V], f32.
+    - C10: `cu_seqlens` is [N+1], i32 or i64, and B is 1.
+    - C11: output is [B,T,H,V] in query's type.
+    - C12: final_state is [N,H,K,V], f32.
+    - C13: `softmax_scale` is finite.
+}];
+defvar recurrenceNotes = [{
+    Static sizes are checked by the verifier, dynamic ones before a launch.
+    An unused final_state is not computed into memory.
+}];
+
+class Ejk_RecurrenceOp<string mnemonic> : Ejk_BaseOp<mnemonic, [Pure, AttrSizedOperandSegments]> {
+  let results = (outs
+    Ejk_Tensor:$output,        // [B,T,H,V], query's type
+    Ejk_TensorF32:$final_state // [N,H,K,V]
+  );
+  let hasVerifier = 1;
+}
+
+def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
+  let summary = "the gated linear recurrence, with every gate it can have";
+  let description = !strconcat([{
+    Walks each sequence step by step (from its last step to its first with
+    `reverse`):
+
+    ```
+    D_t = exp(g_t + γ) · exp(gk_t)[:,None] · exp(gv_t)[None,:]
+    S_t = D_t ⊙ S_{t-1} + k_t v_tᵀ
+    o_t = softmax_scale · S_tᵀ q_t
+    ```
+
+    S starts from `initial_state` (zero when absent) and leaves as
+    `final_state`. With `cu_seqlens`, sequence n is rows cu[n] to cu[n+1]-1 of
+    the single batch entry; an empty sequence leaves its initial state. A gate
+    of -inf forgets everything before its step. `softmax_scale` is K^-½ when absent.
+
+    Example:
+
+    ```mlir
+    %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x?x128xf32>)
+        initial_state(%h0 : tensor<?x?x128x128xf32>) {softmax_scale = 1.0 : f64}
+        : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+        -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
+    ```
+
+  }], recurrenceConstraints, "\n", recurrenceNotes);
+  let arguments = (ins
+    Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
+    Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
+    Optional<Ejk_Tensor>:$gk, Optional<Ejk_Tensor>:$gv,
+    Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
+    OptionalAttr<F64Attr>:$softmax_scale, UnitAttr:$reverse);
+  let assemblyFormat = [{
+    (`reverse` $reverse^)? $query `,` $key `,` $value
+    oilist(`g` `(` $g `:` type($g) `)`
+         | `g_gamma` `(` $g_gamma `:` type($g_gamma) `)`
+         | `gk` `(` $gk `:` type($gk) `)`
+         | `gv` `(` $gv `:` type($gv) `)`
+         | `initial_state` `(` $initial_state `:` type($initial_state) `)`
+         | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
+    attr-dict `:` type($query) `,` type($key) `,` type($value)
+    `->` type($output) `,` type($final_state)
+  }];
+}
+
+def Ejk_GLAOp : Ejk_RecurrenceOp<"gla"> {
+  let summary = "gated linear attention: the recurrence gated by g and γ";
+  let description = !strconcat([{
+    `ejk.recurrent` with `g` (either rank) and `g_gamma` only.
+
+    Example:
+
+    ```mlir
+    %o, %ht = ejk.gla %q, %k, %v g(%g : tensor<?x?x?x64xbf16>)
+        : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+        -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
+    ```
+
+  }], recurrenceConstraints, "\n", recurrenceNotes);
+  let arguments = (ins
+    Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
+    Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
+    Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
+    OptionalAttr<F64Attr>:$softmax_scale, UnitAttr:$reverse);
+  let assemblyFormat = [{
+    (`reverse` $reverse^)? $query `,` $key `,` $value
+    oilist(`g` `(` $g `:` type($g) `)`
+         | `g_gamma` `(` $g_gamma `:` type($g_gamma) `)`
+         | `initial_state` `(` $initial_state `:` type($initial_state) `)`
+         | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
+    attr-dict `:` type($query) `,` type($key) `,` type($value)
+    `->` type($output) `,` type($final_state)
+  }];
+}
+
+def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn"> {
+  let summary = "lightning attention: the recurrence with a fixed decay per head";
+  let description = !strconcat([{
+    `ejk.recurrent` with γ_h = -(8/H)(1 - layer_idx/num_layers)·h for
+    h = 0 … H-1; head 0 never decays.
+
+    Example:
+
+    ```mlir
+    %o, %ht = ejk.lightning_attn %q, %k, %v {layer_idx = 3 : i64, num_layers = 24 : i64}
+        : tensor<?x?x?x96xbf16>, tensor<?x?x?x96xbf16>, tensor<?x?x?x96xbf16>
+        -> tensor<?x?x?x96xbf16>, tensor<?x?x96x96xf32>
+    ```
+
+  }], recurrenceConstraints,
+                               "    - C14: 0 ≤ layer_idx < num_layers.\n\n", recurrenceNotes);
+  let arguments = (ins
+    Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
+    Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
+    I64Attr:$layer_idx, I64Attr:$num_layers,
+    OptionalAttr<F64Attr>:$softmax_scale, UnitAttr:$reverse);
+  let assemblyFormat = [{
+    (`reverse` $reverse^)? $query `,` $key `,` $value
+    oilist(`initial_state` `(` $initial_state `:` type($initial_state) `)`
+         | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
+    attr-dict `:` type($query) `,` type($key) `,` type($value)
+    `->` type($output) `,` type($final_state)
+  }];
+}
+
+#endif // EJK_DIALECT_EJK_EJKRECURRENCES_TD

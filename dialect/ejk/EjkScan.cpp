@@ -1,0 +1,529 @@
+//===- EjkScan.cpp - the scan: syntax, builders, verifiers ----------------===//
+#include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/ShapeCheck.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// Views and builder
+//===----------------------------------------------------------------------===//
+
+Type ScanOp::getStepType(RankedTensorType tensor, unsigned prefix) {
+  ArrayRef<int64_t> channels = tensor.getShape().drop_front(prefix);
+  if (channels.empty())
+    return tensor.getElementType();
+  if (llvm::any_of(channels, [](int64_t c) { return c < 1 || c > kMaxChannels; }))
+    return Type(); // dynamic or out of range: no step can hold it
+  return VectorType::get(channels, tensor.getElementType());
+}
+
+ValueRange ScanOp::getSequenceArgs() {
+  return getStep().getArguments().take_front(getSequences().size());
+}
+ValueRange ScanOp::getParameterArgs() {
+  return getStep().getArguments().slice(getSequences().size(), getParameters().size());
+}
+ValueRange ScanOp::getSavedArgs() {
+  return getStep().getArguments().slice(getSequences().size() + getParameters().size(),
+                                        getSavedStates().size());
+}
+ValueRange ScanOp::getStateArgs() { return getStep().getArguments().take_back(getNumStates()); }
+
+Value ScanOp::getInitialState(unsigned i) {
+  ArrayRef<bool> has = getHasInitial();
+  if (!has[i])
+    return Value();
+  return getInitialStates()[llvm::count(has.take_front(i), true)];
+}
+
+YieldOp ScanOp::getYield() { return cast<YieldOp>(getStep().getTerminator()); }
+
+void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, TypeRange stateTypes,
+                   ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
+                   ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse, int64_t saveEvery,
+                   ValueRange savedStates, TypeRange saveTypes) {
+  assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
+  SmallVector<Value> initials;
+  SmallVector<bool> hasInitial;
+  for (Value initial : initialStates) {
+    hasInitial.push_back(bool(initial));
+    if (initial)
+      initials.push_back(initial);
+  }
+  state.addOperands(sequences);
+  state.addOperands(parameters);
+  state.addOperands(initials);
+  state.addOperands(savedStates);
+  if (cuSeqlens)
+    state.addOperands(cuSeqlens);
+  auto &properties = state.getOrAddProperties<Properties>();
+  llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(parameters.size()),
+                               int32_t(initials.size()), int32_t(savedStates.size()),
+                               cuSeqlens ? 1 : 0},
+             properties.operandSegmentSizes.begin());
+  llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(stateTypes.size()),
+                               int32_t(saveTypes.size())},
+             properties.resultSegmentSizes.begin());
+  properties.has_initial = b.getDenseBoolArrayAttr(hasInitial);
+  if (reverse)
+    properties.reverse = b.getUnitAttr();
+  if (saveEvery)
+    properties.save_every = b.getI64IntegerAttr(saveEvery);
+  state.addTypes(outputTypes);
+  state.addTypes(stateTypes);
+  state.addTypes(saveTypes);
+
+  Block &step = state.addRegion()->emplaceBlock();
+  for (Value sequence : sequences)
+    step.addArgument(getStepType(cast<RankedTensorType>(sequence.getType()), 3), state.location);
+  for (Type type : parameterStepTypes)
+    step.addArgument(type, state.location);
+  for (Value saved : savedStates)
+    step.addArgument(getStepType(cast<RankedTensorType>(saved.getType()), 2), state.location);
+  for (Type type : stateTypes)
+    step.addArgument(getStepType(cast<RankedTensorType>(type), 2), state.location);
+}
+
+//===----------------------------------------------------------------------===//
+// Syntax
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One `%arg = %operand : type [as step-type]` of a scan's lists.
+struct ScanEntry {
+  OpAsmParser::Argument arg;
+  OpAsmParser::UnresolvedOperand operand;
+  bool isZero = false;
+  RankedTensorType type;
+};
+} // namespace
+
+/// Parses `keyword(entry, …)` when the keyword is there. `prefix` is the number
+/// of dimensions the scan walks; -1 where the step type is spelled out.
+static ParseResult parseEntries(OpAsmParser &p, StringRef keyword, int prefix,
+                                SmallVectorImpl<ScanEntry> &entries) {
+  if (failed(p.parseOptionalKeyword(keyword)))
+    return success();
+  return p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
+    ScanEntry &entry = entries.emplace_back();
+    if (p.parseArgument(entry.arg) || p.parseEqual())
+      return failure();
+    if (keyword == "states" && succeeded(p.parseOptionalKeyword("zero")))
+      entry.isZero = true;
+    else if (p.parseOperand(entry.operand))
+      return failure();
+    SMLoc loc = p.getCurrentLocation();
+    Type type;
+    if (p.parseColonType(type))
+      return failure();
+    entry.type = dyn_cast<RankedTensorType>(type);
+    if (!entry.type)
+      return p.emitError(loc, "expected a ranked tensor type, but found ") << type;
+    if (prefix < 0)
+      return failure(p.parseKeyword("as") || p.parseType(entry.arg.type));
+    if (entry.type.getRank() < prefix)
+      return p.emitError(loc, "expected a tensor of rank ")
+             << prefix << " or more in '" << keyword << "', but found " << type;
+    entry.arg.type = ScanOp::getStepType(entry.type, prefix);
+    if (!entry.arg.type)
+      return p.emitError(loc, "expected static channels from 1 to ")
+             << kMaxChannels << " after the first " << prefix << " dimensions, but found " << type;
+    return success();
+  });
+}
+
+ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
+  Builder &b = p.getBuilder();
+  auto &properties = state.getOrAddProperties<Properties>();
+  if (succeeded(p.parseOptionalKeyword("reverse")))
+    properties.reverse = b.getUnitAttr();
+
+  int64_t saveEvery;
+  if (succeeded(p.parseOptionalKeyword("save_every"))) {
+    if (p.parseInteger(saveEvery))
+      return failure();
+    properties.save_every = b.getI64IntegerAttr(saveEvery);
+  }
+
+  OpAsmParser::UnresolvedOperand cuSeqlens;
+  Type cuType;
+  if (succeeded(p.parseOptionalKeyword("cu_seqlens")) &&
+      (p.parseLParen() || p.parseOperand(cuSeqlens) || p.parseColonType(cuType) || p.parseRParen()))
+    return failure();
+
+  SmallVector<ScanEntry> sequences, parameters, saved, states;
+  SmallVector<Type> outputTypes, saveTypes;
+  if (parseEntries(p, "sequences", 3, sequences) || parseEntries(p, "parameters", -1, parameters) ||
+      parseEntries(p, "saved", 2, saved) || parseEntries(p, "states", 2, states))
+    return failure();
+  auto parseTypes = [&](SmallVectorImpl<Type> &types) {
+    return p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
+                                     [&] { return p.parseType(types.emplace_back()); });
+  };
+  if ((succeeded(p.parseOptionalArrow()) && parseTypes(outputTypes)) ||
+      (succeeded(p.parseOptionalKeyword("saves")) && parseTypes(saveTypes)))
+    return failure();
+  if (p.parseOptionalAttrDictWithKeyword(state.attributes))
+    return failure();
+
+  SmallVector<OpAsmParser::Argument> args;
+  SmallVector<bool> hasInitial;
+  int32_t numInitials = 0;
+  state.addTypes(outputTypes);
+  for (auto *list : {&sequences, &parameters, &saved, &states})
+    for (ScanEntry &entry : *list)
+      args.push_back(entry.arg);
+  for (auto *list : {&sequences, &parameters, &states, &saved})
+    for (ScanEntry &entry : *list)
+      if (!entry.isZero && p.resolveOperand(entry.operand, entry.type, state.operands))
+        return failure();
+  for (ScanEntry &entry : states) {
+    hasInitial.push_back(!entry.isZero);
+    numInitials += !entry.isZero;
+    state.addTypes(entry.type);
+  }
+  state.addTypes(saveTypes);
+  if (cuType && p.resolveOperand(cuSeqlens, cuType, state.operands))
+    return failure();
+  properties.has_initial = b.getDenseBoolArrayAttr(hasInitial);
+  llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(parameters.size()), numInitials,
+                               int32_t(saved.size()), cuType ? 1 : 0},
+             properties.operandSegmentSizes.begin());
+  llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(states.size()),
+                               int32_t(saveTypes.size())},
+             properties.resultSegmentSizes.begin());
+  return p.parseRegion(*state.addRegion(), args);
+}
+
+void ScanOp::print(OpAsmPrinter &p) {
+  if (getReverse())
+    p << " reverse";
+  if (auto every = getSaveEvery())
+    p << " save_every " << *every;
+  if (Value cu = getCuSeqlens())
+    p << " cu_seqlens(" << cu << " : " << cu.getType() << ")";
+  auto printList = [&](StringRef keyword, ValueRange args, auto printSource) {
+    if (args.empty())
+      return;
+    p.printNewline();
+    p << "    " << keyword << "(";
+    llvm::interleaveComma(llvm::seq<unsigned>(0, args.size()), p, [&](unsigned i) {
+      p << args[i] << " = ";
+      printSource(i);
+    });
+    p << ")";
+  };
+  printList("sequences", getSequenceArgs(),
+            [&](unsigned i) { p << getSequences()[i] << " : " << getSequences()[i].getType(); });
+  printList("parameters", getParameterArgs(), [&](unsigned i) {
+    p << getParameters()[i] << " : " << getParameters()[i].getType() << " as "
+      << getParameterArgs()[i].getType();
+  });
+  printList("saved", getSavedArgs(), [&](unsigned i) {
+    p << getSavedStates()[i] << " : " << getSavedStates()[i].getType();
+  });
+  printList("states", getStateArgs(), [&](unsigned i) {
+    if (Value initial = getInitialState(i))
+      p << initial;
+    else
+      p << "zero";
+    p << " : " << getFinalStates()[i].getType();
+  });
+  if (!getOutputs().empty())
+    p << " -> (" << getOutputs().getTypes() << ")";
+  if (!getSaves().empty())
+    p << " saves(" << getSaves().getTypes() << ")";
+  p.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(),
+                            "operandSegmentSizes", "resultSegmentSizes"});
+  p << " ";
+  p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
+
+LogicalResult ScanOp::verify() {
+  ShapeCheck shapes(*this);
+  if (getSequences().empty())
+    return emitOpError("must have at least one sequence (C1)");
+  auto checkRow = [&](Value value, StringRef name, StringRef headLetter,
+                      StringRef constraint) -> LogicalResult {
+    auto type = cast<RankedTensorType>(value.getType());
+    std::string channels = (name + "'s channels").str();
+    SmallVector<StringRef> letters = {"B", "T", headLetter};
+    if (type.getRank() == 4) {
+      letters.push_back(channels);
+      if (!getStepType(type, 3))
+        return emitOpError() << name << " must have static channels from 1 to " << kMaxChannels
+                             << " (C3), but is " << type;
+    }
+    return shapes.check(value, name, letters, constraint);
+  };
+  for (auto [i, sequence] : llvm::enumerate(getSequences())) {
+    std::string name = indexed("sequence", i), heads = i ? name + "'s heads" : "H";
+    if (failed(checkRow(sequence, name, heads, "C1")))
+      return failure();
+    int64_t h = shapes.size("H"), own = shapes.size(heads);
+    if (!ShapedType::isDynamic(h) && !ShapedType::isDynamic(own) && (own == 0 || h % own != 0))
+      return emitOpError() << name << "'s head count must divide sequence 0's (C2), but they are "
+                           << own << " and " << h;
+  }
+  if (Value cu = getCuSeqlens()) {
+    if (failed(shapes.check(cu, "cu_seqlens", {"N+1"}, "C6")))
+      return failure();
+    int64_t batch = shapes.size("B"), entries = shapes.size("N+1");
+    if (!ShapedType::isDynamic(batch) && batch != 1)
+      return emitOpError() << "with 'cu_seqlens', B must be 1 (C6), but is " << batch;
+    if (!ShapedType::isDynamic(entries)) {
+      if (entries < 1)
+        return emitOpError("'cu_seqlens' must have N+1 entries (C6), but has none");
+      shapes.bind("N", entries - 1, "'cu_seqlens'");
+    }
+  } else {
+    shapes.bind("N", shapes.size("B"), "the batch");
+  }
+  for (auto [i, output] : llvm::enumerate(getOutputs()))
+    if (failed(checkRow(output, indexed("output", i), "H", "C7")))
+      return failure();
+
+  if (getFinalStates().size() != getNumStates() ||
+      llvm::count(getHasInitial(), true) != int64_t(getInitialStates().size()))
+    return emitOpError() << "'has_initial' must have one entry per state, true where an initial "
+                            "state is given (C5), but there are "
+                         << getFinalStates().size() << " states and " << getInitialStates().size()
+                         << " initial states for " << getNumStates() << " entries";
+  for (auto [i, state] : llvm::enumerate(getFinalStates())) {
+    auto type = cast<RankedTensorType>(state.getType());
+    std::string name = indexed("state", i);
+    if (type.getRank() < 2 || type.getRank() > 4)
+      return emitOpError() << name << " must be [N,H], [N,H,C] or [N,H,K,V] (C5), but is " << type;
+    if (!getStepType(type, 2))
+      return emitOpError() << name << " must have static channels from 1 to " << kMaxChannels
+                           << " (C3), but is " << type;
+    std::string c0 = name + "'s first channels", c1 = name + "'s second channels";
+    StringRef letters[] = {"N", "H", c0, c1};
+    if (failed(shapes.check(state, name, ArrayRef<StringRef>(letters).take_front(type.getRank()),
+                            "C5")))
+      return failure();
+    Value initial = getInitialState(i);
+    if (initial && initial.getType() != type)
+      return emitOpError() << name << " must have its initial state's type " << initial.getType()
+                           << " (C5), but is " << type;
+  }
+  bool saves = !getSaves().empty() || !getSavedStates().empty();
+  if (saves != getSaveEvery().has_value() || (saves && int64_t(*getSaveEvery()) < 1))
+    return emitOpError("must have a positive 'save_every' where states are saved or saved ones "
+                       "read, and none elsewhere (C9)");
+  auto checkSaved = [&](Value value, StringRef name) -> LogicalResult {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() != 4 || !getStepType(type, 2))
+      return emitOpError() << name << " must be [slots,H,K,V] with K and V static, from 1 to "
+                           << kMaxChannels << " (C9), but is " << type;
+    std::string c0 = (name + "'s first channels").str(), c1 = (name + "'s second channels").str();
+    return shapes.check(value, name, {"slots", "H", c0, c1}, "C9");
+  };
+  for (auto [i, value] : llvm::enumerate(getSavedStates()))
+    if (failed(checkSaved(value, indexed("saved state", i))))
+      return failure();
+  for (auto [i, value] : llvm::enumerate(getSaves()))
+    if (failed(checkSaved(value, indexed("save", i))))
+      return failure();
+  return success();
+}
+
+/// Checks the walked sizes, [H'] or [N,H'], of parameter `i` (C4) against those
+/// that verify() has found to agree.
+static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
+  ShapeCheck shapes(op);
+  auto bindDim = [&](StringRef letter, Value value, unsigned dim, int64_t less, StringRef from) {
+    int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(dim);
+    shapes.bind(letter, ShapedType::isDynamic(size) ? size : size - less, from);
+  };
+  bindDim("H", op.getSequences().front(), 2, 0, "'sequence 0'");
+  if (Value cu = op.getCuSeqlens())
+    bindDim("N", cu, 0, 1, "'cu_seqlens'");
+  else
+    bindDim("N", op.getSequences().front(), 0, 0, "the batch");
+  for (auto [s, state] : llvm::enumerate(op.getFinalStates())) {
+    bindDim("N", state, 0, 0, "'" + indexed("state", s) + "'");
+    bindDim("H", state, 1, 0, "'" + indexed("state", s) + "'");
+  }
+
+  Value parameter = op.getParameters()[i];
+  SmallVector<std::string> channels;
+  for (int64_t c = walked, rank = cast<RankedTensorType>(parameter.getType()).getRank(); c < rank;
+       ++c)
+    channels.push_back("C" + std::to_string(c - walked));
+  SmallVector<StringRef> letters;
+  if (walked == 2)
+    letters.push_back("N");
+  if (walked >= 1)
+    letters.push_back("H'");
+  llvm::append_range(letters, channels);
+  if (failed(shapes.check(parameter, indexed("parameter", i), letters, "C4")))
+    return failure();
+  int64_t h = shapes.size("H"), own = shapes.size("H'");
+  if (!ShapedType::isDynamic(h) && !ShapedType::isDynamic(own) && (own == 0 || h % own != 0))
+    return op.emitOpError() << "parameter " << i << "'s head count must divide sequence 0's (C4), "
+                            << "but they are " << own << " and " << h;
+  return success();
+}
+
+LogicalResult ScanOp::verifyRegions() {
+  Block &step = getStep();
+  size_t expected =
+      getSequences().size() + getParameters().size() + getSavedStates().size() + getNumStates();
+  if (step.getNumArguments() != expected)
+    return emitOpError()
+           << "the step must have " << expected
+           << " arguments, one per sequence, parameter, saved state and state (C8), but has "
+           << step.getNumArguments();
+  auto checkArg = [&](StringRef what, size_t i, Type found, Type wanted) -> LogicalResult {
+    if (found == wanted)
+      return success();
+    return emitOpError() << "the step's " << what << " " << i << " must be " << wanted
+                         << " (C8), but is " << found;
+  };
+  for (auto [i, arg, sequence] : llvm::enumerate(getSequenceArgs(), getSequences()))
+    if (failed(checkArg("sequence", i, arg.getType(),
+                        getStepType(cast<RankedTensorType>(sequence.getType()), 3))))
+      return failure();
+  for (auto [i, arg, saved] : llvm::enumerate(getSavedArgs(), getSavedStates()))
+    if (failed(checkArg("saved state", i, arg.getType(),
+                        getStepType(cast<RankedTensorType>(saved.getType()), 2))))
+      return failure();
+  for (auto [i, arg] : llvm::enumerate(getSavedArgs()))
+    for (OpOperand &use : arg.getUses())
+      if (!isa<AnchorOp>(use.getOwner()))
+        return use.getOwner()->emitOpError()
+               << "uses saved state " << i << ", which only 'ejk.anchor' may (C9)";
+  for (auto [i, arg, state] : llvm::enumerate(getStateArgs(), getFinalStates()))
+    if (failed(checkArg("state", i, arg.getType(),
+                        getStepType(cast<RankedTensorType>(state.getType()), 2))))
+      return failure();
+  for (auto [i, arg, parameter] : llvm::enumerate(getParameterArgs(), getParameters())) {
+    auto tensor = cast<RankedTensorType>(parameter.getType());
+    auto vector = dyn_cast<VectorType>(arg.getType());
+    ArrayRef<int64_t> shape = vector ? vector.getShape() : ArrayRef<int64_t>();
+    int64_t extra = tensor.getRank() - int64_t(shape.size());
+    if (extra < 0 || extra > 2 || tensor.getShape().drop_front(extra) != shape ||
+        getElementTypeOrSelf(arg.getType()) != tensor.getElementType())
+      return emitOpError() << "parameter " << i << " must be its step value's type "
+                           << arg.getType() << " preceded by nothing, [H'] or [N,H'] (C4), but is "
+                           << tensor;
+    if (failed(verifyWalkedSizes(*this, i, extra)))
+      return failure();
+  }
+  auto yield = dyn_cast<YieldOp>(step.getTerminator());
+  if (!yield)
+    return emitOpError("the step must end with 'ejk.yield' (C8)");
+  if (yield.getStates().size() != getNumStates() ||
+      yield.getOutputs().size() != getOutputs().size() ||
+      yield.getSaves().size() != getSaves().size())
+    return yield.emitOpError() << "must yield " << getNumStates() << " states, "
+                               << getOutputs().size() << " outputs and " << getSaves().size()
+                               << " saves (C8), but yields " << yield.getStates().size() << ", "
+                               << yield.getOutputs().size() << " and " << yield.getSaves().size();
+  for (auto [i, value, arg] : llvm::enumerate(yield.getStates(), getStateArgs()))
+    if (value.getType() != arg.getType())
+      return yield.emitOpError() << "state " << i << " must be " << arg.getType()
+                                 << " (C8), but is " << value.getType();
+  for (auto [i, value, output] : llvm::enumerate(yield.getOutputs(), getOutputs())) {
+    Type wanted = getStepType(cast<RankedTensorType>(output.getType()), 3);
+    if (value.getType() != wanted)
+      return yield.emitOpError() << "output " << i << " must be " << wanted << " (C8), but is "
+                                 << value.getType();
+  }
+  for (auto [i, value, save] : llvm::enumerate(yield.getSaves(), getSaves())) {
+    Type wanted = getStepType(
+        cast<RankedTensorType>(save.getType()).clone(Float32Type::get(getContext())), 2);
+    if (value.getType() != wanted)
+      return yield.emitOpError() << "save " << i << " must be " << wanted << " (C8), but is "
+                                 << value.getType();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Step ops
+//===----------------------------------------------------------------------===//
+
+static int64_t sizeAlong(Value state, Axis axis) {
+  return cast<VectorType>(state.getType()).getDimSize(axis == Axis::key ? 0 : 1);
+}
+
+LogicalResult DecayOp::verify() {
+  Type gate = getGate().getType();
+  if (getAxis() == Axis::head) {
+    if (!gate.isF32())
+      return emitOpError() << "a gate along head must be f32 (C1), but is " << gate;
+    return success();
+  }
+  auto wanted = VectorType::get({sizeAlong(getState(), getAxis())}, Float32Type::get(getContext()));
+  if (gate != wanted)
+    return emitOpError() << "a gate along " << stringifyAxis(getAxis()) << " must be " << wanted
+                         << " (C1), but is " << gate;
+  return success();
+}
+
+LogicalResult OuterAddOp::verify() {
+  auto state = cast<VectorType>(getState().getType());
+  int64_t k = cast<VectorType>(getKey().getType()).getDimSize(0);
+  int64_t v = cast<VectorType>(getValue().getType()).getDimSize(0);
+  if (state.getDimSize(0) != k || state.getDimSize(1) != v)
+    return emitOpError() << "key and value must have the state's sizes " << state.getDimSize(0)
+                         << " and " << state.getDimSize(1) << " (C1), but have " << k << " and "
+                         << v;
+  return success();
+}
+
+LogicalResult ReadOp::verify() {
+  if (getAxis() == Axis::head)
+    return emitOpError("must read along key or value (C1), not head");
+  int64_t found = cast<VectorType>(getVector().getType()).getDimSize(0);
+  int64_t wanted = sizeAlong(getState(), getAxis());
+  if (found != wanted)
+    return emitOpError() << "the vector must have the state's size along "
+                         << stringifyAxis(getAxis()) << ", " << wanted << " (C1), but has "
+                         << found;
+  return success();
+}
+
+LogicalResult AnchorOp::verify() {
+  auto state = cast<VectorType>(getState().getType());
+  auto vector = dyn_cast<VectorType>(getVector().getType());
+  if (getAxis() == Axis::head) {
+    if (vector)
+      return emitOpError() << "along head, what it replaces must be f32 (C1), but is " << vector;
+  } else if (int64_t wanted = state.getDimSize(getAxis() == Axis::key ? 1 : 0);
+             !vector || vector.getDimSize(0) != wanted) {
+    return emitOpError() << "the vector must have the state's other size, " << wanted
+                         << " (C1), but is " << getVector().getType();
+  }
+  auto scan = cast<ScanOp>((*this)->getParentOp());
+  auto arg = dyn_cast<BlockArgument>(getSaved());
+  // The step's arguments may not have been counted yet.
+  size_t first = scan.getSequences().size() + scan.getParameters().size();
+  if (!arg || arg.getOwner() != &scan.getStep() || arg.getArgNumber() < first ||
+      arg.getArgNumber() >= first + scan.getSavedStates().size() ||
+      cast<VectorType>(arg.getType()).getShape() != state.getShape())
+    return emitOpError("'with' must be one of the scan's saved states, of the state's shape (C2)");
+  return success();
+}
+
+LogicalResult ReadOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
+                                       Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto state = dyn_cast<VectorType>(adaptor.getState().getType());
+  if (!state || state.getRank() != 2)
+    return emitOptionalError(location, "'ejk.read' needs a K×V state");
+  types.push_back(VectorType::get({state.getDimSize(adaptor.getAxis() == Axis::key ? 1 : 0)},
+                                  state.getElementType()));
+  return success();
+}

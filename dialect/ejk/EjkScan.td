@@ -1,0 +1,352 @@
+//===- EjkScan.td - the canonical loop over time and its steps --*- tablegen -*-===//
+#ifndef EJK_DIALECT_EJK_EJKSCAN_TD
+#define EJK_DIALECT_EJK_EJKSCAN_TD
+
+include "dialect/ejk/Ejk.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+// Inside a step the state is a K×V vector, a row of a sequence a K or V vector.
+def Ejk_StepMatrix : VectorOfRankAndType<[2], [F32]>;
+def Ejk_StepVector : VectorOfRankAndType<[1], [F32]>;
+def Ejk_StepGate : AnyTypeOf<[F32, Ejk_StepVector]>;
+
+def Ejk_ScanOp : Ejk_BaseOp<"scan", [
+    Pure, AttrSizedOperandSegments, AttrSizedResultSegments, IsolatedFromAbove,
+    SingleBlock]> {
+  let summary = "one canonical loop over time";
+  let description = [{
+    For each sequence n and query head h, carries one or more states over the
+    sequence's steps. The region is one step: it receives the step's row of each
+    sequence operand, the head's part of each parameter, and the carried states;
+    it yields the new states and the step's row of each output.
+
+    ```
+    for n in sequences, h in heads:          // independent of each other
+      states = initial_states[n, h]          // or zero
+      for t in n's steps:                    // last to first with `reverse`
+        states, outputs[b, t, h] = region(sequences[b, t, h'], parameters[n, h'], states)
+      final_states[n, h] = states
+    ```
+
+    With `save_every` C, a sequence's rows are cut, from its first row in memory
+    on, into chunks of C, the last of them shorter. At the end of each chunk, in the
+    direction of the walk, the step's saves are kept: cell c of sequence n is
+    slot ⌊first/C⌋ + n + c, where `first` is the sequence's first row among
+    all B·T rows. A scan that walks the other way reads them with `ejk.anchor`, each
+    at the step that enters its chunk.
+
+    - A *sequence* is [B,T,H'] (a scalar per step) or [B,T,H',C] (a vector). Its
+      head count H' divides H, that of the first sequence; head h reads h / (H/H').
+    - A *parameter* does not change over time. It is the step value's shape,
+      preceded by nothing, by [H'] or by [N,H']; `as` gives the step value's type.
+    - A *state* is f32: [N,H], [N,H,C] or [N,H,K,V]; `zero` starts it from zero.
+    - A *saved* state, read or written, is [slots,H,K,V] with ⌊B·T/C⌋ + N slots; the
+      slots that no chunk has are undefined. Saves are rounded to its element type.
+    - An *output* is [B,T,H] or [B,T,H,C].
+
+    The region may hold `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.anchor`,
+    `ejk.sum`, `ejk.head_index`, `ejk.num_heads`, and elementwise `arith`, `math` and
+    `vector.broadcast`. Row types are the tensors' own, so widening to f32 and
+    rounding back are visible.
+
+    Example (γ computed by the user from A and dt, as Mamba-2 does):
+
+    ```mlir
+    %o, %ht = ejk.scan
+        sequences(%qt = %q : tensor<?x?x?x64xf32>, %kt = %k : tensor<?x?x?x64xf32>,
+                  %vt = %v : tensor<?x?x?x32xf32>, %dt = %dts : tensor<?x?x?xf32>)
+        parameters(%a = %A : tensor<?xf32> as f32)
+        states(%S = zero : tensor<?x?x64x32xf32>)
+        -> (tensor<?x?x?x32xf32>) {
+      %ea = math.exp %a : f32
+      %neg = arith.negf %ea : f32
+      %g = arith.mulf %neg, %dt : f32
+      %S1 = ejk.decay %S by %g along head : vector<64x32xf32>, f32
+      %S2 = ejk.outer_add %S1, %kt, %vt : vector<64x32xf32>, vector<64xf32>, vector<32xf32>
+      %ot = ejk.read %S2, %qt along key : vector<64x32xf32>, vector<64xf32>
+      ejk.yield states(%S2 : vector<64x32xf32>) outputs(%ot : vector<32xf32>)
+    }
+    ```
+
+    Constraints:
+    - C1: there is at least one sequence; sequences are rank 3 or 4, with equal B and T.
+    - C2: each sequence's head count divides the first's.
+    - C3: the last dimension of a rank-4 sequence or output, and all but [N,H] of a
+      state, are static, from 1 to 512.
+    - C4: a parameter's rank exceeds its step value's by 0, 1 or 2, their trailing
+      sizes and element type agree, and H' divides H.
+    - C5: states are f32, rank 2 to 4, and an initial state has its state's type.
+    - C6: cu_seqlens is [N+1], i32 or i64, and B is 1.
+    - C7: outputs are [B,T,H] or [B,T,H,C].
+    - C8: the region's arguments and `ejk.yield` have the step types of the above.
+    - C9: `save_every` is given, and positive, where states are saved or saved ones
+      read; these are [slots,H,K,V]. Only `ejk.anchor` uses a saved state.
+  }];
+  let arguments = (ins
+    Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$parameters,
+    Variadic<Ejk_TensorF32>:$initial_states, Variadic<Ejk_Tensor>:$saved_states,
+    Optional<Ejk_Offsets>:$cu_seqlens, DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse,
+    OptionalAttr<I64Attr>:$save_every);
+  let results = (outs Variadic<Ejk_Tensor>:$outputs, Variadic<Ejk_TensorF32>:$final_states,
+                 Variadic<Ejk_Tensor>:$saves);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let hasCanonicalizer = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [
+    // `initialStates` has one entry per state, null for zero; `saveEvery` is 0 where
+    // nothing is saved or read back. The region gets its one block with the right
+    // arguments and no terminator.
+    OpBuilder<(ins "::mlir::TypeRange":$outputTypes, "::mlir::TypeRange":$stateTypes,
+      "::mlir::ValueRange":$sequences, "::mlir::ValueRange":$parameters,
+      "::mlir::TypeRange":$parameterStepTypes, "::llvm::ArrayRef<::mlir::Value>":$initialStates,
+      "::mlir::Value":$cuSeqlens, "bool":$reverse,
+      CArg<"int64_t", "0">:$saveEvery, CArg<"::mlir::ValueRange", "{}">:$savedStates,
+      CArg<"::mlir::TypeRange", "{}">:$saveTypes)>
+  ];
+  let extraClassDeclaration = [{
+    /// The type a step sees of a tensor whose first `prefix` dimensions are
+    /// walked by the scan: a scalar, or a vector of the remaining dimensions.
+    static ::mlir::Type getStepType(::mlir::RankedTensorType tensor, unsigned prefix);
+
+    ::mlir::Block &getStep() { return getBody().front(); }
+    unsigned getNumStates() { return getHasInitial().size(); }
+    ::mlir::ValueRange getSequenceArgs();
+    ::mlir::ValueRange getParameterArgs();
+    ::mlir::ValueRange getSavedArgs();
+    ::mlir::ValueRange getStateArgs();
+    /// The number of the first argument that is a state.
+    unsigned getFirstStateArg() { return getStep().getNumArguments() - getNumStates(); }
+    /// The initial value of state `i`; null when it starts from zero.
+    ::mlir::Value getInitialState(unsigned i);
+    YieldOp getYield();
+  }];
+}
+
+def Ejk_YieldOp : Ejk_BaseOp<"yield", [
+    Pure, Terminator, AttrSizedOperandSegments, HasParent<"ScanOp">]> {
+  let summary = "ends a step with the new states and the step's outputs";
+  let description = [{
+    Example:
+
+    ```mlir
+    ejk.yield states(%S1 : vector<64x32xf32>) outputs(%ot : vector<32xbf16>)
+        saves(%S1 : vector<64x32xf32>)
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$states, Variadic<AnyType>:$outputs,
+                       Variadic<AnyType>:$saves);
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$states, "::mlir::ValueRange":$outputs),
+    [{ build($_builder, $_state, states, outputs, ::mlir::ValueRange()); }]>];
+  let assemblyFormat = [{
+    oilist(`states` `(` $states `:` type($states) `)`
+         | `outputs` `(` $outputs `:` type($outputs) `)`
+         | `saves` `(` $saves `:` type($saves) `)`) attr-dict
+  }];
+}
+
+class Ejk_StepOp<string mnemonic, list<Trait> traits = []>
+    : Ejk_BaseOp<mnemonic, [Pure, HasParent<"ScanOp">] # traits>;
+
+def Ejk_DecayOp : Ejk_StepOp<"decay", [AllTypesMatch<["state", "result"]>]> {
+  let summary = "decay the state along an axis";
+  let description = [{
+    With a log gate of shape () along `head`, [K] along `key`, [V] along `value`:
+
+    ```
+    head:  result = exp(gate) · state
+    key:   result = exp(gate)[:,None] ⊙ state
+    value: result = exp(gate)[None,:] ⊙ state
+    ```
+
+    A gate of -inf gives zero whatever the state.
+
+    Example:
+
+    ```mlir
+    %S1 = ejk.decay %S by %gk along key : vector<64x32xf32>, vector<64xf32>
+    ```
+
+    Constraints:
+    - C1: the gate is a scalar along `head`, and a vector of the state's size
+      along that axis otherwise.
+  }];
+  let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepGate:$gate, Ejk_AxisAttr:$axis);
+  let results = (outs Ejk_StepMatrix:$result);
+  let assemblyFormat = [{
+    $state `by` $gate `along` custom<AxisName>($axis) attr-dict `:` type($state) `,` type($gate)
+  }];
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Ejk_OuterAddOp : Ejk_StepOp<"outer_add", [AllTypesMatch<["state", "result"]>]> {
+  let summary = "add an outer product to the state";
+  let description = [{
+    `result = state + key valueᵀ`, with state [K,V], key [K] and value [V].
+
+    Example:
+
+    ```mlir
+    %S2 = ejk.outer_add %S1, %k, %v : vector<64x32xf32>, vector<64xf32>, vector<32xf32>
+    ```
+
+    Constraints:
+    - C1: key has the state's K, value its V.
+  }];
+  let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepVector:$key, Ejk_StepVector:$value);
+  let results = (outs Ejk_StepMatrix:$result);
+  let assemblyFormat = [{
+    $state `,` $key `,` $value attr-dict `:` type($state) `,` type($key) `,` type($value)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ejk_ReadOp : Ejk_StepOp<"read", [InferTypeOpAdaptor]> {
+  let summary = "read the state with a vector";
+  let description = [{
+    Contracts the state with a vector along one axis:
+
+    ```
+    key:   result[v] = Σ_k state[k,v] · vector[k]
+    value: result[k] = Σ_v state[k,v] · vector[v]
+    ```
+
+    Example:
+
+    ```mlir
+    %o = ejk.read %S2, %q along key : vector<64x32xf32>, vector<64xf32>
+    ```
+
+    Constraints:
+    - C1: the axis is `key` or `value`, and the vector has the state's size along it.
+  }];
+  let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepVector:$vector, Ejk_AxisAttr:$axis);
+  let results = (outs Ejk_StepVector:$result);
+  let assemblyFormat = [{
+    $state `,` $vector `along` custom<AxisName>($axis) attr-dict `:` type($state) `,` type($vector)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
+  let summary = "replace a vector by what a saved state gives for it";
+  let description = [{
+    At a step that enters a chunk of the scan's saved states, the product of a
+    state with the saved one, summed along one axis, or along both to a number of the
+    head; at other steps the vector:
+
+    ```
+    key:   result[v] = entering ? Σ_k state[k,v] · saved[k,v] : vector[v]
+    value: result[k] = entering ? Σ_v state[k,v] · saved[k,v] : vector[k]
+    head:  result = entering ? Σ_kv state[k,v] · saved[k,v] : vector
+    ```
+
+    What a gate's gradient is summed up from: a sum that is exact at every
+    chunk's end loses nothing over a long sequence.
+
+    Example:
+
+    ```mlir
+    %x1 = ejk.anchor %x, %A with %saved along value
+        : vector<64xf32>, vector<64x32xf32>, vector<64x32xf32>
+    ```
+
+    Constraints:
+    - C1: the vector has the state's size along the other axis, or is a number along
+      `head`.
+    - C2: `saved` is an argument of the step that is a saved state, of the state's shape.
+  }];
+  let arguments = (ins Ejk_StepGate:$vector, Ejk_StepMatrix:$state,
+                       VectorOfRankAndType<[2], [F32, F16, BF16]>:$saved, Ejk_AxisAttr:$axis);
+  let results = (outs Ejk_StepGate:$result);
+  let assemblyFormat = [{
+    $vector `,` $state `with` $saved `along` custom<AxisName>($axis) attr-dict `:`
+    type($vector) `,` type($state) `,` type($saved)
+  }];
+  let hasVerifier = 1;
+}
+
+def Ejk_SumOp : Ejk_StepOp<"sum"> {
+  let summary = "the sum of a vector's channels";
+  let description = [{
+    `result = Σ_c vector[c]`, in f32. What a number spread over channels by
+    `vector.broadcast` gets back under differentiation.
+
+    Example:
+
+    ```mlir
+    %s = ejk.sum %x : vector<64xf32>
+    ```
+  }];
+  let arguments = (ins Ejk_StepVector:$vector);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$vector attr-dict `:` type($vector)";
+}
+
+def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {
+  let summary = "the query head this step belongs to, 0 to H-1";
+  let description = [{
+    Example:
+
+    ```mlir
+    %h = ejk.head_index : index
+    ```
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Ejk_NumHeadsOp : Ejk_StepOp<"num_heads"> {
+  let summary = "the number of query heads, H";
+  let description = [{
+    Example:
+
+    ```mlir
+    %H = ejk.num_heads : index
+    ```
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===----------------------------------------------------------------------===//
+// Between scans
+//===----------------------------------------------------------------------===//
+
+def Ejk_SumHeadsOp : Ejk_BaseOp<"sum_heads", [Pure]> {
+  let summary = "sum over the query heads that share a head";
+  let description = [{
+    Head h' of the result is the sum of the heads h'·G to h'·G+G-1 of the
+    tensor, G = H/H', with H' that of `like`: what heads that read one head give
+    back to it. Summed in f32, in the order of the heads, and rounded once to
+    the result's type. Nothing of `like` matters but its shape.
+
+    Example:
+
+    ```mlir
+    %dk = ejk.sum_heads %x along 2 like %k
+        : tensor<?x?x?x64xf32>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>
+    ```
+
+    Constraints:
+    - C1: tensor and `like` agree in rank and in every size but that of the
+      dimension `dim`, which lies inside the rank.
+    - C2: `like`'s size along `dim` divides the tensor's.
+    - C3: the result has `like`'s shape.
+  }];
+  let arguments = (ins Ejk_TensorF32:$tensor, I64Attr:$dim, Ejk_Tensor:$like);
+  let results = (outs Ejk_Tensor:$result);
+  let assemblyFormat = [{
+    $tensor `along` $dim `like` $like attr-dict `:` type($tensor) `,` type($like)
+    `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // EJK_DIALECT_EJK_EJKSCAN_TD

@@ -1,0 +1,418 @@
+//===- Shapes.cpp - symbolic sizes of a function's tensors ----------------===//
+#include "dialect/ejk/Shapes.h"
+#include "dialect/ejk/Ejk.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace ejk;
+
+std::string DimExpr::str() const {
+  switch (kind) {
+  case Kind::constant:
+    return std::to_string(value);
+  case Kind::symbol:
+    return symbol;
+  case Kind::symbolPlusOne:
+    return symbol + "+1";
+  case Kind::slots:
+    return factors[0].str() + "*" + factors[1].str() + "/" + std::to_string(value) + "+" +
+           factors[2].str();
+  }
+  llvm_unreachable("unknown kind");
+}
+
+//===----------------------------------------------------------------------===//
+// Classes of equal sizes
+//===----------------------------------------------------------------------===//
+
+unsigned ShapeAnalysis::makeNode() {
+  Node node;
+  node.parent = nodes.size();
+  nodes.push_back(node);
+  return nodes.size() - 1;
+}
+
+unsigned ShapeAnalysis::find(unsigned node) const {
+  while (nodes[node].parent != node)
+    node = nodes[node].parent;
+  return node;
+}
+
+void ShapeAnalysis::unify(unsigned a, unsigned b) {
+  a = find(a), b = find(b);
+  if (a == b)
+    return;
+  nodes[b].parent = a;
+  if (!nodes[a].constant)
+    nodes[a].constant = nodes[b].constant;
+  if (!nodes[a].saveEvery) {
+    nodes[a].saveEvery = nodes[b].saveEvery;
+    llvm::copy(nodes[b].slotsOf, nodes[a].slotsOf);
+  }
+  int less = nodes[b].minusOne;
+  if (nodes[a].minusOne < 0)
+    nodes[a].minusOne = less;
+  else if (less >= 0)
+    unify(nodes[a].minusOne, less);
+}
+
+unsigned ShapeAnalysis::node(Value value, unsigned dim) {
+  auto [it, isNew] = nodeOf.try_emplace({value, dim}, nodes.size());
+  if (!isNew)
+    return it->second;
+  unsigned id = makeNode();
+  int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(dim);
+  if (!ShapedType::isDynamic(size))
+    nodes[id].constant = size;
+  return id;
+}
+
+DimExpr ShapeAnalysis::expr(unsigned id) const {
+  const Node &root = nodes[find(id)];
+  if (root.constant)
+    return {DimExpr::Kind::constant, *root.constant, {}};
+  if (root.saveEvery) {
+    DimExpr slots{DimExpr::Kind::slots, root.saveEvery, {}, {}};
+    for (unsigned factor : root.slotsOf)
+      slots.factors.push_back(expr(factor));
+    ArrayRef<DimExpr> f = slots.factors;
+    if (llvm::any_of(f, [](const DimExpr &e) { return e.kind != DimExpr::Kind::constant; }))
+      return slots;
+    return {DimExpr::Kind::constant, f[0].value * f[1].value / root.saveEvery + f[2].value, {}};
+  }
+  if (root.minusOne < 0)
+    return {DimExpr::Kind::symbol, 0, root.name};
+  const Node &less = nodes[find(root.minusOne)];
+  if (less.constant)
+    return {DimExpr::Kind::constant, *less.constant + 1, {}};
+  return {DimExpr::Kind::symbolPlusOne, 0, less.name};
+}
+
+DimExpr ShapeAnalysis::dim(Value value, unsigned dim) const {
+  auto it = nodeOf.find({value, dim});
+  if (it != nodeOf.end())
+    return expr(it->second);
+  int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(dim);
+  assert(!ShapedType::isDynamic(size) && "a tensor from another function");
+  return {DimExpr::Kind::constant, size, {}};
+}
+
+void ShapeAnalysis::name(unsigned id, StringRef role) {
+  Node &root = nodes[find(id)];
+  if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.saveEvery)
+    return;
+  std::string name = role.str();
+  for (unsigned n = 2; llvm::is_contained(used, name); ++n)
+    name = (role + Twine(n)).str();
+  root.name = name;
+  used.push_back(name);
+}
+
+void ShapeAnalysis::requireDivides(unsigned divisor, unsigned dividend, StringRef what) {
+  DimExpr a = expr(divisor), b = expr(dividend);
+  // Equal sizes, and numbers that the verifier has seen, need no check.
+  if (a == b || (a.kind == DimExpr::Kind::constant && b.kind == DimExpr::Kind::constant) ||
+      (a.kind == DimExpr::Kind::constant && a.value == 1))
+    return;
+  for (const Divides &d : divides)
+    if (d.divisor == a && d.dividend == b)
+      return;
+  divides.push_back(
+      {a, b, (what + ", " + a.str() + ", must divide the query heads, " + b.str()).str()});
+}
+
+void ShapeAnalysis::requireOne(unsigned id, StringRef what) {
+  DimExpr e = expr(id);
+  if (e.kind == DimExpr::Kind::constant)
+    return;
+  for (const IsOne &one : isOne)
+    if (one.dim == e)
+      return;
+  isOne.push_back({e, what.str()});
+}
+
+//===----------------------------------------------------------------------===//
+// What each op says of its operands' sizes
+//===----------------------------------------------------------------------===//
+
+static unsigned rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
+
+unsigned ShapeAnalysis::sequencesNode(unsigned batch, Value cuSeqlens) {
+  if (!cuSeqlens)
+    return batch;
+  unsigned entries = node(cuSeqlens, 0), root = find(entries);
+  if (nodes[root].minusOne >= 0)
+    return nodes[root].minusOne;
+  unsigned sequences = makeNode();
+  if (nodes[root].constant)
+    nodes[sequences].constant = *nodes[root].constant - 1;
+  nodes[find(entries)].minusOne = sequences;
+  return sequences;
+}
+
+void ShapeAnalysis::constrainRecurrence(Operation *op) {
+  Recurrence r = *Recurrence::of(op);
+  auto same = [&](Value value, std::initializer_list<int> queryDims) {
+    if (!value)
+      return;
+    for (auto [dim, queryDim] : llvm::enumerate(queryDims))
+      if (queryDim >= 0 && dim < rankOf(value))
+        unify(node(r.query, queryDim), node(value, dim));
+  };
+  same(r.key, {0, 1, -1, 3});
+  same(r.value, {0, 1});
+  unify(node(r.key, 2), node(r.value, 2));
+  same(r.g, {0, 1, 2, 3});
+  same(r.gk, {0, 1, 2, 3});
+  same(r.gv, {0, 1, 2});
+  same(r.output, {0, 1, 2});
+  unsigned n = sequencesNode(node(r.query, 0), r.cuSeqlens);
+  for (Value state : {r.initialState, r.finalState})
+    if (state) {
+      unify(n, node(state, 0));
+      unify(node(r.query, 2), node(state, 1));
+    }
+  if (r.gGamma) {
+    if (rankOf(r.gGamma) == 2)
+      unify(n, node(r.gGamma, 0));
+    unify(node(r.query, 2), node(r.gGamma, rankOf(r.gGamma) - 1));
+  }
+}
+
+void ShapeAnalysis::nameRecurrence(Operation *op) {
+  Recurrence r = *Recurrence::of(op);
+  name(node(r.query, 0), "B");
+  name(node(r.query, 1), "T");
+  name(node(r.query, 2), "H");
+  name(node(r.key, 2), "Hkv");
+  name(node(r.finalState, 0), "N");
+  requireDivides(node(r.key, 2), node(r.query, 2), "the key/value heads");
+  if (r.cuSeqlens)
+    requireOne(node(r.query, 0), "B must be 1 with 'cu_seqlens'");
+}
+
+/// The leading dimensions, [], [H'] or [N,H'], of parameter `i`.
+template <typename Scan> static unsigned parameterPrefix(Scan scan, unsigned i) {
+  Type type = scan.getParameterArgs()[i].getType();
+  if (auto cells = dyn_cast<tile::CellsType>(type))
+    type = cells.getCell();
+  auto step = dyn_cast<VectorType>(type);
+  return rankOf(scan.getParameters()[i]) - (step ? step.getRank() : 0);
+}
+
+/// The rows between two saved states.
+static int64_t rowsOfChunk(ScanOp scan) { return *scan.getSaveEvery(); }
+static int64_t rowsOfChunk(tile::ProgramOp program) { return *program.getSaveEvery(); }
+
+template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
+  Value first = scan.getSequences().front();
+  auto sameRows = [&](Value value, unsigned dims) {
+    for (unsigned dim = 0; dim < dims; ++dim)
+      unify(node(first, dim), node(value, dim));
+  };
+  for (Value sequence : scan.getSequences())
+    sameRows(sequence, 2);
+  for (Value output : scan.getOutputs())
+    sameRows(output, 3);
+  unsigned n = sequencesNode(node(first, 0), scan.getCuSeqlens());
+  for (auto states : {ValueRange(scan.getInitialStates()), ValueRange(scan.getFinalStates())})
+    for (Value state : states) {
+      unify(n, node(state, 0));
+      unify(node(first, 2), node(state, 1));
+    }
+  for (auto [i, parameter] : llvm::enumerate(scan.getParameters()))
+    if (parameterPrefix(scan, i) == 2)
+      unify(n, node(parameter, 0));
+  for (auto saved : {ValueRange(scan.getSavedStates()), ValueRange(scan.getSaves())})
+    for (Value state : saved) {
+      unify(node(first, 2), node(state, 1));
+      unsigned batch = node(first, 0), rows = node(first, 1);
+      Node &slots = nodes[find(node(state, 0))];
+      slots.saveEvery = rowsOfChunk(scan);
+      llvm::copy(ArrayRef<unsigned>{batch, rows, n}, slots.slotsOf);
+    }
+}
+
+template <typename Scan> void ShapeAnalysis::nameScan(Scan scan) {
+  Value first = scan.getSequences().front();
+  name(node(first, 0), "B");
+  name(node(first, 1), "T");
+  name(node(first, 2), "H");
+  if (Value cu = scan.getCuSeqlens()) {
+    name(sequencesNode(node(first, 0), cu), "N");
+    requireOne(node(first, 0), "B must be 1 with 'cu_seqlens'");
+  }
+  for (auto [i, sequence] : llvm::enumerate(scan.getSequences())) {
+    name(node(sequence, 2), "Hkv");
+    requireDivides(node(sequence, 2), node(first, 2), ("the heads of sequence " + Twine(i)).str());
+  }
+  for (auto [i, parameter] : llvm::enumerate(scan.getParameters()))
+    if (unsigned prefix = parameterPrefix(scan, i)) {
+      name(node(parameter, prefix - 1), "Hp");
+      requireDivides(node(parameter, prefix - 1), node(first, 2),
+                     ("the heads of parameter " + Twine(i)).str());
+    }
+}
+
+void ShapeAnalysis::constrain(Operation *op) {
+  auto unifyAll = [&](Value a, Value b) {
+    for (unsigned dim = 0, e = rankOf(a); dim < e; ++dim)
+      unify(node(a, dim), node(b, dim));
+  };
+  if (Recurrence::of(op))
+    return constrainRecurrence(op);
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return constrainScan(scan);
+  if (auto program = dyn_cast<tile::ProgramOp>(op))
+    return constrainScan(program);
+  if (auto choose = dyn_cast<tile::ChooseOp>(op)) {
+    unifyAll(choose.getSingle(), choose.getResult());
+    return unifyAll(choose.getSeveral(), choose.getResult());
+  }
+  if (auto sum = dyn_cast<SumHeadsOp>(op)) {
+    unifyAll(sum.getLike(), sum.getResult());
+    for (unsigned dim = 0, e = rankOf(sum.getLike()); dim < e; ++dim)
+      if (dim != sum.getDim())
+        unify(node(sum.getLike(), dim), node(sum.getTensor(), dim));
+    return;
+  }
+  if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
+    SmallVector<std::optional<unsigned>> loops(linalgOp.getNumLoops());
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isa<RankedTensorType>(operand.get().getType()))
+        continue;
+      AffineMap map = linalgOp.getMatchingIndexingMap(&operand);
+      for (auto [dim, index] : llvm::enumerate(map.getResults()))
+        if (auto loop = dyn_cast<AffineDimExpr>(index)) {
+          std::optional<unsigned> &known = loops[loop.getPosition()];
+          if (known)
+            unify(*known, node(operand.get(), dim));
+          else
+            known = node(operand.get(), dim);
+        }
+    }
+    for (auto [init, result] : llvm::zip(linalgOp.getDpsInits(), op->getResults()))
+      if (isa<RankedTensorType>(result.getType()))
+        unifyAll(init, result);
+    return;
+  }
+  if (auto cast = dyn_cast<tensor::CastOp>(op)) {
+    if (isa<RankedTensorType>(cast.getSource().getType()) && isa<RankedTensorType>(cast.getType()))
+      unifyAll(cast.getSource(), cast.getResult());
+    return;
+  }
+  if (auto empty = dyn_cast<tensor::EmptyOp>(op)) {
+    for (unsigned dim = 0, e = rankOf(empty); dim < e; ++dim)
+      if (empty.getType().isDynamicDim(dim))
+        if (auto size = empty.getDynamicSize(dim).getDefiningOp<tensor::DimOp>())
+          if (auto index = size.getConstantIndex())
+            if (isa<RankedTensorType>(size.getSource().getType()))
+              unify(node(empty, dim), node(size.getSource(), *index));
+    return;
+  }
+  if (OpTrait::hasElementwiseMappableTraits(op)) {
+    Value first;
+    for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+      for (Value value : values)
+        if (isa<RankedTensorType>(value.getType())) {
+          if (first)
+            unifyAll(first, value);
+          else
+            first = value;
+        }
+  }
+}
+
+/// Takes over what a function says of its own interface: sizes of one symbol
+/// are one size, and keep their name.
+void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
+  auto symbolNode = [&](StringRef symbol) {
+    for (const auto &[known, id] : described)
+      if (known == symbol)
+        return id;
+    described.emplace_back(symbol.str(), makeNode());
+    return described.back().second;
+  };
+  auto take = [&](Value value, ArrayAttr shape) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!shape || !type || int64_t(shape.size()) != type.getRank())
+      return;
+    for (auto [dim, attr] : llvm::enumerate(shape.getAsRange<StringAttr>())) {
+      StringRef size = attr.getValue();
+      int64_t number;
+      if (!size.getAsInteger(10, number)) {
+        // The op that says the same may be gone.
+        Node &known = nodes[find(node(value, dim))];
+        if (!known.constant)
+          known.constant = number;
+        continue;
+      }
+      if (size.contains('/'))
+        continue; // its op says the same
+      if (!size.consume_back("+1")) {
+        unify(symbolNode(size), node(value, dim));
+        continue;
+      }
+      unsigned less = symbolNode(size);
+      if (int known = nodes[find(node(value, dim))].minusOne; known >= 0)
+        unify(known, less);
+      else
+        nodes[find(node(value, dim))].minusOne = less;
+    }
+  };
+  if (function.isExternal())
+    return;
+  for (BlockArgument arg : function.getArguments())
+    take(arg, function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr));
+  Operation *ret = function.getBody().back().getTerminator();
+  for (auto [i, value] : llvm::enumerate(ret->getOperands()))
+    take(value, function.getResultAttrOfType<ArrayAttr>(i, kShapeAttr));
+}
+
+ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
+  if (!function.isExternal())
+    function.walk([&](Operation *op) { constrain(op); });
+  constrainByDescription(function);
+  // A size known only through cu_seqlens, or only through N, passes both ways.
+  for (const auto &[key, id] : nodeOf) {
+    Node &root = nodes[find(id)];
+    if (root.minusOne >= 0 && root.constant)
+      nodes[find(root.minusOne)].constant = *root.constant - 1;
+  }
+  if (function.isExternal())
+    return;
+  for (const auto &[symbol, id] : described)
+    name(id, symbol);
+  // Names go to recurrences first, in the order of the program, whatever comes
+  // before them.
+  function.walk([&](Operation *op) {
+    if (Recurrence::of(op))
+      nameRecurrence(op);
+    else if (auto scan = dyn_cast<ScanOp>(op))
+      nameScan(scan);
+    else if (auto program = dyn_cast<tile::ProgramOp>(op))
+      nameScan(program);
+  });
+  unsigned next = 0;
+  auto nameRest = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
+      Node &root = nodes[find(node(value, dim))];
+      if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.saveEvery)
+        continue;
+      root.name = "d" + std::to_string(next++);
+      used.push_back(root.name);
+    }
+  };
+  for (Value argument : function.getArguments())
+    nameRest(argument);
+  function.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      nameRest(result);
+  });
+}

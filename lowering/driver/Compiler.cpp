@@ -1,0 +1,82 @@
+//===- Compiler.cpp - from MLIR to a kernel package -----------------------===//
+#include "lowering/driver/Compiler.h"
+#include "lowering/ptx/EmitPTX.h"
+#include "lowering/host/ManifestWriter.h"
+#include "lowering/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "runtime/package/Package.h"
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+using namespace ejk;
+
+static LogicalResult checkArch(ModuleOp module, StringRef arch) {
+  StringRef digits = arch;
+  unsigned version = 0;
+  if (digits.consume_front("sm_") && !digits.consumeInteger(10, version) &&
+      (digits.empty() || digits == "a") && version >= 80)
+    return success();
+  return module.emitError() << "unknown architecture '" << arch
+                            << "'; expected sm_80 or newer, as sm_90 or sm_90a";
+}
+
+static std::string print(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  op->print(os);
+  os << "\n";
+  return text;
+}
+
+FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileOptions &options) {
+  if (failed(checkArch(module, options.arch)))
+    return failure();
+  PassManager pm(module.getContext());
+  if (options.vjp)
+    buildBackwardPipeline(pm, {"", options.wrt, {}, options.savePolicy});
+  else
+    buildSpecializePipeline(pm);
+  if (stage >= Stage::gpu)
+    buildToGPUPipeline(
+        pm, {options.arch, options.schedule, options.fuse, options.saveStates, options.roles});
+  if (failed(pm.run(module)))
+    return failure();
+  if (stage <= Stage::gpu)
+    return print(module);
+
+  // The manifest is read off the launches before the kernels change.
+  FailureOr<llvm::json::Object> manifest = writeManifest(module, options.arch);
+  if (failed(manifest))
+    return failure();
+  PassManager lower(module.getContext());
+  buildToNVVMPipeline(lower);
+  if (failed(lower.run(module)))
+    return failure();
+  if (stage == Stage::nvvm)
+    return print(module);
+  auto kernels = *module.getOps<gpu::GPUModuleOp>().begin();
+  if (stage == Stage::llvm)
+    return emitLLVM(kernels, options.arch);
+  FailureOr<std::string> ptx = emitPTX(kernels, options.arch);
+  if (failed(ptx) || stage == Stage::ptx)
+    return ptx;
+
+  std::vector<ImageData> images = {{Image::Kind::Ptx, *ptx}};
+  std::optional<std::string> ptxas;
+  if (options.cubin != CompileOptions::Cubin::never)
+    ptxas = findPtxas();
+  if (ptxas) {
+    FailureOr<std::string> cubin = assemble(module.getLoc(), *ptxas, *ptx, options.arch);
+    if (failed(cubin))
+      return failure();
+    images.push_back({Image::Kind::Cubin, std::move(*cubin)});
+  } else if (options.cubin == CompileOptions::Cubin::always) {
+    return module.emitError("ptxas was not found in $CUDA_HOME/bin, on PATH or in "
+                            "/usr/local/cuda/bin; install CUDA's compiler, or leave the cubin out"),
+           failure();
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(*manifest));
+  return serializePackage(nlohmann::json::parse(text), images);
+}

@@ -1,0 +1,49 @@
+//===- Compiler.h - from MLIR to a kernel package -----------------*- C++ -*-===//
+#ifndef EJK_LOWERING_DRIVER_COMPILER_H
+#define EJK_LOWERING_DRIVER_COMPILER_H
+
+#include "lowering/select/Schedule.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "passes/autodiff/DeriveScan.h"
+#include <string>
+#include <vector>
+
+namespace ejk {
+
+/// How a package is made. Defaults suit a machine with or without CUDA.
+struct CompileOptions {
+  /// The architecture PTX is made for: sm_80 or newer.
+  std::string arch = "sm_90";
+  /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas
+  /// is found, in $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin.
+  enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
+  /// Which recurrences become kernels that work chunk by chunk, on tensor cores.
+  Schedule schedule = Schedule::step;
+  /// Whether a derivative's walks of these become one, where that fits.
+  bool fuse = true;
+  /// Whether, where they do, a function f_fwd gives the states that f_vjp else walks all steps
+  /// for: f's results, then `saved0` and so on, which f_vjp takes behind its cotangents.
+  bool saveStates = false;
+  /// Whether other warps of these copy rows than compute, from sm_90 on.
+  bool roles = false;
+  /// Also derive and compile each function's vector-Jacobian product, f_vjp,
+  /// with a gradient for each argument named in `wrt`, or for every float one.
+  bool vjp = false;
+  std::vector<std::string> wrt;
+  SavePolicy savePolicy;
+};
+
+/// The stages `ejk-compile --emit` can stop at.
+enum class Stage { scan, gpu, nvvm, llvm, ptx, package };
+
+/// Compiles `module` in place down to `stage` and returns the stage's text, or
+/// for Stage::package the bytes of a package (package_format.h) with one entry
+/// per public function. On failure the reason has been emitted as a diagnostic
+/// at the user's op.
+llvm::FailureOr<std::string> compile(mlir::ModuleOp module, Stage stage,
+                                     const CompileOptions &options = {});
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_DRIVER_COMPILER_H

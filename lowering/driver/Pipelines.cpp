@@ -1,0 +1,128 @@
+//===- Pipelines.cpp - named pipelines from scans to nvvm -----------------===//
+#include "lowering/Passes.h"
+#include "lowering/emit/TileKernel.h"
+#include "lowering/layout/TileLayout.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
+  pm.addPass(createCanonicalizerPass());
+  if (hasWarpgroupProducts(arch))
+    pm.addPass(createLoadStatesByRows());
+  pm.addPass(createSliceRowsEarly());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createSinkIntoBranches());
+  pm.addPass(createDeferStateScaling());
+  pm.addPass(createHoistFromBranches());
+  pm.addPass(createReuseScaledRows());
+  if (hasWarpgroupProducts(arch))
+    pm.addPass(createTruncateLiveExponentials());
+  pm.addPass(createSplitOperands());
+  AssignTileLayoutsOptions layouts;
+  layouts.arch = arch.str();
+  pm.addPass(createAssignTileLayouts(layouts));
+  pm.addPass(createScheduleMatmuls());
+}
+
+/// Kernels are long, and have no blocks to merge: looking for those took most of a
+/// compilation.
+static GreedyRewriteConfig foldsOnly() {
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+  return config;
+}
+
+void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  SelectScheduleOptions chunk;
+  chunk.arch = options.arch;
+  chunk.schedule = options.schedule;
+  chunk.fuse = options.fuse;
+  chunk.saveStates = options.saveStates;
+  pm.addPass(createSelectSchedule(chunk));
+  pm.addPass(createSplitReads());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createSplitSums());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  // What stands between recurrences becomes as few elementwise ops as it can.
+  OpPassManager &functions = pm.nest("func.func");
+  // Fusion is of results with one use. The first round gives each op an empty
+  // tensor to write, where the conversion gave it an input; with the sizes' uses
+  // of the inputs gone too, the second fuses.
+  functions.addPass(createConvertElementwiseToLinalgPass());
+  functions.addPass(createLinalgElementwiseOpFusionPass());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createCSEPass());
+  functions.addPass(createLinalgElementwiseOpFusionPass());
+  buildTileLayoutPipeline(pm, options.arch);
+  SelectStagesOptions stage;
+  stage.arch = options.arch;
+  pm.addPass(createSelectStages(stage));
+  pm.addPass(createSplitExponentials());
+  if (options.roles && hasRoles(options.arch)) {
+    SpecializeWarpsOptions roles;
+    roles.arch = options.arch;
+    // More warps would take registers that the consumer has need of.
+    roles.producerWarps = hasRegistersPerRole(options.arch) ? 4 : 1;
+    pm.addPass(createSpecializeWarps(roles));
+  }
+  LowerToGPUOptions lower;
+  lower.arch = options.arch;
+  pm.addPass(createLowerToGPU(lower));
+  pm.addPass(createCanonicalizerPass(foldsOnly()));
+  pm.addPass(createCSEPass());
+}
+
+void ejk::buildToNVVMPipeline(OpPassManager &pm) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createLegalizeKernelMath());
+  kernels.addPass(createCanonicalizerPass(foldsOnly()));
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createConvertVectorToLLVMPass());
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createConvertGpuOpsToNVVMOps());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createCanonicalizerPass(foldsOnly()));
+  kernels.addPass(createCSEPass());
+}
+
+namespace {
+struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
+  Option<std::string> arch{*this, "arch", llvm::cl::desc("the architecture to lower for"),
+                           llvm::cl::init("sm_90")};
+  Option<ejk::Schedule> schedule{
+      *this, "schedule", llvm::cl::desc("which scans become block programs"),
+      llvm::cl::init(ejk::Schedule::step),
+      llvm::cl::values(clEnumValN(ejk::Schedule::step, "step", "none"),
+                       clEnumValN(ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
+                       clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
+  Option<bool> fuse{*this, "fuse", llvm::cl::desc("one walk for all gradients where it fits"),
+                    llvm::cl::init(true)};
+  Option<bool> saveStates{
+      *this, "save-states",
+      llvm::cl::desc("have f_fwd give the states that f_vjp else walks all steps for"),
+      llvm::cl::init(false)};
+  Option<bool> roles{*this, "roles",
+                     llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
+                     llvm::cl::init(false)};
+};
+} // namespace
+
+void ejk::registerLoweringPipelines() {
+  PassPipelineRegistration<ToGPUFlags>(
+      "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
+      [](OpPassManager &pm, const ToGPUFlags &flags) {
+        buildToGPUPipeline(pm,
+                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles});
+      });
+  PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
+                             [](OpPassManager &pm) { buildToNVVMPipeline(pm); });
+}

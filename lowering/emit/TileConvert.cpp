@@ -1,0 +1,204 @@
+//===- TileConvert.cpp - tiles from one layout to another ------------------===//
+#include "lowering/emit/TileEmitter.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+//===----------------------------------------------------------------------===//
+// Which part of a matrix a thread has
+//===----------------------------------------------------------------------===//
+
+/// The first row of this warp's part.
+Value TileEmitter::partRow(const Fragments &f) {
+  return f.rowParts == 1 ? b.i32(0) : b.mul(b.rem(warp, f.rowParts), 16);
+}
+
+/// The first column of this warp's part.
+Value TileEmitter::partColumn(const Fragments &f) {
+  if (f.columnParts == 1)
+    return b.i32(0);
+  return b.mul(b.rem(b.div(warp, f.rowParts), f.columnParts), f.partColumns());
+}
+
+Value TileEmitter::firstRowOf(const Fragments &f) { return b.add(partRow(f), group); }
+Value TileEmitter::firstColumnOf(const Fragments &f) {
+  return b.add(partColumn(f), b.mul(member, 2));
+}
+
+/// Where this thread's first element of a matrix lies in `shared`; every other
+/// one is a constant distance away.
+Value TileEmitter::fragmentsAddress(const Fragments &f, const Placed &shared) {
+  unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
+  Value row = firstRowOf(f), column = firstColumnOf(f);
+  if (f.transposed)
+    std::swap(row, column);
+  Value offset = b.add(b.mul(row, shared.pitch), b.mul(column, bytes));
+  return b.at(shared.address, b.getI8Type(), offset);
+}
+
+/// Calls `visit` for each run of neighbours in a matrix's rows that a thread has, two of
+/// them or, of a transposed matrix, one: the number of the first, how many, and their
+/// distance in bytes from the thread's first element.
+static void forEachRun(const Fragments &f, unsigned pitch, unsigned bytes,
+                       llvm::function_ref<void(unsigned, unsigned, int64_t)> visit) {
+  f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+    int64_t r = f.rowOffset(row), c = Fragments::columnOffset(column);
+    if (f.transposed)
+      visit(slot, 1, c * pitch + r * bytes);
+    else if (slot % 2 == 0)
+      visit(slot, 2, r * pitch + c * bytes);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Conversions
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
+  if (isPanels(shared.layout))
+    return writePanels(tile, shared);
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
+  beforeWrite(shared.range);
+  Value first = fragmentsAddress(f, shared);
+  forEachRun(f, shared.pitch, bytes, [&](unsigned slot, unsigned count, int64_t offset) {
+    b.store(b.pack(ValueRange(tile.elements).slice(slot, count)),
+            b.at(first, b.getI8Type(), offset));
+  });
+}
+
+/// Of a vector that all warps have, each writes what is one number in its lanes, or several.
+void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
+  beforeWrite(shared.range);
+  int64_t length = lanesLength(vector.type);
+  Type element = getElementTypeOrSelf(vector.type);
+  Value number = b.add(b.mul(warp, kWarpSize), lane);
+  ArrayRef<Value> left = vector.elements;
+  for (int64_t first = 0; !left.empty(); first += warps * kWarpSize) {
+    ArrayRef<Value> some = left.take_front(warps);
+    left = left.drop_front(some.size());
+    Value mine = pick(some, warp);
+    bool all = first + int64_t(warps * kWarpSize) <= length;
+    b.onlyIf(all ? Value() : b.less(number, length - first),
+             [&] { b.store(mine, b.at(shared.address, element, b.add(number, first))); });
+  }
+}
+
+/// Of a vector whose rows several lanes and warps have, one of them each writes it.
+void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
+  beforeWrite(shared.range);
+  Fragments f = Fragments::ofRows(vector.type, vector.layout);
+  Type element = getElementTypeOrSelf(vector.type);
+  Value first = b.at(shared.address, element, firstRowOf(f));
+  b.onlyIf(b.both(b.equal(member, 0), b.less(warp, f.rowParts)), [&] {
+    for (auto [i, number] : llvm::enumerate(vector.elements))
+      b.store(number, b.at(first, element, f.rowOffset(i)));
+  });
+}
+
+Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
+  if (isPanels(shared.layout))
+    return fragmentsFromPanels(shared, layout);
+  Placed tile;
+  tile.layout = layout;
+  tile.type = shared.type;
+  Fragments f = Fragments::of(shared.type, layout);
+  Type element = getElementTypeOrSelf(shared.type);
+  tile.elements.resize(f.size());
+  beforeRead(shared.range);
+  Value first = fragmentsAddress(f, shared);
+  forEachRun(f, shared.pitch, KernelBuilder::bytesOf(element),
+             [&](unsigned slot, unsigned count, int64_t offset) {
+               Value loaded = b.load(KernelBuilder::withCount(element, count),
+                                     b.at(first, b.getI8Type(), offset));
+               for (auto [i, value] : llvm::enumerate(b.unpack(loaded)))
+                 tile.elements[slot + i] = value;
+             });
+  return tile;
+}
+
+Placed TileEmitter::lanesFrom(const Placed &shared, Value row) {
+  return vectorFrom(shared, row, LayoutAttr::get(b.getContext(), LayoutKind::lanes, 0, 0));
+}
+
+/// Row `row` of a matrix in shared memory, or all of a vector. Over lanes, what lies beyond the
+/// end repeats the last element.
+Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layout) {
+  auto type = cast<VectorType>(shared.type);
+  int64_t length = type.getShape().back();
+  Type element = type.getElementType();
+  Placed tile;
+  tile.layout = layout;
+  tile.type = VectorType::get({length}, element);
+  beforeRead(shared.range);
+  Value start = shared.address;
+  if (row && !isPanels(shared.layout))
+    start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
+  auto add = [&](Value number) {
+    tile.elements.push_back(b.load(element, isPanels(shared.layout)
+                                                ? panelElement(shared, row, number)
+                                                : b.at(start, element, number)));
+  };
+  if (isRows(layout)) {
+    Fragments f = Fragments::ofRows(tile.type, layout);
+    Value first = firstRowOf(f);
+    for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+      add(b.add(first, f.rowOffset(i)));
+    return tile;
+  }
+  for (unsigned i = 0; i < lanesSize(length); ++i) {
+    Value number = b.add(lane, i * kWarpSize);
+    if ((i + 1) * kWarpSize > length)
+      number = b.min(number, b.i32(length - 1));
+    add(number);
+  }
+  return tile;
+}
+
+/// A uniform tile with its one element everywhere.
+Placed TileEmitter::repeated(const Placed &tile, LayoutAttr layout) {
+  Placed result = tile;
+  result.layout = layout;
+  unsigned size = layout.getKind() == LayoutKind::lanes ? lanesSize(lanesLength(tile.type))
+                  : isRows(layout) ? 2 * Fragments::ofRows(tile.type, layout).rowTiles()
+                                   : Fragments::of(tile.type, layout).size();
+  result.elements.assign(size, tile.elements.front());
+  return result;
+}
+
+void TileEmitter::emitConvert(ConvertOp op) {
+  Placed from = placed(op.getTile());
+  LayoutAttr to = op.getLayout();
+  bool isUniform = from.layout.getKind() == LayoutKind::uniform;
+  if (isUniform && isInShared(to))
+    from = repeated(from, computedLayout(from.type, warps));
+  bool isBetweenThreads = (isFragments(from.layout) && isFragments(to)) ||
+                          (isRows(from.layout) && !isInShared(to)) ||
+                          (isRows(to) && !isInShared(from.layout) && !isUniform);
+  if (isInShared(to) || isBetweenThreads) {
+    Placed shared = isInShared(to) ? sharedFor(op, to, isFactor(op))
+                                   : newShared(from.type, LayoutAttr(), isFactor(op));
+    // Of several in a row, the first waits for all of their places.
+    for (Operation *next = op->getNextNode(); isa_and_nonnull<ConvertOp>(next);
+         next = next->getNextNode())
+      if (const Placed *place = carriedPlace(next->getResult(0)))
+        awaitReaders(place->range);
+    if (isFragments(from.layout))
+      writeFragments(from, shared);
+    else if (isRows(from.layout))
+      writeRows(from, shared);
+    else
+      writeLanes(from, shared);
+    tiles[op.getResult()] = shared;
+    if (isInShared(to))
+      return;
+    from = shared;
+    memory.release(shared.range);
+  }
+  if (isFragments(to) && from.range.end)
+    asked.push_back({op.getResult(), from.range});
+  tiles[op.getResult()] = isUniform         ? repeated(from, to)
+                          : isFragments(to) ? fragmentsFrom(from, to)
+                                            : vectorFrom(from, Value(), to);
+}

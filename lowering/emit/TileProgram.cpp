@@ -1,0 +1,317 @@
+//===- TileProgram.cpp - a block program's ops, and what is of elements ----===//
+#include "lowering/memory/SpilledToShared.h"
+#include "lowering/emit/TileEmitter.h"
+#include "lowering/memory/TileMemory.h"
+#include "passes/program/RegisterPressure.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+unsigned TileEmitter::sizeOf(Type type, LayoutAttr layout) {
+  switch (layout.getKind()) {
+  case LayoutKind::fragments:
+  case LayoutKind::transposed_fragments:
+    return Fragments::of(type, layout).size();
+  case LayoutKind::lanes:
+    return lanesSize(lanesLength(type));
+  case LayoutKind::rows:
+    return 2 * Fragments::ofRows(type, layout).rowTiles();
+  case LayoutKind::uniform:
+    return 1;
+  case LayoutKind::shared:
+  case LayoutKind::panels:
+  case LayoutKind::transposed_panels:
+    return 0;
+  }
+  llvm_unreachable("unknown layout");
+}
+
+Placed &TileEmitter::placed(Value value) {
+  if (partialSums.contains(value))
+    finishSum(value);
+  auto it = tiles.find(value);
+  assert(it != tiles.end() && "a tile is made before it is used");
+  if (it->second.group)
+    awaitGroup(it->second.group);
+  return it->second;
+}
+
+/// `index` of the program as an i64 of the kernel.
+Value TileEmitter::wideIndex(Value index) {
+  Value value = scalar(index);
+  return value.getType().isInteger(64) ? value
+                                       : b.make<arith::ExtSIOp>(b.getI64Type(), value).getResult();
+}
+
+/// The same as an i32, where it is known to fit.
+Value TileEmitter::narrowIndex(Value index) { return b.narrow(scalar(index)); }
+
+//===----------------------------------------------------------------------===//
+// Lifetimes
+//===----------------------------------------------------------------------===//
+
+SmallVector<Operation *> TileEmitter::usersOfPlace(Value value) {
+  SmallVector<Operation *> users(value.getUsers());
+  for (OpOperand &use : value.getUses())
+    if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
+      llvm::append_range(users, loop.getTiedLoopResult(&use).getUsers());
+  return users;
+}
+
+void TileEmitter::findLastUses() {
+  auto note = [&](Value value) {
+    Operation *last = value.getDefiningOp();
+    for (Operation *user : usersOfPlace(value)) {
+      if (tile::SumOp sum = summedInParts.lookup(user))
+        user = sum;
+      Operation *inBlock = value.getParentBlock()->findAncestorOpInBlock(*user);
+      if (last->isBeforeInBlock(inBlock))
+        last = inBlock;
+    }
+    lastUses[last].push_back(value);
+  };
+  program.walk([&](Operation *op) {
+    if (isa<TakeOp>(op))
+      return; // the ring's
+    for (Value result : op->getResults())
+      if (isa<MakeRingOp>(op) || (isTile(result) && isInShared(layoutOf(result)) &&
+                                  !isa<scf::ForOp, vector::InsertOp>(op)))
+        note(result);
+  });
+}
+
+void TileEmitter::emitBlock(Block &block) {
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break; // a role's block has none
+    b.loc = op.getLoc();
+    emit(&op);
+    for (Value value : lastUses[&op])
+      if (rings.contains(value)) {
+        endRing(value);
+      } else if (SharedMemory::Range range = placed(value).range; range.end) {
+        if (!turns.tiles.contains(value))
+          memory.release(range);
+        tiles.erase(value);
+      }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emit(Operation *op) {
+  if (summedInParts.contains(op))
+    return;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](LoadOp o) { emitLoad(o); })
+      .Case([&](StoreOp o) { emitStore(o); })
+      .Case([&](MakeRingOp o) { emitMakeRing(o); })
+      .Case([&](AcquireOp o) { emitAcquire(o); })
+      .Case([&](FillOp o) { emitFill(o); })
+      .Case([&](TakeOp o) { emitTake(o); })
+      .Case([&](ReleaseOp o) { emitRelease(o); })
+      .Case([&](RolesOp o) { emitRoles(o); })
+      .Case([&](CellRowsOp o) { emitCellRows(o); })
+      .Case([&](LoadCellOp o) { emitLoadCell(o); })
+      .Case([&](StoreCellOp o) { emitStoreCell(o); })
+      .Case([&](ConvertOp o) { emitConvert(o); })
+      .Case([&](DotOp o) { emitDot(o); })
+      .Case([&](CumsumOp o) { emitCumsum(o); })
+      .Case([&](KeepOp o) { emitKeep(o); })
+      .Case([&](WindowOp o) { emitWindow(o); })
+      .Case([&](SpreadOp o) { emitSpread(o); })
+      .Case([&](tile::SumOp o) { emitSum(o); })
+      .Case([&](WithinOp o) { emitWithin(o); })
+      .Case([&](vector::ExtractOp o) { emitExtract(o); })
+      .Case([&](vector::InsertOp o) { emitInsert(o); })
+      .Case([&](scf::ForOp o) { emitFor(o); })
+      .Case([&](scf::IfOp o) { emitIf(o); })
+      .Default([&](Operation *o) { emitElementwise(o); });
+  if (op->getNumRegions() == 0)
+    for (Value result : op->getResults())
+      if (isTile(result))
+        memory.noteWork(sizeOf(result.getType(), layoutOf(result)));
+}
+
+void TileEmitter::findLongBlocks() {
+  program.walk([&](Block *block) { isLong |= hasManyMatmuls(*block); });
+}
+
+/// Roundings to 16 bits go two at a time, as one instruction has it.
+SmallVector<Value> TileEmitter::roundPairs(ArrayRef<Value> elements, Type to) {
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < elements.size(); i += 2) {
+    Value pair = b.pack(elements.slice(i, 2));
+    result.append(b.unpack(b.make<arith::TruncFOp>(VectorType::get({2}, to), pair)));
+  }
+  return result;
+}
+
+/// bf16 is the upper half of f32: two at a time, of the word that they came in.
+SmallVector<Value> TileEmitter::widenPairs(ArrayRef<Value> elements) {
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < elements.size(); i += 2) {
+    Value word = b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, 2)));
+    for (Value bits : {Value(b.make<arith::ShLIOp>(word, b.i32(16))),
+                       Value(b.make<arith::AndIOp>(word, b.i32(int32_t(0xFFFF0000))))})
+      result.push_back(b.make<arith::BitcastOp>(b.getF32Type(), bits));
+  }
+  return result;
+}
+
+/// What a division by a constant multiplies by instead: a division takes a dozen
+/// instructions, and a call for what is not ordinary. Off by a unit in the last place.
+static std::optional<double> inverseOfDivisor(Operation *op) {
+  APFloat divisor(0.0);
+  if (!isa<arith::DivFOp>(op) || !matchPattern(op->getOperand(1), m_ConstantFloat(&divisor)))
+    return std::nullopt;
+  double inverse = 1 / divisor.convertToDouble();
+  if (!std::isnormal(float(inverse)))
+    return std::nullopt;
+  return inverse;
+}
+
+/// Whether `op` multiplies, on the other side of a branch, and something else than sums takes what
+/// it makes. A sum that took the factors in its place would spare no multiplication, and keep them
+/// until it is made: a state that is scaled in place would be copied before the branch.
+static bool isUsedAsProduct(Operation *op) {
+  return isa<arith::MulFOp>(op) && isOnOtherSide(op) &&
+         !llvm::all_of(op->getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>);
+}
+
+/// `count` elements of `op`'s result, of as many of its operands or of one that is all of
+/// them.
+SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Value>> operands,
+                                            unsigned count) {
+  Type type = getElementTypeOrSelf(op->getResult(0).getType());
+  if (isa<arith::ExtFOp>(op) && type.isF32() && operands[0].size() % 2 == 0 &&
+      operands[0].front().getType().isBF16())
+    return widenPairs(operands[0]);
+  if (isa<math::ExpOp, math::Exp2Op>(op) && type.isF32())
+    return exponentials(op, operands[0], count);
+  SmallVector<Value> elements;
+  std::optional<double> inverse = type.isF32() ? inverseOfDivisor(op) : std::nullopt;
+  for (unsigned i = 0; i < count; ++i) {
+    auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
+    if (inverse) {
+      elements.push_back(b.make<arith::MulFOp>(element(operands[0]), b.f32(*inverse)));
+      continue;
+    }
+    if (isa<vector::BroadcastOp>(op)) {
+      elements.push_back(element(operands[0]));
+      continue;
+    }
+    IRMapping mapping;
+    for (auto [operand, all] : llvm::zip(op->getOperands(), operands))
+      mapping.map(operand, element(all));
+    Operation *clone = b.clone(*op, mapping);
+    clone->removeAttr(kLayoutsAttr);
+    if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone) && !isUsedAsProduct(op))
+      cast<arith::ArithFastMathInterface>(clone)->setAttr(
+          "fastmath",
+          arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::contract));
+    clone->getResult(0).setType(type);
+    elements.push_back(clone->getResult(0));
+  }
+  return elements;
+}
+
+/// An index is an i32 where it is a counter, a number of chunks, or what sums and differences
+/// of those make, and else an i64. Each register counts in what goes on all through a loop.
+Value TileEmitter::emitIndex(Operation *op) {
+  Value result = op->getResult(0);
+  APInt number;
+  // No sums of counters and of constants so small leave 32 bits.
+  constexpr unsigned kSmallBits = 20;
+  if (matchPattern(op, m_ConstantInt(&number)))
+    return number.isSignedIntN(kSmallBits) ? b.i32(number.getSExtValue())
+                                           : b.i64(number.getSExtValue());
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op)) {
+    Value from = op->getOperand(0);
+    if (!from.getType().isIndex())
+      return b.resize(scalar(from), b.getI64Type(), isa<arith::IndexCastOp>(op));
+    return b.resize(wideIndex(from), result.getType(), isa<arith::IndexCastOp>(op));
+  }
+  bool staysNarrow = isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp>(op) &&
+                     llvm::all_of(op->getOperands(), [&](Value operand) {
+                       return scalar(operand).getType().isInteger(32);
+                     });
+  // Of rows that are left it only counts whether they are fewer than a chunk's, and by how many:
+  // no chunk starts far behind the end. For a branch that is one register, not two.
+  auto isBound = [&](Operation *user) {
+    return isa<WindowOp>(user) || (isa<arith::MinSIOp>(user) &&
+                                   matchPattern(user->getOperand(1), m_ConstantInt(&number)) &&
+                                   number.isSignedIntN(kSmallBits));
+  };
+  if (isa<arith::SubIOp>(op) && op->getOperand(0) == program.getLength() && !staysNarrow &&
+      llvm::all_of(op->getUsers(), isBound) && op->isUsedOutsideOfBlock(op->getBlock())) {
+    Value left = b.sub(wideIndex(op->getOperand(0)), wideIndex(op->getOperand(1)));
+    constexpr int64_t most = int64_t(1) << 30;
+    return b.narrow(b.min(b.max(left, b.i64(-most)), b.i64(most)));
+  }
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    mapping.map(operand,
+                operand.getType().isIndex() && !staysNarrow ? wideIndex(operand) : scalar(operand));
+  Operation *clone = b.clone(*op, mapping);
+  if (!result.getType().isIndex())
+    return clone->getResult(0);
+  clone->getResult(0).setType(staysNarrow ? b.getI32Type() : b.getI64Type());
+  // A sequence has fewer than 2^31 chunks of 16 rows or more.
+  constexpr int64_t kFewestRows = 16;
+  bool isCount = isa<arith::CeilDivUIOp>(op) && op->getOperand(0) == program.getLength() &&
+                 matchPattern(op->getOperand(1), m_ConstantInt(&number)) && number.sge(kFewestRows);
+  return isCount ? b.narrow(clone->getResult(0)) : clone->getResult(0);
+}
+
+static bool isOfIndices(Operation *op) {
+  return llvm::any_of(op->getOperandTypes(), [](Type type) { return type.isIndex(); }) ||
+         op->getResult(0).getType().isIndex();
+}
+
+void TileEmitter::emitElementwise(Operation *op) {
+  Value result = op->getResult(0);
+  if (isOfIndices(op))
+    return scalars.map(result, emitIndex(op));
+  Type type = getElementTypeOrSelf(result.getType());
+  LayoutAttr layout = isTile(result) ? layoutOf(result) : LayoutAttr();
+  SmallVector<ArrayRef<Value>> operands;
+  SmallVector<Value> single(op->getNumOperands());
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (!isTile(operand))
+      single[i] = scalar(operand);
+    operands.push_back(isTile(operand) ? ArrayRef<Value>(placed(operand).elements) : single[i]);
+  }
+  SmallVector<Value> elements;
+  DenseElementsAttr constant;
+  unsigned count = layout ? sizeOf(result.getType(), layout) : 1;
+  if (isTile(result) && matchPattern(op, m_Constant(&constant))) {
+    elements.push_back(
+        b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
+  } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
+    elements = roundPairs(operands[0], type);
+    // Accumulators of the iteration before are read where this stands, not behind products.
+    if (warpgroups && isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
+      elements = heldHere(elements);
+  } else {
+    elements = elementwise(op, operands, count);
+  }
+  if (!layout) {
+    scalars.map(result, elements.front());
+    return;
+  }
+  Placed tile;
+  tile.layout = layout;
+  tile.type = result.getType();
+  tile.elements = elements;
+  tiles[result] = tile;
+}

@@ -1,0 +1,611 @@
+//===- TileVectors.cpp - vectors, and what joins them with matrices --------===//
+//
+// Every warp has all of a vector, element i in lane i mod 32, so that work on
+// vectors needs no barrier, but for those that lie as the rows of matrices do. From there a shuffle
+// brings an element to whoever needs it; the way back, from parts of a matrix to vectors, goes
+// through a few hundred bytes of shared memory. There a vector may wait for a branch, too, and is
+// spread from there.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/emit/TileEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+//===----------------------------------------------------------------------===//
+// Between lanes
+//===----------------------------------------------------------------------===//
+
+Value TileEmitter::shuffle(Value value, Value by, gpu::ShuffleMode mode) {
+  Type type = value.getType();
+  bool narrow = type.getIntOrFloatBitWidth() < 32;
+  if (narrow)
+    value = b.make<arith::ExtFOp>(b.getF32Type(), value);
+  value = b.make<gpu::ShuffleOp>(value, by, b.i32(kWarpSize), mode).getShuffleResult();
+  return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
+}
+
+/// To each lane 4g + t what lane 4·`group` + t has.
+Value TileEmitter::fromOwnMember(Value value, unsigned group) {
+  Type type = value.getType();
+  bool narrow = type.getIntOrFloatBitWidth() < 32;
+  if (narrow)
+    value = b.make<arith::ExtFOp>(b.getF32Type(), value);
+  // Lanes keep the bits of their numbers that are set above the bound.
+  constexpr int kMember = 3 << 8, kLastLane = kWarpSize - 1;
+  value = b.make<NVVM::ShflOp>(b.getF32Type(), b.i32(-1), value, b.i32(4 * group),
+                               b.i32(kMember | kLastLane), NVVM::ShflKind::idx, UnitAttr());
+  return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
+}
+
+/// Combines `value` over the lanes that differ in bits `from` to `to`; all get
+/// the same bits.
+Value TileEmitter::butterfly(Value value, unsigned from, unsigned to,
+                             llvm::function_ref<Value(Value, Value)> combine) {
+  for (unsigned distance = from; distance <= to; distance *= 2)
+    value = combine(value, shuffle(value, b.i32(distance), gpu::ShuffleMode::XOR));
+  return value;
+}
+
+/// elements[index], of an index that a warp's lanes agree on.
+Value TileEmitter::pick(ArrayRef<Value> elements, Value index) {
+  Value result = elements.front();
+  for (unsigned i = 1; i < elements.size(); ++i)
+    result = b.make<arith::SelectOp>(b.equal(index, i), elements[i], result);
+  return result;
+}
+
+/// To each lane the element start + offset of a vector over lanes, where start
+/// is a multiple of 8 and offset less than 8.
+Value TileEmitter::elementAt(const Placed &vector, Value start, Value offset) {
+  if (vector.layout.getKind() == LayoutKind::uniform)
+    return vector.elements.front();
+  Value held = pick(vector.elements, b.div(start, kWarpSize));
+  return shuffle(held, b.add(b.rem(start, kWarpSize), offset), gpu::ShuffleMode::IDX);
+}
+
+/// A vector's elements as this thread's stored columns (`dim` 1) or rows (0) of `f`
+/// need them: for a row those of (m, half) at 2m + half, for a column those of
+/// (n, i) at 2n + i.
+SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &f, unsigned dim) {
+  if (isRows(vector.layout)) {
+    assert(dim == 0 && "a vector along rows is spread along others");
+    return vector.elements;
+  }
+  SmallVector<Value> slices;
+  if (isInShared(vector.layout)) {
+    beforeRead(vector.range);
+    Type element = getElementTypeOrSelf(vector.type);
+    Value from = b.at(vector.address, element, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
+    // Columns are neighbours by two.
+    unsigned count = dim == 0 ? 2 * f.rowTiles() : f.columnTiles();
+    for (unsigned i = 0; i < count; ++i) {
+      int64_t offset = dim == 0 ? f.rowOffset(i) : Fragments::columnOffset(2 * i);
+      slices.append(b.unpack(b.load(KernelBuilder::withCount(element, dim == 0 ? 1 : 2),
+                                    b.at(from, element, offset))));
+    }
+    return slices;
+  }
+  if (dim == 0) {
+    for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+      slices.push_back(elementAt(vector, b.add(partRow(f), f.rowOffset(i)), group));
+    return slices;
+  }
+  bool isMultiple = f.partColumns() % kWarpSize == 0 || f.columnParts == 1;
+  if (!isMultiple || !inBranch) {
+    for (unsigned n = 0; n < f.columnTiles(); ++n)
+      for (unsigned i : {0, 1})
+        slices.push_back(
+            elementAt(vector, b.add(partColumn(f), 8 * n), b.add(b.mul(member, 2), i)));
+    return slices;
+  }
+  // In a branch registers are short. Of 32 at a time, 8n + 2t + i first goes to lane 4 (2n + i) +
+  // t: then it is in a lane whose number is the same for all, but for the member, and takes none.
+  bool isUniform = vector.layout.getKind() == LayoutKind::uniform;
+  Value source = b.add(b.add(b.mul(b.div(lane, 8), 8), b.mul(member, 2)), b.rem(group, 2));
+  Value turned;
+  for (unsigned n = 0; n < f.columnTiles(); ++n) {
+    if (!isUniform && n % 4 == 0)
+      turned = shuffle(pick(vector.elements, b.div(b.add(partColumn(f), 8 * n), kWarpSize)), source,
+                       gpu::ShuffleMode::IDX);
+    for (unsigned i : {0, 1})
+      slices.push_back(isUniform ? vector.elements.front()
+                                 : fromOwnMember(turned, 2 * (n % 4) + i));
+  }
+  return slices;
+}
+
+void TileEmitter::emitSpread(SpreadOp op) {
+  Placed tile;
+  tile.type = op.getType();
+  tile.layout = layoutOf(op.getResult());
+  const Placed &vector = placed(op.getVector());
+  if (tile.layout.getKind() == LayoutKind::uniform) {
+    tile.elements = vector.elements;
+  } else {
+    Fragments f = Fragments::of(tile.type, tile.layout);
+    unsigned dim = f.storedDim(op.getDim());
+    SmallVector<Value> slices = slicesOf(vector, f, dim);
+    tile.elements.resize(f.size());
+    f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+      tile.elements[slot] = slices[dim == 0 ? row : column];
+    });
+  }
+  tiles[op.getResult()] = tile;
+}
+
+//===----------------------------------------------------------------------===//
+// From matrices to vectors
+//===----------------------------------------------------------------------===//
+
+/// Whether `op` makes fragments of what it takes from them, or reads them from panels.
+static bool isByParts(Operation *op) {
+  if (op->getNumResults() != 1 || !isFragments(layoutOf(op->getResult(0))))
+    return false;
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return isPanels(layoutOf(convert.getTile()));
+  return OpTrait::hasElementwiseMappableTraits(op) && !op->hasTrait<OpTrait::ConstantLike>();
+}
+
+void TileEmitter::findSummedInParts() {
+  program.walk([&](tile::SumOp sum) {
+    llvm::SetVector<Operation *> found;
+    SmallVector<Value> left = {sum.getTile()};
+    bool reads = false;
+    while (!left.empty()) {
+      Operation *op = left.pop_back_val().getDefiningOp();
+      if (!op || op->getBlock() != sum->getBlock() || !isByParts(op) ||
+          layoutOf(op->getResult(0)) != layoutOf(sum.getTile()) ||
+          !llvm::all_of(op->getUsers(),
+                        [&](Operation *user) { return user == sum || found.contains(user); }))
+        continue;
+      found.insert(op);
+      reads |= isa<ConvertOp>(op);
+      if (!isa<ConvertOp>(op))
+        left.append(op->operand_begin(), op->operand_end());
+    }
+    // A ring's tile may be overwritten on the way.
+    auto isBehindRing = [&](Operation *op) {
+      auto isOnRing = [](Operation *inner) {
+        return isa<AcquireOp, ReleaseOp, TakeOp>(inner) ? WalkResult::interrupt()
+                                                        : WalkResult::advance();
+      };
+      for (; op != sum; op = op->getNextNode())
+        if (op->walk(isOnRing).wasInterrupted())
+          return true;
+      return false;
+    };
+    Fragments f = Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()));
+    if (!reads || f.columnTiles() % 2 || llvm::any_of(found, isBehindRing))
+      return;
+    for (Operation *op : found)
+      summedInParts[op] = sum;
+  });
+}
+
+/// What is summed, block by block.
+struct TileEmitter::SummedParts {
+  SummedParts(TileEmitter &emitter, tile::SumOp sum)
+      : emitter(emitter), sum(sum),
+        f(Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()))) {
+    SmallVector<SharedMemory::Range> ranges;
+    find(sum.getTile(), ranges);
+    emitter.beforeRead(ranges);
+    for (auto &[tile, addresses] : panels)
+      emitter.forEachPanelBlock(f, emitter.placed(tile),
+                                [&, &addresses = addresses](unsigned, unsigned, Value address) {
+                                  addresses.push_back(address);
+                                });
+  }
+
+  /// The eight elements of each block that a thread has, in their order.
+  SmallVector<Value> block(unsigned number) {
+    llvm::DenseMap<Value, SmallVector<Value>> known;
+    return block(sum.getTile(), number, known);
+  }
+  static constexpr unsigned kBlock = 8;
+
+private:
+  bool isInParts(Value value) const {
+    return value.getDefiningOp() && emitter.summedInParts.lookup(value.getDefiningOp()) == sum;
+  }
+
+  /// What the parts are made of is there from here on.
+  void find(Value value, SmallVector<SharedMemory::Range> &ranges) {
+    if (!isInParts(value)) {
+      if (isa<VectorType>(value.getType()))
+        emitter.placed(value);
+      return;
+    }
+    if (auto convert = value.getDefiningOp<ConvertOp>()) {
+      panels[convert.getTile()];
+      ranges.push_back(emitter.placed(convert.getTile()).range);
+      emitter.asked.push_back({convert.getResult(), ranges.back()});
+      return;
+    }
+    for (Value operand : value.getDefiningOp()->getOperands())
+      find(operand, ranges);
+  }
+
+  SmallVector<Value> block(Value value, unsigned number,
+                           llvm::DenseMap<Value, SmallVector<Value>> &known) {
+    if (auto it = known.find(value); it != known.end())
+      return it->second;
+    SmallVector<Value> elements;
+    if (!isInParts(value)) {
+      if (!isa<VectorType>(value.getType()))
+        elements = {emitter.scalar(value)};
+      else if (ArrayRef<Value> all = emitter.placed(value).elements; all.size() == 1)
+        elements = {all.front()};
+      else
+        elements.append(all.begin() + number * kBlock, all.begin() + (number + 1) * kBlock);
+    } else if (auto convert = value.getDefiningOp<ConvertOp>()) {
+      Placed &shared = emitter.placed(convert.getTile());
+      elements = emitter.blockFromPanels(getElementTypeOrSelf(shared.type),
+                                         panels[convert.getTile()][number],
+                                         f.transposed != isTransposed(shared.layout));
+    } else {
+      Operation *op = value.getDefiningOp();
+      SmallVector<SmallVector<Value>> operands;
+      for (Value operand : op->getOperands())
+        operands.push_back(block(operand, number, known));
+      SmallVector<ArrayRef<Value>> refs(operands.begin(), operands.end());
+      elements = emitter.elementwise(op, refs, kBlock);
+    }
+    return known[value] = elements;
+  }
+
+  TileEmitter &emitter;
+  tile::SumOp sum;
+  Fragments f;
+  /// The address of each block in them.
+  llvm::MapVector<Value, SmallVector<Value>> panels;
+};
+
+/// Adds up `partial`, numbers of a thread's columns, over the warp's eight groups of lanes.
+/// Where each group can be left with as many, a lane sends the half of its numbers that the
+/// lane it meets goes on with, 14 of 16 in three rounds where all of them to all lanes were
+/// 48; the result says which eighth a lane has then. Else all lanes have all.
+std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
+                                                llvm::function_ref<Value(Value, Value)> plus) {
+  if (partial.size() != 8 && partial.size() % 16) {
+    for (Value &sum : partial)
+      sum = butterfly(sum, 4, 16, plus);
+    return std::nullopt;
+  }
+  Value which = b.i32(0);
+  for (unsigned distance = 16; distance >= 4; distance /= 2) {
+    unsigned half = partial.size() / 2;
+    Value bit = b.rem(b.div(lane, distance), 2), isUpper = b.equal(bit, 1);
+    SmallVector<Value> kept;
+    for (unsigned i = 0; i < half; ++i) {
+      Value keep = b.make<arith::SelectOp>(isUpper, partial[half + i], partial[i]);
+      Value give = b.make<arith::SelectOp>(isUpper, partial[i], partial[half + i]);
+      kept.push_back(plus(keep, shuffle(give, b.i32(distance), gpu::ShuffleMode::XOR)));
+    }
+    partial = kept;
+    which = b.add(b.mul(which, 2), bit);
+  }
+  return which;
+}
+
+/// Whether nothing but the sum of all is taken of `op`'s running sums.
+static bool isTotal(CumsumOp op) {
+  int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
+  return !op.getExclusive() && !op.getFrom() && llvm::all_of(op->getUsers(), [&](Operation *user) {
+    auto extract = dyn_cast<vector::ExtractOp>(user);
+    return extract && getConstantIntValue(extract.getMixedPosition().front()) == last;
+  });
+}
+
+/// Whether a square's sums are only added up.
+static bool isOnlyAddedUp(tile::SumOp op) {
+  VectorType type = op.getTile().getType();
+  return type.getDimSize(0) == type.getDimSize(1) && llvm::all_of(op->getUsers(), [](auto *user) {
+           auto sums = dyn_cast<CumsumOp>(user);
+           return sums && isTotal(sums);
+         });
+}
+
+void TileEmitter::emitSum(tile::SumOp op) {
+  Placed tile;
+  std::optional<SummedParts> byBlocks;
+  if (summedInParts.contains(op.getTile().getDefiningOp())) {
+    byBlocks.emplace(*this, op);
+    tile.type = op.getTile().getType();
+    tile.layout = layoutOf(op.getTile());
+  } else {
+    tile = placed(op.getTile());
+  }
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  // Of a square, all of whose sums are only added up, either will do.
+  bool overColumns = f.storedDim(op.getDim()) == 1 || isOnlyAddedUp(op);
+  auto plus = [&](Value x, Value y) -> Value {
+    return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
+  };
+  SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
+  f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
+    // Blocks come one behind the other.
+    if (byBlocks && slot == tile.elements.size())
+      tile.elements.append(byBlocks->block(slot / SummedParts::kBlock));
+    Value &sum = partial[overColumns ? row : column];
+    sum = sum ? plus(sum, tile.elements[slot]) : Value(tile.elements[slot]);
+  });
+  std::optional<Value> which;
+  if (overColumns)
+    for (Value &sum : partial)
+      sum = butterfly(sum, 1, 2, plus);
+  else
+    which = sumOverGroups(partial, plus);
+  if (LayoutAttr layout = layoutOf(op.getResult()); isRows(layout)) {
+    Placed sums;
+    sums.type = op.getType();
+    sums.layout = layout;
+    sums.elements = partial;
+    tiles[op.getResult()] = sums;
+    return;
+  }
+
+  // A row of sums from each of the parts that share the result's elements.
+  int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
+  Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
+  beforeWrite(scratch.range);
+  Value part =
+      overColumns ? b.rem(b.div(warp, f.rowParts), f.columnParts) : b.rem(warp, f.rowParts);
+  Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
+  Value address = b.at(scratch.address, b.getF32Type(), first);
+  if (which) {
+    // Two columns side by side are two numbers.
+    unsigned size = partial.size();
+    Value offset = size % 2 ? b.add(b.mul(b.div(*which, 2), Fragments::columnOffset(2 * size)),
+                                    b.rem(*which, 2))
+                            : b.mul(*which, Fragments::columnOffset(size));
+    address = b.at(address, b.getF32Type(), offset);
+    for (unsigned i = 0; i < size; i += 2)
+      b.store(size % 2 ? partial[i] : b.pack({partial[i], partial[i + 1]}),
+              b.at(address, b.getF32Type(), Fragments::columnOffset(i)));
+  } else {
+    b.onlyIf(b.equal(overColumns ? member : group, 0), [&] {
+      for (auto [i, sum] : llvm::enumerate(partial))
+        b.store(sum, b.at(address, b.getF32Type(),
+                          overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
+    });
+  }
+  // Read where it is first used: a barrier may come before that.
+  partialSums.insert({op.getResult(), {scratch, parts}});
+  tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later
+}
+
+/// The sum of the parts of a sum that lie in shared memory.
+void TileEmitter::finishSum(Value sum) {
+  auto [scratch, parts] = partialSums.lookup(sum);
+  partialSums.erase(sum);
+  int64_t length = lanesLength(sum.getType());
+  Placed result;
+  for (int64_t p = 0; p < parts; ++p) {
+    Placed row = scratch;
+    row.type = sum.getType();
+    row.address = b.at(scratch.address, b.getF32Type(), p * length);
+    Placed some = lanesFrom(row, Value());
+    for (auto [i, value] : llvm::enumerate(some.elements))
+      some.elements[i] =
+          p ? b.make<arith::AddFOp>(result.elements[i], value).getResult() : Value(value);
+    result = some;
+  }
+  memory.release(scratch.range);
+  tiles[sum] = result;
+}
+
+/// Before a region, which may not be taken, or a loop.
+void TileEmitter::finishSums() {
+  while (!partialSums.empty())
+    finishSum(partialSums.begin()->first);
+}
+
+/// The barrier at which the threads agree is one for shared memory too. What is one number in all
+/// elements is compared by itself, for it may be known early.
+void TileEmitter::emitWithin(WithinOp op) {
+  double bound = op.getBound().convertToDouble();
+  Value most, mine;
+  for (Value operand : op.getTiles()) {
+    const Placed &tile = placed(operand);
+    if (tile.layout.getKind() == LayoutKind::uniform) {
+      Value size = b.make<math::AbsFOp>(tile.elements.front());
+      mine = b.both(mine, b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, size, b.f32(bound)));
+      continue;
+    }
+    // What lies beyond a vector's end repeats its last element, or is one of its sums.
+    bool isOverLanes = tile.layout.getKind() == LayoutKind::lanes;
+    int64_t length = isOverLanes ? lanesLength(tile.type) : 0;
+    for (unsigned i = 0; i < tile.elements.size(); ++i) {
+      Value x = tile.elements[i];
+      Value size = b.make<math::AbsFOp>(isLong ? forPowersOfTwo(x) : x);
+      if (int64_t(i + 1) * kWarpSize > length && length)
+        size = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), size, b.f32(0));
+      most = most ? b.make<arith::MaximumFOp>(most, size).getResult() : size;
+    }
+  }
+  if (most)
+    mine =
+        b.both(mine, b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
+                                           b.f32(isLong ? bound * llvm::numbers::log2e : bound)));
+  scalars.map(op.getResult(), barrier(mine));
+}
+
+/// Row `row` of a matrix in fragments, to shared memory; where a loop carries it, as `carried`.
+Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Type element = getElementTypeOrSelf(tile.type);
+  Placed scratch =
+      carried ? sharedFor(carried, LayoutAttr())
+              : newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
+  beforeWrite(scratch.range);
+  Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
+  // Where the row runs along, and where it is to be found across that.
+  Value along = b.at(scratch.address, element, f.transposed ? firstRow : firstColumn);
+  Value across = f.transposed ? firstColumn : firstRow;
+  SmallVector<Value> has(f.transposed ? 2 * f.columnTiles() : 2 * f.rowTiles());
+  for (auto [i, here] : llvm::enumerate(has)) {
+    int64_t offset = f.transposed ? Fragments::columnOffset(i) : f.rowOffset(i);
+    here = b.make<arith::CmpIOp>(arith::CmpIPredicate::eq, b.add(across, offset), row);
+    b.onlyIf(here, [&, number = unsigned(i)] {
+      f.forEachElement([&](unsigned slot, unsigned r, unsigned c) {
+        if ((f.transposed ? c : r) == number)
+          b.store(tile.elements[slot],
+                  b.at(along, element, f.transposed ? f.rowOffset(r) : Fragments::columnOffset(c)));
+      });
+    });
+  }
+  return scratch;
+}
+
+/// Column `column` of what is stored of a matrix, of which each warp has whole rows.
+Placed TileEmitter::storedColumn(const Placed &tile, Value column, LayoutAttr layout) {
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  Placed result;
+  result.layout = layout;
+  // Columns 8n + 2t + i are those of lane 4g + t.
+  Value half = b.rem(column, 2), block = b.div(column, 8);
+  Value holder = b.add(b.mul(group, 4), b.rem(b.div(column, 2), 4));
+  for (unsigned row = 0; row < 2 * f.rowTiles(); ++row) {
+    SmallVector<Value> sides;
+    for (unsigned i : {0, 1}) {
+      SmallVector<Value> blocks;
+      for (unsigned n = 0; n < f.columnTiles(); ++n)
+        blocks.push_back(tile.elements[f.index(row / 2, n, 2 * (row % 2) + i)]);
+      sides.push_back(pick(blocks, block));
+    }
+    result.elements.push_back(shuffle(pick(sides, half), holder, gpu::ShuffleMode::IDX));
+  }
+  return result;
+}
+
+Value TileEmitter::positionOf(OpFoldResult position) {
+  if (auto constant = dyn_cast<Attribute>(position))
+    return b.i32(cast<IntegerAttr>(constant).getInt());
+  return narrowIndex(cast<Value>(position));
+}
+
+void TileEmitter::emitExtract(vector::ExtractOp op) {
+  Placed tile = placed(op.getSource());
+  Value result = op.getResult();
+  SmallVector<OpFoldResult> positions = op.getMixedPosition();
+  bool isUniform = tile.layout.getKind() == LayoutKind::uniform;
+  bool isMatrix = op.getSourceVectorType().getRank() == 2;
+  if (isa<VectorType>(result.getType())) {
+    if (isMatrix && !isUniform) {
+      Value row = positionOf(positions.front());
+      LayoutAttr layout = layoutOf(result);
+      tile = !isFragments(tile.layout) ? vectorFrom(tile, row, layout)
+             : isRows(layout)          ? storedColumn(tile, row, layout)
+                                       : shareRow(tile, row, result);
+    }
+    tile.type = result.getType();
+    tiles[result] = tile;
+    return;
+  }
+  if (isUniform) {
+    scalars.map(result, tile.elements.front());
+    return;
+  }
+  if (isMatrix) {
+    if (isFragments(tile.layout)) {
+      Placed row = shareRow(tile, positionOf(positions.front()));
+      tile = lanesFrom(row, Value());
+      memory.release(row.range);
+    } else {
+      tile = lanesFrom(tile, positionOf(positions.front()));
+    }
+  }
+  Value index = positionOf(positions.back());
+  Value held = pick(tile.elements, b.div(index, kWarpSize));
+  scalars.map(result, shuffle(held, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));
+}
+
+/// In shared memory the row is put where all of the matrix stays.
+void TileEmitter::emitInsert(vector::InsertOp op) {
+  Placed tile = placed(op.getDest()), row = placed(op.getValueToStore());
+  Value at = positionOf(op.getMixedPosition().front());
+  if (isInShared(tile.layout)) {
+    Placed place = tile;
+    place.address = b.at(tile.address, b.getI8Type(), b.mul(at, tile.pitch));
+    if (isInShared(row.layout))
+      row = lanesFrom(row, Value());
+    else if (row.layout.getKind() == LayoutKind::uniform)
+      row = repeated(row, computedLayout(row.type, warps));
+    isRows(row.layout) ? writeRows(row, place) : writeLanes(row, place);
+    tiles[op.getResult()] = tile;
+    return;
+  }
+  Fragments f = Fragments::of(tile.type, tile.layout);
+  unsigned dim = f.storedDim(0); // that the matrix's rows are counted along
+  SmallVector<Value> slices = slicesOf(row, f, 1 - dim);
+  Value distance = b.sub(at, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
+  f.forEachElement([&](unsigned slot, unsigned i, unsigned j) {
+    int64_t offset = dim == 0 ? f.rowOffset(i) : Fragments::columnOffset(j);
+    Value isHere = b.equal(distance, offset);
+    tile.elements[slot] =
+        b.make<arith::SelectOp>(isHere, slices[dim == 0 ? j : i], tile.elements[slot]);
+  });
+  tiles[op.getResult()] = tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Along a vector
+//===----------------------------------------------------------------------===//
+
+/// The sum of all in every element.
+Placed TileEmitter::totalOfLanes(const Placed &tile) {
+  Placed result = tile;
+  int64_t length = lanesLength(tile.type);
+  auto plus = [&](Value x, Value y) -> Value { return b.make<arith::AddFOp>(x, y); };
+  Value sum;
+  for (auto [i, element] : llvm::enumerate(tile.elements)) {
+    Value x = element;
+    if (int64_t(i + 1) * kWarpSize > length)
+      x = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), x, b.f32(0.0));
+    sum = sum ? plus(sum, x) : x;
+  }
+  result.elements.assign(tile.elements.size(), butterfly(sum, 1, kWarpSize / 2, plus));
+  return result;
+}
+
+/// Log-step sums in each of a lane's numbers, then from one to the next.
+Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
+  Placed tile = placed(op.getTile());
+  if (isTotal(op))
+    return totalOfLanes(tile);
+  int64_t length = lanesLength(tile.type);
+  bool reverse = op.getReverse();
+  gpu::ShuffleMode mode = reverse ? gpu::ShuffleMode::DOWN : gpu::ShuffleMode::UP;
+  // The lane's place in the order of the walk.
+  Value place = reverse ? b.sub(b.i32(kWarpSize - 1), lane) : lane;
+  Value sum = b.f32(0.0);
+  for (unsigned k = 0, size = tile.elements.size(); k < size; ++k) {
+    unsigned i = reverse ? size - 1 - k : k;
+    Value x = tile.elements[i];
+    if ((i + 1) * kWarpSize > length)
+      x = b.make<arith::SelectOp>(b.less(b.add(lane, i * kWarpSize), length), x, b.f32(0.0));
+    for (unsigned distance = 1; distance < kWarpSize; distance *= 2) {
+      Value more = b.make<arith::AddFOp>(x, shuffle(x, b.i32(distance), mode));
+      x = b.make<arith::SelectOp>(b.less(place, distance), x, more);
+    }
+    Value whole = b.make<arith::AddFOp>(x, sum);
+    Value before = sum;
+    sum = shuffle(whole, b.i32(reverse ? 0 : kWarpSize - 1), gpu::ShuffleMode::IDX);
+    if (op.getExclusive())
+      whole = b.make<arith::SelectOp>(b.equal(place, 0), before, shuffle(whole, b.i32(1), mode));
+    tile.elements[i] = whole;
+  }
+  if (std::optional<int64_t> from = op.getFrom()) {
+    Value less =
+        shuffle(tile.elements[*from / kWarpSize], b.i32(*from % kWarpSize), gpu::ShuffleMode::IDX);
+    for (Value &element : tile.elements)
+      element = b.make<arith::SubFOp>(element, less);
+  }
+  return tile;
+}

@@ -1,0 +1,236 @@
+//===- TileWarpRoles.cpp - warps of a block that do different things -----------===//
+//
+//   one thread prepares the rings' mbarriers; barrier of the block
+//   warps 0 to a-1: the first role; a to b-1: the second; …
+//
+// Within a role, threads and warps count from its first one on, and barriers are named
+// ones of its threads alone. What a role has had in shared memory no other role gets,
+// for nothing says which of them is done with it.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/emit/TileEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Barrier 0 is the block's; there are 16, and as many warps as 1024 threads make.
+static constexpr int64_t kMostRoles = 15, kMostWarps = 32;
+
+/// The registers of a multiprocessor, and those of a thread that are handed out together.
+static constexpr unsigned kRegisters = 65536, kRegisterStep = 8;
+
+unsigned ejk::registersOf(unsigned threads) {
+  return std::min(kMostRegisters, kRegisters / threads / kRegisterStep * kRegisterStep);
+}
+
+static RolesOp rolesOf(ProgramOp program) {
+  auto roles = program.getBlock().getOps<RolesOp>();
+  return roles.empty() ? RolesOp() : *roles.begin();
+}
+
+static bool worksOnTiles(Operation *op) {
+  return llvm::any_of(op->getResultTypes(), llvm::IsaPred<VectorType>) ||
+         isa<StoreOp, StoreCellOp>(op);
+}
+
+LogicalResult ejk::checkRoles(ProgramOp program) {
+  RolesOp roles = rolesOf(program);
+  if (!roles)
+    return success();
+  int64_t laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), warps = 0, count = 0;
+  for (auto role : roles.getBody().getOps<RoleOp>()) {
+    ++count;
+    warps += role.getWarps();
+    WalkResult walked = role.walk([](Operation *op) {
+      return worksOnTiles(op) ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    if (walked.wasInterrupted() && int64_t(role.getWarps()) != laidOut)
+      return role.emitError() << "works on tiles that are laid out for " << laidOut
+                              << " warps, but has " << role.getWarps();
+  }
+  if (count > kMostRoles || warps > kMostWarps)
+    return roles.emitError() << "a block has at most " << kMostRoles << " roles and " << kMostWarps
+                             << " warps, but these are " << count << " and " << warps;
+  return success();
+}
+
+/// All warps of the block.
+unsigned TileEmitter::countWarps() {
+  RolesOp roles = rolesOf(program);
+  if (!roles)
+    return warps;
+  unsigned count = 0;
+  for (auto role : roles.getBody().getOps<RoleOp>())
+    count += role.getWarps();
+  return count;
+}
+
+//===----------------------------------------------------------------------===//
+// Mbarriers
+//===----------------------------------------------------------------------===//
+
+static constexpr unsigned kMbarrierBytes = 8;
+
+Value TileEmitter::fullOf(const Ring &ring, Value stage) {
+  return b.at(sharedAt(ring.mbarriers), b.getI8Type(), b.mul(stage, kMbarrierBytes));
+}
+Value TileEmitter::emptyOf(const Ring &ring, Value stage) {
+  return b.at(fullOf(ring, stage), b.getI8Type(), ring.stages * kMbarrierBytes);
+}
+
+void TileEmitter::makeMbarriers(MakeRingOp op) {
+  Ring &ring = rings[op.getRing()];
+  if (rolesOf(program) || ring.inBoxes)
+    ring.mbarriers = memory.allocate(2 * ring.stages * kMbarrierBytes);
+}
+
+/// All threads that fill arrive at `full`, of boxes one, beside those of the warp that copies
+/// vectors, and one of each warp that takes at `empty`.
+void TileEmitter::initializeMbarriers(MakeRingOp op) {
+  const Ring &ring = rings[op.getRing()];
+  unsigned fillers = 1, takers = warps;
+  if (ring.inBoxes &&
+      llvm::any_of(ring.tiles, [](const Placed &tile) { return isVectorTile(tile.type); }))
+    fillers += kWarpSize;
+  for (Operation *user : op->getUsers()) {
+    auto role = user->getParentOfType<RoleOp>();
+    if (!role)
+      continue;
+    if (isa<FillOp>(user))
+      fillers = role.getWarps() * kWarpSize;
+    else if (isa<TakeOp>(user))
+      takers = role.getWarps();
+  }
+  for (unsigned stage = 0; stage < ring.stages; ++stage) {
+    b.make<NVVM::MBarrierInitOp>(fullOf(ring, b.i32(stage)), b.i32(fillers), Value());
+    b.make<NVVM::MBarrierInitOp>(emptyOf(ring, b.i32(stage)), b.i32(takers), Value());
+  }
+}
+
+/// The parity of the round that `item` is of.
+Value TileEmitter::parityOf(const Ring &ring, Value item) {
+  return b.rem(b.div(narrowIndex(item), ring.stages), 2);
+}
+
+/// Until a phase of `parity` has ended that is this one or the one before.
+void TileEmitter::waitForPhase(Value mbarrier, Value parity) {
+  auto loop = b.make<scf::WhileOp>(TypeRange(), ValueRange());
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&loop.getBefore());
+  Value done = b.make<NVVM::MBarrierTryWaitOp>(b.getI1Type(), mbarrier, parity, Value());
+  Value goOn = b.make<arith::XOrIOp>(done, b.make<arith::ConstantOp>(b.getBoolAttr(true)));
+  b.make<scf::ConditionOp>(goOn, ValueRange());
+  b.createBlock(&loop.getAfter());
+  b.make<scf::YieldOp>();
+}
+
+/// Until nobody uses what `item`'s stage had before. At first, that counts as ended.
+void TileEmitter::waitForEmpty(const Ring &ring, Value item) {
+  waitForPhase(emptyOf(ring, stageOf(ring, item)), b.sub(b.i32(1), parityOf(ring, item)));
+}
+
+void TileEmitter::arriveAtEmpty(ReleaseOp op) {
+  const Ring &ring = rings[op.getRing()];
+  // What is ordered by an arrival are accesses of threads: what a warp has asked for, and not got,
+  // a box could overwrite.
+  if (ring.inBoxes && llvm::any_of(asked, [&](const auto &read) {
+        return read.second.overlaps(ring.range) && !(read.first && hasCome(read.first));
+      }))
+    fenceForProducts();
+  // What the warp's other lanes have read is read before its one arrival.
+  b.make<NVVM::SyncWarpOp>(b.i32(-1));
+  b.onlyIf(b.equal(lane, 0), [&] {
+    b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), emptyOf(ring, stageOf(ring, op.getItem())),
+                                   Value());
+  });
+}
+
+/// Whether something was done behind which `tile` is there: a product awaited, or sums stored, of
+/// what is made of it.
+bool TileEmitter::hasCome(Value tile) {
+  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
+    if (OpTrait::hasElementwiseMappableTraits(user))
+      return hasCome(user->getResult(0));
+    if (!isa<DotOp, tile::SumOp>(user))
+      return false;
+    Value result = user->getResult(0);
+    auto made = tiles.find(result);
+    return made != tiles.end() &&
+           (isa<DotOp>(user) ? made->second.group == 0 : !isRows(layoutOf(result)));
+  });
+}
+
+/// Releases that waited for products which read their stage.
+void TileEmitter::releaseAwaited() {
+  llvm::erase_if(heldReleases, [&](ReleaseOp op) {
+    if (isRead(rings[op.getRing()].range))
+      return false;
+    arriveAtEmpty(op);
+    return true;
+  });
+}
+
+bool TileEmitter::isRead(const SharedMemory::Range &range) {
+  return llvm::any_of(inFlight, [&](const InFlight &dot) {
+    return llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Roles
+//===----------------------------------------------------------------------===//
+
+void TileEmitter::emitRoles(RolesOp op) {
+  auto setsRegisters = [](RoleOp role) { return role.getRegisters().has_value(); };
+  if (llvm::any_of(op.getBody().getOps<RoleOp>(), setsRegisters))
+    kernel.function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
+                             b.getI32IntegerAttr(registersOf(kernel.threads)));
+  b.onlyIf(b.equal(thread, 0), [&] {
+    for (auto ring : program.getBlock().getOps<MakeRingOp>())
+      initializeMbarriers(ring);
+  });
+  barrier();
+
+  OpBuilder::InsertionGuard guard(b);
+  Value blockThread = thread, blockWarp = warp;
+  unsigned firstWarp = 0, end = countWarps();
+  for (auto role : op.getBody().getOps<RoleOp>()) {
+    unsigned nextWarp = firstWarp + role.getWarps();
+    Block *others = nullptr;
+    if (nextWarp != end) {
+      auto branch = b.make<scf::IfOp>(TypeRange(), b.less(blockWarp, nextWarp),
+                                      /*withElseRegion=*/true);
+      others = branch.elseBlock();
+      b.setInsertionPointToStart(branch.thenBlock());
+    }
+    if (firstWarp) {
+      thread = b.sub(blockThread, firstWarp * kWarpSize);
+      warp = b.sub(blockWarp, firstWarp);
+      warpgroup = b.div(warp, kWarpgroup);
+    }
+    emitRole(role);
+    if (others)
+      b.setInsertionPointToStart(others);
+    firstWarp = nextWarp;
+  }
+}
+
+void TileEmitter::emitRole(RoleOp role) {
+  ++namedBarrier;
+  workers = role.getWarps() * kWarpSize;
+  memory.pending = {};
+  if (std::optional<uint64_t> registers = role.getRegisters())
+    b.make<NVVM::SetMaxRegisterOp>(uint32_t(*registers),
+                                   *registers > registersOf(kernel.threads)
+                                       ? NVVM::SetMaxRegisterAction::increase
+                                       : NVVM::SetMaxRegisterAction::decrease);
+  emitBlock(role.getBody().front());
+  awaitAll();
+  // No thread ends while its copies are under way.
+  bool fills = role.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  if (fills)
+    waitForCopies(0);
+  memory.keepAll();
+}

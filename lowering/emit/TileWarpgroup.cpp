@@ -1,0 +1,277 @@
+//===- TileWarpgroup.cpp - products by groups of four warps ----------------===//
+//
+// `wgmma` multiplies 64 rows of a left factor, from shared memory or from the four
+// warps' registers, by a right factor in shared memory, and goes on while the warps
+// do other work. So a product is issued where it stands in the program and awaited
+// where its result is first used. What is issued later is done later: to wait for
+// one is to wait for all before it.
+//
+// A factor in shared memory is named by a descriptor: where its first 8 rows of 128
+// bytes start, and how far apart such groups of 8 rows, and panels side by side,
+// are. Rows of memory run across the result (along its rows, of a left factor, or
+// its columns), or along the sum: the instruction takes either.
+//
+//   across   16 numbers further along the sum are 32 bytes further in a row
+//   along    they are 16 rows further
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/emit/TileEmitter.h"
+#include "lowering/emit/DotOperands.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Numbers that one instruction sums up.
+static constexpr int64_t kStep = 16;
+static constexpr int64_t kMostColumns = 256;
+/// Descriptors count in units of 16 bytes.
+static constexpr int64_t kUnit = 16;
+
+static int64_t panelBytesOf(const Placed &tile) {
+  return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kPanelPitch;
+}
+
+bool TileEmitter::isForWarpgroups(DotOp op, const Factors &factors) {
+  LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(factors.left);
+  if (!warpgroups || !isPanels(layoutOf(factors.right)))
+    return false;
+  bool across = isTransposed(layoutOf(factors.right)) == factors.rightTransposed;
+  if (across && !endsWithPanels(Fragments::of(op.getType(), result).partColumns()))
+    return false;
+  return result.getRowParts() % kWarpgroup == 0 &&
+         Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
+         factors.length % kStep == 0 &&
+         (isPanels(left) || isLeftFactor(left, factors.leftTransposed, result));
+}
+
+/// Of a factor in panels, from `first` across on.
+Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first) {
+  int64_t panel = panelBytesOf(tile);
+  Value offset = rowsAcross ? b.mul(first, kPanelPitch)
+                            : b.add(b.mul(b.div(first, kPanelColumns), panel),
+                                    b.mul(b.rem(first, kPanelColumns), 2));
+  // Descriptors of all factors differ by constants, and few registers serve them all.
+  auto numberOf = [&](Value address) -> Value {
+    return b.make<LLVM::PtrToIntOp>(b.getI32Type(), address);
+  };
+  Value all = numberOf(b.make<LLVM::AddressOfOp>(shared));
+  Value start = b.make<arith::AndIOp>(b.div(all, kUnit), b.i32(0x3FFF));
+  Value behind = b.sub(numberOf(tile.address), all);
+  Value low = b.add(b.add(start, b.div(offset, kUnit)),
+                    b.add(b.div(behind, kUnit), b.i32((panel / kUnit) << 16)));
+  int64_t groups = 8 * kPanelPitch / kUnit, swizzle128 = int64_t(1) << 62;
+  return b.make<arith::OrIOp>(b.wide(low), b.i64(swizzle128 | groups << 32));
+}
+
+/// How far the descriptor of step `step` of the sum is behind the first one's.
+static int64_t descriptorOffset(const Placed &tile, bool rowsAcross, int64_t step) {
+  int64_t along = step * kStep;
+  int64_t bytes = rowsAcross
+                      ? along / kPanelColumns * panelBytesOf(tile) + along % kPanelColumns * 2
+                      : along * kPanelPitch;
+  return bytes / kUnit;
+}
+
+Value TileEmitter::callAsm(const std::string &text, const std::string &constraints,
+                           ValueRange operands, Type result) {
+  auto op = b.make<LLVM::InlineAsmOp>(
+      result ? TypeRange(result) : TypeRange(), operands, text, constraints,
+      /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr(), ArrayAttr());
+  return result ? op.getRes() : Value();
+}
+
+static Type structOfF32(KernelBuilder &b, unsigned count) {
+  return LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(count, b.getF32Type()));
+}
+
+static std::string listOf(const std::string &what, unsigned count) {
+  std::string result;
+  for (unsigned i = 0; i < count; ++i)
+    result += (i ? "," : "") + what;
+  return result;
+}
+
+/// "{$from, …}", of `count` operands.
+static std::string operandList(unsigned from, unsigned count) {
+  std::string list = "{";
+  for (unsigned i = 0; i < count; ++i)
+    list += (i ? ", $" : "$") + std::to_string(from + i);
+  return list + "}";
+}
+
+/// Numbers that are made no later than here: of 16 bits, an even count, or of 32.
+SmallVector<Value> TileEmitter::heldHere(ArrayRef<Value> elements) {
+  Type element = elements.front().getType();
+  unsigned perWord = 32 / element.getIntOrFloatBitWidth();
+  Type word = perWord == 1 ? element : VectorType::get({perWord}, element);
+  SmallVector<Value> words;
+  for (unsigned i = 0; i < elements.size(); i += perWord)
+    words.push_back(b.make<LLVM::BitcastOp>(b.getI32Type(), b.pack(elements.slice(i, perWord))));
+  std::string constraints = listOf("=r", words.size());
+  for (unsigned i = 0; i < words.size(); ++i)
+    constraints += "," + std::to_string(i);
+  bool isSingle = words.size() == 1;
+  Type type = b.getI32Type();
+  if (!isSingle)
+    type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words.size(), type));
+  Value held = callAsm("", constraints, words, type);
+  SmallVector<Value> result;
+  for (unsigned i = 0; i < words.size(); ++i) {
+    Value own = isSingle ? held : Value(b.make<LLVM::ExtractValueOp>(held, int64_t(i)));
+    result.append(b.unpack(b.make<LLVM::BitcastOp>(word, own)));
+  }
+  return result;
+}
+
+void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
+  DenseElementsAttr constant;
+  bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&
+                  constant.getSplatValue<APFloat>().isPosZero();
+  Placed left = placed(factors.left), right = placed(factors.right);
+  bool inRegisters = isFragments(left.layout);
+  SmallVector<SharedMemory::Range> operandRanges = {right.range};
+  if (!inRegisters)
+    operandRanges.push_back(left.range);
+  beforeRead(operandRanges);
+
+  // What the accumulators' own product still reads, this one goes on reading. A barrier
+  // in between would forget it.
+  SmallVector<SharedMemory::Range> reads;
+  Placed result;
+  if (!fromZero)
+    result = accumulatorsFor(op, reads);
+  result.type = op.getType();
+  result.layout = layoutOf(op.getResult());
+  reads.append(operandRanges);
+  bool rightAcross = factors.rowsAcross(right, /*isLeft=*/false);
+  if (inRegisters)
+    issueProduct(result, fromZero, factors.length, right, rightAcross, nullptr, false,
+                 [&](unsigned m, unsigned step) { return wordsOf(left, m, step); });
+  else
+    issueProduct(result, fromZero, factors.length, right, rightAcross, &left,
+                 factors.rowsAcross(left, /*isLeft=*/true), nullptr);
+  result.group = ++groupsIssued;
+  tiles[op.getResult()] = result;
+  inFlight.push_back({op.getResult(), result.group, reads});
+}
+
+/// One group of instructions: result (+)= left · right, of a left factor in panels or, null, of
+/// the words that `words` has of it for accumulators m at a step of the sum.
+void TileEmitter::issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                               bool rightAcross, const Placed *left, bool leftAcross,
+                               llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
+  Fragments f = Fragments::of(result.type, result.layout);
+  result.elements.resize(f.size());
+  Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
+  unsigned count = f.size() / f.rowTiles(), steps = length / kStep;
+  std::string type = getElementTypeOrSelf(right.type).isBF16() ? "bf16" : "f16";
+  std::string opcode = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(f.partColumns()) +
+                       "k16.f32." + type + "." + type + " ";
+
+  for (unsigned m = 0; m < f.rowTiles(); ++m) {
+    SmallVector<Value> operands;
+    std::string constraints = listOf("=f", count);
+    if (!fromZero)
+      for (unsigned i = 0; i < count; ++i) {
+        constraints += "," + std::to_string(i);
+        operands.push_back(result.elements[m * count + i]);
+      }
+    unsigned firstLeft = count + operands.size();
+    if (left) {
+      Value row = b.add(b.mul(b.rem(warpgroup, f.rowParts / kWarpgroup), 16 * kWarpgroup),
+                        f.rowOffset(2 * m));
+      operands.push_back(descriptorOf(*left, leftAcross, row));
+      constraints += ",l";
+    } else {
+      for (unsigned step = 0; step < steps; ++step)
+        operands.append(words(m, step));
+      constraints += "," + listOf("r", 4 * steps);
+    }
+    unsigned firstRight = count + operands.size();
+    operands.push_back(rightDescriptor);
+    constraints += ",l,~{memory}";
+
+    std::string text = "{\n\t.reg .pred added;\n\t.reg .b64 left, right;\n\t";
+    text += fromZero ? "setp.ne.b32 added, 0, 0;\n\t" : "setp.ne.b32 added, 1, 0;\n\t";
+    text += "wgmma.fence.sync.aligned;\n\t";
+    for (unsigned step = 0; step < steps; ++step) {
+      if (step == 1 && fromZero)
+        text += "setp.ne.b32 added, 1, 0;\n\t";
+      auto descriptor = [&](const std::string &name, unsigned operand, int64_t offset) {
+        text += "add.s64 " + name + ", $" + std::to_string(operand) + ", " +
+                std::to_string(offset) + ";\n\t";
+      };
+      descriptor("right", firstRight, descriptorOffset(right, rightAcross, step));
+      if (left)
+        descriptor("left", firstLeft, descriptorOffset(*left, leftAcross, step));
+      text += opcode + operandList(0, count) + ", ";
+      text += left ? "left" : operandList(firstLeft + 4 * step, 4);
+      // Neither factor is negated.
+      text += ", right, added, 1, 1";
+      if (left)
+        text += leftAcross ? ", 0" : ", 1";
+      text += rightAcross ? ", 0;\n\t" : ", 1;\n\t";
+    }
+    text += "}";
+    Value sums = callAsm(text, constraints, operands, structOfF32(b, count));
+    for (unsigned i = 0; i < count; ++i)
+      result.elements[m * count + i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
+  }
+  // Unlike assembly, an op that no pass may copy into the sides of a branch: what stands
+  // beside it stays for all lanes, too.
+  b.make<NVVM::WgmmaGroupSyncAlignedOp>();
+}
+
+/// A product's accumulators. Those of a product that nobody else waits for are taken
+/// as they are: the instructions add to them in order.
+Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &reads) {
+  Value acc = op.getAcc();
+  auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.product == acc; });
+  if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock()) {
+    reads = it->reads;
+    inFlight.erase(it);
+    Placed result = tiles[acc];
+    result.group = 0;
+    return result;
+  }
+  Placed result = placed(acc);
+  if (result.elements.size() == 1)
+    result = repeated(result, layoutOf(op.getResult()));
+  return result;
+}
+
+/// Waits for product `group` and all before it. The numbers pass through assembly behind
+/// the wait, so that nothing that uses them can move in front of it.
+void TileEmitter::awaitGroup(unsigned group) {
+  SmallVector<Value> sums;
+  auto done = [&](const InFlight &dot) { return dot.group <= group; };
+  for (const InFlight &dot : inFlight)
+    if (done(dot))
+      sums.append(tiles[dot.product].elements);
+  if (sums.empty())
+    return;
+  std::string constraints = listOf("=f", sums.size());
+  for (unsigned i = 0; i < sums.size(); ++i)
+    constraints += "," + std::to_string(i);
+  b.make<NVVM::WgmmaWaitGroupSyncOp>(uint64_t(groupsIssued - group));
+  Value awaited = callAsm("", constraints + ",~{memory}", sums, structOfF32(b, sums.size()));
+  int64_t next = 0;
+  for (const InFlight &dot : inFlight)
+    if (done(dot)) {
+      Placed &tile = tiles[dot.product];
+      for (Value &element : tile.elements)
+        element = b.make<LLVM::ExtractValueOp>(awaited, next++);
+      tile.group = 0;
+    }
+  llvm::erase_if(inFlight, done);
+  releaseAwaited();
+}
+
+void TileEmitter::awaitAll() {
+  if (!inFlight.empty())
+    awaitGroup(groupsIssued);
+}

@@ -1,0 +1,505 @@
+//===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
+#include "dialect/ejk/Shapes.h"
+#include "lowering/kernels/LinalgKernel.h"
+#include "lowering/Passes.h"
+#include "lowering/host/PrepareTensors.h"
+#include "lowering/step/StepKernel.h"
+#include "lowering/kernels/SumHeadsKernel.h"
+#include "lowering/emit/TileKernel.h"
+#include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "passes/Passes.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_LOWERTOGPU
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+static MemRefType bufferType(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+namespace {
+/// Turns one function on tensors into launches on buffers.
+class ProgramBuilder {
+public:
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, StringRef arch)
+      : function(function), kernels(kernels), arch(arch), shapes(function), b(function) {}
+
+  LogicalResult run() {
+    if (!function->hasAttr(kConstraintsAttr))
+      return function.emitError("is not described; run --ejk-describe-interface first");
+    if (failed(prepareTensors(function, copied)) || failed(createProgram()))
+      return failure();
+    findAlternatives();
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (failed(lower(op)))
+        return failure();
+    func::ReturnOp::create(b, function.getLoc());
+    return success();
+  }
+
+  func::FuncOp program;
+  unsigned numScans = 0, numBlocks = 0, numPlain = 0;
+
+private:
+  /// The function's successor: memref arguments, inputs first.
+  LogicalResult createProgram() {
+    Operation *ret = function.getBody().front().getTerminator();
+    SmallVector<Type> types;
+    for (BlockArgument arg : function.getArguments()) {
+      if (!isStorable(arg.getType()))
+        return function.emitError() << "argument " << arg.getArgNumber() << " is " << arg.getType()
+                                    << "; a compiled function takes " << kStorable;
+      types.push_back(bufferType(arg));
+    }
+    for (Value result : ret->getOperands())
+      types.push_back(bufferType(result));
+    unsigned numInputs = function.getNumArguments();
+    program = func::FuncOp::create(b, function.getLoc(), function.getName(),
+                                   b.getFunctionType(types, {}));
+    program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
+    program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
+    if (Attribute forwardOf = function->getAttr(kForwardOfAttr))
+      program->setAttr(kForwardOfAttr, forwardOf);
+    b.setInsertionPointToStart(program.addEntryBlock());
+    for (BlockArgument arg : function.getArguments()) {
+      program.setArgAttrs(arg.getArgNumber(), function.getArgAttrDict(arg.getArgNumber()));
+      buffers[arg] = program.getArgument(arg.getArgNumber());
+      noteSizes(arg, buffers[arg]);
+    }
+    for (auto [i, result] : llvm::enumerate(ret->getOperands())) {
+      program.setArgAttrs(numInputs + i, function.getResultAttrDict(i));
+      buffers[result] = program.getArgument(numInputs + i);
+      describeAlias(numInputs + i, result);
+    }
+    return success();
+  }
+
+  DimExpr sizeOf(Value tensor, unsigned dim) {
+    if (auto it = copied.find(tensor); it != copied.end())
+      tensor = it->second;
+    return shapes.dim(tensor, dim);
+  }
+
+  /// A final state may take its initial state's place when nothing else reads
+  /// that: a K×V state, each of whose numbers one thread alone reads and writes.
+  void describeAlias(unsigned index, Value result) {
+    unsigned readers = 1;
+    if (auto choose = result.getDefiningOp<tile::ChooseOp>()) {
+      // The block program beside it reads the same state, its blocks each their part.
+      result = choose.getSingle();
+      readers = 2;
+    }
+    auto scan = result.getDefiningOp<ScanOp>();
+    if (!scan)
+      return;
+    unsigned number = cast<OpResult>(result).getResultNumber(), outputs = scan.getOutputs().size();
+    if (number < outputs || number >= outputs + scan.getFinalStates().size() ||
+        cast<RankedTensorType>(result.getType()).getRank() != 4)
+      return;
+    auto initial = dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - outputs));
+    if (initial && initial.hasNUses(readers))
+      program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
+  }
+
+  /// Remembers the first argument that gives each symbol.
+  void noteSizes(Value tensor, Value buffer) {
+    auto type = cast<MemRefType>(buffer.getType());
+    for (int64_t d = 0; d < type.getRank(); ++d) {
+      DimExpr size = sizeOf(tensor, d);
+      if (size.kind == DimExpr::Kind::constant || size.kind == DimExpr::Kind::slots ||
+          symbols.contains(size.symbol))
+        continue;
+      Value value = memref::DimOp::create(b, function.getLoc(), buffer, d);
+      if (size.kind == DimExpr::Kind::symbolPlusOne)
+        value = arith::SubIOp::create(b, function.getLoc(), value, index(1));
+      symbols[size.symbol] = value;
+    }
+  }
+
+  Value index(int64_t v) { return arith::ConstantIndexOp::create(b, function.getLoc(), v); }
+
+  FailureOr<Value> hostSize(Operation *op, Value tensor, unsigned dim) {
+    FailureOr<Value> size = hostSize(sizeOf(tensor, dim));
+    if (failed(size))
+      op->emitError() << "the size " << sizeOf(tensor, dim).str() << " (dimension " << dim << " of "
+                      << tensor.getType() << ") is not the size of any of the function's arguments";
+    return size;
+  }
+
+  FailureOr<Value> hostSize(const DimExpr &size) {
+    Location loc = function.getLoc();
+    if (size.kind == DimExpr::Kind::slots) {
+      SmallVector<Value> factors;
+      for (const DimExpr &factor : size.factors) {
+        FailureOr<Value> value = hostSize(factor);
+        if (failed(value))
+          return failure();
+        factors.push_back(*value);
+      }
+      Value rows = arith::MulIOp::create(b, loc, factors[0], factors[1]);
+      Value chunks = arith::DivUIOp::create(b, loc, rows, index(size.value));
+      return Value(arith::AddIOp::create(b, loc, chunks, factors[2]));
+    }
+    if (size.kind == DimExpr::Kind::constant)
+      return index(size.value);
+    auto it = symbols.find(size.symbol);
+    if (it == symbols.end())
+      return failure();
+    if (size.kind == DimExpr::Kind::symbolPlusOne)
+      return Value(arith::AddIOp::create(b, function.getLoc(), it->second, index(1)));
+    return it->second;
+  }
+
+  FailureOr<Value> bufferOf(Operation *op, Value tensor) {
+    // A cast knows other sizes of the same memory.
+    while (auto cast = tensor.getDefiningOp<tensor::CastOp>())
+      tensor = cast.getSource();
+    if (Value buffer = buffers.lookup(tensor))
+      return buffer;
+    // What is chosen of is made where the choice lies.
+    for (Operation *user : tensor.getUsers())
+      if (auto choose = dyn_cast<tile::ChooseOp>(user); choose && tensor != choose.getRows()) {
+        FailureOr<Value> chosen = bufferOf(op, choose.getResult());
+        if (succeeded(chosen))
+          buffers[tensor] = *chosen;
+        return chosen;
+      }
+    Operation *def = tensor.getDefiningOp();
+    if (!isKernel(def)) {
+      def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
+      return failure();
+    }
+    if (!isStorable(tensor.getType()))
+      return def->emitError() << "makes a " << tensor.getType()
+                              << " for several ops; what passes between kernels is " << kStorable,
+             failure();
+    MemRefType type = bufferType(tensor);
+    SmallVector<Value> sizes;
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      if (type.isDynamicDim(d)) {
+        FailureOr<Value> size = hostSize(op, tensor, d);
+        if (failed(size))
+          return failure();
+        sizes.push_back(*size);
+      }
+    return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
+  }
+
+  /// 1 if `size` is 1, else 0.
+  Value isOne(Location loc, Value size) {
+    Value one = index(1);
+    Value more = arith::SubIOp::create(b, loc, size, one);
+    Value less = arith::SubIOp::create(b, loc, one, size);
+    Value distance = arith::MaxSIOp::create(b, loc, more, less);
+    return arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, one, distance), index(0));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What only sequences of one row, or of several, need
+  //===--------------------------------------------------------------------===//
+
+  /// The rows that `op`'s results are asked for.
+  struct Alternative {
+    Value rows; // the sequence that has them; null for any
+    bool single = false;
+    bool operator==(const Alternative &o) const { return rows == o.rows && single == o.single; }
+  };
+
+  /// Notes of each op what its users, further down, choose it for.
+  void findAlternatives() {
+    for (Operation &op : llvm::reverse(function.getBody().front())) {
+      std::optional<Alternative> all;
+      for (OpOperand &use : op.getUses()) {
+        Operation *user = use.getOwner();
+        if (isa<tensor::DimOp>(user))
+          continue;
+        Alternative one = alternatives.lookup(user);
+        auto choose = dyn_cast<tile::ChooseOp>(user);
+        if (choose && use.get() != choose.getRows())
+          one = {choose.getRows(), use.get() == choose.getSingle()};
+        if (all && !(*all == one))
+          one = {};
+        all = one;
+      }
+      if (all && all->rows)
+        alternatives[&op] = *all;
+    }
+  }
+
+  /// 1 where there is one row and `single`, or several and not, else 0.
+  FailureOr<Value> isAskedFor(Operation *op, const Alternative &alternative) {
+    FailureOr<Value> size = hostSize(op, alternative.rows, 1);
+    if (failed(size))
+      return failure();
+    Value one = isOne(op->getLoc(), *size);
+    return alternative.single ? one : Value(arith::SubIOp::create(b, op->getLoc(), index(1), one));
+  }
+
+  /// A tensor map of `buffer`, for boxes of it: [matrices, panels, rows, columns of a panel].
+  FailureOr<Value> tensorMap(Operation *op, const KernelOperand &operand, Value buffer) {
+    Location loc = op->getLoc();
+    auto type = cast<MemRefType>(buffer.getType());
+    const KernelOperand::Box &box = *operand.box;
+    auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
+    Value matrices = index(1), rows, panels = index(1);
+    for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
+      FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / kPanelColumns)
+                                            : hostSize(op, operand.tensor, d);
+      if (failed(size))
+        return failure();
+      if (d == box.rowDim)
+        rows = *size;
+      else
+        (d < box.rowDim ? matrices : panels) = times(d < box.rowDim ? matrices : panels, *size);
+    }
+    Value width = times(panels, index(kPanelColumns));
+    int64_t dynamic = ShapedType::kDynamic;
+    Attribute columns = b.getIndexAttr(kPanelColumns), one = b.getIndexAttr(1);
+    auto inPanels = MemRefType::get(
+        {dynamic, dynamic, dynamic, kPanelColumns}, type.getElementType(),
+        StridedLayoutAttr::get(b.getContext(), 0, {dynamic, kPanelColumns, dynamic, 1}));
+    Value whole = memref::ReinterpretCastOp::create(
+        b, loc, inPanels, buffer, OpFoldResult(b.getIndexAttr(0)),
+        ArrayRef<OpFoldResult>{matrices, panels, rows, columns},
+        ArrayRef<OpFoldResult>{times(rows, width), columns, width, one});
+    Value unranked = memref::CastOp::create(
+        b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
+    int64_t shape[] = {1, box.panels, box.rows, kPanelColumns};
+    auto tile = MemRefType::get(shape, type.getElementType(), AffineMap(),
+                                b.getI64IntegerAttr(kSharedSpace));
+    auto mapType = nvgpu::TensorMapDescriptorType::get(
+        b.getContext(), tile, nvgpu::TensorMapSwizzleKind::SWIZZLE_128B,
+        nvgpu::TensorMapL2PromoKind::L2PROMO_256B, nvgpu::TensorMapOOBKind::OOB_ZERO,
+        nvgpu::TensorMapInterleaveKind::INTERLEAVE_NONE);
+    Value map = nvgpu::TmaCreateDescriptorOp::create(
+        b, loc, mapType, unranked,
+        llvm::map_to_vector(shape, [&](int64_t size) { return index(size); }));
+    return UnrealizedConversionCastOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()),
+                                              map)
+        .getResult(0);
+  }
+
+  /// Launches `kernel`; `times`, null for 1, multiplies the grid, so that 0
+  /// leaves the launch out.
+  LogicalResult launch(Operation *op, const Kernel &kernel, Value gridTimes = Value()) {
+    Location loc = op->getLoc();
+    if (auto it = alternatives.find(op); !gridTimes && it != alternatives.end()) {
+      FailureOr<Value> asked = isAskedFor(op, it->second);
+      if (failed(asked))
+        return failure();
+      gridTimes = *asked;
+    }
+    SmallVector<Value> args;
+    for (const KernelOperand &operand : kernel.operands) {
+      FailureOr<Value> value =
+          operand.dim ? hostSize(op, operand.tensor, *operand.dim) : bufferOf(op, operand.tensor);
+      if (failed(value))
+        return failure();
+      if (operand.box) {
+        FailureOr<Value> map = tensorMap(op, operand, *value);
+        if (failed(map))
+          return failure();
+        args.push_back(*map);
+        continue;
+      }
+      if (operand.dim) {
+        args.push_back(arith::IndexCastOp::create(b, loc, b.getI64Type(), *value));
+        continue;
+      }
+      Value address = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, *value);
+      address = arith::IndexCastOp::create(b, loc, b.getI64Type(), address);
+      args.push_back(LLVM::IntToPtrOp::create(
+          b, loc, LLVM::LLVMPointerType::get(b.getContext(), kGlobalSpace), address));
+    }
+    Value grid = index(1);
+    auto times = [&](Value factor) { grid = arith::MulIOp::create(b, loc, grid, factor); };
+    for (const KernelOperand &operand : kernel.gridSizes) {
+      FailureOr<Value> size = hostSize(op, operand.tensor, *operand.dim);
+      if (failed(size))
+        return failure();
+      times(*size);
+    }
+    if (kernel.sequencesFrom) {
+      FailureOr<Value> entries = hostSize(op, kernel.sequencesFrom, 0);
+      if (failed(entries))
+        return failure();
+      times(arith::SubIOp::create(b, loc, *entries, index(1)));
+    }
+    if (kernel.gridDivisor != 1)
+      grid = arith::CeilDivUIOp::create(b, loc, grid, index(kernel.gridDivisor));
+    if (kernel.gridFactor != 1)
+      times(index(kernel.gridFactor));
+    if (gridTimes)
+      times(gridTimes);
+    Value one = index(1), threads = index(kernel.threads);
+    Value shared;
+    if (kernel.sharedBytes)
+      shared = arith::ConstantIntOp::create(b, loc, kernel.sharedBytes, 32);
+    gpu::LaunchFuncOp::create(b, loc, kernel.function, gpu::KernelDim3{grid, one, one},
+                              gpu::KernelDim3{threads, one, one}, shared, args);
+    return success();
+  }
+
+  Kernel emitScan(const StepPlan &plan, const std::string &name) {
+    return emitStepKernel(plan, kernels, name,
+                          [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
+  }
+
+  /// That `arch` has what the roles of `program` need.
+  LogicalResult checkRoles(tile::ProgramOp program) {
+    WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
+      if (isa<tile::RolesOp>(op) && !hasRoles(arch))
+        return op->emitError() << "roles need sm_90 or newer, not " << arch;
+      if (auto role = dyn_cast<tile::RoleOp>(op))
+        if (role.getRegisters() && !hasRegistersPerRole(arch))
+          return op->emitError() << "a role's own registers need sm_90a or the like, not " << arch;
+      return WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
+  LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
+    if (failed(checkRoles(program)))
+      return failure();
+    if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
+      return failure();
+    FailureOr<Kernel> kernel = emitTileKernel(
+        program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },
+        sharedMemoryLimit(arch));
+    return failed(kernel) ? failure() : launch(program, *kernel);
+  }
+
+  /// That the saved states have the slots that the scan's chunks need: what made
+  /// them, or the caller, may have had other sizes in mind.
+  template <typename Scan> LogicalResult checkSlots(Scan scan, int64_t every) {
+    Value first = scan.getSequences().front();
+    DimExpr sequences = shapes.dim(first, 0);
+    if (Value cu = scan.getCuSeqlens()) {
+      sequences = shapes.dim(cu, 0);
+      if (sequences.kind == DimExpr::Kind::symbolPlusOne)
+        sequences.kind = DimExpr::Kind::symbol;
+      else
+        --sequences.value;
+    }
+    DimExpr wanted{
+        DimExpr::Kind::slots, every, {}, {shapes.dim(first, 0), shapes.dim(first, 1), sequences}};
+    auto isNumber = [](const DimExpr &e) { return e.kind == DimExpr::Kind::constant; };
+    if (llvm::all_of(wanted.factors, isNumber))
+      wanted = {DimExpr::Kind::constant,
+                wanted.factors[0].value * wanted.factors[1].value / every + wanted.factors[2].value,
+                {},
+                {}};
+    for (ValueRange states : {ValueRange(scan.getSavedStates()), ValueRange(scan.getSaves())})
+      for (Value state : states)
+        if (DimExpr found = sizeOf(state, 0); !(found == wanted))
+          return scan.emitError() << "its chunks need saved states with " << wanted.str()
+                                  << " slots, but one has " << found.str();
+    return success();
+  }
+
+  /// One kernel for any number of steps; one for a single step where that can
+  /// be told from T; a choice between them by T where both can be.
+  LogicalResult lowerScan(ScanOp scan, const std::string &name) {
+    if (scan.getSaveEvery() && failed(checkSlots(scan, *scan.getSaveEvery())))
+      return failure();
+    Value first = scan.getSequences().front();
+    int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
+    bool mayBeOne = !scan.getCuSeqlens() && (ShapedType::isDynamic(steps) || steps == 1);
+    bool mayBeMore = scan.getCuSeqlens() || steps != 1;
+    if (auto it = alternatives.find(scan); it != alternatives.end())
+      (it->second.single ? mayBeMore : mayBeOne) = false;
+    Value single;
+    if (mayBeOne && mayBeMore) {
+      FailureOr<Value> asked = isAskedFor(scan, {first, /*single=*/true});
+      if (failed(asked))
+        return failure();
+      single = *asked;
+    }
+    if (mayBeOne) {
+      FailureOr<StepPlan> plan = StepPlan::make(scan, /*singleStep=*/true);
+      if (failed(plan) || failed(launch(scan, emitScan(*plan, name + "_one"), single)))
+        return failure();
+    }
+    if (!mayBeMore)
+      return success();
+    FailureOr<StepPlan> plan = StepPlan::make(scan);
+    if (failed(plan))
+      return failure();
+    Value several;
+    if (single)
+      several = arith::SubIOp::create(b, scan.getLoc(), index(1), single);
+    return launch(scan, emitScan(*plan, name), several);
+  }
+
+  LogicalResult lower(Operation &op) {
+    std::string prefix = function.getName().str();
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
+    if (auto program = dyn_cast<tile::ProgramOp>(op))
+      return lowerBlocks(program, prefix + "_blocks" + std::to_string(numBlocks++));
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      FailureOr<Kernel> kernel =
+          emitLinalgKernel(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
+      return failed(kernel) ? failure() : launch(&op, *kernel);
+    }
+    if (auto sum = dyn_cast<SumHeadsOp>(op))
+      return launch(
+          &op, emitSumHeadsKernel(sum, kernels, prefix + "_heads" + std::to_string(numPlain++)));
+    // Constants and fills are read where they are used; sizes are known from
+    // the arguments.
+    if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
+        op.hasTrait<OpTrait::ConstantLike>())
+      return success();
+    return op.emitError() << "'" << op.getName()
+                          << "' cannot be compiled; a compiled function holds ejk's recurrences, "
+                             "linalg.generic, and elementwise arith and math on tensors";
+  }
+
+  func::FuncOp function;
+  gpu::GPUModuleOp kernels;
+  StringRef arch;
+  ShapeAnalysis shapes;
+  OpBuilder b;
+  llvm::DenseMap<Value, Value> buffers; // of tensors
+  llvm::DenseMap<Value, Value> copied;  // a copy's result to its source
+  llvm::DenseMap<Operation *, Alternative> alternatives;
+  llvm::StringMap<Value> symbols;
+};
+
+struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
+  using LowerToGPUBase::LowerToGPUBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    OpBuilder b(module.getBodyRegion());
+    auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
+    for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      // A caller cannot reach it; an op that calls it is an error at that op.
+      if (function.isPrivate())
+        continue;
+      if (!function.getBody().hasOneBlock()) {
+        function.emitError("a compiled function has a body of one block");
+        return signalPassFailure();
+      }
+      ProgramBuilder builder(function, kernels, arch);
+      if (failed(builder.run()))
+        return signalPassFailure();
+      numScans += builder.numScans;
+      numBlocks += builder.numBlocks;
+      numPlain += builder.numPlain;
+      function.erase();
+    }
+    module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
+  }
+};
+} // namespace

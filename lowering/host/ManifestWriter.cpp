@@ -1,0 +1,288 @@
+//===- ManifestWriter.cpp - what a package says of a program --------------===//
+//
+// Reads a program of launches (see LowerToGPU) as formulas over the symbols
+// that its arguments' shapes bind.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/host/ManifestWriter.h"
+#include "dialect/ejk/Names.h"
+#include "dialect/ejk/Shapes.h"
+#include "ejk/package_format.h"
+#include "lowering/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/IR/Matchers.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace ejk;
+namespace json = llvm::json;
+
+/// "64", "T", "N+1" or "B*T/64+N", as the manifest's expressions spell them.
+static json::Value sizeExpr(StringRef spelling) {
+  int64_t number;
+  if (!spelling.getAsInteger(10, number))
+    return number;
+  // What binds loosest first.
+  for (auto [sign, name] : {std::pair('+', "+"), std::pair('/', "floordiv"), std::pair('*', "*")})
+    if (auto [left, right] = spelling.rsplit(sign); !right.empty())
+      return json::Array{name, sizeExpr(left), sizeExpr(right)};
+  return spelling;
+}
+
+static StringRef dtypeOf(Type type) {
+  return llvm::TypeSwitch<Type, StringRef>(type)
+      .Case([](Float32Type) { return "f32"; })
+      .Case([](Float16Type) { return "f16"; })
+      .Case([](BFloat16Type) { return "bf16"; })
+      .Case([](Float64Type) { return "f64"; })
+      .Case([](IntegerType t) {
+        return t.getWidth() == 32 ? "i32" : t.getWidth() == 64 ? "i64" : "";
+      })
+      .Default([](Type) { return ""; });
+}
+
+namespace {
+class EntryWriter {
+public:
+  explicit EntryWriter(func::FuncOp program) : program(program) {}
+
+  FailureOr<json::Object> run() {
+    auto numInputs = program->getAttrOfType<IntegerAttr>(kNumInputsAttr);
+    if (!numInputs)
+      return program.emitError("is not a program of launches; run --ejk-to-gpu"), failure();
+    json::Array inputs, outputs;
+    for (BlockArgument arg : program.getArguments()) {
+      FailureOr<json::Object> tensor = describe(arg);
+      if (failed(tensor))
+        return failure();
+      bool isInput = arg.getArgNumber() < unsigned(numInputs.getInt());
+      places[arg] = isInput ? json::Object{{"input", arg.getArgNumber()}}
+                            : json::Object{{"output", arg.getArgNumber() - numInputs.getInt()}};
+      (isInput ? inputs : outputs).push_back(std::move(*tensor));
+    }
+    for (Operation &op : program.getBody().front())
+      if (failed(visit(op)))
+        return failure();
+    return json::Object{{"name", program.getName()},         {"inputs", std::move(inputs)},
+                        {"outputs", std::move(outputs)},     {"constraints", constraints()},
+                        {"workspace", std::move(workspace)}, {"launches", std::move(launches)}};
+  }
+
+private:
+  FailureOr<json::Object> describe(BlockArgument arg) {
+    auto type = cast<MemRefType>(arg.getType());
+    unsigned i = arg.getArgNumber();
+    StringRef dtype = dtypeOf(type.getElementType());
+    if (dtype.empty())
+      return program.emitError() << "argument " << i << " is of " << type.getElementType()
+                                 << ", which a package cannot hold",
+             failure();
+    StringRef name = program.getArgAttrOfType<StringAttr>(i, kNameAttr).getValue();
+    json::Array shape;
+    for (Attribute size : program.getArgAttrOfType<ArrayAttr>(i, kShapeAttr))
+      shape.push_back(sizeExpr(cast<StringAttr>(size).getValue()));
+    bool isFloat = isa<FloatType>(type.getElementType());
+    json::Object tensor{{"name", name},
+                        {"dtype", dtype},
+                        {"shape", std::move(shape)},
+                        // Rows are read 16 bytes at a time; offsets one by one.
+                        {"align", isFloat ? 16 : type.getElementTypeBitWidth() / 8}};
+    if (auto total = program.getArgAttrOfType<StringAttr>(i, kTotalAttr)) {
+      tensor["role"] = "cu_seqlens";
+      tensor["total"] = sizeExpr(total.getValue());
+    }
+    // Tools that make inputs up keep gates at 0 or below.
+    if (name == "g" || name == "gk" || name == "gv" || name == "g_gamma")
+      tensor["role"] = "log_decay";
+    if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
+      tensor["may_alias"] = alias.getInt();
+    return tensor;
+  }
+
+  json::Array constraints() {
+    json::Array result;
+    for (Attribute attr : program->getAttrOfType<ArrayAttr>(kConstraintsAttr)) {
+      auto constraint = cast<DictionaryAttr>(attr);
+      auto divisor = constraint.getAs<StringAttr>("divisor");
+      json::Value size = sizeExpr(constraint.getAs<StringAttr>("size").getValue());
+      if (divisor)
+        size = json::Array{"mod", size, sizeExpr(divisor.getValue())};
+      result.push_back(
+          json::Object{{"expr", size},
+                       {"equals", divisor ? 0 : 1},
+                       {"message", constraint.getAs<StringAttr>("message").getValue()}});
+    }
+    return result;
+  }
+
+  /// `value`, an index or i64, as a formula.
+  FailureOr<json::Value> expr(Value value) {
+    APInt constant;
+    if (matchPattern(value, m_ConstantInt(&constant)))
+      return json::Value(constant.getSExtValue());
+    Operation *op = value.getDefiningOp();
+    if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(op))
+      return expr(cast.getIn());
+    if (auto dim = dyn_cast_or_null<memref::DimOp>(op)) {
+      auto arg = dyn_cast<BlockArgument>(dim.getSource());
+      std::optional<int64_t> index = dim.getConstantIndex();
+      if (arg && index)
+        return sizeExpr(cast<StringAttr>(program.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(),
+                                                                             kShapeAttr)[*index])
+                            .getValue());
+    }
+    StringRef symbol = !op                                                            ? ""
+                       : isa<arith::AddIOp>(op)                                       ? "+"
+                       : isa<arith::SubIOp>(op)                                       ? "-"
+                       : isa<arith::MulIOp>(op)                                       ? "*"
+                       : isa<arith::MaxSIOp>(op)                                      ? "max"
+                       : isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op)              ? "ceildiv"
+                       : isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) ? "floordiv"
+                                                                                      : "";
+    if (symbol.empty())
+      return emitError(value.getLoc())
+                 << "a launch's size is not a formula of the arguments' sizes",
+             failure();
+    FailureOr<json::Value> a = expr(op->getOperand(0)), b = expr(op->getOperand(1));
+    if (failed(a) || failed(b))
+      return failure();
+    return json::Value(json::Array{symbol, *a, *b});
+  }
+
+  LogicalResult visit(Operation &op) {
+    if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+      json::Value bytes = int64_t(alloc.getType().getElementTypeBitWidth() / 8);
+      auto next = alloc.getDynamicSizes().begin();
+      for (int64_t size : alloc.getType().getShape()) {
+        FailureOr<json::Value> factor =
+            ShapedType::isDynamic(size) ? expr(*next++) : FailureOr<json::Value>(json::Value(size));
+        if (failed(factor))
+          return failure();
+        bytes = json::Array{"*", bytes, *factor};
+      }
+      places[alloc.getResult()] = json::Object{{"workspace", int64_t(workspace.size())}};
+      workspace.push_back(
+          json::Object{{"name", "tmp" + std::to_string(workspace.size())}, {"bytes", bytes}});
+      return success();
+    }
+    if (auto launch = dyn_cast<gpu::LaunchFuncOp>(op))
+      return visitLaunch(launch);
+    return success(); // sizes and addresses, read from where they are used
+  }
+
+  json::Object placeOf(Value buffer) const {
+    // Workspace some of whose sizes turned out to be constants.
+    while (auto cast = buffer.getDefiningOp<memref::CastOp>())
+      buffer = cast.getSource();
+    return places.find(buffer)->second;
+  }
+
+  /// A view of the buffer's elements, and what is copied of it at once.
+  FailureOr<json::Object> tensorMap(nvgpu::TmaCreateDescriptorOp map) {
+    Value viewed = map.getTensor();
+    while (auto cast = viewed.getDefiningOp<memref::CastOp>())
+      viewed = cast.getSource();
+    auto view = viewed.getDefiningOp<memref::ReinterpretCastOp>();
+    FailureOr<json::Array> sizes = exprs(view.getMixedSizes());
+    // The innermost is 1.
+    FailureOr<json::Array> strides = exprs(ArrayRef(view.getMixedStrides()).drop_back());
+    if (failed(sizes) || failed(strides))
+      return failure();
+    MemRefType box = map.getTensorMap().getType().getTensor();
+    return json::Object{{"tensor_map", placeOf(view.getSource())},
+                        {"dtype", dtypeOf(box.getElementType())},
+                        {"sizes", std::move(*sizes)},
+                        {"strides", std::move(*strides)},
+                        {"box", json::Array(box.getShape())}};
+  }
+
+  FailureOr<json::Array> exprs(ArrayRef<OpFoldResult> numbers) {
+    json::Array result;
+    for (OpFoldResult number : numbers) {
+      FailureOr<json::Value> value = json::Value(nullptr);
+      if (auto known = getConstantIntValue(number))
+        value = json::Value(*known);
+      else
+        value = expr(cast<Value>(number));
+      if (failed(value))
+        return failure();
+      result.push_back(std::move(*value));
+    }
+    return result;
+  }
+
+  LogicalResult visitLaunch(gpu::LaunchFuncOp launch) {
+    FailureOr<json::Value> grid = expr(launch.getGridSizeX()), block = expr(launch.getBlockSizeX());
+    if (failed(grid) || failed(block))
+      return failure();
+    APInt shared(32, 0);
+    if (Value bytes = launch.getDynamicSharedMemorySize())
+      matchPattern(bytes, m_ConstantInt(&shared));
+    json::Array args;
+    for (Value operand : launch.getKernelOperands()) {
+      if (!isa<LLVM::LLVMPointerType>(operand.getType())) {
+        FailureOr<json::Value> number = expr(operand);
+        if (failed(number))
+          return failure();
+        args.push_back(json::Object{{"i64", *number}});
+        continue;
+      }
+      if (auto cast = operand.getDefiningOp<UnrealizedConversionCastOp>()) {
+        FailureOr<json::Object> map =
+            tensorMap(cast.getInputs().front().getDefiningOp<nvgpu::TmaCreateDescriptorOp>());
+        if (failed(map))
+          return failure();
+        args.push_back(std::move(*map));
+        continue;
+      }
+      Value address = operand.getDefiningOp<LLVM::IntToPtrOp>().getArg();
+      if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
+        address = cast.getIn();
+      auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
+      args.push_back(placeOf(extract.getSource()));
+    }
+    launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
+                                    {"block", json::Array{*block, 1, 1}},
+                                    {"shared_bytes", shared.getSExtValue()},
+                                    {"grid", *grid},
+                                    {"args", std::move(args)}});
+    return success();
+  }
+
+  func::FuncOp program;
+  llvm::DenseMap<Value, json::Object> places;
+  json::Array workspace, launches;
+};
+} // namespace
+
+FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
+  json::Array entries;
+  for (auto program : module.getOps<func::FuncOp>()) {
+    if (program.isPrivate())
+      continue;
+    FailureOr<json::Object> entry = EntryWriter(program).run();
+    if (failed(entry))
+      return failure();
+    // A derivative takes its function's inputs again, then a cotangent for
+    // each result, then what the function's forward saved for it.
+    StringRef name = program.getName();
+    if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
+      (*entry)["vjp_of"] = name;
+    if (auto forwardOf = program->getAttrOfType<StringAttr>(kForwardOfAttr))
+      (*entry)["fwd_of"] = forwardOf.getValue();
+    entries.push_back(std::move(*entry));
+  }
+  if (entries.empty())
+    return module.emitError("holds no public function to compile"), failure();
+  return json::Object{{"format", "ejk-package"},
+                      {"version", EJK_PACKAGE_VERSION},
+                      {"producer", "ejk " EJK_VERSION},
+                      {"arch", arch},
+                      {"arch_specific", arch.ends_with("a")},
+                      {"entries", std::move(entries)}};
+}

@@ -1,0 +1,14 @@
+//===- ManifestWriter.h - what a package says of a program --------*- C++ -*-===//
+#ifndef EJK_LOWERING_HOST_MANIFESTWRITER_H
+#define EJK_LOWERING_HOST_MANIFESTWRITER_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+
+namespace ejk {
+/// The manifest (docs/package-format.md, without images) of a module that
+/// `ejk-lower-to-gpu` made: one entry per public function.
+llvm::FailureOr<llvm::json::Object> writeManifest(mlir::ModuleOp module, llvm::StringRef arch);
+} // namespace ejk
+
+#endif // EJK_LOWERING_HOST_MANIFESTWRITER_H

@@ -1,0 +1,97 @@
+//===- PrepareTensors.cpp - every tensor made by one kernel ---------------===//
+#include "lowering/host/PrepareTensors.h"
+#include "dialect/ejk/Ejk.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+
+bool ejk::isStorable(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  Type element = tensor ? tensor.getElementType() : Type();
+  return tensor && (isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(element) ||
+                    element.isSignlessInteger(32) || element.isSignlessInteger(64));
+}
+
+bool ejk::isKernel(Operation *op) {
+  return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, linalg::GenericOp>(
+      op);
+}
+
+/// An elementwise op after `after` that makes `type` of `inputs` by `body`.
+static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like,
+                                   ValueRange inputs,
+                                   llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
+  SmallVector<AffineMap> maps(inputs.size() + 1, b.getMultiDimIdentityMap(type.getRank()));
+  SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
+  SmallVector<Value> sizes;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (type.isDynamicDim(d))
+      sizes.push_back(tensor::DimOp::create(b, loc, like, d));
+  Value empty = tensor::EmptyOp::create(b, loc, type, sizes);
+  return linalg::GenericOp::create(b, loc, type, inputs, empty, maps, loops,
+                                   [&](OpBuilder &nested, Location l, ValueRange args) {
+                                     linalg::YieldOp::create(nested, l, body(nested, args));
+                                   });
+}
+
+/// Constants and fills are numbers to a linalg op that starts from them; any
+/// other user reads memory, which a kernel of their own fills.
+static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Value> &copied) {
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    TypedAttr number;
+    if (auto fill = dyn_cast<linalg::FillOp>(op))
+      matchPattern(fill.value(), m_Constant(&number));
+    else if (DenseElementsAttr dense; matchPattern(&op, m_Constant(&dense)) && dense.isSplat())
+      number = cast<TypedAttr>(dense.getSplatValue<Attribute>());
+    auto type = number ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : RankedTensorType();
+    if (!type)
+      continue;
+    auto readsMemory = [](OpOperand &use) {
+      auto generic = dyn_cast<linalg::GenericOp>(use.getOwner());
+      return !isa<tensor::DimOp>(use.getOwner()) && !(generic && generic.isDpsInit(&use));
+    };
+    if (llvm::none_of(op.getResult(0).getUses(), readsMemory))
+      continue;
+    OpBuilder after(&op);
+    after.setInsertionPointAfter(&op);
+    auto filled = createMap(after, op.getLoc(), type, op.getResult(0), {},
+                            [&](OpBuilder &nested, ValueRange) -> Value {
+                              return arith::ConstantOp::create(nested, op.getLoc(), number);
+                            });
+    copied[filled.getResult(0)] = op.getResult(0);
+    op.getResult(0).replaceUsesWithIf(filled.getResult(0), readsMemory);
+  }
+}
+
+/// A result is written by the op that makes it. Where there is no such op (an
+/// argument, or a value returned twice) a copy makes it.
+static LogicalResult copyReturned(func::FuncOp function, llvm::DenseMap<Value, Value> &copied) {
+  Operation *ret = function.getBody().front().getTerminator();
+  llvm::DenseSet<Value> seen;
+  OpBuilder copies(ret);
+  for (OpOperand &operand : ret->getOpOperands()) {
+    Value value = operand.get();
+    if (!isStorable(value.getType()))
+      return ret->emitError() << "result " << operand.getOperandNumber() << " is "
+                              << value.getType() << "; a compiled function returns " << kStorable;
+    auto type = cast<RankedTensorType>(value.getType());
+    bool made = isKernel(value.getDefiningOp());
+    if (made && seen.insert(value).second)
+      continue;
+    auto copy = createMap(copies, ret->getLoc(), type, value, value,
+                          [](OpBuilder &, ValueRange args) { return args.front(); });
+    operand.set(copy.getResult(0));
+    copied[copy.getResult(0)] = value;
+  }
+  return success();
+}
+
+LogicalResult ejk::prepareTensors(func::FuncOp function, llvm::DenseMap<Value, Value> &copied) {
+  materializeConstants(function, copied);
+  return copyReturned(function, copied);
+}

@@ -1,0 +1,223 @@
+//===- KernelBuilder.h - short spellings for emitting a kernel ----*- C++ -*-===//
+//
+// Kernels are emitted as upstream gpu, scf, arith, math and llvm ops; this
+// wraps the builders that an address or a tile needs on every other line.
+// Integers are i32 (within a block) or i64 (global offsets); a literal takes
+// the type of the value beside it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_KERNELS_KERNELBUILDER_H
+#define EJK_LOWERING_KERNELS_KERNELBUILDER_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+
+namespace ejk {
+
+/// Global and shared memory's address spaces on NVIDIA GPUs.
+constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
+constexpr unsigned kWarpSize = 32;
+/// A tensor map's.
+constexpr unsigned kMapBytes = 128, kMapAlignment = 64;
+
+class KernelBuilder : public mlir::OpBuilder {
+public:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  KernelBuilder(mlir::OpBuilder builder, mlir::Location loc) : OpBuilder(builder), loc(loc) {}
+
+  mlir::Location loc;
+
+  template <typename Op, typename... Args> Op make(Args &&...args) {
+    return Op::create(*this, loc, std::forward<Args>(args)...);
+  }
+
+  // Constants.
+  Value i32(int64_t v) { return make<mlir::arith::ConstantIntOp>(v, 32); }
+  Value i64(int64_t v) { return make<mlir::arith::ConstantIntOp>(v, 64); }
+  Value like(Value model, int64_t v) {
+    return make<mlir::arith::ConstantOp>(getIntegerAttr(model.getType(), v));
+  }
+  Value f32(double v) { return make<mlir::arith::ConstantOp>(getF32FloatAttr(v)); }
+  Value zero(Type type) { return make<mlir::arith::ConstantOp>(getZeroAttr(type)); }
+
+  // Integers.
+  Value add(Value a, Value b) { return make<mlir::arith::AddIOp>(a, b); }
+  Value add(Value a, int64_t b) { return b ? add(a, like(a, b)) : a; }
+  Value sub(Value a, Value b) { return make<mlir::arith::SubIOp>(a, b); }
+  Value sub(Value a, int64_t b) { return b ? sub(a, like(a, b)) : a; }
+  Value mul(Value a, Value b) { return make<mlir::arith::MulIOp>(a, b); }
+  Value mul(Value a, int64_t b) { return b == 1 ? a : mul(a, like(a, b)); }
+  Value div(Value a, Value b) { return make<mlir::arith::DivUIOp>(a, b); }
+  Value div(Value a, int64_t b) { return b == 1 ? a : div(a, like(a, b)); }
+  Value rem(Value a, Value b) { return make<mlir::arith::RemUIOp>(a, b); }
+  Value rem(Value a, int64_t b) { return rem(a, like(a, b)); }
+  Value min(Value a, Value b) { return make<mlir::arith::MinSIOp>(a, b); }
+  Value max(Value a, Value b) { return make<mlir::arith::MaxSIOp>(a, b); }
+  Value less(Value a, Value b) {
+    return make<mlir::arith::CmpIOp>(mlir::arith::CmpIPredicate::slt, a, b);
+  }
+  Value less(Value a, int64_t b) { return less(a, like(a, b)); }
+  Value equal(Value a, int64_t b) {
+    return make<mlir::arith::CmpIOp>(mlir::arith::CmpIPredicate::eq, a, like(a, b));
+  }
+  /// Conjunction in which null stands for true.
+  Value both(Value a, Value b) {
+    return !a ? b : !b ? a : make<mlir::arith::AndIOp>(a, b).getResult();
+  }
+  Value wide(Value a) {
+    return a.getType().isInteger(64) ? a : make<mlir::arith::ExtUIOp>(getI64Type(), a).getResult();
+  }
+  Value narrow(Value a) {
+    return a.getType().isInteger(32) ? a : make<mlir::arith::TruncIOp>(getI32Type(), a).getResult();
+  }
+  /// `a` as an integer of `type`.
+  Value resize(Value a, Type type, bool isSigned) {
+    unsigned from = a.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
+    if (from == to)
+      return a;
+    if (from > to)
+      return make<mlir::arith::TruncIOp>(type, a);
+    return isSigned ? make<mlir::arith::ExtSIOp>(type, a).getResult()
+                    : make<mlir::arith::ExtUIOp>(type, a).getResult();
+  }
+
+  // The block and its threads, as i32.
+  Value threadId() {
+    return make<mlir::arith::IndexCastOp>(getI32Type(),
+                                          make<mlir::gpu::ThreadIdOp>(mlir::gpu::Dimension::x));
+  }
+  Value blockId() {
+    return make<mlir::arith::IndexCastOp>(getI32Type(),
+                                          make<mlir::gpu::BlockIdOp>(mlir::gpu::Dimension::x));
+  }
+
+  // Memory.
+  mlir::LLVM::LLVMPointerType globalPtr() {
+    return mlir::LLVM::LLVMPointerType::get(getContext(), kGlobalSpace);
+  }
+  /// base + offset elements of `element`.
+  Value at(Value base, Type element, Value offset) {
+    return make<mlir::LLVM::GEPOp>(base.getType(), element, base,
+                                   mlir::ArrayRef<mlir::LLVM::GEPArg>{offset});
+  }
+  Value at(Value base, Type element, int64_t offset) {
+    return offset ? at(base, element, i32(offset)) : base;
+  }
+  /// Loads `type` (scalar or vector), aligned to its own size, or to the 16
+  /// bytes that tensors and stages are aligned to where it is larger.
+  Value load(Type type, Value address) {
+    return make<mlir::LLVM::LoadOp>(type, address, alignmentOf(type));
+  }
+  void store(Value value, Value address) {
+    make<mlir::LLVM::StoreOp>(value, address, alignmentOf(value.getType()));
+  }
+  /// load, or zero where `valid` is false; null stands for true.
+  Value loadIf(Value valid, Type type, llvm::function_ref<Value()> address) {
+    if (!valid)
+      return load(type, address());
+    auto branch = make<mlir::scf::IfOp>(type, valid, /*withElseRegion=*/true);
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(branch.thenBlock());
+    make<mlir::scf::YieldOp>(load(type, address()));
+    setInsertionPointToStart(branch.elseBlock());
+    make<mlir::scf::YieldOp>(zero(type));
+    return branch.getResult(0);
+  }
+  /// Runs `body` where `valid`; null stands for true.
+  void onlyIf(Value valid, llvm::function_ref<void()> body) {
+    if (!valid)
+      return body();
+    auto branch = make<mlir::scf::IfOp>(mlir::TypeRange(), valid, /*withElseRegion=*/false);
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(branch.thenBlock());
+    body();
+  }
+  /// for (i = from; i < to; i += step) carried = body(i, carried); returns the last carried.
+  llvm::SmallVector<Value>
+  loop(Value from, Value to, int64_t step, mlir::ValueRange carried,
+       llvm::function_ref<llvm::SmallVector<Value>(Value, mlir::ValueRange)> body) {
+    auto op = make<mlir::scf::ForOp>(
+        from, to, like(from, step), carried,
+        [&](mlir::OpBuilder &, mlir::Location, Value i, mlir::ValueRange args) {
+          InsertionGuard guard(*this);
+          setInsertionPointToStart(i.getParentBlock());
+          make<mlir::scf::YieldOp>(body(i, args));
+        });
+    return llvm::SmallVector<Value>(op.getResults());
+  }
+
+  Value extract(Value vector, int64_t i) {
+    return make<mlir::LLVM::ExtractElementOp>(vector, i32(i));
+  }
+  /// A vector of `elements`, or the one element itself.
+  Value pack(mlir::ValueRange elements) {
+    if (elements.size() == 1)
+      return elements.front();
+    auto type = mlir::VectorType::get({int64_t(elements.size())}, elements.front().getType());
+    Value vector = make<mlir::LLVM::PoisonOp>(type);
+    for (auto [i, element] : llvm::enumerate(elements))
+      vector = make<mlir::LLVM::InsertElementOp>(vector, element, i32(i));
+    return vector;
+  }
+  /// The elements of `value`, a vector or a scalar.
+  llvm::SmallVector<Value> unpack(Value value) {
+    auto type = mlir::dyn_cast<mlir::VectorType>(value.getType());
+    if (!type)
+      return {value};
+    llvm::SmallVector<Value> elements;
+    for (int64_t i = 0; i < type.getNumElements(); ++i)
+      elements.push_back(extract(value, i));
+    return elements;
+  }
+
+  static unsigned bytesOf(Type type) {
+    auto vector = mlir::dyn_cast<mlir::VectorType>(type);
+    unsigned count = vector ? vector.getNumElements() : 1;
+    return count * mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+  }
+  static unsigned alignmentOf(Type type) { return std::min(16u, bytesOf(type)); }
+  /// `type`'s elements, `count` of them: a scalar for one, else a vector.
+  static Type withCount(Type type, int64_t count) {
+    Type element = mlir::getElementTypeOrSelf(type);
+    return count == 1 ? element : mlir::VectorType::get({count}, element);
+  }
+};
+
+/// One actual argument of a kernel: a whole tensor's memory, a size of one, or a tensor map
+/// of one.
+struct KernelOperand {
+  mlir::Value tensor;
+  std::optional<unsigned> dim = {};
+  /// Of a tensor map, and what is copied by it at once: rows, which `rowDim` of the tensor's
+  /// dimensions counts, those behind it being one row, and of each some panels of 64 columns.
+  struct Box {
+    unsigned rowDim;
+    int64_t rows, panels;
+  };
+  std::optional<Box> box = {};
+};
+
+/// A kernel made for an op, and what its launch needs.
+struct Kernel {
+  mlir::gpu::GPUFuncOp function;
+  /// In the order of the function's arguments: ptr<1> for tensors, i64 for sizes, and
+  /// 128 bytes by value, a ptr to them, for tensor maps.
+  llvm::SmallVector<KernelOperand> operands;
+  unsigned threads = 0;
+  /// Dynamic shared memory of a block.
+  unsigned sharedBytes = 0;
+  /// The grid is ceil(product of `gridSizes` / gridDivisor) · gridFactor
+  /// blocks; with `sequencesFrom`, also times its number of entries less one.
+  llvm::SmallVector<KernelOperand> gridSizes;
+  mlir::Value sequencesFrom;
+  int64_t gridDivisor = 1, gridFactor = 1;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_KERNELS_KERNELBUILDER_H

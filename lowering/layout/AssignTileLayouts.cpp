@@ -1,0 +1,469 @@
+//===- AssignTileLayouts.cpp - how each tile lies over the threads --------===//
+//
+// One walk in program order. An op's results have the layout that it computes
+// in, which their type decides, and, for groups of four warps, what products are
+// made of them (TileOrientation.h); an operand in another layout gets a
+// conversion, made where the first op needs it and shared by those behind.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/Passes.h"
+#include "lowering/memory/SpilledToShared.h"
+#include "lowering/memory/TileMemory.h"
+#include "lowering/layout/TileOrientation.h"
+#include "lowering/layout/VectorLayouts.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_ASSIGNTILELAYOUTS
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Numbers of a matrix that a thread of four warps can hold, four or five such
+/// matrices at a time, in its registers; larger ones get eight warps.
+static constexpr int64_t kFourWarpElements = 64 * 64;
+
+namespace {
+class Assigner {
+public:
+  Assigner(ProgramOp program, bool warpgroups)
+      : program(program), context(program.getContext()), warpgroups(warpgroups),
+        warps(chooseWarps()), orientation(program, warps, warpgroups) {}
+
+  LogicalResult run() {
+    program->setAttr(kWarpsAttr, IntegerAttr::get(IntegerType::get(context, 64), warps));
+    for (RowByRow matrix : findRowByRow(program))
+      rowByRow.insert_range(
+          ArrayRef<Value>{matrix.argument(), matrix.insert.getResult(), matrix.result()});
+    if (warpgroups) {
+      program->setAttr(kWarpgroupsAttr, UnitAttr::get(context));
+      remake();
+      vectors.emplace(program, [&](Value matrix) { return computed(matrix); });
+    }
+    for (BlockArgument arg : program.getBlock().getArguments())
+      if (failed(checkShape(program, arg.getType())))
+        return failure();
+    return visitBlock(program.getBlock());
+  }
+
+  unsigned toShared = 0, toFragments = 0, toLanes = 0;
+
+private:
+  static bool isTile(Type type) { return isa<VectorType>(type); }
+  LayoutAttr layout(LayoutKind kind) { return LayoutAttr::get(context, kind, 0, 0); }
+  LayoutAttr computed(Value value) {
+    return rowByRow.contains(value) ? layout(LayoutKind::shared) : inRegisters(value);
+  }
+  LayoutAttr inRegisters(Value value) {
+    auto type = dyn_cast<VectorType>(value.getType());
+    if (!type || type.getRank() == 1) {
+      LayoutAttr rows = type && vectors ? vectors->layoutOf(value) : LayoutAttr();
+      return rows ? rows : computedLayout(value.getType(), warps);
+    }
+    auto remade = remadeFor.find(value);
+    return remade == remadeFor.end() ? orientation.layoutOf(value) : remade->second;
+  }
+  /// Where `value` lies for products, and for whoever else reads it from shared memory.
+  LayoutAttr inShared(Value value, bool transposed) {
+    if (!warpgroups || !fitsPanels(value.getType(), transposed))
+      return layout(LayoutKind::shared);
+    return layout(transposed ? LayoutKind::transposed_panels : LayoutKind::panels);
+  }
+  bool isUniform(Value value) {
+    return !isTile(value.getType()) || layoutOf(value).getKind() == LayoutKind::uniform;
+  }
+
+  /// The layout in which the op that `operand` belongs to computes with it.
+  LayoutAttr wantedFor(OpOperand &operand) {
+    Operation *op = operand.getOwner();
+    unsigned number = operand.getOperandNumber();
+    if (auto loop = dyn_cast<scf::ForOp>(op))
+      return inRegisters(loop.getTiedLoopResult(&operand));
+    if (isa<scf::YieldOp>(op))
+      return computed(op->getParentOp()->getResult(number));
+    if (auto dot = dyn_cast<DotOp>(op))
+      return computed(operand == dot.getAccMutable() ? dot.getResult() : operand.get());
+    auto shapeOf = [](Value value) {
+      auto type = dyn_cast<VectorType>(value.getType());
+      return type ? type.getShape() : ArrayRef<int64_t>();
+    };
+    bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, WithinOp, SpreadOp>(op) &&
+                    shapeOf(op->getResult(0)) == shapeOf(operand.get());
+    return passesOn ? computed(op->getResult(0)) : inRegisters(operand.get());
+  }
+
+  /// Spread vectors, widened rows and rows that go to registers are made once for each layout
+  /// that they are used in.
+  void remake() {
+    SmallVector<Operation *> makers;
+    program.walk([&](Operation *op) {
+      if (op->getNumResults() == 1 && TileOrientation::isRemade(op->getResult(0)) &&
+          !isUniformTile(op->getResult(0)) &&
+          (!isa<LoadOp>(op) || goesToRegisters(cast<LoadOp>(op))))
+        makers.push_back(op);
+    });
+    // Users first: what they are made for is known then.
+    for (Operation *maker : llvm::reverse(makers)) {
+      llvm::SmallMapVector<LayoutAttr, SmallVector<OpOperand *>, 2> uses;
+      for (OpOperand &use : maker->getResult(0).getUses())
+        uses[wantedFor(use)].push_back(&use);
+      for (auto &[layout, operands] : uses) {
+        Value made = maker->getResult(0);
+        if (layout != uses.front().first) {
+          made = OpBuilder(maker).clone(*maker)->getResult(0);
+          for (OpOperand *operand : operands)
+            operand->set(made);
+        }
+        remadeFor[made] = layout;
+      }
+    }
+  }
+
+  unsigned chooseWarps() {
+    int64_t most = 0;
+    program.walk([&](Operation *op) {
+      for (Type type : op->getResultTypes())
+        if (auto vector = dyn_cast<VectorType>(type))
+          most = std::max(most, vector.getNumElements());
+    });
+    return most > kFourWarpElements ? 8 : 4;
+  }
+
+  LogicalResult checkShape(Operation *op, Type type) {
+    auto vector = dyn_cast<VectorType>(type);
+    if (!vector || vector.getRank() < 2)
+      return success();
+    if (vector.getRank() == 2 && vector.getDimSize(0) % 16 == 0 && vector.getDimSize(1) % 16 == 0)
+      return success();
+    return op->emitError() << "has a tile of " << type
+                           << "; tensor cores take matrices whose sizes are multiples of 16";
+  }
+
+  void setLayouts(Operation *op, ArrayRef<LayoutAttr> layouts) {
+    SmallVector<Attribute> attributes;
+    for (LayoutAttr layout : layouts)
+      attributes.push_back(layout ? Attribute(layout) : UnitAttr::get(context));
+    op->setAttr(kLayoutsAttr, ArrayAttr::get(context, attributes));
+  }
+
+  /// The conversion goes before the outermost loop that does not make `value`
+  /// anew, but never out of a branch that may not be taken.
+  Operation *pointFor(Value value, Operation *user) {
+    while (user->getBlock() != value.getParentBlock() && isa<scf::ForOp>(user->getParentOp()))
+      user = user->getParentOp();
+    return user;
+  }
+
+  void need(OpOperand &operand, LayoutAttr wanted, bool uniformWillDo = true) {
+    // From one place in shared memory to another it goes through registers.
+    if (rowByRow.contains(operand.get()) && isInShared(wanted) && wanted != layoutOf(operand.get()))
+      need(operand, inRegisters(operand.get()));
+    Value value = operand.get();
+    if (ConvertOp shared = crossing(operand); shared && wanted == layoutOf(value)) {
+      OpBuilder b(operand.getOwner());
+      operand.set(ConvertOp::create(b, value.getLoc(), value.getType(), shared, wanted));
+      ++toLanes;
+      return;
+    }
+    if (!isTile(value.getType()) || layoutOf(value) == wanted ||
+        (uniformWillDo && isUniform(value)))
+      return;
+    Operation *user = operand.getOwner();
+    for (ConvertOp known : conversions[value])
+      if (known.getLayout() == wanted &&
+          known->getBlock()->getParent()->isAncestor(user->getParentRegion())) {
+        operand.set(known);
+        return;
+      }
+    OpBuilder b(pointFor(value, user));
+    // Registers are scarcer than shared memory: what goes there goes at once.
+    if (isInShared(wanted) && value.getDefiningOp())
+      b.setInsertionPointAfter(value.getDefiningOp());
+    auto convert = ConvertOp::create(b, user->getLoc(), value.getType(), value, wanted);
+    conversions[value].push_back(convert);
+    operand.set(convert);
+    if (layoutOf(value).getKind() == LayoutKind::uniform)
+      return; // moves nothing
+    ++(isInShared(wanted) ? toShared : isFragments(wanted) ? toFragments : toLanes);
+  }
+
+  /// The layout in which a vector is spread: one in `rows`, along others than its own, from shared
+  /// memory.
+  LayoutAttr forSpread(Value vector, LayoutAttr matrix, unsigned dim) {
+    LayoutAttr own = layoutOf(vector);
+    if (!isRows(own))
+      return layout(LayoutKind::lanes);
+    bool isAlong = dim == unsigned(isTransposed(matrix));
+    return isAlong && own.getRowParts() == matrix.getRowParts() ? own : layout(LayoutKind::shared);
+  }
+
+  /// Vectors that are made before `branch` and used where it is taken lie in shared memory
+  /// meanwhile: over lanes each takes registers of all warps, and of a spread one, threads read
+  /// two neighbours at a time there, which they would shuffle one by one.
+  void shareVectorsFor(scf::IfOp branch) {
+    llvm::SetVector<Value> vectors;
+    branch.getThenRegion().walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (auto type = dyn_cast<VectorType>(operand.getType());
+            type && type.getRank() == 1 && type.getElementType().isF32() &&
+            operand.getParentBlock() == branch->getBlock() &&
+            layoutOf(operand).getKind() == LayoutKind::lanes)
+          vectors.insert(operand);
+    });
+    for (Value vector : vectors) {
+      OpBuilder b(branch->getContext());
+      b.setInsertionPointAfterValue(vector);
+      auto convert = ConvertOp::create(b, vector.getLoc(), vector.getType(), vector,
+                                       layout(LayoutKind::shared));
+      acrossBranches[vector] = convert;
+      ++toShared;
+    }
+  }
+
+  /// Where what `operand` is lies in shared memory, if it was made before the branch that its
+  /// user is in.
+  ConvertOp crossing(OpOperand &operand) {
+    ConvertOp shared = acrossBranches.lookup(operand.get());
+    return shared && shared->getBlock() != operand.getOwner()->getBlock() ? shared : ConvertOp();
+  }
+
+  void needComputed(OpOperand &operand, bool uniformWillDo = true) {
+    if (isTile(operand.get().getType()))
+      need(operand, wantedFor(operand), uniformWillDo);
+  }
+
+  LogicalResult visitBlock(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      for (Type type : op.getResultTypes())
+        if (failed(checkShape(&op, type)))
+          return failure();
+      if (failed(visit(&op)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult visit(Operation *op) {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+        .Case([&](LoadOp load) {
+          setLayouts(load, goesToRegisters(load) ? computed(load.getResult())
+                                                 : inShared(load, /*transposed=*/false));
+          return success();
+        })
+        .Case<MakeRingOp, RolesOp>([&](Operation *later) {
+          return later->emitError("tiles are laid out before rows pass through rings");
+        })
+        .Case([&](DotOp dot) { return visitDot(dot); })
+        .Case([&](SpreadOp spread) {
+          if (ConvertOp shared = crossing(spread.getVectorMutable()))
+            spread.getVectorMutable().set(shared);
+          else
+            need(spread.getVectorMutable(),
+                 forSpread(spread.getVector(), computed(spread.getResult()), spread.getDim()));
+          setLayouts(spread, isUniform(spread.getVector()) ? layout(LayoutKind::uniform)
+                                                           : computed(spread.getResult()));
+          return success();
+        })
+        .Case([&](vector::BroadcastOp broadcast) { return visitBroadcast(broadcast); })
+        .Case([&](vector::ExtractOp extract) { return visitExtract(extract); })
+        .Case([&](vector::InsertOp insert) { return visitInsert(insert); })
+        .Case([&](StoreOp store) {
+          if (storesFromPanels(store))
+            need(store.getTileMutable(), layout(LayoutKind::panels), /*uniformWillDo=*/false);
+          else
+            needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
+          return success();
+        })
+        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, WithinOp, StoreCellOp>(
+            [&](Operation *tileOp) {
+              for (OpOperand &operand : tileOp->getOpOperands())
+                needComputed(operand, /*uniformWillDo=*/isa<WithinOp>(tileOp));
+              setComputed(tileOp);
+              return success();
+            })
+        .Case<LoadCellOp, scf::YieldOp, EndOp>([&](Operation *other) {
+          for (OpOperand &operand : other->getOpOperands())
+            needComputed(operand, /*uniformWillDo=*/false);
+          setComputed(other);
+          return success();
+        })
+        .Case([&](scf::ForOp loop) {
+          for (auto [init, result] : llvm::zip(loop.getInitArgsMutable(), loop.getResults()))
+            if (rowByRow.contains(result))
+              startInShared(init);
+            else
+              needComputed(init, /*uniformWillDo=*/false);
+          setComputed(loop);
+          return visitBlock(*loop.getBody());
+        })
+        .Case([&](scf::IfOp branch) {
+          setComputed(branch);
+          if (warpgroups)
+            shareVectorsFor(branch);
+          if (failed(visitBlock(*branch.thenBlock())))
+            return failure();
+          return branch.elseBlock() ? visitBlock(*branch.elseBlock()) : success();
+        })
+        .Default([&](Operation *other) { return visitElementwise(other); });
+  }
+
+  void setComputed(Operation *op) {
+    if (!llvm::any_of(op->getResultTypes(), isTile))
+      return;
+    setLayouts(op, llvm::map_to_vector(op->getResults(), [&](Value v) { return computed(v); }));
+  }
+
+  LogicalResult visitDot(DotOp dot) {
+    Type element = getElementTypeOrSelf(dot.getLhs().getType());
+    if (!element.isBF16() && !element.isF16())
+      return dot.emitError() << "multiplies tiles of " << element
+                             << "; tensor cores take bf16 or f16";
+    LayoutAttr result = computed(dot.getResult());
+    for (OpOperand *factor : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
+      Value value = factor->get();
+      if (rowByRow.contains(value))
+        need(*factor, inRegisters(value));
+      LayoutAttr own = layoutOf(factor->get());
+      // Straight from registers, unless products find it in shared memory anyway, or registers are
+      // scarcer than time.
+      Operation *maker = value.getDefiningOp();
+      bool isThere = (orientation.isStored(value) || (maker && isOnOtherSide(maker))) &&
+                     fitsPanels(value.getType(), isTransposed(own));
+      if (warpgroups && isLeftFactor(*factor, own, result) && !isThere)
+        continue;
+      if (!isInShared(own))
+        need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
+    }
+    needComputed(dot.getAccMutable());
+    setComputed(dot);
+    return success();
+  }
+
+  /// Rows of f32 that are computed with once need not pass through shared memory, which is
+  /// short where groups of warps multiply: four lanes read 32 bytes of a row at a time.
+  bool goesToRegisters(LoadOp load) {
+    auto type = cast<VectorType>(load.getType());
+    return warpgroups && type.getRank() == 2 && type.getElementType().isF32() &&
+           load->hasOneUse() && !isa<vector::ExtractOp>(*load->user_begin());
+  }
+
+  /// Rows of 16 bits leave through panels, from where whole lines are stored.
+  bool storesFromPanels(StoreOp store) {
+    auto row = dyn_cast<VectorType>(store.getRows().getType().getRow());
+    return warpgroups && row && row.getDimSize(0) % 8 == 0 && isMultipleOf(store.getChannel(), 8) &&
+           fitsPanels(store.getTile().getType());
+  }
+
+  LogicalResult visitBroadcast(vector::BroadcastOp broadcast) {
+    auto from = dyn_cast<VectorType>(broadcast.getSource().getType());
+    if (!from || isUniform(broadcast.getSource())) {
+      setLayouts(broadcast, layout(LayoutKind::uniform));
+      return success();
+    }
+    return broadcast.emitError("broadcasts a vector; tile.spread says along which dimension");
+  }
+
+  LogicalResult visitExtract(vector::ExtractOp extract) {
+    auto from = extract.getSourceVectorType();
+    // A row of what lies in shared memory is read from there.
+    bool direct = isInShared(layoutOf(extract.getSource())) && from.getRank() == 2 &&
+                  !rowByRow.contains(extract.getSource());
+    if (!direct)
+      needComputed(extract.getSourceMutable());
+    // One of fragments gets there; who needs it over lanes reads it later.
+    if (!isTile(extract.getType()))
+      return success();
+    LayoutAttr own = computed(extract.getResult());
+    setLayouts(extract, isUniform(extract.getSource())               ? layout(LayoutKind::uniform)
+                        : isRows(own)                                ? own
+                        : isFragments(layoutOf(extract.getSource())) ? layout(LayoutKind::shared)
+                                                                     : layout(LayoutKind::lanes));
+    return success();
+  }
+
+  /// A loop's own place, where what it starts from stands at first.
+  void startInShared(OpOperand &init) {
+    OpBuilder b(init.getOwner());
+    Value start = init.get();
+    if (isInShared(layoutOf(start)))
+      start = ConvertOp::create(b, start.getLoc(), start.getType(), start, inRegisters(start));
+    init.set(
+        ConvertOp::create(b, start.getLoc(), start.getType(), start, layout(LayoutKind::shared)));
+    ++toShared;
+  }
+
+  LogicalResult visitInsert(vector::InsertOp insert) {
+    if (insert.getDestVectorType().getRank() != 2 || !isTile(insert.getValueToStoreType()))
+      return insert.emitError("puts a number into a tile; rows can be put into a matrix");
+    needComputed(insert.getDestMutable(), /*uniformWillDo=*/false);
+    LayoutAttr matrix = computed(insert.getResult());
+    if (isFragments(matrix))
+      need(insert.getValueToStoreMutable(), forSpread(insert.getValueToStore(), matrix, /*dim=*/1));
+    setComputed(insert);
+    return success();
+  }
+
+  LogicalResult visitElementwise(Operation *op) {
+    if (!llvm::any_of(op->getOperandTypes(), isTile) && !llvm::any_of(op->getResultTypes(), isTile))
+      return success();
+    if (op->hasTrait<OpTrait::ConstantLike>()) {
+      DenseElementsAttr constant;
+      if (!matchPattern(op, m_Constant(&constant)) || !constant.isSplat())
+        return op->emitError("a constant tile must be one number in every element");
+      setLayouts(op, layout(LayoutKind::uniform));
+      return success();
+    }
+    bool known = isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
+                 op->getNumRegions() == 0 && op->getNumResults() == 1;
+    if (!known)
+      return op->emitError() << "'" << op->getName() << "' cannot be lowered in a block program";
+    if (llvm::all_of(op->getOperands(), [&](Value v) { return isUniform(v); })) {
+      setLayouts(op, layout(LayoutKind::uniform));
+      return success();
+    }
+    for (OpOperand &operand : op->getOpOperands())
+      needComputed(operand);
+    setComputed(op);
+    return success();
+  }
+
+  ProgramOp program;
+  MLIRContext *context;
+  bool warpgroups;
+  unsigned warps;
+  TileOrientation orientation;
+  std::optional<VectorLayouts> vectors;
+  llvm::DenseSet<Value> rowByRow;
+  llvm::DenseMap<Value, LayoutAttr> remadeFor;
+  llvm::DenseMap<Value, SmallVector<ConvertOp>> conversions;
+  llvm::DenseMap<Value, ConvertOp> acrossBranches;
+};
+
+struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayoutsPass> {
+  using AssignTileLayoutsBase::AssignTileLayoutsBase;
+
+  void runOnOperation() override {
+    WalkResult result = getOperation()->walk([&](ProgramOp program) {
+      if (program->hasAttr(kWarpsAttr))
+        return WalkResult::advance(); // it is laid out
+      Assigner assigner(program, hasWarpgroupProducts(arch));
+      if (failed(assigner.run()))
+        return WalkResult::interrupt();
+      toShared += assigner.toShared;
+      toFragments += assigner.toFragments;
+      toLanes += assigner.toLanes;
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace

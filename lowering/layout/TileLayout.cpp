@@ -1,0 +1,102 @@
+//===- TileLayout.cpp - the layouts tiles are computed in -----------------===//
+#include "lowering/layout/TileLayout.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The division of a matrix over warps whose parts have the shortest sides:
+/// a product reads (rows + columns) · length numbers for each. Of two equal
+/// ones that with fewer parts along the rows. Every part is of whole 16×16
+/// blocks; a small matrix keeps fewer warps busy, and the others repeat them.
+static std::pair<int64_t, int64_t> divide(int64_t rows, int64_t columns, unsigned warps) {
+  std::pair<int64_t, int64_t> best = {1, 1};
+  auto cost = [&](std::pair<int64_t, int64_t> parts) {
+    return std::make_pair(-parts.first * parts.second, rows / parts.first + columns / parts.second);
+  };
+  for (int64_t r = 1; r <= warps; r *= 2)
+    for (int64_t c = 1; r * c <= warps; c *= 2)
+      if (rows % (16 * r) == 0 && columns % (16 * c) == 0 && cost({r, c}) < cost(best))
+        best = {r, c};
+  return best;
+}
+
+LayoutAttr ejk::computedLayout(Type type, unsigned warps) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return {};
+  MLIRContext *context = type.getContext();
+  if (vector.getRank() == 1)
+    return LayoutAttr::get(context, LayoutKind::lanes, 0, 0);
+  auto [rows, columns] = divide(vector.getDimSize(0), vector.getDimSize(1), warps);
+  return LayoutAttr::get(context, LayoutKind::fragments, rows, columns);
+}
+
+LayoutAttr ejk::warpgroupLayout(Type type, unsigned warps, bool transposed) {
+  auto vector = cast<VectorType>(type);
+  int64_t rows = vector.getDimSize(transposed), columns = vector.getDimSize(!transposed);
+  std::pair<int64_t, int64_t> parts = {1, 1};
+  if (rows % (16 * kWarpgroup) == 0) {
+    parts.first = kWarpgroup;
+    while (parts.first * 2 <= warps && rows % (32 * parts.first) == 0)
+      parts.first *= 2;
+    while (parts.first * parts.second * 2 <= warps && columns % (32 * parts.second) == 0)
+      parts.second *= 2;
+  } else {
+    parts = divide(rows, columns, warps);
+  }
+  LayoutKind kind = transposed ? LayoutKind::transposed_fragments : LayoutKind::fragments;
+  return LayoutAttr::get(type.getContext(), kind, parts.first, parts.second);
+}
+
+bool ejk::multipliesByWarps(Block &block) {
+  auto dots = block.getOps<DotOp>();
+  int64_t byWarps = llvm::count_if(
+      dots, [](DotOp dot) { return layoutOf(dot.getResult()).getRowParts() % kWarpgroup != 0; });
+  return 2 * byWarps > int64_t(llvm::range_size(dots));
+}
+
+bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
+  auto vector = cast<VectorType>(type);
+  return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&
+         (!isTransposed(layout) || layout.getColumnParts() == 1) &&
+         vector.getDimSize(0) % kPanelColumns == 0 && vector.getDimSize(1) % kPanelColumns == 0;
+}
+
+SmallVector<CumsumOp> ejk::sumsOfWhatIsRead(Operation *reader) {
+  SmallVector<CumsumOp> sums;
+  if (isa<ConvertOp>(reader))
+    for (Operation *widened : reader->getUsers())
+      if (isa<arith::ExtFOp>(widened))
+        for (Operation *user : widened->getUsers())
+          if (auto sum = dyn_cast<CumsumOp>(user))
+            sums.push_back(sum);
+  return sums;
+}
+
+LayoutAttr ejk::layoutOf(Value value) {
+  auto layoutIn = [](Operation *op, unsigned index) {
+    auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);
+    return layouts ? dyn_cast<LayoutAttr>(layouts[index]) : LayoutAttr();
+  };
+  if (auto result = dyn_cast<OpResult>(value)) {
+    if (auto convert = dyn_cast<ConvertOp>(result.getOwner()))
+      return convert.getLayout();
+    return layoutIn(result.getOwner(), result.getResultNumber());
+  }
+  auto arg = cast<BlockArgument>(value);
+  Operation *parent = arg.getOwner()->getParentOp();
+  if (isa<ProgramOp>(parent))
+    return {}; // memory and numbers
+  // A loop's first argument is its counter.
+  return arg.getArgNumber() ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
+}
+
+bool ejk::isLeftFactor(OpOperand &use, LayoutAttr own, LayoutAttr result) {
+  auto dot = cast<DotOp>(use.getOwner());
+  bool isLhs = use == dot.getLhsMutable();
+  // Of a left factor the rows are the result's, as they are stored.
+  bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
+  return use != dot.getAccMutable() && isLhs != isTransposed(result) &&
+         isLeftFactor(own, turned, result);
+}

@@ -1,0 +1,222 @@
+//===- TileOrientation.cpp - which matrices are kept transposed -----------===//
+#include "lowering/layout/TileOrientation.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Classes of which every combination is tried; of more, one after another is turned.
+static constexpr unsigned kMostTogether = 12;
+/// A cost that no conversion has: of what groups of warps cannot multiply, and of what
+/// cannot be done at all.
+static constexpr int64_t kSlow = int64_t(1) << 24, kNever = int64_t(1) << 40;
+/// Of a barrier, in bytes that pass through shared memory meanwhile.
+static constexpr int64_t kBarrierBytes = 8192;
+
+static bool isMatrix(Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  return type && type.getRank() == 2;
+}
+
+bool ejk::isUniformTile(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (!isa<VectorType>(value.getType()))
+    return true;
+  if (!def)
+    return false;
+  if (def->hasTrait<OpTrait::ConstantLike>())
+    return true;
+  bool passesOn = isa<SpreadOp, vector::BroadcastOp>(def) ||
+                  (OpTrait::hasElementwiseMappableTraits(def) && def->getNumResults() == 1);
+  return passesOn &&
+         llvm::all_of(def->getOperands(), [](Value operand) { return isUniformTile(operand); });
+}
+
+bool TileOrientation::isRemade(Value value) {
+  Operation *def = value.getDefiningOp();
+  return isa_and_nonnull<SpreadOp, LoadOp>(def) ||
+         (isa_and_nonnull<arith::ExtFOp>(def) && def->getOperand(0).getDefiningOp<LoadOp>());
+}
+
+TileOrientation::TileOrientation(ProgramOp program, unsigned warps, bool warpgroups)
+    : warps(warps), warpgroups(warpgroups) {
+  if (!warpgroups)
+    return;
+  program.walk([&](Operation *op) { collect(op); });
+  choose();
+  for (DotOp dot : dots)
+    costOf(dot, transposed, stored);
+}
+
+void TileOrientation::join(Value a, Value b) {
+  if (!isMatrix(a) || isRemade(a) || isRemade(b) || isUniformTile(a) || isUniformTile(b))
+    return;
+  classes.unionSets(a.getAsOpaquePointer(), b.getAsOpaquePointer());
+}
+
+bool ejk::joinHandedOn(Operation *op, llvm::function_ref<void(Value, Value)> join) {
+  auto joinAll = [&](ValueRange as, ValueRange bs) {
+    for (auto [a, b] : llvm::zip(as, bs))
+      join(a, b);
+  };
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    joinAll(loop.getInitArgs(), loop.getRegionIterArgs());
+    joinAll(loop.getYieldedValues(), loop.getRegionIterArgs());
+    joinAll(loop.getResults(), loop.getRegionIterArgs());
+    return true;
+  }
+  auto branch = dyn_cast<scf::IfOp>(op);
+  if (!branch)
+    return false;
+  for (Region *region : {&branch.getThenRegion(), &branch.getElseRegion()})
+    if (!region->empty())
+      joinAll(region->front().getTerminator()->getOperands(), branch.getResults());
+  return true;
+}
+
+void TileOrientation::collect(Operation *op) {
+  if (auto dot = dyn_cast<DotOp>(op)) {
+    dots.push_back(dot);
+    classes.insert(dot.getResult().getAsOpaquePointer());
+    join(dot.getAcc(), dot.getResult());
+  } else if (!joinHandedOn(op, [&](Value a, Value b) { join(a, b); }) &&
+             (isa<CumsumOp, KeepOp, WindowOp, vector::InsertOp>(op) ||
+              (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1))) {
+    for (Value operand : op->getOperands())
+      if (isMatrix(operand) && isMatrix(op->getResult(0)))
+        join(operand, op->getResult(0));
+  }
+  if (auto running = dyn_cast<CumsumOp>(op); running && isMatrix(running))
+    sums.push_back(running);
+  // Of a transposed matrix's row each warp has the channels that it has of the matrix; of another's
+  // all wait for those that have the row.
+  if (auto row = dyn_cast<vector::ExtractOp>(op);
+      row && isMatrix(row.getSource()) && isa<VectorType>(row.getType()))
+    givingRows.push_back(row.getSource());
+  // Memory has rows, which a transposed matrix has no neighbours in. That counts where it is so
+  // for each chunk.
+  bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
+  if (isOften && isa<LoadCellOp>(op) && isMatrix(op->getResult(0)))
+    inMemory.push_back(op->getResult(0));
+  if (isOften && isa<StoreCellOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&
+      getElementTypeOrSelf(op->getOperand(0)).getIntOrFloatBitWidth() == 32)
+    inMemory.push_back(op->getOperand(0));
+}
+
+void *TileOrientation::classOf(Value value) {
+  void *pointer = value.getAsOpaquePointer();
+  auto leader = classes.findLeader(pointer);
+  return leader == classes.member_end() ? nullptr : *leader;
+}
+
+bool TileOrientation::isTransposed(Value value, const Choice &choice) {
+  void *leader = classOf(value);
+  return leader && choice.contains(leader);
+}
+
+LayoutAttr TileOrientation::layoutOf(Value matrix) {
+  if (!warpgroups)
+    return computedLayout(matrix.getType(), warps);
+  return warpgroupLayout(matrix.getType(), warps, isTransposed(matrix, transposed));
+}
+
+static int64_t bytesOf(Value tile) {
+  auto type = cast<VectorType>(tile.getType());
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
+}
+
+/// Adds the factors that must be stored to shared memory to `stored`.
+int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored) {
+  bool turned = isTransposed(dot.getResult(), choice);
+  LayoutAttr layout = warpgroupLayout(dot.getType(), warps, turned);
+  Value left = dot.getLhs(), right = dot.getRhs();
+  bool leftTurned = turned ? !dot.getRhsTransposed() : dot.getLhsTransposed();
+  if (turned)
+    std::swap(left, right);
+  int64_t cost = layout.getRowParts() % kWarpgroup == 0 ? 0 : kSlow;
+  for (Value factor : {left, right}) {
+    bool isLoad = factor.getDefiningOp<LoadOp>() != nullptr;
+    bool factorTurned = isTransposed(factor, choice);
+    LayoutAttr own = warpgroupLayout(factor.getType(), warps, factorTurned);
+    if (factor == left && !isLoad && isLeftFactor(own, leftTurned, layout))
+      continue; // straight from registers
+    if (!isLoad)
+      stored.insert(factor);
+    if (!fitsPanels(factor.getType(), factorTurned))
+      cost += kSlow;
+  }
+  return cost;
+}
+
+/// Of numbers in memory, or in registers: the sums of a transposed matrix take them from where
+/// they are, and sums that go down its rows from shared memory.
+int64_t TileOrientation::costOf(CumsumOp running, const Choice &choice) {
+  bool turned = isTransposed(running, choice);
+  if (turned &&
+      !hasWarpgroupSums(running.getType(), warpgroupLayout(running.getType(), warps, true)))
+    return kNever;
+  bool isWidened = running.getTile().getDefiningOp<arith::ExtFOp>() != nullptr;
+  return turned || isWidened ? 0 : kSumPieces * bytesOf(running) / 2;
+}
+
+/// In bytes that pass through shared memory, or would.
+int64_t TileOrientation::costOf(const Choice &choice) {
+  int64_t cost = 0;
+  llvm::SetVector<Value> stored;
+  for (DotOp dot : dots)
+    cost += costOf(dot, choice, stored);
+  for (Value tile : stored)
+    cost += bytesOf(tile);
+  for (Value tile : inMemory)
+    if (isTransposed(tile, choice))
+      cost += bytesOf(tile) / 4;
+  for (CumsumOp running : sums)
+    cost += costOf(running, choice);
+  for (Value matrix : givingRows)
+    if (classOf(matrix) && !isTransposed(matrix, choice))
+      cost += kBarrierBytes;
+  return cost;
+}
+
+void TileOrientation::choose() {
+  llvm::SetVector<void *> leaders;
+  for (DotOp dot : dots)
+    for (Value value : {Value(dot.getResult()), Value(dot.getLhs()), Value(dot.getRhs())})
+      if (void *leader = classOf(value))
+        leaders.insert(leader);
+  int64_t best = costOf(transposed);
+  auto keepIfBetter = [&](const Choice &choice) {
+    int64_t cost = costOf(choice);
+    if (cost >= best)
+      return false;
+    best = cost;
+    transposed = choice;
+    return true;
+  };
+  if (leaders.size() <= kMostTogether) {
+    for (uint64_t bits = 1; bits < uint64_t(1) << leaders.size(); ++bits) {
+      Choice choice;
+      for (auto [i, leader] : llvm::enumerate(leaders))
+        if (bits >> i & 1)
+          choice.insert(leader);
+      keepIfBetter(choice);
+    }
+    return;
+  }
+  // One or two classes at a time, until none is better.
+  auto turn = [](Choice choice, void *leader) {
+    if (!choice.erase(leader))
+      choice.insert(leader);
+    return choice;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (void *first : leaders)
+      for (void *second : leaders) {
+        Choice choice = turn(transposed, first);
+        changed |= keepIfBetter(first == second ? choice : turn(choice, second));
+      }
+  }
+}

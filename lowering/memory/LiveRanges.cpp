@@ -1,0 +1,259 @@
+//===- LiveRanges.cpp - how long tiles take registers ----------------------===//
+#include "lowering/memory/LiveRanges.h"
+#include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+SmallVector<Operation *> ejk::opsOf(Block &block) {
+  return llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
+}
+
+bool ejk::canWait(Operation *op) {
+  if (op->getNumResults() != 1 || !isFragments(ejk::layoutOf(op->getResult(0))))
+    return false;
+  if (isa<SpreadOp, arith::ExtFOp>(op))
+    return true;
+  if (auto convert = dyn_cast<ConvertOp>(op))
+    return isInShared(ejk::layoutOf(convert.getTile()));
+  if (!OpTrait::hasElementwiseMappableTraits(op) || !op->hasOneUse())
+    return false;
+  // What is made of nothing but such comes into registers with its use.
+  return isa<tile::SumOp>(*op->user_begin()) || llvm::all_of(op->getOperands(), [](Value operand) {
+           Operation *maker = operand.getDefiningOp();
+           return maker && (canWait(maker) || maker->hasTrait<OpTrait::ConstantLike>());
+         });
+}
+
+int64_t ejk::registersOf(Value value) {
+  LayoutAttr layout = isa<VectorType>(value.getType()) ? ejk::layoutOf(value) : LayoutAttr();
+  if (!isFragments(layout) || (value.getDefiningOp() && canWait(value.getDefiningOp())))
+    return 0;
+  return Fragments::of(value.getType(), layout).size() *
+         getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() / 32;
+}
+
+/// Whether `op` stores fragments to shared memory as a factor of products.
+static bool storesFactor(Operation *op) {
+  auto store = dyn_cast<ConvertOp>(op);
+  return store && isPanels(store.getLayout()) && isFragments(layoutOf(store.getTile()));
+}
+
+/// For `use` of what `store` stored: reads it from there.
+static void readFrom(ConvertOp store, OpOperand &use) {
+  OpBuilder b(use.getOwner());
+  use.set(ConvertOp::create(b, use.getOwner()->getLoc(), store.getType(), store.getResult(),
+                            layoutOf(store.getTile())));
+}
+
+void ejk::endTilesEarly(ProgramOp program) {
+  SmallVector<vector::ExtractOp> rows;
+  SmallVector<ConvertOp> stores;
+  program.walk([&](Operation *op) {
+    if (auto row = dyn_cast<vector::ExtractOp>(op); row && isFragments(layoutOf(row.getSource())) &&
+                                                    !row.hasDynamicPosition() &&
+                                                    row.getSource().getDefiningOp())
+      rows.push_back(row);
+    if (storesFactor(op))
+      stores.push_back(cast<ConvertOp>(op));
+  });
+  for (vector::ExtractOp row : rows)
+    row->moveAfter(row.getSource().getDefiningOp());
+  for (ConvertOp store : stores)
+    for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses()))
+      if (Operation *user = use.getOwner();
+          user->getBlock() != store->getBlock() && isa<scf::IfOp>(user->getParentOp()) &&
+          user->getParentOp()->getBlock() == store->getBlock() && !isa<DotOp, ConvertOp>(user))
+        readFrom(store, use);
+}
+
+void ejk::moveIntoBranches(ProgramOp program) {
+  SmallVector<Operation *> ops;
+  program.walk([&](Operation *op) {
+    if (isa<ConvertOp, arith::ExtFOp>(op) && canWait(op))
+      ops.push_back(op);
+  });
+  for (Operation *op : llvm::reverse(ops)) {
+    llvm::MapVector<Block *, SmallVector<OpOperand *>> inside;
+    for (OpOperand &use : op->getUses())
+      if (Block *block = use.getOwner()->getBlock();
+          block != op->getBlock() && isa<scf::IfOp>(block->getParentOp()))
+        inside[block].push_back(&use);
+    for (auto &[block, uses] : inside) {
+      Operation *first = uses.front()->getOwner();
+      for (OpOperand *use : uses)
+        if (use->getOwner()->isBeforeInBlock(first))
+          first = use->getOwner();
+      Operation *made = OpBuilder(first).clone(*op);
+      for (OpOperand *use : uses)
+        use->set(made->getResult(0));
+    }
+    if (op->use_empty())
+      op->erase();
+  }
+}
+
+void ejk::useInitsEarly(scf::ForOp loop) {
+  Block &block = *loop->getBlock();
+  llvm::SetVector<Operation *> early;
+  llvm::DenseSet<Operation *> late = {loop};
+  auto makerBehind = [&](Value value) -> Operation * {
+    Operation *maker = value.getDefiningOp();
+    return maker && maker->getBlock() == &block && loop->isBeforeInBlock(maker) ? maker : nullptr;
+  };
+  for (Operation *op = loop->getNextNode(); op != block.getTerminator(); op = op->getNextNode()) {
+    auto any = [&](llvm::function_ref<bool(Value)> is) {
+      return llvm::any_of(op->getOperands(), is);
+    };
+    if (!(isPure(op) || isa<StoreOp>(op)) || op->getNumRegions() ||
+        any([&](Value operand) { return late.contains(operand.getDefiningOp()); })) {
+      late.insert(op);
+    } else if (any([&](Value operand) {
+                 bool isOfLoop = isa_and_nonnull<scf::ForOp>(operand.getDefiningOp());
+                 LayoutAttr layout = layoutOf(operand);
+                 return (isFragments(layout) &&
+                         (isOfLoop || llvm::is_contained(loop.getInitArgs(), operand))) ||
+                        (isInShared(layout) && isOfLoop) || early.contains(operand.getDefiningOp());
+               })) {
+      early.insert(op);
+    }
+  }
+  // With what they are made of.
+  llvm::SetVector<Operation *> all;
+  SmallVector<Operation *> left(early.begin(), early.end());
+  while (!left.empty()) {
+    Operation *op = left.pop_back_val();
+    if (!all.insert(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *maker = makerBehind(operand))
+        left.push_back(maker);
+  }
+  SmallVector<Operation *> inOrder = all.takeVector();
+  Operation *place = loop;
+  llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  // The last ones first: what is read again is widened again.
+  for (Operation *op : llvm::reverse(inOrder)) {
+    if (canWait(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {
+          return llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
+        }))
+      continue;
+    // What is read or widened is so again behind the loop.
+    if (canWait(op) && llvm::any_of(op->getUsers(), [&](Operation *user) {
+          return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
+        })) {
+      Operation *again = OpBuilder(op).clone(*op);
+      op->replaceUsesWithIf(again, [&](OpOperand &use) {
+        return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*use.getOwner()));
+      });
+    }
+    op->moveBefore(place);
+    place = op;
+  }
+  // A place that the loop has in shared memory is taken last.
+  for (Value init : loop.getInitArgs())
+    if (auto start = init.getDefiningOp<ConvertOp>();
+        start && isInShared(start.getLayout()) && start->getBlock() == &block)
+      start->moveBefore(loop);
+}
+
+/// Whether a product is issued between two ops, or a loop stands there.
+static bool isBehindProduct(Operation *from, Operation *to) {
+  if (!from->isBeforeInBlock(to))
+    return false;
+  for (Operation *op = from; op != to; op = op->getNextNode())
+    if (isa<DotOp>(op) || op->getNumRegions())
+      return true;
+  return false;
+}
+
+/// Whether `op` makes a vector of vectors.
+static bool isOfVectors(Operation *op) {
+  auto isSmall = [](Value value) {
+    auto type = dyn_cast<VectorType>(value.getType());
+    return !type || type.getRank() < 2;
+  };
+  return isPure(op) && op->getNumRegions() == 0 && op->getNumResults() == 1 &&
+         !isa<ConvertOp>(op) && isa<VectorType>(op->getResult(0).getType()) &&
+         isSmall(op->getResult(0)) && llvm::all_of(op->getOperands(), isSmall);
+}
+
+void ejk::putOff(Block &block) {
+  SmallVector<Operation *> ops = opsOf(block);
+  bool isShort = isa<scf::IfOp>(block.getParentOp()) && multipliesByWarps(block);
+  for (Operation *op : llvm::reverse(ops)) {
+    if (!canWait(op) && !(isShort && isOfVectors(op)))
+      continue;
+    SmallVector<std::pair<Operation *, OpOperand *>> uses;
+    for (OpOperand &use : op->getUses())
+      if (Operation *here = block.findAncestorOpInBlock(*use.getOwner()))
+        uses.push_back({here, &use});
+    if (uses.empty())
+      continue;
+    llvm::stable_sort(uses, [](auto &a, auto &b) {
+      return a.first != b.first && a.first->isBeforeInBlock(b.first);
+    });
+    Operation *first = uses.front().first, *made = op;
+    if (first != op->getNextNode())
+      op->moveBefore(first);
+    for (auto [here, use] : uses) {
+      if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
+        made = OpBuilder(here).clone(*op);
+      use->set(made->getResult(0));
+    }
+  }
+}
+
+void ejk::readAgain(Block &block) {
+  for (Operation *op : opsOf(block)) {
+    if (!storesFactor(op))
+      continue;
+    auto store = cast<ConvertOp>(op);
+    for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses())) {
+      Operation *user = use.getOwner();
+      if (user->getBlock() != &block || isa<DotOp, ConvertOp>(user) ||
+          !isBehindProduct(store, user))
+        continue;
+      readFrom(store, use);
+    }
+  }
+}
+
+void ejk::makeAgain(Block &block) {
+  for (Operation *op : opsOf(block)) {
+    if (op->getNumResults() != 1 || op->hasOneUse() || registersOf(op->getResult(0)) == 0 ||
+        !OpTrait::hasElementwiseMappableTraits(op))
+      continue;
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : op->getUses())
+      uses.push_back(&use);
+    if (llvm::any_of(uses, [&](OpOperand *use) { return use->getOwner()->getBlock() != &block; }))
+      continue;
+    llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
+      return a->getOwner() != b->getOwner() && a->getOwner()->isBeforeInBlock(b->getOwner());
+    });
+    // What a loop around carries and something behind takes is there anyway.
+    auto isThere = [&](Value operand) {
+      if (Operation *maker = operand.getDefiningOp())
+        return canWait(maker) || maker->hasTrait<OpTrait::ConstantLike>();
+      return llvm::any_of(operand.getUsers(), [&](Operation *user) {
+        Operation *here = block.findAncestorOpInBlock(*user);
+        return here && uses.back()->getOwner()->isBeforeInBlock(here);
+      });
+    };
+    if (uses.size() < 2 || !llvm::all_of(op->getOperands(), isThere))
+      continue;
+    for (OpOperand *use : ArrayRef(uses).drop_front())
+      if (use->getOwner() != uses.front()->getOwner())
+        use->set(OpBuilder(use->getOwner()).clone(*op)->getResult(0));
+    op->moveBefore(uses.front()->getOwner());
+  }
+}

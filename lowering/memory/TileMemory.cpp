@@ -1,0 +1,486 @@
+//===- TileMemory.cpp - tiles between global memory and a block ------------===//
+//
+// Rows go to shared memory by asynchronous copies of 16, 8 or 4 bytes, whatever
+// divides a row; the copy itself writes zeros for rows and channels that are not
+// there. Cells, and everything stored, pass between global memory and registers.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/memory/TileMemory.h"
+#include "lowering/emit/TileEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+bool ejk::isMultipleOf(Value value, int64_t factor) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue() % factor == 0;
+  Operation *def = value.getDefiningOp();
+  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(def))
+    return isMultipleOf(def->getOperand(0), factor) && isMultipleOf(def->getOperand(1), factor);
+  if (isa_and_nonnull<arith::MulIOp>(def))
+    return isMultipleOf(def->getOperand(0), factor) || isMultipleOf(def->getOperand(1), factor);
+  return false;
+}
+
+unsigned ejk::copyBytes(RowsType rows, Value channel) {
+  auto row = dyn_cast<VectorType>(rows.getRow());
+  unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(rows.getRow()));
+  unsigned channels = row ? row.getDimSize(0) : 1, width = 16;
+  while (width > bytes && (channels * bytes % width != 0 || !isMultipleOf(channel, width / bytes)))
+    width /= 2;
+  return width;
+}
+
+/// Channel `first` and the `count` behind it may reach beyond `channels`.
+static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
+  APInt constant;
+  return !matchPattern(first, m_ConstantInt(&constant)) ||
+         constant.getSExtValue() + count > channels;
+}
+
+//===----------------------------------------------------------------------===//
+// Barriers
+//===----------------------------------------------------------------------===//
+
+bool TileEmitter::isFactor(Value tile) const {
+  return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto loop = dyn_cast<scf::ForOp>(user))
+      return isFactor(loop.getTiedLoopRegionIterArg(&use));
+    return isa<DotOp>(user) || !sumsOfWhatIsRead(user).empty() || sends.contains(user);
+  });
+}
+
+/// While a thread makes so many numbers, the device reads what was sent: to wait for it then costs
+/// nothing. Where a chunk has far more of them, and its tiles are sent together, they are awaited
+/// later.
+static constexpr unsigned kWorkOfSent = 192, kLongWorkOfSent = 512;
+
+/// Of all threads; with a condition, whether it is true of all of them.
+Value TileEmitter::barrier(Value everywhere) {
+  if (warpgroups && memory.pending.unfenced)
+    fenceForProducts();
+  // What the device has read by now all threads may write behind this.
+  unsigned enough = isLong ? kLongWorkOfSent : kWorkOfSent;
+  awaitSent([&](const SharedMemory::Sent &sent) { return sent.work >= enough; });
+  Value number, count, all;
+  if (namedBarrier) {
+    number = b.i32(namedBarrier);
+    count = b.i32(workers);
+  }
+  if (everywhere) {
+    Value word = b.make<arith::ExtUIOp>(b.getI32Type(), everywhere);
+    auto kind = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::AND);
+    // Upstream's op reduces at barrier 0 alone.
+    if (namedBarrier)
+      all = callAsm("{\n\t.reg .pred all;\n\tsetp.ne.b32 all, $3, 0;\n\t"
+                    "barrier.cta.red.and.pred all, $1, $2, all;\n\tselp.b32 $0, 1, 0, all;\n\t}",
+                    "=r,r,r,r,~{memory}", {number, count, word}, b.getI32Type());
+    else
+      all = b.make<NVVM::BarrierOp>(b.getI32Type(), Value(), Value(), kind, word).getRes();
+    all = b.make<arith::CmpIOp>(arith::CmpIPredicate::ne, all, b.i32(0));
+  } else if (namedBarrier) {
+    b.make<NVVM::BarrierOp>(TypeRange(), number, count, NVVM::BarrierReductionAttr(), Value());
+  } else {
+    b.make<gpu::BarrierOp>();
+  }
+  memory.noteBarrier();
+  asked.clear();
+  // What products still read stays to be waited for.
+  for (const InFlight &dot : inFlight)
+    for (const SharedMemory::Range &range : dot.reads)
+      memory.noteRead(range);
+  return all;
+}
+
+/// `wgmma` sees what this thread wrote to shared memory, once it has passed a barrier.
+void TileEmitter::fenceForProducts() {
+  callAsm("fence.proxy.async.shared::cta;", "~{memory}", {}, {});
+}
+
+/// What is read together is named together: a barrier for one is before all.
+void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
+  if (llvm::any_of(ranges, [&](auto &range) { return memory.readNeedsBarrier(range); }))
+    barrier();
+  for (const SharedMemory::Range &range : ranges)
+    memory.noteRead(range);
+}
+
+/// Until this thread's products no longer read `range`.
+void TileEmitter::awaitReaders(const SharedMemory::Range &range) {
+  for (const InFlight &dot : llvm::reverse(inFlight))
+    if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); }))
+      return awaitGroup(dot.group);
+}
+
+/// Until nobody uses what lay in `range`.
+void TileEmitter::makeWritable(const SharedMemory::Range &range) {
+  awaitReaders(range);
+  if (memory.isSent(range))
+    awaitSent([&](const SharedMemory::Sent &sent) { return sent.range.overlaps(range); });
+  if (memory.writeNeedsBarrier(range))
+    barrier();
+}
+
+void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
+  makeWritable(range);
+  memory.noteWrite(range);
+}
+
+Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
+  return b.at(b.make<LLVM::AddressOfOp>(shared), b.getI8Type(), range.begin);
+}
+
+SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
+  SmallVector<SharedMemory::Range> used(memory.pending.reads);
+  used.append(memory.pending.writes);
+  used.append(memory.pending.sentRanges());
+  llvm::erase_if(used, [](const SharedMemory::Range &range) { return range.isOld; });
+  for (const InFlight &dot : inFlight)
+    used.append(dot.reads);
+  return used;
+}
+
+/// Where memory suffices, a place from which a tile was sent is left to that: the next iteration
+/// has no need to wait until what another tile was sent from there, behind it, is read.
+SmallVector<SharedMemory::Range> TileEmitter::avoidedFor(Type type, LayoutAttr layout) const {
+  SmallVector<SharedMemory::Range> used = justUsed(), all(used);
+  all.append(sentFrom);
+  return fitsFreely(type, layout, all)    ? all
+         : fitsFreely(type, layout, used) ? used
+                                          : SmallVector<SharedMemory::Range>();
+}
+
+Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
+  Placed tile;
+  tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
+  tile.type = type;
+  tile.pitch = sharedPitch(type);
+  tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
+                               avoidedFor(type, tile.layout));
+  tile.range.isFactor = isFactor && isPanels(tile.layout);
+  handedOut.push_back(tile.range);
+  tile.address = sharedAt(tile.range);
+  return tile;
+}
+
+/// Of a value that a loop hands on to its next iteration: where it has it.
+const Placed *TileEmitter::carriedPlace(Value value) {
+  while (value.hasOneUse() && isa<scf::YieldOp>(*value.user_begin())) {
+    OpOperand &use = *value.use_begin();
+    Operation *parent = use.getOwner()->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(parent)) {
+      Value arg = loop.getRegionIterArg(use.getOperandNumber());
+      auto next = nextPlaces.find(arg);
+      return next == nextPlaces.end() ? &placed(arg) : &next->second;
+    }
+    value = parent->getResult(use.getOperandNumber());
+  }
+  return nullptr;
+}
+
+Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isFactor) {
+  if (const Placed *place = carriedPlace(value))
+    return *place;
+  if (turns.body && isFactor && isPanels(layout) && value.getParentBlock() == turns.body) {
+    turns.tiles.insert(value);
+    return placeByTurns(value.getType(), layout, isFactor);
+  }
+  return newShared(value.getType(), layout, isFactor);
+}
+
+//===----------------------------------------------------------------------===//
+// Rows to shared memory
+//===----------------------------------------------------------------------===//
+
+Value RowSpan::has(KernelBuilder &b, Value row) const {
+  // Unsigned, so that rows before the first are not less.
+  return b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, b.sub(row, begin), count);
+}
+
+/// Which of a tile's `rows` rows, from `first` of `place` on, there are.
+RowSpan TileEmitter::rowsWithin(const Rows &place, Value first, int64_t rows) {
+  auto clamp = [&](Value row) { return b.narrow(b.min(b.max(row, b.i64(0)), b.i64(rows))); };
+  Value begin = clamp(b.sub(b.i64(0), first)), end = clamp(b.sub(place.length, first));
+  return {begin, b.max(b.sub(end, begin), b.i32(0))};
+}
+
+void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, const Placed &tile) {
+  const Rows from = rows[source];
+  Value first = wideIndex(firstRow), channel = wideIndex(firstChannel);
+  auto type = cast<VectorType>(tile.type);
+  bool isMatrix = type.getRank() == 2;
+  int64_t columns = isMatrix ? type.getDimSize(1) : 1;
+  unsigned bytes = KernelBuilder::bytesOf(from.element),
+           width = copyBytes(cast<RowsType>(source.getType()), firstChannel);
+  unsigned count = width / bytes, perRow = columns / count;
+  unsigned units = type.getDimSize(0) * perRow, threads = workers;
+  bool checkChannels = isMatrix && mayReachBeyond(firstChannel, columns, from.channels);
+  // From one unit of a thread to its next; where those are of one column, they lie a
+  // constant number of rows apart.
+  bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
+  auto placeIn = [&](Value row, Value column) {
+    return isPanels(tile.layout) ? panelElement(tile, row, column)
+                                 : b.at(tile.address, b.getI8Type(),
+                                        b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
+  };
+  auto sourceOf = [&](Value memoryRow, Value memoryColumn) {
+    Value offset = b.mul(memoryRow, from.stride);
+    return b.at(from.base, from.element, isMatrix ? b.add(offset, memoryColumn) : offset);
+  };
+  Value row0 = b.div(thread, perRow), column0 = b.mul(b.rem(thread, perRow), count);
+  Value to0 = placeIn(row0, column0);
+  Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
+  Value there0 = sourceOf(memoryRow0, memoryColumn0);
+  RowSpan span = rowsWithin(from, first, type.getDimSize(0));
+  for (unsigned done = 0; done < units; done += threads) {
+    Value unit = b.add(thread, done);
+    Value active = units - done >= threads ? Value() : b.less(unit, units);
+    b.onlyIf(active, [&] {
+      Value to = to0, there = there0, row = row0, memoryColumn = memoryColumn0;
+      if (done && oneColumn) {
+        int64_t ahead = done / perRow;
+        to = b.at(to, b.getI8Type(), ahead * (isPanels(tile.layout) ? kPanelPitch : tile.pitch));
+        row = b.add(row0, ahead);
+        there = b.at(there, from.element, b.mul(from.stride, ahead));
+      } else if (done) {
+        row = b.div(unit, perRow);
+        Value column = b.mul(b.rem(unit, perRow), count);
+        to = placeIn(row, column);
+        memoryColumn = b.add(channel, b.wide(column));
+        there = sourceOf(b.add(first, b.wide(row)), memoryColumn);
+      }
+      Value valid = span.has(b, row);
+      if (checkChannels)
+        valid = b.both(valid, b.less(memoryColumn, from.channels));
+      if (width < 4) {
+        b.store(b.loadIf(valid, from.element, [&] { return there; }), to);
+        return;
+      }
+      Value size = b.make<arith::SelectOp>(valid, b.i32(width), b.i32(0));
+      b.make<NVVM::CpAsyncOp>(
+          to, there, width,
+          width == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA, size);
+    });
+  }
+}
+
+void TileEmitter::emitLoad(LoadOp op) {
+  if (!isInShared(layoutOf(op))) {
+    const Rows &from = rows[op.getRows()];
+    tiles[op] =
+        loadFrom(op.getType(), layoutOf(op),
+                 gridOf(from, op.getFirst(), op.getChannel(), cast<VectorType>(op.getType())),
+                 from.base, from.element);
+    return;
+  }
+  Placed tile = newShared(op.getType(), layoutOf(op), isFactor(op));
+  beforeWrite(tile.range);
+  copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
+  if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {
+    b.make<NVVM::CpAsyncCommitGroupOp>();
+    waitForCopies(0);
+  }
+  tiles[op] = tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Registers and global memory
+//===----------------------------------------------------------------------===//
+
+TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, VectorType type) {
+  bool isMatrix = type.getRank() == 2;
+  TileGrid grid{wideIndex(first),     place.length,
+                place.stride,         wideIndex(channel),
+                std::nullopt,         place.channels % 2 == 0 && isMultipleOf(channel, 2),
+                /*vectorIsRow=*/false};
+  if (isMatrix && mayReachBeyond(channel, type.getDimSize(1), place.channels))
+    grid.columnLimit = place.channels;
+  return grid;
+}
+
+TileGrid TileEmitter::gridOf(const Cells &place, ValueRange offsets, Type part) {
+  auto type = dyn_cast<VectorType>(part);
+  if (!type)
+    return {b.i64(0), {}, b.i64(1), b.i64(0), std::nullopt, false, false};
+  bool isMatrix = type.getRank() == 2;
+  int64_t columns = place.shape.back();
+  Value zero = b.i64(0), column = offsets.back();
+  TileGrid grid{isMatrix ? wideIndex(offsets[0]) : zero,
+                {},
+                b.i64(columns),
+                wideIndex(column),
+                std::nullopt,
+                columns % 2 == 0 && isMultipleOf(column, 2),
+                true};
+  if (mayReachBeyond(column, type.getShape().back(), columns))
+    grid.columnLimit = columns;
+  if (isMatrix && mayReachBeyond(offsets[0], type.getDimSize(0), place.shape[0]))
+    grid.rowLimit = b.i64(place.shape[0]);
+  return grid;
+}
+
+/// What a thread has of a tile, by rows, each in runs of one or two neighbours.
+SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layout,
+                                                      const TileGrid &grid) {
+  SmallVector<RowRuns> result;
+  auto rowValid = [&](Value row) {
+    // Unsigned, so that rows before the first are not less.
+    return grid.rowLimit ? b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, grid.rowLimit)
+                         : Value();
+  };
+  auto columnValid = [&](Value column) {
+    return grid.columnLimit ? b.less(column, *grid.columnLimit) : Value();
+  };
+  if (layout.getKind() == LayoutKind::lanes) {
+    int64_t size = lanesLength(type);
+    for (unsigned i = 0; i < lanesSize(size); ++i) {
+      Value number = b.add(lane, i * kWarpSize);
+      Value valid = (i + 1) * kWarpSize > size ? b.less(number, size) : Value();
+      Value row = grid.firstRow, column = grid.firstColumn;
+      Value &along = grid.vectorIsRow ? column : row;
+      along = b.add(along, b.wide(number));
+      valid = b.both(valid, b.both(rowValid(row), columnValid(column)));
+      Run run{{i}, 0, Value()};
+      result.push_back({valid, b.add(b.mul(row, grid.stride), column), {run}});
+    }
+    return result;
+  }
+  Fragments f = Fragments::of(type, layout);
+  if (f.transposed) {
+    Value firstRow = b.add(grid.firstRow, b.wide(firstColumnOf(f)));
+    Value column = b.add(grid.firstColumn, b.wide(firstRowOf(f)));
+    SmallVector<Value> columnsValid;
+    for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+      columnsValid.push_back(columnValid(b.add(column, f.rowOffset(i))));
+    for (unsigned j = 0; j < 2 * f.columnTiles(); ++j) {
+      Value row = b.add(firstRow, Fragments::columnOffset(j));
+      result.push_back({rowValid(row), b.add(b.mul(row, grid.stride), column), {}});
+      for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
+        result.back().runs.push_back(
+            {{f.index(i / 2, j / 2, 2 * (i % 2) + j % 2)}, f.rowOffset(i), columnsValid[i]});
+    }
+    return result;
+  }
+  Value firstOfThread = b.wide(firstRowOf(f));
+  Value column = b.add(grid.firstColumn, b.wide(firstColumnOf(f)));
+  for (unsigned m = 0; m < f.rowTiles(); ++m)
+    for (unsigned half : {0, 1}) {
+      Value row = b.add(b.add(grid.firstRow, firstOfThread), f.rowOffset(2 * m + half));
+      RowRuns runs{rowValid(row), b.add(b.mul(row, grid.stride), column), {}};
+      for (unsigned n = 0; n < f.columnTiles(); ++n)
+        for (unsigned i = 0; i < 2; i += grid.paired ? 2 : 1) {
+          unsigned slot = f.index(m, n, 2 * half + i);
+          SmallVector<unsigned> slots = {slot};
+          if (grid.paired)
+            slots.push_back(slot + 1);
+          runs.runs.push_back({slots, int64_t(8 * n + i), columnValid(b.add(column, 8 * n + i))});
+        }
+      result.push_back(runs);
+    }
+  return result;
+}
+
+Placed TileEmitter::loadFrom(Type type, LayoutAttr layout, const TileGrid &grid, Value base,
+                             Type element) {
+  Placed tile;
+  tile.layout = layout;
+  tile.type = type;
+  unsigned size = layout.getKind() == LayoutKind::lanes ? lanesSize(lanesLength(type))
+                                                        : Fragments::of(type, layout).size();
+  tile.elements.resize(size);
+  for (const RowRuns &row : runsOf(type, layout, grid))
+    for (const Run &run : row.runs) {
+      Value loaded = b.loadIf(b.both(row.valid, run.valid),
+                              KernelBuilder::withCount(element, run.slots.size()), [&] {
+                                Value start = b.at(base, element, row.offset);
+                                return b.at(start, element, run.offset);
+                              });
+      for (auto [slot, value] : llvm::zip(run.slots, b.unpack(loaded)))
+        tile.elements[slot] = value;
+    }
+  return tile;
+}
+
+void TileEmitter::storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element) {
+  // Every warp has a vector; the first one stores it.
+  Value leads = tile.layout.getKind() == LayoutKind::lanes ? b.equal(warp, 0) : Value();
+  for (const RowRuns &row : runsOf(tile.type, tile.layout, grid))
+    b.onlyIf(b.both(leads, row.valid), [&] {
+      Value start = b.at(base, element, row.offset);
+      for (const Run &run : row.runs)
+        b.onlyIf(run.valid, [&] {
+          auto values =
+              llvm::map_to_vector(run.slots, [&](unsigned slot) { return tile.elements[slot]; });
+          b.store(b.pack(values), b.at(start, element, run.offset));
+        });
+    });
+}
+
+void TileEmitter::emitStore(StoreOp op) {
+  if (!rows.contains(op.getRows()))
+    return; // nobody asks for it
+  const Rows &to = rows[op.getRows()];
+  auto type = cast<VectorType>(op.getTile().getType());
+  if (sends.contains(op))
+    return sendPanels(placed(op.getTile()), to, op);
+  if (isPanels(layoutOf(op.getTile())))
+    return storePanels(placed(op.getTile()), to, op);
+  storeTo(placed(op.getTile()), gridOf(to, op.getFirst(), op.getChannel(), type), to.base,
+          to.element);
+}
+
+Value TileEmitter::cellBase(const Cells &place, Value index) {
+  return b.at(place.base, place.element, b.mul(wideIndex(index), place.stride));
+}
+
+void TileEmitter::emitCellRows(CellRowsOp op) {
+  if (!cells.contains(op.getCells()))
+    return; // nobody asks for it
+  const Cells &from = cells[op.getCells()];
+  // Unsigned, so that cells before the first are not less.
+  Value index = scalar(op.getIndex());
+  Value exists =
+      b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, index,
+                            index.getType().isInteger(32) ? b.narrow(from.count) : from.count);
+  Rows place;
+  place.pointer = from.pointer;
+  place.base = cellBase(from, op.getIndex());
+  place.element = from.element;
+  place.channels = from.shape[1];
+  place.stride = b.i64(from.shape[1]);
+  place.length = b.make<arith::SelectOp>(exists, b.i64(from.shape[0]), b.i64(0));
+  Value number = b.add(from.first, b.mul(wideIndex(op.getIndex()), heads));
+  // Outside of a map, there are zeros.
+  place.inMap = {b.make<arith::SelectOp>(exists, b.narrow(number), b.i32(-1)), b.i32(0), b.i32(0)};
+  rows[op.getRows()] = place;
+}
+
+void TileEmitter::emitLoadCell(LoadCellOp op) {
+  const Cells &from = cells[op.getCells()];
+  Value base = cellBase(from, op.getIndex());
+  if (!isa<VectorType>(op.getResult().getType())) {
+    scalars.map(op.getResult(), b.load(from.element, base));
+    return;
+  }
+  Type type = op.getResult().getType();
+  tiles[op.getResult()] = loadFrom(type, layoutOf(op.getResult()),
+                                   gridOf(from, op.getOffsets(), type), base, from.element);
+}
+
+void TileEmitter::emitStoreCell(StoreCellOp op) {
+  if (!cells.contains(op.getCells()))
+    return; // nobody asks for it
+  const Cells &to = cells[op.getCells()];
+  Value base = cellBase(to, op.getIndex());
+  if (!isa<VectorType>(op.getTile().getType())) {
+    b.onlyIf(b.equal(thread, 0), [&] { b.store(scalar(op.getTile()), base); });
+    return;
+  }
+  storeTo(placed(op.getTile()), gridOf(to, op.getOffsets(), op.getTile().getType()), base,
+          to.element);
+}

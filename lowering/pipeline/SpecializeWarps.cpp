@@ -1,0 +1,256 @@
+//===- SpecializeWarps.cpp - warps that copy, and warps that compute ------===//
+//
+// The program is divided in three: numbers that both roles may need stay in front;
+// the producer gets a copy of the loops around fills, with the numbers that these
+// need; the consumer what is left.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/Passes.h"
+#include "lowering/emit/TileKernel.h"
+#include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SPECIALIZEWARPS
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The consumer's warps where no layouts say how many work on tiles.
+static constexpr int64_t kWarps = 4;
+
+static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
+
+static bool fillsRing(Operation *op) { return isa<AcquireOp, FillOp>(op); }
+
+static bool holdsFills(Operation *op) {
+  return op
+      ->walk([](Operation *inner) {
+        return fillsRing(inner) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+namespace {
+class Separator {
+public:
+  Separator(ProgramOp program, int64_t producerWarps, bool setsRegisters)
+      : program(program), producerWarps(producerWarps), setsRegisters(setsRegisters),
+        b(program.getContext()) {}
+
+  /// Fails after a remark.
+  LogicalResult run() {
+    for (Operation &op : program.getBlock().without_terminator())
+      if (staysInFront(&op))
+        front.insert(&op);
+    if (failed(checkFills(program.getBlock())))
+      return failure();
+
+    Location loc = program.getLoc();
+    b.setInsertionPoint(program.getBlock().getTerminator());
+    auto roles = RolesOp::create(b, loc);
+    b.createBlock(&roles.getBody());
+    auto laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr);
+    int64_t consumerWarps = laidOut ? laidOut.getInt() : kWarps;
+    RoleOp consumer = makeRole(loc, "consumer", consumerWarps);
+    RoleOp producer = makeRole(loc, "producer", producerWarps);
+    shareRegisters(consumer, producer);
+
+    b.setInsertionPointToStart(&producer.getBody().front());
+    IRMapping known;
+    copyFills(program.getBlock(), known);
+
+    Block &consumed = consumer.getBody().front();
+    for (Operation &op : llvm::make_early_inc_range(program.getBlock().without_terminator()))
+      if (!front.contains(&op) && &op != roles.getOperation())
+        op.moveBefore(&consumed, consumed.end());
+    consumer.walk([](Operation *op) {
+      if (fillsRing(op))
+        op->erase();
+    });
+    // What only the fills needed.
+    consumer.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+      if (isOpTriviallyDead(op))
+        op->erase();
+    });
+    return success();
+  }
+
+private:
+  /// Numbers, made of such, and tiles that are one number throughout.
+  bool staysInFront(Operation *op) {
+    if (isa<MakeRingOp>(op))
+      return true;
+    if (op->getNumRegions() || !isPure(op) || isa<TileDialect>(op->getDialect()))
+      return false;
+    if (op->hasTrait<OpTrait::ConstantLike>())
+      return true;
+    return llvm::none_of(op->getResults(), isTile) &&
+           llvm::all_of(op->getOperands(), [&](Value v) { return isInFront(v); });
+  }
+  bool isInFront(Value value) {
+    Operation *def = value.getDefiningOp();
+    return def ? front.contains(def) : value.getParentBlock() == &program.getBlock();
+  }
+
+  LogicalResult decline(Operation *op, StringRef why) {
+    op->emitRemark("no role of its own: ") << why;
+    return failure();
+  }
+
+  /// Whether the producer can compute `value`.
+  bool canCopy(Value value) {
+    if (isInFront(value))
+      return true;
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
+      return loop && arg == loop.getInductionVar();
+    }
+    Operation *def = value.getDefiningOp();
+    return !isTile(value) && !def->getNumRegions() && isPure(def) &&
+           llvm::all_of(def->getOperands(), [&](Value v) { return canCopy(v); });
+  }
+
+  /// Whether two values are one, or made alike of such.
+  static bool areAlike(Value a, Value b) {
+    Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
+    auto operandsAreAlike = [](Value a, Value b) { return success(areAlike(a, b)); };
+    return a == b || (x && y && isPure(x) && x->getNumRegions() == 0 &&
+                      cast<OpResult>(a).getResultNumber() == cast<OpResult>(b).getResultNumber() &&
+                      OperationEquivalence::isEquivalentTo(x, y, operandsAreAlike,
+                                                           /*markEquivalent=*/nullptr,
+                                                           OperationEquivalence::IgnoreLocations));
+  }
+
+  /// Whether rings are filled alike on both sides of `branch`: the producer need not know which
+  /// is taken.
+  static bool fillsOnBothSides(scf::IfOp branch) {
+    if (!branch.elseBlock())
+      return false;
+    auto fillsOf = [](Block &side) {
+      SmallVector<Operation *> fills;
+      side.walk([&](Operation *op) {
+        if (fillsRing(op))
+          fills.push_back(op);
+      });
+      return fills;
+    };
+    auto some = fillsOf(*branch.thenBlock()), others = fillsOf(*branch.elseBlock());
+    return some.size() == others.size() && llvm::all_of(llvm::zip(some, others), [&](auto pair) {
+             auto [a, b] = pair;
+             return a->getName() == b->getName() && a->getBlock() == branch.thenBlock() &&
+                    b->getBlock() == branch.elseBlock() &&
+                    llvm::all_of_zip(a->getOperands(), b->getOperands(), areAlike);
+           });
+  }
+
+  LogicalResult checkFills(Block &block) {
+    for (Operation &op : block) {
+      auto loop = dyn_cast<scf::ForOp>(op);
+      if (!fillsRing(&op) && !holdsFills(&op))
+        continue;
+      if (auto branch = dyn_cast<scf::IfOp>(op); branch && fillsOnBothSides(branch)) {
+        if (failed(checkFills(*branch.thenBlock())))
+          return failure();
+        continue;
+      }
+      if (!fillsRing(&op) && !loop)
+        return decline(&op, "a ring is filled under a branch");
+      ValueRange needed = op.getOperands();
+      if (loop)
+        needed = needed.take_front(loop.getNumControlOperands());
+      if (!llvm::all_of(
+              needed, [&](Value v) { return isa<RingType, RowsType>(v.getType()) || canCopy(v); }))
+        return decline(&op, "it needs what is computed of tiles");
+      if (loop && failed(checkFills(*loop.getBody())))
+        return failure();
+    }
+    return success();
+  }
+
+  Value copyOf(Value value, IRMapping &known) {
+    if (isInFront(value))
+      return value;
+    if (Value copy = known.lookupOrNull(value))
+      return copy;
+    Operation *def = value.getDefiningOp();
+    for (Value operand : def->getOperands())
+      known.map(operand, copyOf(operand, known));
+    b.clone(*def, known);
+    return known.lookup(value);
+  }
+
+  void copyFills(Block &block, IRMapping known) {
+    for (Operation &op : block) {
+      if (fillsRing(&op)) {
+        for (Value operand : op.getOperands())
+          known.map(operand, copyOf(operand, known));
+        b.clone(op, known);
+      } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && holdsFills(loop)) {
+        auto copy =
+            scf::ForOp::create(b, loop.getLoc(), copyOf(loop.getLowerBound(), known),
+                               copyOf(loop.getUpperBound(), known), copyOf(loop.getStep(), known));
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(copy.getBody());
+        IRMapping inner = known;
+        inner.map(loop.getInductionVar(), copy.getInductionVar());
+        copyFills(*loop.getBody(), inner);
+      } else if (auto branch = dyn_cast<scf::IfOp>(op); branch && holdsFills(branch)) {
+        copyFills(*branch.thenBlock(), known);
+      }
+    }
+  }
+
+  RoleOp makeRole(Location loc, StringRef name, int64_t warps) {
+    auto role =
+        RoleOp::create(b, loc, b.getStringAttr(name), b.getI64IntegerAttr(warps), IntegerAttr());
+    OpBuilder::InsertionGuard guard(b);
+    b.createBlock(&role.getBody());
+    return role;
+  }
+
+  /// Where the block's threads have too few each, the consumer gets what the producer
+  /// can do without.
+  void shareRegisters(RoleOp consumer, RoleOp producer) {
+    constexpr int64_t group = 4, few = 40;
+    int64_t consumers = consumer.getWarps(), producers = producer.getWarps();
+    int64_t all = registersOf((consumers + producers) * kWarpSize);
+    if (!setsRegisters || consumers % group || producers % group || all >= kMostRegisters)
+      return;
+    int64_t more = (all * (consumers + producers) - few * producers) / consumers;
+    consumer.setRegisters(std::min<int64_t>(more / 8 * 8, kMostRegisters));
+    producer.setRegisters(few);
+  }
+
+  ProgramOp program;
+  int64_t producerWarps;
+  bool setsRegisters;
+  OpBuilder b;
+  llvm::DenseSet<Operation *> front;
+};
+
+struct SpecializeWarpsPass : ejk::impl::SpecializeWarpsBase<SpecializeWarpsPass> {
+  using SpecializeWarpsBase::SpecializeWarpsBase;
+  void runOnOperation() override {
+    if (producerWarps < 1) {
+      getOperation()->emitError() << "'producer-warps' must be positive, but is "
+                                  << int64_t(producerWarps);
+      return signalPassFailure();
+    }
+    getOperation()->walk([&](ProgramOp program) {
+      if (!holdsFills(program) || !program.getBlock().getOps<RolesOp>().empty())
+        return;
+      if (succeeded(Separator(program, producerWarps, hasRegistersPerRole(arch)).run()))
+        ++numSeparated;
+      else
+        ++numDeclined;
+    });
+  }
+};
+} // namespace

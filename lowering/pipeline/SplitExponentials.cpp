@@ -1,0 +1,134 @@
+//===- SplitExponentials.cpp - exponentials by two units at once -----------===//
+#include "lowering/Passes.h"
+#include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SPLITEXPONENTIALS
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The largest exponent, either way, whose power of e is an ordinary f32.
+static constexpr double kMostExponent = 87;
+
+/// One in three: the unit of exponentials gives 16 a cycle, and the multiply-adds, twelve for e^x
+/// and e^-x together, are taken at 128 a cycle, beside other work.
+static constexpr int64_t kOneIn = 3;
+
+namespace {
+/// Follows what is made of a tile to where it is used.
+class Uses {
+public:
+  /// Whether all of `value`, and of what is made of it, is used on the first side of branches by
+  /// `guard`, or what loops and branches carry it as, on the same way, alone.
+  bool areGuarded(Value value, Value guard) {
+    if (!seen.insert({value, guard}).second)
+      return true;
+    return llvm::all_of(value.getUses(), [&](OpOperand &use) { return isGuarded(use, guard); });
+  }
+
+private:
+  bool isGuarded(OpOperand &use, Value guard) {
+    Operation *user = use.getOwner();
+    if (isOnFirstSide(user, guard))
+      return true;
+    if (auto loop = dyn_cast<scf::ForOp>(user))
+      return isGuardedStart(loop, use, guard);
+    if (isa<scf::YieldOp>(user))
+      return isGuardedYield(user, use, guard);
+    // Other terminators hand it on, to whom is not known.
+    return isPure(user) && !user->hasTrait<OpTrait::IsTerminator>() &&
+           llvm::all_of(user->getResults(),
+                        [&](Value result) { return areGuarded(result, guard); });
+  }
+
+  static bool isOnFirstSide(Operation *user, Value guard) {
+    for (Operation *op = user; auto branch = op->getParentOfType<scf::IfOp>(); op = branch)
+      if (branch.getCondition() == guard &&
+          branch.getThenRegion().isAncestor(user->getParentRegion()))
+        return true;
+    return false;
+  }
+
+  bool isGuardedStart(scf::ForOp loop, OpOperand &use, Value guard) {
+    auto starts = loop.getInits();
+    auto found = llvm::find(starts, guard);
+    unsigned bounds = loop.getNumControlOperands();
+    return use.getOperandNumber() >= bounds && found != starts.end() &&
+           isCarried(loop, use.getOperandNumber() - bounds, found - starts.begin());
+  }
+
+  bool isGuardedYield(Operation *yield, OpOperand &use, Value guard) {
+    auto found = llvm::find(yield->getOperands(), guard);
+    if (found == yield->operand_end())
+      return false;
+    unsigned number = use.getOperandNumber(), own = found - yield->operand_begin();
+    Operation *parent = yield->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(parent))
+      return isCarried(loop, number, own);
+    return isa<scf::IfOp>(parent) && areGuarded(parent->getResult(number), parent->getResult(own));
+  }
+
+  bool isCarried(scf::ForOp loop, unsigned number, unsigned guard) {
+    return areGuarded(loop.getRegionIterArg(number), loop.getRegionIterArg(guard)) &&
+           areGuarded(loop.getResult(number), loop.getResult(guard));
+  }
+
+  DenseSet<std::pair<Value, Value>> seen;
+};
+
+struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponentialsPass> {
+  void runOnOperation() override {
+    getOperation()->walk([&](ProgramOp program) {
+      if (program->hasAttr(kWarpgroupsAttr))
+        program.walk([&](arith::NegFOp negated) { share(negated); });
+    });
+  }
+
+  /// e^-x, of x `negated`, and e^x.
+  void share(arith::NegFOp negated) {
+    auto type = dyn_cast<VectorType>(negated.getType());
+    if (!type || type.getRank() != 2 || !type.getElementType().isF32() ||
+        !isFragments(layoutOf(negated)) || !hasProductsInFront(negated))
+      return;
+    SmallVector<math::ExpOp> positive = exponentialsOf(negated.getOperand(), negated),
+                             negative = exponentialsOf(negated, negated);
+    if (positive.empty() || negative.empty())
+      return;
+    for (Operation *user : negated.getOperand().getUsers()) {
+      auto check = dyn_cast<WithinOp>(user);
+      if (!check || check.getBound().convertToDouble() > kMostExponent)
+        continue;
+      auto isGuarded = [&](math::ExpOp exp) { return Uses().areGuarded(exp, check); };
+      if (llvm::all_of(positive, isGuarded) && llvm::all_of(negative, isGuarded)) {
+        for (math::ExpOp exp : llvm::concat<math::ExpOp>(positive, negative))
+          exp->setAttr(kPolynomialAttr, Builder(&getContext()).getI64IntegerAttr(kOneIn));
+        ++numShared;
+        return;
+      }
+    }
+  }
+
+  static bool hasProductsInFront(Operation *op) {
+    return llvm::any_of(op->getBlock()->getOps<DotOp>(),
+                        [&](DotOp dot) { return dot->isBeforeInBlock(op); });
+  }
+
+  /// Those of `x` in `place`'s block.
+  static SmallVector<math::ExpOp> exponentialsOf(Value x, Operation *place) {
+    SmallVector<math::ExpOp> result;
+    for (Operation *user : x.getUsers())
+      if (auto exp = dyn_cast<math::ExpOp>(user); exp && exp->getBlock() == place->getBlock())
+        result.push_back(exp);
+    return result;
+  }
+};
+} // namespace

@@ -1,0 +1,209 @@
+//===- EmitPTX.cpp - kernels in the llvm dialect to PTX and machine code --===//
+#include "lowering/ptx/EmitPTX.h"
+#include "lowering/ptx/KeepOffsets.h"
+#include "lowering/kernels/KernelBuilder.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include <mutex>
+
+using namespace mlir;
+using namespace ejk;
+
+/// The oldest PTX that knows the architecture and what kernels use, so that
+/// the package loads on as many drivers as it can.
+static StringRef ptxFeature(StringRef arch) {
+  unsigned version = 0;
+  if (arch.consume_front("sm_"))
+    arch.consumeInteger(10, version);
+  return version < 90 ? "+ptx74" : version < 100 ? "+ptx80" : version < 120 ? "+ptx86" : "+ptx87";
+}
+
+static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    // The target has no other way to ask for 32 bits for an address in shared memory, nor
+    // for what a loop uses to be made where it is used (KeepOffsets.h).
+    auto &options = llvm::cl::getRegisteredOptions();
+    for (StringRef name : {"nvptx-short-ptr", "disable-machine-licm", "disable-lsr"})
+      if (auto option = options.find(name); option != options.end())
+        static_cast<llvm::cl::opt<bool> *>(option->second)->setValue(true);
+  });
+  std::string error;
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, arch, ptxFeature(arch), llvm::TargetOptions(),
+                                  std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+namespace {
+/// Optimised LLVM IR and the machine it was made for.
+struct Translation {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> module;
+};
+} // namespace
+
+/// Tensor maps are 128 bytes among a kernel's parameters, named by their address there. Of all
+/// arguments only they are pointers into no address space of their own; what gpu.func says of
+/// them being passed by value, upstream's conversion to llvm.func drops.
+static void passMapsByValue(llvm::Module &module) {
+  llvm::LLVMContext &context = module.getContext();
+  auto *bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), kMapBytes);
+  for (llvm::Function &function : module)
+    for (llvm::Argument &argument : function.args())
+      if (function.getCallingConv() == llvm::CallingConv::PTX_Kernel &&
+          argument.getType() == llvm::PointerType::get(context, 0)) {
+        argument.addAttr(llvm::Attribute::getWithByValType(context, bytes));
+        argument.addAttr(llvm::Attribute::getWithAlignment(context, llvm::Align(kMapAlignment)));
+        argument.addAttr(llvm::Attribute::get(context, "nvvm.grid_constant"));
+      }
+}
+
+static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
+                                               llvm::TargetMachine &machine) {
+  MLIRContext &mlirContext = *kernels.getContext();
+  registerBuiltinDialectTranslation(mlirContext);
+  registerGPUDialectTranslation(mlirContext);
+  registerLLVMDialectTranslation(mlirContext);
+  registerNVVMDialectTranslation(mlirContext);
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernels, context, "ejk");
+  if (!module)
+    return nullptr;
+  module->setDataLayout(machine.createDataLayout());
+  module->setTargetTriple(machine.getTargetTriple());
+  passMapsByValue(*module);
+
+  llvm::PassBuilder passes(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(graphs);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, graphs, modules);
+  // Loops are unrolled by the schedule, which knows their registers.
+  llvm::ModulePassManager pipeline =
+      passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
+  llvm::FunctionPassManager addresses;
+  addresses.addPass(PutConstantsLastPass());
+  addresses.addPass(AddArgumentsLastPass());
+  addresses.addPass(llvm::EarlyCSEPass());
+  addresses.addPass(KeepOffsetsPass());
+  pipeline.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(addresses)));
+  pipeline.run(*module, modules);
+  return module;
+}
+
+/// Null after an error at `kernels`.
+static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, StringRef arch) {
+  auto result = std::make_unique<Translation>();
+  result->machine = createMachine(arch);
+  if (!result->machine) {
+    kernels.emitError("this LLVM has no NVPTX target");
+    return nullptr;
+  }
+  result->module = translate(kernels, result->context, *result->machine);
+  return result->module ? std::move(result) : nullptr;
+}
+
+FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, StringRef arch) {
+  std::unique_ptr<Translation> translation = translateFor(kernels, arch);
+  if (!translation)
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << *translation->module;
+  return text;
+}
+
+FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, StringRef arch) {
+  std::unique_ptr<Translation> translation = translateFor(kernels, arch);
+  if (!translation)
+    return failure();
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream os(text);
+  llvm::legacy::PassManager codegen;
+  if (translation->machine->addPassesToEmitFile(codegen, os, nullptr,
+                                                llvm::CodeGenFileType::AssemblyFile))
+    return kernels.emitError("this LLVM cannot print PTX"), failure();
+  codegen.run(*translation->module);
+  return text.str().str();
+}
+
+std::optional<std::string> ejk::findPtxas() {
+  SmallVector<std::string> folders;
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (std::optional<std::string> home = llvm::sys::Process::GetEnv(variable))
+      folders.push_back(*home + "/bin");
+  for (const std::string &folder : folders)
+    if (auto found = llvm::sys::findProgramByName("ptxas", {folder}))
+      return *found;
+  if (auto found = llvm::sys::findProgramByName("ptxas"))
+    return *found;
+  if (auto found = llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"}))
+    return *found;
+  return std::nullopt;
+}
+
+FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef ptx, StringRef arch) {
+  llvm::SmallString<128> source, object, log;
+  for (auto [path, suffix] :
+       {std::pair(&source, "ptx"), std::pair(&object, "cubin"), std::pair(&log, "log")})
+    if (std::error_code ec = llvm::sys::fs::createTemporaryFile("ejk", suffix, *path))
+      return emitError(loc) << "cannot make a temporary file for ptxas: " << ec.message(),
+             failure();
+  llvm::FileRemover removers[] = {llvm::FileRemover(source), llvm::FileRemover(object),
+                                  llvm::FileRemover(log)};
+  {
+    std::error_code ec;
+    llvm::raw_fd_ostream os(source, ec);
+    os << ptx;
+    os.close();
+    if (os.has_error())
+      return emitError(loc) << "cannot write " << source << " for ptxas", failure();
+  }
+  std::string archFlag = "-arch=" + arch.str();
+  StringRef args[] = {ptxas, archFlag, "-o", object, source};
+  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
+  std::string message;
+  int rc = llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 120, 0, &message);
+  if (rc != 0) {
+    auto output = llvm::MemoryBuffer::getFile(log);
+    return emitError(loc) << ptxas << " failed: " << message << " "
+                          << (output ? (*output)->getBuffer() : ""),
+           failure();
+  }
+  auto result = llvm::MemoryBuffer::getFile(object, /*IsText=*/false);
+  if (!result)
+    return emitError(loc) << "cannot read what ptxas made: " << result.getError().message(),
+           failure();
+  return (*result)->getBuffer().str();
+}

@@ -1,0 +1,49 @@
+//===- SaveStates.h - states that the forward saves for f_vjp -----*- C++ -*-===//
+#ifndef EJK_LOWERING_SELECT_SAVESTATES_H
+#define EJK_LOWERING_SELECT_SAVESTATES_H
+
+#include "dialect/ejk/Ejk.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace ejk {
+
+/// A function f, its derivative f_vjp, and f_fwd: f, which also gives the states that f_vjp
+/// else walks all of f's steps for. Where a program of f_vjp does nothing but save states
+/// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
+class SaveStates {
+public:
+  /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A
+  /// remark says of an f_vjp why there is none.
+  static std::vector<SaveStates> prepare(mlir::ModuleOp module);
+
+  /// The function f_fwd; its scans are copies of f's, none of which saves yet.
+  mlir::func::FuncOp forward() const { return fwd; }
+  /// `program` is what now saves the state that `scan`, of f_vjp, walked through.
+  void note(ScanOp scan, tile::ProgramOp program);
+  /// Lets the scans of f_fwd save that go through such states. What `makeProgram` makes of one
+  /// takes its place. Fails, after a remark, with f_fwd gone and f_vjp as it was, where it
+  /// makes none, or none is needed.
+  mlir::LogicalResult
+  apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram);
+
+private:
+  struct Saving {
+    ScanOp scan;        // of f_fwd
+    unsigned state;     // of that
+    tile::ProgramOp by; // of f_vjp, once noted
+  };
+  static ScanOp withSaves(Saving &saving);
+  mlir::LogicalResult giveUp(const llvm::Twine &why);
+  std::string freshName(unsigned &number);
+
+  mlir::func::FuncOp fwd, vjp;
+  /// By the scan of f_vjp.
+  llvm::MapVector<mlir::Operation *, Saving> savings;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_SELECT_SAVESTATES_H

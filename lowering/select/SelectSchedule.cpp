@@ -1,0 +1,317 @@
+//===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
+#include "lowering/Passes.h"
+#include "lowering/select/SaveStates.h"
+#include "lowering/memory/SpilledToShared.h"
+#include "lowering/pipeline/MultistageLoads.h"
+#include "lowering/emit/TileKernel.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/chunk/Chunk.h"
+#include "passes/program/FusePrograms.h"
+#include "passes/scan/ScanGroups.h"
+#include "passes/program/SimplifyProgram.h"
+#include "passes/scan/TensorSums.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SELECTSCHEDULE
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+/// Rows below which a scan walks step by step, where they are known.
+static constexpr int64_t kFewRows = 64;
+static constexpr int64_t kChunks[] = {64, 32, 16};
+/// What gates should be able to come to a row, over half a chunk, before it is taken step by step.
+/// Those of logsigmoid(x), x normal, come to 0.8.
+static constexpr double kNatsPerRow = 2;
+
+namespace {
+/// A group of scans once more, behind themselves, in the originals' place for all who
+/// use them. Sums over what they end with, which may end as early as they do, come too.
+class GroupCopy {
+public:
+  explicit GroupCopy(ArrayRef<ScanOp> group) : group(group) {
+    IRMapping mapping;
+    SmallVector<Operation *> members;
+    auto copy = [&](Operation *op) {
+      OpBuilder b(op->getContext());
+      b.setInsertionPointAfter(op);
+      members.push_back(op);
+      return b.clone(*op, mapping);
+    };
+    for (ScanOp scan : group) {
+      scans.push_back(cast<ScanOp>(copy(scan)));
+      for (Operation *user : SmallVector<Operation *>(scan->getUsers()))
+        if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && isSumOver(generic, 2))
+          copy(generic);
+    }
+    for (Operation *op : members)
+      for (Value result : op->getResults())
+        for (OpOperand &use : llvm::make_early_inc_range(result.getUses()))
+          if (!llvm::is_contained(members, use.getOwner())) {
+            uses.push_back({&use, result});
+            use.set(mapping.lookup(result));
+          }
+  }
+
+  /// Back to the originals.
+  void undo() {
+    for (auto [use, value] : uses)
+      use->set(value);
+    erase(scans);
+  }
+
+  /// Ends with what took the copies' place; with `choose` the originals stay for
+  /// sequences of one row.
+  void finish(bool choose) {
+    if (!choose)
+      return erase(group);
+    llvm::MapVector<Value, Value> chosen;
+    for (auto [use, value] : uses) {
+      Value &result = chosen[value];
+      if (!result) {
+        Value made = use->get();
+        OpBuilder b(value.getContext());
+        b.setInsertionPointAfterValue(made);
+        ScanOp first = group.front();
+        result = tile::ChooseOp::create(b, value.getLoc(), made.getType(), value, made,
+                                        first.getSequences().front());
+      }
+      use->set(result);
+    }
+  }
+
+  SmallVector<ScanOp> scans;
+
+private:
+  /// Erases scans and the sums of what they end with, that nothing else uses.
+  static void erase(ArrayRef<ScanOp> scans) {
+    for (ScanOp scan : llvm::reverse(scans)) {
+      for (Operation *sum : SmallVector<Operation *>(scan->getUsers()))
+        sum->erase();
+      scan.erase();
+    }
+  }
+
+  ArrayRef<ScanOp> group;
+  SmallVector<std::pair<OpOperand *, Value>> uses;
+};
+
+struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
+  using SelectScheduleBase::SelectScheduleBase;
+
+  void runOnOperation() override {
+    if (schedule == Schedule::step) {
+      if (saveStates)
+        emitRemark(getOperation().getLoc(), "no states are saved for derivatives: scans walk "
+                                            "step by step");
+      return;
+    }
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    if (saveStates)
+      forwardSaves = SaveStates::prepare(getOperation());
+    if (failed(handleAll(scans)))
+      return signalPassFailure();
+    for (SaveStates &saves : forwardSaves) {
+      LogicalResult result = success();
+      auto makeProgram = [&](ScanOp scan, int64_t chunk) {
+        FailureOr<tile::ProgramOp> program = makeSaving(scan, chunk);
+        if (failed(program))
+          result = failure();
+        return program.value_or(tile::ProgramOp());
+      };
+      if (succeeded(saves.apply(makeProgram))) {
+        scans.clear();
+        saves.forward().walk([&](ScanOp scan) { scans.push_back(scan); });
+        if (failed(handleAll(scans)))
+          return signalPassFailure();
+        ++numForwards;
+      }
+      if (failed(result))
+        return signalPassFailure();
+    }
+  }
+
+  LogicalResult handleAll(ArrayRef<ScanOp> scans) {
+    for (ArrayRef<ScanOp> group : groupScans(scans))
+      if (failed(handle(group)))
+        return failure();
+    return success();
+  }
+
+  /// A program of `scan` that saves the state that each chunk is entered with; none where it
+  /// does not fit. Fails after an error.
+  FailureOr<tile::ProgramOp> makeSaving(ScanOp scan, int64_t chunk) {
+    ChunkSettings settings;
+    settings.chunk = chunk;
+    settings.saveEntries = true;
+    settings.inExponents = true;
+    FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
+    if (failed(program))
+      return tile::ProgramOp();
+    FailureOr<bool> fits = this->fits(*program, /*stages=*/2);
+    if (failed(fits))
+      return failure();
+    if (*fits)
+      return program;
+    program->erase();
+    return tile::ProgramOp();
+  }
+
+  static int64_t rowsOf(ScanOp scan) {
+    return cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
+  }
+
+  bool isWanted(ScanOp scan) {
+    int64_t rows = rowsOf(scan);
+    bool few = !ShapedType::isDynamic(rows) && rows < kFewRows;
+    return rows != 1 && (schedule == Schedule::chunk || !few);
+  }
+
+  /// Whether ordinary gates are within what `program` takes by products.
+  static bool takesOrdinaryGates(tile::ProgramOp program) {
+    double most = kNatsPerRow * program.getChunk() / 2;
+    WalkResult result = program.walk([&](tile::WithinOp check) {
+      bool isWider = check.getBound().convertToDouble() >= most;
+      return isWider ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    return !result.wasInterrupted();
+  }
+
+  LogicalResult handle(ArrayRef<ScanOp> group) {
+    if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
+      return success();
+    GroupCopy copy(group);
+    hoistReductions(copy.scans);
+    includeDiagonal(copy.scans);
+    // Where chunks divide the rows of a saved state, it is that with which their last is
+    // entered, in 16 bits; those of few rows are every chunk's.
+    auto mayEnter = [](ScanOp scan) {
+      int64_t rows = scan.getSaveEvery().value_or(0);
+      return rows <= kChunks[0] || rows % kChunks[0] == 0;
+    };
+    bool isNarrow = llvm::all_of(copy.scans, mayEnter) && narrowSaves(copy.scans);
+    auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunks[0]; };
+    bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
+    SmallVector<tile::ProgramOp> programs;
+    for (int64_t chunk : kChunks) {
+      if (savesEveryEntry)
+        for (ScanOp scan : copy.scans)
+          scan.setSaveEvery(chunk);
+      FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
+      if (failed(made))
+        return failure();
+      if (!*made || !programs.empty())
+        break;
+    }
+    if (programs.empty()) {
+      copy.undo();
+      numDeclined += group.size();
+      return success();
+    }
+    for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
+      numShorter += program.getChunk() < kChunks[0];
+      replaceScan(scan, program);
+      ++numChunked;
+    }
+    // Of shorter chunks saved states are most of the bytes: little is saved, and the walk longer.
+    bool isLong = programs.front().getChunk() == kChunks[0];
+    if (fuse && isLong && programs.size() == 2 &&
+        failed(fusePair(group.front(), programs[0], programs[1])))
+      return failure();
+    // Of a group of several none is there to decode.
+    ScanOp first = group.front();
+    bool mayBeOne = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens();
+    copy.finish(/*choose=*/mayBeOne && group.size() == 1);
+    return success();
+  }
+
+  /// Fuses two programs, of which the second reads what the first, made of `scan`, computes,
+  /// where that can be and fits.
+  LogicalResult fusePair(ScanOp scan, tile::ProgramOp first, tile::ProgramOp second) {
+    FailureOr<FusedPrograms> fused = fusePrograms(first, second);
+    if (failed(fused))
+      return success();
+    mergeIfs(fused->all);
+    scaleAfterDot(fused->all);
+    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all);
+    if (failed(statesFit) || failed(allFits))
+      return failure();
+    if (*statesFit && *allFits) {
+      replacePrograms(first, second, *fused);
+      // By now the scan is gone, and only a name.
+      for (SaveStates &saves : forwardSaves)
+        saves.note(scan, fused->states);
+      ++numFused;
+      return success();
+    }
+    fused->all.erase();
+    fused->states.erase();
+    return success();
+  }
+
+  /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, and
+  /// false, after a remark, where no shorter chunks will do.
+  FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
+                               SmallVectorImpl<tile::ProgramOp> &programs) {
+    ChunkSettings settings;
+    settings.chunk = chunk;
+    settings.saveEntries = savesEntries(group, chunk);
+    settings.inExponents = true;
+    auto giveUp = [&] {
+      for (tile::ProgramOp program : programs)
+        program.erase();
+      programs.clear();
+    };
+    for (ScanOp scan : group) {
+      FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
+      if (failed(program)) {
+        for (ScanOp other : group)
+          if (other != scan)
+            other.emitRemark("not chunked: a scan that it shares saved states with is not");
+        giveUp();
+        return false;
+      }
+      programs.push_back(*program);
+      FailureOr<bool> fits = takesOrdinaryGates(*program) ? this->fits(*program) : false;
+      if (failed(fits))
+        return failure();
+      if (*fits)
+        continue;
+      if (chunk == std::end(kChunks)[-1])
+        scan.emitRemark("not chunked: its tiles do not fit into a thread block of ") << arch;
+      giveUp();
+      return chunk != std::end(kChunks)[-1];
+    }
+    return true;
+  }
+
+  /// With so many stages of rows.
+  FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1) {
+    // Of a copy, for what comes later expects it as it is.
+    OpBuilder b(program);
+    auto copy = cast<tile::ProgramOp>(b.clone(*program));
+    OpPassManager layOut(tile::ProgramOp::getOperationName());
+    buildTileLayoutPipeline(layOut, arch);
+    LogicalResult result = runPipeline(layOut, copy);
+    if (succeeded(result))
+      holdInRegisters(copy); // as they are where memory does not suffice
+    StagedLoads staged = succeeded(result) ? multistageLoads(copy, stages) : StagedLoads();
+    bool fits = succeeded(result) &&
+                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
+    copy.erase();
+    if (failed(result))
+      return failure();
+    return fits;
+  }
+
+  std::vector<SaveStates> forwardSaves;
+};
+} // namespace

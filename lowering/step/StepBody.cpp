@@ -1,0 +1,319 @@
+//===- StepBody.cpp - one step on a thread's part of the state ------------===//
+#include "lowering/step/StepEmitter.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace ejk;
+
+unsigned StepEmitter::tileSize(Type type, Layout layout) const {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return 1;
+  if (vector.getRank() == 2)
+    return plan.rowsPerThread * plan.colsPerThread;
+  return layout == Layout::row ? plan.rowsPerThread : plan.colsPerThread;
+}
+
+//===----------------------------------------------------------------------===//
+// A value as a tile
+//===----------------------------------------------------------------------===//
+
+Tile StepEmitter::exponentialOf(const Tile &tile) {
+  return llvm::map_to_vector(tile, [&](Value v) -> Value { return b.make<math::ExpOp>(v); });
+}
+
+Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
+  if (auto it = tiles.find(value); it != tiles.end())
+    return exponential ? exponentialOf(it->second) : it->second;
+  unsigned size = tileSize(value.getType(), layout);
+  DenseElementsAttr constant;
+  if (matchPattern(value, m_Constant(&constant))) {
+    Tile tile(size,
+              b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
+    return exponential ? exponentialOf(tile) : tile;
+  }
+  if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>();
+      broadcast && !isa<VectorType>(broadcast.getSource().getType()))
+    return Tile(size, tileOf(broadcast.getSource(), Layout::scalar, exponential).front());
+  if (Value invariant = invariants.lookupOrNull(value))
+    return {exponential ? invariantExponentials.lookup(value) : invariant};
+  if (!isa<VectorType>(value.getType()))
+    layout = Layout::scalar;
+  std::optional<unsigned> crossing = plan.find(value, layout, exponential);
+  if (!crossing)
+    return elementwise(value.getDefiningOp(), layout);
+  unsigned index = *crossing;
+  auto [it, isNew] = crossingTiles.try_emplace(index);
+  if (isNew)
+    it->second = loadCrossing(index);
+  return it->second;
+}
+
+/// Reads this thread's part of a crossing from its stage.
+Tile StepEmitter::loadCrossing(unsigned index) {
+  const Crossing &crossing = plan.crossings[index];
+  Value rowStart = b.add(b.mul(stepInChunk, plan.lengthOf(crossing.layout)), crossing.offset);
+  unsigned count = 1, pieces = 1;
+  Value position = b.i32(0);
+  if (crossing.layout == Layout::row) {
+    count = plan.rowGroup;
+    pieces = plan.rowsPerThread / count;
+    position = b.mul(rowSlot, count);
+  } else if (crossing.layout == Layout::column) {
+    count = plan.colsPerThread;
+    position = localColumn;
+  }
+  Tile tile;
+  for (unsigned piece = 0; piece < pieces; ++piece) {
+    Value offset = b.add(b.add(rowStart, position), piece * count * plan.rowSlots());
+    Value loaded = b.load(KernelBuilder::withCount(b.getF32Type(), count),
+                          b.at(stageAddress, b.getF32Type(), offset));
+    tile.append(b.unpack(loaded));
+  }
+  // A narrow value crossed as f32, which holds it exactly.
+  Type element = getElementTypeOrSelf(crossing.value.getType());
+  if (element != b.getF32Type())
+    for (Value &v : tile)
+      v = b.make<arith::TruncFOp>(element, v);
+  return tile;
+}
+
+/// Zeroes what lies beyond the state's rows in `tile`, which holds `perRow`
+/// numbers for each row.
+void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow) {
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
+    unsigned group = plan.rowGroup,
+             last = i / group * group * plan.rowSlots() + i % group + (plan.rowSlots() - 1) * group;
+    if (last < plan.rows)
+      continue; // in every thread one of the state's
+    Value valid = b.less(rowOf(i), plan.rows);
+    for (unsigned j = 0; j < perRow; ++j) {
+      Value &element = tile[i * perRow + j];
+      element = b.make<arith::SelectOp>(valid, element, b.zero(element.getType()));
+    }
+  }
+}
+
+/// A vector along the rows, zero beyond them, so that no sum over rows has to
+/// know where they end. A crossing's padding was cleared in shared memory.
+Tile StepEmitter::rowTileOf(Value value) {
+  Tile tile = tileOf(value, Layout::row);
+  bool crosses = plan.find(value, Layout::row, /*exponential=*/false).has_value();
+  if (!crosses)
+    clearPaddedRows(tile, 1);
+  return tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Step ops
+//===----------------------------------------------------------------------===//
+
+void StepEmitter::runDecay(DecayOp op) {
+  Layout layout = plan.layoutOf(op.getAxis());
+  Tile state = tileOf(op.getState(), layout), gate = tileOf(op.getGate(), layout, true);
+  Tile &result = tiles[op.getResult()];
+  unsigned cols = plan.colsPerThread;
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i)
+    for (unsigned j = 0; j < cols; ++j) {
+      Value factor = gate[layout == Layout::scalar ? 0 : layout == Layout::row ? i : j];
+      result.push_back(b.make<arith::MulFOp>(state[i * cols + j], factor));
+    }
+}
+
+void StepEmitter::runOuterAdd(OuterAddOp op) {
+  Tile state = tileOf(op.getState(), Layout::row);
+  bool byKey = plan.rowAxis == Axis::key;
+  Tile rows = rowTileOf(byKey ? op.getKey() : op.getValue());
+  Tile columns = tileOf(byKey ? op.getValue() : op.getKey(), Layout::column);
+  Tile &result = tiles[op.getResult()];
+  for (unsigned i = 0; i < plan.rowsPerThread; ++i)
+    for (unsigned j = 0; j < plan.colsPerThread; ++j)
+      result.push_back(b.make<math::FmaOp>(rows[i], columns[j], state[i * plan.colsPerThread + j]));
+}
+
+void StepEmitter::runRead(ReadOp op) {
+  Tile state = tileOf(op.getState(), Layout::row), vector = rowTileOf(op.getVector());
+  Tile &result = tiles[op.getResult()];
+  unsigned cols = plan.colsPerThread;
+  for (unsigned j = 0; j < cols; ++j) {
+    Value sum = b.make<arith::MulFOp>(state[j], vector[0]);
+    for (unsigned i = 1; i < plan.rowsPerThread; ++i)
+      sum = b.make<math::FmaOp>(state[i * cols + j], vector[i], sum);
+    result.push_back(sum);
+  }
+  sumOverLanes(result);
+}
+
+/// Adds up what the lanes, and the warps, that share columns have.
+void StepEmitter::sumOverLanes(Tile &partial) {
+  // A butterfly leaves the same bits in every lane.
+  for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
+    for (Value &sum : partial) {
+      auto shuffle =
+          b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR);
+      sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
+    }
+  if (plan.rowWarps > 1)
+    sumOverWarps(partial);
+}
+
+void StepEmitter::runSum(SumOp op) {
+  Tile vector = rowTileOf(op.getVector());
+  Value sum = vector[0];
+  for (unsigned i = 1; i < plan.rowsPerThread; ++i)
+    sum = b.make<arith::AddFOp>(sum, vector[i]);
+  Tile &result = tiles[op.getResult()];
+  result = {sum};
+  sumOverLanes(result);
+}
+
+/// The saved state is loaded only where the walk enters its chunk, which all
+/// threads of the block do together.
+void StepEmitter::runAnchor(AnchorOp op) {
+  Tile otherwise = tileOf(op.getVector(), Layout::column);
+  Tile state = tileOf(op.getState(), Layout::row);
+  unsigned cols = plan.colsPerThread;
+  SmallVector<Type> types(cols, b.getF32Type());
+  auto branch = b.make<scf::IfOp>(types, entersChunk(currentRow), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&branch.getThenRegion().front());
+    unsigned number = cast<BlockArgument>(op.getSaved()).getArgNumber() -
+                      cast<BlockArgument>(scan.getSavedArgs().front()).getArgNumber();
+    Tile sums(cols, b.f32(0.0));
+    forEachSaved(number, currentRow, [&](unsigned slot, Value saved) {
+      Value &sum = sums[slot % cols];
+      sum = b.make<math::FmaOp>(state[slot], saved, sum);
+    });
+    sumOverLanes(sums);
+    b.make<scf::YieldOp>(sums);
+    b.setInsertionPointToStart(&branch.getElseRegion().front());
+    b.make<scf::YieldOp>(otherwise);
+  }
+  tiles[op.getResult()] = Tile(branch.getResults());
+}
+
+/// Adds up what the warps that share columns have, in the order of their rows.
+void StepEmitter::sumOverWarps(Tile &partial) {
+  unsigned area = plan.stages() * plan.stageFloats + readsDone++ * plan.partialFloats();
+  auto place = [&](Value warp) {
+    Value offset = b.add(b.mul(warp, plan.blockColumns()), localColumn);
+    return b.at(sharedBase(), b.getF32Type(), b.add(offset, area));
+  };
+  b.onlyIf(b.equal(rowLane, 0), [&] { b.store(b.pack(partial), place(rowWarp)); });
+  b.make<gpu::BarrierOp>();
+  Type type = KernelBuilder::withCount(b.getF32Type(), partial.size());
+  Value sum = b.load(type, place(b.i32(0)));
+  for (unsigned warp = 1; warp < plan.rowWarps; ++warp)
+    sum = b.make<arith::AddFOp>(sum, b.load(type, place(b.i32(warp))));
+  partial = b.unpack(sum);
+}
+
+Tile StepEmitter::elementwise(Operation *op, Layout layout) {
+  Value value = op->getResult(0);
+  SmallVector<Tile> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(tileOf(operand, layout));
+  Tile result;
+  for (unsigned i = 0, e = tileSize(value.getType(), layout); i < e; ++i) {
+    auto element = [&](const Tile &tile) { return tile.size() == 1 ? tile[0] : tile[i]; };
+    if (isa<vector::BroadcastOp>(op)) {
+      result.push_back(element(operands.front()));
+      continue;
+    }
+    IRMapping mapping;
+    for (auto [operand, tile] : llvm::zip(op->getOperands(), operands))
+      mapping.map(operand, element(tile));
+    Operation *clone = b.clone(*op, mapping);
+    clone->getResult(0).setType(getElementTypeOrSelf(value.getType()));
+    result.push_back(clone->getResult(0));
+  }
+  if (auto vector = dyn_cast<VectorType>(value.getType()); vector && vector.getRank() == 2)
+    clearPaddedRows(result, plan.colsPerThread);
+  return tiles[value] = result;
+}
+
+void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
+  const Row &output = outputs[i];
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Layout layout = Layout::scalar;
+  if (vector)
+    layout = plan.stateful.contains(value)          ? plan.layouts.lookup_or(value, Layout::column)
+             : vector.getDimSize(0) == plan.columns ? Layout::column
+                                                    : Layout::row;
+  Tile tile = tileOf(value, layout);
+  Value start = b.mul(row, output.stride);
+  auto storePiece = [&](unsigned first, unsigned count, Value channel, Value valid) {
+    b.onlyIf(valid, [&] {
+      ValueRange elements = ValueRange(tile).slice(first, count);
+      b.store(b.pack(elements),
+              b.at(output.base, output.element, channel ? b.add(start, b.wide(channel)) : start));
+    });
+  };
+  if (layout == Layout::scalar)
+    return storePiece(0, 1, Value(), b.both(leadsRows, leadsColumns));
+  bool isColumn = layout == Layout::column;
+  unsigned group = isColumn ? plan.colsPerThread : plan.rowGroup;
+  unsigned count = (isColumn ? plan.columns : plan.rows) % group ? 1 : group;
+  bool padded = isColumn ? columnsPadded : plan.paddedRows() != plan.rows;
+  for (unsigned first = 0; first < tile.size(); first += count) {
+    Value channel = isColumn ? b.add(column, first) : rowOf(first);
+    Value valid = padded ? b.less(channel, isColumn ? plan.columns : plan.rows) : Value();
+    storePiece(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
+  }
+}
+
+void StepEmitter::runOp(Operation *op) {
+  if (!plan.stateful.contains(op->getResult(0)) || tiles.contains(op->getResult(0)))
+    return;
+  if (auto decay = dyn_cast<DecayOp>(op))
+    runDecay(decay);
+  else if (auto outer = dyn_cast<OuterAddOp>(op))
+    runOuterAdd(outer);
+  else if (auto read = dyn_cast<ReadOp>(op))
+    runRead(read);
+  else if (auto anchor = dyn_cast<AnchorOp>(op))
+    runAnchor(anchor);
+  else if (auto sum = dyn_cast<SumOp>(op))
+    runSum(sum);
+  else
+    elementwise(op, plan.layouts.lookup_or(op->getResult(0), Layout::scalar));
+}
+
+SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, ArrayRef<Tile> states,
+                                       llvm::function_ref<void(ArrayRef<Tile>)> withStates) {
+  tiles.clear();
+  crossingTiles.clear();
+  for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
+    tiles[arg] = tile;
+  stepInChunk = step;
+  currentRow = row;
+  if (plan.sharedFloats())
+    stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
+  // The new states first: what is done with them need not wait for the reads.
+  YieldOp yield = scan.getYield();
+  llvm::SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.omitBlockArguments = true;
+  for (Value value : yield.getStates())
+    if (value.getDefiningOp())
+      (void)getBackwardSlice(value, &slice, options);
+  for (Operation &op : scan.getStep().without_terminator())
+    if (slice.contains(&op))
+      runOp(&op);
+  SmallVector<Tile> next;
+  for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
+    next.push_back(tileOf(value, plan.layouts.lookup_or(arg, Layout::scalar)));
+  withStates(next);
+  for (Operation &op : scan.getStep().without_terminator())
+    runOp(&op);
+  for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
+    storeOutput(i, value, row);
+  storeSaves(row);
+  return next;
+}

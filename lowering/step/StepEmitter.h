@@ -1,0 +1,126 @@
+//===- StepEmitter.h - the parts of the step-by-step kernel share -*- C++ -*-===//
+#ifndef EJK_LOWERING_STEP_STEPEMITTER_H
+#define EJK_LOWERING_STEP_STEPEMITTER_H
+
+#include "lowering/kernels/KernelBuilder.h"
+#include "lowering/step/StepKernel.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace ejk {
+
+/// What a thread holds of a step's value: scalars, in the order of its layout
+/// (rows, columns, or rows × columns for a matrix).
+using Tile = llvm::SmallVector<mlir::Value>;
+
+class StepEmitter {
+public:
+  StepEmitter(const StepPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
+      : plan(plan), scan(plan.scan), name(name), b(builder, scan.getLoc()) {}
+  Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
+
+private:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  /// A tensor with one row per step, or a parameter: where this head's part
+  /// starts, and how far its rows are apart, in elements.
+  struct Row {
+    Value pointer, heads = {}, base = {}, stride = {};
+    Type element = {};
+  };
+  /// A run of a state's memory held by one thread. `slots` are its places in
+  /// the thread's tile; only `leader` stores what several threads hold.
+  struct Piece {
+    Value offset, valid, leader;
+    llvm::SmallVector<unsigned> slots;
+  };
+
+  // StepKernel.cpp
+  void buildSignature(SizeName sizeName);
+  Value ownHead(Value ownHeads);
+  static unsigned prefixRank(Value parameter, Value arg);
+  void locate();
+  Value rowOfStep(Value step);
+  Value rowOf(unsigned i);
+  /// The pieces of the `index`-th state of its type in memory.
+  void forEachPiece(Type stateType, Layout layout, Value index,
+                    llvm::function_ref<void(const Piece &)> visit);
+  Tile loadState(unsigned i);
+  void storeState(unsigned i, const Tile &tile);
+  /// Whether a step is the first, or the last, that the walk takes of a chunk of
+  /// saved states; and which of all saved states that chunk's is.
+  Value entersChunk(Value row), leavesChunk(Value row);
+  Value savedIndex(Value row);
+  void forEachSaved(unsigned i, Value row, llvm::function_ref<void(unsigned, Value)> visit);
+  void storeSaves(Value row);
+  void barrier();
+  void describeLaunch();
+
+  // StepStages.cpp: shared memory, and what is computed into it.
+  void declareShared(mlir::gpu::GPUModuleOp module);
+  Value sharedBase();
+  void clearPadding();
+  void computeInvariants();
+  llvm::SmallVector<Value> prefetch(Value firstStep);
+  void commit(mlir::ValueRange rows, Value stage);
+  struct Unit {
+    Value step, position, active;
+  };
+  Unit unitOf(const Domain &domain, unsigned index);
+  Value evaluate(Value value, unsigned width, Value position, mlir::IRMapping &known);
+
+  // StepBody.cpp: one step on the thread's tiles.
+  /// Runs step `step` of `stage` on `states` and returns the new ones, which
+  /// `withStates` gets as soon as they are there. `row` is the step's in memory.
+  llvm::SmallVector<Tile> runStep(
+      Value step, Value row, Value stage, llvm::ArrayRef<Tile> states,
+      llvm::function_ref<void(llvm::ArrayRef<Tile>)> withStates = [](llvm::ArrayRef<Tile>) {});
+  void runOp(mlir::Operation *op);
+  unsigned tileSize(Type type, Layout layout) const;
+  Tile tileOf(Value value, Layout layout, bool exponential = false);
+  Tile loadCrossing(unsigned index);
+  Tile exponentialOf(const Tile &tile);
+  void clearPaddedRows(Tile &tile, unsigned perRow);
+  Tile rowTileOf(Value value);
+  void runDecay(DecayOp op);
+  void runOuterAdd(OuterAddOp op);
+  void runRead(ReadOp op);
+  void runAnchor(AnchorOp op);
+  void runSum(SumOp op);
+  void sumOverLanes(Tile &partial);
+  void sumOverWarps(Tile &partial);
+  Tile elementwise(mlir::Operation *op, Layout layout);
+  void storeOutput(unsigned i, Value value, Value row);
+
+  const StepPlan &plan;
+  ScanOp scan;
+  llvm::StringRef name;
+  KernelBuilder b;
+  Kernel kernel;
+
+  llvm::SmallVector<Row> sequences, parameters, outputs;
+  llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
+  Value cuPointer;
+  /// The head read of operands with fewer heads, by their number.
+  llvm::DenseMap<Value, Value> sharedHeads;
+  Value totalSteps, heads;                                                         // i64
+  Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
+  Value leadsRows, leadsColumns;
+  Value sequence;                     // i32
+  Value stateIndex, firstRow, length; // i64
+  bool columnsPadded = false;
+  mlir::LLVM::GlobalOp shared;
+  unsigned readsDone = 0;
+  /// Scalars that do not change over time, and their exponentials.
+  mlir::IRMapping invariants;
+  llvm::DenseMap<Value, Value> invariantExponentials;
+
+  // The step being run: what its values are, and where its crossings lie.
+  llvm::DenseMap<Value, Tile> tiles;
+  llvm::DenseMap<unsigned, Tile> crossingTiles;
+  Value stepInChunk, stageAddress, currentRow;
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_STEP_STEPEMITTER_H

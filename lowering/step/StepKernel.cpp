@@ -1,0 +1,491 @@
+//===- StepKernel.cpp - the step-by-step kernel of a scan -----------------===//
+//
+// The kernel around a step: who works on what, the walk over chunks of steps,
+// states in and out. StepStages.cpp computes a chunk's crossings into shared
+// memory, StepBody.cpp runs one step on the state.
+//
+//   load the states
+//   stage(0); barrier
+//   for each chunk c:
+//     start loading chunk c+1's rows into registers
+//     for each step of chunk c: run the step from its stage
+//     compute chunk c+1's crossings into the other stage; barrier
+//   store the states
+//
+// A kernel made for a single step has one stage and no walk.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/step/StepKernel.h"
+#include "lowering/step/StepEmitter.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
+
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+/// ptxas would rather spill a few registers than lose a block per multiprocessor.
+/// 168 leave room for three of four warps, and most kernels spill nothing then.
+/// Those with a large tile do, or where two things crowd a step: gates on both axes,
+/// a state whose size is no multiple of a warp, a saved state, a single step's many
+/// loads.
+static int32_t registers(const StepPlan &plan) {
+  ScanOp scan = plan.scan;
+  bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
+  bool odd = plan.rows % kWarpSize || plan.columns % kWarpSize;
+  bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
+  bool gatesOnBoth = getDecayClass(scan) == DecayClass::both;
+  return largeTile || plan.singleStep + odd + saves + gatesOnBoth >= 2 ? 255 : 168;
+}
+
+void StepEmitter::buildSignature(SizeName sizeName) {
+  // What may be read through the read-only cache: sequences, parameters and
+  // offsets. An initial state may be the final state's own memory.
+  SmallVector<bool> readOnly;
+  auto addTensor = [&](Value tensor, bool isReadOnly) {
+    kernel.operands.push_back({tensor, std::nullopt});
+    readOnly.push_back(isReadOnly);
+  };
+  for (Value v : scan.getSequences())
+    addTensor(v, true);
+  for (Value v : scan.getParameters())
+    addTensor(v, true);
+  for (Value v : scan.getInitialStates())
+    addTensor(v, false);
+  for (Value v : scan.getSavedStates())
+    addTensor(v, true);
+  if (Value cu = scan.getCuSeqlens())
+    addTensor(cu, true);
+  for (Value v : scan.getOutputs())
+    addTensor(v, false);
+  for (Value v : scan.getFinalStates())
+    if (!v.use_empty())
+      addTensor(v, false);
+  for (Value v : scan.getSaves())
+    addTensor(v, false);
+  unsigned numPointers = kernel.operands.size();
+  // Sizes of one name are one argument: no division where heads are not shared.
+  Value first = scan.getSequences().front();
+  SmallVector<std::string> sizeNames;
+  auto sizeArgument = [&](Value tensor, unsigned dim) {
+    std::string size = sizeName(tensor, dim);
+    auto it = llvm::find(sizeNames, size);
+    if (it == sizeNames.end()) {
+      kernel.operands.push_back({tensor, dim});
+      sizeNames.push_back(size);
+      return unsigned(sizeNames.size() - 1);
+    }
+    return unsigned(it - sizeNames.begin());
+  };
+  unsigned stepsArgument = sizeArgument(first, 1); // T, or the rows of all packed sequences
+  unsigned headsArgument = sizeArgument(first, 2);
+  SmallVector<unsigned> sequenceHeads;
+  SmallVector<std::optional<unsigned>> parameterHeads;
+  for (Value v : scan.getSequences())
+    sequenceHeads.push_back(sizeArgument(v, 2));
+  for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
+    unsigned prefix = prefixRank(parameter, arg);
+    parameterHeads.push_back(prefix ? std::optional(sizeArgument(parameter, prefix - 1))
+                                    : std::nullopt);
+  }
+
+  SmallVector<Type> types(numPointers, b.globalPtr());
+  types.append(kernel.operands.size() - numPointers, b.getI64Type());
+  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
+  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
+  for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
+    if (isReadOnly) {
+      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
+      function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
+    }
+  kernel.function = function;
+  kernel.threads = plan.threads();
+  b.setInsertionPointToStart(&function.getBody().front());
+
+  // Hand the arguments out in the order they were noted.
+  unsigned next = 0;
+  auto take = [&] { return Value(function.getArgument(next++)); };
+  for (unsigned i = 0, e = scan.getSequences().size(); i < e; ++i)
+    sequences.push_back({take()});
+  for (unsigned i = 0, e = scan.getParameters().size(); i < e; ++i)
+    parameters.push_back({take()});
+  for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
+    initialPointers.push_back(scan.getInitialState(i) ? take() : Value());
+  for (unsigned i = 0, e = scan.getSavedStates().size(); i < e; ++i)
+    savedPointers.push_back(take());
+  if (scan.getCuSeqlens())
+    cuPointer = take();
+  for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
+    outputs.push_back({take()});
+  for (Value v : scan.getFinalStates())
+    finalPointers.push_back(v.use_empty() ? Value() : take());
+  for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
+    savePointers.push_back(take());
+  auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
+  totalSteps = size(stepsArgument);
+  heads = size(headsArgument);
+  for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
+    row.heads = size(i);
+  for (auto [row, i] : llvm::zip(parameters, parameterHeads))
+    row.heads = i ? size(*i) : Value();
+}
+
+unsigned StepEmitter::prefixRank(Value parameter, Value arg) {
+  auto vector = dyn_cast<VectorType>(arg.getType());
+  return tensorType(parameter).getRank() - (vector ? vector.getRank() : 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Who works on what
+//===----------------------------------------------------------------------===//
+
+void StepEmitter::locate() {
+  thread = b.threadId();
+  Value lane = b.rem(thread, kWarpSize), warp = b.div(thread, kWarpSize);
+  rowLane = b.rem(lane, plan.rowLanes);
+  rowWarp = b.rem(warp, plan.rowWarps);
+  rowSlot = b.add(b.mul(rowWarp, plan.rowLanes), rowLane);
+  Value colSlot =
+      b.add(b.mul(b.div(warp, plan.rowWarps), plan.colLanes), b.div(lane, plan.rowLanes));
+
+  Value block = b.blockId();
+  Value columnBlock = b.rem(block, plan.columnBlocks);
+  Value sequenceHead = b.div(block, plan.columnBlocks);
+  Value heads32 = b.narrow(heads);
+  sequence = b.div(sequenceHead, heads32);
+  head = b.rem(sequenceHead, heads32);
+  stateIndex = b.wide(sequenceHead);
+
+  blockColumn = b.mul(columnBlock, plan.blockColumns());
+  localColumn = b.mul(colSlot, plan.colsPerThread);
+  column = b.add(blockColumn, localColumn);
+  columnsPadded = plan.columns != int64_t(plan.columnBlocks) * plan.blockColumns();
+  leadsRows = b.equal(rowSlot, 0);
+  leadsColumns = b.equal(b.add(blockColumn, localColumn), 0);
+
+  // The sequence's rows: one batch entry's, or those between two offsets. The
+  // offsets are the caller's; clamped, no value of them can reach outside.
+  if (cuPointer) {
+    Type type = tensorType(scan.getCuSeqlens()).getElementType();
+    auto offset = [&](Value index) {
+      Value loaded = b.load(type, b.at(cuPointer, type, index));
+      if (type.isInteger(32))
+        loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
+      return b.min(b.max(loaded, b.i64(0)), totalSteps);
+    };
+    firstRow = offset(b.wide(sequence));
+    length = b.max(b.sub(offset(b.add(b.wide(sequence), 1)), firstRow), b.i64(0));
+  } else {
+    firstRow = b.mul(b.wide(sequence), totalSteps);
+    length = totalSteps;
+  }
+
+  // The head each operand is read at, and where its part of the memory starts.
+  auto placeRow = [&](Row &row, Value tensor) {
+    RankedTensorType type = tensorType(tensor);
+    int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
+    row.element = type.getElementType();
+    row.stride = b.mul(row.heads, channels);
+    row.base = b.at(row.pointer, row.element,
+                    b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels)));
+  };
+  for (auto [row, tensor] : llvm::zip(sequences, scan.getSequences()))
+    placeRow(row, tensor);
+  for (auto [row, tensor] : llvm::zip(outputs, scan.getOutputs())) {
+    row.heads = heads;
+    placeRow(row, tensor);
+  }
+  for (auto [row, tensor, arg] :
+       llvm::zip(parameters, scan.getParameters(), scan.getParameterArgs())) {
+    auto vector = dyn_cast<VectorType>(arg.getType());
+    row.element = tensorType(tensor).getElementType();
+    unsigned prefix = prefixRank(tensor, arg);
+    row.base = row.pointer;
+    if (!prefix)
+      continue;
+    Value index = ownHead(row.heads);
+    if (prefix == 2)
+      index = b.add(b.mul(b.wide(sequence), row.heads), index);
+    row.base = b.at(row.pointer, row.element, b.mul(index, vector ? vector.getNumElements() : 1));
+  }
+}
+
+/// The head, of `ownHeads` that divide the query heads, that this one shares.
+Value StepEmitter::ownHead(Value ownHeads) {
+  if (ownHeads == heads)
+    return b.wide(head);
+  Value &shared = sharedHeads[ownHeads];
+  if (!shared)
+    shared = b.wide(b.div(head, b.div(b.narrow(heads), b.narrow(ownHeads))));
+  return shared;
+}
+
+/// The row of memory, counted from the sequence's first, of its step `step`.
+Value StepEmitter::rowOfStep(Value step) {
+  return scan.getReverse() ? b.sub(b.sub(length, 1), step) : step;
+}
+
+//===----------------------------------------------------------------------===//
+// States in and out
+//===----------------------------------------------------------------------===//
+
+/// The row of the state that this thread's `i`-th is.
+Value StepEmitter::rowOf(unsigned i) {
+  unsigned group = plan.rowGroup;
+  return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
+}
+
+void StepEmitter::forEachPiece(Type stateType, Layout layout, Value index,
+                               llvm::function_ref<void(const Piece &)> visit) {
+  auto vector = dyn_cast<VectorType>(stateType);
+  unsigned rank = vector ? vector.getRank() : 0;
+  int64_t elements = vector ? vector.getNumElements() : 1;
+  Value start = b.mul(index, elements);
+  if (rank == 0)
+    return visit({start, Value(), b.both(leadsColumns, leadsRows), {0}});
+
+  auto rowValid = [&](Value row, unsigned count) {
+    return plan.paddedRows() != plan.rows ? b.less(row, plan.rows - (count - 1)) : Value();
+  };
+  auto columnValid = [&](Value col) { return columnsPadded ? b.less(col, plan.columns) : Value(); };
+  unsigned cols = plan.colsPerThread;
+  bool wholeCols = plan.columns % cols == 0, wholeRows = plan.rows % plan.rowGroup == 0;
+  if (rank == 1 && layout == Layout::column) {
+    unsigned count = wholeCols ? cols : 1;
+    for (unsigned j = 0; j < cols; j += count) {
+      Value col = b.add(column, j);
+      auto slots = llvm::to_vector(llvm::seq<unsigned>(j, j + count));
+      visit({b.add(start, b.wide(col)), columnValid(col), leadsRows, slots});
+    }
+    return;
+  }
+  if (rank == 1) {
+    unsigned count = wholeRows ? plan.rowGroup : 1;
+    for (unsigned i = 0; i < plan.rowsPerThread; i += count) {
+      Value row = rowOf(i);
+      auto slots = llvm::to_vector(llvm::seq<unsigned>(i, i + count));
+      visit({b.add(start, b.wide(row)), rowValid(row, count), leadsColumns, slots});
+    }
+    return;
+  }
+  // A matrix: the value axis is the contiguous one, be it rows or columns.
+  bool alongColumns = plan.rowAxis == Axis::key;
+  unsigned rowStep = !alongColumns && wholeRows ? plan.rowGroup : 1;
+  unsigned colStep = alongColumns && wholeCols ? cols : 1;
+  int64_t pitch = alongColumns ? plan.columns : plan.rows;
+  for (unsigned i = 0; i < plan.rowsPerThread; i += rowStep)
+    for (unsigned j = 0; j < cols; j += colStep) {
+      Value row = rowOf(i), col = b.add(column, j);
+      Value offset = alongColumns ? b.add(b.mul(row, pitch), col) : b.add(b.mul(col, pitch), row);
+      SmallVector<unsigned> slots;
+      for (unsigned r = 0; r < rowStep; ++r)
+        for (unsigned c = 0; c < colStep; ++c)
+          slots.push_back((i + r) * cols + j + c);
+      visit({b.add(start, b.wide(offset)), b.both(rowValid(row, rowStep), columnValid(col)),
+             Value(), slots});
+    }
+}
+
+Tile StepEmitter::loadState(unsigned i) {
+  Type type = scan.getStateArgs()[i].getType();
+  Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
+  Tile tile(tileSize(type, layout), Value());
+  if (!initialPointers[i]) {
+    std::fill(tile.begin(), tile.end(), b.f32(0.0));
+    return tile;
+  }
+  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
+    Type pieceType = KernelBuilder::withCount(b.getF32Type(), piece.slots.size());
+    Value loaded = b.loadIf(piece.valid, pieceType,
+                            [&] { return b.at(initialPointers[i], b.getF32Type(), piece.offset); });
+    for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
+      tile[slot] = element;
+  });
+  return tile;
+}
+
+void StepEmitter::storeState(unsigned i, const Tile &tile) {
+  if (!finalPointers[i])
+    return;
+  Type type = scan.getStateArgs()[i].getType();
+  Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
+  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
+    b.onlyIf(b.both(piece.valid, piece.leader), [&] {
+      SmallVector<Value> elements;
+      for (unsigned slot : piece.slots)
+        elements.push_back(tile[slot]);
+      b.store(b.pack(elements), b.at(finalPointers[i], b.getF32Type(), piece.offset));
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Saved states
+//===----------------------------------------------------------------------===//
+
+Value StepEmitter::entersChunk(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  if (!scan.getReverse())
+    return b.equal(b.rem(row, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
+                              b.equal(b.sub(b.sub(length, 1), row), 0));
+}
+
+Value StepEmitter::leavesChunk(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  if (scan.getReverse())
+    return b.equal(b.rem(row, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
+                              b.equal(b.sub(b.sub(length, 1), row), 0));
+}
+
+Value StepEmitter::savedIndex(Value row) {
+  int64_t every = *scan.getSaveEvery();
+  Value slot = b.add(b.add(b.div(firstRow, every), b.wide(sequence)), b.div(row, every));
+  return b.add(b.mul(slot, heads), b.wide(head));
+}
+
+/// Calls `visit` with each slot of the thread's part of saved state `i` and the
+/// number there in f32, a piece after the other, so that few need be held at once.
+void StepEmitter::forEachSaved(unsigned i, Value row,
+                               llvm::function_ref<void(unsigned, Value)> visit) {
+  auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
+  forEachPiece(type, Layout::row, savedIndex(row), [&](const Piece &piece) {
+    Type pieceType = KernelBuilder::withCount(type.getElementType(), piece.slots.size());
+    Value loaded = b.loadIf(piece.valid, pieceType, [&] {
+      return b.at(savedPointers[i], type.getElementType(), piece.offset);
+    });
+    for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
+      visit(slot, type.getElementType().isF32()
+                      ? element
+                      : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult());
+  });
+}
+
+void StepEmitter::storeSaves(Value row) {
+  if (savePointers.empty())
+    return;
+  b.onlyIf(leavesChunk(row), [&] {
+    Value index = savedIndex(row);
+    for (auto [pointer, tensor, value] :
+         llvm::zip(savePointers, scan.getSaves(), scan.getYield().getSaves())) {
+      Type element = tensorType(tensor).getElementType();
+      Tile tile = tileOf(value, Layout::row);
+      forEachPiece(value.getType(), Layout::row, index, [&](const Piece &piece) {
+        b.onlyIf(b.both(piece.valid, piece.leader), [&] {
+          SmallVector<Value> elements;
+          for (unsigned slot : piece.slots)
+            elements.push_back(element.isF32()
+                                   ? tile[slot]
+                                   : b.make<arith::TruncFOp>(element, tile[slot]).getResult());
+          b.store(b.pack(elements), b.at(pointer, element, piece.offset));
+        });
+      });
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
+  b.setInsertionPointToEnd(module.getBody());
+  if (plan.sharedFloats())
+    declareShared(module);
+  buildSignature(sizeName);
+  locate();
+  computeInvariants();
+
+  unsigned numStates = scan.getNumStates();
+  SmallVector<Value> carried;
+  SmallVector<unsigned> tileEnds;
+  for (unsigned i = 0; i < numStates; ++i) {
+    carried.append(loadState(i));
+    tileEnds.push_back(carried.size());
+  }
+  auto tilesOf = [&](ValueRange values) {
+    SmallVector<Tile> tiles;
+    unsigned begin = 0;
+    for (unsigned end : tileEnds) {
+      tiles.emplace_back(values.begin() + begin, values.begin() + end);
+      begin = end;
+    }
+    return tiles;
+  };
+  auto flatten = [](ArrayRef<Tile> tiles) {
+    SmallVector<Value> values;
+    for (const Tile &tile : tiles)
+      values.append(tile);
+    return values;
+  };
+
+  clearPadding();
+  commit(prefetch(b.i64(0)), b.i32(0));
+  barrier();
+  auto storeStates = [&](ArrayRef<Tile> tiles) {
+    for (auto [i, tile] : llvm::enumerate(tiles))
+      storeState(i, tile);
+  };
+  if (plan.singleStep) {
+    runStep(b.i32(0), b.i64(0), b.i32(0), tilesOf(carried), storeStates);
+    b.make<gpu::ReturnOp>();
+    describeLaunch();
+    return kernel;
+  }
+  int64_t chunk = plan.chunk;
+  Value chunks = b.div(b.add(length, chunk - 1), chunk);
+  carried = b.loop(b.i64(0), chunks, 1, carried, [&](Value c, ValueRange states) {
+    Value firstStep = b.mul(c, chunk);
+    SmallVector<Value> rows = prefetch(b.add(firstStep, chunk));
+    Value parity = b.narrow(b.rem(c, 2));
+    Value left = b.narrow(b.min(b.sub(length, firstStep), b.i64(chunk)));
+    auto steps = [&](Value from, Value to, unsigned count, ValueRange in) {
+      return b.loop(from, to, count, in, [&](Value s, ValueRange args) {
+        SmallVector<Tile> tiles = tilesOf(args);
+        for (unsigned u = 0; u < count; ++u) {
+          Value step = b.add(s, u);
+          tiles = runStep(step, rowOfStep(b.add(firstStep, b.wide(step))), parity, tiles);
+        }
+        return flatten(tiles);
+      });
+    };
+    Value whole = b.mul(b.div(left, plan.unroll), plan.unroll);
+    SmallVector<Value> after = steps(b.i32(0), whole, plan.unroll, states);
+    if (plan.unroll > 1)
+      after = steps(whole, left, 1, after);
+    commit(rows, b.sub(b.i32(1), parity));
+    barrier();
+    return after;
+  });
+  storeStates(tilesOf(carried));
+  b.make<gpu::ReturnOp>();
+  describeLaunch();
+  return kernel;
+}
+
+void StepEmitter::describeLaunch() {
+  kernel.gridSizes.push_back({scan.getSequences().front(), 2});
+  if (Value cu = scan.getCuSeqlens())
+    kernel.sequencesFrom = cu;
+  else
+    kernel.gridSizes.push_back({scan.getSequences().front(), 0});
+  kernel.gridFactor = plan.columnBlocks;
+}
+
+void StepEmitter::barrier() {
+  if (plan.stageFloats)
+    b.make<gpu::BarrierOp>();
+}
+
+Kernel ejk::emitStepKernel(const StepPlan &plan, gpu::GPUModuleOp module, StringRef name,
+                           SizeName sizeName) {
+  return StepEmitter(plan, name, OpBuilder(module.getContext())).run(module, sizeName);
+}

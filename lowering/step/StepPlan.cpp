@@ -1,0 +1,444 @@
+//===- StepPlan.cpp - how a scan is spread over threads, step by step -----===//
+#include "lowering/step/StepPlan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static constexpr unsigned kWarpSize = 32;
+
+// Budgets of a thread and a block, in 32-bit registers and floats. They leave
+// room for two blocks or more on each multiprocessor.
+static constexpr unsigned kPrefetchRegisters = 26;
+static constexpr unsigned kSharedFloats = 10 * 1024;    // both stages; 40 KB of the static 48
+static constexpr unsigned kMaxSharedFloats = 12 * 1024; // what a kernel may declare at all
+static constexpr unsigned kUnrolledElements = 256;      // state elements times unrolled steps
+
+static unsigned rankOf(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.getRank() : 0;
+}
+
+std::optional<unsigned> StepPlan::find(Value value, Layout layout, bool exponential) const {
+  for (auto [i, crossing] : llvm::enumerate(crossings))
+    if (crossing.value == value && crossing.layout == layout && crossing.exponential == exponential)
+      return i;
+  return std::nullopt;
+}
+
+namespace {
+/// Builds a plan in three strokes: sizes and axes, layouts and crossings, tile.
+class Planner {
+public:
+  Planner(ScanOp scan, bool singleStep) : scan(scan) {
+    plan.scan = scan;
+    plan.singleStep = singleStep;
+  }
+
+  FailureOr<StepPlan> run() {
+    if (failed(chooseAxes()) || failed(checkOps()))
+      return failure();
+    findStateful();
+    if (failed(assignLayouts()) || failed(collectCrossings()))
+      return failure();
+    chooseTile();
+    chooseChunk();
+    if (plan.sharedFloats() > kMaxSharedFloats)
+      return scan.emitError() << "its steps need " << 4 * plan.sharedFloats()
+                              << " bytes of shared memory for what they compute without the "
+                                 "state, more than the "
+                              << 4 * kMaxSharedFloats << " that a kernel has; split the scan",
+             failure();
+    return plan;
+  }
+
+private:
+  LogicalResult chooseAxes() {
+    std::optional<VectorType> matrix;
+    for (Value state : scan.getStateArgs()) {
+      auto type = dyn_cast<VectorType>(state.getType());
+      if (!type || type.getRank() != 2)
+        continue;
+      if (matrix && *matrix != type)
+        return scan.emitError() << "the step-by-step schedule needs K×V states of one size, but "
+                                   "this scan has "
+                                << *matrix << " and " << type;
+      matrix = type;
+    }
+    std::optional<Axis> readAxis = getReadAxis(scan);
+    for (ReadOp read : scan.getStep().getOps<ReadOp>())
+      if (!readAxis && read.getAxis() == Axis::value)
+        return read.emitError("the step-by-step schedule reads along one axis only; run "
+                              "--ejk-split-reads first");
+    if (!readAxis)
+      return scan.emitError("sums saved states along both axes; run --ejk-split-reads first");
+    plan.rowAxis = *readAxis;
+    for (Operation &op : scan.getStep()) {
+      plan.numReads += isa<ReadOp, AnchorOp, SumOp>(op);
+      if (auto sum = dyn_cast<SumOp>(op); sum && !isSumAlongReads(scan, sum))
+        return op.emitError("the step-by-step schedule sums only along the axis of its reads, and "
+                            "only what does not depend on a state; run --ejk-split-sums first");
+    }
+    if (matrix) {
+      bool byKey = plan.rowAxis == Axis::key;
+      plan.rows = matrix->getDimSize(byKey ? 0 : 1);
+      plan.columns = matrix->getDimSize(byKey ? 1 : 0);
+      return success();
+    }
+    // Without a matrix the longest vectors of the step lie along the columns, and
+    // shorter ones along the rows.
+    SmallVector<int64_t> lengths;
+    for (Operation &op : scan.getStep())
+      for (Type type : op.getOperandTypes())
+        if (rankOf(type) == 1)
+          lengths.push_back(cast<VectorType>(type).getDimSize(0));
+    for (int64_t length : lengths)
+      plan.columns = std::max(plan.columns, length);
+    for (int64_t length : lengths)
+      if (length != plan.columns)
+        plan.rows = length;
+    return success();
+  }
+
+  LogicalResult checkOps() {
+    for (Operation &op : scan.getStep()) {
+      if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
+        if (rankOf(broadcast.getSource().getType()))
+          return op.emitError("a step broadcasts only one number to all channels");
+        continue;
+      }
+      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op))
+        continue;
+      bool known = isa_and_nonnull<arith::ArithDialect>(op.getDialect()) ||
+                   (op.getDialect() && op.getDialect()->getNamespace() == "math");
+      if (!known || op.getNumRegions() || op.getNumResults() != 1)
+        return op.emitError() << "'" << op.getName()
+                              << "' cannot be part of a step; use ejk's step ops, elementwise "
+                                 "arith or math, and vector.broadcast";
+      if (op.hasTrait<OpTrait::ConstantLike>() && rankOf(op.getResult(0).getType()) &&
+          !isSplat(&op))
+        return op.emitError("a constant in a step must be one number in every channel; pass "
+                            "others as a parameter");
+    }
+    return success();
+  }
+
+  static bool isSplat(Operation *op) {
+    DenseElementsAttr constant;
+    return matchPattern(op, m_Constant(&constant)) && constant.isSplat();
+  }
+
+  void findStateful() {
+    for (Value state : scan.getStateArgs())
+      plan.stateful.insert(state);
+    // Numbers that threads have only together.
+    scan.getBody().walk([&](SumOp sum) { plan.stateful.insert(sum.getResult()); });
+    for (Operation &op : scan.getStep().without_terminator())
+      if (llvm::any_of(op.getOperands(), [&](Value v) { return plan.stateful.contains(v); }))
+        plan.stateful.insert(op.getResult(0));
+  }
+
+  /// Gives `value` a layout; true when that was news.
+  FailureOr<bool> assign(Operation *user, Value value, Layout layout) {
+    if (rankOf(value.getType()) != 1 || !plan.stateful.contains(value))
+      return false;
+    auto [it, isNew] = plan.layouts.try_emplace(value, layout);
+    if (!isNew && it->second != layout) {
+      user->emitError("uses along one axis of the state a vector that lies along the other; the "
+                      "step-by-step schedule cannot exchange them within a step");
+      return failure();
+    }
+    return isNew;
+  }
+
+  /// The fixed point of: reads give columns, step ops demand their axis,
+  /// elementwise ops and carried vectors keep one layout throughout.
+  LogicalResult assignLayouts() {
+    bool changed = true;
+    auto note = [&](Operation *user, Value value, Layout layout) -> LogicalResult {
+      FailureOr<bool> isNew = assign(user, value, layout);
+      if (failed(isNew))
+        return failure();
+      changed |= *isNew;
+      return success();
+    };
+    auto spread = [&](Operation *user, ArrayRef<Value> group) -> LogicalResult {
+      for (Value value : group)
+        if (auto it = plan.layouts.find(value); it != plan.layouts.end()) {
+          Layout layout = it->second;
+          for (Value other : group)
+            if (failed(note(user, other, layout)))
+              return failure();
+          break;
+        }
+      return success();
+    };
+    while (changed) {
+      changed = false;
+      for (Operation &op : scan.getStep()) {
+        LogicalResult ok = success();
+        if (auto decay = dyn_cast<DecayOp>(op)) {
+          ok = note(&op, decay.getGate(), plan.layoutOf(decay.getAxis()));
+        } else if (auto outer = dyn_cast<OuterAddOp>(op)) {
+          ok = success(succeeded(note(&op, outer.getKey(), plan.layoutOf(Axis::key))) &&
+                       succeeded(note(&op, outer.getValue(), plan.layoutOf(Axis::value))));
+        } else if (auto read = dyn_cast<ReadOp>(op)) {
+          ok = success(succeeded(note(&op, read.getVector(), Layout::row)) &&
+                       succeeded(note(&op, read.getResult(), Layout::column)));
+        } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+          if (anchor.getAxis() == Axis::head)
+            return op.emitError("sums a state along both axes, which no step's threads can; keep "
+                                "one axis and sum its vector ('ejk.sum')");
+          ok = success(succeeded(note(&op, anchor.getVector(), Layout::column)) &&
+                       succeeded(note(&op, anchor.getResult(), Layout::column)));
+        } else if (isa<SumOp>(op)) {
+          continue;
+        } else if (auto yield = dyn_cast<YieldOp>(op)) {
+          for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
+            if (failed(spread(&op, {arg, value})))
+              return failure();
+        } else {
+          SmallVector<Value> group(op.getOperands());
+          group.push_back(op.getResult(0));
+          ok = spread(&op, group);
+        }
+        if (failed(ok))
+          return failure();
+      }
+      if (!changed)
+        changed = placeFree();
+    }
+    auto fits = [&](Operation *user, Value value) {
+      auto it = plan.layouts.find(value);
+      return it == plan.layouts.end() || succeeded(checkLength(user, value, it->second));
+    };
+    return success(llvm::all_of(scan.getStep().without_terminator(),
+                                [&](Operation &op) { return fits(&op, op.getResult(0)); }) &&
+                   llvm::all_of(scan.getStateArgs(), [&](Value arg) { return fits(scan, arg); }));
+  }
+
+  /// Gives the first vector that no op placed the axis that it is as long as;
+  /// true when there was one.
+  bool placeFree() {
+    auto place = [&](Value value) {
+      return rankOf(value.getType()) == 1 && plan.stateful.contains(value) &&
+             plan.layouts.try_emplace(value, freeLayout(value)).second;
+    };
+    return llvm::any_of(scan.getStateArgs(), place) ||
+           llvm::any_of(scan.getStep().without_terminator(),
+                        [&](Operation &op) { return place(op.getResult(0)); });
+  }
+
+  LogicalResult checkLength(Operation *user, Value value, Layout layout) {
+    int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
+    int64_t wanted = layout == Layout::row ? plan.rows : plan.columns;
+    if (length != wanted)
+      return user->emitError() << "has a vector of " << length << " where the state has " << wanted
+                               << "; the step-by-step schedule cannot place it";
+    return success();
+  }
+
+  /// Notes that `user` needs `value` with `layout`.
+  LogicalResult demand(Operation *user, Value value, Layout layout, bool exponential = false) {
+    if (plan.stateful.contains(value))
+      return success();
+    Operation *def = value.getDefiningOp();
+    if (def && def->hasTrait<OpTrait::ConstantLike>())
+      return success();
+    if (auto broadcast = dyn_cast_or_null<vector::BroadcastOp>(def);
+        broadcast && rankOf(broadcast.getSource().getType()) == 0)
+      return demand(user, broadcast.getSource(), Layout::scalar, exponential);
+    unsigned rank = rankOf(value.getType());
+    if (rank == 2)
+      return user->emitError("takes a K×V value that does not depend on the state; the "
+                             "step-by-step schedule has no such values but constants");
+    if (rank == 0 && isConstantInTime(scan, value))
+      return success(); // computed once, before the loop
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (!element && def && OpTrait::hasElementwiseMappableTraits(def)) {
+      // A comparison, say, is made again from what it compares.
+      for (Value operand : def->getOperands())
+        if (failed(demand(user, operand, layout)))
+          return failure();
+      return success();
+    }
+    if (!element || element.getWidth() > 32)
+      return user->emitError() << "takes a " << value.getType()
+                               << " that does not depend on the state; only floats of up to 32 "
+                                  "bits can be handed to the state's ops";
+    if (rank == 1 && failed(checkLength(user, value, layout)))
+      return failure();
+    if (!plan.find(value, rank ? layout : Layout::scalar, exponential))
+      plan.crossings.push_back({value, rank ? layout : Layout::scalar, exponential});
+    return success();
+  }
+
+  LogicalResult collectCrossings() {
+    for (Operation &op : scan.getStep()) {
+      LogicalResult ok = success();
+      if (auto decay = dyn_cast<DecayOp>(op)) {
+        ok = demand(&op, decay.getGate(), plan.layoutOf(decay.getAxis()), /*exponential=*/true);
+      } else if (auto outer = dyn_cast<OuterAddOp>(op)) {
+        ok = success(succeeded(demand(&op, outer.getKey(), plan.layoutOf(Axis::key))) &&
+                     succeeded(demand(&op, outer.getValue(), plan.layoutOf(Axis::value))));
+      } else if (auto read = dyn_cast<ReadOp>(op)) {
+        ok = demand(&op, read.getVector(), Layout::row);
+      } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+        ok = demand(&op, anchor.getVector(), Layout::column);
+      } else if (auto sum = dyn_cast<SumOp>(op)) {
+        ok = demand(&op, sum.getVector(), Layout::row);
+      } else if (auto yield = dyn_cast<YieldOp>(op)) {
+        for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
+          if (failed(demand(&op, value, plan.layouts.lookup_or(arg, Layout::scalar))))
+            return failure();
+        for (Value value : yield.getSaves())
+          if (!plan.stateful.contains(value))
+            return op.emitError("saves a K×V value that does not depend on a state; the "
+                                "step-by-step schedule has no such values but constants");
+        for (Value value : yield.getOutputs())
+          if (failed(demand(&op, value, freeLayout(value))))
+            return failure();
+      } else if (plan.stateful.contains(op.getResult(0))) {
+        Layout layout = plan.layouts.lookup_or(op.getResult(0), Layout::scalar);
+        for (Value operand : op.getOperands())
+          if (failed(demand(&op, operand, layout)))
+            return failure();
+      }
+      if (failed(ok))
+        return failure();
+    }
+    return success();
+  }
+
+  /// Where to put a vector that may lie along either axis.
+  Layout freeLayout(Value value) {
+    if (rankOf(value.getType()) == 0)
+      return Layout::scalar;
+    int64_t length = cast<VectorType>(value.getType()).getDimSize(0);
+    return length == plan.columns ? Layout::column : Layout::row;
+  }
+
+  void chooseTile() {
+    unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
+    // Beside a saved state there is room for 32 elements only.
+    bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
+    plan.colsPerThread =
+        unsigned(std::min<int64_t>(saves && rows > 256 ? 2 : 4, llvm::PowerOf2Ceil(plan.columns)));
+    plan.rowGroup = std::min(4u, rows);
+    // 32 state elements a thread (64 for 512 rows): enough work between two
+    // reads of shared memory, and few enough registers for 12 warps or more on
+    // a multiprocessor with nothing spilled.
+    unsigned slots = std::clamp(rows / 8, 1u, 32u);
+    plan.rowLanes = slots;
+    if (plan.singleStep) {
+      // 256 contiguous bytes for a warp's load, 64 values of the axis that is
+      // innermost in memory, and twice the elements: many loads in flight from
+      // few threads.
+      slots = std::clamp(rows / 16, 1u, 32u);
+      // At most eight warps share columns, for their registers' sake.
+      plan.rowLanes =
+          std::clamp(plan.rowAxis == Axis::key ? 2u : 16u, std::max(1u, slots / 8), slots);
+      plan.rowWarps = slots / plan.rowLanes;
+    }
+    plan.rowsPerThread =
+        unsigned(llvm::divideCeil(uint64_t(plan.rows), plan.rowSlots() * plan.rowGroup)) *
+        plan.rowGroup;
+    plan.colLanes = kWarpSize / plan.rowLanes;
+    uint64_t columnWarps =
+        llvm::divideCeil(uint64_t(plan.columns), plan.colLanes * plan.colsPerThread);
+    plan.colWarps = unsigned(std::min<uint64_t>(columnWarps, std::max(1u, 4 / plan.rowWarps)));
+    plan.columnBlocks = unsigned(llvm::divideCeil(plan.columns, plan.blockColumns()));
+  }
+
+  /// Adds to `sequences` those that `value` is computed from.
+  void addSources(Value value, SmallVectorImpl<unsigned> &sequences, llvm::DenseSet<Value> &seen) {
+    if (!seen.insert(value).second)
+      return;
+    if (auto arg = dyn_cast<BlockArgument>(value)) {
+      if (arg.getArgNumber() < scan.getSequences().size())
+        sequences.push_back(arg.getArgNumber());
+      return;
+    }
+    for (Value operand : value.getDefiningOp()->getOperands())
+      addSources(operand, sequences, seen);
+  }
+
+  void chooseChunk() {
+    for (Layout layout : {Layout::row, Layout::column, Layout::scalar}) {
+      Domain domain;
+      domain.layout = layout;
+      llvm::DenseSet<Value> seen;
+      for (auto [i, crossing] : llvm::enumerate(plan.crossings))
+        if (crossing.layout == layout) {
+          domain.crossings.push_back(i);
+          addSources(crossing.value, domain.sequences, seen);
+        }
+      if (domain.crossings.empty())
+        continue;
+      llvm::sort(domain.sequences);
+      int64_t length = layout == Layout::row      ? plan.rows
+                       : layout == Layout::column ? plan.columns
+                                                  : 1;
+      // 16 bytes of the narrowest vector sequence, as far as the rows divide.
+      unsigned widest = 4;
+      for (unsigned s : domain.sequences)
+        if (rankOf(scan.getSequenceArgs()[s].getType()) &&
+            getElementTypeOrSelf(scan.getSequenceArgs()[s].getType()).getIntOrFloatBitWidth() == 16)
+          widest = 8;
+      domain.width = 1;
+      while (domain.width < widest && length % (2 * domain.width) == 0 &&
+             (layout != Layout::column || plan.blockColumns() % (2 * domain.width) == 0))
+        domain.width *= 2;
+      domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
+      plan.domains.push_back(domain);
+    }
+    // The longest chunk within the budgets. A thread holds at least one piece
+    // of each sequence, so less than one step's registers cannot be asked for.
+    plan.chunk = 1;
+    unsigned budget = std::max(kPrefetchRegisters, sizeStages());
+    for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
+      if (sizeStages() <= budget && 2 * plan.stageFloats <= kSharedFloats)
+        break;
+    sizeStages();
+    unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
+    plan.unroll = std::clamp(unsigned(llvm::bit_floor(kUnrolledElements / elements)), 1u,
+                             std::min(2u, plan.chunk));
+  }
+
+  /// Lays out a stage for the current chunk; returns the registers a thread
+  /// needs to hold the next chunk's rows.
+  unsigned sizeStages() {
+    unsigned registers = 0, offset = 0;
+    for (Domain &domain : plan.domains) {
+      unsigned units = plan.chunk * (domain.length / domain.width);
+      domain.unitsPerThread = llvm::divideCeil(units, plan.threads());
+      for (unsigned s : domain.sequences) {
+        Type type = scan.getSequenceArgs()[s].getType();
+        unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+        unsigned count = rankOf(type) ? domain.width : 1;
+        // One more for where it is loaded from, and whether.
+        registers += domain.unitsPerThread * (llvm::divideCeil(count * bits, 32) + 1);
+      }
+      for (unsigned i : domain.crossings) {
+        plan.crossings[i].offset = offset;
+        unsigned floats = plan.chunk * plan.lengthOf(domain.layout);
+        offset += llvm::alignTo(floats, 4); // 16 bytes
+      }
+    }
+    plan.stageFloats = offset;
+    return registers;
+  }
+
+  ScanOp scan;
+  StepPlan plan;
+};
+} // namespace
+
+FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {
+  return Planner(scan, singleStep).run();
+}

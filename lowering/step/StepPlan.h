@@ -1,0 +1,102 @@
+//===- StepPlan.h - how a scan is spread over threads, step by step ------===//
+//
+// The step-by-step schedule gives each sequence and head one or more thread
+// blocks. One axis of the state, the *columns*, is spread over blocks, warps
+// and lanes and never meets again; the other, the *rows*, is the one that reads
+// sum along, split over a few lanes of a warp and each thread's registers.
+//
+//   rows:    row(i) = (i / rowGroup)·(rowGroup·rowSlots) + rowSlot·rowGroup + i % rowGroup
+//   columns: column(j) = block·blockColumns + colSlot·colsPerThread + j
+//   lane = colLane·rowLanes + rowLane,   warp = colWarp·rowWarps + rowWarp
+//   rowSlot = rowWarp·rowLanes + rowLane, colSlot = colWarp·colLanes + colLane
+//
+// A kernel that walks many steps keeps a column's rows within one warp, whose
+// lanes sum by shuffles. One made for a single step (decoding) is bound by the
+// state's bytes: it spreads rows over warps too, so that a warp touches whole
+// lines of memory, and sums once through shared memory.
+//
+// What a step computes without the state (widening, scales, a user's gate, the
+// exponential of each gate) is computed once per block for `chunk` steps at a
+// time, and handed to the state's threads through shared memory as f32: the
+// *crossings*.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_STEP_STEPPLAN_H
+#define EJK_LOWERING_STEP_STEPPLAN_H
+
+#include "dialect/ejk/Ejk.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace ejk {
+
+/// How a step's value lies over threads.
+enum class Layout { scalar, row, column };
+
+/// A value that is computed without the state and used with it.
+struct Crossing {
+  mlir::Value value;
+  Layout layout;
+  bool exponential;    // the gate's exponential rather than the gate
+  unsigned offset = 0; // in floats, from the start of a stage
+};
+
+/// The part of a chunk that one layout's crossings are computed over: `length`
+/// numbers a step, `width` of them by one thread at a time.
+struct Domain {
+  Layout layout = Layout::scalar;
+  unsigned length = 1, width = 1;
+  unsigned unitsPerThread = 1;
+  llvm::SmallVector<unsigned> crossings;
+  /// The sequences its crossings are computed from.
+  llvm::SmallVector<unsigned> sequences;
+};
+
+struct StepPlan {
+  ScanOp scan;
+  Axis rowAxis = Axis::key;
+  int64_t rows = 1, columns = 1;
+
+  /// Made for exactly one step.
+  bool singleStep = false;
+  unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1, rowGroup = 1;
+  unsigned colsPerThread = 1, colLanes = 1, colWarps = 1;
+  unsigned columnBlocks = 1;
+
+  unsigned chunk = 1;  // steps per stage of shared memory
+  unsigned unroll = 1; // steps per iteration of the inner loop
+  unsigned stageFloats = 0;
+  /// Shared memory where warps' sums meet, `partialFloats()` for each read.
+  unsigned numReads = 0;
+
+  llvm::SmallVector<Crossing> crossings;
+  llvm::SmallVector<Domain> domains;
+  /// Values that depend on the state, and the layout of the vectors among them.
+  llvm::DenseSet<mlir::Value> stateful;
+  llvm::DenseMap<mlir::Value, Layout> layouts;
+
+  unsigned threads() const { return rowWarps * colWarps * 32; }
+  unsigned rowSlots() const { return rowWarps * rowLanes; }
+  unsigned paddedRows() const { return rowsPerThread * rowSlots(); }
+  unsigned blockColumns() const { return colWarps * colLanes * colsPerThread; }
+  unsigned stages() const { return singleStep ? 1 : 2; }
+  unsigned partialFloats() const { return rowWarps > 1 ? rowWarps * blockColumns() : 0; }
+  unsigned sharedFloats() const { return stages() * stageFloats + numReads * partialFloats(); }
+  unsigned lengthOf(Layout layout) const {
+    return layout == Layout::scalar ? 1 : layout == Layout::row ? paddedRows() : blockColumns();
+  }
+  Axis columnAxis() const { return rowAxis == Axis::key ? Axis::value : Axis::key; }
+  Layout layoutOf(Axis axis) const {
+    return axis == Axis::head ? Layout::scalar : axis == rowAxis ? Layout::row : Layout::column;
+  }
+  /// The index of a crossing, or nothing.
+  std::optional<unsigned> find(mlir::Value value, Layout layout, bool exponential) const;
+
+  /// Plans `scan` for any number of steps, or for exactly one; or says at the
+  /// op in the way why it cannot be scheduled.
+  static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
+};
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_STEP_STEPPLAN_H

@@ -1,0 +1,182 @@
+//===- StepStages.cpp - a chunk's crossings, computed into shared memory --===//
+//
+// Two stages of shared memory hold the crossings of `chunk` steps each: one is
+// read while the next is filled. Rows are loaded a whole chunk ahead, into
+// registers, so that their latency passes behind the steps in between.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/step/StepEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static bool isVector(Value value) { return isa<VectorType>(value.getType()); }
+
+void StepEmitter::declareShared(gpu::GPUModuleOp module) {
+  auto type = LLVM::LLVMArrayType::get(b.getF32Type(), plan.sharedFloats());
+  shared =
+      LLVM::GlobalOp::create(b, b.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                             (name + "_shared").str(), Attribute(), /*alignment=*/16, kSharedSpace);
+}
+
+Value StepEmitter::sharedBase() { return b.make<LLVM::AddressOfOp>(shared); }
+
+/// Rows beyond the state's are multiplied like any other; zero keeps them zero.
+void StepEmitter::clearPadding() {
+  unsigned padding = plan.paddedRows() - plan.rows;
+  if (!padding)
+    return;
+  for (const Crossing &crossing : plan.crossings) {
+    if (crossing.layout != Layout::row)
+      continue;
+    b.loop(thread, b.i32(plan.stages() * plan.chunk * padding), plan.threads(), {},
+           [&](Value i, ValueRange) {
+             Value step = b.div(i, padding), stage = b.div(step, plan.chunk);
+             Value offset = b.add(b.mul(stage, plan.stageFloats),
+                                  b.mul(b.rem(step, plan.chunk), plan.paddedRows()));
+             offset = b.add(b.add(offset, b.rem(i, padding)), crossing.offset + plan.rows);
+             b.store(b.f32(0.0), b.at(sharedBase(), b.getF32Type(), offset));
+             return SmallVector<Value>();
+           });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What a step computes without the state
+//===----------------------------------------------------------------------===//
+
+/// `value`, computed for `width` of its channels from `position` on. `known`
+/// holds the loaded rows and remembers what was computed.
+Value StepEmitter::evaluate(Value value, unsigned width, Value position, IRMapping &known) {
+  if (Value found = known.lookupOrNull(value))
+    return found;
+  if (Value found = invariants.lookupOrNull(value))
+    return found;
+  Type type = isVector(value) ? KernelBuilder::withCount(value.getType(), width) : value.getType();
+  Value result;
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    const Row &row = parameters[arg.getArgNumber() - sequences.size()];
+    result = b.load(type, position ? b.at(row.base, row.element, position) : row.base);
+  } else if (DenseElementsAttr constant; matchPattern(value, m_Constant(&constant))) {
+    Attribute element = constant.getSplatValue<Attribute>();
+    if (auto vector = dyn_cast<VectorType>(type))
+      element = DenseElementsAttr::get(vector, element);
+    result = b.make<arith::ConstantOp>(cast<TypedAttr>(element));
+  } else if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>()) {
+    result = evaluate(broadcast.getSource(), width, position, known);
+    if (result.getType() != type)
+      result = b.make<vector::BroadcastOp>(type, result);
+  } else if (isa<HeadIndexOp, NumHeadsOp>(value.getDefiningOp())) {
+    bool isHead = isa<HeadIndexOp>(value.getDefiningOp());
+    result = b.make<arith::IndexCastOp>(b.getIndexType(), isHead ? b.wide(head) : heads);
+  } else {
+    Operation *op = value.getDefiningOp();
+    IRMapping operands;
+    for (Value operand : op->getOperands())
+      operands.map(operand, evaluate(operand, width, position, known));
+    Operation *clone = b.clone(*op, operands);
+    clone->getResult(0).setType(type);
+    result = clone->getResult(0);
+  }
+  known.map(value, result);
+  return result;
+}
+
+/// The scalar that `value` repeats in every channel, or `value` itself.
+static Value throughBroadcast(Value value) {
+  auto broadcast = value.getDefiningOp<vector::BroadcastOp>();
+  return broadcast && !isVector(broadcast.getSource()) ? broadcast.getSource() : value;
+}
+
+void StepEmitter::computeInvariants() {
+  IRMapping known;
+  for (Value arg : scan.getParameterArgs())
+    if (!isVector(arg))
+      invariants.map(arg, evaluate(arg, 1, Value(), known));
+  for (Operation &op : scan.getStep().without_terminator())
+    if (!plan.stateful.contains(op.getResult(0)) && !isVector(op.getResult(0)) &&
+        isConstantInTime(scan, op.getResult(0)))
+      invariants.map(op.getResult(0), evaluate(op.getResult(0), 1, Value(), known));
+  scan.getBody().walk([&](DecayOp decay) {
+    Value gate = throughBroadcast(decay.getGate());
+    if (Value value = invariants.lookupOrNull(gate))
+      invariantExponentials[gate] = b.make<math::ExpOp>(value);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// From global memory, through registers, to shared memory
+//===----------------------------------------------------------------------===//
+
+/// Which channels of which of the chunk's steps this thread computes, the
+/// `index`-th time round. `active` is null where every thread has some.
+StepEmitter::Unit StepEmitter::unitOf(const Domain &domain, unsigned index) {
+  unsigned perStep = domain.length / domain.width, units = plan.chunk * perStep;
+  Value unit = b.add(thread, index * plan.threads());
+  Value active = (index + 1) * plan.threads() <= units ? Value() : b.less(unit, units);
+  return {b.div(unit, perStep), b.mul(b.rem(unit, perStep), domain.width), active};
+}
+
+SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
+  SmallVector<Value> rows;
+  for (const Domain &domain : plan.domains)
+    for (unsigned index = 0; index < domain.unitsPerThread; ++index) {
+      Unit unit = unitOf(domain, index);
+      Value step = b.add(firstStep, b.wide(unit.step));
+      Value valid = b.both(unit.active, b.less(step, length));
+      Value channel = unit.position;
+      if (domain.layout == Layout::column) {
+        channel = b.add(blockColumn, unit.position);
+        if (columnsPadded)
+          valid = b.both(valid, b.less(channel, plan.columns));
+      }
+      Value memoryRow = rowOfStep(step);
+      for (unsigned s : domain.sequences) {
+        bool vector = isVector(scan.getSequenceArgs()[s]);
+        const Row &row = sequences[s];
+        rows.push_back(
+            b.loadIf(valid, KernelBuilder::withCount(row.element, vector ? domain.width : 1), [&] {
+              Value offset = b.mul(memoryRow, row.stride);
+              return b.at(row.base, row.element, vector ? b.add(offset, b.wide(channel)) : offset);
+            }));
+      }
+    }
+  return rows;
+}
+
+void StepEmitter::commit(ValueRange rows, Value stage) {
+  auto next = rows.begin();
+  for (const Domain &domain : plan.domains)
+    for (unsigned index = 0; index < domain.unitsPerThread; ++index) {
+      Unit unit = unitOf(domain, index);
+      IRMapping known;
+      for (unsigned s : domain.sequences)
+        known.map(scan.getSequenceArgs()[s], *next++);
+      Value channel =
+          domain.layout == Layout::column ? b.add(blockColumn, unit.position) : unit.position;
+      // A parameter's channels beyond its end are not there to be read.
+      if (domain.layout == Layout::column && columnsPadded)
+        channel = b.min(channel, b.i32(plan.columns - domain.width));
+      b.onlyIf(unit.active, [&] {
+        for (unsigned c : domain.crossings) {
+          const Crossing &crossing = plan.crossings[c];
+          Value value = evaluate(crossing.value, domain.width, channel, known);
+          Type f32 =
+              KernelBuilder::withCount(b.getF32Type(), isVector(crossing.value) ? domain.width : 1);
+          if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() < 32)
+            value = b.make<arith::ExtFOp>(f32, value);
+          if (crossing.exponential)
+            value = b.make<math::ExpOp>(value);
+          Value offset =
+              b.add(b.mul(stage, plan.stageFloats), b.mul(unit.step, plan.lengthOf(domain.layout)));
+          offset = b.add(b.add(offset, unit.position), crossing.offset);
+          b.store(value, b.at(sharedBase(), b.getF32Type(), offset));
+        }
+      });
+    }
+}

@@ -1,0 +1,226 @@
+//===- AdjointRules.cpp - how each op passes its cotangent back -----------===//
+#include "passes/autodiff/AdjointRules.h"
+#include "dialect/ejk/Ejk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringMap.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+void Cotangents::add(OpBuilder &b, Location loc, Value value, Value cotangent) {
+  Value &sum = values[value];
+  sum = sum ? arith::AddFOp::create(b, loc, sum, cotangent).getResult() : cotangent;
+}
+
+bool ejk::isFloating(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+static Type withElement(Type type, Type element) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  return shaped ? Type(shaped.clone(element)) : element;
+}
+
+Value ejk::convertTo(OpBuilder &b, Location loc, Value value, Type element) {
+  Type from = getElementTypeOrSelf(value.getType());
+  if (from == element)
+    return value;
+  Type type = withElement(value.getType(), element);
+  if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
+    return arith::ExtFOp::create(b, loc, type, value);
+  return arith::TruncFOp::create(b, loc, type, value);
+}
+
+Value ejk::widenToF32(OpBuilder &b, Location loc, Value value) {
+  bool narrow = getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() < 32;
+  return narrow ? convertTo(b, loc, value, b.getF32Type()) : value;
+}
+
+Value ejk::splatLike(OpBuilder &b, Location loc, Value like, double number) {
+  Type type = like.getType();
+  Attribute element = b.getFloatAttr(getElementTypeOrSelf(type), number);
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped)
+    return arith::ConstantOp::create(b, loc, cast<TypedAttr>(element));
+  if (shaped.hasStaticShape())
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(shaped, element));
+  SmallVector<Value> sizes;
+  for (int64_t d = 0; d < shaped.getRank(); ++d)
+    if (shaped.isDynamicDim(d))
+      sizes.push_back(tensor::DimOp::create(b, loc, like, d));
+  Value empty = tensor::EmptyOp::create(b, loc, shaped, sizes);
+  Value scalar = arith::ConstantOp::create(b, loc, cast<TypedAttr>(element));
+  return linalg::FillOp::create(b, loc, scalar, empty).getResult(0);
+}
+
+//===----------------------------------------------------------------------===//
+// Rules
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What a rule works with: g is the result's cotangent, y the result, x(i) an
+/// operand, all of one shape and widened.
+struct Rule {
+  Operation *op;
+  OpBuilder &b;
+  Value g;
+  llvm::function_ref<Value(Value)> primal;
+  llvm::function_ref<bool(Value)> wants;
+  llvm::function_ref<void(Value, Value)> give;
+
+  Location loc() { return op->getLoc(); }
+  Value raw(unsigned i) { return primal(op->getOperand(i)); }
+  Value x(unsigned i) { return widenToF32(b, loc(), raw(i)); }
+  Value y() { return widenToF32(b, loc(), primal(op->getResult(0))); }
+  bool wanted(unsigned i) { return wants(op->getOperand(i)); }
+  void add(unsigned i, Value cotangent) { give(op->getOperand(i), cotangent); }
+  void add(unsigned i, llvm::function_ref<Value()> cotangent) {
+    if (wanted(i))
+      add(i, cotangent());
+  }
+  Value number(double c) { return splatLike(b, loc(), g, c); }
+  Value plus(Value a, Value c) { return arith::AddFOp::create(b, loc(), a, c); }
+  Value minus(Value a, Value c) { return arith::SubFOp::create(b, loc(), a, c); }
+  Value times(Value a, Value c) { return arith::MulFOp::create(b, loc(), a, c); }
+  Value over(Value a, Value c) { return arith::DivFOp::create(b, loc(), a, c); }
+  Value minus(Value a) { return arith::NegFOp::create(b, loc(), a); }
+  Value times(double c, Value a) { return times(number(c), a); }
+  template <typename Op> Value apply(Value a) { return Op::create(b, loc(), a); }
+  Value select(Value condition, Value a, Value c) {
+    return arith::SelectOp::create(b, loc(), condition, a, c);
+  }
+  Value compare(arith::CmpFPredicate predicate, Value a, Value c) {
+    return arith::CmpFOp::create(b, loc(), predicate, a, c);
+  }
+};
+
+using RuleFn = void (*)(Rule &);
+} // namespace
+
+/// Both operands, where a > b, where not: all of g goes to the one that was taken.
+static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken) {
+  Value first = r.compare(firstTaken, r.x(0), r.x(1)), zero = r.number(0);
+  r.add(0, [&] { return r.select(first, r.g, zero); });
+  r.add(1, [&] { return r.select(first, zero, r.g); });
+}
+
+static const llvm::StringMap<RuleFn> &table() {
+  using P = arith::CmpFPredicate;
+  static const auto *rules = new llvm::StringMap<RuleFn>{
+      {"arith.addf", [](Rule &r) { r.add(0, r.g), r.add(1, r.g); }},
+      {"arith.subf",
+       [](Rule &r) {
+         r.add(0, r.g);
+         r.add(1, [&] { return r.minus(r.g); });
+       }},
+      {"arith.mulf",
+       [](Rule &r) {
+         r.add(0, [&] { return r.times(r.g, r.x(1)); });
+         r.add(1, [&] { return r.times(r.g, r.x(0)); });
+       }},
+      {"arith.divf",
+       [](Rule &r) {
+         Value share = r.over(r.g, r.x(1));
+         r.add(0, share);
+         r.add(1, [&] { return r.minus(r.times(share, r.y())); });
+       }},
+      {"arith.negf", [](Rule &r) { r.add(0, [&] { return r.minus(r.g); }); }},
+      {"arith.extf", [](Rule &r) { r.add(0, r.g); }},
+      {"arith.truncf", [](Rule &r) { r.add(0, r.g); }},
+      // Of two equal numbers the first counts as taken.
+      {"arith.maximumf", [](Rule &r) { addToTaken(r, P::OGE); }},
+      {"arith.maxnumf", [](Rule &r) { addToTaken(r, P::OGE); }},
+      {"arith.minimumf", [](Rule &r) { addToTaken(r, P::OLE); }},
+      {"arith.minnumf", [](Rule &r) { addToTaken(r, P::OLE); }},
+      {"arith.select",
+       [](Rule &r) {
+         Value zero = r.number(0);
+         r.add(1, [&] { return r.select(r.raw(0), r.g, zero); });
+         r.add(2, [&] { return r.select(r.raw(0), zero, r.g); });
+       }},
+      {"math.fma",
+       [](Rule &r) {
+         r.add(0, [&] { return r.times(r.g, r.x(1)); });
+         r.add(1, [&] { return r.times(r.g, r.x(0)); });
+         r.add(2, r.g);
+       }},
+      {"math.exp", [](Rule &r) { r.add(0, r.times(r.g, r.y())); }},
+      {"math.exp2", [](Rule &r) { r.add(0, r.times(r.g, r.times(std::log(2.0), r.y()))); }},
+      {"math.expm1", [](Rule &r) { r.add(0, r.times(r.g, r.plus(r.y(), r.number(1)))); }},
+      {"math.log", [](Rule &r) { r.add(0, r.over(r.g, r.x(0))); }},
+      {"math.log2", [](Rule &r) { r.add(0, r.over(r.times(1 / std::log(2.0), r.g), r.x(0))); }},
+      {"math.log1p", [](Rule &r) { r.add(0, r.over(r.g, r.plus(r.x(0), r.number(1)))); }},
+      {"math.sqrt", [](Rule &r) { r.add(0, r.over(r.times(0.5, r.g), r.y())); }},
+      {"math.rsqrt",
+       [](Rule &r) {
+         Value y = r.y();
+         r.add(0, r.times(r.times(-0.5, r.g), r.times(y, r.times(y, y))));
+       }},
+      {"math.tanh",
+       [](Rule &r) {
+         Value y = r.y();
+         r.add(0, r.times(r.g, r.minus(r.number(1), r.times(y, y))));
+       }},
+      {"math.erf",
+       [](Rule &r) {
+         Value x = r.x(0), e = r.apply<math::ExpOp>(r.minus(r.times(x, x)));
+         r.add(0, r.times(r.times(2 / std::sqrt(M_PI), r.g), e));
+       }},
+      {"math.atan",
+       [](Rule &r) {
+         Value x = r.x(0);
+         r.add(0, r.over(r.g, r.plus(r.number(1), r.times(x, x))));
+       }},
+      {"math.sin", [](Rule &r) { r.add(0, r.times(r.g, r.apply<math::CosOp>(r.x(0)))); }},
+      {"math.cos", [](Rule &r) { r.add(0, r.minus(r.times(r.g, r.apply<math::SinOp>(r.x(0))))); }},
+      // At 0 the slope is taken from the right.
+      {"math.absf",
+       [](Rule &r) {
+         Value up = r.compare(P::OGE, r.x(0), r.number(0));
+         r.add(0, r.select(up, r.g, r.minus(r.g)));
+       }},
+      {"vector.broadcast",
+       [](Rule &r) { r.add(0, SumOp::create(r.b, r.loc(), r.b.getF32Type(), r.g)); }},
+      {"ejk.sum",
+       [](Rule &r) {
+         r.add(0, vector::BroadcastOp::create(r.b, r.loc(), r.op->getOperand(0).getType(), r.g));
+       }},
+  };
+  return *rules;
+}
+
+bool ejk::isPiecewiseConstant(Operation *op) {
+  return isa<arith::CmpFOp, math::IsNaNOp, math::IsInfOp, math::IsFiniteOp, math::FloorOp,
+             math::CeilOp, math::RoundOp, math::RoundEvenOp, math::TruncOp>(op);
+}
+
+LogicalResult ejk::applyAdjointRule(Operation *op, OpBuilder &b, Value g,
+                                    llvm::function_ref<Value(Value)> primal,
+                                    llvm::function_ref<bool(Value)> wants,
+                                    llvm::function_ref<void(Value, Value)> add) {
+  auto it = table().find(op->getName().getStringRef());
+  if (it == table().end())
+    return op->emitError() << "'" << op->getName()
+                           << "' has no derivative rule; write it with ops of arith and math that "
+                              "have one, or leave out of 'wrt' the inputs that reach it";
+  // A broadcast of a vector, which the sum over all channels does not undo.
+  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op);
+      broadcast && (isa<VectorType>(broadcast.getSourceType()) ||
+                    cast<VectorType>(broadcast.getType()).getRank() != 1))
+    return op->emitError("only a broadcast of one number to a vector has a derivative rule");
+  auto giveWanted = [&](Value operand, Value cotangent) {
+    if (wants(operand))
+      add(operand, cotangent);
+  };
+  Rule rule{op, b, g, primal, wants, giveWanted};
+  it->second(rule);
+  return success();
+}

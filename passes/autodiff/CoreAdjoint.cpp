@@ -1,0 +1,279 @@
+//===- CoreAdjoint.cpp - a step's K×V states, differentiated --------------===//
+#include "passes/autodiff/CoreAdjoint.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/Passes.h"
+#include "passes/scan/TensorSums.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static Axis other(Axis axis) { return axis == Axis::key ? Axis::value : Axis::key; }
+/// The place of an axis in what is kept for key and value.
+static unsigned placeOf(Axis axis) { return axis == Axis::value; }
+static constexpr Axis kAxes[] = {Axis::key, Axis::value};
+
+static Value times(OpBuilder &b, Location at, Value x, Value y) {
+  return arith::MulFOp::create(b, at, x, y);
+}
+
+/// A term of a pairing: `vector` times what was read.
+static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read) {
+  auto product = arith::MulFOp::create(b, at, vector, read);
+  product->setDiscardableAttr(kPairingAttr, b.getUnitAttr());
+  return product;
+}
+
+/// `vector` times the scalar product x · y.
+static Value timesDot(OpBuilder &b, Location at, Value vector, Value x, Value y) {
+  Value number = SumOp::create(b, at, b.getF32Type(), times(b, at, x, y));
+  return times(b, at, vector, vector::BroadcastOp::create(b, at, vector.getType(), number));
+}
+
+//===----------------------------------------------------------------------===//
+// Forward
+//===----------------------------------------------------------------------===//
+
+Value CoreForward::read(ReadOp read, Value cotangent) {
+  OpBuilder &b = sb.b;
+  Axis axis = read.getAxis(), across = other(axis);
+  bool paired = step.isMatrixActive(read.getState());
+  if (paired && step.needsPairing(across)) {
+    // r before the segment's adds.
+    Value start = primal.lookup(Segment::of(read.getState()).start);
+    Value r =
+        ReadOp::create(b, read.getLoc(), start, primal.lookup(read.getVector()), read.getAxis());
+    pairingOutputs[read.getResult()][placeOf(across)] =
+        sb.addOutput(pairingTerm(b, read.getLoc(), cotangent, r));
+  }
+  Value q =
+      paired && step.needsPairing(axis)
+          ? readSegment(read, cotangent)
+          : ReadOp::create(b, read.getLoc(), primal.lookup(read.getState()), cotangent, across)
+                .getResult();
+  queryOutputs[read.getResult()] = sb.addOutput(q);
+  return q;
+}
+
+/// q̄ as that before the segment's adds, which the pairing takes, and the rest.
+Value CoreForward::readSegment(ReadOp read, Value cotangent) {
+  OpBuilder &b = sb.b;
+  Location at = read.getLoc();
+  Axis axis = read.getAxis();
+  Segment segment = Segment::of(read.getState());
+  Value q = ReadOp::create(b, at, primal.lookup(segment.start), cotangent, other(axis));
+  pairingOutputs[read.getResult()][placeOf(axis)] =
+      sb.addOutput(pairingTerm(b, at, primal.lookup(read.getVector()), q));
+  for (OuterAddOp add : segment.adds) {
+    Value along = primal.lookup(axis == Axis::key ? add.getKey() : add.getValue());
+    Value across = primal.lookup(axis == Axis::key ? add.getValue() : add.getKey());
+    q = arith::AddFOp::create(b, at, q, timesDot(b, at, along, across, cotangent));
+  }
+  return q;
+}
+
+void CoreForward::saveCheckpoints() {
+  bool wanted =
+      checkpointEvery && llvm::any_of(kAxes, [&](Axis a) { return step.needsPairing(a); });
+  for (Value next : scan.getYield().getStates()) {
+    std::optional<unsigned> &save = saves.emplace_back();
+    if (wanted && step.isMatrix(next) && step.isMatrixActive(next))
+      save = sb.addSave(primal.lookup(Segment::of(next).start), checkpointEvery,
+                        sb.saveType(next.getType(), sb.b.getF32Type()));
+  }
+}
+
+CoreRecord CoreForward::finish() {
+  CoreRecord record;
+  for (auto [value, output] : queryOutputs)
+    record.queryCotangents[value] = sb.output(output);
+  for (auto &[value, outputs] : pairingOutputs)
+    for (Axis axis : kAxes)
+      if (std::optional<unsigned> output = outputs[placeOf(axis)])
+        record.pairingTerms[value][placeOf(axis)] = sb.output(*output);
+  for (std::optional<unsigned> save : saves)
+    record.checkpoints.push_back(save ? sb.save(*save) : Value());
+  for (Value arg : scan.getStateArgs())
+    record.finalStates.push_back(sb.finalState(primal.lookup(arg)));
+  return record;
+}
+
+//===----------------------------------------------------------------------===//
+// Back
+//===----------------------------------------------------------------------===//
+
+/// The pairing of state `i`'s end, as a state of the walk back: zero where a
+/// checkpoint takes its place, else Σ ht ⊙ dht over the axis that is not `axis`.
+Value CoreBack::startPairing(unsigned i, Axis axis, Value stateCotangent) {
+  unsigned dim = axis == Axis::key ? 2 : 3;
+  if (stateCotangent && !record.checkpoints[i]) {
+    Value initial = sumOfProducts(outer, scan.getLoc(), record.finalStates[i], stateCotangent,
+                                  axis == Axis::key ? 3 : 2);
+    return sb.addState(cast<RankedTensorType>(initial.getType()), initial);
+  }
+  int64_t size = cast<RankedTensorType>(scan.getFinalStates()[i].getType()).getDimSize(dim);
+  return sb.addState(sb.stateType(VectorType::get({size}, sb.b.getF32Type())), Value());
+}
+
+void CoreBack::start(ArrayRef<Value> stateCotangents) {
+  for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+    Value next = scan.getYield().getStates()[i];
+    if (!step.isMatrix(arg) || !step.isMatrixActive(next))
+      continue;
+    Matrix m;
+    m.adjoint =
+        sb.addState(cast<RankedTensorType>(scan.getFinalStates()[i].getType()), stateCotangents[i]);
+    for (Axis axis : kAxes)
+      if (step.needsPairing(axis))
+        m.pairing[placeOf(axis)] = startPairing(i, axis, stateCotangents[i]);
+    m.startSegment();
+    carried.push_back({arg, m});
+    if (record.checkpoints[i])
+      m.saved = sb.addSavedState(record.checkpoints[i], checkpointEvery);
+    matrices[next] = m;
+  }
+}
+
+/// The adjoint of `value`, by what uses it next; zero where nothing does.
+CoreBack::Matrix &CoreBack::matrixOf(Value value) {
+  Location at = scan.getLoc();
+  Matrix &m = matrices[value];
+  if (!m.adjoint) {
+    m.adjoint = splatLike(sb.b, at, value, 0);
+    m.startSegment();
+  }
+  auto type = cast<VectorType>(value.getType());
+  for (Axis axis : kAxes) {
+    Value &pairing = m.pairing[placeOf(axis)];
+    auto vector = VectorType::get({type.getDimSize(placeOf(axis))}, sb.b.getF32Type());
+    if (step.needsPairing(axis) && !pairing)
+      pairing = arith::ConstantOp::create(sb.b, at, DenseElementsAttr::get(vector, 0.0f));
+  }
+  // Reads wait until here: one may stand before the op that passes the adjoint on,
+  // and after it in the step.
+  for (const PendingRead &read : pendingReads.lookup(value)) {
+    m.adjoint = OuterAddOp::create(sb.b, at, m.adjoint.getType(), m.adjoint, read.key, read.value);
+    m.reads.push_back({read.key, read.value});
+    for (Axis axis : kAxes)
+      if (Value term = read.terms[placeOf(axis)])
+        m.readTerms[placeOf(axis)].push_back(term);
+  }
+  pendingReads.erase(value);
+  return m;
+}
+
+/// Brings the pairings to where the segment starts. Its adds have been taken away;
+/// the saved state had them not yet.
+void CoreBack::closeSegment(Matrix &m) {
+  Location at = scan.getLoc();
+  for (Axis axis : kAxes) {
+    Value &pairing = m.pairing[placeOf(axis)];
+    if (pairing && m.saved)
+      pairing = AnchorOp::create(sb.b, at, pairing.getType(), pairing, m.segmentEnd, m.saved,
+                                 other(axis));
+    for (Value term : m.readTerms[placeOf(axis)])
+      pairing = arith::AddFOp::create(sb.b, at, pairing, term);
+    m.readTerms[placeOf(axis)].clear();
+  }
+  m.saved = Value();
+}
+
+void CoreBack::give(Value operand, Value cotangent) {
+  if (step.isActive(operand))
+    cotangents.add(sb.b, cotangent.getLoc(), operand, cotangent);
+}
+
+void CoreBack::pass(Operation *op) {
+  if (auto read = dyn_cast<ReadOp>(op))
+    return passRead(read);
+  if (!step.isMatrixActive(op->getResult(0)))
+    return;
+  if (auto decay = dyn_cast<DecayOp>(op))
+    passDecay(decay);
+  else
+    passOuterAdd(cast<OuterAddOp>(op));
+}
+
+void CoreBack::passRead(ReadOp read) {
+  Value cotangent = cotangents.lookup(read.getResult());
+  if (!cotangent)
+    return;
+  Value vector = primal.lookup(read.getVector());
+  if (Value tensor = record.queryCotangents.lookup(read.getResult()))
+    give(read.getVector(), sb.addSequence(tensor));
+  if (!step.isMatrixActive(read.getState()))
+    return;
+  bool alongKey = read.getAxis() == Axis::key;
+  PendingRead pending{alongKey ? vector : cotangent, alongKey ? cotangent : vector, {}};
+  for (Axis axis : kAxes)
+    if (step.needsPairing(axis))
+      pending.terms[placeOf(axis)] =
+          sb.addSequence(record.pairingTerms[read.getResult()][placeOf(axis)]);
+  pendingReads[read.getState()].push_back(pending);
+}
+
+void CoreBack::passDecay(DecayOp decay) {
+  OpBuilder &b = sb.b;
+  Location at = decay.getLoc();
+  Axis axis = decay.getAxis();
+  Matrix m = matrixOf(decay.getResult());
+  closeSegment(m);
+  if (step.isActive(decay.getGate())) {
+    // A gate per head has the sum over either axis.
+    Value pairing = m.pairing[placeOf(axis)];
+    if (axis == Axis::head)
+      pairing = SumOp::create(b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
+    give(decay.getGate(), pairing);
+  }
+  m.adjoint =
+      DecayOp::create(b, at, m.adjoint.getType(), m.adjoint, primal.lookup(decay.getGate()), axis);
+  m.startSegment();
+  matrices[decay.getState()] = m;
+}
+
+void CoreBack::passOuterAdd(OuterAddOp add) {
+  Matrix m = matrixOf(add.getResult());
+  for (Axis axis : kAxes) {
+    Value operand = axis == Axis::key ? add.getKey() : add.getValue();
+    if (step.isActive(operand) || step.needsPairing(axis))
+      give(operand, passAddend(m, add, axis));
+  }
+  matrices[add.getState()] = m;
+}
+
+/// The cotangent of the key or the value; the pairing loses its part.
+Value CoreBack::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
+  OpBuilder &b = sb.b;
+  Location at = add.getLoc();
+  bool isKey = axis == Axis::key;
+  Value key = primal.lookup(add.getKey()), value = primal.lookup(add.getValue());
+  Value across = isKey ? value : key, &pairing = m.pairing[placeOf(axis)];
+  Value cotangent = ReadOp::create(b, at, pairing ? m.segmentEnd : m.adjoint, across, other(axis));
+  if (!pairing)
+    return cotangent;
+  pairing =
+      arith::SubFOp::create(b, at, pairing, pairingTerm(b, at, isKey ? key : value, cotangent));
+  for (auto [readKey, readValue] : m.reads)
+    cotangent = arith::AddFOp::create(
+        b, at, cotangent,
+        timesDot(b, at, isKey ? readKey : readValue, isKey ? readValue : readKey, across));
+  return cotangent;
+}
+
+void CoreBack::end() {
+  for (auto &[arg, carriedMatrix] : carried) {
+    Matrix begin = matrixOf(arg);
+    closeSegment(begin);
+    sb.setNext(carriedMatrix.adjoint, begin.adjoint);
+    for (Axis axis : kAxes)
+      if (Value state = carriedMatrix.pairing[placeOf(axis)])
+        sb.setNext(state, begin.pairing[placeOf(axis)]);
+  }
+}
+
+Value CoreBack::initialStateCotangent(Value arg) {
+  for (auto &[state, matrix] : carried)
+    if (state == arg)
+      return sb.finalState(matrix.adjoint);
+  return {};
+}

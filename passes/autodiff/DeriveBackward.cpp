@@ -1,0 +1,322 @@
+//===- DeriveBackward.cpp - a function's vector-Jacobian product ----------===//
+//
+// The function's ops once more, then each of them in reverse: scans by
+// DeriveScan.cpp, elementwise ops by the rules of AdjointRules.cpp. What the
+// gradients do not need is left for canonicalisation to drop.
+//
+//===----------------------------------------------------------------------===//
+#include "dialect/ejk/Names.h"
+#include "dialect/ejk/Shapes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/autodiff/AdjointRules.h"
+#include "passes/autodiff/DeriveScan.h"
+#include "passes/autodiff/DeriveTensorOps.h"
+#include "passes/Passes.h"
+#include "passes/scan/TensorSums.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_DERIVEBACKWARD
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+/// Builds one function's derivative.
+class FunctionAdjoint {
+public:
+  FunctionAdjoint(func::FuncOp function, ArrayRef<std::string> wrt,
+                  ArrayRef<std::string> cotangents, const SavePolicy &policy)
+      : function(function), wrt(wrt), cotangents(cotangents), policy(policy), b(function) {}
+
+  LogicalResult run() {
+    if (failed(choose()))
+      return failure();
+    createSignature();
+    if (failed(adoptDeclaration()))
+      return failure();
+    cloneBody();
+    findActive();
+    Operation *ret = vjp.getBody().front().getTerminator();
+    b.setInsertionPoint(ret);
+    for (auto [value, given] : llvm::zip(ret->getOperands(), givenByResult))
+      if (given)
+        accumulate(value, given);
+    SmallVector<Operation *> ops;
+    for (Operation &op : vjp.getBody().front().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops))
+      if (failed(reverse(op)))
+        return failure();
+    SmallVector<Value> results;
+    for (unsigned i : wanted) {
+      Value arg = vjp.getArgument(i), gradient = values.lookup(arg);
+      if (!gradient)
+        gradient = splatLike(b, arg.getLoc(), arg, 0);
+      gradient = convertTo(b, arg.getLoc(), gradient, getElementTypeOrSelf(arg.getType()));
+      results.push_back(castLike(b, arg.getLoc(), gradient, arg));
+    }
+    ret->setOperands(results);
+    return success();
+  }
+
+private:
+  bool isFloatTensor(Value value) {
+    return isa<RankedTensorType>(value.getType()) && isFloating(value);
+  }
+
+  /// Which arguments and results take part; an error for a name that is neither.
+  LogicalResult choose() {
+    llvm::StringSet<> unknown; // names not met yet
+    auto chosen = [&](ArrayRef<std::string> names, const std::string &name) {
+      unknown.erase(name);
+      return names.empty() || llvm::is_contained(names, name);
+    };
+    unknown.insert_range(wrt);
+    for (BlockArgument arg : function.getArguments()) {
+      std::string name = argumentName(function, arg.getArgNumber());
+      bool named = !wrt.empty() && llvm::is_contained(wrt, name);
+      if (chosen(wrt, name) && isFloatTensor(arg))
+        wanted.push_back(arg.getArgNumber());
+      else if (named)
+        return function.emitError() << "'" << name << "' is " << arg.getType()
+                                    << " and has no gradient; take it out of 'wrt'";
+    }
+    if (!unknown.empty())
+      return function.emitError() << "'wrt' names '" << unknown.begin()->getKey()
+                                  << "', but no argument is called that";
+    unknown.insert_range(cotangents);
+    Operation *ret = function.getBody().front().getTerminator();
+    for (OpOperand &result : ret->getOpOperands())
+      hasCotangent.push_back(chosen(cotangents, resultName(function, result.getOperandNumber())) &&
+                             isFloatTensor(result.get()));
+    if (!unknown.empty())
+      return function.emitError() << "'cotangents' names '" << unknown.begin()->getKey()
+                                  << "', but no result is called that";
+    if (wanted.empty())
+      return function.emitError("has no float tensor argument to differentiate by");
+    return success();
+  }
+
+  void createSignature() {
+    SmallVector<Type> inputs(function.getArgumentTypes()), results;
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+      if (hasCotangent[i])
+        inputs.push_back(type);
+    for (unsigned i : wanted)
+      results.push_back(function.getArgumentTypes()[i]);
+    b.setInsertionPointAfter(function);
+    vjp = func::FuncOp::create(b, function.getLoc(), (function.getName() + "_vjp").str(),
+                               b.getFunctionType(inputs, results));
+    if (Attribute constraints = function->getAttr(kConstraintsAttr))
+      vjp->setAttr(kConstraintsAttr, constraints);
+    unsigned numInputs = function.getNumArguments(), next = numInputs;
+    auto named = [&](DictionaryAttr attrs, StringRef name) {
+      NamedAttrList list(attrs);
+      list.set(kNameAttr, b.getStringAttr(name));
+      return list.getDictionary(b.getContext());
+    };
+    vjp.addEntryBlock();
+    for (unsigned i = 0; i < numInputs; ++i)
+      vjp.setArgAttrs(i, named(function.getArgAttrDict(i), argumentName(function, i)));
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      givenByResult.push_back(hasCotangent[i] ? Value(vjp.getArgument(next)) : Value());
+      if (hasCotangent[i])
+        vjp.setArgAttrs(next++,
+                        named(function.getResultAttrDict(i), "d" + resultName(function, i)));
+    }
+    for (auto [result, i] : llvm::enumerate(wanted)) {
+      NamedAttrList attrs;
+      if (Attribute shape = function.getArgAttr(i, kShapeAttr))
+        attrs.set(kShapeAttr, shape);
+      vjp.setResultAttrs(
+          result, named(attrs.getDictionary(b.getContext()), "d" + argumentName(function, i)));
+    }
+  }
+
+  /// A program that calls the derivative declares it; the definition takes the
+  /// declaration's place.
+  LogicalResult adoptDeclaration() {
+    auto module = function->getParentOfType<ModuleOp>();
+    for (auto other : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      if (other == vjp || other.getName() != vjp.getName())
+        continue;
+      if (other.getFunctionType() != vjp.getFunctionType())
+        return other.emitError() << "the derivative has type " << vjp.getFunctionType()
+                                 << ", but is declared as " << other.getFunctionType();
+      other.erase();
+    }
+    return success();
+  }
+
+  void cloneBody() {
+    IRMapping mapping;
+    for (auto [from, to] : llvm::zip(function.getArguments(), vjp.getArguments()))
+      mapping.map(from, to);
+    OpBuilder body = OpBuilder::atBlockEnd(&vjp.getBody().front());
+    for (Operation &op : function.getBody().front())
+      body.clone(op, mapping);
+  }
+
+  void findActive() {
+    for (unsigned i : wanted)
+      active.insert(vjp.getArgument(i));
+    for (Operation &op : vjp.getBody().front().without_terminator())
+      if (!isPiecewiseConstant(&op) && !isa<tensor::DimOp, linalg::FillOp>(op) &&
+          llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); }))
+        for (Value result : op.getResults())
+          active.insert(result);
+  }
+
+  /// Adds to a tensor's cotangent; what is summed is f32.
+  void accumulate(Value value, Value cotangent) {
+    Value &sum = values[value];
+    if (!sum) {
+      sum = cotangent;
+      return;
+    }
+    Location loc = value.getLoc();
+    Value a = widenToF32(b, loc, sum), c = widenToF32(b, loc, cotangent);
+    sum = arith::AddFOp::create(b, loc, a, castLike(b, loc, c, a));
+  }
+
+  LogicalResult reverse(Operation *op) {
+    bool concerns = llvm::any_of(op->getOperands(), [&](Value v) { return active.contains(v); });
+    bool given = llvm::any_of(op->getResults(), [&](Value v) { return bool(values.lookup(v)); });
+    if (!concerns || !given || isPiecewiseConstant(op) || isa<tensor::DimOp>(op))
+      return success();
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return reverseScan(scan);
+    if (Recurrence::of(op))
+      return op->emitError("must be a scan to be differentiated: run --ejk-specialize first");
+    if (op->getNumResults() != 1)
+      return op->emitError() << "'" << op->getName() << "' has no derivative rule";
+    Value g = widenToF32(b, op->getLoc(), values.lookup(op->getResult(0)));
+    return reverseTensorOp(
+        b, op, g, [&](Value v) { return active.contains(v); },
+        [&](Value v, Value cotangent) { accumulate(v, cotangent); });
+  }
+
+  LogicalResult reverseScan(ScanOp scan) {
+    ScanRequest request;
+    request.policy = policy;
+    for (Value output : scan.getOutputs())
+      request.outputCotangents.push_back(values.lookup(output));
+    for (Value state : scan.getFinalStates())
+      request.stateCotangents.push_back(values.lookup(state));
+    for (Value save : scan.getSaves())
+      if (values.lookup(save))
+        return scan.emitError("a saved state has a cotangent, and a scan that saves has no "
+                              "derivative; leave it out of 'cotangents'");
+    // A gradient that is added to others stays f32; a lone one is rounded at once.
+    auto elementFor = [&](Value operand) -> Type {
+      if (!active.contains(operand))
+        return {};
+      auto mayCount = [&](OpOperand &use) {
+        return !isa<tensor::DimOp>(use.getOwner()) && use.getOwner()->getNumResults();
+      };
+      unsigned uses = llvm::count_if(original(operand).getUses(), mayCount);
+      bool alone = isa<BlockArgument>(operand) && uses == 1;
+      return alone ? getElementTypeOrSelf(operand.getType()) : b.getF32Type();
+    };
+    for (Value operand : scan.getSequences())
+      request.sequences.push_back(elementFor(operand));
+    for (Value operand : scan.getParameters())
+      request.parameters.push_back(elementFor(operand));
+    for (unsigned i = 0; i < scan.getNumStates(); ++i) {
+      Value initial = scan.getInitialState(i);
+      request.initialStates.push_back(initial && active.contains(initial));
+    }
+    FailureOr<ScanGradients> gradients = deriveScan(b, scan, request);
+    if (failed(gradients))
+      return failure();
+    auto addAll = [&](ValueRange operands, ArrayRef<Value> found) {
+      for (auto [operand, gradient] : llvm::zip(operands, found))
+        if (gradient)
+          accumulate(operand, gradient);
+    };
+    addAll(scan.getSequences(), gradients->sequences);
+    addAll(scan.getParameters(), gradients->parameters);
+    for (auto [i, gradient] : llvm::enumerate(gradients->initialStates))
+      if (gradient)
+        accumulate(scan.getInitialState(i), gradient);
+    return success();
+  }
+
+  /// The function's own value for an argument of the derivative: its uses are
+  /// not mixed with those of the gradients.
+  Value original(Value value) {
+    auto arg = dyn_cast<BlockArgument>(value);
+    return arg ? Value(function.getArgument(arg.getArgNumber())) : value;
+  }
+
+  func::FuncOp function, vjp;
+  ArrayRef<std::string> wrt, cotangents;
+  SavePolicy policy;
+  OpBuilder b;
+  SmallVector<unsigned> wanted;
+  SmallVector<bool> hasCotangent;
+  SmallVector<Value> givenByResult;
+  llvm::DenseSet<Value> active;
+  llvm::DenseMap<Value, Value> values; // cotangents
+};
+
+struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
+  using DeriveBackwardBase::DeriveBackwardBase;
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (checkpointEvery < 0) {
+      module.emitError() << "'checkpoint-every' must not be negative, but is " << checkpointEvery;
+      return signalPassFailure();
+    }
+    SmallVector<func::FuncOp> functions;
+    for (auto f : module.getOps<func::FuncOp>())
+      if (function.empty() ? isCandidate(f) : f.getName() == function && !f.isDeclaration())
+        functions.push_back(f);
+    if (functions.empty()) {
+      if (function.empty())
+        module.emitError("holds no public function with a recurrence and a float argument to "
+                         "differentiate by");
+      else
+        module.emitError() << "has no function '" << function << "' to differentiate";
+      return signalPassFailure();
+    }
+    for (func::FuncOp f : functions) {
+      if (!f.getBody().hasOneBlock()) {
+        f.emitError("a function to differentiate has a body of one block");
+        return signalPassFailure();
+      }
+      if (failed(FunctionAdjoint(f, wrt, cotangents, {gateGradients, checkpointEvery}).run()))
+        return signalPassFailure();
+      ++numFunctions;
+    }
+  }
+
+  static bool isCandidate(func::FuncOp f) {
+    if (f.isDeclaration() || !f.isPublic() ||
+        llvm::none_of(f.getArguments(), [](Value v) { return isFloating(v); }))
+      return false;
+    auto existing = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+        f, StringAttr::get(f.getContext(), f.getName() + "_vjp"));
+    if (existing && !existing.isDeclaration())
+      return false;
+    return f
+        .walk([](Operation *op) {
+          return isa<ScanOp>(op) || Recurrence::of(op) ? WalkResult::interrupt()
+                                                       : WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+};
+} // namespace

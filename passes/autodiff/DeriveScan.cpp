@@ -1,0 +1,382 @@
+//===- DeriveScan.cpp - the derivative of a scan, as scans ----------------===//
+//
+// A step is three parts: what it computes without the state (gates, keys,
+// values, the vectors it reads with), the *core* that decays, updates and reads
+// the K×V states, and what it makes of the reads. Its derivative is two scans:
+//
+//   forward: the states once more; from the outputs' cotangents those of the
+//            reads, r̄, and with them q̄ = read(S, r̄, other axis)
+//   back:    the states' adjoints A, walking the other way. In reverse order of
+//            the step's ops:
+//              read       A += q r̄ᵀ
+//              outer_add  k̄ = A v,  v̄ = Aᵀ k
+//              decay      A ← D ⊙ A
+//
+// CoreAdjoint.h has the core's part, and how gates get their gradients.
+//
+// A state that is a number or a vector has an adjoint that the scan back
+// carries. Where such a state takes up reads, r̄ is known only walking back, and
+// two more scans find it first: one that saves the reads, one that carries r̄.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/autodiff/DeriveScan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/autodiff/AdjointRules.h"
+#include "passes/autodiff/CoreAdjoint.h"
+#include "passes/scan/ScanBuilder.h"
+#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/TensorSums.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// Whether a gate depends on a parameter that a gradient is asked of.
+static bool hasGateOfParameter(ScanOp scan, const ScanRequest &request) {
+  SmallVector<Value> worklist;
+  scan.getBody().walk([&](DecayOp op) { worklist.push_back(op.getGate()); });
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp()) {
+      llvm::append_range(worklist, def->getOperands());
+      continue;
+    }
+    ValueRange parameters = scan.getParameterArgs();
+    auto it = llvm::find(parameters, value);
+    if (it != parameters.end() && request.parameters[it - parameters.begin()])
+      return true;
+  }
+  return false;
+}
+
+/// The rows between checkpoints; 0 where there are none.
+static int64_t chunkRows(ScanOp scan, const ScanRequest &request) {
+  const SavePolicy &policy = request.policy;
+  if (policy.gateGradients == GateGradients::suffix || policy.checkpointEvery)
+    return policy.gateGradients == GateGradients::suffix ? 0 : policy.checkpointEvery;
+  auto isNarrow = [](Value v) {
+    return getElementTypeOrSelf(v.getType()).getIntOrFloatBitWidth() < 32;
+  };
+  if (llvm::any_of(scan.getSequences(), isNarrow))
+    return 64;
+  return hasGateOfParameter(scan, request) ? 16 : 32;
+}
+
+namespace {
+class ScanAdjoint {
+public:
+  ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
+      : outer(outer), scan(scan), request(request), step(scan, request),
+        checkpointEvery(chunkRows(scan, request)) {}
+
+  FailureOr<ScanGradients> run() {
+    gradients.sequences.resize(scan.getSequences().size());
+    gradients.parameters.resize(scan.getParameters().size());
+    gradients.initialStates.resize(scan.getNumStates());
+    if (step.isZero())
+      return gradients;
+    if (failed(step.check()))
+      return failure();
+    if (step.carriesReads()) {
+      if (failed(savePrimal()) || failed(walkReads()))
+        return failure();
+    }
+    if (failed(walkForward()) || failed(walkBack()))
+      return failure();
+    return gradients;
+  }
+
+private:
+  using Handler = llvm::function_ref<LogicalResult(Operation *)>;
+  Location loc() { return scan.getLoc(); }
+  Block &body() { return scan.getStep(); }
+  YieldOp yield() { return scan.getYield(); }
+
+  /// The step's operands, and what it computes from them without a matrix.
+  /// States and reads come from `saved`.
+  void cloneVectors(ScanBuilder &sb, IRMapping &primal) {
+    mapOperands(sb, primal);
+    for (auto [arg, tensor] : savedStates)
+      primal.map(arg, sb.addSequence(tensor));
+    for (auto [result, tensor] : savedReads)
+      primal.map(result, sb.addSequence(tensor));
+    for (Operation &op : body().without_terminator())
+      if (!step.isCore(&op))
+        sb.b.clone(op, primal);
+  }
+  void mapOperands(ScanBuilder &sb, IRMapping &primal) {
+    for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
+      primal.map(arg, sb.addSequence(tensor));
+    for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
+      primal.map(arg, sb.addParameter(tensor, arg.getType()));
+  }
+  /// The whole step, states and all.
+  void cloneStep(ScanBuilder &sb, IRMapping &primal) {
+    mapOperands(sb, primal);
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
+      primal.map(arg, sb.addState(type, scan.getInitialState(i)));
+    }
+    for (Operation &op : body().without_terminator())
+      sb.b.clone(op, primal);
+    for (auto [arg, next] : llvm::zip(scan.getStateArgs(), yield().getStates()))
+      sb.setNext(primal.lookup(arg), primal.lookup(next));
+  }
+
+  /// What a walk back needs of a walk forward, as outputs of `sb`.
+  struct Saved {
+    Value value;
+    unsigned output;
+  };
+  SmallVector<Saved> save(ScanBuilder &sb, IRMapping &primal) {
+    SmallVector<Saved> saved;
+    for (Value arg : scan.getStateArgs())
+      if (!step.isMatrix(arg))
+        saved.push_back({arg, sb.addOutput(primal.lookup(arg))});
+    for (ReadOp read : step.reads())
+      saved.push_back({read.getResult(), sb.addOutput(primal.lookup(read.getResult()))});
+    return saved;
+  }
+  void keep(ScanBuilder &sb, ArrayRef<Saved> saved) {
+    for (const Saved &s : saved)
+      (isa<BlockArgument>(s.value) ? savedStates : savedReads)
+          .push_back({s.value, sb.output(s.output)});
+  }
+
+  /// The outputs' cotangents, as the values that are yielded have them.
+  void seedOutputs(ScanBuilder &sb, Cotangents &adjoint) {
+    for (auto [value, cotangent] : llvm::zip(yield().getOutputs(), request.outputCotangents))
+      if (cotangent && step.isActive(value))
+        adjoint.add(sb.b, loc(), value, widenToF32(sb.b, loc(), sb.addSequence(cotangent)));
+  }
+
+  /// Passes cotangents back through the step; `core` sees the core's ops.
+  LogicalResult reverse(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Handler core) {
+    SmallVector<Operation *> ops;
+    for (Operation &op : body().without_terminator())
+      ops.push_back(&op);
+    for (Operation *op : llvm::reverse(ops)) {
+      if (step.isCore(op)) {
+        if (failed(core(op)))
+          return failure();
+        continue;
+      }
+      Value result = op->getResult(0), g = adjoint.lookup(result);
+      if (!g || !step.isActive(result) || isPiecewiseConstant(op))
+        continue;
+      if (failed(applyAdjointRule(
+              op, sb.b, g, [&](Value v) { return primal.lookup(v); },
+              [&](Value v) { return step.isActive(v); },
+              [&](Value v, Value c) { adjoint.add(sb.b, op->getLoc(), v, c); })))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult savePrimal() {
+    ScanBuilder sb(outer, scan);
+    IRMapping primal;
+    cloneStep(sb, primal);
+    SmallVector<Saved> saved = save(sb, primal);
+    sb.finish();
+    keep(sb, saved);
+    return success();
+  }
+
+  /// Adds states that carry the adjoints of the scan's numbers and vectors.
+  void carryVectors(ScanBuilder &sb, Cotangents &adjoint,
+                    SmallVectorImpl<std::pair<Value, Value>> &carried) {
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      if (step.isMatrix(arg) || !step.isActive(arg))
+        continue;
+      auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
+      Value state = sb.addState(type, request.stateCotangents[i]);
+      carried.push_back({arg, state});
+      adjoint.add(sb.b, loc(), yield().getStates()[i], state);
+    }
+  }
+  void closeVectors(ScanBuilder &sb, Cotangents &adjoint,
+                    ArrayRef<std::pair<Value, Value>> carried) {
+    for (auto [arg, state] : carried) {
+      Value next = adjoint.lookup(arg);
+      sb.setNext(state, next ? next : splatLike(sb.b, loc(), state, 0));
+    }
+  }
+
+  /// Finds the reads' cotangents where they depend on what comes later.
+  LogicalResult walkReads() {
+    ScanBuilder sb(outer, scan, /*turned=*/true);
+    IRMapping primal;
+    Cotangents adjoint;
+    SmallVector<std::pair<Value, Value>> carried;
+    cloneVectors(sb, primal);
+    seedOutputs(sb, adjoint);
+    carryVectors(sb, adjoint, carried);
+    SmallVector<Saved> found;
+    LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
+      if (auto read = dyn_cast<ReadOp>(op))
+        if (Value cotangent = adjoint.lookup(read.getResult())) {
+          // An output's own cotangent is a tensor already.
+          if (Value tensor = sb.sequenceOf(cotangent))
+            readCotangents[read.getResult()] = tensor;
+          else
+            found.push_back({read.getResult(), sb.addOutput(cotangent)});
+        }
+      return success();
+    });
+    if (failed(walked))
+      return failure();
+    closeVectors(sb, adjoint, carried);
+    sb.finish();
+    for (const Saved &s : found)
+      readCotangents[s.value] = sb.output(s.output);
+    return success();
+  }
+
+  LogicalResult walkForward() {
+    ScanBuilder sb(outer, scan);
+    IRMapping primal;
+    Cotangents adjoint;
+    cloneStep(sb, primal);
+    SmallVector<Saved> saved;
+    CoreForward states(sb, primal, scan, step, checkpointEvery);
+    bool local = !step.carriesReads();
+    if (local) {
+      saved = save(sb, primal);
+      seedOutputs(sb, adjoint);
+    }
+    auto core = [&](Operation *op) {
+      auto read = dyn_cast<ReadOp>(op);
+      if (!read)
+        return success();
+      Value cotangent = adjoint.lookup(read.getResult());
+      if (!local)
+        if (Value tensor = readCotangents.lookup(read.getResult()))
+          cotangent = sb.addSequence(tensor);
+      if (!cotangent)
+        return success();
+      Value q = states.read(read, cotangent);
+      if (step.isActive(read.getVector()))
+        adjoint.add(sb.b, op->getLoc(), read.getVector(), q);
+      return success();
+    };
+    if (failed(reverse(sb, primal, adjoint, core)))
+      return failure();
+    Gathered gathered = gather(sb, adjoint, /*forward=*/true);
+    states.saveCheckpoints();
+    sb.finish();
+    keep(sb, saved);
+    record = states.finish();
+    finish(sb, gathered);
+    return success();
+  }
+
+  LogicalResult walkBack() {
+    ScanBuilder sb(outer, scan, /*turned=*/true);
+    IRMapping primal;
+    Cotangents adjoint;
+    SmallVector<std::pair<Value, Value>> vectors;
+    cloneVectors(sb, primal);
+    seedOutputs(sb, adjoint);
+    carryVectors(sb, adjoint, vectors);
+    CoreBack states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery);
+    states.start(request.stateCotangents);
+    if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
+          states.pass(op);
+          return success();
+        })))
+      return failure();
+    closeVectors(sb, adjoint, vectors);
+    states.end();
+    Gathered gathered = gather(sb, adjoint, /*forward=*/false);
+    sb.finish();
+    finish(sb, gathered);
+    for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+      if (!request.initialStates[i])
+        continue;
+      if (Value gradient = states.initialStateCotangent(arg))
+        gradients.initialStates[i] = gradient;
+      for (auto [state, end] : vectors)
+        if (state == arg)
+          gradients.initialStates[i] = sb.finalState(end);
+    }
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Gradients
+  //===--------------------------------------------------------------------===//
+
+  /// Gradients on their way out of a scan: outputs, and states that add up.
+  struct Gathered {
+    SmallVector<std::pair<unsigned, unsigned>> sequences; // operand, output
+    SmallVector<std::pair<unsigned, Value>> parameters;   // operand, state
+  };
+
+  Gathered gather(ScanBuilder &sb, Cotangents &adjoint, bool forward) {
+    Gathered gathered;
+    for (auto [i, arg] : llvm::enumerate(scan.getSequenceArgs())) {
+      Value cotangent = adjoint.lookup(arg);
+      if (!request.sequences[i] || !cotangent || step.endsForward(arg) != forward)
+        continue;
+      if (sharesNoHeads(i))
+        cotangent = convertTo(sb.b, loc(), cotangent, request.sequences[i]);
+      gathered.sequences.push_back({i, sb.addOutput(cotangent)});
+    }
+    for (auto [i, arg] : llvm::enumerate(scan.getParameterArgs())) {
+      Value cotangent = adjoint.lookup(arg);
+      if (!request.parameters[i] || !cotangent || step.endsForward(arg) != forward)
+        continue;
+      // A sum over channels waits for the end of the walk.
+      if (auto sum = cotangent.getDefiningOp<SumOp>())
+        cotangent = sum.getVector();
+      Value total = sb.addState(sb.stateType(cotangent.getType()), Value());
+      sb.setNext(total, arith::AddFOp::create(sb.b, loc(), total, cotangent));
+      gathered.parameters.push_back({i, total});
+    }
+    return gathered;
+  }
+
+  /// Whether sequence `i` is known to have a head for every query head.
+  bool sharesNoHeads(unsigned i) {
+    return haveSameSize(scan.getSequences()[i], scan.getSequences().front(), 2);
+  }
+
+  void finish(ScanBuilder &sb, const Gathered &gathered) {
+    for (auto [i, output] : gathered.sequences) {
+      Value gradient = sb.output(output), like = scan.getSequences()[i];
+      if (!sharesNoHeads(i))
+        gradient = sumHeads(outer, loc(), gradient, 2, like, request.sequences[i]);
+      gradients.sequences[i] = castLike(outer, loc(), gradient, like);
+    }
+    for (auto [i, total] : gathered.parameters) {
+      Value gradient = sb.finalState(total), like = scan.getParameters()[i];
+      Type stepType = scan.getParameterArgs()[i].getType();
+      int64_t channels = isa<VectorType>(stepType) ? cast<VectorType>(stepType).getRank() : 0;
+      gradient = sumToParameter(outer, loc(), gradient, like, channels, request.parameters[i]);
+      gradient = convertTo(outer, loc(), gradient, request.parameters[i]);
+      gradients.parameters[i] = castLike(outer, loc(), gradient, like);
+    }
+  }
+
+  OpBuilder &outer;
+  ScanOp scan;
+  const ScanRequest &request;
+  StepAnalysis step;
+  int64_t checkpointEvery; // 0 for never
+  ScanGradients gradients;
+
+  /// Values of the step and the tensors that hold them over time.
+  SmallVector<std::pair<Value, Value>> savedStates, savedReads;
+  /// By a read's result: tensors of its cotangent.
+  llvm::DenseMap<Value, Value> readCotangents;
+  CoreRecord record;
+};
+} // namespace
+
+FailureOr<ScanGradients> ejk::deriveScan(OpBuilder &b, ScanOp scan, const ScanRequest &request) {
+  return ScanAdjoint(b, scan, request).run();
+}

@@ -1,0 +1,141 @@
+//===- DeriveTensorOps.cpp - ops between scans, differentiated ------------===//
+#include "passes/autodiff/DeriveTensorOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/autodiff/AdjointRules.h"
+#include "passes/Passes.h"
+#include "passes/scan/TensorSums.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// Every head of the tensor gets its group's cotangent: a scan without states
+/// reads it so.
+static LogicalResult reverseSumHeads(OpBuilder &b, SumHeadsOp op, Value g,
+                                     llvm::function_ref<void(Value, Value)> add) {
+  auto type = cast<RankedTensorType>(op.getTensor().getType());
+  if (op.getDim() != 2 || type.getRank() < 3)
+    return op.emitError("the sum of a parameter's gradients has no derivative rule; leave the "
+                        "parameter out of the first derivative's 'wrt'");
+  auto scan = ScanOp::create(b, op.getLoc(), type, TypeRange(), {op.getTensor(), g}, ValueRange(),
+                             TypeRange(), {}, Value(), false);
+  OpBuilder step = OpBuilder::atBlockEnd(&scan.getStep());
+  Value row = widenToF32(step, op.getLoc(), scan.getSequenceArgs()[1]);
+  YieldOp::create(step, op.getLoc(), ValueRange(), row);
+  add(op.getTensor(), scan.getOutputs().front());
+  return success();
+}
+
+/// What a body adds to its accumulator where it sums; the result itself where
+/// it does not read one. Null where it does neither.
+static Value bodyTerm(linalg::GenericOp op) {
+  Value yielded = op.getBody()->getTerminator()->getOperand(0);
+  Value accumulator = op.getRegionOutputArgs().front();
+  if (accumulator.use_empty())
+    return yielded;
+  auto sum = yielded.getDefiningOp<arith::AddFOp>();
+  if (!sum || !accumulator.hasOneUse() || !llvm::is_contained(sum->getOperands(), accumulator))
+    return {};
+  return sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();
+}
+
+/// The cotangent of input `i`: the same loops, summed over those that the input
+/// is not indexed by.
+static FailureOr<Value> reverseGenericInput(OpBuilder &b, linalg::GenericOp op, Value g, Value term,
+                                            unsigned i) {
+  Location loc = op.getLoc();
+  Value input = op.getInputs()[i];
+  AffineMap map = op.getMatchingIndexingMap(op.getDpsInputOperand(i));
+  auto type = cast<RankedTensorType>(input.getType());
+  bool simple = map.isProjectedPermutation();
+  if (!simple)
+    return op.emitError("indexes an input in a way that has no derivative rule; use permutations "
+                        "and broadcasts of the loops");
+  SmallVector<utils::IteratorType> loops(op.getNumLoops(), utils::IteratorType::reduction);
+  for (AffineExpr expr : map.getResults())
+    loops[cast<AffineDimExpr>(expr).getPosition()] = utils::IteratorType::parallel;
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  maps.push_back(map); // the result's map is now g's, the input's the new result's
+  SmallVector<Value> inputs(op.getInputs());
+  inputs.push_back(g);
+  Value like = widenToF32(b, loc, input);
+  Value init = splatLike(b, loc, like, 0);
+  RankedTensorType resultType = type.clone(getElementTypeOrSelf(like.getType()));
+
+  LogicalResult ok = success();
+  auto generic = linalg::GenericOp::create(
+      b, loc, resultType, inputs, init, maps, loops,
+      [&](OpBuilder &body, Location l, ValueRange args) {
+        IRMapping primal;
+        unsigned numInputs = op.getInputs().size();
+        for (unsigned n = 0; n < numInputs; ++n)
+          primal.map(op.getRegionInputArgs()[n], args[n]);
+        Value accumulator = op.getRegionOutputArgs().front(), own = op.getRegionInputArgs()[i];
+        SmallVector<Operation *> ops;
+        for (Operation &inner : op.getBody()->without_terminator())
+          if (!llvm::is_contained(inner.getOperands(), accumulator)) {
+            body.clone(inner, primal);
+            ops.push_back(&inner);
+          }
+        llvm::DenseSet<Value> active = {own};
+        for (Operation *inner : ops)
+          if (!isPiecewiseConstant(inner) &&
+              llvm::any_of(inner->getOperands(), [&](Value v) { return active.contains(v); }))
+            active.insert_range(inner->getResults());
+        Cotangents adjoint;
+        adjoint.set(term, widenToF32(body, l, args[numInputs]));
+        for (Operation *inner : llvm::reverse(ops)) {
+          Value cotangent = adjoint.lookup(inner->getResult(0));
+          if (cotangent && active.contains(inner->getResult(0)) && succeeded(ok))
+            ok = applyAdjointRule(
+                inner, body, cotangent, [&](Value v) { return primal.lookupOrDefault(v); },
+                [&](Value v) { return active.contains(v); },
+                [&](Value v, Value c) { adjoint.add(body, l, v, c); });
+        }
+        Value sum = args.back();
+        if (Value cotangent = adjoint.lookup(own))
+          sum = arith::AddFOp::create(body, l, sum, cotangent);
+        linalg::YieldOp::create(body, l, sum);
+      });
+  if (failed(ok))
+    return failure();
+  return generic.getResult(0);
+}
+
+static LogicalResult reverseGeneric(OpBuilder &b, linalg::GenericOp op, Value g,
+                                    llvm::function_ref<bool(Value)> wants,
+                                    llvm::function_ref<void(Value, Value)> add) {
+  Value term = op.getNumResults() == 1 ? bodyTerm(op) : Value();
+  if (!term || wants(op.getDpsInits().front()))
+    return op.emitError("has no derivative rule; elementwise ops and sums from a constant have");
+  for (unsigned i = 0; i < op.getInputs().size(); ++i) {
+    if (!wants(op.getInputs()[i]))
+      continue;
+    FailureOr<Value> cotangent = reverseGenericInput(b, op, g, term, i);
+    if (failed(cotangent))
+      return failure();
+    add(op.getInputs()[i], *cotangent);
+  }
+  return success();
+}
+
+LogicalResult ejk::reverseTensorOp(OpBuilder &b, Operation *op, Value g,
+                                   llvm::function_ref<bool(Value)> wants,
+                                   llvm::function_ref<void(Value, Value)> add) {
+  if (auto cast = dyn_cast<tensor::CastOp>(op)) {
+    add(cast.getSource(), castLike(b, op->getLoc(), g, cast.getSource()));
+    return success();
+  }
+  if (auto sum = dyn_cast<SumHeadsOp>(op))
+    return reverseSumHeads(b, sum, g, add);
+  if (auto generic = dyn_cast<linalg::GenericOp>(op))
+    return reverseGeneric(b, generic, g, wants, add);
+  if (!OpTrait::hasElementwiseMappableTraits(op))
+    return op->emitError() << "'" << op->getName()
+                           << "' has no derivative rule; between recurrences, elementwise arith "
+                              "and math and sums by linalg.generic have";
+  return applyAdjointRule(op, b, g, [](Value v) { return v; }, wants, add);
+}

@@ -1,0 +1,361 @@
+//===- Chunk.cpp - a scan as a block program over chunks ------------------===//
+#include "passes/chunk/Chunk.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
+#include "passes/chunk/ChunkedState.h"
+#include "passes/Passes.h"
+#include "passes/scan/ScanGroups.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_CHUNK
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+/// The most rows of a chunk, at a sequence's end, that are always taken by steps where a gate asks
+/// for that side.
+static constexpr int64_t kRowsBySteps = 4;
+
+namespace {
+/// Writes the program of one scan.
+class ChunkWriter {
+public:
+  ChunkWriter(ScanOp scan, const ChunkPlan &plan)
+      : scan(scan), plan(plan), loc(scan.getLoc()), outer(scan->getContext()),
+        inner(scan.getContext()), within(scan.getContext()), prologue(inner, loc),
+        body(within, loc) {
+    outer.setInsertionPointAfter(scan);
+  }
+  /// The program, behind the scan.
+  tile::ProgramOp write();
+
+private:
+  void createProgram();
+  void createLoop();
+  /// `carried`: chains' states first, then accumulators'.
+  void writeChunk(Value first, ValueRange carried);
+  void storeOutputs(Value first);
+  void storeFinals();
+  /// The type of a state's, or its slice's, tile.
+  Type paddedState(Type type, bool sliceRows, bool sliceColumns);
+  /// What a state starts from, over `scale`.
+  Value initialValue(unsigned number, bool sliceRows, bool sliceColumns, double scale = 1);
+  SmallVector<Value> cellOffsets(Type cell, bool sliceRows, bool sliceColumns);
+  unsigned initialArgument(unsigned number) {
+    return llvm::count(scan.getHasInitial().take_front(number), true);
+  }
+  /// The number of a chunk's cell among the saved states.
+  Value cellOf(TileBuilder &e);
+  /// Whether the walk enters, or leaves, rows of a cell with this chunk; null where every
+  /// chunk has one.
+  Value isCellsEnd(bool entering, Value count);
+  ChunkedSaves savesOf(const StateChain &chain, ValueRange carried);
+  /// `scale`: what `value` is to be multiplied by.
+  void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns,
+                  double scale = 1);
+
+  ScanOp scan;
+  const ChunkPlan &plan;
+  Location loc;
+  OpBuilder outer, inner, within;
+  TileBuilder prologue, body;
+  tile::ProgramOp program;
+  std::unique_ptr<ChunkTiles> tiles;
+  scf::ForOp loop;
+  Value chunkNumber, entersSaved, leavesSaved;
+  /// Outputs and final states that somebody uses.
+  SmallVector<unsigned> outputs, finals;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+void ChunkWriter::createProgram() {
+  SmallVector<Type> outputTypes, finalTypes, parameterTypes;
+  for (auto [i, output] : llvm::enumerate(scan.getOutputs()))
+    if (!output.use_empty()) {
+      outputs.push_back(i);
+      outputTypes.push_back(output.getType());
+    }
+  for (auto [i, state] : llvm::enumerate(scan.getFinalStates()))
+    if (!state.use_empty()) {
+      finals.push_back(i);
+      finalTypes.push_back(state.getType());
+    }
+  for (Value arg : scan.getParameterArgs())
+    parameterTypes.push_back(isa<VectorType>(arg.getType())
+                                 ? tile::CellsType::get(scan.getContext(), arg.getType())
+                                 : arg.getType());
+  program = tile::ProgramOp::create(
+      outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
+      scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
+      plan.chunk, scan.getSaveEveryAttr(), plan.slices);
+  Block &block = program.getBody().emplaceBlock();
+  for (Type type : program.argumentTypes(parameterTypes))
+    block.addArgument(type, loc);
+  inner.setInsertionPointToEnd(&block);
+  inner.setInsertionPoint(tile::EndOp::create(inner, loc));
+}
+
+tile::ProgramOp ChunkWriter::write() {
+  createProgram();
+  tiles = std::make_unique<ChunkTiles>(plan, program, prologue, body);
+  createLoop();
+  storeFinals();
+  return program;
+}
+
+//===----------------------------------------------------------------------===//
+// States in memory
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> ChunkWriter::cellOffsets(Type cell, bool sliceRows, bool sliceColumns) {
+  SmallVector<Value> offsets;
+  auto vector = dyn_cast<VectorType>(cell);
+  for (int64_t dim = 0; vector && dim < vector.getRank(); ++dim)
+    offsets.push_back(tiles->channelOffset(vector.getDimSize(dim), dim ? sliceColumns : sliceRows));
+  return offsets;
+}
+
+Type ChunkWriter::paddedState(Type type, bool sliceRows, bool sliceColumns) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return type;
+  SmallVector<int64_t> shape;
+  for (auto [dim, size] : llvm::enumerate(vector.getShape()))
+    shape.push_back(plan.width(size, dim ? sliceColumns : sliceRows));
+  return VectorType::get(shape, vector.getElementType());
+}
+
+Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColumns, double scale) {
+  Type type = scan.getStateArgs()[number].getType();
+  Type padded = paddedState(type, sliceRows, sliceColumns);
+  if (!scan.getHasInitial()[number])
+    return prologue.constant(padded, 0.0);
+  Value loaded = tile::LoadCellOp::create(
+      inner, loc, padded, program.getInitialArgs()[initialArgument(number)], prologue.index(0),
+      cellOffsets(type, sliceRows, sliceColumns));
+  return scale == 1 ? loaded : prologue.div(loaded, prologue.constant(padded, scale));
+}
+
+void ChunkWriter::storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns,
+                             double scale) {
+  auto place = llvm::find(finals, number);
+  if (place == finals.end())
+    return;
+  Type type = scan.getStateArgs()[number].getType();
+  tile::StoreCellOp::create(inner, loc, prologue.scale(value, scale),
+                            program.getFinalArgs()[place - finals.begin()], prologue.index(0),
+                            cellOffsets(type, sliceRows, sliceColumns));
+}
+
+void ChunkWriter::storeFinals() {
+  unsigned i = 0;
+  for (const StateChain &chain : plan.chains)
+    storeFinal(chain.number, loop.getResult(i++), chain.freeDim == 0, chain.freeDim == 1,
+               chain.scale);
+  for (const Accumulator &accumulator : plan.accumulators)
+    storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
+}
+
+Value ChunkWriter::cellOf(TileBuilder &e) {
+  int64_t chunks = *scan.getSaveEvery() / plan.chunk;
+  return chunks == 1 ? chunkNumber : e.divIndex(chunkNumber, prologue.index(chunks));
+}
+
+Value ChunkWriter::isCellsEnd(bool entering, Value count) {
+  int64_t chunks = *scan.getSaveEvery() / plan.chunk;
+  if (chunks == 1)
+    return {};
+  auto isEqual = [&](Value x, Value y) -> Value {
+    return arith::CmpIOp::create(within, loc, arith::CmpIPredicate::eq, x, y);
+  };
+  Value position = body.remIndex(chunkNumber, prologue.index(chunks));
+  if (entering != bool(scan.getReverse()))
+    return isEqual(position, prologue.index(0));
+  Value last = isEqual(position, prologue.index(chunks - 1));
+  Value end = isEqual(chunkNumber, prologue.subIndex(count, prologue.index(1)));
+  return arith::OrIOp::create(within, loc, last, end);
+}
+
+/// `carried`: per accumulator.
+ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
+  ChunkedSaves saved;
+  saved.enters = entersSaved;
+  saved.leaves = leavesSaved;
+  for (AnchorOp anchor : chain.anchors)
+    for (auto [accumulator, entry] : llvm::zip(plan.accumulators, carried))
+      if (accumulator.anchor == anchor)
+        saved.carried.push_back(entry);
+  bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
+  saved.store = [=, this](TileBuilder &e, const StateChain::Save &save, Value value) {
+    Value cells = program.getSaveArgs()[save.number];
+    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+    tile::StoreCellOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(cell)), cells,
+                              cellOf(e), cellOffsets(cell, sliceRows, sliceColumns));
+  };
+  saved.load = [=, this](TileBuilder &e, AnchorOp anchor) {
+    ValueRange args = scan.getSavedArgs();
+    Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
+    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
+    return e.widen(tile::LoadCellOp::create(e.b, loc, paddedState(cell, sliceRows, sliceColumns),
+                                            cells, cellOf(e),
+                                            cellOffsets(cell, sliceRows, sliceColumns)));
+  };
+  return saved;
+}
+
+//===----------------------------------------------------------------------===//
+// The loop over chunks
+//===----------------------------------------------------------------------===//
+
+void ChunkWriter::createLoop() {
+  SmallVector<Value> initial;
+  for (const StateChain &chain : plan.chains)
+    initial.push_back(
+        initialValue(chain.number, chain.freeDim == 0, chain.freeDim == 1, chain.scale));
+  for (const Accumulator &accumulator : plan.accumulators)
+    initial.push_back(initialValue(accumulator.number, accumulator.isSliced, false));
+  Value zero = prologue.index(0), one = prologue.index(1);
+  Value size = prologue.index(plan.chunk), length = program.getLength();
+  Value count = arith::CeilDivUIOp::create(inner, loc, length, size);
+  loop = scf::ForOp::create(inner, loc, zero, count, one, initial);
+  within.setInsertionPointToEnd(loop.getBody());
+  OpBuilder::InsertionGuard guard(inner);
+  inner.setInsertionPoint(loop);
+  Value walked = loop.getInductionVar(), chunk = walked;
+  if (scan.getReverse())
+    chunk = body.subIndex(prologue.subIndex(count, one), walked);
+  chunkNumber = chunk;
+  Value first = body.mulIndex(chunk, size);
+  if (scan.getSaveEvery()) {
+    entersSaved = isCellsEnd(/*entering=*/true, count);
+    leavesSaved = isCellsEnd(/*entering=*/false, count);
+  }
+  tiles->beginChunk(first, body.subIndex(length, first), entersSaved);
+  writeChunk(first, loop.getRegionIterArgs());
+}
+
+void ChunkWriter::writeChunk(Value first, ValueRange carried) {
+  Value rows = body.subIndex(program.getLength(), first);
+  // Chunks of more rows are so many; to compare with that takes nothing of a chunk's rows.
+  Value more =
+      prologue.addIndex(program.getLength(), prologue.index(plan.chunk - 1 - kRowsBySteps));
+  Value hasFewRows = arith::CmpIOp::create(within, loc, arith::CmpIPredicate::sge, chunkNumber,
+                                           prologue.divIndex(more, prologue.index(plan.chunk)));
+  llvm::DenseMap<const StateChain *, Value> states;
+  for (auto [chain, state] : llvm::zip(plan.chains, carried))
+    states[&chain] = state;
+  ValueRange sums = carried.drop_front(plan.chains.size());
+  for (auto [accumulator, entry] : llvm::zip(plan.accumulators, sums))
+    if (!accumulator.anchor)
+      tiles->setEntry(accumulator, entry);
+  llvm::DenseMap<const StateChain *, Value> after;
+  tiles->computeChain = [&](const StateChain &chain) {
+    if (after.contains(&chain))
+      return;
+    ChunkedState computed(plan, chain, *tiles, body, rows, hasFewRows);
+    after[&chain] = computed.compute(states[&chain], savesOf(chain, sums));
+    for (auto [anchor, entry] : llvm::zip(chain.anchors, computed.entries()))
+      for (const Accumulator &accumulator : plan.accumulators)
+        if (accumulator.anchor == anchor)
+          tiles->setEntry(accumulator, entry);
+  };
+  for (const StateChain &chain : plan.chains)
+    tiles->computeChain(chain);
+  storeOutputs(first);
+  SmallVector<Value> next;
+  for (const StateChain &chain : plan.chains)
+    next.push_back(after[&chain]);
+  for (const Accumulator &accumulator : plan.accumulators)
+    next.push_back(tiles->exitOf(accumulator));
+  scf::YieldOp::create(within, loc, next);
+}
+
+void ChunkWriter::storeOutputs(Value first) {
+  for (auto [i, number] : llvm::enumerate(outputs)) {
+    Value value = scan.getYield().getOutputs()[number];
+    bool sliced = plan.isSliced(value);
+    auto vector = dyn_cast<VectorType>(value.getType());
+    Value channel = tiles->channelOffset(vector ? vector.getDimSize(0) : 1, sliced);
+    tile::StoreOp::create(within, loc, tiles->tile(value, sliced), program.getOutputArgs()[i],
+                          first, channel);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &settings) {
+  ChunkPlan plan(scan, settings);
+  if (failed(plan.analyze()))
+    return failure();
+  tile::ProgramOp program = ChunkWriter(scan, plan).write();
+  // A tile that several formulas name is made once.
+  IRRewriter rewriter(program.getContext());
+  DominanceInfo dominance(program);
+  eliminateCommonSubExpressions(rewriter, dominance, program);
+  return program;
+}
+
+bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk) {
+  return llvm::all_of(group,
+                      [&](ScanOp scan) {
+                        return scan.getSaveEvery() && *scan.getSaveEvery() % chunk == 0;
+                      }) &&
+         maySaveEntries(group);
+}
+
+void ejk::replaceScan(ScanOp scan, tile::ProgramOp program) {
+  auto replaceUsed = [&](ValueRange results, ValueRange made) {
+    for (Value result : results)
+      if (!result.use_empty()) {
+        result.replaceAllUsesWith(made.front());
+        made = made.drop_front();
+      }
+  };
+  replaceUsed(scan.getOutputs(), program.getOutputs());
+  replaceUsed(scan.getFinalStates(), program.getFinalStates());
+  scan.getSaves().replaceAllUsesWith(program.getSaves());
+  scan.erase();
+}
+
+namespace {
+struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
+  using ChunkBase::ChunkBase;
+
+  void runOnOperation() override {
+    if (chunk < 16 || chunk > 128 || chunk % 16) {
+      getOperation()->emitError("'chunk' must be a multiple of 16 from 16 to 128, but is ")
+          << int64_t(chunk);
+      return signalPassFailure();
+    }
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    for (ArrayRef<ScanOp> group : groupScans(scans)) {
+      SmallVector<std::pair<ScanOp, tile::ProgramOp>> made;
+      ChunkSettings settings = {chunk, force, drift, savesEntries(group, chunk), inExponents};
+      for (ScanOp scan : group)
+        if (FailureOr<tile::ProgramOp> program = chunkScan(scan, settings); succeeded(program))
+          made.push_back({scan, *program});
+      // Scans that share saved states mean the same by them.
+      if (settings.saveEntries && made.size() < group.size()) {
+        for (auto [scan, program] : made)
+          program.erase();
+        made.clear();
+      }
+      numDeclined += group.size() - made.size();
+      numChunked += made.size();
+      for (auto [scan, program] : made)
+        replaceScan(scan, program);
+    }
+  }
+};
+} // namespace

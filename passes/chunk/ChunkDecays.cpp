@@ -1,0 +1,159 @@
+//===- ChunkDecays.cpp - cumulative log gates of a chunk ------------------===//
+#include "passes/chunk/ChunkDecays.h"
+#include "llvm/Support/MathExtras.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// One axis
+//===----------------------------------------------------------------------===//
+
+Value RunningGates::perStep(TileBuilder &e) const {
+  Value sum = gates.front();
+  for (Value gate : ArrayRef(gates).drop_front())
+    sum = e.add(sum, gate);
+  return sum;
+}
+
+Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
+  bool all = count == gates.size();
+  // The sums of gates' gradients are inclusive: with the same ones here, a kernel has one
+  // matrix for both.
+  bool lessOwn = !all && finite;
+  Value at = e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!all && !lessOwn);
+  if (lessOwn)
+    at = e.sub(at, perStep(e));
+  if (!all)
+    for (Value gate : ArrayRef(gates).take_front(count))
+      at = e.add(at, gate);
+  return at;
+}
+
+Value RunningGates::around(TileBuilder &e, int64_t row) const {
+  // Backwards, the same sums with the other sign: Σ_{t>j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t≤j}, and
+  // Σ_{t≥j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t<j}.
+  bool exclusive = walk.reverse == walk.decayFirst;
+  Value sums = e.cumsum(perStep(e), /*reverse=*/false, exclusive, row + exclusive);
+  return walk.reverse ? e.neg(sums) : sums;
+}
+
+Value RunningGates::startOf(TileBuilder &e, Value around) const {
+  OpFoldResult first = e.b.getIndexAttr(walk.firstRow());
+  Value less = e.row(around, first);
+  return walk.decayFirst ? e.sub(e.row(perStep(e), first), less) : e.neg(less);
+}
+
+Value RunningGates::restOf(TileBuilder &e, Value around) const {
+  OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
+  Value sum = e.row(around, last);
+  return walk.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
+}
+
+Value RunningGates::fromAddToEnd(TileBuilder &e) const {
+  Value at = atAdd(e);
+  return e.sub(e.overRows(total(e), at), at);
+}
+
+Value RunningGates::total(TileBuilder &e) const {
+  OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
+  Value before = e.row(atAdd(e), last);
+  return walk.decayFirst ? before : e.add(before, e.row(perStep(e), last));
+}
+
+Value RunningGates::toEnd(TileBuilder &e) const {
+  return e.cumsum(perStep(e), !walk.reverse, /*exclusive=*/walk.decayFirst);
+}
+
+Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
+  OpFoldResult first = e.b.getIndexAttr(walk.firstRow());
+  Value behind = e.row(toEnd, first);
+  return walk.decayFirst ? e.add(behind, e.row(perStep(e), first)) : behind;
+}
+
+//===----------------------------------------------------------------------===//
+// Per head
+//===----------------------------------------------------------------------===//
+
+double ejk::gateFloor(Type productType) { return productType.isF32() ? -760 : -104; }
+
+/// Up to 2¹⁷, multiples of 2⁻⁷ have 24 bits.
+static constexpr double kUnitsPerNat = 128;
+
+HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, Type productType,
+                       bool binary)
+    : walk(walk), binary(binary && !productType.isF32()) {
+  bool exact = productType.isF32();
+  SmallVector<Value> large, small;
+  for (Value gate : gates) {
+    auto constant = [&](double value) { return e.constant(gate.getType(), value); };
+    Value raised = e.larger(gate, constant(gateFloor(productType)));
+    if (!exact) {
+      large.push_back(this->binary ? e.mul(raised, constant(llvm::numbers::log2e)) : raised);
+      continue;
+    }
+    Value units = e.floor(e.mul(raised, constant(kUnitsPerNat)));
+    large.push_back(e.mul(units, constant(1 / kUnitsPerNat)));
+    small.push_back(e.sub(raised, large.back()));
+  }
+  parts.push_back(RunningGates(walk, large));
+  if (exact)
+    parts.push_back(RunningGates(walk, small));
+}
+
+Value HeadDecays::sum(TileBuilder &e, llvm::function_ref<Value(const RunningGates &)> take) const {
+  Value sum = take(parts.front());
+  for (const RunningGates &part : ArrayRef(parts).drop_front())
+    sum = e.add(sum, take(part));
+  return sum;
+}
+
+Value HeadDecays::exponential(TileBuilder &e, Value sum) const {
+  return binary ? e.exp2(sum) : e.exp(sum);
+}
+
+Value HeadDecays::scaled(TileBuilder &e, Value sum, double scale) const {
+  return scale == 1 ? sum : e.add(sum, e.constant(sum.getType(), std::log2(scale)));
+}
+
+Value HeadDecays::fromStart(TileBuilder &e, unsigned count, double scale) const {
+  Value exponent = sum(e, [&](const RunningGates &part) {
+    if (!walk.reverse || !part.isAtAdd(count))
+      return part.atRead(e, count);
+    Value toEnd = part.toEnd(e);
+    return e.sub(e.overRows(part.totalOf(e, toEnd), toEnd), toEnd);
+  });
+  return exponential(e, scaled(e, exponent, scale));
+}
+
+Value HeadDecays::toEnd(TileBuilder &e) const {
+  return exponential(e, sum(e, [&](const RunningGates &part) {
+                       return walk.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
+                     }));
+}
+
+Value HeadDecays::total(TileBuilder &e) const {
+  return exponential(e, sum(e, [&](const RunningGates &part) {
+                       return walk.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
+                     }));
+}
+
+Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {
+  SmallVector<int64_t> square = {walk.chunk, walk.chunk};
+  // Of a read's step, and of what a step adds: the later of the two has a row.
+  auto difference = [&](Value read, Value add) {
+    return e.sub(e.spread(scaled(e, read, scale), walk.reverse, square),
+                 e.spread(add, !walk.reverse, square));
+  };
+  Value exponent = sum(e, [&](const RunningGates &part) {
+    if (!walk.reverse || !part.isAtAdd(count))
+      return difference(part.atRead(e, count), part.atAdd(e));
+    // L_j − L_i, as the walk forward writes R_i − W_j.
+    Value toEnd = part.toEnd(e);
+    return e.sub(e.spread(scaled(e, toEnd, scale), 0, square), e.spread(toEnd, 1, square));
+  });
+  return exponential(
+      e, e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
+}

@@ -1,0 +1,385 @@
+//===- ChunkPlan.cpp - what of a scan's step a chunk is made of -----------===//
+#include "passes/chunk/ChunkPlan.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+#include "passes/scan/ScanGroups.h"
+#include "passes/scan/StepAnalysis.h"
+
+using namespace mlir;
+using namespace ejk;
+
+LogicalResult ChunkPlan::decline(Operation *op, const Twine &why) {
+  op->emitRemark("not chunked: ") << why;
+  return failure();
+}
+
+LogicalResult ChunkPlan::analyze() {
+  if (failed(findStates()) || failed(checkSaves()))
+    return failure();
+  if (chains.empty())
+    return decline(scan, "it has no K×V state that is read or given");
+  return success(succeeded(checkElementwise()) && succeeded(checkOrder()) &&
+                 succeeded(checkTypes()) && succeeded(checkDrift()) && succeeded(chooseSlices()) &&
+                 succeeded(checkForms()));
+}
+
+const StateChain *ChunkPlan::chainOf(ReadOp read) const {
+  auto it = chainOfRead.find(read);
+  return it == chainOfRead.end() ? nullptr : &chains[it->second];
+}
+
+const StateChain *ChunkPlan::chainOfWhole(Operation *whole) const {
+  auto it = llvm::find_if(chains, [&](const StateChain &chain) {
+    return llvm::any_of(chain.reads, [&](auto &read) { return read.whole == whole; });
+  });
+  return it == chains.end() ? nullptr : &*it;
+}
+
+const StateChain *ChunkPlan::chainFrom(Value state) const {
+  auto it = llvm::find_if(chains, [&](const StateChain &chain) { return chain.arg == state; });
+  return it == chains.end() ? nullptr : &*it;
+}
+
+std::pair<const Accumulator *, unsigned> ChunkPlan::sumOf(Value value) const {
+  auto it = sums.find(value);
+  if (it == sums.end())
+    return {nullptr, 0};
+  return {&accumulators[it->second.first], it->second.second};
+}
+
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChunkPlan::findStates() {
+  for (auto [i, arg, next] : llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
+    auto state = cast<BlockArgument>(arg);
+    // A state that only feeds itself concerns nobody.
+    if (!StepAnalysis::isMatrix(arg)) {
+      if (failed(followSum(i, state)))
+        return failure();
+    } else if (failed(followChain(i, state))) {
+      return failure();
+    }
+  }
+  for (auto [i, chain] : llvm::enumerate(chains))
+    for (StateChain::Read &read : chain.reads)
+      chainOfRead[read.op] = i;
+  for (auto [i, accumulator] : llvm::enumerate(accumulators))
+    for (auto [k, sum] : llvm::enumerate(accumulator.sums))
+      sums[sum] = {i, k};
+  return success();
+}
+
+LogicalResult ChunkPlan::checkSaves() {
+  for (const Accumulator &accumulator : accumulators)
+    if (accumulator.anchor && !chainFrom(accumulator.anchor.getState()))
+      return decline(accumulator.anchor, "the state of an 'ejk.anchor' must be the one that the "
+                                         "step starts from");
+  size_t saves = 0;
+  for (const StateChain &chain : chains)
+    saves += chain.saves.size();
+  if (saves != scan.getSaves().size())
+    return decline(scan, "it saves what is no state of its own");
+  for (AnchorOp anchor : scan.getStep().getOps<AnchorOp>())
+    if (llvm::none_of(accumulators, [&](auto &sum) { return sum.anchor == anchor; }))
+      return decline(anchor, "a saved state may only start a sum anew");
+  if (auto every = scan.getSaveEvery()) {
+    if (*every % 16)
+      return decline(scan, "states are saved every " + Twine(*every) +
+                               " rows, which is no multiple of 16 for chunks to divide");
+    while (*every % chunk)
+      chunk -= 16;
+  }
+  return success();
+}
+
+/// Takes a constant that all channels of `vector` are multiplied by out of it, into
+/// `scale`. What is left is a row as it was loaded, more often than not, and rounded no more.
+static bool takeConstant(Value &vector, double &scale) {
+  auto product = vector.getDefiningOp<arith::MulFOp>();
+  for (unsigned side = 0; product && side < 2; ++side) {
+    auto constant = product->getOperand(side).getDefiningOp<arith::ConstantOp>();
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+    if (!splat)
+      continue;
+    double value = splat.getSplatValue<APFloat>().convertToDouble();
+    if (!(std::abs(value) > 1e-6 && std::abs(value) < 1e6))
+      return false; // nor would the state over it be as safe
+    vector = product->getOperand(1 - side);
+    scale *= value;
+    return true;
+  }
+  return false;
+}
+
+void ChunkPlan::findAddVectors(StateChain &chain) {
+  SmallVector<double> scales;
+  for (OuterAddOp add : chain.adds) {
+    std::array<Value, 2> vectors = {add.getKey(), add.getValue()};
+    scales.push_back(1);
+    if (!takeConstant(vectors[0], scales.back()))
+      takeConstant(vectors[1], scales.back());
+    chain.addVectors.push_back(vectors);
+  }
+  if (!scales.empty() && llvm::all_equal(scales)) {
+    chain.scale = scales.front();
+    return;
+  }
+  for (auto [add, vectors] : llvm::zip(chain.adds, chain.addVectors))
+    vectors = {add.getKey(), add.getValue()};
+}
+
+void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
+  StateChain::Read read;
+  read.op = op;
+  read.whole = op;
+  if (auto product = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
+      product && !product->hasAttr(kPairingAttr)) {
+    Value rest = product.getResult();
+    if (takeConstant(rest, read.scale))
+      read.whole = product;
+  }
+  read.along = op.getAxis() == Axis::value;
+  read.vector = op.getVector();
+  for (unsigned axis = 0; axis < 3; ++axis)
+    read.decays[axis] = chain.decays[axis].size();
+  read.adds = chain.adds.size();
+  for (Operation *user : op->getUsers())
+    if (auto product = dyn_cast<arith::MulFOp>(user); product && product->hasAttr(kPairingAttr)) {
+      Value vector = product.getLhs() == op ? product.getRhs() : product.getLhs();
+      double scale = 1;
+      takeConstant(vector, scale);
+      read.pairings.push_back({product, vector, scale});
+    }
+  auto isNumber = [](Value factor) {
+    if (auto broadcast = factor.getDefiningOp<vector::BroadcastOp>())
+      return broadcast.getSourceType().isF32();
+    auto constant = factor.getDefiningOp<arith::ConstantOp>();
+    return constant && isa<SplatElementsAttr>(constant.getValue());
+  };
+  takeConstant(read.vector, read.scale);
+  // The other side of a pairing rounds the vector with its other factors.
+  while (auto product =
+             read.pairings.empty() ? read.vector.getDefiningOp<arith::MulFOp>() : arith::MulFOp()) {
+    Value lhs = product.getLhs(), rhs = product.getRhs();
+    if (!isNumber(lhs) && !isNumber(rhs))
+      break;
+    read.factors.push_back(isNumber(rhs) ? rhs : lhs);
+    read.vector = isNumber(rhs) ? lhs : rhs;
+  }
+  chain.reads.push_back(std::move(read));
+}
+
+LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
+  StateChain chain;
+  chain.number = number;
+  chain.arg = arg;
+  bool sawAdd = false, sawDecay = false, mixed = false;
+  YieldOp yield = scan.getYield();
+  unsigned firstSave = yield.getStates().size() + yield.getOutputs().size();
+  for (Value value = arg; value;) {
+    // Reads first: they see what the chain holds so far.
+    SmallVector<OpOperand *> others;
+    for (OpOperand &use : value.getUses())
+      if (auto read = dyn_cast<ReadOp>(use.getOwner()))
+        addRead(chain, read);
+      else if (use.getOwner() == yield && use.getOperandNumber() >= firstSave)
+        chain.saves.push_back({use.getOperandNumber() - firstSave, unsigned(chain.adds.size())});
+      else if (isa<AnchorOp>(use.getOwner()) && value == arg)
+        chain.anchors.push_back(cast<AnchorOp>(use.getOwner()));
+      else
+        others.push_back(&use);
+    if (others.size() != 1)
+      return decline(others.empty() ? yield.getOperation() : others.front()->getOwner(),
+                     "a K×V state must have one successor in a step, but has " +
+                         Twine(others.size()));
+    Operation *user = others.front()->getOwner();
+    if (user == yield && others.front()->getOperandNumber() == number)
+      break;
+    if (!isa<DecayOp, OuterAddOp>(user))
+      return decline(user, "a K×V state goes elsewhere than through 'ejk.decay', "
+                           "'ejk.outer_add' and 'ejk.read' to its own next value");
+    chain.links.push_back(user);
+    if (auto decay = dyn_cast<DecayOp>(user)) {
+      if (!chain.saves.empty())
+        return decline(decay, "a state that is saved decays afterwards, in the same step");
+      mixed |= sawDecay && sawAdd && chain.decayFirst;
+      chain.decayFirst &= !sawAdd;
+      chain.decays[unsigned(decay.getAxis())].push_back(decay);
+      sawDecay = true;
+    } else {
+      mixed |= !chain.decayFirst;
+      chain.adds.push_back(cast<OuterAddOp>(user));
+      sawAdd = true;
+    }
+    value = user->getResult(0);
+  }
+  if (mixed)
+    return decline(chain.links.front(),
+                   "the state decays both before and after an 'ejk.outer_add': all decays of a "
+                   "step must come before its outer products, or all after them");
+  findAddVectors(chain);
+  bool gatesChannels = chain.isGated(Axis::key) || chain.isGated(Axis::value);
+  for (StateChain::Read &read : chain.reads)
+    read.isOnlySummed = !gatesChannels && llvm::all_of(read.op->getUsers(), isSummedPairing);
+  bool readAlong[2] = {};
+  for (AnchorOp anchor : chain.anchors) {
+    readAlong[0] |= anchor.getAxis() != Axis::value;
+    readAlong[1] |= anchor.getAxis() != Axis::key;
+  }
+  for (StateChain::Read &read : chain.reads)
+    readAlong[read.along] = true;
+  if (!readAlong[1] || !readAlong[0])
+    chain.freeDim = readAlong[1] ? 0 : 1;
+  if (!chain.reads.empty() || !chain.saves.empty() || !chain.anchors.empty() ||
+      !scan.getFinalStates()[number].use_empty())
+    chains.push_back(std::move(chain));
+  return success();
+}
+
+LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
+  Accumulator accumulator;
+  accumulator.number = number;
+  accumulator.arg = arg;
+  // What depends on the state in this step.
+  llvm::DenseSet<Value> dependent = {arg};
+  for (Operation &op : scan.getStep().without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return dependent.contains(v); }))
+      dependent.insert(op.getResult(0));
+  Value value = scan.getYield().getStates()[number];
+  auto refuse = [&](Operation *op) {
+    return decline(op, "a state that is a number or a vector may only add up: its next value "
+                       "must be the state and terms that do not depend on it");
+  };
+  while (true) {
+    accumulator.sums.push_back(value);
+    if (auto anchor = value.getDefiningOp<AnchorOp>()) {
+      if (accumulator.anchor)
+        return refuse(anchor);
+      accumulator.anchor = anchor;
+      accumulator.anchorAt = accumulator.terms.size();
+      value = anchor.getVector();
+    }
+    if (value == arg)
+      break;
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<arith::AddFOp, arith::SubFOp>(op) || !dependent.contains(value))
+      return refuse(op ? op : scan.getYield().getOperation());
+    bool onRight = dependent.contains(op->getOperand(1));
+    if (dependent.contains(op->getOperand(0)) == onRight || (isa<arith::SubFOp>(op) && onRight))
+      return refuse(op);
+    accumulator.terms.push_back({op->getOperand(!onRight), isa<arith::SubFOp>(op)});
+    value = op->getOperand(onRight);
+  }
+  std::reverse(accumulator.sums.begin(), accumulator.sums.end());
+  std::reverse(accumulator.terms.begin(), accumulator.terms.end());
+  if (accumulator.anchor) {
+    accumulator.anchorAt = accumulator.terms.size() - accumulator.anchorAt;
+    // Where the sum starts anew there is none before.
+    Value before = accumulator.anchor.getVector();
+    for (unsigned k = 0; k < accumulator.anchorAt; ++k)
+      if (!accumulator.sums[k].hasOneUse())
+        return decline(accumulator.anchor, "what is summed up before 'ejk.anchor' is used "
+                                           "elsewhere");
+    if (!before.hasOneUse())
+      return decline(accumulator.anchor, "what 'ejk.anchor' replaces is used elsewhere");
+  }
+  accumulators.push_back(std::move(accumulator));
+  return success();
+}
+
+bool ChunkPlan::isOnlySummed(Value vector) const {
+  auto product = vector.getDefiningOp<arith::MulFOp>();
+  return llvm::any_of(chains, [&](const StateChain &chain) {
+    return llvm::any_of(chain.reads, [&](const StateChain::Read &read) {
+      return read.isOnlySummed &&
+             llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.product == product; });
+    });
+  });
+}
+
+SmallVector<Operation *> ChunkPlan::takenBefore(AnchorOp anchor) const {
+  SmallVector<Operation *> taken;
+  for (const Accumulator &accumulator : accumulators)
+    if (accumulator.anchor == anchor)
+      for (const Accumulator::Term &term :
+           ArrayRef(accumulator.terms).take_front(accumulator.anchorAt)) {
+        auto sum = term.value.getDefiningOp<SumOp>();
+        taken.push_back((sum ? sum.getVector() : term.value).getDefiningOp());
+      }
+  return taken;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+bool ChunkPlan::isConstant(Value value) const {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(scan.getParameterArgs(), arg);
+  // A sum over channels is taken of a whole tile.
+  Operation *op = value.getDefiningOp();
+  return !isa<SumOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isConstant(operand); });
+}
+
+bool ChunkPlan::isZeroBeyond(Value value) const {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(scan.getSequenceArgs(), arg);
+  Operation *op = value.getDefiningOp();
+  auto isFiniteConstant = [](Value v) {
+    auto constant = v.getDefiningOp<arith::ConstantOp>();
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+    if (splat && isa<FloatType>(splat.getElementType()))
+      return splat.getSplatValue<APFloat>().isFinite();
+    auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : nullptr;
+    return number && number.getValue().isFinite();
+  };
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, vector::BroadcastOp>(op))
+    return isZeroBeyond(op->getOperand(0));
+  if (isa<arith::AddFOp, arith::SubFOp>(op))
+    return isZeroBeyond(op->getOperand(0)) && isZeroBeyond(op->getOperand(1));
+  if (isa<arith::MulFOp>(op)) {
+    Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+    return (isZeroBeyond(lhs) && (isZeroBeyond(rhs) || isFiniteConstant(rhs))) ||
+           (isZeroBeyond(rhs) && isFiniteConstant(lhs));
+  }
+  return false;
+}
+
+bool ChunkPlan::isSliced(Value value) const {
+  if (slices == 1 || !isa<VectorType>(value.getType()))
+    return false;
+  if (auto [accumulator, k] = sumOf(value); accumulator)
+    return accumulator->isSliced;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto read = dyn_cast<ReadOp>(op))
+    return chainOf(read)->freeDim >= 0;
+  return llvm::any_of(op->getOperands(), [&](Value v) { return isSliced(v); });
+}
+
+int64_t ChunkPlan::width(int64_t channels, bool sliced) const {
+  int64_t part = sliced ? llvm::divideCeil(channels, slices) : channels;
+  return llvm::alignTo(part, part > 128 ? 64 : part > 16 ? 32 : 16);
+}
+
+SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) const {
+  SmallVector<std::pair<Value, int>> inputs;
+  for (auto &decays : chain.decays)
+    for (DecayOp decay : decays)
+      inputs.push_back({decay.getGate(), int(decay.getAxis()) - 1});
+  for (const auto &vectors : chain.addVectors)
+    for (int dim : {0, 1})
+      inputs.push_back({vectors[dim], dim});
+  for (const StateChain::Read &read : chain.reads)
+    inputs.push_back({read.vector, read.along});
+  for (const StateChain::Read &read : chain.reads)
+    for (const StateChain::Read::Pairing &pairing : read.pairings)
+      inputs.push_back({pairing.vector, 1 - read.along});
+  return inputs;
+}

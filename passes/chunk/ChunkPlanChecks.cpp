@@ -1,0 +1,299 @@
+//===- ChunkPlanChecks.cpp - that a plan can be carried out ---------------===//
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/chunk/ChunkPlan.h"
+#include "passes/scan/StepAnalysis.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// The most elements of state that one program carries: a thread block's registers
+/// do not hold more.
+static constexpr int64_t kMaxStateElements = 128 * 128;
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChunkPlan::checkElementwise() {
+  for (Value arg : scan.getParameterArgs())
+    if (StepAnalysis::isMatrix(arg))
+      return decline(scan, "a parameter is a matrix; a step on tiles takes numbers and vectors");
+  for (Operation &op : scan.getStep().without_terminator()) {
+    if (op.getNumResults() != 1)
+      return decline(&op, "'" + op.getName().getStringRef() + "' has no form on a chunk's tiles");
+    if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
+      if (isa<VectorType>(broadcast.getSourceType()) ||
+          broadcast.getResultVectorType().getRank() != 1)
+        return decline(&op, "only a number can be spread over channels");
+    if (isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op) ||
+        isConstant(op.getResult(0)))
+      continue;
+    if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {
+      if (!broadcast.getSourceType().isF32())
+        return decline(&op, "of what changes over time only f32 numbers can be spread over "
+                            "channels; widen it first");
+      continue;
+    }
+    StringRef dialect = op.getName().getDialectNamespace();
+    if ((dialect != "arith" && dialect != "math") || op.getNumResults() != 1)
+      return decline(&op, "'" + op.getName().getStringRef() + "' has no form on a chunk's tiles");
+    auto type = dyn_cast<VectorType>(op.getResult(0).getType());
+    for (Value operand : op.getOperands()) {
+      if (type && !isa<VectorType>(operand.getType()) && !isConstant(operand))
+        return decline(&op, "a number that changes over time decides over a whole vector; spread "
+                            "it by 'vector.broadcast' first");
+      if (type && isa<VectorType>(operand.getType()) && isConstant(operand) &&
+          !getElementTypeOrSelf(operand.getType()).isF32() &&
+          !isa_and_nonnull<vector::BroadcastOp, arith::ConstantOp>(operand.getDefiningOp()))
+        return decline(&op, "a vector that is constant in time meets one that is not in another "
+                            "type than f32; widen it first");
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChunkPlan::visitValue(Value value, unsigned from) {
+  if (isa<IndexType>(value.getType()) || !seen.insert({value, from}).second)
+    return success();
+  if (auto it = sums.find(value); it != sums.end())
+    return visit(chains.size() + it->second.first);
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return success();
+  if (auto read = dyn_cast<ReadOp>(op)) {
+    if (succeeded(visit(chainOfRead.lookup(read))))
+      return success();
+    return failure();
+  }
+  for (Value operand : op->getOperands())
+    if (failed(visitValue(operand, from)))
+      return failure();
+  return success();
+}
+
+LogicalResult ChunkPlan::visit(unsigned node) {
+  if (marks[node] == Mark::done)
+    return success();
+  if (marks[node] == Mark::under) {
+    if (node < chains.size())
+      return decline(chains[node].reads.front().op,
+                     "what is read of the state decides over the state's own gates or vectors, "
+                     "now or in a later step; those must come from sequences and parameters");
+    return decline(accumulators[node - chains.size()].sums.back().getDefiningOp(),
+                   "what the state adds up depends on the state itself");
+  }
+  marks[node] = Mark::under;
+  if (node < chains.size()) {
+    for (auto [value, dim] : inputs(chains[node]))
+      if (failed(visitValue(value, node)))
+        return failure();
+  } else {
+    Accumulator &accumulator = accumulators[node - chains.size()];
+    // What it starts anew from comes of its chain's products.
+    if (accumulator.anchor)
+      if (failed(visit(chainFrom(accumulator.anchor.getState()) - chains.data())))
+        return failure();
+    for (Accumulator::Term &term : accumulator.terms)
+      if (failed(visitValue(term.value, node)))
+        return failure();
+  }
+  marks[node] = Mark::done;
+  return success();
+}
+
+LogicalResult ChunkPlan::checkOrder() {
+  marks.assign(chains.size() + accumulators.size(), Mark::none);
+  for (unsigned node = 0; node < marks.size(); ++node)
+    if (failed(visit(node)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+/// Adds the element types of the sequences of vectors that `value` comes from.
+static void findTypes(ScanOp scan, Value value, llvm::DenseSet<Value> &seen,
+                      llvm::SmallPtrSetImpl<Type> &types) {
+  if (!seen.insert(value).second)
+    return;
+  if (Operation *op = value.getDefiningOp()) {
+    for (Value operand : op->getOperands())
+      findTypes(scan, operand, seen, types);
+  } else if (isa<VectorType>(value.getType()) &&
+             llvm::is_contained(scan.getSequenceArgs(), value)) {
+    types.insert(getElementTypeOrSelf(value.getType()));
+  }
+}
+
+LogicalResult ChunkPlan::checkTypes() {
+  MLIRContext *context = scan.getContext();
+  Type f32 = Float32Type::get(context);
+  productType = BFloat16Type::get(context);
+  llvm::SmallPtrSet<Type, 4> types;
+  llvm::DenseSet<Value> seen;
+  for (StateChain &chain : chains) {
+    for (OuterAddOp add : chain.adds) {
+      findTypes(scan, add.getKey(), seen, types);
+      findTypes(scan, add.getValue(), seen, types);
+    }
+    for (StateChain::Read &read : chain.reads)
+      findTypes(scan, read.vector, seen, types);
+  }
+  bool wide = types.empty() || types.contains(f32);
+  if (wide && !options.force)
+    return decline(scan, "its keys, values or read vectors come from f32 sequences, and products "
+                         "on tensor cores would round them to 16 bits; make them bf16 or f16, or "
+                         "use the option 'force'");
+  if (wide)
+    productType = f32;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Drift
+//===----------------------------------------------------------------------===//
+
+/// Whether `value`, in its step, is made of one that `isSource`.
+static bool dependsOn(Value value, llvm::function_ref<bool(Value)> isSource) {
+  SmallVector<Value> worklist = {value};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (isSource(next))
+      return true;
+    if (Operation *op = next.getDefiningOp())
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
+}
+
+/// A later scan that sums `tensor` up over its sequence; null when there is none.
+static ScanOp findSumOf(Value tensor) {
+  SmallVector<Value> worklist = {tensor};
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      auto user = dyn_cast<ScanOp>(use.getOwner());
+      if (!user) {
+        llvm::append_range(worklist, use.getOwner()->getResults());
+        continue;
+      }
+      if (use.getOperandNumber() >= user.getSequences().size())
+        continue;
+      Value arg = user.getSequenceArgs()[use.getOperandNumber()];
+      if (!user.getStep().getOps<AnchorOp>().empty())
+        continue;
+      for (Value next : user.getYield().getStates())
+        if (!StepAnalysis::isMatrix(next) && dependsOn(next, [&](Value v) { return v == arg; }))
+          return user;
+    }
+  }
+  return {};
+}
+
+/// What is read has the error of 16-bit products, which a sum over a whole sequence
+/// gathers: a gate's gradient, made of products that nearly cancel, is lost in it.
+LogicalResult ChunkPlan::checkDrift() {
+  if (options.drift || productType.isF32())
+    return success();
+  const char *remedy = " over the sequence, and with it the rounding of 16-bit products; use the "
+                       "option 'drift' if that may be";
+  auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
+  // What starts anew at every chunk gathers no more than a chunk's.
+  auto isAnchored = [](Value value) { return bool(value.getDefiningOp<AnchorOp>()); };
+  for (Accumulator &accumulator : accumulators)
+    for (Accumulator::Term &term : accumulator.terms)
+      if (!accumulator.anchor && dependsOn(term.value, isRead) &&
+          !dependsOn(term.value, isAnchored))
+        return decline(accumulator.sums.back().getDefiningOp(),
+                       Twine("a state adds up what is read") + remedy);
+  for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
+    if (dependsOn(value, isRead) && findSumOf(output))
+      return decline(scan, Twine("a later scan adds up what is read here") + remedy);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Slices
+//===----------------------------------------------------------------------===//
+
+LogicalResult ChunkPlan::chooseSlices() {
+  auto elements = [&] {
+    int64_t sum = 0;
+    for (StateChain &chain : chains)
+      sum += width(chain.size(0), chain.freeDim == 0) * width(chain.size(1), chain.freeDim == 1);
+    return sum;
+  };
+  for (slices = 1; slices <= 32; slices *= 2)
+    if (elements() <= kMaxStateElements)
+      return success();
+  slices = 1;
+  return decline(scan, "its states are too large for one thread block, " + Twine(elements()) +
+                           " elements of at most " + Twine(kMaxStateElements) +
+                           ", and reads along both axes keep them whole; split the reads "
+                           "('--ejk-split-reads')");
+}
+
+LogicalResult ChunkPlan::checkForm(Value value, bool sliced) {
+  if (!checkedForms.insert({value, sliced}).second)
+    return success();
+  if (auto [accumulator, k] = sumOf(value); accumulator) {
+    if (isa<VectorType>(value.getType()) && accumulator->isSliced != sliced)
+      return decline(scan, "a state that adds up is needed in full where slices of the K×V states "
+                           "give a part of it");
+    return success();
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return success();
+  if (auto read = dyn_cast<ReadOp>(op)) {
+    if (sliced != (chainOf(read)->freeDim >= 0))
+      return decline(op, "what is read is needed in full, where a K×V state this large is cut into "
+                         "slices that each read a part");
+    return success();
+  }
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    if (sliced && isa<VectorType>(value.getType()) && !isa<SplatElementsAttr>(constant.getValue()))
+      return decline(op, "a constant that differs between channels cannot be cut into slices; make "
+                         "it a parameter");
+  for (Value operand : op->getOperands())
+    if (failed(checkForm(operand, sliced && !isa<SumOp>(op))))
+      return failure();
+  return success();
+}
+
+LogicalResult ChunkPlan::checkForms() {
+  if (slices == 1)
+    return success();
+  // An accumulator holds a slice's part when one of its terms does.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Accumulator &accumulator : accumulators)
+      if (!accumulator.isSliced && isa<VectorType>(accumulator.arg.getType()) &&
+          (llvm::any_of(accumulator.terms, [&](auto &term) { return isSliced(term.value); }) ||
+           (accumulator.anchor && chainFrom(accumulator.anchor.getState())->freeDim >= 0)))
+        changed = accumulator.isSliced = true;
+  }
+  for (StateChain &chain : chains)
+    for (auto [value, dim] : inputs(chain))
+      if (failed(checkForm(value, dim >= 0 && dim == chain.freeDim)))
+        return failure();
+  for (Accumulator &accumulator : accumulators)
+    for (Accumulator::Term &term : accumulator.terms)
+      if (failed(checkForm(term.value, accumulator.isSliced)))
+        return failure();
+  for (Value output : scan.getYield().getOutputs())
+    if (failed(checkForm(output, isSliced(output))))
+      return failure();
+  return success();
+}

@@ -1,0 +1,573 @@
+//===- ChunkedState.cpp - one state's chunk, in products of tiles ---------===//
+#include "passes/chunk/ChunkedState.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// See the header. Of each of `axes` axes whose bases a state is in.
+static double rangeLimit(unsigned axes) { return axes == 2 ? 32 : 64; }
+
+ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
+                           TileBuilder &body, Value rows, Value hasFewRows)
+    : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows), hasFewRows(hasFewRows),
+      walk{bool(plan.scan.getReverse()), chain.decayFirst, plan.chunk} {}
+
+void ChunkedState::collectTiles() {
+  for (auto [axis, decays] : llvm::enumerate(chain.decays))
+    for (DecayOp decay : decays)
+      gateTiles[axis].push_back(tiles.masked(decay.getGate(), isSliced(int(axis) - 1)));
+  for (const auto &vectors : chain.addVectors)
+    for (int dim : {0, 1})
+      addTiles[dim].push_back(tiles.masked(vectors[dim], isSliced(dim)));
+  for (const StateChain::Read &read : chain.reads) {
+    readTiles.push_back(tiles.masked(read.vector, isSliced(read.along)));
+    SmallVector<Value> &partners = pairingTiles.emplace_back();
+    for (const StateChain::Read::Pairing &pairing : read.pairings)
+      partners.push_back(tiles.masked(pairing.vector, isSliced(1 - read.along)));
+  }
+}
+
+Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
+  collectTiles();
+  saved = &saves;
+  if (plan.options.saveEntries)
+    saveAt(body, [&](TileBuilder &e) {
+      for (const StateChain::Save &save : chain.saves)
+        saves.store(e, save, e.scale(state, chain.scale));
+    });
+  // Before any branch, where they can be copied ahead. One that several chunks have in
+  // common comes from memory for the first of them.
+  if (!saves.enters || plan.options.saveEntries)
+    for (AnchorOp anchor : chain.anchors)
+      savedTiles.push_back(saves.load(body, anchor));
+  if (!chain.saves.empty())
+    lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
+  if (chain.isGated(Axis::head))
+    head.emplace(body, walk, gateTiles[0], plan.productType, plan.options.inExponents);
+  Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
+  ArrayRef<Value> next = ArrayRef(computed).drop_front();
+  for (const StateChain::Read &read : chain.reads)
+    if (Value tile = next.consume_front()) {
+      if (scaleInDecays(read) == 1)
+        tile = body.scale(tile, {read.scale, chain.scale});
+      tiles.setRead(read.whole, tiles.scaled(tile, read.factors));
+    }
+  for (const StateChain::Read &read : chain.reads)
+    for (const StateChain::Read::Pairing &pairing : read.pairings)
+      tiles.setPairing(pairing.product, body.scale(next.consume_front(), scalesOf(read, pairing)));
+  anchorEntries.assign(next.begin(), next.end());
+  return computed.front();
+}
+
+//===----------------------------------------------------------------------===//
+// The middle row's basis
+//===----------------------------------------------------------------------===//
+
+/// Gates of one axis, each at least the largest that is zero in the end. What anchors give takes
+/// sums by steps, too, where those of -inf are none: they are taken in pieces, and by products
+/// with zeros. In 16 bits where gates come in those, which running sums have in one piece.
+RunningGates ChunkedState::raisedGates(TileBuilder &e, unsigned dim) {
+  SmallVector<Value> gates;
+  for (Value gate : gateTiles[dim + 1]) {
+    auto widened = gate.getDefiningOp<arith::ExtFOp>();
+    Value x = widened ? widened.getIn() : gate;
+    gates.push_back(e.widen(e.larger(x, e.constant(x.getType(), gateFloor(plan.productType)))));
+  }
+  return RunningGates(walk, gates, /*finite=*/true);
+}
+
+void ChunkedState::findBases() {
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim)) {
+      bases[dim].gates.emplace(walk, gateTiles[dim + 1]);
+      bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
+      bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
+    }
+}
+
+Value ChunkedState::readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read) {
+  const Basis &basis = bases[dim];
+  if (basis.gates->isAtAdd(read.decays[dim + 1]))
+    return basis.around;
+  Value at = basis.gates->atRead(e, read.decays[dim + 1]);
+  return e.sub(at, e.overRows(basis.middle, at));
+}
+
+Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) { return e.neg(bases[dim].around); }
+
+bool ChunkedState::isPaired() const {
+  return !chain.anchors.empty() ||
+         llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
+}
+
+bool ChunkedState::isInState(unsigned dim) const {
+  auto isAlongOther = [&](const StateChain::Read &read) { return read.along == 1 - dim; };
+  bool comesLate =
+      isGated(0) && isGated(1) && !isPaired() && llvm::all_of(chain.reads, isAlongOther);
+  return isGated(dim) && !comesLate;
+}
+
+Value ChunkedState::isInRange(TileBuilder &e) {
+  SmallVector<Value> exponents;
+  // What cancels between two walks must be rounded in both or in neither. So both look at the
+  // same sums, over the halves of a chunk.
+  for (unsigned dim = 0; dim < 2; ++dim) {
+    if (!isGated(dim))
+      continue;
+    // Without a bound for M, e^M S loses what is below 2^-126, of which R − M ≤ 64 brings
+    // back e^-23 at most. But e^-M, of anchors, would bring back all, and a difference
+    // R − M of sums loses what is small in them.
+    const Basis &basis = bases[dim];
+    bool usesMiddle = isPaired();
+    exponents.push_back(basis.around);
+    llvm::SmallSet<unsigned, 2> seen;
+    for (const StateChain::Read &read : chain.reads)
+      if (!basis.gates->isAtAdd(read.decays[dim + 1]) && seen.insert(read.decays[dim + 1]).second) {
+        exponents.push_back(readExponent(e, dim, read));
+        usesMiddle = true;
+      }
+    SmallVector<Value> ends;
+    if (usesMiddle)
+      ends.push_back(basis.middle);
+    if (isPaired())
+      ends.push_back(basis.gates->restOf(e, basis.around));
+    // In the order of rows: walks of both directions ask the same.
+    if (walk.reverse)
+      std::reverse(ends.begin(), ends.end());
+    llvm::append_range(exponents, ends);
+  }
+  // Of few rows, factors' roundings may be all that is left of sums that nearly cancel.
+  Type numbers = e.f32({4});
+  exponents.push_back(e.select(hasFewRows,
+                               e.constant(numbers, std::numeric_limits<double>::infinity()),
+                               e.constant(numbers, 0)));
+  // A sum that is -inf makes differences NaN, and NaN is not in range.
+  return e.within(rangeLimit(isInState(0) + isInState(1)), exponents);
+}
+
+//===----------------------------------------------------------------------===//
+// By products
+//===----------------------------------------------------------------------===//
+
+Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim) {
+  return e.mul(tile, e.spread(vector, dim, e.shapeOf(tile)));
+}
+
+Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
+  Value tile = addTiles[dim][add];
+  return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim))) : tile;
+}
+
+Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
+  const StateChain::Read &read = chain.reads[r];
+  Value x = readTiles[r];
+  if (isGated(read.along))
+    x = e.mul(x,
+              e.exp(inBasis ? readExponent(e, read.along, read)
+                            : raisedGates(e, read.along).atRead(e, read.decays[read.along + 1])));
+  return x;
+}
+
+/// Whether it is rows as they come, in f16.
+static bool isHalf(Value tile) {
+  auto widened = tile.getDefiningOp<arith::ExtFOp>();
+  return widened && getElementTypeOrSelf(widened.getIn()).isF16();
+}
+
+Type ChunkedState::typeOfRows(Value x, Value y) const {
+  bool inHalf = isHalf(x) && isHalf(y) && !plan.productType.isF32();
+  return inHalf ? Float16Type::get(x.getContext()) : plan.productType;
+}
+
+Value ChunkedState::asRead(TileBuilder &e, Value rows) const {
+  return isHalf(rows) ? rows : e.widen(e.round(rows, plan.productType));
+}
+
+Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBasis) {
+  const StateChain::Read &read = chain.reads[r];
+  int64_t channels = e.shapeOf(state)[1 - read.along];
+  Value x = readVector(e, r, inBasis), sum = e.zeros({plan.chunk, channels});
+  auto addProduct = [&](Value vector, Value matrix) {
+    sum = e.dot(vector, false, matrix, read.along == 1, sum);
+  };
+  Value roundX = e.round(x, plan.productType), roundState = e.round(state, plan.productType);
+  addProduct(roundX, roundState);
+  if (!inBasis && !plan.productType.isF32()) {
+    // Beside sums of f32: what rounding left, too.
+    auto rest = [&](Value tile, Value rounded) {
+      return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
+    };
+    auto hasRest = [](Value tile, Value rounded) {
+      auto widened = tile.getDefiningOp<arith::ExtFOp>();
+      return rounded != tile && (!widened || widened.getIn() != rounded);
+    };
+    if (hasRest(x, roundX))
+      addProduct(rest(x, roundX), roundState);
+    if (hasRest(state, roundState))
+      addProduct(roundX, rest(state, roundState));
+  }
+  if (head)
+    sum = e.mul(
+        sum, e.spread(head->fromStart(e, read.decays[0], scaleInDecays(read)), 0, e.shapeOf(sum)));
+  return sum;
+}
+
+Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState) {
+  const StateChain::Read &read = chain.reads[r];
+  unsigned along = read.along, other = 1 - along;
+  auto round = [&](Value tile) { return e.round(tile, plan.productType); };
+  Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
+  if (isGated(other) && !isInState(other))
+    sum = times(e, sum, e.exp(bases[other].middle), 1);
+  Value x = readVector(e, r, /*inBasis=*/true);
+  for (unsigned add = 0; add < chain.adds.size(); ++add) {
+    bool inclusive = add < read.adds;
+    Value p = products(e, x, addTile(e, add, along));
+    if (head)
+      p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
+    // In the basis, what is not to be seen may be anything, infinite included.
+    if (!head || isGated(along))
+      p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
+    sum = e.dot(round(p), walk.reverse, round(addTile(e, add, other)), false, sum);
+  }
+  return sum;
+}
+
+Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
+  Type type = typeOfRows(reading, added);
+  reading = e.round(reading, type);
+  added = e.round(added, type);
+  if (walk.reverse)
+    std::swap(reading, added);
+  return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
+}
+
+Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value state) {
+  const StateChain::Read &read = chain.reads[r];
+  unsigned along = read.along, other = 1 - along;
+  // Rounded as that which starts the sum anew has it.
+  Value sums = e.sum(e.mul(asRead(e, partner), readEntry(e, r, state, /*inBasis=*/true)), 1);
+  Value x = readVector(e, r, /*inBasis=*/true);
+  for (unsigned add = 0; add < chain.adds.size(); ++add) {
+    bool inclusive = add < read.adds;
+    // With the decays that others' products have, one more of which is not to be seen.
+    Value p = products(e, x, addTile(e, add, along));
+    if (head)
+      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
+    Value terms = e.mul(p, products(e, partner, addTile(e, add, other)));
+    terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
+    sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
+  }
+  return sums;
+}
+
+unsigned ChunkedState::decayedDim() const {
+  auto isPaired = [](const StateChain::Read &read) { return !read.pairings.empty(); };
+  auto plain = llvm::find_if_not(chain.reads, isPaired);
+  if (plain != chain.reads.end())
+    return 1 - plain->along;
+  return chain.reads.empty() ? 1 : 1 - chain.reads.front().along;
+}
+
+Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
+  Value tile = addTile(e, add, dim);
+  Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
+  if (isGated(dim) && !isInState(dim))
+    tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
+  if (head && dim == decayedDim())
+    tile = e.mul(tile, e.spread(head->toEnd(e), 0, e.shapeOf(tile)));
+  return e.round(tile, type);
+}
+
+Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
+  Value state = basisState;
+  if (head)
+    state = e.mul(state, e.broadcast(head->total(e), cast<VectorType>(state.getType())));
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim) && !isInState(dim)) {
+      const Basis &basis = bases[dim];
+      Value rest = basis.gates->restOf(e, basis.around);
+      state = times(e, state, e.exp(e.add(basis.middle, rest)), dim);
+    }
+  for (unsigned add = 0; add < chain.adds.size(); ++add)
+    state = e.dot(addend(e, add, 0), true, addend(e, add, 1), false, state);
+  return state;
+}
+
+/// From the basis to what the chunk's end decays the state to.
+Value ChunkedState::toEnd(TileBuilder &e, Value state) {
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isInState(dim))
+      state = times(e, state, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), dim);
+  return state;
+}
+
+Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Value state,
+                               bool inBasis) {
+  for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
+    auto rowOf = [&](unsigned dim) {
+      Value row = e.row(inBasis ? e.widen(addend(e, add, dim)) : addTiles[dim][add], lastRow);
+      return e.spread(row, dim, e.shapeOf(state));
+    };
+    state = e.sub(state, e.mul(rowOf(0), rowOf(1)));
+  }
+  return state;
+}
+
+/// What all of a pairing's product is multiplied by in the end.
+SmallVector<double> ChunkedState::scalesOf(const StateChain::Read &read,
+                                           const StateChain::Read::Pairing &pairing) {
+  if (scaleInDecays(read) != 1)
+    return {};
+  return {pairing.scale, read.scale, chain.scale};
+}
+
+double ChunkedState::scaleInDecays(const StateChain::Read &read) const {
+  // By steps, nothing is in the decays.
+  if (!head || !head->takesScale() || isGated(0) || isGated(1))
+    return 1;
+  double scale = read.scale * chain.scale;
+  if (!read.pairings.empty()) {
+    if (!read.isOnlySummed || read.pairings.size() > 1)
+      return 1;
+    scale *= read.pairings.front().scale;
+  }
+  return scale > 0 ? scale : 1;
+}
+
+Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
+  return savedTiles.empty() ? saved->load(e, chain.anchors[number]) : savedTiles[number];
+}
+
+/// Σ A ⊙ S.
+Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
+  if (inBasis)
+    state = e.widen(e.round(state, plan.productType));
+  Value product = e.mul(state, savedTile(e, number));
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (inBasis && isGated(dim)) {
+      product = times(e, product, e.exp(e.neg(bases[dim].middle)), dim);
+    }
+  if (anchor.getAxis() == Axis::head)
+    return e.scale(e.total(product), chain.scale);
+  return e.scale(e.sum(product, anchor.getAxis() == Axis::value), chain.scale);
+}
+
+Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read, bool inBasis) {
+  const StateChain::Read &op = chain.reads[r];
+  unsigned other = 1 - op.along;
+  if (isGated(other))
+    partner =
+        e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
+                                     : raisedGates(e, other).atRead(e, op.decays[other + 1])));
+  return e.mul(inBasis ? asRead(e, partner) : partner, read);
+}
+
+Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
+  Axis axis = anchor.getAxis();
+  Value product = e.mul(state, savedTile(e, number));
+  auto decay = [&](unsigned dim) {
+    const Basis &basis = bases[dim];
+    return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : raisedGates(e, dim).total(e));
+  };
+  // The decay along what is kept comes out of the sum.
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isGated(dim) && (axis == Axis::head || dim == (axis == Axis::value)))
+      product = times(e, product, decay(dim), dim);
+  Value sum = axis == Axis::head ? e.total(product) : e.sum(product, axis == Axis::value);
+  sum = e.scale(sum, chain.scale);
+  unsigned kept = axis == Axis::key;
+  if (axis != Axis::head && isGated(kept))
+    sum = e.mul(sum, decay(kept));
+  return sum;
+}
+
+Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  AnchorOp anchor = chain.anchors[number];
+  Value carried = saved->carried[number];
+  auto make = [&](TileBuilder &at) {
+    return inBasis ? productWithEntry(at, number, state, inBasis) : entrySums[number];
+  };
+  // A branch in the branch that gates of channels make would cost more registers.
+  bool always = isGated(0) || isGated(1);
+  Value sum = always ? make(e) : ifEntering(e, carried, make);
+  // Where the walk does not enter, too: what is needed is there, and no branch waits for it.
+  Value whole = sum;
+  if (head) {
+    Value total = head->total(e);
+    auto vector = dyn_cast<VectorType>(sum.getType());
+    whole = e.mul(sum, vector ? e.broadcast(total, vector) : total);
+  }
+  for (auto [r, read] : llvm::enumerate(chain.reads))
+    for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
+      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.product))
+        continue;
+      Value product = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
+      Value taken =
+          anchor.getAxis() == Axis::head ? e.totalOf(e.sum(product, 1)) : e.sum(product, 0);
+      whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
+    }
+  return saved->enters ? e.select(saved->enters, whole, carried) : whole;
+}
+
+Value ChunkedState::ifEntering(TileBuilder &e, Value carried,
+                               llvm::function_ref<Value(TileBuilder &)> make) {
+  if (!saved->enters)
+    return make(e);
+  auto choice = scf::IfOp::create(e.b, e.loc, carried.getType(), saved->enters,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder b = OpBuilder::atBlockEnd(choice.thenBlock());
+  TileBuilder entering(b, e.loc);
+  scf::YieldOp::create(b, e.loc, make(entering));
+  b.setInsertionPointToEnd(choice.elseBlock());
+  scf::YieldOp::create(b, e.loc, carried);
+  return choice.getResult(0);
+}
+
+Value ChunkedState::anchored(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+  if (plan.options.saveEntries)
+    return sumFromEntry(e, number, state, inBasis);
+  return ifEntering(e, saved->carried[number], [&](TileBuilder &entering) {
+    return sumOfProducts(entering, number, state, inBasis);
+  });
+}
+
+void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
+  if (plan.options.saveEntries)
+    return;
+  saveAt(e, [&](TileBuilder &leaving) {
+    for (const StateChain::Save &save : chain.saves) {
+      Value before = beforeAdds(leaving, save, state, inBasis);
+      saved->store(leaving, save,
+                   leaving.scale(inBasis ? toEnd(leaving, before) : before, chain.scale));
+    }
+  });
+}
+
+void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll) {
+  if (chain.saves.empty())
+    return;
+  if (!saved->leaves)
+    return saveAll(e);
+  auto branch = scf::IfOp::create(e.b, e.loc, saved->leaves, /*withElseRegion=*/false);
+  OpBuilder b = branch.getThenBodyBuilder();
+  TileBuilder leaving(b, e.loc);
+  saveAll(leaving);
+}
+
+ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
+  for (unsigned dim = 0; dim < 2; ++dim)
+    if (isInState(dim))
+      state = times(e, state, e.exp(bases[dim].middle), dim);
+  // Reads first: the update may then take the state's place.
+  Computed computed = {Value()};
+  Computed products;
+  for (auto [r, read] : llvm::enumerate(chain.reads)) {
+    if (read.isOnlySummed) {
+      computed.push_back(Value());
+      for (Value partner : pairingTiles[r])
+        products.push_back(pairedSums(e, r, partner, state));
+      continue;
+    }
+    Value inBasis = readByProducts(e, r, state), factor;
+    if (isGated(1 - read.along))
+      factor = e.exp(readExponent(e, 1 - read.along, read));
+    computed.push_back(factor ? e.mul(inBasis, factor) : inBasis);
+    for (Value partner : pairingTiles[r])
+      products.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
+  }
+  llvm::append_range(computed, products);
+  for (unsigned number = 0; number < chain.anchors.size(); ++number)
+    computed.push_back(anchored(e, number, state, /*inBasis=*/true));
+  Value end = updateByProducts(e, state);
+  save(e, end, /*inBasis=*/true);
+  computed.front() = toEnd(e, end);
+  return computed;
+}
+
+//===----------------------------------------------------------------------===//
+// By steps
+//===----------------------------------------------------------------------===//
+
+ChunkedState::Computed ChunkedState::byChoice(Value state) {
+  findBases();
+  SmallVector<Type> types = {state.getType()};
+  for (const StateChain::Read &read : chain.reads)
+    types.push_back(body.f32({plan.chunk, body.shapeOf(state)[1 - read.along]}));
+  for (auto [r, read] : llvm::enumerate(chain.reads))
+    types.append(read.pairings.size(), types[1 + r]);
+  for (Value carried : saved->carried)
+    types.push_back(carried.getType());
+  auto choice = scf::IfOp::create(body.b, body.loc, types, isInRange(body),
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  for (bool inRange : {true, false}) {
+    OpBuilder b = OpBuilder::atBlockEnd(inRange ? choice.thenBlock() : choice.elseBlock());
+    TileBuilder e(b, body.loc);
+    scf::YieldOp::create(b, body.loc, inRange ? byProducts(e, state) : bySteps(e, state));
+  }
+  return choice.getResults();
+}
+
+ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
+  Computed initial = {state};
+  for (const StateChain::Read &read : chain.reads)
+    initial.push_back(e.zeros({plan.chunk, e.shapeOf(state)[1 - read.along]}));
+  Value zero = e.index(0), one = e.index(1), size = e.index(plan.chunk);
+  Value count = arith::MinSIOp::create(e.b, e.loc, rows, size);
+  auto loop = scf::ForOp::create(
+      e.b, e.loc, zero, count, one, initial,
+      [&](OpBuilder &b, Location loc, Value step, ValueRange carried) {
+        TileBuilder inner(b, loc);
+        Value row = walk.reverse ? inner.subIndex(inner.subIndex(count, one), step) : step;
+        scf::YieldOp::create(b, loc, oneStep(inner, row, carried));
+      });
+  Computed computed(loop.getResults());
+  for (auto [r, partners] : llvm::enumerate(pairingTiles))
+    for (Value partner : partners)
+      computed.push_back(e.mul(partner, computed[1 + r]));
+  // The state's products with what is saved first: they are as large as it.
+  if (plan.options.saveEntries)
+    for (unsigned number = 0; number < chain.anchors.size(); ++number)
+      entrySums.push_back(productWithEntry(e, number, state, /*inBasis=*/false));
+  for (unsigned number = 0; number < chain.anchors.size(); ++number)
+    computed.push_back(anchored(e, number, state, /*inBasis=*/false));
+  save(e, computed.front(), /*inBasis=*/false);
+  return computed;
+}
+
+ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRange carried) {
+  Value state = carried.front();
+  ArrayRef<int64_t> shape = e.shapeOf(state);
+  Computed computed(carried);
+  unsigned seen[3] = {0, 0, 0}, adds = 0;
+  auto readHere = [&] {
+    for (auto [r, read] : llvm::enumerate(chain.reads)) {
+      if (read.adds != adds || !std::equal(seen, seen + 3, read.decays))
+        continue;
+      unsigned along = read.along;
+      Value x = e.spread(e.row(readTiles[r], row), along, shape);
+      computed[r + 1] = e.withRow(computed[r + 1], e.sum(e.mul(state, x), along), row);
+    }
+  };
+  readHere();
+  for (Operation *link : chain.links) {
+    if (auto decay = dyn_cast<DecayOp>(link)) {
+      unsigned axis = unsigned(decay.getAxis());
+      Value factor = e.exp(e.row(gateTiles[axis][seen[axis]++], row));
+      state = axis ? times(e, state, factor, axis - 1)
+                   : e.mul(state, e.broadcast(factor, cast<VectorType>(state.getType())));
+    } else {
+      Value u = e.spread(e.row(addTiles[0][adds], row), 0, shape);
+      Value w = e.spread(e.row(addTiles[1][adds], row), 1, shape);
+      state = e.add(state, e.mul(u, w));
+      ++adds;
+    }
+    readHere();
+  }
+  computed.front() = state;
+  return computed;
+}

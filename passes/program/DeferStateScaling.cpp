@@ -1,0 +1,195 @@
+//===- DeferStateScaling.cpp - two scalings of a state become one ----------------===//
+//
+// A state that chunks decay by channel is scaled at the end of a chunk, by e^v, and at the
+// start of the next, by e^m. Where nothing but a branch and its result are between the
+// two, the loop carries v beside the state, which is scaled once by e^(v + m). What the
+// state has at a chunk's end may be as large as e^v is small, and what is read of it as
+// e^m: e^(v + m), which is both, must not be lost. So the branch's range check sees to that.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_DEFERSTATESCALING
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+namespace {
+/// A tile times e^exponent, spread along `dim`.
+struct Scaling {
+  arith::MulFOp op;
+  Value tile, exponent;
+  unsigned dim;
+};
+} // namespace
+
+/// How `op` scales a tile, which is `tile` unless that is null.
+static std::optional<Scaling> scalingBy(Operation *op, Value tile) {
+  auto product = dyn_cast_or_null<arith::MulFOp>(op);
+  if (!product)
+    return std::nullopt;
+  for (bool second : {false, true}) {
+    Value scaled = product->getOperand(second);
+    auto spread = product->getOperand(!second).getDefiningOp<SpreadOp>();
+    auto exp = spread ? spread.getVector().getDefiningOp<math::ExpOp>() : math::ExpOp();
+    if (exp && (!tile || tile == scaled))
+      return Scaling{product, scaled, exp.getOperand(), unsigned(spread.getDim())};
+  }
+  return std::nullopt;
+}
+
+static Value scale(OpBuilder &b, Location loc, Value tile, Value exponent, unsigned dim) {
+  Value factor = math::ExpOp::create(b, loc, exponent);
+  Value spread = SpreadOp::create(b, loc, tile.getType(), factor, dim);
+  return arith::MulFOp::create(b, loc, tile, spread);
+}
+
+/// The largest exponent, either way, whose exponential f32 has with all its digits.
+static constexpr double kMost = 86;
+
+namespace {
+/// Number `number` of what a loop carries.
+class Carrier {
+public:
+  Carrier(scf::ForOp loop, unsigned number) : loop(loop), number(number) {}
+
+  bool find() {
+    auto result = dyn_cast<OpResult>(loop.getYieldedValues()[number]);
+    branch = result ? dyn_cast<scf::IfOp>(result.getOwner()) : scf::IfOp();
+    if (!branch || branch->getParentOp() != loop || !branch.elseBlock() || !result.hasOneUse())
+      return false;
+    resultNumber = result.getResultNumber();
+    check = branch.getCondition().getDefiningOp<WithinOp>();
+    if (!check || check->getBlock() != loop.getBody() || !check->hasOneUse())
+      return false;
+    std::optional<Scaling> last =
+        scalingBy(branch.thenYield().getOperand(resultNumber).getDefiningOp(), Value());
+    if (!last || last->op->getBlock() != branch.thenBlock() || !last->op->hasOneUse() ||
+        !last->tile.getDefiningOp<DotOp>())
+      return false;
+    end = *last;
+    // Before that, one other scaling by the same dimension uses the state there.
+    Value state = loop.getRegionIterArg(number);
+    for (Operation *user : state.getUsers()) {
+      if (branch.getElseRegion().isAncestor(user->getParentRegion()))
+        continue;
+      std::optional<Scaling> scaling = scalingBy(user, state);
+      if (start || !scaling || user->getBlock() != branch.thenBlock() || scaling->dim != end.dim)
+        return false;
+      start = scaling;
+    }
+    // The check must know the exponent.
+    Operation *maker = start ? start->exponent.getDefiningOp() : nullptr;
+    return start && (!maker || !loop.getBody()->findAncestorOpInBlock(*maker) ||
+                     (maker->getBlock() == loop.getBody() && maker->isBeforeInBlock(check)));
+  }
+
+  void run() {
+    Location loc = end.op.getLoc();
+    OpBuilder b(loop);
+    auto vector = cast<VectorType>(end.exponent.getType());
+    Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(vector));
+
+    IRRewriter rewriter(b);
+    scf::IfOp wider = widen(b, loc, none);
+    loop = cast<scf::ForOp>(
+        *loop.replaceWithAdditionalYields(rewriter, none, /*replaceInitOperandUsesInLoop=*/false,
+                                          [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
+                                            return SmallVector<Value>{wider.getResults().back()};
+                                          }));
+    Value state = loop.getRegionIterArg(number), pending = loop.getRegionIterArgs().back();
+
+    b.setInsertionPoint(check);
+    Value both = arith::AddFOp::create(b, loc, pending, start->exponent);
+    double bound = check.getBound().convertToDouble();
+    auto share = DenseElementsAttr::get(vector, b.getF32FloatAttr(bound / kMost).getValue());
+    check->insertOperands(
+        check->getNumOperands(),
+        {arith::MulFOp::create(b, loc, both, arith::ConstantOp::create(b, loc, share))});
+    b.setInsertionPoint(start->op);
+    start->op.replaceAllUsesWith(scale(b, loc, state, both, start->dim));
+    start->op.erase();
+
+    Region &otherwise = wider.getElseRegion();
+    b.setInsertionPointToStart(wider.elseBlock());
+    Value whole = scale(b, loc, state, pending, end.dim);
+    state.replaceUsesWithIf(whole, [&](OpOperand &use) {
+      return otherwise.isAncestor(use.getOwner()->getParentRegion()) &&
+             use.getOwner() != whole.getDefiningOp();
+    });
+
+    b.setInsertionPointAfter(loop);
+    Value result = loop.getResult(number);
+    if (!result.use_empty()) {
+      Value final = scale(b, loc, result, loop.getResults().back(), end.dim);
+      result.replaceAllUsesExcept(final, final.getDefiningOp());
+    }
+  }
+
+private:
+  /// The branch with the exponent that is still to be taken as another result; the other
+  /// side leaves none.
+  scf::IfOp widen(OpBuilder &b, Location loc, Value none) {
+    b.setInsertionPoint(branch);
+    SmallVector<Type> types(branch.getResultTypes());
+    types.push_back(none.getType());
+    auto wider = scf::IfOp::create(b, branch.getLoc(), types, branch.getCondition(),
+                                   /*withElseRegion=*/true);
+    wider.getThenRegion().takeBody(branch.getThenRegion());
+    wider.getElseRegion().takeBody(branch.getElseRegion());
+    wider.thenYield()->setOperand(resultNumber, end.tile);
+    wider.thenYield()->insertOperands(types.size() - 1, end.exponent);
+    wider.elseYield()->insertOperands(types.size() - 1, none);
+    branch.replaceAllUsesWith(wider.getResults().drop_back());
+    branch.erase();
+    end.op.erase();
+    return wider;
+  }
+
+  scf::ForOp loop;
+  unsigned number, resultNumber = 0;
+  scf::IfOp branch;
+  WithinOp check;
+  Scaling end;
+  std::optional<Scaling> start;
+};
+
+struct DeferStateScalingPass : ejk::impl::DeferStateScalingBase<DeferStateScalingPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    getOperation()->walk([&](ProgramOp program) {
+      // Of two walks that share saved states each has its own m and v, and they would
+      // not take the same chunks by products.
+      auto hasReads = [](Value saved) {
+        auto maker = saved.getDefiningOp<ProgramOp>();
+        return maker && !maker.getOutputs().empty();
+      };
+      bool isAlone =
+          program.getSaves().empty() && llvm::none_of(program.getSavedStates(), hasReads);
+      if (!program->hasAttr(kWarpsAttr) && isAlone)
+        llvm::append_range(loops, program.getBlock().getOps<scf::ForOp>());
+    });
+    for (scf::ForOp loop : loops)
+      for (unsigned number = 0; number < loop.getNumRegionIterArgs(); ++number)
+        if (Carrier carrier(loop, number); carrier.find()) {
+          auto program = loop->getParentOfType<ProgramOp>();
+          carrier.run();
+          ++numCarried;
+          // The factors of their own.
+          program.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+            if (isa<math::ExpOp, SpreadOp>(op) && isOpTriviallyDead(op))
+              op->erase();
+          });
+          break; // the loop is another one now
+        }
+  }
+};
+} // namespace

@@ -1,0 +1,438 @@
+//===- FusePrograms.cpp - two walks of one sequence in one loop -----------===//
+//
+// The first program saves the state that each chunk is entered with, rounded or not. Its
+// chunks then no longer wait for each other: whoever loads the saved state may take
+// them in any order. So the second program takes them in its own, in the
+// iteration that has the same rows, and what the one handed the other in memory stays
+// where it is made. Of the first program the state alone remains.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/program/FusePrograms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/Passes.h"
+#include "passes/program/SimplifyProgram.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_FUSEPROGRAMS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+//===----------------------------------------------------------------------===//
+// Recognising
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A program whose work is one loop over chunks.
+struct Walk {
+  ProgramOp program;
+  scf::ForOp loop;
+  Value chunk, firstRow;
+
+  static FailureOr<Walk> of(ProgramOp program) {
+    auto loops = program.getBlock().getOps<scf::ForOp>();
+    if (!llvm::hasSingleElement(loops) || program.getSlices() != 1 ||
+        program.getSaveEvery() != program.getChunk())
+      return failure();
+    Walk walk{program, *loops.begin(), {}, {}};
+    // Cells are one per chunk, so that their number is the chunk's.
+    walk.loop.walk([&](Operation *op) {
+      Value cells = op->getNumOperands() ? op->getOperand(isa<StoreCellOp>(op) ? 1 : 0) : Value();
+      if (isa<StoreCellOp>(op) && llvm::is_contained(program.getSaveArgs(), cells))
+        walk.chunk = cast<StoreCellOp>(op).getIndex();
+      if (isa<LoadCellOp>(op) && llvm::is_contained(program.getSavedArgs(), cells))
+        walk.chunk = cast<LoadCellOp>(op).getIndex();
+    });
+    if (!walk.chunk)
+      return failure();
+    for (Operation *user : walk.chunk.getUsers())
+      if (auto product = dyn_cast<arith::MulIOp>(user))
+        walk.firstRow = product;
+    if (!walk.firstRow)
+      return failure();
+    return walk;
+  }
+};
+
+/// The ops between two programs that need what the first gives.
+SmallVector<Operation *> needersOf(ProgramOp first, ProgramOp second) {
+  llvm::SmallSetVector<Operation *, 4> needers;
+  auto isNeeded = [&](Value value) {
+    Operation *maker = value.getDefiningOp();
+    return maker && (maker == first || needers.contains(maker));
+  };
+  for (Operation *op = first->getNextNode(); op && op != second; op = op->getNextNode()) {
+    WalkResult walked = op->walk([&](Operation *inner) {
+      return llvm::any_of(inner->getOperands(), isNeeded) ? WalkResult::interrupt()
+                                                          : WalkResult::advance();
+    });
+    if (walked.wasInterrupted())
+      needers.insert(op);
+  }
+  return needers.takeVector();
+}
+
+class Fuser {
+public:
+  Fuser(Walk first, Walk second) : first(first), second(second) {}
+
+  bool isPossible() {
+    ProgramOp a = first.program, b = second.program;
+    if (a.getChunk() != b.getChunk() || a.getCuSeqlens() != b.getCuSeqlens() ||
+        a.getSequences().front() != b.getSequences().front() || !b.getSaves().empty())
+      return false;
+    auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };
+    if (llvm::none_of(b.getSavedStates(), isFirst) || llvm::none_of(b.getSequences(), isFirst))
+      return false;
+    // What is made of the first's results comes behind both.
+    SmallVector<Operation *> needers = needersOf(a, b);
+    auto isLater = [&](Value value) { return llvm::is_contained(needers, value.getDefiningOp()); };
+    if (a->getBlock() != b->getBlock() || llvm::any_of(b->getOperands(), isLater))
+      return false;
+    return findStates() && findRows() && findForwarded();
+  }
+
+  FusedPrograms run() {
+    FusedPrograms fused;
+    OpBuilder after(second.program);
+    after.setInsertionPointAfter(second.program);
+    fused.states = makeStates(after);
+    fused.all = makeAll(after, fused.states);
+    return fused;
+  }
+
+private:
+  static bool isWhole(OperandRange offsets) {
+    return llvm::all_of(offsets, [](Value v) { return isConstantIntValue(v, 0); });
+  }
+
+  /// Where each carried value is saved as the chunk is entered with it.
+  bool findStates() {
+    for (Value carried : first.loop.getRegionIterArgs()) {
+      StoreCellOp found;
+      for (auto store : first.loop.getBody()->getOps<StoreCellOp>()) {
+        Value tile = store.getTile();
+        if (auto rounded = tile.getDefiningOp<arith::TruncFOp>())
+          tile = rounded.getIn();
+        if (tile == carried && isWhole(store.getOffsets()) && store.getIndex() == first.chunk)
+          found = store;
+      }
+      if (!found)
+        return false;
+      states.push_back(found);
+    }
+    return true;
+  }
+
+  /// The one store of each of the first's outputs.
+  bool findRows() {
+    unsigned count = 0;
+    for (auto store : first.loop.getBody()->getOps<StoreOp>()) {
+      if (store.getFirst() != first.firstRow || !isConstantIntValue(store.getChannel(), 0) ||
+          rows.contains(store.getRows()))
+        return false;
+      rows[store.getRows()] = store;
+      ++count;
+    }
+    return count == first.program.getOutputs().size();
+  }
+
+  /// That the second loads the first's outputs as they were stored.
+  bool findForwarded() {
+    for (auto [arg, tensor] :
+         llvm::zip(second.program.getSequenceArgs(), second.program.getSequences())) {
+      auto number = llvm::find(first.program.getOutputs(), tensor);
+      if (number == first.program.getOutputs().end())
+        continue;
+      StoreOp store =
+          rows[first.program.getOutputArgs()[number - first.program.getOutputs().begin()]];
+      for (Operation *user : arg.getUsers()) {
+        auto load = dyn_cast<LoadOp>(user);
+        if (!load || load.getFirst() != second.firstRow ||
+            !isConstantIntValue(load.getChannel(), 0) ||
+            load.getType() != store.getTile().getType() ||
+            load->getBlock() != second.loop.getBody())
+          return false;
+      }
+    }
+    return true;
+  }
+
+  /// Copies the ops around the loop, and the loop itself.
+  static void cloneBody(ProgramOp from, ProgramOp to, IRMapping &mapping) {
+    OpBuilder b = OpBuilder::atBlockEnd(&to.getBlock());
+    for (Operation &op : from.getBlock())
+      b.clone(op, mapping);
+  }
+
+  static void mapScalars(ProgramOp from, ProgramOp to, IRMapping &mapping) {
+    mapping.map(from.args(7, 4), to.args(7, 4));
+  }
+
+  static ProgramOp create(OpBuilder &b, ProgramOp like, TypeRange outputs,
+                          ArrayRef<Value> sequences, ArrayRef<Value> parameters,
+                          ArrayRef<Type> parameterTypes, ValueRange saved) {
+    auto program = ProgramOp::create(b, like.getLoc(), outputs, like.getFinalStates().getTypes(),
+                                     like.getSaves().getTypes(), sequences, parameters,
+                                     like.getInitialStates(), saved, like.getCuSeqlens(),
+                                     like.getChunk(), like.getSaveEveryAttr(), like.getSlices());
+    Block &block = program.getBody().emplaceBlock();
+    for (Type type : program.argumentTypes(parameterTypes))
+      block.addArgument(type, like.getLoc());
+    return program;
+  }
+
+  /// The first program without its outputs, and what only they needed.
+  ProgramOp makeStates(OpBuilder &b) {
+    ProgramOp from = first.program;
+    // What is read is known once the rest is gone: of a copy that is dropped again.
+    auto trial = cast<ProgramOp>(b.clone(*from));
+    scf::ForOp loop = *trial.getBlock().getOps<scf::ForOp>().begin();
+    for (auto store : llvm::make_early_inc_range(loop.getBody()->getOps<StoreOp>()))
+      store.erase();
+    simplifyProgram(trial);
+    SmallVector<Value> sequences, parameters(from.getParameters());
+    SmallVector<unsigned> kept;
+    int64_t heads = headsOf(from.getSequences().front());
+    auto isNeeded = [&](unsigned i) { return !trial.getSequenceArgs()[i].use_empty(); };
+    // The first sequence says how many heads there are.
+    for (unsigned i = 0; i < from.getSequences().size(); ++i)
+      if (isNeeded(i) &&
+          (!i || (!ShapedType::isDynamic(heads) && headsOf(from.getSequences()[i]) == heads))) {
+        kept.push_back(i);
+        break;
+      }
+    if (kept.empty())
+      kept.push_back(0);
+    for (unsigned i = 0; i < from.getSequences().size(); ++i)
+      if (isNeeded(i) && !llvm::is_contained(kept, i))
+        kept.push_back(i);
+    for (unsigned i : kept)
+      sequences.push_back(from.getSequences()[i]);
+    SmallVector<Type> parameterTypes(trial.getParameterArgs().getTypes());
+    ProgramOp made = create(b, from, {}, sequences, parameters, parameterTypes, {});
+    IRMapping mapping;
+    for (auto [k, i] : llvm::enumerate(kept))
+      mapping.map(trial.getSequenceArgs()[i], made.getSequenceArgs()[k]);
+    mapping.map(trial.getParameterArgs(), made.getParameterArgs());
+    mapping.map(trial.getInitialArgs(), made.getInitialArgs());
+    mapping.map(trial.getFinalArgs(), made.getFinalArgs());
+    mapping.map(trial.getSaveArgs(), made.getSaveArgs());
+    mapScalars(trial, made, mapping);
+    cloneBody(trial, made, mapping);
+    trial.erase();
+    return made;
+  }
+
+  static int64_t headsOf(Value sequence) {
+    return cast<RankedTensorType>(sequence.getType()).getDimSize(2);
+  }
+
+  /// The second program with the first's outputs.
+  ProgramOp makeAll(OpBuilder &b, ProgramOp states) {
+    ProgramOp a = first.program, from = second.program;
+    // Sequences and parameters of both; what passed between them does no longer.
+    SmallVector<Value> sequences, parameters(from.getParameters());
+    SmallVector<Type> parameterTypes(from.getParameterArgs().getTypes());
+    auto addSequence = [&](Value tensor) {
+      if (!llvm::is_contained(sequences, tensor) && tensor.getDefiningOp() != a)
+        sequences.push_back(tensor);
+    };
+    llvm::for_each(from.getSequences(), addSequence);
+    llvm::for_each(a.getSequences(), addSequence);
+    SmallVector<unsigned> placeOfParameter;
+    for (auto [tensor, arg] : llvm::zip(a.getParameters(), a.getParameterArgs())) {
+      unsigned place = 0;
+      while (place < parameters.size() &&
+             (parameters[place] != tensor || parameterTypes[place] != arg.getType()))
+        ++place;
+      if (place == parameters.size()) {
+        parameters.push_back(tensor);
+        parameterTypes.push_back(arg.getType());
+      }
+      placeOfParameter.push_back(place);
+    }
+    SmallVector<Type> outputs(from.getOutputs().getTypes());
+    SmallVector<unsigned> given;
+    for (auto [i, output] : llvm::enumerate(a.getOutputs()))
+      if (llvm::any_of(output.getUsers(), [&](Operation *user) { return user != from; })) {
+        given.push_back(i);
+        outputs.push_back(output.getType());
+      }
+    SmallVector<Value> saved(from.getSavedStates());
+    SmallVector<unsigned> placeOfSave;
+    for (auto [save, made] : llvm::zip(a.getSaves(), states.getSaves())) {
+      auto it = llvm::find(saved, save);
+      placeOfSave.push_back(it - saved.begin());
+      if (it == saved.end())
+        saved.push_back(save);
+      llvm::replace(saved, save, made);
+    }
+    ProgramOp made = create(b, from, outputs, sequences, parameters, parameterTypes, saved);
+
+    auto sequenceArg = [&](Value tensor) {
+      return made.getSequenceArgs()[llvm::find(sequences, tensor) - sequences.begin()];
+    };
+    IRMapping mapping;
+    // The second's own work, with what it took of the first left open.
+    for (auto [arg, tensor] : llvm::zip(from.getSequenceArgs(), from.getSequences()))
+      if (tensor.getDefiningOp() != a)
+        mapping.map(arg, sequenceArg(tensor));
+    mapping.map(from.getParameterArgs(),
+                made.getParameterArgs().take_front(from.getParameters().size()));
+    mapping.map(from.getInitialArgs(), made.getInitialArgs());
+    mapping.map(from.getSavedArgs(), made.getSavedArgs().take_front(from.getSavedStates().size()));
+    mapping.map(from.getOutputArgs(), made.getOutputArgs().take_front(from.getOutputs().size()));
+    mapping.map(from.getFinalArgs(), made.getFinalArgs());
+    mapScalars(from, made, mapping);
+    cloneBody(from, made, mapping);
+    auto loop = cast<scf::ForOp>(mapping.lookup(second.loop.getOperation()));
+    Value chunk = mapping.lookup(second.chunk), firstRow = mapping.lookup(second.firstRow);
+
+    // Rows that both load are loaded before either stores.
+    Operation *place = firstRow.getDefiningOp();
+    auto isForwarded = [&](LoadOp load) {
+      return isa<BlockArgument>(load.getRows()) &&
+             cast<BlockArgument>(load.getRows()).getOwner() == &from.getBlock();
+    };
+    SmallVector<LoadOp> forwarded;
+    for (auto load : llvm::make_early_inc_range(loop.getBody()->getOps<LoadOp>())) {
+      if (isForwarded(load)) {
+        forwarded.push_back(load);
+      } else if (load.getFirst() == firstRow && isConstantIntValue(load.getChannel(), 0)) {
+        load->moveAfter(place);
+        place = load;
+      }
+    }
+
+    // The first's chunk, from the saved state.
+    IRMapping inner;
+    for (auto [arg, tensor] : llvm::zip(a.getSequenceArgs(), a.getSequences()))
+      inner.map(arg, sequenceArg(tensor));
+    for (auto [arg, number] : llvm::zip(a.getParameterArgs(), placeOfParameter))
+      inner.map(arg, made.getParameterArgs()[number]);
+    mapScalars(a, made, inner);
+    for (auto [k, i] : llvm::enumerate(given))
+      inner.map(a.getOutputArgs()[i], made.getOutputArgs()[from.getOutputs().size() + k]);
+    OpBuilder prologue(loop), body(loop->getContext());
+    for (Operation &op : a.getBlock()) {
+      if (&op == first.loop)
+        break;
+      if (!isa<LoadCellOp>(op) || !llvm::is_contained(a.getInitialArgs(), op.getOperand(0)))
+        prologue.clone(op, inner);
+    }
+    body.setInsertionPointAfter(place);
+    inner.map(first.chunk, chunk);
+    inner.map(first.firstRow, firstRow);
+    for (auto [carried, store] : llvm::zip(first.loop.getRegionIterArgs(), this->states)) {
+      unsigned number = llvm::find(a.getSaveArgs(), store.getCells()) - a.getSaveArgs().begin();
+      SmallVector<Value> offsets(store.getOffsets().size());
+      for (auto [offset, zero] : llvm::zip(offsets, store.getOffsets()))
+        offset = inner.lookup(zero);
+      Value state =
+          loadState(loop, body, store, made.getSavedArgs()[placeOfSave[number]], chunk, offsets);
+      if (state.getType() != carried.getType())
+        state = arith::ExtFOp::create(body, store.getLoc(), carried.getType(), state);
+      inner.map(carried, state);
+    }
+    for (Operation &op : first.loop.getBody()->without_terminator()) {
+      if (op.getNumResults() == 1 && inner.contains(op.getResult(0)))
+        continue;
+      auto store = dyn_cast<StoreOp>(op);
+      if (isa<StoreCellOp>(op) || (store && !inner.contains(store.getRows())))
+        continue;
+      body.clone(op, inner);
+    }
+    for (LoadOp load : forwarded) {
+      unsigned number =
+          llvm::find(from.getSequenceArgs(), load.getRows()) - from.getSequenceArgs().begin();
+      Value tensor = from.getSequences()[number];
+      unsigned output = llvm::find(a.getOutputs(), tensor) - a.getOutputs().begin();
+      load.replaceAllUsesWith(inner.lookup(rows[a.getOutputArgs()[output]].getTile()));
+      load.erase();
+    }
+    simplifyProgram(made);
+    return made;
+  }
+
+  /// What `store` saved, as the second loads it already or once more.
+  static Value loadState(scf::ForOp loop, OpBuilder &body, StoreCellOp store, Value cells,
+                         Value chunk, ValueRange offsets) {
+    for (auto load : loop.getBody()->getOps<LoadCellOp>())
+      if (load.getCells() == cells && load.getIndex() == chunk &&
+          load.getType() == store.getTile().getType() && isWhole(load.getOffsets())) {
+        Operation *before = &*body.getInsertionPoint();
+        if (before->isBeforeInBlock(load))
+          load->moveBefore(before);
+        return load;
+      }
+    return LoadCellOp::create(body, store.getLoc(), store.getTile().getType(), cells, chunk,
+                              offsets);
+  }
+
+  Walk first, second;
+  /// Per carried value of the first.
+  SmallVector<StoreCellOp> states;
+  /// By the first's output.
+  llvm::DenseMap<Value, StoreOp> rows;
+};
+} // namespace
+
+FailureOr<FusedPrograms> ejk::fusePrograms(ProgramOp first, ProgramOp second) {
+  FailureOr<Walk> a = Walk::of(first), b = Walk::of(second);
+  if (failed(a) || failed(b))
+    return failure();
+  Fuser fuser(*a, *b);
+  if (!fuser.isPossible())
+    return failure();
+  return fuser.run();
+}
+
+void ejk::replacePrograms(ProgramOp first, ProgramOp second, FusedPrograms fused) {
+  Operation *last = fused.all;
+  for (Operation *needer : needersOf(first, second)) {
+    needer->moveAfter(last);
+    last = needer;
+  }
+  ResultRange outputs = fused.all.getOutputs();
+  unsigned own = second.getOutputs().size();
+  second.getOutputs().replaceAllUsesWith(outputs.take_front(own));
+  second.getFinalStates().replaceAllUsesWith(fused.all.getFinalStates());
+  second.erase();
+  ValueRange given = outputs.drop_front(own);
+  for (Value output : first.getOutputs())
+    if (!output.use_empty()) {
+      output.replaceAllUsesWith(given.front());
+      given = given.drop_front();
+    }
+  first.getFinalStates().replaceAllUsesWith(fused.states.getFinalStates());
+  first.getSaves().replaceAllUsesWith(fused.states.getSaves());
+  first.erase();
+}
+
+namespace {
+struct FuseProgramsPass : ejk::impl::FuseProgramsBase<FuseProgramsPass> {
+  void runOnOperation() override {
+    SmallVector<ProgramOp> programs;
+    getOperation()->walk([&](ProgramOp program) { programs.push_back(program); });
+    for (ProgramOp second : programs)
+      for (Value saved : second.getSavedStates()) {
+        auto first = saved.getDefiningOp<ProgramOp>();
+        if (!first)
+          continue;
+        if (FailureOr<FusedPrograms> fused = fusePrograms(first, second); succeeded(fused)) {
+          replacePrograms(first, second, *fused);
+          ++numFused;
+          break;
+        }
+        ++numDeclined;
+      }
+  }
+};
+} // namespace

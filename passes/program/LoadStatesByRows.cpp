@@ -1,0 +1,58 @@
+//===- LoadStatesByRows.cpp - matrices in cells loaded and stored by rows -------===//
+#include "passes/Passes.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_LOADSTATESBYROWS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Whether a part of a cell goes through shared memory as rows do.
+static bool goesByRows(Type part) {
+  auto matrix = dyn_cast<VectorType>(part);
+  return matrix && matrix.getRank() == 2 && matrix.getElementType().getIntOrFloatBitWidth() == 16;
+}
+
+static Value rowsOf(OpBuilder &b, Operation *op, TypedValue<CellsType> cells, Value index) {
+  auto cell = cast<VectorType>(cells.getType().getCell());
+  Type row = VectorType::get(cell.getShape().drop_front(), cell.getElementType());
+  return CellRowsOp::create(b, op->getLoc(), RowsType::get(op->getContext(), row), cells, index);
+}
+
+namespace {
+struct LoadStatesByRowsPass : ejk::impl::LoadStatesByRowsBase<LoadStatesByRowsPass> {
+  void runOnOperation() override {
+    SmallVector<Operation *> moves;
+    getOperation()->walk([&](ProgramOp program) {
+      if (program->hasAttr(kWarpsAttr))
+        return; // it is laid out
+      program.walk([&](Operation *op) {
+        if (auto load = dyn_cast<LoadCellOp>(op); load && goesByRows(load.getResult().getType()))
+          moves.push_back(op);
+        if (auto store = dyn_cast<StoreCellOp>(op); store && goesByRows(store.getTile().getType()))
+          moves.push_back(op);
+      });
+    });
+    for (Operation *op : moves) {
+      OpBuilder b(op);
+      if (auto load = dyn_cast<LoadCellOp>(op)) {
+        Value rows = rowsOf(b, op, load.getCells(), load.getIndex());
+        auto made = LoadOp::create(b, op->getLoc(), load.getResult().getType(), rows,
+                                   load.getOffsets()[0], load.getOffsets()[1]);
+        load.getResult().replaceAllUsesWith(made);
+        ++numLoads;
+      } else {
+        auto store = cast<StoreCellOp>(op);
+        Value rows = rowsOf(b, op, store.getCells(), store.getIndex());
+        StoreOp::create(b, op->getLoc(), store.getTile(), rows, store.getOffsets()[0],
+                        store.getOffsets()[1]);
+        ++numStores;
+      }
+      op->erase();
+    }
+  }
+};
+} // namespace

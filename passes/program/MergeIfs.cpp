@@ -1,0 +1,101 @@
+//===- MergeIfs.cpp - one branch for what is decided once --------------===//
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/Passes.h"
+#include "passes/program/SimplifyProgram.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_MERGEIFS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// What is stored to, or loaded from, under `op`.
+template <typename... Accesses> static llvm::SetVector<Value> placesOf(Operation *op) {
+  llvm::SetVector<Value> places;
+  op->walk([&](Operation *inner) {
+    if (isa<Accesses...>(inner))
+      for (Value operand : inner->getOperands())
+        if (isa<RowsType, CellsType>(operand.getType()))
+          places.insert(operand);
+  });
+  return places;
+}
+
+/// Whether `op` may go in front of ops that store to `stored`.
+static bool isMovable(Operation *op, const llvm::SetVector<Value> &stored) {
+  return op->getNumRegions() == 0 && (isMemoryEffectFree(op) || isa<LoadOp, LoadCellOp>(op)) &&
+         llvm::none_of(op->getOperands(), [&](Value v) { return stored.contains(v); });
+}
+
+/// Puts `next` right behind the last of `choices`, which stand behind each other, and what it
+/// needs in front of them; false where it needs what they give, or what cannot move.
+static bool bringTogether(ArrayRef<scf::IfOp> choices, scf::IfOp next) {
+  scf::IfOp first = choices.front(), last = choices.back();
+  Block *block = first->getBlock();
+  if (!placesOf<StoreOp, StoreCellOp>(next).empty())
+    return false;
+  llvm::SetVector<Value> stored;
+  for (Operation *op = first; op != next; op = op->getNextNode()) {
+    bool isChoice = llvm::is_contained(choices, op);
+    llvm::SetVector<Value> here = placesOf<StoreOp, StoreCellOp>(op);
+    if (isChoice ? !here.empty() : op->getNumRegions() != 0)
+      return false;
+    stored.insert_range(here);
+  }
+  if (llvm::any_of(placesOf<LoadOp, LoadCellOp>(next),
+                   [&](Value place) { return stored.contains(place); }))
+    return false;
+  llvm::SetVector<Operation *> needed;
+  auto need = [&](Operation *op) {
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (Operation *maker = operand.getDefiningOp())
+          if (Operation *here = block->findAncestorOpInBlock(*maker);
+              here && here != op && !here->isBeforeInBlock(first))
+            needed.insert(here);
+    });
+  };
+  need(next);
+  for (unsigned i = 0; i < needed.size(); ++i) {
+    if (!isMovable(needed[i], stored))
+      return false;
+    need(needed[i]);
+  }
+  SmallVector<Operation *> inOrder = needed.takeVector();
+  llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *op : inOrder)
+    op->moveBefore(first);
+  next->moveAfter(last);
+  return true;
+}
+
+unsigned ejk::mergeIfs(ProgramOp program) {
+  unsigned merged = 0;
+  program.walk([&](Block *block) {
+    SmallVector<scf::IfOp> together;
+    for (scf::IfOp choice : llvm::to_vector(block->getOps<scf::IfOp>())) {
+      if (!together.empty() && together.front().getCondition() == choice.getCondition() &&
+          bringTogether(together, choice))
+        ++merged;
+      else
+        together.clear();
+      together.push_back(choice);
+    }
+  });
+  if (merged)
+    simplifyProgram(program);
+  return merged;
+}
+
+namespace {
+struct MergeIfsPass : ejk::impl::MergeIfsBase<MergeIfsPass> {
+  void runOnOperation() override {
+    getOperation()->walk([&](ProgramOp program) { numMerged += mergeIfs(program); });
+  }
+};
+} // namespace

@@ -1,0 +1,84 @@
+//===- SinkIntoBranches.cpp - what follows a branch into both sides --------===//
+#include "passes/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SINKINTOBRANCHES
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The ops between `branch` and its block's terminator; none if one has regions.
+static SmallVector<Operation *> opsBehind(scf::IfOp branch) {
+  SmallVector<Operation *> ops;
+  for (Operation *op = branch->getNextNode(); op != branch->getBlock()->getTerminator();
+       op = op->getNextNode()) {
+    if (op->getNumRegions())
+      return {};
+    ops.push_back(op);
+  }
+  return ops;
+}
+
+/// Moves `ops` to the end of one side, which then yields `wanted` of what the branch and
+/// they made.
+static void appendTo(Block &side, scf::IfOp branch, ArrayRef<Operation *> ops,
+                     ArrayRef<Value> wanted) {
+  Operation *yield = side.getTerminator();
+  IRMapping mapping;
+  mapping.map(branch.getResults(), yield->getOperands());
+  OpBuilder b(yield);
+  for (Operation *op : ops)
+    b.clone(*op, mapping);
+  auto values = llvm::map_to_vector(wanted, [&](Value v) { return mapping.lookupOrDefault(v); });
+  scf::YieldOp::create(b, yield->getLoc(), values);
+  yield->erase();
+}
+
+static unsigned sinkInto(scf::IfOp branch) {
+  SmallVector<Operation *> ops = opsBehind(branch);
+  if (ops.empty() || !branch.elseBlock())
+    return 0;
+  Operation *end = branch->getBlock()->getTerminator();
+  // Of the block's results those that are not known before the branch.
+  SmallVector<Value> wanted;
+  for (Value value : end->getOperands()) {
+    Operation *maker = value.getDefiningOp();
+    if (maker == branch || llvm::is_contained(ops, maker))
+      wanted.push_back(value);
+  }
+  OpBuilder b(branch);
+  auto sunk = scf::IfOp::create(b, branch.getLoc(), TypeRange(ValueRange(wanted)),
+                                branch.getCondition(), /*withElseRegion=*/true);
+  appendTo(*branch.thenBlock(), branch, ops, wanted);
+  appendTo(*branch.elseBlock(), branch, ops, wanted);
+  sunk.getThenRegion().takeBody(branch.getThenRegion());
+  sunk.getElseRegion().takeBody(branch.getElseRegion());
+  for (auto [value, result] : llvm::zip(wanted, sunk.getResults()))
+    value.replaceUsesWithIf(result, [&](OpOperand &use) { return use.getOwner() == end; });
+  for (Operation *op : llvm::reverse(ops))
+    op->erase();
+  branch.erase();
+  return ops.size();
+}
+
+namespace {
+struct SinkIntoBranchesPass : ejk::impl::SinkIntoBranchesBase<SinkIntoBranchesPass> {
+  void runOnOperation() override {
+    SmallVector<scf::IfOp> branches;
+    getOperation()->walk([&](scf::IfOp branch) {
+      auto program = branch->getParentOfType<ProgramOp>();
+      bool laidOut = program && program->hasAttr(kWarpsAttr);
+      if (program && !laidOut && isa<scf::ForOp>(branch->getParentOp()) &&
+          llvm::any_of(*branch.thenBlock(), [](Operation &op) { return isa<DotOp>(op); }))
+        branches.push_back(branch);
+    });
+    for (scf::IfOp branch : branches)
+      numSunk += sinkInto(branch);
+  }
+};
+} // namespace

@@ -1,0 +1,78 @@
+//===- TruncateLiveExponentials.cpp - what a branch keeps of exponentials, in 16 bits ----===//
+#include "passes/Passes.h"
+#include "passes/program/RegisterPressure.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_TRUNCATELIVEEXPONENTIALS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Whether all that is made of `value` by multiplications alone is rounded to bf16.
+static bool isOnlyScaling(Value value) {
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
+    if (isa<arith::TruncFOp>(user))
+      return getElementTypeOrSelf(user->getResult(0)).isBF16();
+    return isa<arith::MulFOp>(user) && isOnlyScaling(user->getResult(0));
+  });
+}
+
+namespace {
+struct TruncateLiveExponentialsPass : ejk::impl::TruncateLiveExponentialsBase<TruncateLiveExponentialsPass> {
+  void runOnOperation() override {
+    getOperation()->walk([&](ProgramOp program) {
+      if (program->hasAttr(kWarpsAttr))
+        return; // it is laid out
+      program.walk([&](scf::IfOp branch) {
+        if (hasManyMatmuls(*branch.thenBlock()))
+          narrowFor(branch);
+      });
+    });
+  }
+
+  void narrowFor(scf::IfOp branch) {
+    struct Held {
+      math::ExpOp exp;
+      SmallVector<OpOperand *> uses;
+    };
+    SmallVector<Held> all;
+    for (auto exp : branch->getBlock()->getOps<math::ExpOp>()) {
+      auto type = dyn_cast<VectorType>(exp.getType());
+      if (!type || type.getRank() != 2 || !type.getElementType().isF32())
+        continue;
+      Held held{exp, {}};
+      for (OpOperand &use : exp.getResult().getUses())
+        if (branch->isProperAncestor(use.getOwner()))
+          held.uses.push_back(&use);
+      if (!held.uses.empty() && llvm::all_of(held.uses, [&](OpOperand *use) {
+            Operation *user = use->getOwner();
+            return user->getBlock() == branch.thenBlock() && isa<arith::MulFOp>(user) &&
+                   isOnlyScaling(user->getResult(0));
+          }))
+        all.push_back(held);
+    }
+    if (all.size() < 2)
+      return; // there is room for one
+    for (Held &held : all) {
+      Location loc = held.exp.getLoc();
+      auto type = cast<VectorType>(held.exp.getType());
+      OpBuilder b(&getContext());
+      b.setInsertionPointAfter(held.exp);
+      Value narrow = arith::TruncFOp::create(
+          b, loc, VectorType::get(type.getShape(), b.getBF16Type()), held.exp.getResult());
+      for (OpOperand *use : held.uses) {
+        b.setInsertionPoint(use->getOwner());
+        use->set(arith::ExtFOp::create(b, loc, type, narrow));
+      }
+      ++numNarrowed;
+    }
+  }
+};
+} // namespace

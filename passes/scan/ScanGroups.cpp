@@ -1,0 +1,177 @@
+//===- ScanGroups.cpp - scans that share saved states ---------------------===//
+#include "passes/scan/ScanGroups.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Passes.h"
+#include "passes/scan/StepAnalysis.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace ejk;
+
+SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
+  llvm::EquivalenceClasses<Operation *> together;
+  for (ScanOp scan : scans) {
+    together.insert(scan);
+    for (Value state : scan.getSavedStates())
+      if (auto source = state.getDefiningOp<ScanOp>())
+        together.unionSets(scan, source);
+  }
+  llvm::MapVector<Operation *, SmallVector<ScanOp>> groups;
+  for (ScanOp scan : scans)
+    groups[together.getLeaderValue(scan)].push_back(scan);
+  return llvm::to_vector(llvm::make_second_range(groups));
+}
+
+bool ejk::isSummedPairing(Operation *product) {
+  return product->hasAttr(kPairingAttr) && llvm::all_of(product->getUsers(), llvm::IsaPred<SumOp>);
+}
+
+bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
+                  std::pair<Value, Value> states) {
+  if (there.getType() != here.getType())
+    return false;
+  auto arg = dyn_cast<BlockArgument>(there), other = dyn_cast<BlockArgument>(here);
+  if (arg || other) {
+    if (!arg || !other || there == states.first || here == states.second)
+      return arg && other && there == states.first && here == states.second;
+    unsigned i = arg.getArgNumber(), k = other.getArgNumber();
+    unsigned sequences = first.getSequences().size(), others = second.getSequences().size();
+    return i < sequences + first.getParameters().size() &&
+           k < others + second.getParameters().size() && (i < sequences) == (k < others) &&
+           sameTensor(first->getOperand(i), second->getOperand(k));
+  }
+  Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
+  return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+         llvm::all_of_zip(a->getOperands(), b->getOperands(), [&](Value x, Value y) {
+           return areSame(first, x, second, y, sameTensor, states);
+         });
+}
+
+namespace {
+/// Compares a walk forward, which saves a state, with one back, which reads it.
+class DualWalks {
+public:
+  DualWalks(ScanOp forward, ScanOp back) : forward(forward), back(back) {}
+
+  /// Whether `anchor`, of the walk back, may do with save `number` of the walk forward
+  /// as the chunk is entered with it.
+  bool mayTakeEntry(AnchorOp anchor, unsigned number) {
+    if (forward.getReverse() == back.getReverse() ||
+        forward.getSaveEvery() != back.getSaveEvery() ||
+        forward.getCuSeqlens() != back.getCuSeqlens() ||
+        forward.getSequences().front() != back.getSequences().front())
+      return false;
+    // Forward: decays, then adds, between which the state is saved.
+    Value next = forward.getYield().getSaves()[number];
+    SmallVector<OuterAddOp> adds;
+    while (auto add = addOf(next)) {
+      adds.push_back(add);
+      next = add.getResult();
+    }
+    auto place = llvm::find(forward.getYield().getStates(), next);
+    if (place == forward.getYield().getStates().end())
+      return false;
+    Value state = forward.getStateArgs()[place - forward.getYield().getStates().begin()];
+    SmallVector<DecayOp> decays;
+    for (Value at = forward.getYield().getSaves()[number]; at != state;) {
+      auto decay = at.getDefiningOp<DecayOp>();
+      if (!decay)
+        return false;
+      decays.push_back(decay);
+      at = decay.getState();
+    }
+    return hasDecays(anchor.getState(), decays) && takesAll(anchor, adds);
+  }
+
+private:
+  /// The outer_add that takes `state` on.
+  static OuterAddOp addOf(Value state) {
+    for (Operation *user : state.getUsers())
+      if (auto add = dyn_cast<OuterAddOp>(user))
+        return add;
+    return {};
+  }
+
+  bool isSame(Value there, Value here) {
+    return areSame(forward, there, back, here, [](Value a, Value b) { return a == b; });
+  }
+
+  /// Whether the adjoint `state` decays by the same gates.
+  bool hasDecays(Value state, SmallVector<DecayOp> decays) {
+    while (true) {
+      Operation *next = nullptr;
+      for (Operation *user : state.getUsers())
+        if (isa<DecayOp, OuterAddOp>(user))
+          next = user;
+      if (!next)
+        return decays.empty();
+      if (auto decay = dyn_cast<DecayOp>(next)) {
+        auto same = llvm::find_if(decays, [&](DecayOp other) {
+          return other.getAxis() == decay.getAxis() && isSame(other.getGate(), decay.getGate());
+        });
+        if (same == decays.end())
+          return false;
+        decays.erase(same);
+      }
+      state = next->getResult(0);
+    }
+  }
+
+  /// Whether what is taken from the sum before the anchor is k ⊙ k̄ of every add.
+  bool takesAll(AnchorOp anchor, SmallVector<OuterAddOp> adds) {
+    Value sum = anchor.getVector();
+    while (auto sub = sum.getDefiningOp<arith::SubFOp>()) {
+      Value term = sub.getRhs();
+      if (auto channels = term.getDefiningOp<SumOp>())
+        term = channels.getVector();
+      auto product = term.getDefiningOp<arith::MulFOp>();
+      if (!product || !product->hasAttr(kPairingAttr))
+        return false;
+      ReadOp read = product.getLhs().getDefiningOp<ReadOp>();
+      Value partner = product.getRhs();
+      if (!read) {
+        read = partner.getDefiningOp<ReadOp>();
+        partner = product.getLhs();
+      }
+      if (!read || read.getState() != anchor.getState())
+        return false;
+      bool alongValue = read.getAxis() == Axis::value;
+      if (anchor.getAxis() != Axis::head && anchor.getAxis() != read.getAxis())
+        return false;
+      auto same = llvm::find_if(adds, [&](OuterAddOp add) {
+        Value key = add.getKey(), value = add.getValue();
+        return isSame(alongValue ? key : value, partner) &&
+               isSame(alongValue ? value : key, read.getVector());
+      });
+      if (same == adds.end())
+        return false;
+      adds.erase(same);
+      sum = sub.getLhs();
+    }
+    return adds.empty() && llvm::is_contained(back.getStateArgs(), sum);
+  }
+
+  ScanOp forward, back;
+};
+} // namespace
+
+bool ejk::maySaveEntries(ArrayRef<ScanOp> group) {
+  for (ScanOp scan : group) {
+    for (Value save : scan.getSaves())
+      for (Operation *user : save.getUsers())
+        if (!isa<ScanOp>(user) || !llvm::is_contained(group, cast<ScanOp>(user)))
+          return false;
+    for (AnchorOp anchor : scan.getStep().getOps<AnchorOp>()) {
+      ValueRange args = scan.getSavedArgs();
+      Value tensor = scan.getSavedStates()[llvm::find(args, anchor.getSaved()) - args.begin()];
+      auto source = tensor.getDefiningOp<ScanOp>();
+      if (!source || !llvm::is_contained(group, source))
+        return false;
+      unsigned number = llvm::find(source.getSaves(), tensor) - source.getSaves().begin();
+      if (!DualWalks(source, scan).mayTakeEntry(anchor, number))
+        return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,45 @@
+//===- SplitReads.cpp - reads along different axes, scans of their own ----===//
+#include "passes/Passes.h"
+#include "passes/scan/ScanCut.h"
+#include "passes/scan/StepAnalysis.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SPLITREADS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
+  void runOnOperation() override {
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    for (ScanOp scan : scans)
+      split(scan);
+  }
+
+  void split(ScanOp scan) {
+    SmallVector<Value> reads[2]; // along key, along value
+    scan.getBody().walk(
+        [&](ReadOp read) { reads[read.getAxis() == Axis::value].push_back(read.getResult()); });
+    scan.getBody().walk([&](AnchorOp anchor) {
+      reads[anchor.getAxis() == Axis::value].push_back(anchor.getResult());
+    });
+    if (reads[0].empty() || reads[1].empty())
+      return;
+    // The second scan's reads must leave the first's states alone.
+    for (Axis secondAxis : {Axis::key, Axis::value}) {
+      auto &second = reads[secondAxis == Axis::value], &first = reads[secondAxis == Axis::key];
+      ScanCut cut(scan, second, [&](Value v) { return llvm::is_contained(first, v); });
+      if (llvm::any_of(first, [&](Value v) { return cut.isLate(v); }))
+        continue;
+      cut.apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
+      ++numSplit;
+      return;
+    }
+    scan.emitRemark("not split: reads along each axis depend on those along the other");
+  }
+};
+} // namespace

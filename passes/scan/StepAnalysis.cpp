@@ -1,0 +1,194 @@
+//===- StepAnalysis.cpp - what of a step a derivative concerns ------------===//
+#include "passes/scan/StepAnalysis.h"
+#include "passes/autodiff/AdjointRules.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace ejk;
+
+Segment Segment::of(Value matrix) {
+  Segment segment;
+  while (auto add = matrix.getDefiningOp<OuterAddOp>()) {
+    segment.adds.push_back(add);
+    matrix = add.getState();
+  }
+  segment.start = matrix;
+  return segment;
+}
+
+std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
+  std::optional<Axis> found;
+  bool both = false;
+  auto note = [&](Axis axis) {
+    both |= found && *found != axis;
+    found = axis;
+  };
+  scan.getBody().walk([&](ReadOp op) { note(op.getAxis()); });
+  scan.getBody().walk([&](AnchorOp op) { note(op.getAxis()); });
+  return both ? std::nullopt : std::optional(found.value_or(Axis::key));
+}
+
+bool ejk::isSumAlongReads(ScanOp scan, SumOp sum) {
+  std::optional<Axis> axis = getReadAxis(scan);
+  auto matrix = llvm::find_if(scan.getStateArgs(), StepAnalysis::isMatrix);
+  if (!axis || matrix == scan.getStateArgs().end() ||
+      sum.getVector().getType().getDimSize(0) !=
+          cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1))
+    return false;
+  SmallVector<Value> worklist = {sum.getVector()};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp()) {
+      if (isa<SumOp>(def))
+        return false; // a number that threads get only while they read
+      llvm::append_range(worklist, def->getOperands());
+    } else if (cast<BlockArgument>(value).getArgNumber() >= scan.getFirstStateArg()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+StepAnalysis::StepAnalysis(ScanOp scan, const ScanRequest &request) : scan(scan) {
+  scan.getBody().walk([&](ReadOp op) { allReads.push_back(op); });
+  findActive(request);
+  findRead();
+  findPairings();
+  bool asked = llvm::any_of(request.sequences, [](Type t) { return bool(t); }) ||
+               llvm::any_of(request.parameters, [](Type t) { return bool(t); }) ||
+               llvm::is_contained(request.initialStates, true);
+  bool given = llvm::any_of(request.outputCotangents, [](Value v) { return bool(v); }) ||
+               llvm::any_of(request.stateCotangents, [](Value v) { return bool(v); });
+  zero = !asked || !given;
+}
+
+bool StepAnalysis::isMatrix(Value value) {
+  auto vector = dyn_cast<VectorType>(value.getType());
+  return vector && vector.getRank() == 2;
+}
+
+/// Adds to `set` what is computed from it, in this step or, through the states,
+/// in a later one.
+static void closeForward(ScanOp scan, llvm::DenseSet<Value> &set,
+                         llvm::function_ref<bool(Operation *)> passes) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation &op : scan.getStep().without_terminator())
+      if (op.getNumResults() == 1 && !set.contains(op.getResult(0)) && passes(&op) &&
+          isFloating(op.getResult(0)) &&
+          llvm::any_of(op.getOperands(), [&](Value v) { return set.contains(v); }))
+        changed |= set.insert(op.getResult(0)).second;
+    for (auto [arg, next] : llvm::zip(scan.getStateArgs(), scan.getYield().getStates()))
+      if (set.contains(next))
+        changed |= set.insert(arg).second;
+  }
+}
+
+void StepAnalysis::findActive(const ScanRequest &request) {
+  for (auto [arg, type] : llvm::zip(scan.getSequenceArgs(), request.sequences))
+    if (type)
+      active.insert(arg);
+  for (auto [arg, type] : llvm::zip(scan.getParameterArgs(), request.parameters))
+    if (type)
+      active.insert(arg);
+  for (auto [arg, wanted] : llvm::zip(scan.getStateArgs(), request.initialStates))
+    if (wanted)
+      active.insert(arg);
+  closeForward(scan, active, [](Operation *op) { return !isPiecewiseConstant(op); });
+}
+
+void StepAnalysis::findRead() {
+  for (ReadOp op : allReads)
+    read.insert(op.getResult());
+  closeForward(scan, read, [](Operation *op) { return !isa<DecayOp, OuterAddOp>(op); });
+  for (auto [arg, next] : llvm::zip(scan.getStateArgs(), scan.getYield().getStates()))
+    readsCarried |= !isMatrix(arg) && read.contains(next) && isActive(next);
+}
+
+void StepAnalysis::findPairings() {
+  bool byAxis[3] = {};
+  scan.getBody().walk(
+      [&](DecayOp op) { byAxis[unsigned(op.getAxis())] |= isActive(op.getGate()); });
+  pairing[1] = byAxis[unsigned(Axis::value)];
+  // A gate per head is the sum over either axis.
+  pairing[0] = byAxis[unsigned(Axis::key)] || (byAxis[unsigned(Axis::head)] && !pairing[1]);
+}
+
+/// Whether one op at most changes the matrix or carries it on.
+static bool hasOneSuccessor(Value matrix) {
+  return llvm::count_if(matrix.getUses(),
+                        [](OpOperand &use) { return !isa<ReadOp>(use.getOwner()); }) <= 1;
+}
+
+LogicalResult StepAnalysis::check() {
+  if (!scan.getSavedStates().empty() ||
+      llvm::any_of(scan.getSaves(), [](Value save) { return !save.use_empty(); }))
+    return scan.emitError("saves states or reads saved ones, and such a scan has no derivative; "
+                          "derive the first derivative with gate-gradients=suffix");
+  unsigned firstState = scan.getFirstStateArg();
+  for (Operation &op : scan.getStep().without_terminator()) {
+    bool concerns = llvm::any_of(op.getOperands(), [&](Value v) { return isActive(v); });
+    if (!concerns)
+      continue;
+    if (op.getNumResults() != 1)
+      return op.emitError() << "'" << op.getName() << "' has no derivative rule";
+    Value result = op.getResult(0);
+    if (!isCore(&op)) {
+      if (isMatrix(result) || llvm::any_of(op.getOperands(), isMatrix))
+        return op.emitError() << "'" << op.getName()
+                              << (isa<AnchorOp>(op)
+                                      ? "' has no derivative rule; derive the first derivative "
+                                        "with gate-gradients=suffix"
+                                      : "' on a K×V state has no derivative rule; use "
+                                        "'ejk.decay', 'ejk.outer_add' and 'ejk.read'");
+      if (!isFloating(result) && !isPiecewiseConstant(&op))
+        return op.emitError() << "'" << op.getName() << "' makes " << result.getType()
+                              << " of a value that a gradient is asked for; integers have no "
+                                 "derivative: leave out of 'wrt' the inputs that reach it";
+      continue;
+    }
+    for (Value operand : op.getOperands())
+      if (!isMatrix(operand) && read.contains(operand))
+        return op.emitError() << "'" << op.getName()
+                              << "' takes a vector that depends on what was read of a state; a "
+                                 "derivative needs its vectors and gates to come from sequences "
+                                 "and parameters";
+    if (isMatrix(result) && !hasOneSuccessor(result))
+      return op.emitError("makes a state that several ops change or carry on; a derivative "
+                          "needs each state to have one successor");
+  }
+  for (Value arg : scan.getStateArgs())
+    if (isMatrix(arg) && isActive(arg) && !hasOneSuccessor(arg))
+      return scan.emitError() << "state " << cast<BlockArgument>(arg).getArgNumber() - firstState
+                              << " is changed or carried on by several ops; a derivative needs "
+                                 "each state to have one successor";
+  return success();
+}
+
+bool StepAnalysis::endsForward(Value arg) const {
+  if (readsCarried)
+    return false;
+  SmallVector<Value> worklist = {arg};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto yield = dyn_cast<YieldOp>(user)) {
+        if (use.getOperandNumber() < yield.getStates().size())
+          return false;
+        continue;
+      }
+      if (isa<DecayOp, OuterAddOp>(user))
+        return false;
+      if (!isa<ReadOp>(user))
+        worklist.push_back(user->getResult(0));
+    }
+  }
+  return true;
+}

@@ -1,0 +1,31 @@
+//===- TensorSums.h - sums that stand between scans ---------------*- C++ -*-===//
+#ifndef EJK_PASSES_SCAN_TENSORSUMS_H
+#define EJK_PASSES_SCAN_TENSORSUMS_H
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/Builders.h"
+
+namespace ejk {
+/// `x` summed over dimension `dim`, in f32.
+mlir::Value sumOver(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim);
+/// Whether `op` is such a sum.
+bool isSumOver(mlir::linalg::GenericOp op, unsigned dim);
+/// `x ⊙ y`, of one shape, summed over dimension `dim`, in f32.
+mlir::Value sumOfProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y,
+                          unsigned dim);
+/// `x` summed over the heads, its dimension `dim`, that share one of `like`'s.
+mlir::Value sumHeads(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim,
+                     mlir::Value like, mlir::Type element);
+/// `x` with the static sizes of `like`, which it has.
+mlir::Value castLike(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like);
+/// `x`, [N,H,channels…], summed to the shape of parameter `like`, whose step value
+/// has rank `channels`: over N, over heads that share one of its own, and over
+/// the channels of a number's gradient that was kept per channel.
+mlir::Value sumToParameter(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like,
+                           int64_t channels, mlir::Type element);
+/// Whether two tensors are known to have one size in dimension `dim`: by their
+/// types, or, being arguments, by what ejk-describe-interface wrote down.
+bool haveSameSize(mlir::Value a, mlir::Value b, unsigned dim);
+} // namespace ejk
+
+#endif // EJK_PASSES_SCAN_TENSORSUMS_H

@@ -1,0 +1,33 @@
+// What a branch takes of an item is made ahead where rows come in boxes: gates of f32 do not,
+// and threads would wait for the copies that they have just started.
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" \
+// RUN:   --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" \
+// RUN:   --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s --check-prefix=SM90
+
+// SM90-NOT: tile.take held
+
+// CHECK-LABEL: func.func @boxes(
+// CHECK:         tile.make_ring : <2 of
+// CHECK:         tile.make_ring : <2 of
+// CHECK:         tile.within
+// CHECK:         scf.for
+// CHECK:         tile.take held
+func.func @boxes(%q: tensor<?x?x2x128xbf16>, %k: tensor<?x?x2x128xbf16>, %v: tensor<?x?x2x128xbf16>,
+                 %gk: tensor<?x?x2x128xbf16>) -> tensor<?x?x2x128xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x2x128xbf16>)
+      : tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>
+      -> tensor<?x?x2x128xbf16>, tensor<?x2x128x128xf32>
+  return %o : tensor<?x?x2x128xbf16>
+}
+
+// CHECK-LABEL: func.func @copies(
+// CHECK-NOT:     tile.take held
+// CHECK:         return
+func.func @copies(%q: tensor<?x?x2x128xbf16>, %k: tensor<?x?x2x128xbf16>, %v: tensor<?x?x2x128xbf16>,
+                  %gk: tensor<?x?x2x128xf32>) -> tensor<?x?x2x128xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x2x128xf32>)
+      : tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>
+      -> tensor<?x?x2x128xbf16>, tensor<?x2x128x128xf32>
+  return %o : tensor<?x?x2x128xbf16>
+}
