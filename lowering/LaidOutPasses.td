@@ -5,33 +5,35 @@
 include "mlir/Pass/PassBase.td"
 
 def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
-  let summary = "how each tile of a block program lies over the threads";
+  let summary = "choose how each tile is distributed over threads or shared memory";
   let description = [{
-    Chooses the warps that work on a `tile.program`, four or, for tiles of more than
-    64×64 numbers, eight, and gives each tile a layout, on the op that makes it:
-    loaded rows and operands of products are in shared memory, other matrices in
-    fragments of `mma.sync` divided over the warps as their sizes ask for, vectors
-    over a warp's lanes, and what is one number in all elements is uniform. Where
-    an op needs another layout than its operand has, a `tile.convert` says so;
-    statistics count them. Numbers do not change.
+    What: chooses the number of warps that work on a `tile.program` (four, or eight where a tile has
+    more than 64×64 elements) and attaches a layout to every op that makes a tile. Loaded rows and
+    MMA operands are in shared memory. Other matrices are `mma.sync` fragments distributed over the
+    warps. Vectors are distributed over a warp's lanes. A tile with the same value in all elements
+    is uniform. Where an op needs another layout than its operand has, the pass inserts a
+    `tile.convert`; statistics count these. Results do not change.
 
-    With `arch` sm_90a, products are laid out for groups of four warps (`wgmma`): rows
-    of 16 bits lie in panels, and each matrix, or its transpose, over warps below each
-    other, whichever way lets the fewest bytes pass through shared memory. So a state
-    is kept transposed where its rounded accumulators, still in registers, are the left
-    factor of the transposed product that reads it; so are rows whose running sums are taken of
-    numbers in registers, for these are the left factor of a product with a triangle then, and
-    those that vectors are taken of, which then need not pass from warp to warp. A
-    left factor that some other product takes from shared memory comes from there, too. Vectors
-    that are sums, or rows, of matrices of which each warp has whole rows as they are stored
-    lie as those do (`rows`), sums where they are spread along such rows again: none of that goes
-    through shared memory. Other vectors that are made before a branch and used in it wait
-    there: `tile.spread` reads them there.
+    With `arch` sm_90a, matmuls are laid out for warpgroups (`wgmma`). 16-bit rows are stored in
+    128-byte-swizzled tiles. Each matrix, or its transpose, is distributed over the warps in the
+    orientation that moves the fewest bytes through shared memory:
 
-    A matrix that a loop makes row by row, with `vector.insert` alone, has one place in shared
-    memory, where the loop starts it. On the other side of a branch, which is taken where the
-    first cannot be, a left factor comes from shared memory, too. Both are by choice: that side's
-    registers would be missing on the first (see `ejk-select-stages`).
+    - A state is kept transposed where its truncated accumulators can stay in registers as the A
+      operand of the transposed matmul that reads it.
+    - Rows with running sums are kept transposed where the sums are matmuls with a triangular
+      matrix, so that the rows are the A operand in registers.
+    - Matrices that vectors are reduced from are oriented so that a warp holds whole rows.
+    - An A operand comes from shared memory if another matmul reads the same tile from there.
+
+    A vector that is a sum or a row of a matrix takes the slice layout of that matrix (`rows`), so
+    that reductions and broadcasts along the same rows stay in registers. Other vectors that are
+    made before an `scf.if` and used in it are stored to shared memory; `tile.spread` reads them
+    there.
+
+    A matrix that a loop builds with `vector.insert` alone, row by row, has one buffer in shared
+    memory. On the exact path, A operands come from shared memory. Both placements are optional
+    (spilled to shared memory): they only save registers on the fast path, and `ejk-select-stages`
+    withdraws them where shared memory is short.
 
     Before:
     ```mlir
@@ -54,28 +56,31 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
 }
 
 def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {
-  let summary = "products early, and other work while they are taken";
+  let summary = "issue matmuls early and overlap them with other work";
   let description = [{
-    A product by groups of four warps goes on while the warps do other work, until its
-    result is first used. In programs laid out for them this orders each block's ops so
-    that a product is issued as soon as its factors are there, and that what follows
-    waits as little as it can: in program order, but for ops that would wait, for a
-    product or at a barrier for what other warps wrote, while others would not. What
-    each op costs is an estimate.
+    What: orders the ops of each block in a laid-out program. A `wgmma` runs asynchronously until
+    its result is used, so the pass issues each matmul as soon as its operands are available and
+    delays ops that would wait: for a matmul, or at a barrier for data of other warps. Otherwise the
+    order of the program is kept. Costs of ops are estimates. Results do not change.
 
-    Registers are scarce meanwhile. A product that needs accumulators of its own waits where an
-    estimate of those in use leaves it none, the more products there are, each with its
-    addresses, the sooner; what else uses accumulators that a product goes on with comes
-    before it, if it can. In a branch, what is made of the tiles that a loop starts from, or
-    of an earlier loop's results, comes before the loop, stores included. A branch's range
-    check comes last in front of it: its barrier then serves what is stored there, too. In
-    the end, tiles that are read from shared memory, widened or spread into registers are so
-    where they are used, in branches too, and once more behind a product; what was stored
-    there as a factor is read again; what only a sum needs is made in front of it; rows of a
-    tile are taken where the tile is made; on the other side of a branch, what is made of such
-    tiles, and of what is there anyway, is made for each use. In a loop's body, what comes of vectors alone and
-    only goes to memory or to the next iteration comes behind the last product. Numbers do
-    not change.
+    Why: latency of tensor cores, with the register file as the limit:
+
+    - A matmul with accumulators of its own waits while an estimate of live accumulators leaves it
+      no registers. The more matmuls there are, each with its addresses, the lower this limit.
+    - An op that uses accumulators which a later matmul continues with precedes that matmul where
+      possible.
+    - In a branch, computation on a loop's initial tiles, or on results of an earlier loop, precedes
+      the loop, stores included.
+    - The range guard of a branch is placed last before the branch, so that its barrier also covers
+      the stores before it.
+
+    After the order is fixed, values are rematerialised or reloaded where that shortens live ranges:
+    tiles that are loaded from shared memory, extended, or broadcast are recomputed at each use,
+    also inside branches and after matmuls; operands that were stored to shared memory are loaded
+    again; terms of a sum are computed directly before it; rows of a tile are extracted where the
+    tile is made. On the exact path, everything computed from such tiles is recomputed for each use.
+    In a loop body, vector computation that only feeds memory or the next iteration follows the last
+    matmul.
 
     Before:
     ```mlir
@@ -89,24 +94,30 @@ def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {
     rounded, and while the second one is, the first one's result is worked on.
   }];
   let dependentDialects = ["::ejk::tile::TileDialect"];
-  let statistics = [Statistic<"numMoved", "moved", "ops that no longer stand in their order">];
+  let statistics = [Statistic<"numMoved", "moved", "ops moved from the program's order">];
 }
 
 def MultistageLoads : Pass<"ejk-multistage-loads"> {
-  let summary = "rows copied ahead of the loop that reads them";
+  let summary = "copy rows to shared memory ahead of the loop iteration that uses them";
   let description = [{
-    Loads of a block program's loop over chunks, whose rows follow from its counter alone,
-    become copies through a ring of `stages` stages, started `stages`-1 iterations ahead.
-    One item has all that one iteration loads, so that it waits once. With one stage, the
-    next iteration's copies start where this one's tiles are used for the last time; so do
-    those of cells, which have a ring of one stage for themselves. Where that is in a branch, both
-    sides start them: the one that is taken when products are behind its own last use, which of
-    a product is where it is awaited, or at once. What sums are made of in registers is used
-    where they are. With one stage for all, rows that only a branch
-    uses share that one: an iteration waits for the others first, and for these at the branch; with
-    `apart` they have one of `stages` stages for themselves. Iterations that do not come are copied
-    and not used. Other loads, and what a branch gives as it was loaded, stay, and a remark says
-    why. Numbers do not change.
+    What: replaces loads in a program's loop over chunks, whose rows depend on the induction
+    variable alone, by asynchronous copies through a ring buffer of `stages` stages (CUTLASS's
+    pipeline). A copy starts `stages`-1 iterations ahead. One item of the ring holds all loads of an
+    iteration, so that an iteration waits once. Results do not change.
+
+    Why: hides the latency of global memory.
+
+    With one stage, the copies of the next iteration start after the last use of this iteration's
+    tiles. The same holds for state slots, which have a one-stage ring of their own. If the last use
+    is in an `scf.if`, both branches start the copies: the fast path after its last matmul that
+    reads the tiles has completed; the exact path at once. A reduction in registers counts as a use
+    at the reduction.
+
+    With one stage for everything, rows that only a branch uses share that stage: the iteration
+    waits for the other rows first, and for these at the branch. With `apart`, they have a ring of
+    `stages` stages of their own. Copies for iterations after the last one are made and unused.
+    Other loads, and tiles that a branch yields as they were loaded, are left alone; a remark says
+    why.
 
     Before:
     ```mlir
@@ -142,16 +153,20 @@ def MultistageLoads : Pass<"ejk-multistage-loads"> {
 }
 
 def PipelineMatmuls : Pass<"ejk-pipeline-matmuls"> {
-  let summary = "the next iteration's first products behind this one's last";
+  let summary = "issue the next iteration's first matmuls in this iteration";
   let description = [{
-    Of a block program's loop over chunks that takes items of a ring of three stages or more:
-    products of an item's tiles alone, as Q Kᵀ, are issued in the iteration before, behind its
-    last products, and carried by the loop; before it, those of the first item are. The next
-    item is taken in front of the iteration's last products; in its own iteration it is held.
-    Copies start behind the products. Where rows come in boxes (lowering/emit/TileTma.cpp), the item
-    is taken behind the iteration's own last products, and boxes are ordered before the next
-    one's. Those of the item behind the last one are of zeros, and not used. Numbers do not
+    What: software-pipelines a program's loop over chunks whose ring has three stages or more.
+    Matmuls that depend on the loaded item alone, such as Q Kᵀ, move to the previous iteration,
+    after its last matmuls, and their results are carried by the loop. The prologue computes them
+    for the first item. The next item is acquired before the last matmuls of the iteration; in its
+    own iteration the item stays acquired (`held`). Copies start after the matmuls. Results do not
     change.
+
+    Why: tensor cores stay busy while warps finish an iteration's elementwise work.
+
+    Where rows arrive by TMA (lowering/emit/TileTma.cpp), the item is acquired after the iteration's
+    own last matmuls, and TMA loads are issued before the matmuls of the next item. In the last
+    iteration, the pipelined matmuls run on zeros and their result is unused.
 
     Before:
     ```mlir
@@ -186,20 +201,23 @@ def PipelineMatmuls : Pass<"ejk-pipeline-matmuls"> {
     ```
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
-  let statistics = [Statistic<"numRotated", "rotated", "products issued an iteration early">];
+  let statistics = [Statistic<"numRotated", "rotated", "matmuls issued an iteration early">];
 }
 
 def DeferStores : Pass<"ejk-defer-stores"> {
-  let summary = "an iteration's rows stored in the next one";
+  let summary = "store an iteration's rows in the next iteration";
   let description = [{
-    Of a block program's loop over chunks: rows that are stored from shared memory behind the
-    iteration's last product are stored by the next iteration, and those of the last one behind
-    the loop. Threads then need not meet at the iteration's end, until all have written the tile:
-    it leaves behind the first product of what that iteration itself has stored to shared memory,
-    where they meet anyway. The loop carries the tile, and its first row; the first iteration has
-    rows behind the sequence's last, of which there are none to store. A kernel has the carried
-    tile in two places by turns where the device stores it (`cp.async.bulk.tensor`), and factors of
-    an iteration's own, too: it has one barrier an iteration. Numbers do not change.
+    What: a store of rows from shared memory that follows the iteration's last matmul moves to the
+    next iteration, after the first matmul that reads what that iteration itself has stored to
+    shared memory. The stores of the last iteration follow the loop. The loop carries the tile and
+    its first row; the first iteration gets a row index past the sequence's end, so that it stores
+    nothing. Results do not change.
+
+    Why: removes the barrier at the end of an iteration. The next iteration has a barrier anyway,
+    after which the tile may be stored.
+
+    Where the store is a TMA store (`cp.async.bulk.tensor`), the carried tile is double buffered,
+    and so are MMA operands that an iteration stores: an iteration then has one barrier.
 
     Before:
     ```mlir
@@ -230,28 +248,31 @@ def DeferStores : Pass<"ejk-defer-stores"> {
     ```
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
-  let statistics = [Statistic<"numDeferred", "deferred", "stores that the next iteration does">];
+  let statistics = [Statistic<"numDeferred", "deferred", "stores made in the next iteration">];
 }
 
 def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
-  let summary = "what a branch takes of the next item, made in this one's";
+  let summary = "compute a branch's operands one iteration early";
   let description = [{
-    Of a laid-out block program's loop over chunks that chooses by a `tile.within` of what it
-    takes of a ring of two stages, with at least one product on the first side: all that an
-    iteration makes of its item in front of the branch, such as factors scaled by their gates,
-    the check itself and vectors, is made an iteration early, on both sides of the branch; what
-    others use of it the loop carries. On the first side running sums, which are products, go in
-    front of the branch's last products, and the rest behind them, so that threads work while
-    tensor cores do. That side has no need of the item, and hands its stage on behind its first one;
-    the other one does at its end. What only the branch takes must have a ring of its own
-    (`ejk-multistage-loads=apart`). What lies in shared memory is carried in one place; where
-    memory suffices, the kernel has two by turns for what a block's last product reads. Of the
-    item behind the last one, factors are made of zeros, and not used. Numbers do not change.
+    What: software-pipelines a laid-out program's loop over chunks that branches on a range guard
+    (`tile.within`) of an item of a two-stage ring, with at least one matmul on the fast path. All
+    that an iteration computes from its item before the branch (operands scaled by their gates, the
+    guard itself, vectors) is computed one iteration early, in both branches, and carried by the
+    loop. Results do not change.
 
-    The first side begins with the products that all is there for. A thread waits until the tensor
-    cores begin its last product, so what becomes of those in shared memory, for others, goes there
-    before the next ones are taken: threads then wait for one another while these are. What the loop
-    stores of what it carries is stored on both sides, on the first one behind that same barrier.
+    Why: on the fast path the elementwise work then overlaps with matmuls. Running sums, which are
+    matmuls, are placed before the branch's last matmuls, the rest after them.
+
+    The fast path does not need the item itself and releases its stage after its first matmul; the
+    exact path releases it at the end. Tiles that only the branch reads must have a ring of their
+    own (`ejk-multistage-loads=apart`). Carried tiles in shared memory have one buffer each; where
+    shared memory suffices, the kernel double buffers those that a block's last matmul reads. In the
+    last iteration, operands are made from zeros and unused.
+
+    The fast path begins with the matmuls whose operands are complete. Results that other warps need
+    are stored to shared memory before the next matmuls are issued, so that the barrier overlaps
+    with those matmuls. Stores of carried values are made in both branches, on the fast path after
+    that same barrier.
 
     Before:
     ```mlir
@@ -297,26 +318,31 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
-  let statistics = [Statistic<"numPrepared", "prepared", "loops that prepare an item ahead">];
+  let statistics = [Statistic<"numPrepared", "prepared", "loops whose branch operands are pipelined">];
 }
 
 def SelectStages : Pass<"ejk-select-stages"> {
-  let summary = "rows copied as far ahead as a thread block holds them";
+  let summary = "choose the number of stages and the software pipelining that fit a thread block";
   let description = [{
-    As `ejk-multistage-loads`, of each laid-out block program that has no rings, with
-    three stages or, where a thread block of `arch` has not the shared memory for its kernel
-    then, with two or one; the lowering itself says what a kernel needs. Where one is too
-    much as well, loads stay as they are. Where products are taken by groups of warps, with
-    two stages and `ejk-pipeline-branch-operands`, if all rows come in boxes then (lowering/emit/TileTma.cpp);
-    or three, `ejk-pipeline-matmuls` and `ejk-defer-stores`, if they do; or four and
-    `ejk-pipeline-matmuls`; if that changes something and there is room. Numbers do not change.
+    What: runs `ejk-multistage-loads` on each laid-out program without rings, with three stages, or
+    with two or one where the kernel's shared memory does not fit a thread block of `arch`. The
+    lowering itself computes what a kernel needs. Where one stage is too large, too, loads stay as
+    they are. Results do not change.
 
-    Tiles that lie in shared memory by choice (`ejk-assign-tile-layouts`) are in registers where
-    there is no room for them beside these stages: one after the other, the one without which
-    the kernel needs least.
+    Programs with `wgmma` try these combinations first, in this order, and keep the first that
+    changes the program and fits:
 
-    Before and after: see `ejk-multistage-loads`, `ejk-pipeline-branch-operands`, `ejk-pipeline-matmuls`,
-    `ejk-defer-stores`.
+    1. two stages with `ejk-pipeline-branch-operands`, if all rows then arrive by TMA
+       (lowering/emit/TileTma.cpp);
+    2. three stages with `ejk-pipeline-matmuls` and `ejk-defer-stores`, if all rows arrive by TMA;
+    3. four stages with `ejk-pipeline-matmuls`.
+
+    Tiles that are spilled to shared memory (`ejk-assign-tile-layouts`) return to registers where
+    these stages leave no room for them: one after the other, in each step the tile that frees the
+    most.
+
+    Before and after: see `ejk-multistage-loads`, `ejk-pipeline-branch-operands`,
+    `ejk-pipeline-matmuls`, `ejk-defer-stores`.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">];
@@ -326,22 +352,24 @@ def SelectStages : Pass<"ejk-select-stages"> {
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numAhead", "ahead", "programs that copy ahead">,
                     Statistic<"numSingle", "single", "programs of a single stage">,
-                    Statistic<"numDeclined", "declined", "programs whose loads stay">];
+                    Statistic<"numDeclined", "declined", "programs whose loads are not staged">];
 }
 
 def SplitExponentials : Pass<"ejk-split-exponentials"> {
-  let summary = "a third of e^x and e^-x by multiply-adds";
+  let summary = "evaluate a third of e^x and e^-x on the FMA units";
   let description = [{
-    A multiprocessor gives 16 exponentials a cycle, and scaling a chunk's rows by their gates takes
-    two for each element: a quarter of a chunk's time for gates of keys. In a laid-out program for
-    `wgmma`, where e^x and e^-x of one matrix of f32 are both taken behind a product of their block,
-    whose latency leaves the arithmetic units free, one of three of a thread's elements is marked to
-    be evaluated there: 2^n · 2^f, with an even and an odd polynomial of f that both signs share.
-    Numbers change by 4.1e-6 of themselves at most.
+    What: in a laid-out program for `wgmma`, where e^x and e^-x of one f32 matrix are both computed
+    after a matmul of their block, marks every third element of a thread to be evaluated by a
+    polynomial on the FMA units instead of the exponential unit: 2^n · 2^f, with an even and an odd
+    polynomial of f that both signs share. Results change by a relative error of at most 4.1e-6.
 
-    That holds for |x| ≤ 87. So a `tile.within` of x by that or less must stand behind all uses:
-    what is made of either is used on the first side of branches by it alone, or of what loops and
-    branches yield it as.
+    Why: a multiprocessor computes 16 exponentials a cycle, and scaling a chunk's rows by their
+    gates takes two exponentials an element: a quarter of a chunk's time with gates per key channel.
+    The FMA units are idle during the latency of that matmul.
+
+    Requires: |x| ≤ 87. A range guard (`tile.within`) of x with that bound or a smaller one must
+    dominate all uses: both exponentials are used only on the fast path of branches on that guard,
+    directly or through values that loops and branches yield.
 
     Before:
     ```mlir
@@ -358,15 +386,16 @@ def SplitExponentials : Pass<"ejk-split-exponentials"> {
 }
 
 def SpecializeWarps : Pass<"ejk-specialize-warps"> {
-  let summary = "warps that copy, and warps that compute";
+  let summary = "divide a program into producer and consumer warps";
   let description = [{
-    Divides a block program with rings in two roles: a producer that fills the rings, of
-    `producer-warps` warps, and a consumer that does everything else. The producer gets the
-    loops around the fills, and the numbers that they need. Where it would need what is
-    computed of tiles, or a fill stands on one side of a branch and not on the other, the
-    program stays as it is, and a remark says why. For an `arch` as sm_90a, where a block
-    of so many warps leaves each thread too few registers, the consumer's threads get more
-    and the producer's fewer. Numbers do not change.
+    What: warp specialisation of a program with rings. A producer of `producer-warps` warps fills
+    the rings; a consumer does everything else. The producer gets copies of the loops around the
+    fills and of the scalars that they need. Results do not change.
+
+    The program stays as it is, with a remark, where the producer would need values computed from
+    tiles, or where a fill is in one branch of an `scf.if` and not in the other. On an `arch` as
+    sm_90a, where a block of so many warps leaves each thread too few registers, registers move from
+    the producer's threads to the consumer's (`setmaxnreg`).
 
     Before: what `ejk-multistage-loads` makes.
 

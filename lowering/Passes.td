@@ -6,45 +6,46 @@ include "mlir/Pass/PassBase.td"
 include "lowering/LaidOutPasses.td"
 
 def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
-  let summary = "scans to block programs, where their kernels fit";
+  let summary = "turn scans into chunkwise programs where their kernels fit";
   let description = [{
-    Turns scans into block programs as `ejk-chunk` does, after `ejk-hoist-reductions`,
-    `ejk-include-diagonal` and `ejk-narrow-saves`, with the longest chunks of 64, 32 or 16 steps
-    whose kernel a thread block of `arch` has the shared memory for; the lowering itself
-    says what a kernel needs. Where gates of keys and of values leave each other half of a
-    product's range (`passes/chunk/ChunkedState.h`) they have at most 32 steps, over which that
-    suffices for ordinary gates, of two nats a step. Scans that share
-    saved states get chunks of one length, each of which saves its own, if they were to be
-    saved for 64 rows or fewer, and, with `fuse`, become one loop (`ejk-fuse-programs`,
-    `ejk-merge-ifs`, `ejk-scale-after-dot`) where that fits with chunks of 64. Where none
-    fits, or `ejk-chunk` leaves a scan alone, it stays as it was, and a remark says why.
+    What: runs `ejk-chunk` on scans, after `ejk-hoist-reductions`, `ejk-include-diagonal` and
+    `ejk-narrow-saves`, with the longest chunk of 64, 32 or 16 steps whose kernel fits the shared
+    memory of a thread block of `arch`. The lowering itself computes what a kernel needs. A scan
+    that does not fit, or that `ejk-chunk` leaves alone, stays as it is, and a remark says why.
 
-    With `save-states`, where such a program of f_vjp is left with nothing to do but save a
-    state that f goes through as well, it makes f_fwd: f with one result more, `saved0`, that
-    state as each chunk is entered with it, which f_vjp takes behind its other arguments. Of
-    several recurrences there may be several, and remarks say where there is none.
+    Gates per key and per value channel share the exponent range of an operand
+    (`passes/chunk/ChunkedState.h`); such scans have chunks of 32 steps at most, which suffices for
+    ordinary gates of two nats a step. Scans that share saved states get chunks of one length. Each
+    chunk saves its state if states were to be saved every 64 rows or fewer. With `fuse`, these
+    scans become one loop (`ejk-fuse-programs`, `ejk-merge-ifs`, `ejk-scale-after-dot`) where that
+    fits with chunks of 64.
 
-    `schedule` says which: no scan (`step`), all (`chunk`), or those of 64 rows or more, or
-    of a number that only a call knows (`automatic`). Where that may be one row, as in
-    decoding, the scan stays beside the program for it (`tile.choose`), unless it
-    shares saved states, as the scans of derivatives do.
+    With `save-states`, a program of f_vjp that would only recompute and save a state that f
+    computes as well is replaced: the pass makes f_fwd, which is f with one more result, `saved0`,
+    the state at each chunk's start. f_vjp takes it after its other arguments. Several recurrences
+    may give several such results. Remarks say where there is none.
+
+    `schedule` says which scans: none (`step`), all (`chunk`), or those of 64 rows or more or of a
+    dynamic number (`automatic`). Where a dynamic number may be one, as in decoding, the scan stays
+    beside the program for that case (`tile.choose`), unless it shares saved states, as scans of
+    derivatives do.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">,
     Option<"schedule", "schedule", "::ejk::Schedule", "::ejk::Schedule::chunk",
-           "which scans become block programs", [{::llvm::cl::values(
+           "which scans become chunkwise programs", [{::llvm::cl::values(
              clEnumValN(::ejk::Schedule::step, "step", "none"),
              clEnumValN(::ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
              clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>,
     Option<"fuse", "fuse", "bool", "true",
-           "one walk for all gradients where it fits">,
+           "one kernel for all gradients where it fits">,
     Option<"saveStates", "save-states", "bool", "false",
-           "have f_fwd give the states that f_vjp else walks all steps for">];
+           "make f_fwd, which saves the states that f_vjp would recompute">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
-  let statistics = [Statistic<"numChunked", "chunked", "scans turned into block programs">,
+  let statistics = [Statistic<"numChunked", "chunked", "scans turned into chunkwise programs">,
                     Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
                     Statistic<"numFused", "fused", "pairs of them fused">,
                     Statistic<"numForwards", "forwards", "functions that save states for another">,
@@ -52,25 +53,24 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
 }
 
 def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
-  let summary = "scans to kernels, functions to launches";
+  let summary = "lower scans to kernels and functions to launches";
   let description = [{
-    Gives each `ejk.scan` a kernel under the step-by-step schedule, each laid-out
-    `tile.program` one of tensor cores, and each `linalg.generic` a plain one, and turns the function around them into a
-    program of `gpu.launch_func`s over buffers: inputs and results are memref
-    arguments, results behind inputs; what passes between kernels is
-    `memref.alloc`. Sizes are `memref.dim`s of the arguments. What
-    `ejk-describe-interface` wrote moves along, for a package's manifest. Where
-    T is dynamic and sequences are not packed, a scan gets two kernels, one for
-    a single step and one for any number; T gives one of them an empty grid.
+    What: gives each `ejk.scan` a step-by-step kernel, each laid-out `tile.program` a tensor-core
+    kernel and each `linalg.generic` an elementwise kernel. The function around them becomes a
+    program of `gpu.launch_func`s over buffers: inputs and results are memref arguments, results
+    after inputs; tensors between kernels are `memref.alloc`s. Sizes are `memref.dim`s of the
+    arguments. The attributes of `ejk-describe-interface` are kept for the package's manifest. Where
+    T is dynamic and sequences are not packed, a scan gets two kernels, one for a single step and
+    one for any number; T gives one of them an empty grid.
 
-    Rows that a ring's stages hold all threads copy; or, from sm_90a on, one lane orders boxes
-    of them by tensor maps, which are arguments of the kernel and `nvgpu.tma.create.descriptor`s
-    of the program, where threads read a third of the tiles into registers themselves or more, and
-    all rings' matrices are of 16-bit rows in panels; one warp copies vectors beside them. Where a
-    packed sequence ends within a stage's rows, threads copy those.
+    All threads copy the rows of a ring's stages. From sm_90a on, one elected lane issues TMA loads
+    instead where threads read at least a third of the tiles into registers and all matrices of the
+    rings are 16-bit 128-byte-swizzled tiles; one warp copies vectors beside them. The tensor maps
+    are kernel arguments, made by `nvgpu.tma.create.descriptor` in the program. Where a packed
+    sequence ends within a stage's rows, threads copy those.
 
-    Sums are split over lanes and rounded in f32 in that order, the same for
-    every batch, in another order by the single-step kernel; otherwise numbers do not change.
+    Results change by the order of f32 sums: sums are split over lanes, in an order that is the same
+    for every batch, and in another one by the single-step kernel.
 
     Before:
     ```mlir
@@ -90,14 +90,14 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"",
-                        "the architecture, whose shared memory block programs must fit">];
+                        "the architecture, whose shared memory tile programs must fit">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::nvgpu::NVGPUDialect",
     "::mlir::NVVM::NVVMDialect",
     "::mlir::scf::SCFDialect"];
   let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
-                    Statistic<"numBlocks", "block-kernels", "kernels made for block programs">,
+                    Statistic<"numBlocks", "block-kernels", "kernels made for tile programs">,
                     Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];
 }
 

@@ -6,13 +6,13 @@ include "mlir/Pass/PassBase.td"
 include "passes/program/ProgramPasses.td"
 
 def DescribeInterface : Pass<"ejk-describe-interface"> {
-  let summary = "note what a function's callers must know of it";
+  let summary = "record names, shapes and constraints of a function's arguments";
   let description = [{
-    Writes down, before later passes forget which tensor was the query, each
-    argument's and result's name (`ejk.name`: the user's own, or the operand's
-    letter) and shape in symbols (`ejk.shape`), the rows that a cu_seqlens must
-    end on (`ejk.total`), and what sizes must satisfy (`ejk.constraints`: a size
-    that is one, or that a divisor divides). Numbers do not change.
+    What: records on each function, before later passes lose which tensor was the query, each
+    argument's and result's name (`ejk.name`: the user's own, or the operand's letter), its shape in
+    symbols (`ejk.shape`), the rows that a cu_seqlens must end on (`ejk.total`), and constraints
+    between sizes (`ejk.constraints`: a size that is one, or that a divisor divides). Results do not
+    change.
 
     Before:
     ```mlir
@@ -81,14 +81,14 @@ def ToScan : Pass<"ejk-to-scan"> {
 }
 
 def IncludeDiagonal : Pass<"ejk-include-diagonal"> {
-  let summary = "a step's own part, read with the rest";
+  let summary = "read a vector's gradient after the step's own outer products";
   let description = [{
-    A derivative reads a state before the step's outer products, for the sum of a gate's
-    gradient, and adds what each of those alone would give to the same read, for a vector's.
-    Where only a head's gates decay the state, and all that is asked for of the read itself is
-    its paired products' sums over channels, the vector's gradient is read behind all outer
-    products instead: in chunks that is one product, and the sum has one of its own
-    (`ejk-chunk`), without the step's part. Numbers change by their rounding.
+    What: a derivative reads a state before the step's outer products, because a gate's gradient
+    sums that read, and adds each outer product's own contribution (the diagonal term) for a
+    vector's gradient. Where only gates per head decay the state, and the read itself is only used
+    in cancelling pairs that are summed over channels, the vector's gradient is read after all outer
+    products instead. Why: in chunks that is one matmul, and the sum has one of its own
+    (`ejk-chunk`), without the diagonal term. Results change by rounding.
 
     Before:
     ```mlir
@@ -112,19 +112,17 @@ def IncludeDiagonal : Pass<"ejk-include-diagonal"> {
     ```
   }];
   let dependentDialects = ["::ejk::EjkDialect"];
-  let statistics = [Statistic<"numIncluded", "included", "reads that see the step's own part">];
+  let statistics = [Statistic<"numIncluded", "included", "reads that include the diagonal term">];
 }
 
 def MergeDecays : Pass<"ejk-merge-decays"> {
-  let summary = "merge a step's decays and choose the cheapest true class";
+  let summary = "merge a step's decays and choose the cheapest exact class";
   let description = [{
-    Decays that follow each other multiply, so their log gates add. Merges each
-    chain of `ejk.decay` into at most one decay per channel axis, with a head
-    gate riding on a channel gate where there is one (key first), and narrows
-    a channel gate that is one number in every channel to a head gate. What is
-    left is the cheapest true class, which the op then carries as
-    `ejk.decay_class`: none, constant (head, from parameters only), scalar
-    (head), key, value or both. Changes numbers by f32 rounding of the sum.
+    What: consecutive decays multiply, so their log gates add. Merges each chain of `ejk.decay` into
+    at most one decay per channel axis. A gate per head is added to a channel gate where there is
+    one (key first), and a channel gate that is equal in all channels becomes a gate per head. The
+    op carries the cheapest exact class as `ejk.decay_class`: none, constant (head, from parameters
+    only), scalar (head), key, value or both. Results change by the f32 rounding of the sum.
 
     Before:
     ```mlir
@@ -145,30 +143,28 @@ def MergeDecays : Pass<"ejk-merge-decays"> {
 def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
   let summary = "derive the vector-Jacobian product of functions with recurrences";
   let description = [{
-    Adds `@f_vjp` for a function `@f` of scans and elementwise `arith` and `math`
-    (after `ejk-specialize`). It takes f's arguments, then a cotangent for each
-    result, of the result's type and called "d" and the result's name; it gives a
-    gradient for each float argument, of the argument's type and called "d" and
-    its name. `wrt` names the arguments to differentiate by, where not all;
-    `cotangents` the results that have a cotangent, where not all: the others'
-    is zero. Where the module declares `@f_vjp`, the definition takes the
-    declaration's place.
+    What: adds `@f_vjp` for a function `@f` of scans and elementwise `arith` and `math` (after
+    `ejk-specialize`). Its arguments are f's arguments, then a cotangent for each result, of the
+    result's type, named "d" and the result's name. Its results are a gradient for each float
+    argument, of the argument's type, named "d" and its name. `wrt` lists the arguments to
+    differentiate by (all by default); `cotangents` lists the results that have a cotangent (all by
+    default; other cotangents are zero). If the module declares `@f_vjp`, the definition replaces
+    the declaration.
 
-    A scan's derivative is two scans: one forward, that recomputes the state and
-    reads it along the other axis, and one back, that carries the state's adjoint.
-    Nothing is saved between f and f_vjp. Gradients are summed in f32 and rounded
-    once. Gates' gradients are f32 sums over the rest of the sequence, from values
-    that were never rounded to a narrower type; `gate-gradients` says where these
-    sums start:
+    The derivative of a scan is two scans: a forward one, which recomputes the state and reads it
+    along the other axis, and a reverse one, which carries the state's adjoint. Nothing is saved
+    between f and f_vjp. Gradients are summed in f32 and rounded once. Gate gradients are f32 sums
+    over the rest of the sequence, of values that were never rounded to a narrower type;
+    `gate-gradients` says where these sums start:
 
-    - `suffix`: at the sequence's end. Each gated scan costs one f32 sequence, the
-      reads' unrounded gradient. Rounding errors add up along the sequence: about
-      1e-5 at 1,000 steps, and up to 5e-4 in the sum that a gate constant in time gets.
-    - `checkpoint`: at the end of every chunk of `checkpoint-every` rows (when 0, 64
-      for 16-bit inputs, and for f32 ones 32, or 16 where a gate depends on a
-      parameter, whose gradient sums up all errors), from the state that the walk forward
-      saved there. That adds 4·K·V/`checkpoint-every` bytes a row and head, written and
-      read once; errors stay near 1e-6, 1e-5 in such a sum, whatever the length.
+    - `suffix`: at the sequence's end. Each gated scan costs one f32 sequence, the unrounded
+      gradient of its reads. Rounding errors accumulate along the sequence: about 1e-5 at 1,000
+      steps, and up to 5e-4 in the sum of a gate that is constant in time.
+    - `checkpoint`: at the end of every chunk of `checkpoint-every` rows (when 0: 64 for 16-bit
+      inputs; for f32 inputs 32, or 16 where a gate depends on a parameter, whose gradient sums all
+      errors), from the state that the forward scan saved there. That adds 4·K·V/`checkpoint-every`
+      bytes a row and head, written and read once. Errors stay near 1e-6, and 1e-5 in such a sum, at
+      any length.
 
     Before:
     ```mlir
@@ -206,13 +202,12 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
 }
 
 def SplitSums : Pass<"ejk-split-sums"> {
-  let summary = "take sums over channels out of scans";
+  let summary = "move sums over channels out of scans";
   let description = [{
-    A vector that depends on the state is spread over the threads of several
-    blocks, which a step cannot sum over. A scan with `ejk.sum` becomes two: the
-    first gives the summands as f32 sequences, `linalg.generic` sums them, and the
-    second, which has no K×V state unless the sums reach it, does what follows.
-    Numbers do not change.
+    What: a scan with `ejk.sum` becomes two: the first gives the terms as f32 sequences,
+    `linalg.generic` sums them, and the second computes what follows; it has no K×V state unless the
+    sums reach it. Why: a vector that depends on the state is distributed over the threads of
+    several blocks, which a step cannot sum over. Results do not change.
 
     Before:
     ```mlir
@@ -231,16 +226,14 @@ def SplitSums : Pass<"ejk-split-sums"> {
 }
 
 def SplitReads : Pass<"ejk-split-reads"> {
-  let summary = "give reads along different axes scans of their own";
+  let summary = "give reads along different axes separate scans";
   let description = [{
-    The step-by-step schedule spreads the state's free axis over threads and
-    sums along the other, so one kernel reads along one axis. A scan that reads
-    along both becomes two that walk the same states. The first keeps what reads
-    along `value`; the second what reads along `key`, or along both: it takes the
-    first's reads as f32 sequences. (The other way round, where the reads along
-    `value` depend on those along `key`.) A scan whose reads along each axis depend
-    on those along the other cannot be split; a remark says so. Numbers do not
-    change.
+    What: a scan that reads along both axes becomes two scans over the same states. The first keeps
+    the reads along `value`; the second the reads along `key`, and takes the first's reads as f32
+    sequences. (In the other order where reads along `value` depend on those along `key`.) A scan
+    whose reads along each axis depend on the other's cannot be split; a remark says so. Why: the
+    step-by-step schedule distributes the state's free axis over threads and sums along the other,
+    so one kernel reads along one axis. Results do not change.
 
     Before:
     ```mlir
@@ -256,14 +249,14 @@ def SplitReads : Pass<"ejk-split-reads"> {
 }
 
 def HoistReductions : Pass<"ejk-hoist-reductions"> {
-  let summary = "sums over channels where their terms are made";
+  let summary = "sum terms over channels where they are made";
   let description = [{
-    A vector of which only the sum over channels is asked for need not be a vector. Where
-    that is so of a state that adds up, or of what one scan hands another, the sum is
-    taken of each term at once, and a number per step remains: the gradient of a gate
-    per head comes so of one number a step instead of a row of f32. For scans that
-    become block programs, which can sum over channels in a step; `ejk-split-sums` goes
-    the other way. Numbers change by the order of f32 sums.
+    What: a vector whose only use is its sum over channels need not be a vector. Where that holds
+    for a state that accumulates, or for a sequence between two scans, each term is summed at once,
+    and one number per step remains: the gradient of a gate per head is one number a step instead of
+    a row of f32. Why: bytes. For scans that become chunkwise programs, which can sum over channels
+    in a step; `ejk-split-sums` does the opposite for the others. Results change by the order of f32
+    sums.
 
     Before:
     ```mlir
@@ -284,16 +277,16 @@ def HoistReductions : Pass<"ejk-hoist-reductions"> {
   }];
   let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect"];
   let statistics = [
-    Statistic<"numSummed", "summed", "states and sequences of vectors that became numbers">];
+    Statistic<"numSummed", "summed", "states and sequences reduced to one number">];
 }
 
 def NarrowSaves : Pass<"ejk-narrow-saves"> {
-  let summary = "saved states in 16 bits";
+  let summary = "save states in bf16";
   let description = [{
-    States that a scan of 16-bit sequences saves in f32 for later scans are rounded to
-    bf16, whose range is that of f32, if there is one for 256 rows at least, and more than 32
-    channels along one of its axes. For scans that become block programs: those take products of
-    such states in bf16 anyway. Numbers change by that rounding.
+    What: states that a scan of 16-bit sequences saves in f32 for later scans are saved in bf16,
+    which has the range of f32, if a state is saved every 256 rows at least and has more than 32
+    channels along one of its axes. Why: bytes. For scans that become chunkwise programs: their
+    matmuls read such states in bf16 anyway. Results change by that rounding.
 
     Before:
     ```mlir
@@ -308,46 +301,43 @@ def NarrowSaves : Pass<"ejk-narrow-saves"> {
 }
 
 def Chunk : Pass<"ejk-chunk"> {
-  let summary = "turn scans into block programs that work chunk by chunk";
+  let summary = "turn scans into chunkwise programs on matmuls";
   let description = [{
-    Writes a scan as a `tile.program`: instead of a step at a time it takes
-    `chunk` steps, in products of matrices that tensor cores do, and carries the
-    states from chunk to chunk. The form is derived from the step, for any number of
-    states, outer products and reads along either axis; the formulas stand in
-    `passes/chunk/ChunkedState.h`. Sequences are cut from their first row in memory on,
-    in both directions; the last chunk may be short.
+    What: writes a scan as a `tile.program`, which computes `chunk` steps at a time with matmuls for
+    tensor cores, and carries the states from chunk to chunk. The form is derived from the step, for
+    any number of states, outer products and reads along either axis; `passes/chunk/ChunkedState.h`
+    has the formulas. Sequences are cut into chunks from their first row in memory, in both
+    directions; the last chunk may be short.
 
-    A K×V state must go through `ejk.decay` and `ejk.outer_add` to its next
-    value, all decays before the outer products or all after them, with gates and
-    vectors that do not depend on what is read of it. States that are numbers or
-    vectors may only add up. Everything else in a step may be elementwise. Whatever
-    is otherwise keeps the scan, and a remark says why.
+    Requires: a K×V state goes through `ejk.decay` and `ejk.outer_add` to its next value, with all
+    decays before the outer products or all after them, and with gates and vectors that do not
+    depend on reads of it. States that are numbers or vectors only accumulate. Everything else in a
+    step is elementwise. Any other scan is left alone, and a remark says why.
 
-    Products are taken in 16 bits and summed in f32; the state stays f32. So only
-    scans whose keys, values and read vectors come from bf16 or f16 sequences are
-    taken, unless `force` is given, which leaves f32 as it is. Of f16 sequences,
-    products of two rows as they come, or decayed by a head's gates, are taken in
-    f16, and in bf16 what the range of f16 does not hold: states, products of rows,
-    rows scaled by gates of channels. Changes numbers by that rounding, and in f32 by
-    the order of sums; gates may be of any size from 0 down to -inf. Where gates per
-    channel are too strong for products, a chunk is taken step by step inside the
-    program; so is one of four rows or fewer, of which factors' roundings may be all
-    that is left of a sum.
+    Rounding: matmuls have 16-bit operands and f32 accumulators; the state stays f32. Only scans
+    whose keys, values and read vectors come from bf16 or f16 sequences are taken, unless `force` is
+    given, which leaves f32 operands as they are. With f16 sequences, a matmul of two operands that
+    are rows as loaded, or rows decayed by a gate per head, has f16 operands. Operands that may
+    exceed f16's range are bf16: states, results of matmuls, rows scaled by channel gates. Results
+    change by that rounding, and in f32 by the order of sums. Gates may have any size from 0 down to
+    -inf. Where channel gates are too strong for matmuls, a chunk is computed step by step inside
+    the program; so is a chunk of four rows or fewer, where the rounding of operands may exceed the
+    sum itself.
 
-    What is read has the rounding of these products. Where it is added up over the
-    sequence, in a state or by a later scan, as gates' gradients are, the scan is left
-    alone but with `drift`: 3e-2 was measured after 130 steps, where gradients of keys
-    and values have 3e-3.
+    Reads carry the rounding error of these matmuls. A scan that accumulates its reads over a
+    sequence, in a state or through a later scan, as gate gradients do, is left alone unless `drift`
+    is given: an error of 3e-2 was measured after 130 steps, where gradients of keys and values have
+    3e-3.
 
-    Where states are saved, several chunks may lie between two of them; `chunk` becomes
-    shorter where it does not divide their distance.
+    Where states are saved, several chunks may lie between two saved states; `chunk` becomes shorter
+    where it does not divide their distance.
 
-    With `in-exponents`, a head's decays are powers of two, and a positive constant that
-    multiplies what is read, as the scale of q does, is in their exponents: no exponential
-    has a multiplication of its own, and no row read. Numbers change by a rounding of these.
+    With `in-exponents`, decays per head are powers of two, and a positive constant factor of a
+    read, such as the scale of q, is added to their exponents, so that neither an exponential nor a
+    row needs a multiplication of its own. Results change by one rounding of these.
 
-    States larger than 128×128 are cut along an axis that no read sums over into
-    `slices`, each of which a program works for.
+    States larger than 128×128 are cut into `slices` along an axis that no read sums over; a program
+    computes each slice.
 
     Before:
     ```mlir
@@ -374,31 +364,30 @@ def Chunk : Pass<"ejk-chunk"> {
   }];
   let options = [
     Option<"chunk", "chunk", "int64_t", "64", "the steps in a chunk: a multiple of 16, up to 128">,
-    Option<"force", "force", "bool", "false", "take f32 too, with products in f32">,
+    Option<"force", "force", "bool", "false", "take f32 scans, with f32 operands">,
     Option<"drift", "drift", "bool", "false",
-           "take scans that add up what they read over a sequence, and so its rounding">,
+           "take scans that accumulate their reads over a sequence, with their rounding errors">,
     Option<"inExponents", "in-exponents", "bool", "false",
-           "take a head's decays as powers of two, with what multiplies them in exponents">];
+           "compute decays per head as powers of two, with constant factors in the exponent">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
-  let statistics = [Statistic<"numChunked", "chunked", "scans turned into block programs">,
+  let statistics = [Statistic<"numChunked", "chunked", "scans turned into chunkwise programs">,
                     Statistic<"numDeclined", "declined", "scans left as they are">];
 }
 
 def FusePrograms : Pass<"ejk-fuse-programs"> {
-  let summary = "two walks of one sequence in one loop";
+  let summary = "fuse a forward and a backward pass over a sequence into one loop";
   let description = [{
-    Where a block program saves the state that each chunk is entered with, its chunks
-    need not wait for each other: with the saved state loaded they can be taken in any
-    order. A second program that takes what the first one computes, walking the other
-    way, does so itself, in the iteration of the same rows; what passed between the two
-    in memory, a tile per chunk, stays in the block. Of the first program what remains is
-    the walk of its state. So the derivative of a recurrence becomes one program
-    that walks forward and saves states, and one that walks back and computes all
-    gradients: fewer bytes, at the price of a larger program. What stands between the two
-    and needs the first comes behind both; where the second needs that in turn, both stay.
-    Numbers change by the rounding of the saved states.
+    What: with the saved state of each chunk's start loaded, the chunks of the program that saved it
+    can run in any order. A second program that reads the first one's results and runs in the
+    opposite direction therefore computes them itself, in the iteration of the same rows, and a tile
+    a chunk stays in the thread block instead of passing through memory. Of the first program only
+    the update of its state remains. So the derivative of a recurrence becomes one program that runs
+    forward and saves states, and one that runs backward and computes all gradients. Why: fewer
+    bytes, at the price of a larger program. Ops between the two that need the first follow both;
+    where the second needs such an op, both programs stay as they are. Results change by the
+    rounding of the saved states.
 
     Before:
     ```mlir
@@ -417,14 +406,13 @@ def FusePrograms : Pass<"ejk-fuse-programs"> {
 }
 
 def MergeIfs : Pass<"ejk-merge-ifs"> {
-  let summary = "one branch for what is decided once";
+  let summary = "merge scf.if ops with the same condition";
   let description = [{
-    Where two walks are in one loop, each asks whether a chunk's gates are too strong for
-    products; it is the same question of the same sums. Branches of one condition become one, and
-    what both of their sides make is made once: gates' exponentials, scaled rows, products of
-    steps. What the second needs goes in front of the first; where it needs what that
-    gives, or loads what is stored meanwhile, or one of them stores, both stay. Numbers do not
-    change.
+    What: each of two fused passes branches on the same range guard. `scf.if`s with one condition
+    become one, and values that both compute (exponentials of gates, scaled rows, matmuls of rows)
+    are computed once. Ops between the two that the second needs move before the first. Both stay
+    where such an op needs the first's results, or loads what is stored between them, or where one
+    of the branches stores. Results do not change.
 
     Before:
     ```mlir
@@ -439,16 +427,16 @@ def MergeIfs : Pass<"ejk-merge-ifs"> {
     ```
   }];
   let dependentDialects = ["::mlir::scf::SCFDialect"];
-  let statistics = [Statistic<"numMerged", "merged", "branches that went into others">];
+  let statistics = [Statistic<"numMerged", "merged", "scf.ifs merged into another">];
 }
 
 def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
-  let summary = "scales what a product gives, not a factor that is there in 16 bits";
+  let summary = "scale a matmul's result instead of a 16-bit operand";
   let description = [{
-    A state that was saved is there in 16 bits, as products take it. Where a chunk's gates scale
-    its rows, or columns, which the product's result has too, that result is scaled instead:
-    half as many numbers, no way through registers, and nothing is rounded twice. Of
-    products that add to nothing. Numbers change by what the second rounding did.
+    What: where a saved 16-bit state is scaled along a dimension that the matmul's result has, too,
+    scales the result instead. For matmuls that add to zero. Why: half as many elements to scale,
+    the operand is not brought to registers, and nothing is rounded twice. Results change by that
+    second rounding.
 
     Before:
     ```mlir
@@ -466,7 +454,7 @@ def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
     ```
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
-  let statistics = [Statistic<"numScaled", "scaled", "products whose result is scaled">];
+  let statistics = [Statistic<"numScaled", "scaled", "matmuls whose result is scaled">];
 }
 
 #endif // EJK_PASSES_PASSES_TD

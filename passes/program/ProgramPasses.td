@@ -5,11 +5,11 @@
 include "mlir/Pass/PassBase.td"
 
 def LoadStatesByRows : Pass<"ejk-load-states-by-rows"> {
-  let summary = "matrices in cells loaded and stored by rows";
+  let summary = "load and store 16-bit states by rows";
   let description = [{
-    Loads and stores of 16-bit matrices in cells, as saved states are, become loads and
-    stores of a cell's rows: these pass through shared memory, whole lines at a time, and
-    can be copied ahead. Numbers do not change.
+    What: loads and stores of 16-bit matrices in state slots, such as saved states, become loads and
+    stores of the slot's rows. Why: rows pass through shared memory in whole cache lines and can be
+    copied ahead. Results do not change.
 
     Before:
     ```mlir
@@ -24,17 +24,17 @@ def LoadStatesByRows : Pass<"ejk-load-states-by-rows"> {
     ```
   }];
   let dependentDialects = ["::ejk::tile::TileDialect"];
-  let statistics = [Statistic<"numLoads", "loads", "loads that go by rows">,
-                    Statistic<"numStores", "stores", "stores that do">];
+  let statistics = [Statistic<"numLoads", "loads", "loads by rows">,
+                    Statistic<"numStores", "stores", "stores by rows">];
 }
 
 def SliceRowsEarly : Pass<"ejk-slice-rows-early"> {
-  let summary = "one row's work, where one row of a tile is taken";
+  let summary = "slice operands instead of a computed tile where one row is used";
   let description = [{
-    Where a row is taken of a tile that is made elementwise, of windows or of what is
-    repeated, takes the row of what the tile is made of, and makes the row alone. In the
-    end it is a row of loaded rows, which is read where it lies; a tile over threads
-    would have to be kept, and pass through shared memory. Numbers do not change.
+    What: where one row is extracted from a tile that is computed elementwise, or by windows or
+    broadcasts, extracts the row from the operands and computes that row alone. Why: in the end this
+    is a row of loaded rows, read from shared memory in place; a row of a tile in registers would
+    have to pass through shared memory. Results do not change.
 
     Before:
     ```mlir
@@ -49,17 +49,16 @@ def SliceRowsEarly : Pass<"ejk-slice-rows-early"> {
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
                            "::mlir::vector::VectorDialect"];
-  let statistics = [Statistic<"numTaken", "taken", "rows made alone">];
+  let statistics = [Statistic<"numTaken", "taken", "rows computed alone">];
 }
 
 def SinkIntoBranches : Pass<"ejk-sink-into-branches"> {
-  let summary = "what follows a chunk's branch into both of its sides";
+  let summary = "copy ops that follow a chunk's branch into both branches";
   let description = [{
-    A block program asks whether a chunk's gates are too strong for products, and takes
-    them or steps. What comes behind the branch, as scaling, rounding and storing what
-    was read, is copied to the end of both sides: where products are taken, it can then
-    stand before the last of them, which only the next chunk waits for. Numbers do not
-    change.
+    What: a program guards a chunk's fast path (matmuls) by the range of its gates and takes the
+    exact path (steps) otherwise. Ops that follow this branch, such as scaling, truncating and
+    storing the outputs, are copied to the end of both branches. Why: on the fast path they can then
+    precede the last matmul, which only the next chunk waits for. Results do not change.
 
     Before:
     ```mlir
@@ -78,16 +77,20 @@ def SinkIntoBranches : Pass<"ejk-sink-into-branches"> {
 }
 
 def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
-  let summary = "a chunk's last scaling of a state and the next one's first, in one";
+  let summary = "merge a chunk's last scaling of a state with the next chunk's first";
   let description = [{
-    Of a block program without layouts, in a loop over chunks whose state comes out of a
-    branch on a `tile.within`: where the first side multiplies the state first by e^m, spread
-    along a dimension, and last, behind a product, by e^v along the same one, and nothing
-    else outside the other side uses it, the loop carries v beside the state, which is
-    multiplied by e^(v + m) at once, if that is in f32's range: the check has |v + m| as well,
-    scaled so that its bound stands for 86. The other side, and what follows the loop,
-    multiply by e^v first. Programs that share saved states, and both read states, are left
-    alone: what one of them takes by products the other should, too, for its rounding to cancel.
+    What: in a program without layouts, a loop over chunks carries a state that comes out of a
+    branch on a range guard (`tile.within`). Where the fast path multiplies the state first by e^m,
+    broadcast along a dimension, and last, after a matmul, by e^v along the same dimension, and
+    nothing but the exact path uses the values between, the loop carries v beside the state, and the
+    next chunk multiplies the state once by e^(v + m). The exact path, and uses after the loop,
+    multiply by e^v first. Results change by one rounding less.
+
+    Why: one pass less over the state's accumulators in each chunk.
+
+    Requires: e^(v + m) in f32's range. The guard therefore also checks |v + m|, scaled so that its
+    bound stands for 86. Programs that share saved states and both read states are left alone: where
+    one of them uses matmuls the other must, too, so that their rounding errors cancel.
 
     Before:
     ```mlir
@@ -130,15 +133,13 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
 }
 
 def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
-  let summary = "operands of products before the branch that multiplies them";
+  let summary = "compute operands of a branch's matmuls before the branch";
   let description = [{
-    A block program asks whether a chunk's gates are too strong for products. What the
-    branch where they are not makes of the chunk's rows alone for its products, their
-    rounded operands in the end, is moved in front: there it leaves the registers as soon
-    as it is made, instead of waiting for the answer in more than one form. So are vectors
-    that are spread over matrices, with what makes them of other vectors: their way to all
-    threads has the barrier of the answer. Where that is no, it was in vain. Numbers do not
-    change.
+    What: operands that the fast path makes from the chunk's rows alone, up to their truncation to
+    16 bits, are computed before the branch; so are vectors that are broadcast over matrices, with
+    what they are computed from. Why: a truncated operand leaves the registers at once instead of
+    waiting for the guard in several forms; the vectors share the guard's barrier. If the guard
+    fails, this work is unused. Results do not change.
 
     Before:
     ```mlir
@@ -153,15 +154,18 @@ def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
 }
 
 def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
-  let summary = "a row's own part from the copy of the row that products take";
+  let summary = "compute a row's diagonal term from the scaled copy of the row";
   let description = [{
-    A gradient has a part from later steps, by products in the basis of a chunk's middle
-    row, and one from the step itself, from rows as they were loaded. Where the copy that
-    products take of these is scaled by the inverse of what the first part is scaled by in
-    the end, both parts are scaled together: the rows as they were loaded have no use in the
-    branch any more, and the next chunk's may take their place. The copy is rounded, as it is
-    in the products: it must be bf16, and the exponents ones that the range check of the
-    branch bounds by 80 at most, for its scale to be in range.
+    What: a gradient has one term from other steps, by matmuls in the basis of the chunk's middle
+    row, and a diagonal term from the step itself, which uses rows as they were loaded. Where the
+    rows' copy that matmuls read is scaled by the inverse of the first term's final scale, both
+    terms are added first and scaled together. Results change by the rounding of the copy.
+
+    Why: the loaded rows are no longer used in the branch, and their stage can be refilled with the
+    next chunk.
+
+    Requires: the copy is bf16, and the branch's range guard bounds the exponents by 80, so that the
+    scale is in range.
 
     Before:
     ```mlir
@@ -179,17 +183,17 @@ def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
       %dq = arith.mulf %c, %e : vector<64x64xf32>
     ```
   }];
-  let statistics = [Statistic<"numReused", "reused", "sums of rows' own parts">];
+  let statistics = [Statistic<"numReused", "reused", "diagonal terms computed from scaled rows">];
 }
 
 def TruncateLiveExponentials : Pass<"ejk-truncate-live-exponentials"> {
-  let summary = "what a branch keeps of exponentials, in 16 bits";
+  let summary = "keep exponentials that are live across a branch in bf16";
   let description = [{
-    Rows are scaled by e^x and e^-x before a chunk's branch, and in it what was read is scaled
-    back. Of both a thread holds as many numbers as of a tile in registers meanwhile, and in a
-    branch of more than six products these are short. Where two such exponentials or more are but
-    multiplied, and all that comes of them rounded to bf16, they are held as bf16: a gradient has
-    one rounding more then, of those that its factors had.
+    What: rows are scaled by e^x and e^-x before a chunk's branch, and results are scaled back
+    inside it. Where at least two such exponentials are only multiplied with, and every product is
+    truncated to bf16, the exponentials are kept in bf16. Why: each takes as many registers as its
+    tile while it is live, and registers are short in a branch of more than six matmuls. Results
+    change: a gradient has one bf16 rounding more, of the kind that its operands had.
 
     Before:
     ```mlir
@@ -208,18 +212,21 @@ def TruncateLiveExponentials : Pass<"ejk-truncate-live-exponentials"> {
       %dkb = arith.truncf %dk : vector<64x64xf32> to vector<64x64xbf16>
     ```
   }];
-  let statistics = [Statistic<"numNarrowed", "narrowed", "exponentials that are held as bf16">];
+  let statistics = [Statistic<"numNarrowed", "narrowed", "exponentials kept in bf16">];
 }
 
 def SplitOperands : Pass<"ejk-split-operands"> {
-  let summary = "factors of few channels in two terms";
+  let summary = "split operands of few channels into two bf16 terms";
   let description = [{
-    Tensor cores multiply what was rounded to 16 bits. Of many channels such errors average out; of
-    few they do not, and a gate's gradient, which adds up all of a sequence's terms, may nearly
-    cancel. In a block program whose rows and states have 32 channels or fewer, where products take
-    next to no time, each factor that `arith.truncf` makes goes into its products twice: rounded, and
-    what that has left out, rounded; of what is not finite, zero. Only the product of two such rests
-    is missing. What else is computed of it is computed of what was rounded.
+    What: in a program whose rows and states have 32 channels or fewer, each matmul operand that
+    `arith.truncf` makes enters its matmuls as two 16-bit terms: the truncated value and the
+    truncated remainder (zero where the value is not finite). The product of two remainders is left
+    out. Other uses see the truncated value. Results change: most of the truncation error
+    disappears.
+
+    Why: over many channels truncation errors average out; over few they do not, and a gate's
+    gradient sums terms of a whole sequence that may nearly cancel. Matmuls of so few channels take
+    next to no time.
 
     Before:
     ```mlir
@@ -240,7 +247,7 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
-  let statistics = [Statistic<"numSplit", "split", "products with factors in two terms">];
+  let statistics = [Statistic<"numSplit", "split", "matmuls with split operands">];
 }
 
 #endif // EJK_PASSES_PROGRAM_PROGRAMPASSES_TD
