@@ -45,10 +45,10 @@ static std::string folderOf(Location location) {
   return folder;
 }
 
-static LogicalResult load(LoadOp op, llvm::SmallVectorImpl<Tensor> &results) {
+static LogicalResult load(LoadOp op, StringRef folder, llvm::SmallVectorImpl<Tensor> &results) {
   llvm::SmallString<128> path(op.getPath());
   if (llvm::sys::path::is_relative(path)) {
-    path = folderOf(op.getLoc());
+    path = folder.empty() ? folderOf(op.getLoc()) : folder.str();
     llvm::sys::path::append(path, op.getPath());
   }
   auto bytes = ejk::readFile(path.str().str());
@@ -176,11 +176,11 @@ static bool expectEqual(ExpectEqualOp op, ArrayRef<const Tensor *> operands) {
   return false;
 }
 
-void ejk::check::addCheckOps(Options &options, Outcome &outcome) {
-  options.extension = [&outcome](Operation *op) -> OpHandler {
+void ejk::check::addCheckOps(Options &options, Outcome &outcome, StringRef folder) {
+  options.extension = [&outcome, folder](Operation *op) -> OpHandler {
     if (!isa<RandomOp, LoadOp, ExpectCloseOp, ExpectEqualOp>(op))
       return {};
-    return [&outcome](Operation *op, ArrayRef<const Tensor *> operands,
+    return [&outcome, folder](Operation *op, ArrayRef<const Tensor *> operands,
                       llvm::SmallVectorImpl<Tensor> &results) -> LogicalResult {
       auto count = [&](bool passed) {
         ++(passed ? outcome.passed : outcome.failed);
@@ -188,7 +188,7 @@ void ejk::check::addCheckOps(Options &options, Outcome &outcome) {
       };
       return llvm::TypeSwitch<Operation *, LogicalResult>(op)
           .Case([&](RandomOp op) { return random(op, results); })
-          .Case([&](LoadOp op) { return load(op, results); })
+          .Case([&](LoadOp op) { return load(op, folder, results); })
           .Case([&](ExpectCloseOp op) { return count(expectClose(op, operands)); })
           .Case([&](ExpectEqualOp op) { return count(expectEqual(op, operands)); });
     };
@@ -208,7 +208,7 @@ struct InterpretPass : ejk::check::impl::InterpretBase<InterpretPass> {
     options.precision = precision;
     if (roleSeed >= 0)
       options.roleSeed = roleSeed;
-    addCheckOps(options, outcome);
+    addCheckOps(options, outcome, folder);
     bool ran = true;
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       // What checks nothing is only called from what does.

@@ -18,9 +18,11 @@ struct Outcome {
   unsigned passed = 0, failed = 0;
 };
 
-/// Lets `options` interpret check's ops too, counting into `outcome`, which must
-/// outlive them. A check that fails is a diagnostic, and the run goes on.
-void addCheckOps(reference::Options &options, Outcome &outcome);
+/// Lets `options` interpret check's ops too, counting into `outcome`. A check that
+/// fails is a diagnostic, and the run goes on. `check.load` finds relative paths in
+/// `folder` or, where that is empty, beside the op's own file. `outcome` and `folder`
+/// must outlive `options`.
+void addCheckOps(reference::Options &options, Outcome &outcome, llvm::StringRef folder = "");
 
 /// How far two tensors of one type are apart.
 struct Distance {

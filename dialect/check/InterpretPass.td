@@ -15,8 +15,11 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
     program means. `precision=native` rounds each op's result to its type, as a
     kernel would.
 
-    The roles of a block program take turns, each until it must wait. With `role-seed`,
-    which is not negative, they do so at random, wherever one might wait.
+    `check.load` reads relative paths from `folder`, or from the folder of the op's own
+    file where there is none.
+
+    The warp roles of a tile program run in turn, each until it must wait. With a `role-seed`
+    that is not negative, they switch at random, wherever one might wait.
   }];
   let options = [
     Option<"precision", "precision", "::ejk::reference::Precision",
@@ -25,6 +28,7 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::reference::Precision::f64, "f64", "every float is a double"),
              clEnumValN(::ejk::reference::Precision::native, "native",
                         "each result is rounded to its own type"))}]>,
+    Option<"folder", "folder", "std::string", [{""}], "where check.load finds relative paths">,
     Option<"roleSeed", "role-seed", "int64_t", "-1", "how roles take turns at random">];
   let statistics = [Statistic<"numChecks", "checks", "checks that passed">];
 }

@@ -117,14 +117,14 @@ def test(layouts, draw, mlir_type):
             file = f"{layout_name}_cu" if n == "cu" else f"{layout_name}_mamba_{n}"
             if n != "cu":
                 files[file] = drawn[n].astype(np.float32)
-            lines.append(f'  %{n} = check.load "data/{file}.npy" : {t}')
+            lines.append(f'  %{n} = check.load "{file}.npy" : {t}')
         values = ", ".join(f"%{n}" for n in [*arguments, "do", "dht"])
         lines += [f"  {', '.join(f'%g_{n}' for n in inputs)} = func.call @{name}_vjp({values})",
                   f"      : ({types})", f"      -> ({results})"]
         for n, grad in grads.items():
             files[f"vjp-mamba2_{name}_{n}"] = grad
             wide = mlir_type(grad.shape, "f64")
-            lines += [f'  %e_{n} = check.load "data/vjp-mamba2_{name}_{n}.npy" : {wide}',
+            lines += [f'  %e_{n} = check.load "vjp-mamba2_{name}_{n}.npy" : {wide}',
                       f"  %w_{n} = arith.extf %g_{n} : {type_of[n]} to {wide}",
                       f"  check.expect_close %w_{n}, %e_{n} max_relative 1.0e-12 : {wide}"]
         text.append("\n".join(lines + ["  return", "}", ""]))

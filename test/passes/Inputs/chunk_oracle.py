@@ -1,6 +1,6 @@
 """Runs the oracle's tests with their scans as block programs.
 
-    chunk_oracle.py --ejk-opt EJK_OPT [--then PASS]... FILE...
+    chunk_oracle.py --ejk-opt EJK_OPT --data DIR [--then PASS]... FILE...
 
 Prints for each file how many of its scans became programs and whether the checks
 still hold, behind the passes `--then` as well.
@@ -11,6 +11,7 @@ import subprocess
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--ejk-opt", required=True)
+parser.add_argument("--data", required=True, help="the oracle's numbers")
 parser.add_argument("--then", action="append", default=[])
 parser.add_argument("files", nargs="+")
 options = parser.parse_args()
@@ -20,7 +21,8 @@ failed = 0
 
 def run(name, file, pipeline):
     global failed
-    command = [options.ejk_opt, file] + pipeline + options.then + ["--ejk-interpret"]
+    command = [options.ejk_opt, file] + pipeline + options.then + [
+        f"--ejk-interpret=folder={options.data}"]
     ran = subprocess.run(command, capture_output=True, text=True)
     programs, scans = ran.stdout.count("tile.program"), ran.stdout.count(" ejk.scan ")
     failed += ran.returncode != 0
