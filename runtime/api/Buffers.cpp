@@ -94,30 +94,15 @@ ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs, TensorList o
 
 static ejk_error *checkDevice(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
                               int ordinal) {
-  const DLDevice &device = tensor.device;
-  switch (int(device.device_type)) {
-  case kDLCUDA:
-    if (device.device_id == ordinal)
-      return nullptr;
-    break;
-  // Mapped into every device's address space.
-  case kDLCUDAHost:
-  case kDLCUDAManaged:
+  int32_t type = deviceType(tensor), given = tensor.device.device_id;
+  // Pinned and managed memory is mapped into every device's address space.
+  if ((type == kDLCUDA && given == ordinal) || type == kDLCUDAHost || type == kDLCUDAManaged)
     return nullptr;
-  }
-  std::string given;
-  switch (int(device.device_type)) {
-  case kDLCPU:
-    given = "pageable host memory (kDLCPU)";
-    break;
-  case kDLCUDA:
-    given = "CUDA device " + std::to_string(device.device_id);
-    break;
-  default:
-    given = "a device of DLPack type " + std::to_string(int(device.device_type));
-  }
+  std::string place = type == kDLCPU    ? "pageable host memory (kDLCPU)"
+                      : type == kDLCUDA ? "CUDA device " + std::to_string(given)
+                                        : "a device of DLPack type " + std::to_string(type);
   return fail(kind, spec,
-              "it is in " + given + ", expected CUDA device " + std::to_string(ordinal) +
+              "it is in " + place + ", expected CUDA device " + std::to_string(ordinal) +
                   " or managed or pinned memory");
 }
 
@@ -171,7 +156,9 @@ ejk_error *ejk::checkWorkspace(const Entry &entry, const WorkspaceLayout &layout
   if (begin % EJK_WORKSPACE_ALIGNMENT != 0)
     return fail("its address " + hex(begin) + " is not aligned to " +
                 std::to_string(EJK_WORKSPACE_ALIGNMENT) + " bytes");
-  Range range{begin, begin + uintptr_t(layout.bytes)};
+  Range range{begin, 0};
+  if (__builtin_add_overflow(begin, uintptr_t(layout.bytes), &range.end))
+    return fail("it reaches past the end of the address space");
   for (size_t i = 0; i < entry.inputs.size(); ++i)
     if (overlap(range, buffers.inputs[i]))
       return fail("it overlaps input '" + entry.inputs[i].name + "'");

@@ -13,14 +13,15 @@ static Result<CUcontext> primaryContext(const Driver &driver, int ordinal) {
   static std::mutex mutex;
   static std::map<int, CUcontext> contexts;
   std::lock_guard<std::mutex> lock(mutex);
-  auto it = contexts.find(ordinal);
-  if (it != contexts.end())
-    return it->second;
-  Result<Device> device = Device::retain(driver, ordinal);
-  if (!device)
-    return device.error();
-  contexts.emplace(ordinal, device->context);
-  return device->context;
+  // The place first, so that nothing can fail once the context is retained.
+  CUcontext &context = contexts[ordinal];
+  if (!context) {
+    Result<Device> device = Device::retain(driver, ordinal);
+    if (!device)
+      return device.error();
+    context = device->context;
+  }
+  return context;
 }
 
 // Runs one driver call in the device's context.
@@ -41,9 +42,16 @@ template <typename Body> static ejk_error *onDevice(int ordinal, const char *cal
   });
 }
 
+static ejk_error *nullPointer(const char *name) {
+  return guarded(
+      [&] { return makeError(ErrorCode::InvalidArgument, std::string(name) + " is NULL"); });
+}
+
 static CUdeviceptr pointer(const void *data) { return reinterpret_cast<CUdeviceptr>(data); }
 
 ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes, void **data) {
+  if (!data)
+    return nullPointer("data");
   return onDevice(device_ordinal, "cuMemAlloc", [&](const Driver &driver) {
     CUdeviceptr allocated = 0;
     // The driver refuses zero bytes; callers should not have to care.
@@ -63,6 +71,8 @@ ejk_error *ejk_device_free(int32_t device_ordinal, void *data) {
 
 ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device, const void *host,
                               size_t bytes) {
+  if (bytes && (!device || !host))
+    return nullPointer(device ? "host" : "device");
   return onDevice(device_ordinal, "cuMemcpyHtoD", [&](const Driver &driver) {
     CUresult status = cudaSuccess;
     if (!bytes)
@@ -75,6 +85,8 @@ ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device, const void *
 }
 
 ejk_error *ejk_copy_to_host(int32_t device_ordinal, void *host, const void *device, size_t bytes) {
+  if (bytes && (!device || !host))
+    return nullPointer(device ? "host" : "device");
   return onDevice(device_ordinal, "cuMemcpyDtoH", [&](const Driver &driver) {
     return bytes ? driver.memcpyDtoH(host, pointer(device), bytes) : cudaSuccess;
   });

@@ -20,11 +20,13 @@ ejk_error *ejk::makeError(ErrorCode code, std::string message) {
   return new ejk_error{code, std::move(message)};
 }
 
-ejk_error *ejk::outOfMemoryError() {
-  // Short enough for std::string to hold with no allocation.
-  static ejk_error error{ErrorCode::OutOfMemory, "out of memory"};
-  return &error;
-}
+// Made when the library is loaded: at the time of need there may be no memory.
+static ejk_error outOfMemory{ErrorCode::OutOfMemory, "out of memory"};
+static ejk_error unexpected{ErrorCode::Driver, "an unexpected C++ exception"};
+
+ejk_error *ejk::outOfMemoryError() { return &outOfMemory; }
+
+ejk_error *ejk::unexpectedError() { return &unexpected; }
 
 ejk_error *ejk::checkStructSize(const char *name, size_t given, size_t needed) {
   if (given >= needed)
@@ -44,7 +46,7 @@ const char *ejk_error_message(const ejk_error *error) {
 }
 
 void ejk_error_destroy(ejk_error *error) {
-  if (error != outOfMemoryError())
+  if (error != &outOfMemory && error != &unexpected)
     delete error;
 }
 

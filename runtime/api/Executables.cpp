@@ -2,6 +2,8 @@
 
 #include "Handles.h"
 
+#include "../package/Names.h"
+
 #include "ejk/package_format.h"
 
 using namespace ejk;
@@ -60,9 +62,9 @@ static Result<CUmodule> loadImage(const Driver &driver, const std::string &image
   Error error = driver.error("cuModuleLoadDataEx", result);
   error.message = "loading the package's " + std::string(kind) + " image: " + error.message;
   if (errorLog[0])
-    error.message += "\ndriver's error log:\n" + std::string(errorLog);
+    error.message += "\ndriver's error log:\n" + escapedLines(errorLog);
   if (infoLog[0])
-    error.message += "\ndriver's log:\n" + std::string(infoLog);
+    error.message += "\ndriver's log:\n" + escapedLines(infoLog);
   return error;
 }
 
@@ -127,39 +129,40 @@ static Error loadFunctions(const Driver &driver, ejk_executable &executable) {
   return {};
 }
 
-static Result<ejk_executable *> create(const ejk_package &package, const Driver &driver,
-                                       int ordinal, bool preferPtx) {
+ejk_executable::~ejk_executable() {
+  if (!device.context)
+    return;
+  if (module) {
+    ContextScope scope(*driver, device.context);
+    if (scope.status == cudaSuccess)
+      driver->moduleUnload(module);
+  }
+  device.release(*driver);
+}
+
+static Result<std::unique_ptr<ejk_executable>>
+create(const ejk_package &package, const Driver &driver, int ordinal, bool preferPtx) {
   if (Error error = checkTensorMaps(package.package->manifest, driver); !error.message.empty())
     return error;
-  Result<Device> device = Device::retain(driver, ordinal);
-  if (!device)
-    return device.error();
+  // Allocated first: from then on it owns whatever the driver gives.
   auto executable = std::make_unique<ejk_executable>();
   executable->package = package.package;
   executable->driver = &driver;
+  Result<Device> device = Device::retain(driver, ordinal);
+  if (!device)
+    return device.error();
   executable->device = *device;
-  Error error{ErrorCode::Driver, ""};
-  {
-    ContextScope scope(driver, device->context);
-    if (scope.status != cudaSuccess) {
-      error = driver.error("cuCtxPushCurrent", scope.status);
-    } else {
-      Result<CUmodule> module =
-          loadModule(*package.package, driver, *device, preferPtx, executable->usesBinary);
-      if (module) {
-        executable->module = *module;
-        error = loadFunctions(driver, *executable);
-        if (!error.message.empty())
-          driver.moduleUnload(*module);
-      } else {
-        error = module.error();
-      }
-    }
-  }
-  if (error.message.empty())
-    return executable.release();
-  device->release(driver);
-  return error;
+  ContextScope scope(driver, device->context);
+  if (scope.status != cudaSuccess)
+    return driver.error("cuCtxPushCurrent", scope.status);
+  Result<CUmodule> module =
+      loadModule(*package.package, driver, *device, preferPtx, executable->usesBinary);
+  if (!module)
+    return module.error();
+  executable->module = *module;
+  if (Error error = loadFunctions(driver, *executable); !error.message.empty())
+    return error;
+  return executable;
 }
 
 ejk_error *ejk_executable_create(const ejk_package *package, const ejk_executable_options *options,
@@ -175,27 +178,16 @@ ejk_error *ejk_executable_create(const ejk_package *package, const ejk_executabl
     Result<const Driver *> driver = loadDriver();
     if (!driver)
       return makeError(driver.error());
-    Result<ejk_executable *> created = create(
+    Result<std::unique_ptr<ejk_executable>> created = create(
         *package, **driver, options ? options->device_ordinal : 0, options && options->prefer_ptx);
     if (!created)
       return makeError(created.error());
-    *executable = *created;
+    *executable = created->release();
     return nullptr;
   });
 }
 
-void ejk_executable_destroy(ejk_executable *executable) {
-  if (!executable)
-    return;
-  const Driver &driver = *executable->driver;
-  {
-    ContextScope scope(driver, executable->device.context);
-    if (scope.status == cudaSuccess)
-      driver.moduleUnload(executable->module);
-  }
-  executable->device.release(driver);
-  delete executable;
-}
+void ejk_executable_destroy(ejk_executable *executable) { delete executable; }
 
 int32_t ejk_executable_uses_binary(const ejk_executable *executable) {
   return executable && executable->usesBinary;

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
 struct ejk_error {
@@ -22,12 +23,18 @@ struct ejk_package {
 };
 
 struct ejk_executable {
+  ejk_executable() = default;
+  ejk_executable(const ejk_executable &) = delete;
+  ejk_executable &operator=(const ejk_executable &) = delete;
+  /// Unloads the module and releases the device, if they are there.
+  ~ejk_executable();
+
   /// Shared, so that the caller may destroy the package first.
   std::shared_ptr<const ejk::Package> package;
-  const ejk::Driver *driver;
-  ejk::Device device;
-  ejk::CUmodule module;
-  bool usesBinary;
+  const ejk::Driver *driver = nullptr;
+  ejk::Device device; ///< retained where its context is not null
+  ejk::CUmodule module = nullptr;
+  bool usesBinary = false;
   /// functions[entry][launch]
   std::vector<std::vector<ejk::CUfunction>> functions;
 };
@@ -41,13 +48,20 @@ inline ejk_error *makeError(const Error &error) { return makeError(error.code, e
 /// The error for having no memory to make an error from.
 ejk_error *outOfMemoryError();
 
+/// The error for an exception that nothing here throws.
+ejk_error *unexpectedError();
+
 /// Runs a C function's body; no exception crosses the C boundary. The one that
-/// can occur is the allocator's.
-template <typename Body> ejk_error *guarded(Body body) {
+/// can occur is the allocator's, also for a size that no allocation can have.
+template <typename Body> ejk_error *guarded(Body body) noexcept {
   try {
     return body();
   } catch (const std::bad_alloc &) {
     return outOfMemoryError();
+  } catch (const std::length_error &) {
+    return outOfMemoryError();
+  } catch (...) {
+    return unexpectedError();
   }
 }
 

@@ -12,6 +12,8 @@
 
 #include "ejk/package_format.h"
 
+#include <cstring>
+
 namespace ejk {
 
 struct TensorList {
@@ -43,6 +45,15 @@ struct WorkspaceLayout {
 /// "bf16", or the DLPack code for a type that ejk does not have.
 std::string describeDataType(DLDataType type);
 DLDataType toDLDataType(DataType type);
+
+/// The number that the caller gave. As an enumerator it could not be read if it
+/// were none.
+inline int32_t deviceType(const DLTensor &tensor) {
+  int32_t type;
+  static_assert(sizeof(type) == sizeof(tensor.device.device_type));
+  std::memcpy(&type, &tensor.device.device_type, sizeof(type));
+  return type;
+}
 
 /// Checks types and shapes of the inputs and the entry's constraints, and
 /// finds the symbols' values.

@@ -1,11 +1,10 @@
 //===- Packages.cpp - the C API's packages and what they tell -------------===//
 
-#include "Operands.h"
+#include "CallPlan.h"
+
+#include "../package/Names.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 using namespace ejk;
 
@@ -27,11 +26,8 @@ const Entry *ejk::findEntry(const ejk_package *package, size_t index, ejk_error 
   return nullptr;
 }
 
-static ejk_error *load(std::string_view bytes, ejk_package **package) {
-  Result<Package> read = readPackage(bytes);
-  if (!read)
-    return makeError(read.error());
-  *package = new ejk_package{std::make_shared<const Package>(std::move(*read))};
+static ejk_error *hold(Package &&read, ejk_package **package) {
+  *package = new ejk_package{std::make_shared<const Package>(std::move(read))};
   return nullptr;
 }
 
@@ -39,7 +35,8 @@ ejk_error *ejk_package_load_memory(const void *data, size_t size, ejk_package **
   return guarded([&]() -> ejk_error * {
     if (!package || (!data && size != 0))
       return nullArgument(package ? "data" : "package");
-    return load({static_cast<const char *>(data), size}, package);
+    Result<Package> read = readPackage({static_cast<const char *>(data), size});
+    return read ? hold(std::move(*read), package) : makeError(read.error());
   });
 }
 
@@ -47,26 +44,13 @@ ejk_error *ejk_package_load_file(const char *path, ejk_package **package) {
   return guarded([&]() -> ejk_error * {
     if (!path || !package)
       return nullArgument(path ? "package" : "path");
-    std::FILE *file = std::fopen(path, "rb");
-    std::string bytes;
-    bool failed = !file;
-    char block[1 << 16];
-    while (!failed) {
-      size_t count = std::fread(block, 1, sizeof(block), file);
-      bytes.append(block, count);
-      failed = std::ferror(file) != 0;
-      if (count < sizeof(block))
-        break;
-    }
-    std::string why = failed ? std::strerror(errno) : "";
-    if (file)
-      std::fclose(file);
-    if (failed)
-      return makeError(ErrorCode::Io, "cannot read '" + std::string(path) + "': " + why);
-    ejk_error *error = load(bytes, package);
-    if (error)
-      error->message = "'" + std::string(path) + "': " + error->message;
-    return error;
+    Result<std::string> bytes = readPackageFile(path);
+    if (!bytes)
+      return makeError(bytes.error());
+    Result<Package> read = readPackage(*bytes);
+    if (!read)
+      return makeError(read.error().code, inQuotes(path) + ": " + read.error().message);
+    return hold(std::move(*read), package);
   });
 }
 
@@ -98,7 +82,7 @@ ejk_error *ejk_package_find_entry(const ejk_package *package, const char *name, 
       known += (i == 0 ? "" : ", ") + entries[i].name;
     }
     return makeError(ErrorCode::InvalidArgument,
-                     "the package has no entry '" + std::string(name) + "'; it has: " + known);
+                     "the package has no entry " + inQuotes(name) + "; it has: " + known);
   });
 }
 
@@ -247,15 +231,12 @@ ejk_error *ejk_entry_check(const ejk_package *package, size_t entry, const DLTen
     const Entry *found = findEntry(package, entry, error);
     if (!found)
       return error;
-    TensorList in{inputs, num_inputs}, out{outputs, num_outputs};
-    Symbols symbols;
-    Buffers buffers;
-    if (ejk_error *error = bindInputs(*found, in, symbols))
+    CallArguments arguments;
+    arguments.inputs = {inputs, num_inputs};
+    arguments.outputs = {outputs, num_outputs};
+    CallPlan plan;
+    if (ejk_error *error = planCall(*found, arguments, plan))
       return error;
-    if (ejk_error *error = checkOutputs(*found, out, symbols))
-      return error;
-    if (ejk_error *error = checkBuffers(*found, in, out, buffers))
-      return error;
-    return checkSequenceOffsets(*found, in, symbols);
+    return checkSequenceOffsets(*found, arguments.inputs, plan.symbols);
   });
 }

@@ -189,21 +189,26 @@ ejk_error *ejk::checkOutputs(const Entry &entry, TensorList outputs, const Symbo
   return nullptr;
 }
 
+// Where a caller's offsets lie is checked, but not by the compiler: they are
+// read as bytes.
 template <typename T>
-static ejk_error *checkOffsets(const Operand &operand, const T *offsets, int64_t count,
+static ejk_error *checkOffsets(const Operand &operand, const char *data, int64_t count,
                                int64_t total, const std::string &totalText) {
-  if (count == 0)
-    return nullptr;
-  if (offsets[0] != 0)
-    return operand.fail("entry 0 is " + std::to_string(offsets[0]) + ", expected 0");
-  for (int64_t i = 1; i < count; ++i)
-    if (offsets[i] < offsets[i - 1])
-      return operand.fail("entry " + std::to_string(i) + " is " + std::to_string(offsets[i]) +
-                          ", less than the entry before it, which is " +
-                          std::to_string(offsets[i - 1]) + "; the offsets must not decrease");
-  if (offsets[count - 1] != total)
-    return operand.fail("the last entry is " + std::to_string(offsets[count - 1]) + ", expected " +
-                        totalText + " = " + std::to_string(total));
+  T before = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    T offset;
+    std::memcpy(&offset, data + i * int64_t(sizeof(T)), sizeof(T));
+    if (i == 0 && offset != 0)
+      return operand.fail("entry 0 is " + std::to_string(offset) + ", expected 0");
+    if (offset < before)
+      return operand.fail("entry " + std::to_string(i) + " is " + std::to_string(offset) +
+                          ", less than the entry before it, which is " + std::to_string(before) +
+                          "; the offsets must not decrease");
+    before = offset;
+  }
+  if (count != 0 && before != total)
+    return operand.fail("the last entry is " + std::to_string(before) + ", expected " + totalText +
+                        " = " + std::to_string(total));
   return nullptr;
 }
 
@@ -212,20 +217,17 @@ ejk_error *ejk::checkSequenceOffsets(const Entry &entry, TensorList inputs,
   for (size_t i = 0; i < inputs.count; ++i) {
     Operand operand{"input", entry.inputs[i], inputs.tensors[i]};
     const DLTensor *tensor = operand.tensor;
-    if (operand.spec.role != cuSeqlensRole ||
-        (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost))
+    int32_t device = deviceType(*tensor);
+    if (operand.spec.role != cuSeqlensRole || (device != kDLCPU && device != kDLCUDAHost))
       continue;
     int64_t total;
     const Expr &expr = operand.spec.total;
     if (const char *why = expr.evaluate(symbols.values, total))
       return operand.fail("its last entry's formula has no value: " + std::string(why));
     const char *data = static_cast<const char *>(tensor->data) + tensor->byte_offset;
-    ejk_error *error = operand.spec.dtype == DataType::I32
-                           ? checkOffsets(operand, reinterpret_cast<const int32_t *>(data),
-                                          tensor->shape[0], total, expr.text())
-                           : checkOffsets(operand, reinterpret_cast<const int64_t *>(data),
-                                          tensor->shape[0], total, expr.text());
-    if (error)
+    auto check =
+        operand.spec.dtype == DataType::I32 ? checkOffsets<int32_t> : checkOffsets<int64_t>;
+    if (ejk_error *error = check(operand, data, tensor->shape[0], total, expr.text()))
       return error;
   }
   return nullptr;

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -31,14 +32,20 @@ static Error noDriver(const std::string &tried) {
                                    "EJK_CUDA_DRIVER to the library's path"};
 }
 
+namespace {
+struct CloseLibrary {
+  void operator()(void *library) const { dlclose(library); }
+};
+} // namespace
+
 static Error open(Driver &driver) {
   std::vector<const char *> candidates = {"libcuda.so.1", "libcuda.so"};
   if (const char *path = std::getenv("EJK_CUDA_DRIVER"))
     candidates = {path};
-  void *library = nullptr;
+  std::unique_ptr<void, CloseLibrary> library;
   std::string tried;
   for (const char *candidate : candidates) {
-    library = dlopen(candidate, RTLD_NOW | RTLD_LOCAL);
+    library.reset(dlopen(candidate, RTLD_NOW | RTLD_LOCAL));
     if (library)
       break;
     const char *why = dlerror();
@@ -50,7 +57,7 @@ static Error open(Driver &driver) {
 
   std::string missing;
 #define EJK_LOOK_UP(field, symbol, parameters)                                                     \
-  driver.field = reinterpret_cast<CUresult(*) parameters>(dlsym(library, symbol));
+  driver.field = reinterpret_cast<CUresult(*) parameters>(dlsym(library.get(), symbol));
 #define EJK_REQUIRE(field, symbol, parameters)                                                     \
   EJK_LOOK_UP(field, symbol, parameters)                                                           \
   if (!driver.field)                                                                               \
@@ -59,12 +66,11 @@ static Error open(Driver &driver) {
   EJK_OPTIONAL_DRIVER_FUNCTIONS(EJK_LOOK_UP)
 #undef EJK_REQUIRE
 #undef EJK_LOOK_UP
-  // On success the library stays open for good: the driver has threads and
-  // handlers of its own that do not survive an unload.
-  if (!missing.empty()) {
-    dlclose(library);
+  if (!missing.empty())
     return noDriver("the library that was found lacks " + missing + "; it is too old");
-  }
+  // Once started it stays open for good: the driver has threads and handlers of
+  // its own that do not survive an unload.
+  library.release();
   CUresult result = driver.init(0);
   if (result == cudaSuccess)
     return {};

@@ -2,6 +2,8 @@
 
 #include "Expr.h"
 
+#include "Names.h"
+
 #include "ejk/package_format.h"
 
 #include <nlohmann/json.hpp>
@@ -60,7 +62,7 @@ bool Expr::append(const json &node, const std::vector<std::string> &symbols, int
     const std::string &name = node.get_ref<const std::string &>();
     auto it = std::find(symbols.begin(), symbols.end(), name);
     if (it == symbols.end()) {
-      why = "the symbol '" + name + "' is not bound by any input's shape";
+      why = "the symbol " + inQuotes(name) + " is not bound by any input's shape";
       return false;
     }
     program.push_back({Op::Symbol, it - symbols.begin()});
@@ -75,7 +77,7 @@ bool Expr::append(const json &node, const std::vector<std::string> &symbols, int
   auto it = std::find_if(std::begin(opNames), std::end(opNames),
                          [&](const OpName &o) { return name == o.name; });
   if (it == std::end(opNames)) {
-    why = "unknown operator '" + name + "'";
+    why = "unknown operator " + inQuotes(name);
     return false;
   }
   std::string lhs, rhs;

@@ -12,6 +12,8 @@
 #include "Expr.h"
 #include "Result.h"
 
+#include "ejk/package_format.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -119,8 +121,10 @@ struct Manifest {
   const Entry *findEntry(std::string_view name) const;
 };
 
-/// Parses and validates a manifest whose payload has `payloadSize` bytes.
-Result<Manifest> parseManifest(std::string_view text, uint64_t payloadSize);
+/// Parses and validates a manifest whose payload has `payloadSize` bytes, in a
+/// package of this format version, EJK_OLDEST_PACKAGE_VERSION or later.
+Result<Manifest> parseManifest(std::string_view text, uint64_t payloadSize,
+                               uint32_t formatVersion = EJK_PACKAGE_VERSION);
 
 } // namespace ejk
 

@@ -8,6 +8,7 @@
 #include "Manifest.h"
 
 #include "JsonText.h"
+#include "Names.h"
 
 #include "ejk/package_format.h"
 
@@ -31,7 +32,8 @@ namespace {
 /// Each parse function returns false once `why` says where and what.
 class Parser {
 public:
-  explicit Parser(uint64_t payloadSize) : payloadSize(payloadSize) {}
+  Parser(uint64_t payloadSize, uint32_t formatVersion)
+      : payloadSize(payloadSize), formatVersion(formatVersion) {}
 
   bool parse(const json &root, Manifest &manifest);
   std::string why;
@@ -45,6 +47,10 @@ private:
   // Typed access to one member. `where` names the object.
   const json *member(const json &object, const char *key, const std::string &where);
   bool string(const json &object, const char *key, const std::string &where, std::string &value);
+  /// A string that people may be shown.
+  bool text(const json &object, const char *key, const std::string &where, std::string &value);
+  /// A string that names something.
+  bool name(const json &object, const char *key, const std::string &where, std::string &value);
   bool integer(const json &value, const std::string &where, int64_t low, int64_t high,
                int64_t &result);
   bool integerMember(const json &object, const char *key, const std::string &where, int64_t low,
@@ -59,6 +65,7 @@ private:
   bool image(const json &object, const std::string &where, Image &image);
   bool entry(const json &object, const std::string &where, Entry &entry);
   bool tensor(const json &object, const std::string &where, TensorSpec &spec);
+  bool unique(const std::vector<TensorSpec> &specs, const std::string &where, const char *what);
   bool inputShapes(const json &inputs, const std::string &where, Entry &entry);
   bool bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result);
   bool output(const json &object, const std::string &where, Entry &entry);
@@ -67,8 +74,11 @@ private:
   bool buffer(const std::string &key, const json &value, const std::string &where,
               const Entry &entry, Argument &argument);
   bool tensorMap(const json &object, const std::string &where, const Entry &entry, TensorMap &map);
+  bool mapSizes(const json &object, const std::string &where, const Entry &entry, TensorMap &map);
+  bool mapMatrix(const json &object, const std::string &where, const Entry &entry, TensorMap &map);
 
   uint64_t payloadSize;
+  uint32_t formatVersion;
 };
 
 } // namespace
@@ -116,11 +126,24 @@ bool Parser::string(const json &object, const char *key, const std::string &wher
     return false;
   if (!found->is_string())
     return fail(dot(where, key), "expected a string");
-  value = found->get<std::string>();
-  // Names travel as C strings; a NUL would silently shorten one.
-  if (value.find('\0') != std::string::npos)
-    return fail(dot(where, key), "contains a NUL character");
+  value = found->get_ref<const std::string &>();
   return true;
+}
+
+bool Parser::text(const json &object, const char *key, const std::string &where,
+                  std::string &value) {
+  if (!string(object, key, where, value))
+    return false;
+  const char *problem = textProblem(value);
+  return !problem || fail(dot(where, key), inQuotes(value) + " is not allowed: " + problem);
+}
+
+bool Parser::name(const json &object, const char *key, const std::string &where,
+                  std::string &value) {
+  if (!string(object, key, where, value))
+    return false;
+  const char *problem = nameProblem(value);
+  return !problem || fail(dot(where, key), inQuotes(value) + " is not a name: " + problem);
 }
 
 bool Parser::integer(const json &value, const std::string &where, int64_t low, int64_t high,
@@ -188,7 +211,7 @@ bool Parser::architecture(const json &root, Manifest &manifest) {
   size_t count = (letter ? arch.size() - 1 : arch.size()) - 3;
   if (digits == std::string::npos || (end != std::string::npos && !letter) || count < 2 ||
       count > 4)
-    return fail("arch", "'" + arch + "' is not of the form sm_90");
+    return fail("arch", inQuotes(arch) + " is not of the form sm_90");
   manifest.archNumber = std::stoi(arch.substr(3, count));
   auto it = root.find("arch_specific");
   if (it != root.end() && !it->is_boolean())
@@ -202,20 +225,31 @@ bool Parser::parse(const json &root, Manifest &manifest) {
   if (!string(root, "format", "", format))
     return false;
   if (format != EJK_PACKAGE_FORMAT_NAME)
-    return fail("format", "is '" + format + "', expected '" EJK_PACKAGE_FORMAT_NAME "'");
+    return fail("format", "is " + inQuotes(format) + ", expected '" EJK_PACKAGE_FORMAT_NAME "'");
   int64_t version;
   const json *images, *entries;
-  if (!integerMember(root, "version", "", EJK_PACKAGE_VERSION, EJK_PACKAGE_VERSION, version) ||
-      !string(root, "producer", "", manifest.producer) || !architecture(root, manifest) ||
+  if (!integerMember(root, "version", "", formatVersion, formatVersion, version) ||
+      !text(root, "producer", "", manifest.producer) || !architecture(root, manifest) ||
       !array(root, "images", "", 16, images) || !array(root, "entries", "", 4096, entries))
     return false;
-  for (size_t i = 0; i < images->size(); ++i) {
-    manifest.images.emplace_back();
-    if (!image((*images)[i], at("", "images", i), manifest.images.back()))
-      return false;
-  }
   if (images->empty())
     return fail("images", "is empty");
+  uint64_t end = 0;
+  for (size_t i = 0; i < images->size(); ++i) {
+    std::string where = at("", "images", i);
+    Image &parsed = manifest.images.emplace_back();
+    if (!image((*images)[i], where, parsed))
+      return false;
+    // Images that share bytes would be copied more often than they are stored.
+    if (parsed.offset != end)
+      return fail(where, "starts at byte " + std::to_string(parsed.offset) +
+                             " of the payload, expected " + std::to_string(end) +
+                             ", where the one before it ends");
+    end = parsed.offset + parsed.size;
+  }
+  if (end != payloadSize)
+    return fail("images", "end at byte " + std::to_string(end) + " of the payload, which has " +
+                              std::to_string(payloadSize) + " bytes");
   if (entries->empty())
     return fail("entries", "is empty");
   manifest.entries.reserve(entries->size());
@@ -239,7 +273,7 @@ bool Parser::image(const json &object, const std::string &where, Image &image) {
       !integerMember(object, "size", where, 1, max, size))
     return false;
   if (kind != "ptx" && kind != "cubin")
-    return fail(where, "unknown image kind '" + kind + "'");
+    return fail(where, "unknown image kind " + inQuotes(kind));
   if (uint64_t(offset) > payloadSize || uint64_t(size) > payloadSize - uint64_t(offset))
     return fail(where, "bytes " + std::to_string(offset) + " to +" + std::to_string(size) +
                            " lie outside the " + std::to_string(payloadSize) +
@@ -254,7 +288,7 @@ bool Parser::image(const json &object, const std::string &where, Image &image) {
 
 bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
   const json *inputs, *outputs, *launches;
-  if (!string(object, "name", where, entry.name) ||
+  if (!name(object, "name", where, entry.name) ||
       !array(object, "inputs", where, EJK_MAX_TENSORS, inputs) ||
       !array(object, "outputs", where, EJK_MAX_TENSORS, outputs) ||
       !array(object, "launches", where, EJK_MAX_LAUNCHES, launches) ||
@@ -275,7 +309,7 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
       if (!expr || !expression(*expr, dot(here, "expr"), entry, constraint.expr) ||
           !integerMember((*list)[i], "equals", here, std::numeric_limits<int64_t>::min(),
                          std::numeric_limits<int64_t>::max(), constraint.equals) ||
-          !string((*list)[i], "message", here, constraint.message))
+          !text((*list)[i], "message", here, constraint.message))
         return false;
       entry.constraints.push_back(std::move(constraint));
     }
@@ -287,7 +321,7 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
       Workspace workspace;
       std::string here = at(where, "workspace", i);
       const json *bytes = member((*list)[i], "bytes", here);
-      if (!bytes || !string((*list)[i], "name", here, workspace.name) ||
+      if (!bytes || !name((*list)[i], "name", here, workspace.name) ||
           !expression(*bytes, dot(here, "bytes"), entry, workspace.bytes))
         return false;
       entry.workspaces.push_back(std::move(workspace));
@@ -312,16 +346,28 @@ bool Parser::entry(const json &object, const std::string &where, Entry &entry) {
 
 bool Parser::tensor(const json &object, const std::string &where, TensorSpec &spec) {
   std::string dtype;
-  if (!string(object, "name", where, spec.name) || !string(object, "dtype", where, dtype) ||
+  if (!name(object, "name", where, spec.name) || !string(object, "dtype", where, dtype) ||
       !integerMember(object, "align", where, 1, 1 << 20, spec.align))
     return false;
   std::optional<DataType> type = parseDataType(dtype);
   if (!type)
-    return fail(where, "unknown element type '" + dtype + "'");
+    return fail(where, "unknown element type " + inQuotes(dtype));
   spec.dtype = *type;
   if ((spec.align & (spec.align - 1)) != 0)
     return fail(where, "the alignment is not a power of two");
-  return !object.contains("role") || string(object, "role", where, spec.role);
+  if (spec.align < dataTypeSize(spec.dtype))
+    return fail(dot(where, "align"), "an element of " + dtype + " needs at least " +
+                                         std::to_string(dataTypeSize(spec.dtype)));
+  return !object.contains("role") || name(object, "role", where, spec.role);
+}
+
+// Tools find tensors by name and write one file for each.
+bool Parser::unique(const std::vector<TensorSpec> &specs, const std::string &where,
+                    const char *what) {
+  for (size_t i = 0; i + 1 < specs.size(); ++i)
+    if (specs[i].name == specs.back().name)
+      return fail(where, std::string("a second ") + what + " named '" + specs[i].name + "'");
+  return true;
 }
 
 // Turns a dimension that is the first to name a symbol into its definition.
@@ -329,8 +375,12 @@ bool Parser::tensor(const json &object, const std::string &where, TensorSpec &sp
 bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result) {
   const json *symbol = &dim, *constant = nullptr;
   Dim::Kind kind = Dim::Kind::Bind;
-  if (dim.is_array() && dim.size() == 3 && (dim[0] == "+" || dim[0] == "*")) {
-    kind = dim[0] == "+" ? Dim::Kind::BindPlus : Dim::Kind::BindTimes;
+  // The library's own comparison with a text allocates, and must not throw.
+  const std::string *op = dim.is_array() && dim.size() == 3 && dim[0].is_string()
+                              ? &dim[0].get_ref<const std::string &>()
+                              : nullptr;
+  if (op && (*op == "+" || *op == "*")) {
+    kind = *op == "+" ? Dim::Kind::BindPlus : Dim::Kind::BindTimes;
     bool symbolFirst = dim[1].is_string();
     symbol = &dim[symbolFirst ? 1 : 2];
     constant = &dim[symbolFirst ? 2 : 1];
@@ -338,7 +388,7 @@ bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry, 
   if (!symbol->is_string())
     return false;
   const std::string &name = symbol->get_ref<const std::string &>();
-  if (name.empty() || entry.symbols.size() >= EJK_MAX_SYMBOLS ||
+  if (nameProblem(name) || entry.symbols.size() >= EJK_MAX_SYMBOLS ||
       std::find(entry.symbols.begin(), entry.symbols.end(), name) != entry.symbols.end())
     return false;
   if (constant) {
@@ -368,6 +418,8 @@ bool Parser::inputShapes(const json &inputs, const std::string &where, Entry &en
     for (size_t d = 0; d < spec.dims.size(); ++d)
       bindingDim((*shapes[i])[d], int(i), int(d), entry, spec.dims[d]);
     entry.inputs.push_back(std::move(spec));
+    if (!unique(entry.inputs, here, "input"))
+      return false;
   }
   // Only now are all symbols known, so that a formula may use a later one.
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -405,14 +457,14 @@ bool Parser::output(const json &object, const std::string &where, Entry &entry) 
     spec.mayAlias = int(index);
   }
   entry.outputs.push_back(std::move(spec));
-  return true;
+  return unique(entry.outputs, where, "output");
 }
 
 bool Parser::launch(const json &object, const std::string &where, const Entry &entry,
                     Launch &launch) {
   const json *block, *args;
   int64_t shared, threads = 1;
-  if (!string(object, "kernel", where, launch.kernel) || !array(object, "block", where, 3, block) ||
+  if (!name(object, "kernel", where, launch.kernel) || !array(object, "block", where, 3, block) ||
       !integerMember(object, "shared_bytes", where, 0, 1 << 20, shared))
     return false;
   launch.sharedBytes = unsigned(shared);
@@ -440,7 +492,8 @@ bool Parser::launch(const json &object, const std::string &where, const Entry &e
 bool Parser::argument(const json &object, const std::string &where, const Entry &entry,
                       Launch &launch) {
   Argument &argument = launch.args.emplace_back();
-  if (object.is_object() && object.contains("tensor_map")) {
+  // Version 1 has no tensor maps.
+  if (formatVersion > 1 && object.is_object() && object.contains("tensor_map")) {
     const json &mapped = object["tensor_map"];
     std::string here = dot(where, "tensor_map");
     if (!mapped.is_object() || mapped.size() != 1)
@@ -473,7 +526,7 @@ bool Parser::buffer(const std::string &key, const json &value, const std::string
     argument.kind = Argument::Kind::Workspace;
     count = entry.workspaces.size();
   } else {
-    return fail(where, "unknown kind of argument '" + key + "'");
+    return fail(where, "unknown kind of argument " + inQuotes(key));
   }
   if (count == 0)
     return fail(where, "the entry has no " + key);
@@ -486,35 +539,26 @@ bool Parser::buffer(const std::string &key, const json &value, const std::string
 
 bool Parser::tensorMap(const json &object, const std::string &where, const Entry &entry,
                        TensorMap &map) {
+  bool isMatrix = formatVersion == 2;
   std::string dtype;
-  const json *sizes, *strides, *box;
+  const json *box;
   if (!string(object, "dtype", where, dtype) ||
-      !array(object, "sizes", where, EJK_MAX_TENSOR_MAP_RANK, sizes) ||
-      !array(object, "strides", where, EJK_MAX_TENSOR_MAP_RANK, strides) ||
+      !(isMatrix ? mapMatrix(object, where, entry, map) : mapSizes(object, where, entry, map)) ||
       !array(object, "box", where, EJK_MAX_TENSOR_MAP_RANK, box))
     return false;
   if (object.size() != 5)
-    return fail(where, "expected tensor_map, dtype, sizes, strides and box alone");
+    return fail(where, std::string("expected tensor_map, dtype, ") +
+                           (isMatrix ? "rows, columns" : "sizes, strides") + " and box alone");
   std::optional<DataType> type = parseDataType(dtype);
   if (type != DataType::F32 && type != DataType::F16 && type != DataType::BF16)
-    return fail(dot(where, "dtype"),
-                "a tensor map has no elements of type '" + dtype + "', expected f32, f16 or bf16");
+    return fail(dot(where, "dtype"), "a tensor map has no elements of type " + inQuotes(dtype) +
+                                         ", expected f32, f16 or bf16");
   map.dtype = *type;
-  size_t rank = sizes->size();
-  if (rank == 0)
-    return fail(dot(where, "sizes"),
-                "expected 1 to " + std::to_string(EJK_MAX_TENSOR_MAP_RANK) + " expressions");
-  if (strides->size() != rank - 1)
-    return fail(dot(where, "strides"), "expected " + counted(rank - 1, "expression") +
-                                           ", one less than sizes, but there are " +
-                                           std::to_string(strides->size()));
+  size_t rank = map.sizes.size();
   if (box->size() != rank)
     return fail(dot(where, "box"), "expected " + counted(rank, "integer") +
                                        ", as many as sizes, but there are " +
                                        std::to_string(box->size()));
-  if (!expressions(*sizes, where, "sizes", entry, map.sizes) ||
-      !expressions(*strides, where, "strides", entry, map.strides))
-    return false;
   int64_t bytes = dataTypeSize(*type), size = 0;
   for (size_t i = 0; i < rank; ++i) {
     int64_t limit = i + 1 < rank ? EJK_MAX_BOX_SIZE : EJK_TENSOR_MAP_SWIZZLE / bytes;
@@ -531,14 +575,46 @@ bool Parser::tensorMap(const json &object, const std::string &where, const Entry
   return true;
 }
 
-Result<Manifest> ejk::parseManifest(std::string_view text, uint64_t payloadSize) {
+bool Parser::mapSizes(const json &object, const std::string &where, const Entry &entry,
+                      TensorMap &map) {
+  const json *sizes, *strides;
+  if (!array(object, "sizes", where, EJK_MAX_TENSOR_MAP_RANK, sizes) ||
+      !array(object, "strides", where, EJK_MAX_TENSOR_MAP_RANK, strides))
+    return false;
+  size_t rank = sizes->size();
+  if (rank == 0)
+    return fail(dot(where, "sizes"),
+                "expected 1 to " + std::to_string(EJK_MAX_TENSOR_MAP_RANK) + " expressions");
+  if (strides->size() != rank - 1)
+    return fail(dot(where, "strides"), "expected " + counted(rank - 1, "expression") +
+                                           ", one less than sizes, but there are " +
+                                           std::to_string(strides->size()));
+  return expressions(*sizes, where, "sizes", entry, map.sizes) &&
+         expressions(*strides, where, "strides", entry, map.strides);
+}
+
+// Version 2 describes a matrix whose rows follow one another without gaps.
+bool Parser::mapMatrix(const json &object, const std::string &where, const Entry &entry,
+                       TensorMap &map) {
+  const json *rows = member(object, "rows", where);
+  const json *columns = rows ? member(object, "columns", where) : nullptr;
+  map.sizes.resize(2);
+  if (!columns || !expression(*rows, dot(where, "rows"), entry, map.sizes[0]) ||
+      !expression(*columns, dot(where, "columns"), entry, map.sizes[1]))
+    return false;
+  map.strides.push_back(map.sizes[1]);
+  return true;
+}
+
+Result<Manifest> ejk::parseManifest(std::string_view text, uint64_t payloadSize,
+                                    uint32_t formatVersion) {
   // A manifest nests some ten levels besides its expressions.
-  json root = parseJson(text, 2 * EJK_MAX_EXPRESSION_DEPTH);
-  if (root.is_discarded())
-    return Error{ErrorCode::InvalidPackage, "it is not valid JSON, or nested too deep"};
-  Parser parser(payloadSize);
+  JsonDocument document;
+  if (!document.parse(text, 2 * EJK_MAX_EXPRESSION_DEPTH))
+    return Error{ErrorCode::InvalidPackage, document.problem()};
+  Parser parser(payloadSize, formatVersion);
   Manifest manifest;
-  if (!parser.parse(root, manifest))
+  if (!parser.parse(document.root(), manifest))
     return Error{ErrorCode::InvalidPackage, parser.why};
   return manifest;
 }

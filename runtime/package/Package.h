@@ -28,6 +28,11 @@ struct Package {
 /// a package or an error.
 Result<Package> readPackage(std::string_view bytes);
 
+/// Reads a package file for readPackage(). The header is checked before
+/// anything behind it is read, so the sizes that it promises bound the memory.
+/// The file may be a pipe. An error names the path.
+Result<std::string> readPackageFile(const std::string &path);
+
 struct ImageData {
   Image::Kind kind;
   std::string bytes;

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 using namespace ejk::test;
 using nlohmann::json;
 
@@ -153,6 +155,84 @@ TEST_F(Call, OutputsOverlapNothingButWhatTheyMayReplace) {
   EXPECT_EQ(other.check(package.get()),
             "output 'o': its memory overlaps that of input 'q', which it may "
             "not replace in place");
+}
+
+// Whatever a launch would refuse for the formulas of its kernels.
+TEST_F(Call, FormulasOfLaunchesAreChecked) {
+  const json map = json::parse(R"({"tensor_map": {"input": 0}, "dtype": "bf16",
+    "sizes": ["T", ["*", "H", 128]], "strides": [["*", "H", 128]], "box": [32, 64]})");
+  struct {
+    const char *place;
+    json value;
+    const char *message;
+  } cases[] = {
+      {"launches/1/grid", {"*", "T", int64_t(1) << 40}, "kernel 'scan_a6': its grid, T * "},
+      {"launches/1/grid", -1, "its grid, -1, is unusable: a grid has 0 to 2147483647 blocks"},
+      {"launches/0/grid",
+       {"floordiv", 1, {"-", "T", 128}},
+       "it divides by zero ('q' gave T = 128)"},
+      {"launches/1/args/3/i64", {"*", "T", INT64_MAX}, "its argument, T * 9223372036854775807"},
+      {"launches/1/args/0/sizes/0", {"-", "T", 129}, "its tensor map's size 0, T - 129"},
+      {"launches/1/args/0/strides/0", 12, "a tensor map's stride must be a multiple of 16 bytes"},
+      {"workspace/0/bytes", -1, "the size of workspace 'sums', -1, is unusable: it is negative"},
+      {"workspace/1/bytes", INT64_MAX, "the size of workspace 'states'"},
+      {"outputs/0/shape/1", {"mod", "T", 0}, "output 'o': dimension 1 (T mod"},
+  };
+  for (const auto &c : cases) {
+    json manifest = glaManifest();
+    manifest["entries"][0]["launches"][1]["args"][0] = map;
+    PackagePtr valid = load(manifest);
+    EXPECT_EQ(call.check(valid.get()), "");
+    manifest[json::json_pointer(std::string("/entries/0/") + c.place)] = c.value;
+    PackagePtr changed = load(manifest);
+    std::string message = call.check(changed.get());
+    if (std::string(c.place) == "outputs/0/shape/1")
+      EXPECT_NE(message, "");
+    else
+      EXPECT_NE(message.find(c.message), std::string::npos) << c.place << ": " << message;
+  }
+  json manifest = glaManifest();
+  manifest["entries"][0]["launches"][1]["args"][0] = map;
+  manifest["entries"][0]["inputs"][0]["align"] = 2;
+  PackagePtr loose = load(manifest);
+  call.q().byte_offset = 8;
+  EXPECT_EQ(call.check(loose.get()),
+            "kernel 'scan_a6': the address of input 'q' is NULL or no multiple of 16 bytes, which "
+            "its tensor map needs");
+}
+
+// Where the workspace lies is known at the launch alone.
+TEST_F(Call, MapsOfTheWorkspaceNeedNoWorkspace) {
+  json manifest = glaManifest();
+  manifest["entries"][0]["launches"][1]["args"][2] =
+      json::parse(R"({"tensor_map": {"workspace": 1}, "dtype": "f32", "sizes": ["N", 24],
+                      "strides": [24], "box": [1, 32]})");
+  PackagePtr mapped = load(manifest);
+  EXPECT_EQ(call.check(mapped.get()), "");
+}
+
+// A caller's number may be no enumerator.
+TEST_F(Call, DeviceTypesThatDLPackDoesNotHave) {
+  for (int32_t type : {-1, 0, 99, INT32_MAX}) {
+    std::memcpy(&call.cu().device.device_type, &type, sizeof(type));
+    EXPECT_EQ(check(), "");
+  }
+}
+
+TEST_F(Call, OffsetsAreReadWhereverTheyLie) {
+  json manifest = glaManifest();
+  manifest["entries"][0]["inputs"][4]["dtype"] = "i64";
+  manifest["entries"][0]["inputs"][4]["align"] = 8;
+  PackagePtr wide = load(manifest);
+  call.cu().dtype = i64;
+  call.cu().device = {kDLCUDAHost, 0};
+  alignas(8) int64_t offsets[] = {0, 50, 50, 128};
+  call.cu().data = offsets;
+  EXPECT_EQ(call.check(wide.get()), "");
+  offsets[1] = -1;
+  EXPECT_NE(call.check(wide.get()).find("entry 1 is -1, less than"), std::string::npos);
+  call.cu().byte_offset = 4;
+  EXPECT_NE(call.check(wide.get()).find("is not aligned to 8 bytes"), std::string::npos);
 }
 
 TEST_F(Call, EmptyTensorsNeedNoData) {

@@ -1,20 +1,24 @@
 //===- LaunchTest.cpp - what reaches the driver ---------------------------===//
 
 #include "FakeDriver.h"
+#include "Injection.h"
 #include "TestPackage.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 
 using namespace ejk::test;
 using nlohmann::json;
 
 // A sanitizer's allocator replaces malloc itself; then nothing is counted.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef EJK_SANITIZER_OWNS_MALLOC
 #define EJK_COUNT_ALLOCATIONS 1
 static std::atomic<long> allocations;
+// Hidden, as other symbols are, they would count this program's alone.
+#pragma GCC visibility push(default)
 extern "C" {
 void *__libc_malloc(size_t);
 void *__libc_calloc(size_t, size_t);
@@ -23,6 +27,7 @@ void *malloc(size_t bytes) { return ++allocations, __libc_malloc(bytes); }
 void *calloc(size_t n, size_t bytes) { return ++allocations, __libc_calloc(n, bytes); }
 void *realloc(void *old, size_t bytes) { return ++allocations, __libc_realloc(old, bytes); }
 }
+#pragma GCC visibility pop
 #endif
 
 namespace {
@@ -335,6 +340,10 @@ TEST_F(Launch, Devices) {
                       "0 or managed or pinned memory");
   call.q().device = {kDLROCM, 0};
   EXPECT_NE(launch(), "");
+  int32_t none = 99; // no enumerator of DLPack's
+  std::memcpy(&call.q().device.device_type, &none, sizeof(none));
+  EXPECT_EQ(launch(), "input 'q': it is in a device of DLPack type 99, expected CUDA device 0 or "
+                      "managed or pinned memory");
   for (DLDeviceType type : {kDLCUDAHost, kDLCUDAManaged}) {
     call.q().device = {type, 0};
     EXPECT_EQ(launch(), "");
@@ -351,8 +360,12 @@ TEST_F(Launch, Workspace) {
   EXPECT_EQ(launch(), "");
   call.params.workspace = reinterpret_cast<void *>(0x110);
   EXPECT_EQ(launch(), "workspace: its address 0x110 is not aligned to 256 bytes");
+  call.params.workspace = reinterpret_cast<void *>(UINTPTR_MAX - 255);
+  EXPECT_EQ(launch(), "workspace: it reaches past the end of the address space");
   call.params.workspace = call.q().data;
   EXPECT_EQ(launch(), "workspace: it overlaps input 'q'");
+  call.params.workspace = call.o().data;
+  EXPECT_EQ(launch(), "workspace: it overlaps output 'o'");
   EXPECT_EQ(fake->num_launches, 2);
 }
 
@@ -397,6 +410,10 @@ TEST_F(Launch, AllocatesNothingAndIsQuick) {
     failures += ejk_launch(executable, 0, &call.params) != nullptr;
   auto end = std::chrono::steady_clock::now();
   EXPECT_EQ(allocations - before, 0);
+  // They would have been counted: an error has a message.
+  call.params.struct_size = 0;
+  EXPECT_NE(launch(), "");
+  EXPECT_GT(allocations - before, 0);
   EXPECT_EQ(failures, 0);
   double micros = std::chrono::duration<double, std::micro>(end - begin).count() / count;
   RecordProperty("host_micros_per_launch", std::to_string(micros));
@@ -436,6 +453,17 @@ TEST_F(Launch, DeviceMemory) {
   EXPECT_EQ(take(ejk_stream_synchronize(0, nullptr)), "");
   EXPECT_EQ(take(ejk_device_free(0, data)), "");
   EXPECT_EQ(take(ejk_device_free(0, nullptr)), "");
+  EXPECT_EQ(fake->live_allocations, 0);
+  for (size_t bytes : {0, 8})
+    EXPECT_EQ(take(ejk_device_alloc(0, bytes, nullptr)), "data is NULL");
+  EXPECT_EQ(take(ejk_copy_to_device(0, nullptr, host, 1)), "device is NULL");
+  EXPECT_EQ(take(ejk_copy_to_device(0, data, nullptr, 1)), "host is NULL");
+  EXPECT_EQ(take(ejk_copy_to_host(0, host, nullptr, 1)), "device is NULL");
+  EXPECT_EQ(take(ejk_copy_to_host(0, nullptr, data, 1)), "host is NULL");
+  EXPECT_EQ(take(ejk_copy_to_host(0, nullptr, nullptr, 0)), "");
+  EXPECT_EQ(take(ejk_copy_to_device(0, nullptr, nullptr, 0)), "");
+  ASSERT_EQ(take(ejk_device_alloc(0, 0, &data)), "");
+  EXPECT_EQ(take(ejk_device_free(0, data)), "");
   EXPECT_EQ(fake->live_allocations, 0);
   EXPECT_EQ(take(ejk_device_alloc(7, 1, &data)), "there is no CUDA device 7; the driver has 2");
   ejk_error *error = ejk_device_alloc(0, size_t(1) << 40, &data);

@@ -64,7 +64,7 @@ TEST(Manifest, BadValuesNameTheirPlace) {
       {"/entries/0/launches/0/args/0", {{"workspace", 2}}, "args[0]"},
       {"/entries/0/launches/0/args/0", {{"f32", 2}}, "kind of argument 'f32'"},
       {"/entries/0/launches/0/args/0", {{"input", 0}, {"output", 0}}, "expected one of"},
-      {"/entries/0/name", std::string("a\0b", 3), "NUL"},
+      {"/entries/0/name", std::string("a\0b", 3), "entries[0].name: 'a\\x00b' is not a name"},
   };
   for (const auto &c : cases) {
     std::string message = patched(c.pointer, c.value);
@@ -225,6 +225,93 @@ TEST(Manifest, TensorMapsOfAnEntryAreLimited) {
   EXPECT_TRUE(
       contains(patched("/entries/0/launches/0/args", args),
                "entries[0].launches: have 65 tensor maps together, more than the limit of 64"));
+}
+
+// Names become file names and reach terminals.
+TEST(Manifest, NamesAndTextAreChecked) {
+  const char *names[] = {"/entries/0/name",
+                         "/entries/0/inputs/0/name",
+                         "/entries/0/outputs/0/name",
+                         "/entries/0/workspace/0/name",
+                         "/entries/0/launches/0/kernel",
+                         "/entries/0/inputs/0/role"};
+  for (const char *place : names)
+    for (const char *bad : {"../../x", "/tmp/x", "", "a\033[2Jb", ".."})
+      EXPECT_TRUE(contains(patched(place, bad), "is not a name: a name ")) << place << bad;
+  for (const char *place : {"/producer", "/entries/0/constraints/0/message"})
+    EXPECT_TRUE(
+        contains(patched(place, "\033]0;x\a"), "'\\x1b]0;x\\x07' is not allowed: text must"))
+        << place;
+  // A symbol is a name, too.
+  EXPECT_TRUE(
+      contains(patched("/entries/0/inputs/0/shape/1", "\033[1m"), "'\\x1b[1m' is not bound"));
+  // What an error quotes is escaped.
+  for (const char *place : {"/arch", "/entries/0/inputs/0/dtype"})
+    EXPECT_TRUE(contains(patched(place, "\033[1m"), "'\\x1b[1m'")) << place;
+  EXPECT_TRUE(contains(patched("/entries/0/launches/0/args/0", {{"\033", 0}}), "'\\x1b'"));
+  EXPECT_TRUE(contains(patched("/entries/0/launches/0/grid", {"\033", 1, 1}), "'\\x1b'"));
+}
+
+TEST(Manifest, TensorsOfOneName) {
+  EXPECT_TRUE(contains(patched("/entries/0/inputs/1/name", "q"),
+                       "entries[0].inputs[1]: a second input named 'q'"));
+  EXPECT_TRUE(contains(patched("/entries/0/outputs/1/name", "o"),
+                       "entries[0].outputs[1]: a second output named 'o'"));
+  // A result may be named as an input.
+  EXPECT_EQ(patched("/entries/0/outputs/0/name", "q"), "");
+}
+
+TEST(Manifest, ElementsAreAligned) {
+  EXPECT_TRUE(contains(patched("/entries/0/inputs/4/align", 1),
+                       "inputs[4].align: an element of i32 needs at least 4"));
+  EXPECT_EQ(patched("/entries/0/inputs/0/align", 2), "");
+  EXPECT_NE(patched("/entries/0/inputs/0/align", 1), "");
+}
+
+TEST(Manifest, KeysThatOccurTwice) {
+  std::string text = R"({"format": "ejk-package", "version": 3, "version": 3})";
+  Result<Manifest> parsed = parseManifest(text, 0);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().message, "the key 'version' occurs twice in one object");
+}
+
+// Each of these values would take some hundred bytes of memory.
+TEST(Manifest, MoreValuesThanAManifestHas) {
+  std::string text = "[";
+  for (int i = 0; i < 300000; ++i)
+    text += "{},";
+  Result<Manifest> parsed = parseManifest(text, 0);
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().message, "it has more than 262144 values");
+}
+
+// The error when the images lie so in a payload of ten bytes.
+static std::string imagesError(json images) {
+  json manifest = glaManifest();
+  manifest["format"] = "ejk-package";
+  manifest["version"] = EJK_PACKAGE_VERSION;
+  manifest["images"] = std::move(images);
+  Result<Manifest> parsed = parseManifest(manifest.dump(), 10);
+  return parsed ? "" : parsed.error().message;
+}
+
+static json image(const char *kind, int64_t offset, int64_t size) {
+  return {{"kind", kind}, {"offset", offset}, {"size", size}};
+}
+
+// Sixteen images of one payload would be sixteen copies of it.
+TEST(Manifest, ImagesLieEndToEnd) {
+  EXPECT_EQ(imagesError({image("ptx", 0, 4), image("cubin", 4, 6)}), "");
+  EXPECT_TRUE(contains(imagesError({image("ptx", 0, 10), image("cubin", 0, 10)}),
+                       "images[1]: starts at byte 0 of the payload, expected 10, where the one "
+                       "before it ends"));
+  EXPECT_TRUE(contains(imagesError({image("ptx", 0, 4), image("cubin", 5, 5)}),
+                       "images[1]: starts at byte 5 of the payload, expected 4"));
+  EXPECT_TRUE(contains(imagesError({image("ptx", 0, 4)}),
+                       "images: end at byte 4 of the payload, which has 10 bytes"));
+  EXPECT_TRUE(contains(imagesError({image("obj", 0, 10)}), "unknown image kind 'obj'"));
+  EXPECT_TRUE(contains(imagesError({image("ptx", 0, 0)}), "images[0].size: expected an integer"));
+  EXPECT_TRUE(contains(imagesError(json::array()), "images: is empty"));
 }
 
 TEST(Manifest, MissingKeysAreNamed) {

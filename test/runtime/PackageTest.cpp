@@ -9,12 +9,16 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <thread>
+
+#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 using namespace ejk;
 using namespace ejk::test;
+using nlohmann::json;
 
 static std::string loadError(const std::string &bytes) {
   std::string message;
@@ -74,7 +78,7 @@ TEST(Package, HeaderErrorsSayWhatIsWrong) {
   // Sizes whose sum wraps around to the right one.
   std::string wrapped = good;
   std::memset(&wrapped[16], 0xff, 8);
-  EXPECT_CONTAINS(loadError(wrapped), "truncated");
+  EXPECT_CONTAINS(loadError(wrapped), "more than the limits of 16777216 and 1073741824");
 }
 
 // Damage that the checksum does not catch, because it was computed afterwards.
@@ -102,8 +106,120 @@ TEST(Package, AbsurdNestingIsAnError) {
       text += open;
     Result<Manifest> manifest = parseManifest(text, 0);
     ASSERT_FALSE(manifest);
-    EXPECT_CONTAINS(manifest.error().message, "nested too deep");
+    EXPECT_CONTAINS(manifest.error().message, "nested more than 64 deep");
   }
+}
+
+static std::string fileError(const std::string &path) {
+  ejk_package *package = nullptr;
+  std::string message = take(ejk_package_load_file(path.c_str(), &package));
+  ejk_package_destroy(package);
+  EXPECT_EQ(package == nullptr, !message.empty());
+  return message;
+}
+
+// Nothing is read, nor memory taken, on a header's word alone.
+TEST(Package, FilesWithoutEnd) {
+  EXPECT_CONTAINS(fileError("/dev/zero"),
+                  "'/dev/zero': not a usable ejk package: it does not start");
+  EXPECT_CONTAINS(fileError("/dev/null"), "it has 0 bytes");
+  EXPECT_CONTAINS(fileError(::testing::TempDir()), "Is a directory");
+  EXPECT_CONTAINS(fileError("/nonexistent/\033[1m"),
+                  "cannot read '/nonexistent/\\x1b[1m': No such");
+}
+
+TEST(Package, SizesThatAHeaderPromises) {
+  std::string path = ::testing::TempDir() + "ejk_package_sizes.ejk", good = pack(glaManifest());
+  auto promising = [&](uint64_t manifest, uint64_t payload) {
+    std::string bytes = good;
+    std::memcpy(&bytes[16], &manifest, 8);
+    std::memcpy(&bytes[24], &payload, 8);
+    std::ofstream(path, std::ios::binary) << bytes;
+    return fileError(path);
+  };
+  const char *limits = "more than the limits of 16777216 and 1073741824";
+  EXPECT_CONTAINS(promising(EJK_MAX_MANIFEST_SIZE + 1, 8), limits);
+  EXPECT_CONTAINS(promising(8, EJK_MAX_PAYLOAD_SIZE + 1), limits);
+  EXPECT_CONTAINS(promising(UINT64_MAX, UINT64_MAX), limits);
+  EXPECT_CONTAINS(promising(8, EJK_MAX_PAYLOAD_SIZE), "1073741824 of payload, but ");
+  std::remove(path.c_str());
+}
+
+// A pipe has no size to compare with.
+TEST(Package, LoadsFromAPipe) {
+  std::string path = ::testing::TempDir() + "ejk_package_pipe", good = pack(glaManifest());
+  auto through = [&](const std::string &bytes) {
+    std::remove(path.c_str());
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+    std::thread writer([&] { std::ofstream(path, std::ios::binary) << bytes; });
+    std::string message = fileError(path);
+    writer.join();
+    std::remove(path.c_str());
+    return message;
+  };
+  EXPECT_EQ(through(good), "");
+  EXPECT_CONTAINS(through(good.substr(0, good.size() - 1)), "truncated");
+  EXPECT_CONTAINS(through(good + "x"), "truncated");
+  std::string endless = good;
+  std::memset(&endless[24], 0x3f, 3); // some 4 MB that never come
+  EXPECT_CONTAINS(through(endless), "of payload, but ");
+}
+
+// One package of each format version that there was; see data/README.md.
+TEST(Package, EarlierFormatVersions) {
+  for (int version = EJK_OLDEST_PACKAGE_VERSION; version <= EJK_PACKAGE_VERSION; ++version) {
+    std::string path = EJK_TEST_DATA "/format-" + std::to_string(version) + ".ejk";
+    Result<std::string> bytes = readPackageFile(path);
+    ASSERT_TRUE(bytes) << bytes.error().message;
+    Result<Package> package = readPackage(*bytes);
+    ASSERT_TRUE(package) << version << ": " << package.error().message;
+    EXPECT_EQ(fileError(path), "");
+    EXPECT_EQ(*package->findImage(Image::Kind::Ptx), "fake ptx");
+    const Launch &launch = package->manifest.entries[0].launches[0];
+    ASSERT_EQ(launch.tensorMaps.size(), version == 1 ? 0u : 1u);
+    if (version == 1)
+      continue;
+    const TensorMap &map = launch.tensorMaps[0];
+    ASSERT_EQ(map.sizes.size(), 2u);
+    EXPECT_EQ(map.sizes[0].text(), "R");
+    EXPECT_EQ(map.sizes[1].text(), "32");
+    ASSERT_EQ(map.strides.size(), 1u);
+    EXPECT_EQ(map.strides[0].text(), "32");
+    EXPECT_EQ(map.box, (std::vector<unsigned>{8, 32}));
+  }
+}
+
+// A later version's words mean nothing in an earlier one.
+TEST(Package, VersionsDoNotMix) {
+  auto asVersion = [](uint32_t version, json manifest) {
+    manifest["format"] = EJK_PACKAGE_FORMAT_NAME;
+    manifest["version"] = version;
+    manifest["images"] = {{{"kind", "ptx"}, {"offset", 0}, {"size", 8}}};
+    Result<Manifest> parsed = parseManifest(manifest.dump(), 8, version);
+    return parsed ? "" : parsed.error().message;
+  };
+  json boxes = boxesManifest("copy"), matrix = boxes;
+  json &map = matrix["entries"][0]["launches"][0]["args"][0];
+  map.erase("sizes");
+  map.erase("strides");
+  map["rows"] = "R";
+  map["columns"] = 32;
+  EXPECT_EQ(asVersion(3, boxes), "");
+  EXPECT_EQ(asVersion(2, matrix), "");
+  EXPECT_CONTAINS(asVersion(1, matrix), "expected one of");
+  EXPECT_CONTAINS(asVersion(2, boxes), "args[0].rows: is missing");
+  EXPECT_CONTAINS(asVersion(3, matrix), "args[0].sizes: is missing");
+  map["box"] = {1, 8, 32};
+  EXPECT_CONTAINS(asVersion(2, matrix), "args[0].box: expected 2 integers");
+  map["box"] = {8, 32};
+  map["more"] = 1;
+  EXPECT_CONTAINS(asVersion(2, matrix), "expected tensor_map, dtype, rows, columns and box alone");
+  map.erase("columns");
+  EXPECT_CONTAINS(asVersion(2, matrix), "columns: is missing");
+  boxes["version"] = 3;
+  std::string inconsistent = pack(boxes);
+  inconsistent[8] = 2; // the manifest still says 3
+  EXPECT_CONTAINS(loadError(inconsistent), "manifest: version: expected an integer from 2 to 2");
 }
 
 TEST(Package, LoadsFromAFile) {

@@ -7,7 +7,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
+#include <thread>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace ejk;
 
@@ -99,7 +104,11 @@ TEST(Safetensors, MalformedFilesAreErrors) {
                        R"({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 4]}})",
                        R"({"x": {"dtype": "F32", "shape": [4611686018427387904, 4],
           "data_offsets": [0, 0]}})",
-                       R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 1e9]}})"};
+                       R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0, 1e9]}})",
+                       R"({"x": {"dtype": "F32", "shape": 1, "data_offsets": [0, 8]}})",
+                       R"({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0]}})",
+                       R"({"x": {"dtype": 32, "shape": [2], "data_offsets": [0, 8]}})",
+                       R"({"x": {"dtype": "F32", "shape": [2], "data_offsets": 8}})"};
   for (const char *header : bad)
     EXPECT_FALSE(parseSafetensors(safetensors(header, 8))) << header;
   EXPECT_FALSE(parseSafetensors(safetensors(std::string(100000, '['), 0)));
@@ -112,6 +121,58 @@ TEST(Safetensors, MalformedFilesAreErrors) {
     damaged[random() % damaged.size()] = char(random());
     (void)parseSafetensors(damaged); // an error or not, but no crash
   }
+}
+
+static std::string safetensorsError(const std::string &header, size_t bytes) {
+  Result<std::vector<HostTensor>> read = parseSafetensors(safetensors(header, bytes));
+  return read ? "" : read.error().message;
+}
+
+static std::string tensorAt(const char *name, int begin, int end) {
+  return std::string("\"") + name + R"(": {"dtype": "F32", "shape": [)" +
+         std::to_string((end - begin) / 4) + R"(], "data_offsets": [)" + std::to_string(begin) +
+         "," + std::to_string(end) + "]}";
+}
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << text
+
+// A file of 2.5 MB whose tensors all had the same bytes once took 18 GB.
+TEST(Safetensors, DataHasNeitherOverlapsNorHoles) {
+  auto of = [](const std::vector<std::string> &tensors, size_t bytes) {
+    std::string header = "{";
+    for (const std::string &tensor : tensors)
+      header += (header.size() > 1 ? ", " : "") + tensor;
+    return safetensorsError(header + "}", bytes);
+  };
+  EXPECT_EQ(of({tensorAt("a", 0, 8), tensorAt("b", 8, 12)}, 12), "");
+  EXPECT_EQ(of({tensorAt("b", 8, 12), tensorAt("a", 0, 8)}, 12), "");
+  EXPECT_EQ(of({tensorAt("a", 0, 8), tensorAt("e", 8, 8), tensorAt("b", 8, 12)}, 12), "");
+  EXPECT_EQ(of({}, 0), "");
+  EXPECT_CONTAINS(of({tensorAt("a", 0, 8), tensorAt("b", 0, 8)}, 8),
+                  "tensor 'b': its data starts at byte 0, but the data before it ends at byte 8");
+  EXPECT_CONTAINS(of({tensorAt("a", 0, 8), tensorAt("b", 4, 12)}, 12),
+                  "neither overlaps nor holes");
+  EXPECT_CONTAINS(of({tensorAt("a", 0, 8), tensorAt("b", 12, 16)}, 16), "'b': its data starts at");
+  EXPECT_CONTAINS(of({tensorAt("a", 4, 8)}, 8), "'a': its data starts at byte 4");
+  EXPECT_CONTAINS(of({tensorAt("a", 0, 8)}, 12), "have 8 bytes of data, but 12 follow the header");
+  EXPECT_CONTAINS(of({tensorAt("a", 0, 8)}, 4), "have 8 bytes of data, but 4 follow the header");
+}
+
+TEST(Safetensors, HeadersThatNobodyVouchesFor) {
+  EXPECT_CONTAINS(safetensorsError("{" + tensorAt("a", 0, 4) + "," + tensorAt("a", 0, 4) + "}", 4),
+                  "the key 'a' occurs twice");
+  EXPECT_CONTAINS(safetensorsError("{" + tensorAt("\\u001b[2J", 0, 4) + "}", 4),
+                  "tensor '\\x1b[2J': text must be UTF-8 without control characters");
+  EXPECT_CONTAINS(
+      safetensorsError(R"({"a": {"dtype": "\u001b", "shape": [], "data_offsets": [0, 4]}})", 4),
+      "element type '\\x1b' is none of");
+  std::string many = "{";
+  for (int i = 0; i < 300000; ++i)
+    many += "\"" + std::to_string(i) + "\":{},";
+  EXPECT_CONTAINS(safetensorsError(many, 0), "more than 262144 values");
+  uint64_t huge = 100'000'001;
+  EXPECT_CONTAINS(parseSafetensors({reinterpret_cast<char *>(&huge), sizeof(huge)}).error().message,
+                  "its header claims 100000001 bytes, more than 100000000");
 }
 
 TEST(Safetensors, MetadataIsSkipped) {
@@ -154,6 +215,40 @@ TEST(Npy, HeadersAsNumPyWritesThem) {
   EXPECT_TRUE(parseNpy(npy("{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }", 24)));
 }
 
+// What Python would not take as NumPy's dictionary, or would take otherwise.
+TEST(Npy, HeadersAreReadAsPythonReadsThem) {
+  auto error = [](const std::string &header, size_t bytes = 4) {
+    Result<HostTensor> read = parseNpy(npy(header, bytes));
+    return read ? std::string() : read.error().message;
+  };
+  const std::string start = "{'descr': '<f4', 'fortran_order': False, ";
+  EXPECT_EQ(error(start + "'shape': ()}"), "");
+  EXPECT_EQ(error(start + "'shape': (1,)}"), "");
+  EXPECT_EQ(error(start + "'shape': (1,1),}\n"), "");
+  EXPECT_EQ(error("{\"shape\":(1 , 1 , ),\t\"descr\" : \"<f4\",'fortran_order':False}  "), "");
+  EXPECT_CONTAINS(error(start + "'shape': (1,), 'shape': (2,)}"), "key 'shape' twice");
+  EXPECT_CONTAINS(error(start + "'shape': (1,), 'descr': '<f8'}"), "key 'descr' twice");
+  EXPECT_CONTAINS(error(start + "'shape': (1,), 'fortran_order': True}"), "'fortran_order' twice");
+  EXPECT_CONTAINS(error(start + "'shape': (1,), '\x1b': 1}"), "the key '\\x1b' twice, or may not");
+  for (const char *shape : {"(1 4 1,,,64)", "(1)", "(,)", "(1,,2)", "(1, 2", "1", "[1]", "(-1,)",
+                            "(1.0,)", "(9223372036854775808,)", "(99999999999999999999,)"})
+    EXPECT_CONTAINS(error(start + "'shape': " + shape + "}"), "its shape is malformed");
+  std::string ranks = "(";
+  for (int i = 0; i < 65; ++i)
+    ranks += "1,";
+  EXPECT_CONTAINS(error(start + "'shape': " + ranks + ")}"), "its shape is malformed");
+  for (const char *bad : {"", "x", "{", "{'descr' '<f4'}", "{'descr: '<f4'}", "{descr: '<f4'}",
+                          "{'descr': '<f4' 'shape': (1,)}"})
+    EXPECT_CONTAINS(error(bad), "not a Python dictionary");
+  EXPECT_CONTAINS(error(start + "'shape': (1,)} x"), "not a Python dictionary");
+  EXPECT_CONTAINS(error("{'descr': <f4}"), "its element type is malformed");
+  EXPECT_CONTAINS(error("{'fortran_order': 0}"), "neither True nor False");
+  EXPECT_CONTAINS(error(start + "'shape': (4611686018427387904, 4)}"), "overflows 64 bits");
+  EXPECT_CONTAINS(error(std::string(65537, ' ')), "not a Python");
+  EXPECT_CONTAINS(parseNpy(npy(std::string(65537, ' '), 0, 2)).error().message,
+                  "its header claims 65537 bytes, more than 65536");
+}
+
 TEST(Npy, MalformedFilesAreErrors) {
   auto message = [](const std::string &bytes) {
     Result<HostTensor> read = parseNpy(bytes);
@@ -173,7 +268,8 @@ TEST(Npy, MalformedFilesAreErrors) {
   expectError("{'descr': '<f4', 'fortran_order': False, 'shape': "
               "(99999999999999999999,",
               "shape");
-  expectError("{'descr': '<f4'", "needs descr");
+  expectError("{'descr': '<f4'}", "needs descr");
+  expectError("{'descr': '<f4'", "not a Python dictionary");
   EXPECT_NE(message(npy("", 0, 9)), "");
   std::string good = *serializeNpy(samples()[0]);
   for (size_t size = 0; size < good.size(); ++size)
@@ -209,4 +305,123 @@ TEST(TensorFile, CommandLineForms) {
   EXPECT_NE(writeTensors((folder / "x.npy").string(), two), "");
   EXPECT_NE(writeTensors("/nonexistent/x.safetensors", two), "");
   fs::remove_all(folder);
+}
+
+namespace {
+class TensorPath : public ::testing::Test {
+protected:
+  void SetUp() override {
+    folder = std::filesystem::path(::testing::TempDir()) /
+             ("ejk_tensor_path_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  std::string at(const std::string &name) { return (folder / name).string(); }
+  static std::string error(const std::string &spec) {
+    Result<std::vector<HostTensor>> read = readTensors({spec});
+    return read ? "" : read.error().message;
+  }
+  // The error from a pipe that brings these bytes.
+  std::string throughPipe(const std::string &name, const std::string &bytes) {
+    std::string path = at(name);
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    std::thread writer([&] { std::ofstream(path, std::ios::binary) << bytes; });
+    std::string message = error(path);
+    writer.join();
+    std::filesystem::remove(path);
+    return message;
+  }
+
+  std::filesystem::path folder;
+};
+} // namespace
+
+TEST_F(TensorPath, OnlyWhatIsWantedIsRead) {
+  ASSERT_EQ(writeTensors(at("all.safetensors"), samples()), "");
+  ASSERT_EQ(writeTensors(at("x.npy"), {samples()[0]}), "");
+  std::vector<std::string> asked;
+  auto wanted = [&](std::string_view name) {
+    asked.emplace_back(name);
+    return name == "t_i64" || name == "scalar";
+  };
+  Result<std::vector<HostTensor>> read = readTensors({at("all.safetensors"), at("x.npy")}, wanted);
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->size(), samples().size() + 1);
+  for (const HostTensor &sample : samples()) {
+    const HostTensor *found = findTensor(*read, sample.name);
+    ASSERT_NE(found, nullptr) << sample.name;
+    EXPECT_EQ(found->shape, sample.shape);
+    if (sample.name == "t_i64" || sample.name == "scalar")
+      expectEqual(*found, sample);
+    else
+      EXPECT_TRUE(found->data.empty()) << sample.name;
+  }
+  EXPECT_EQ(asked.size(), read->size());
+}
+
+// A hundred GB that are a hole on the disk: neither read nor made room for.
+TEST_F(TensorPath, LargeFilesTakeNoMemory) {
+  std::string path = at("large.safetensors");
+  std::string header = R"({"a": {"dtype": "F32", "shape": [25000000000],
+    "data_offsets": [0, 100000000000]}, "b": {"dtype": "F32", "shape": [1],
+    "data_offsets": [100000000000, 100000000004]}})";
+  std::ofstream(path, std::ios::binary) << safetensors(header, 0);
+  std::filesystem::resize_file(path, 8 + header.size() + 100000000004);
+  auto read = readTensors({path}, [](std::string_view name) { return name == "b"; });
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(findTensor(*read, "b")->data.size(), 4u);
+  EXPECT_TRUE(findTensor(*read, "a")->data.empty());
+}
+
+TEST_F(TensorPath, FilesWithoutEnd) {
+  EXPECT_CONTAINS(error("/dev/zero"),
+                  "'/dev/zero': not a usable safetensors file: its header: it is");
+  EXPECT_CONTAINS(error("/dev/null"), "it has fewer than 8 bytes");
+  std::filesystem::create_symlink("/dev/zero", at("zero.npy"));
+  EXPECT_CONTAINS(error(at("zero.npy")), "does not start with \\x93NUMPY");
+  std::string readWhole = readFile("/dev/zero").error().message;
+  EXPECT_CONTAINS(readWhole, "'/dev/zero': it is no regular file and has more than 67108864 bytes");
+}
+
+TEST_F(TensorPath, PipesAreReadToTheirEnd) {
+  std::string file = serializeSafetensors(samples()), array = *serializeNpy(samples()[0]);
+  EXPECT_EQ(throughPipe("a.safetensors", file), "");
+  EXPECT_EQ(throughPipe("a.npy", array), "");
+  EXPECT_CONTAINS(throughPipe("b.safetensors", file + "x"), "more bytes follow the last tensor");
+  EXPECT_CONTAINS(throughPipe("b.npy", array + "x"), "more bytes follow the last tensor");
+  EXPECT_CONTAINS(throughPipe("c.safetensors", file.substr(0, file.size() - 1)),
+                  "takes 4 bytes, but there are 3");
+  EXPECT_CONTAINS(throughPipe("c.safetensors", file.substr(0, 20)), "its header is truncated");
+  EXPECT_CONTAINS(throughPipe("c.npy", array.substr(0, 20)), "its header is truncated");
+  EXPECT_CONTAINS(throughPipe("c.npy", array.substr(0, array.size() - 1)),
+                  "takes 24 bytes, but there are 23");
+  // A terabyte is promised, and eight bytes come.
+  std::string promise = R"({"a": {"dtype": "F32", "shape": [250000000000],
+    "data_offsets": [0, 1000000000000]}})";
+  EXPECT_CONTAINS(throughPipe("d.safetensors", safetensors(promise, 8)), "but there are 8");
+  auto skipped = [&] {
+    std::string path = at("skip.safetensors");
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    std::thread writer([&] { std::ofstream(path, std::ios::binary) << file; });
+    auto read = readTensors({path}, [](std::string_view name) { return name == "t_i64"; });
+    writer.join();
+    return read && findTensor(*read, "t_i64")->data.size() == 48;
+  };
+  EXPECT_TRUE(skipped());
+}
+
+TEST_F(TensorPath, NamesOfFilesNameTensors) {
+  std::string bytes = *serializeNpy(samples()[0]);
+  std::ofstream(at("\033[2J.npy"), std::ios::binary) << bytes;
+  std::string message = error(folder.string());
+  EXPECT_CONTAINS(message, "\\x1b[2J.npy': its name cannot name a tensor");
+  EXPECT_EQ(message.find('\033'), std::string::npos);
+  EXPECT_CONTAINS(error("x=" + at("y.safetensors")), "NAME=FILE takes a .npy file");
+  std::filesystem::create_directory(at("none"));
+  EXPECT_CONTAINS(error(at("none")), "has no readable .npy or .safetensors file in it");
+  EXPECT_FALSE(tensorFilePaths({at("none")}));
+  auto paths = tensorFilePaths({"k=" + at("k.npy"), folder.string()});
+  ASSERT_TRUE(paths);
+  EXPECT_EQ(*paths, (std::vector<std::string>{at("k.npy"), at("\033[2J.npy")}));
 }

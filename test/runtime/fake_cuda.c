@@ -36,14 +36,27 @@ EXPORT void fake_reset(void) {
   ready = 1;
 }
 
+/* Counts the calls; whether this is the one that a test wants to fail. */
+static int is_to_fail(void) {
+  return __atomic_add_fetch(&fake_cuda.calls, 1, __ATOMIC_RELAXED) == fake_cuda.fail_call;
+}
+#define CAN_FAIL                                                                                   \
+  if (is_to_fail())                                                                                \
+  return fake_cuda.fail_result
+
 /* The first call may come after a test has set its own state. */
 EXPORT int cuInit(unsigned flags) {
+  CAN_FAIL;
   if (!ready)
     fake_reset();
   return (int)flags;
 }
-EXPORT int cuDriverGetVersion(int *version) { return *version = 13000, SUCCESS; }
+EXPORT int cuDriverGetVersion(int *version) {
+  CAN_FAIL;
+  return *version = 13000, SUCCESS;
+}
 EXPORT int cuGetErrorName(int result, const char **name) {
+  CAN_FAIL;
   *name = result == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
           : result == INVALID_PTX ? "CUDA_ERROR_INVALID_PTX"
           : result == NOT_FOUND   ? "CUDA_ERROR_NOT_FOUND"
@@ -51,15 +64,24 @@ EXPORT int cuGetErrorName(int result, const char **name) {
   return SUCCESS;
 }
 EXPORT int cuGetErrorString(int result, const char **text) {
+  CAN_FAIL;
   return (void)result, *text = "fake", SUCCESS;
 }
 
-EXPORT int cuDeviceGetCount(int *count) { return *count = fake_cuda.device_count, SUCCESS; }
-EXPORT int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, SUCCESS; }
+EXPORT int cuDeviceGetCount(int *count) {
+  CAN_FAIL;
+  return *count = fake_cuda.device_count, SUCCESS;
+}
+EXPORT int cuDeviceGet(int *device, int ordinal) {
+  CAN_FAIL;
+  return *device = ordinal, SUCCESS;
+}
 EXPORT int cuDeviceGetName(char *name, int size, int device) {
+  CAN_FAIL;
   return (void)device, strncpy(name, "Fake", (size_t)size), SUCCESS;
 }
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  CAN_FAIL;
   (void)device;
   *value = attribute == 38   ? fake_cuda.l2_bytes
            : attribute == 75 ? fake_cuda.major
@@ -70,16 +92,21 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
+  CAN_FAIL;
   ++fake_cuda.retained;
   return *context = &contexts[device], SUCCESS;
 }
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
-  return (void)device, --fake_cuda.retained, SUCCESS;
+  (void)device, --fake_cuda.retained;
+  CAN_FAIL;
+  return SUCCESS;
 }
 EXPORT int cuCtxGetCurrent(void **context) {
+  CAN_FAIL;
   return *context = depth ? stack[depth - 1] : NULL, SUCCESS;
 }
 EXPORT int cuCtxPushCurrent_v2(void *context) {
+  CAN_FAIL;
   stack[depth++] = context;
   __atomic_add_fetch(&fake_cuda.pushes, 1, __ATOMIC_RELAXED);
   return SUCCESS;
@@ -87,24 +114,33 @@ EXPORT int cuCtxPushCurrent_v2(void *context) {
 EXPORT int cuCtxPopCurrent_v2(void **context) {
   *context = stack[--depth];
   __atomic_add_fetch(&fake_cuda.pops, 1, __ATOMIC_RELAXED);
+  CAN_FAIL; /* what releases does so even when it reports a failure */
   return SUCCESS;
 }
-EXPORT int cuCtxSynchronize(void) { return ++fake_cuda.synchronizations, SUCCESS; }
+EXPORT int cuCtxSynchronize(void) {
+  CAN_FAIL;
+  return ++fake_cuda.synchronizations, SUCCESS;
+}
 
 EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count,
                               int *options, void **values) {
-  ++fake_cuda.module_loads;
+  CAN_FAIL;
   strncpy(fake_cuda.image, image, sizeof(fake_cuda.image) - 1);
   *module = fake_cuda.image;
   if (strstr(image, "BAD") == NULL)
-    return SUCCESS;
+    return ++fake_cuda.module_loads, SUCCESS;
   for (unsigned i = 0; i < count; ++i)
     if (options[i] == 5)
       strcpy(values[i], "ptxas fatal : unexpected token");
   return INVALID_PTX;
 }
-EXPORT int cuModuleUnload(void *module) { return (void)module, --fake_cuda.module_loads, SUCCESS; }
+EXPORT int cuModuleUnload(void *module) {
+  (void)module, --fake_cuda.module_loads;
+  CAN_FAIL;
+  return SUCCESS;
+}
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+  CAN_FAIL;
   (void)module;
   const char *suffix = strrchr(name, 'a');
   if (strcmp(name, "missing") == 0)
@@ -119,6 +155,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
   return *function = &functions[i], SUCCESS;
 }
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+  CAN_FAIL;
   (void)function;
   if (attribute == 8)
     fake_cuda.max_dynamic_shared = value;
@@ -163,6 +200,7 @@ static void execute(const fake_launch *launch) {
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
                           unsigned bx, unsigned by, unsigned bz, unsigned shared,
                           void *stream, void **params, void **extra) {
+  CAN_FAIL;
   (void)extra;
   if (fake_cuda.fail_launch)
     return fake_cuda.fail_launch;
@@ -195,6 +233,7 @@ EXPORT int cuTensorMapEncodeTiled(void *result, int type, uint32_t rank, void *a
                                   const uint64_t *sizes, const uint64_t *strides,
                                   const uint32_t *box, const uint32_t *element_strides,
                                   int interleave, int swizzle, int promotion, int fill) {
+  CAN_FAIL;
   ++fake_cuda.num_encodings;
   if (fake_cuda.fail_encoding)
     return fake_cuda.fail_encoding;
@@ -221,6 +260,7 @@ EXPORT int cuTensorMapEncodeTiled(void *result, int type, uint32_t rank, void *a
 #endif
 
 EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
+  CAN_FAIL;
   void *memory;
   if (bytes > fake_cuda.max_alloc || posix_memalign(&memory, 512, bytes) != 0)
     return OUT_OF_MEMORY;
@@ -228,16 +268,20 @@ EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
   return *pointer = (uint64_t)memory, SUCCESS;
 }
 EXPORT int cuMemFree_v2(uint64_t pointer) {
+  CAN_FAIL;
   free((void *)pointer);
   return --fake_cuda.live_allocations, SUCCESS;
 }
 EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+  CAN_FAIL;
   return memcpy((void *)to, from, bytes), SUCCESS;
 }
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+  CAN_FAIL;
   return memcpy(to, (const void *)from, bytes), SUCCESS;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  CAN_FAIL;
   (void)stream;
   /* Copies this large are made to be timed, not read. */
   if (bytes < (size_t)64 << 20)
@@ -245,40 +289,65 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *
   return SUCCESS;
 }
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
+  CAN_FAIL;
   return (void)stream, memset((void *)to, value, bytes), SUCCESS;
 }
 
 EXPORT int cuStreamCreate(void **stream, unsigned flags) {
+  CAN_FAIL;
   return (void)flags, *stream = &contexts[8], SUCCESS;
 }
-EXPORT int cuStreamDestroy_v2(void *stream) { return (void)stream, SUCCESS; }
+EXPORT int cuStreamDestroy_v2(void *stream) {
+  CAN_FAIL;
+  return (void)stream, SUCCESS;
+}
 EXPORT int cuStreamSynchronize(void *stream) {
+  CAN_FAIL;
   return (void)stream, ++fake_cuda.synchronizations, SUCCESS;
 }
 EXPORT int cuStreamBeginCapture_v2(void *stream, int mode) {
+  CAN_FAIL;
   return (void)stream, (void)mode, capturing = 1, SUCCESS;
 }
 EXPORT int cuStreamEndCapture(void *stream, void **graph) {
+  CAN_FAIL;
   return (void)stream, capturing = 0, *graph = &contexts[9], SUCCESS;
 }
 EXPORT int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
+  CAN_FAIL;
   return (void)graph, (void)flags, *executable = &contexts[10], SUCCESS;
 }
 EXPORT int cuGraphLaunch(void *executable, void *stream) {
+  CAN_FAIL;
   return (void)executable, (void)stream, ++fake_cuda.graph_replays, SUCCESS;
 }
-EXPORT int cuGraphExecDestroy(void *executable) { return (void)executable, SUCCESS; }
-EXPORT int cuGraphDestroy(void *graph) { return (void)graph, SUCCESS; }
+EXPORT int cuGraphExecDestroy(void *executable) {
+  CAN_FAIL;
+  return (void)executable, SUCCESS;
+}
+EXPORT int cuGraphDestroy(void *graph) {
+  CAN_FAIL;
+  return (void)graph, SUCCESS;
+}
 
 EXPORT int cuEventCreate(void **event, unsigned flags) {
+  CAN_FAIL;
   return (void)flags, *event = calloc(1, sizeof(struct timespec)), SUCCESS;
 }
-EXPORT int cuEventDestroy_v2(void *event) { return free(event), SUCCESS; }
+EXPORT int cuEventDestroy_v2(void *event) {
+  CAN_FAIL;
+  return free(event), SUCCESS;
+}
 EXPORT int cuEventRecord(void *event, void *stream) {
+  CAN_FAIL;
   return (void)stream, clock_gettime(CLOCK_MONOTONIC, event), SUCCESS;
 }
-EXPORT int cuEventSynchronize(void *event) { return (void)event, SUCCESS; }
+EXPORT int cuEventSynchronize(void *event) {
+  CAN_FAIL;
+  return (void)event, SUCCESS;
+}
 EXPORT int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+  CAN_FAIL;
   const struct timespec *a = start, *b = end;
   *milliseconds = (float)((double)(b->tv_sec - a->tv_sec) * 1e3 +
                           (double)(b->tv_nsec - a->tv_nsec) * 1e-6);

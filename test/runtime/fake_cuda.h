@@ -35,8 +35,11 @@ typedef struct fake_state {
   size_t max_alloc;
   int fail_launch;   /* the result of every launch */
   int fail_encoding; /* the result of making each tensor map */
+  int fail_call;     /* the number of the call that fails with fail_result; 0 for none */
+  int fail_result;
 
   /* Recorded. */
+  int calls; /* of all driver functions */
   int pushes, pops, retained, module_loads, live_allocations, synchronizations;
   int max_dynamic_shared;
   char image[64]; /* start of the last image loaded */

@@ -40,6 +40,40 @@ expect 3 "$bin/ejk-launch" copy.ejk --inputs=npy; says "input 'x' (f32 \[R, 4\])
 expect 3 "$bin/ejk-launch" copy.ejk --random=B=8; says 'needs sizes for: R'
 expect 3 "$bin/ejk-launch" said --info; says 'not a usable ejk package'
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --bench --in-place; says 'x the floor'
+# Files of others: what they name stays where it belongs, and terminals see no escapes.
+for package in hostile_output hostile_kernel hostile_text; do
+  expect 3 "$bin/ejk-launch" $package.ejk --info; says 'not a usable ejk package: manifest: '
+  expect 3 "$bin/ejk-launch" $package.ejk --random=R=8 --outputs=npy/
+  ! grep -q "$(printf '\033')" said || fail "$package reached the terminal raw"
+done
+[ ! -e ../escaped.npy ] && [ ! -e /tmp/ejk-escaped.npy ] || fail 'a file was written outside'
+expect 3 "$bin/ejk-launch" /dev/zero --info; says 'does not start with the magic bytes'
+expect 3 "$bin/ejk-launch" copy.ejk --inputs=/dev/zero; says 'it is not valid JSON'
+# An output that is an input, under whatever name, would be lost.
+ln -s y.safetensors link.safetensors
+cp y.safetensors before
+for input in y.safetensors ./link.safetensors; do
+  expect 3 "$bin/ejk-launch" copy.ejk --random=R=8 --expect=$input --outputs=y.safetensors
+  says 'is also an input'
+done
+expect 3 "$bin/ejk-launch" copy.ejk --random=R=8 --outputs=copy.ejk; says 'is also an input'
+expect 3 "$bin/ejk-launch" copy.ejk --inputs=y=npy/y.npy --outputs=npy/; says 'is also an input'
+# With no room on the disk the old file stays. A disk of our own needs a mount namespace.
+if unshare -rm true 2>/dev/null; then
+  mkdir disk
+  expect 3 unshare -rm sh -c 'mount -t tmpfs -o size=64k none disk && cp before disk/y.safetensors
+    dd if=/dev/zero of=disk/rest 2>/dev/null
+    "$0" copy.ejk --random=R=8 --seed=4 --outputs=disk/y.safetensors
+    status=$?
+    cmp before disk/y.safetensors && [ "$(ls -A disk | wc -l)" = 2 ] || status=9
+    exit $status' "$bin/ejk-launch"
+  says "cannot write 'disk/y.safetensors': No space left on device"
+fi
+expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --outputs=/dev/null
+# More memory than there is.
+expect 5 sh -c "ulimit -v 1000000; exec '$bin/ejk-launch' copy.ejk --random=R=99999999999"
+says 'out of memory'
+expect 3 "$bin/ejk-launch" copy.ejk --random=R=999999999999999999; says "size overflows 64 bits"
 for example in launch launch_explained; do
   expect 0 "$bin/$example" gla.ejk; says 'o at the last step: 0x4300'
   expect 2 "$bin/$example"; says 'usage'

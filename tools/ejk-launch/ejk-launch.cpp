@@ -13,8 +13,12 @@
 #include "harness/RandomInputs.h"
 #include "harness/Traffic.h"
 #include "io/TensorFile.h"
+#include "package/Names.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <new>
+#include <stdexcept>
 
 using namespace ejk;
 
@@ -56,20 +60,23 @@ static Result<const Entry *> chooseEntry(const LaunchOptions &options, const Pac
   if (!entry)
     return Error{ErrorCode::InvalidArgument,
                  options.entry.empty() ? "the package has several entries; choose with --entry"
-                                       : "the package has no entry '" + options.entry + "'"};
+                                       : "the package has no entry " + inQuotes(options.entry)};
   return entry;
 }
 
 static Result<std::vector<HostTensor>> makeInputs(const LaunchOptions &options,
                                                   const Package &package) {
-  if (!options.random)
-    return readTensors(options.inputs);
-  Result<Sizes> sizes = parseSizes(*options.random);
-  if (!sizes)
-    return sizes.error();
   Result<const Entry *> entry = chooseEntry(options, package);
   if (!entry)
     return entry.error();
+  if (!options.random)
+    return readTensors(options.inputs, [&](std::string_view name) {
+      return std::any_of((*entry)->inputs.begin(), (*entry)->inputs.end(),
+                         [&](const TensorSpec &spec) { return spec.name == name; });
+    });
+  Result<Sizes> sizes = parseSizes(*options.random);
+  if (!sizes)
+    return sizes.error();
   return randomInputs(**entry, *sizes, options.seed);
 }
 
@@ -89,7 +96,8 @@ static int printTraffic(const LaunchOptions &options, const Package &package) {
 
 // Compares every expected tensor with the output of its name.
 static Result<bool> check(const std::vector<HostTensor> &outputs, const LaunchOptions &options) {
-  Result<std::vector<HostTensor>> expected = readTensors(options.expect);
+  Result<std::vector<HostTensor>> expected = readTensors(
+      options.expect, [&](std::string_view name) { return findTensor(outputs, name) != nullptr; });
   if (!expected)
     return expected.error();
   bool equal = true, compared = false;
@@ -112,7 +120,27 @@ static Result<bool> check(const std::vector<HostTensor> &outputs, const LaunchOp
   return equal;
 }
 
+// Before anything is run: whether the outputs can go where they are to go.
+static Error checkOutputs(const LaunchOptions &options, const Package &package) {
+  Result<const Entry *> entry = chooseEntry(options, package);
+  if (!entry)
+    return entry.error();
+  std::vector<std::string> names, files = {options.package};
+  for (const TensorSpec &output : (*entry)->outputs)
+    names.push_back(output.name);
+  for (const std::vector<std::string> *specs : {&options.inputs, &options.expect}) {
+    Result<std::vector<std::string>> paths = tensorFilePaths(*specs);
+    if (!paths)
+      return paths.error();
+    files.insert(files.end(), paths->begin(), paths->end());
+  }
+  return {ErrorCode::Io, checkTensorOutputs(options.outputs, names, files)};
+}
+
 static int launch(const LaunchOptions &options, const std::string &bytes, const Package &package) {
+  if (!options.outputs.empty())
+    if (Error error = checkOutputs(options, package); !error.message.empty())
+      return report(error);
   Result<std::vector<HostTensor>> inputs = makeInputs(options, package);
   if (!inputs)
     return report(inputs.error());
@@ -155,6 +183,21 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
   return status;
 }
 
+static int run(const LaunchOptions &options) {
+  Result<std::string> bytes = readPackageFile(options.package);
+  if (!bytes)
+    return report(bytes.error());
+  Result<Package> package = readPackage(*bytes);
+  if (!package)
+    return report(
+        {package.error().code, inQuotes(options.package) + ": " + package.error().message});
+  if (options.info) {
+    std::fputs(describePackage(*package).c_str(), stdout);
+    return options.random ? printTraffic(options, *package) : exitDone;
+  }
+  return launch(options, *bytes, *package);
+}
+
 int main(int argc, char **argv) {
   Result<LaunchOptions> options = parseOptions(argc, argv);
   if (!options) {
@@ -165,15 +208,11 @@ int main(int argc, char **argv) {
     std::fputs(launchHelp, stdout);
     return exitDone;
   }
-  Result<std::string> bytes = readFile(options->package);
-  if (!bytes)
-    return report(bytes.error());
-  Result<Package> package = readPackage(*bytes);
-  if (!package)
-    return report({package.error().code, "'" + options->package + "': " + package.error().message});
-  if (options->info) {
-    std::fputs(describePackage(*package).c_str(), stdout);
-    return options->random ? printTraffic(*options, *package) : exitDone;
+  try {
+    return run(*options);
+  } catch (const std::bad_alloc &) {
+    return report({ErrorCode::OutOfMemory, "out of memory"});
+  } catch (const std::length_error &) {
+    return report({ErrorCode::OutOfMemory, "out of memory: a size is larger than any memory"});
   }
-  return launch(*options, *bytes, *package);
 }

@@ -7,15 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "TensorFile.h"
+#include "TensorHeaders.h"
 
 #include "package/JsonText.h"
-
-#include <nlohmann/json.hpp>
+#include "package/Names.h"
 
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <tuple>
 
 using namespace ejk;
 using nlohmann::json;
@@ -38,69 +39,106 @@ static bool natural(const json &value, int64_t &result) {
   return true;
 }
 
-static Result<HostTensor> parseTensor(const std::string &name, const json &info,
-                                      std::string_view data, int64_t &begin) {
-  std::string where = "tensor '" + name + "': ";
+static Result<StoredTensor> parseTensor(const std::string &name, const json &info) {
+  if (const char *problem = textProblem(name))
+    return invalid("tensor " + inQuotes(name) + ": " + problem);
+  std::string where = "tensor " + inQuotes(name) + ": ";
   if (!info.is_object() || !info.contains("dtype") || !info["dtype"].is_string() ||
       !info.contains("shape") || !info["shape"].is_array() || !info.contains("data_offsets") ||
       !info["data_offsets"].is_array() || info["data_offsets"].size() != 2)
     return invalid(where + "needs dtype, shape and data_offsets");
-  HostTensor tensor;
+  StoredTensor stored;
+  HostTensor &tensor = stored.tensor;
   tensor.name = name;
-  std::string dtype = info["dtype"].get<std::string>();
+  const std::string &dtype = info["dtype"].get_ref<const std::string &>();
   auto it = std::find(std::begin(typeNames), std::end(typeNames), dtype);
   if (it == std::end(typeNames))
-    return invalid(where + "element type " + dtype + " is none of F32, F16, BF16, F64, I32, I64");
+    return invalid(where + "element type " + inQuotes(dtype) +
+                   " is none of F32, F16, BF16, F64, I32, I64");
   tensor.dtype = static_cast<DataType>(it - std::begin(typeNames));
   for (const json &size : info["shape"]) {
     tensor.shape.emplace_back();
     if (!natural(size, tensor.shape.back()))
       return invalid(where + "a dimension is not a natural number");
   }
-  int64_t end;
+  int64_t begin, end;
   if (!natural(info["data_offsets"][0], begin) || !natural(info["data_offsets"][1], end) ||
-      begin > end || uint64_t(end) > data.size())
-    return invalid(where + "its data_offsets lie outside the file");
+      begin > end)
+    return invalid(where + "its data_offsets are no range");
   Result<int64_t> bytes = tensorBytes(tensor.dtype, tensor.shape);
   if (!bytes)
     return invalid(where + bytes.error().message);
   if (*bytes != end - begin)
     return invalid(where + tensor.describe() + " takes " + std::to_string(*bytes) +
                    " bytes, but its data has " + std::to_string(end - begin));
-  tensor.data.assign(data.begin() + begin, data.begin() + end);
-  return tensor;
+  stored.begin = uint64_t(begin);
+  stored.end = uint64_t(end);
+  return stored;
 }
 
-Result<std::vector<HostTensor>> ejk::parseSafetensors(std::string_view bytes) {
-  uint64_t headerBytes;
-  if (bytes.size() < sizeof(headerBytes))
+Result<uint64_t> ejk::safetensorsHeaderSize(std::string_view prefix) {
+  uint64_t size;
+  if (prefix.size() < sizeof(size))
     return invalid("it has fewer than 8 bytes");
-  std::memcpy(&headerBytes, bytes.data(), sizeof(headerBytes));
-  bytes.remove_prefix(sizeof(headerBytes));
-  if (headerBytes > bytes.size() || headerBytes > maxHeaderBytes)
-    return invalid("its header claims " + std::to_string(headerBytes) +
-                   " bytes, more than there are or may be");
-  std::string_view header = bytes.substr(0, headerBytes);
-  bytes.remove_prefix(headerBytes);
-  json root = parseJson(header, 16); // four levels are the format's
+  std::memcpy(&size, prefix.data(), sizeof(size));
+  if (size > maxHeaderBytes)
+    return invalid("its header claims " + std::to_string(size) + " bytes, more than " +
+                   std::to_string(maxHeaderBytes));
+  return size;
+}
+
+Result<std::vector<StoredTensor>> ejk::parseSafetensorsHeader(std::string_view header,
+                                                              std::optional<uint64_t> dataSize) {
+  JsonDocument document;
+  if (!document.parse(header, 16)) // four levels are the format's
+    return invalid("its header: " + document.problem());
+  const json &root = document.root();
   if (!root.is_object())
     return invalid("its header is not a JSON object");
-
-  std::vector<std::pair<int64_t, HostTensor>> ordered;
+  std::vector<StoredTensor> tensors;
   for (auto it = root.begin(); it != root.end(); ++it) {
     if (it.key() == "__metadata__")
       continue;
-    int64_t begin = 0;
-    Result<HostTensor> tensor = parseTensor(it.key(), it.value(), bytes, begin);
+    Result<StoredTensor> tensor = parseTensor(it.key(), it.value());
     if (!tensor)
       return tensor.error();
-    ordered.emplace_back(begin, std::move(*tensor));
+    tensors.push_back(std::move(*tensor));
   }
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  // A tensor without elements comes before the one whose data starts there.
+  std::sort(tensors.begin(), tensors.end(), [](const StoredTensor &a, const StoredTensor &b) {
+    return std::tie(a.begin, a.end, a.tensor.name) < std::tie(b.begin, b.end, b.tensor.name);
+  });
+  uint64_t end = 0;
+  for (const StoredTensor &stored : tensors) {
+    if (stored.begin != end)
+      return invalid("tensor " + inQuotes(stored.tensor.name) + ": its data starts at byte " +
+                     std::to_string(stored.begin) + ", but the data before it ends at byte " +
+                     std::to_string(end) + "; the format allows neither overlaps nor holes");
+    end = stored.end;
+  }
+  if (dataSize && end != *dataSize)
+    return invalid("its tensors have " + std::to_string(end) + " bytes of data, but " +
+                   std::to_string(*dataSize) + " follow the header");
+  return tensors;
+}
+
+Result<std::vector<HostTensor>> ejk::parseSafetensors(std::string_view bytes) {
+  Result<uint64_t> headerSize = safetensorsHeaderSize(bytes);
+  if (!headerSize)
+    return headerSize.error();
+  bytes.remove_prefix(safetensorsPrefix);
+  if (*headerSize > bytes.size())
+    return invalid("its header is truncated");
+  std::string_view data = bytes.substr(*headerSize);
+  Result<std::vector<StoredTensor>> stored =
+      parseSafetensorsHeader(bytes.substr(0, *headerSize), data.size());
+  if (!stored)
+    return stored.error();
   std::vector<HostTensor> tensors;
-  for (auto &[begin, tensor] : ordered)
-    tensors.push_back(std::move(tensor));
+  for (StoredTensor &each : *stored) {
+    each.tensor.data.assign(data.begin() + each.begin, data.begin() + each.end);
+    tensors.push_back(std::move(each.tensor));
+  }
   return tensors;
 }
 

@@ -21,8 +21,12 @@
 #define EJK_PACKAGE_MAGIC_SIZE 8
 
 /* Raised whenever a reader of the previous version would launch wrongly. A new
- * manifest key that an old reader may ignore does not raise it. */
+ * manifest key that an old reader may ignore does not raise it. Version 2 brought
+ * tensor maps of matrices, version 3 tensor maps of up to five dimensions. */
 #define EJK_PACKAGE_VERSION 3
+
+/* The oldest version that this runtime still reads. */
+#define EJK_OLDEST_PACKAGE_VERSION 1
 
 /* The manifest's value of "format". */
 #define EJK_PACKAGE_FORMAT_NAME "ejk-package"
@@ -57,6 +61,10 @@ typedef struct ejk_package_header {
 /* Each workspace buffer starts at a multiple of this many bytes, and so must
  * the workspace itself. */
 #define EJK_WORKSPACE_ALIGNMENT 256
+
+/* Bounds that a reader enforces before it reads or allocates as much. */
+#define EJK_MAX_MANIFEST_SIZE (16 * 1024 * 1024)
+#define EJK_MAX_PAYLOAD_SIZE (1024 * 1024 * 1024)
 
 /* Bounds that a reader enforces, so that a launch can live on the stack. */
 #define EJK_MAX_RANK 8

@@ -6,7 +6,9 @@
 |* Errors. Most functions return an ejk_error*: NULL is success; anything else
 |* belongs to the caller, who reads it and calls ejk_error_destroy. After an
 |* error, out parameters are untouched and nothing was launched or written,
-|* unless the function says otherwise.
+|* unless the function says otherwise. No function throws, and none ends the
+|* process: where host memory runs out, there is an error for that, too.
+|* Messages quote what a file says only with control characters escaped.
 |*
 |* Ownership. Handles belong to the caller until destroyed. A const char* that a
 |* function gives out lives as long as the handle it came from. Tensors, their
@@ -53,7 +55,8 @@ EJK_API const char *ejk_version_string(void);
 /* To be compared with EJK_VERSION_NUMBER, that of the header. */
 EJK_API int32_t ejk_version_number(void);
 
-/* The package format version that this library reads. */
+/* The newest package format version that this library reads, and the one that
+ * ejk-compile writes. It reads all earlier ones, too. */
 EJK_API int32_t ejk_package_format_version(void);
 
 /*===-- Errors ------------------------------------------------------------===*/
@@ -91,7 +94,9 @@ EJK_API void ejk_error_destroy(ejk_error *error);
 
 /*===-- Packages (need no driver) -----------------------------------------===*/
 
-/* Reads, checks and parses a package file. */
+/* Reads, checks and parses a package file. The file may come from anywhere: any
+ * bytes give a package or an error, and nothing of it is executed before
+ * ejk_executable_create hands its code to the driver. The file may be a pipe. */
 EJK_API ejk_error *ejk_package_load_file(const char *path, ejk_package **package);
 
 /* The same from memory, which is copied and may be freed at once. */
@@ -155,10 +160,12 @@ EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t 
                                              const DLTensor *const *inputs, size_t num_inputs,
                                              size_t *bytes);
 
-/* Checks all that a launch checks except the device, and the contents of
- * cu_seqlens as well when that tensor is in host memory (kDLCPU, kDLCUDAHost):
- * first entry 0, no decrease, last entry T. Pass host copies to check data that
- * a launch never reads. */
+/* Checks all that a launch checks except the device and the workspace that the
+ * caller will give: types, shapes, addresses, overlaps, and the formulas of
+ * every grid, integer argument, tensor map and workspace size. The contents of
+ * cu_seqlens are checked as well when that tensor is in host memory (kDLCPU,
+ * kDLCUDAHost): first entry 0, no decrease, last entry T. Pass host copies to
+ * check data that a launch never reads. */
 EJK_API ejk_error *ejk_entry_check(const ejk_package *package, size_t entry,
                                    const DLTensor *const *inputs, size_t num_inputs,
                                    const DLTensor *const *outputs, size_t num_outputs);
@@ -221,6 +228,7 @@ EJK_API ejk_error *ejk_launch(const ejk_executable *executable, size_t entry,
  * device's primary context, which they keep for the life of the process, and
  * are safe from any thread. The copies wait until they are done; they are
  * ordered after stream 0, not after work on other streams. */
+/* For 0 bytes, too, `*data` is an address of its own. */
 EJK_API ejk_error *ejk_device_alloc(int32_t device_ordinal, size_t bytes, void **data);
 EJK_API ejk_error *ejk_device_free(int32_t device_ordinal, void *data);
 EJK_API ejk_error *ejk_copy_to_device(int32_t device_ordinal, void *device, const void *host,
