@@ -17,6 +17,10 @@
 // RUN: not ejk-run %s --entry=square --inputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=AGREE
 // RUN: not ejk-run %s --entry=complex 2>&1 | FileCheck %s --check-prefix=COMPLEX
 // RUN: not ejk-run %s --entry=unknown --random "" --device=interpreter 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not ejk-run %s --entry=identity --inputs=%t.safetensors --device=interpreter --outputs=%t.safetensors 2>&1 | FileCheck %s --check-prefix=REPLACED
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=%s 2>&1 | FileCheck %s --check-prefix=REPLACED
+// RUN: not ejk-run %s --entry=escape --random "" --device=interpreter --outputs=%t.dir/ 2>&1 | FileCheck %s --check-prefix=ESCAPE
+// RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL
 
 // NOFILE: ejk-run: cannot open input file
 // ENTRIES: ejk-run: the file has several functions; choose with --entry: gla, identity,
@@ -36,6 +40,12 @@ func.func @gla(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<
 func.func @identity(%x: tensor<?x?xf32>) -> (tensor<?x?xf32> {ejk.name = "x"}) {
   return %x : tensor<?x?xf32>
 }
+func.func @escape(%x: tensor<2xf32>) -> (tensor<2xf32> {ejk.name = "../escaped"}) {
+  return %x : tensor<2xf32>
+}
+// REPLACED: is also an input
+// ESCAPE: '../escaped'
+// FULL: ejk-run: cannot write '/dev/full': No space left on device
 // DRAWN: : f32 [3, 4]
 // UNBOUND: the function has no size 'X'; it has: d0, d1
 // NAMES: --inputs: the function has no input 'x'; it has: q, k, v

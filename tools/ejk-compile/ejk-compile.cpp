@@ -6,10 +6,10 @@
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
+#include "tools/io/OutputFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace llvm;
 using ejk::CompileOptions;
@@ -57,7 +57,11 @@ int main(int argc, char **argv) {
     errs() << "ejk-compile: --save-states goes with --vjp\n";
     return 1;
   }
-  std::string error;
+  std::string error = ejk::checkNoInput(output, {input});
+  if (!error.empty()) {
+    errs() << error << "\n";
+    return 1;
+  }
   auto file = mlir::openInputFile(input, &error);
   if (!file) {
     errs() << error << "\n";
@@ -86,12 +90,10 @@ int main(int argc, char **argv) {
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))
     return 1;
-  auto out = mlir::openOutputFile(output, &error);
-  if (!out) {
+  error = output == "-" ? ejk::writeStandardOutput(*result) : ejk::writeFile(output, *result);
+  if (!error.empty()) {
     errs() << error << "\n";
     return 1;
   }
-  out->os() << *result;
-  out->keep();
   return 0;
 }

@@ -140,8 +140,12 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
     sizes = std::move(*chosen);
     required = 0;
   }
+  std::vector<std::string> wanted;
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
+    wanted.push_back(argumentName(function, i));
   Result<std::vector<HostTensor>> given =
-      readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
+      readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()),
+                  [&](StringRef name) { return llvm::is_contained(wanted, name); });
   if (!given)
     return given;
   // Of inputs that may be missing, a name that is none would go unseen.
@@ -149,6 +153,19 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
     if (Result<bool> all = checkNames(function, *given); !all)
       return all.error();
   return matchInputs(function, *given, required, sizes, seed);
+}
+
+/// Before anything is run: an error's message if the results cannot go where they are to go.
+static std::string checkOutputs(func::FuncOp function) {
+  std::vector<std::string> names, files = {file};
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
+    names.push_back(resultName(function, i));
+  Result<std::vector<std::string>> inputs =
+      tensorFilePaths(std::vector<std::string>(inputFiles.begin(), inputFiles.end()));
+  if (!inputs)
+    return inputs.error().message;
+  llvm::append_range(files, *inputs);
+  return checkTensorOutputs(outputFile, names, files);
 }
 
 /// Shows how far a long interpretation is, on a terminal only.
@@ -408,6 +425,9 @@ int main(int argc, char **argv) {
   Result<std::vector<HostTensor>> inputs = makeInputs(function, numPrimal);
   if (!inputs)
     return fail(inputs.error().message);
+  if (!outputFile.empty())
+    if (std::string wrong = checkOutputs(function); !wrong.empty())
+      return fail(wrong);
   for (const HostTensor &input : *inputs)
     llvm::outs() << "input " << input.name << ": " << input.describe() << "\n";
 
