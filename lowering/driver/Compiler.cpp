@@ -3,6 +3,7 @@
 #include "lowering/ptx/EmitPTX.h"
 #include "lowering/host/ManifestWriter.h"
 #include "lowering/Passes.h"
+#include "lowering/target/Target.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "runtime/package/Package.h"
@@ -10,16 +11,6 @@
 
 using namespace mlir;
 using namespace ejk;
-
-static LogicalResult checkArch(ModuleOp module, StringRef arch) {
-  StringRef digits = arch;
-  unsigned version = 0;
-  if (digits.consume_front("sm_") && !digits.consumeInteger(10, version) &&
-      (digits.empty() || digits == "a") && version >= 80)
-    return success();
-  return module.emitError() << "unknown architecture '" << arch
-                            << "'; expected sm_80 or newer, as sm_90 or sm_90a";
-}
 
 static std::string print(Operation *op) {
   std::string text;
@@ -30,7 +21,8 @@ static std::string print(Operation *op) {
 }
 
 FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileOptions &options) {
-  if (failed(checkArch(module, options.arch)))
+  const Target *target = findTarget(options.arch, module.getLoc());
+  if (!target)
     return failure();
   PassManager pm(module.getContext());
   if (options.vjp)
@@ -46,7 +38,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     return print(module);
 
   // The manifest is read off the launches before the kernels change.
-  FailureOr<llvm::json::Object> manifest = writeManifest(module, options.arch);
+  FailureOr<llvm::json::Object> manifest = writeManifest(module, *target);
   if (failed(manifest))
     return failure();
   PassManager lower(module.getContext());
@@ -57,8 +49,8 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     return print(module);
   auto kernels = *module.getOps<gpu::GPUModuleOp>().begin();
   if (stage == Stage::llvm)
-    return emitLLVM(kernels, options.arch);
-  FailureOr<std::string> ptx = emitPTX(kernels, options.arch);
+    return emitLLVM(kernels, *target);
+  FailureOr<std::string> ptx = emitPTX(kernels, *target);
   if (failed(ptx) || stage == Stage::ptx)
     return ptx;
 
@@ -67,10 +59,13 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   if (options.cubin != CompileOptions::Cubin::never)
     ptxas = findPtxas();
   if (ptxas) {
-    FailureOr<std::string> cubin = assemble(module.getLoc(), *ptxas, *ptx, options.arch);
+    FailureOr<std::optional<std::string>> cubin =
+        assemble(module.getLoc(), *ptxas, *ptx, *target,
+                 /*mayBeUnknown=*/options.cubin == CompileOptions::Cubin::automatic);
     if (failed(cubin))
       return failure();
-    images.push_back({Image::Kind::Cubin, std::move(*cubin)});
+    if (*cubin)
+      images.push_back({Image::Kind::Cubin, std::move(**cubin)});
   } else if (options.cubin == CompileOptions::Cubin::always) {
     return module.emitError("ptxas was not found in $CUDA_HOME/bin, on PATH or in "
                             "/usr/local/cuda/bin; install CUDA's compiler, or leave the cubin out"),

@@ -13,10 +13,10 @@ namespace ejk {
 
 /// How a package is made. Defaults suit a machine with or without CUDA.
 struct CompileOptions {
-  /// The architecture PTX is made for: sm_80 or newer.
+  /// The architecture PTX is made for, by its name in the table of targets (Target.h).
   std::string arch = "sm_90";
-  /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas
-  /// is found, in $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin.
+  /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas is found, in
+  /// $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin, and knows the architecture.
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
   /// Which recurrences become kernels that work chunk by chunk, on tensor cores.
   Schedule schedule = Schedule::step;

@@ -1,7 +1,6 @@
 //===- Pipelines.cpp - named pipelines from scans to nvvm -----------------===//
 #include "lowering/Passes.h"
-#include "lowering/emit/TileKernel.h"
-#include "lowering/layout/TileLayout.h"
+#include "lowering/target/Target.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -12,8 +11,11 @@
 using namespace mlir;
 
 void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
+  // An unknown name is an error of the passes that take it.
+  const Target *target = findTarget(arch);
+  bool hasWgmma = target && target->hasWgmma;
   pm.addPass(createCanonicalizerPass());
-  if (hasWarpgroupProducts(arch))
+  if (hasWgmma)
     pm.addPass(createLoadStatesByRows());
   pm.addPass(createSliceRowsEarly());
   pm.addPass(createCanonicalizerPass());
@@ -23,7 +25,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createDeferStateScaling());
   pm.addPass(createHoistFromBranches());
   pm.addPass(createReuseScaledRows());
-  if (hasWarpgroupProducts(arch))
+  if (hasWgmma)
     pm.addPass(createTruncateLiveExponentials());
   pm.addPass(createSplitOperands());
   AssignTileLayoutsOptions layouts;
@@ -67,11 +69,12 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   stage.arch = options.arch;
   pm.addPass(createSelectStages(stage));
   pm.addPass(createSplitExponentials());
-  if (options.roles && hasRoles(options.arch)) {
+  const Target *target = findTarget(options.arch);
+  if (options.roles && target && target->hasBulkCopies) {
     SpecializeWarpsOptions roles;
     roles.arch = options.arch;
     // More warps would take registers that the consumer has need of.
-    roles.producerWarps = hasRegistersPerRole(options.arch) ? 4 : 1;
+    roles.producerWarps = target->hasSetMaxRegisters ? 4 : 1;
     pm.addPass(createSpecializeWarps(roles));
   }
   LowerToGPUOptions lower;

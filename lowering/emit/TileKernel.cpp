@@ -368,33 +368,6 @@ void TileEmitter::describeLaunch() {
   kernel.gridFactor = program.getSlices();
 }
 
-static unsigned versionOf(StringRef arch) {
-  unsigned version = 0;
-  if (arch.consume_front("sm_"))
-    arch.consumeInteger(10, version);
-  return version;
-}
-
-bool ejk::hasRoles(StringRef arch) { return versionOf(arch) >= 90; }
-bool ejk::hasRegistersPerRole(StringRef arch) { return hasRoles(arch) && arch.ends_with("a"); }
-
-unsigned ejk::sharedMemoryLimit(StringRef arch) {
-  // What CUDA lets a block opt in to, of each generation's shared memory.
-  switch (versionOf(arch)) {
-  case 80:
-  case 87:
-    return 163 * 1024;
-  case 90:
-  case 100:
-  case 101:
-  case 103:
-  case 110:
-    return 227 * 1024;
-  default:
-    return 99 * 1024;
-  }
-}
-
 /// Makes kernels until loops have the barriers that they need, and no others; then, where the
 /// device stores tiles, until loops know which are on their way, with a barrier at each one's
 /// head; at last one with these that waits at each one's end.

@@ -8,14 +8,6 @@
 
 namespace ejk {
 
-/// The dynamic shared memory that a block may have on `arch`, in bytes.
-unsigned sharedMemoryLimit(llvm::StringRef arch);
-
-/// Whether the warps of a block can wait for each other's copies on `arch`, as roles do.
-bool hasRoles(llvm::StringRef arch);
-/// Whether warps of one block can have different numbers of registers on `arch`.
-bool hasRegistersPerRole(llvm::StringRef arch);
-
 /// The most registers that each of a block's threads can have, and a thread by itself.
 unsigned registersOf(unsigned threads);
 constexpr unsigned kMostRegisters = 248;

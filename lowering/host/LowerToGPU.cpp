@@ -7,6 +7,7 @@
 #include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -31,8 +32,8 @@ namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, StringRef arch)
-      : function(function), kernels(kernels), arch(arch), shapes(function), b(function) {}
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, const Target &target)
+      : function(function), kernels(kernels), target(target), shapes(function), b(function) {}
 
   LogicalResult run() {
     if (!function->hasAttr(kConstraintsAttr))
@@ -355,14 +356,15 @@ private:
                           [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
   }
 
-  /// That `arch` has what the roles of `program` need.
+  /// That the target has what the roles of `program` need.
   LogicalResult checkRoles(tile::ProgramOp program) {
     WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
-      if (isa<tile::RolesOp>(op) && !hasRoles(arch))
-        return op->emitError() << "roles need sm_90 or newer, not " << arch;
+      if (isa<tile::RolesOp>(op) && !target.hasBulkCopies)
+        return op->emitError() << "roles need sm_90 or newer, not " << target.name;
       if (auto role = dyn_cast<tile::RoleOp>(op))
-        if (role.getRegisters() && !hasRegistersPerRole(arch))
-          return op->emitError() << "a role's own registers need sm_90a or the like, not " << arch;
+        if (role.getRegisters() && !target.hasSetMaxRegisters)
+          return op->emitError() << "a role's own registers need sm_90a or the like, not "
+                                 << target.name;
       return WalkResult::advance();
     });
     return failure(walked.wasInterrupted());
@@ -375,7 +377,7 @@ private:
       return failure();
     FailureOr<Kernel> kernel = emitTileKernel(
         program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },
-        sharedMemoryLimit(arch));
+        target.sharedBytesPerBlock);
     return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
@@ -467,7 +469,7 @@ private:
 
   func::FuncOp function;
   gpu::GPUModuleOp kernels;
-  StringRef arch;
+  const Target &target;
   ShapeAnalysis shapes;
   OpBuilder b;
   llvm::DenseMap<Value, Value> buffers; // of tensors
@@ -481,6 +483,9 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    const Target *target = findTarget(arch, module.getLoc());
+    if (!target)
+      return signalPassFailure();
     OpBuilder b(module.getBodyRegion());
     auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
     for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
@@ -491,7 +496,7 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
         function.emitError("a compiled function has a body of one block");
         return signalPassFailure();
       }
-      ProgramBuilder builder(function, kernels, arch);
+      ProgramBuilder builder(function, kernels, *target);
       if (failed(builder.run()))
         return signalPassFailure();
       numScans += builder.numScans;

@@ -260,7 +260,7 @@ private:
 };
 } // namespace
 
-FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
+FailureOr<json::Object> ejk::writeManifest(ModuleOp module, const Target &target) {
   json::Array entries;
   for (auto program : module.getOps<func::FuncOp>()) {
     if (program.isPrivate())
@@ -282,7 +282,7 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch) {
   return json::Object{{"format", "ejk-package"},
                       {"version", EJK_PACKAGE_VERSION},
                       {"producer", "ejk " EJK_VERSION},
-                      {"arch", arch},
-                      {"arch_specific", arch.ends_with("a")},
+                      {"arch", target.name},
+                      {"arch_specific", !target.isPortable()},
                       {"entries", std::move(entries)}};
 }

@@ -11,6 +11,7 @@
 #include "lowering/memory/TileMemory.h"
 #include "lowering/layout/TileOrientation.h"
 #include "lowering/layout/VectorLayouts.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -451,10 +452,13 @@ struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayout
   using AssignTileLayoutsBase::AssignTileLayoutsBase;
 
   void runOnOperation() override {
+    const Target *target = findTarget(arch, getOperation()->getLoc());
+    if (!target)
+      return signalPassFailure();
     WalkResult result = getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
         return WalkResult::advance(); // it is laid out
-      Assigner assigner(program, hasWarpgroupProducts(arch));
+      Assigner assigner(program, target->hasWgmma);
       if (failed(assigner.run()))
         return WalkResult::interrupt();
       toShared += assigner.toShared;

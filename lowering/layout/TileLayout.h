@@ -156,8 +156,6 @@ inline bool fitsPanels(mlir::Type type, bool transposed = false) {
          vector.getDimSize(transposed) % 8 == 0;
 }
 
-/// Whether groups of four warps multiply tiles on `arch` (`wgmma`).
-inline bool hasWarpgroupProducts(llvm::StringRef arch) { return arch == "sm_90a"; }
 
 /// The layout that an op of a laid-out program, or a loop's argument, gives
 /// `value`. Null for what is no tile.

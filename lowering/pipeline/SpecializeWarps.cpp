@@ -8,6 +8,7 @@
 #include "lowering/Passes.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
@@ -243,10 +244,13 @@ struct SpecializeWarpsPass : ejk::impl::SpecializeWarpsBase<SpecializeWarpsPass>
                                   << int64_t(producerWarps);
       return signalPassFailure();
     }
+    const Target *target = findTarget(arch, getOperation()->getLoc());
+    if (!target)
+      return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) {
       if (!holdsFills(program) || !program.getBlock().getOps<RolesOp>().empty())
         return;
-      if (succeeded(Separator(program, producerWarps, hasRegistersPerRole(arch)).run()))
+      if (succeeded(Separator(program, producerWarps, target->hasSetMaxRegisters).run()))
         ++numSeparated;
       else
         ++numDeclined;

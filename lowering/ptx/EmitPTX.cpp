@@ -27,16 +27,7 @@
 using namespace mlir;
 using namespace ejk;
 
-/// The oldest PTX that knows the architecture and what kernels use, so that
-/// the package loads on as many drivers as it can.
-static StringRef ptxFeature(StringRef arch) {
-  unsigned version = 0;
-  if (arch.consume_front("sm_"))
-    arch.consumeInteger(10, version);
-  return version < 90 ? "+ptx74" : version < 100 ? "+ptx80" : version < 120 ? "+ptx86" : "+ptx87";
-}
-
-static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
+static std::unique_ptr<llvm::TargetMachine> createMachine(const Target &target) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTarget();
@@ -52,12 +43,13 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef arch) {
   });
   std::string error;
   llvm::Triple triple("nvptx64-nvidia-cuda");
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
+  const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backend)
     return nullptr;
   return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, arch, ptxFeature(arch), llvm::TargetOptions(),
-                                  std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      backend->createTargetMachine(triple, target.name, "+ptx" + std::to_string(target.ptxVersion),
+                                   llvm::TargetOptions(), std::nullopt, std::nullopt,
+                                   llvm::CodeGenOptLevel::Aggressive));
 }
 
 namespace {
@@ -123,9 +115,9 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
 }
 
 /// Null after an error at `kernels`.
-static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, StringRef arch) {
+static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, const Target &target) {
   auto result = std::make_unique<Translation>();
-  result->machine = createMachine(arch);
+  result->machine = createMachine(target);
   if (!result->machine) {
     kernels.emitError("this LLVM has no NVPTX target");
     return nullptr;
@@ -134,8 +126,8 @@ static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, Strin
   return result->module ? std::move(result) : nullptr;
 }
 
-FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, StringRef arch) {
-  std::unique_ptr<Translation> translation = translateFor(kernels, arch);
+FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, const Target &target) {
+  std::unique_ptr<Translation> translation = translateFor(kernels, target);
   if (!translation)
     return failure();
   std::string text;
@@ -144,8 +136,8 @@ FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, StringRef arch) {
   return text;
 }
 
-FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, StringRef arch) {
-  std::unique_ptr<Translation> translation = translateFor(kernels, arch);
+FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, const Target &target) {
+  std::unique_ptr<Translation> translation = translateFor(kernels, target);
   if (!translation)
     return failure();
   llvm::SmallString<0> text;
@@ -173,7 +165,8 @@ std::optional<std::string> ejk::findPtxas() {
   return std::nullopt;
 }
 
-FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef ptx, StringRef arch) {
+FailureOr<std::optional<std::string>> ejk::assemble(Location loc, StringRef ptxas, StringRef ptx,
+                                                    const Target &target, bool mayBeUnknown) {
   llvm::SmallString<128> source, object, log;
   for (auto [path, suffix] :
        {std::pair(&source, "ptx"), std::pair(&object, "cubin"), std::pair(&log, "log")})
@@ -190,13 +183,19 @@ FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef pt
     if (os.has_error())
       return emitError(loc) << "cannot write " << source << " for ptxas", failure();
   }
-  std::string archFlag = "-arch=" + arch.str();
+  std::string archFlag = ("-arch=" + target.name).str();
   StringRef args[] = {ptxas, archFlag, "-o", object, source};
   std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
   std::string message;
   int rc = llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 120, 0, &message);
   if (rc != 0) {
     auto output = llvm::MemoryBuffer::getFile(log);
+    if (mayBeUnknown && output &&
+        (*output)->getBuffer().contains("is not defined for option 'gpu-name'")) {
+      emitWarning(loc) << "the package holds PTX and no machine code: " << ptxas
+                       << " does not know " << target.name;
+      return std::optional<std::string>();
+    }
     return emitError(loc) << ptxas << " failed: " << message << " "
                           << (output ? (*output)->getBuffer() : ""),
            failure();
@@ -205,5 +204,5 @@ FailureOr<std::string> ejk::assemble(Location loc, StringRef ptxas, StringRef pt
   if (!result)
     return emitError(loc) << "cannot read what ptxas made: " << result.getError().message(),
            failure();
-  return (*result)->getBuffer().str();
+  return std::optional((*result)->getBuffer().str());
 }

@@ -2,21 +2,25 @@
 #ifndef EJK_LOWERING_PTX_EMITPTX_H
 #define EJK_LOWERING_PTX_EMITPTX_H
 
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include <optional>
 #include <string>
 
 namespace ejk {
-/// The LLVM IR of `kernels`, optimised for `arch` (sm_80 or newer), as text.
-llvm::FailureOr<std::string> emitLLVM(mlir::gpu::GPUModuleOp kernels, llvm::StringRef arch);
-/// The PTX of `kernels` for `arch`.
-llvm::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels, llvm::StringRef arch);
+/// The LLVM IR of `kernels`, optimised for `target`, as text.
+llvm::FailureOr<std::string> emitLLVM(mlir::gpu::GPUModuleOp kernels, const Target &target);
+/// The PTX of `kernels` for `target`, in the oldest version that knows it and what
+/// kernels use, so that a package loads on as many drivers as it can.
+llvm::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels, const Target &target);
 
 /// The path of ptxas: in $CUDA_HOME/bin, on PATH, or in /usr/local/cuda/bin.
 std::optional<std::string> findPtxas();
-/// Assembles `ptx` with ptxas into a cubin. Emits ptxas's own words at `loc` on failure.
-llvm::FailureOr<std::string> assemble(mlir::Location loc, llvm::StringRef ptxas,
-                                      llvm::StringRef ptx, llvm::StringRef arch);
+/// Assembles `ptx` with ptxas into a cubin. Emits ptxas's own words at `loc` on failure. With
+/// `mayBeUnknown`, a ptxas that does not know the target gives nothing, after a warning.
+llvm::FailureOr<std::optional<std::string>> assemble(mlir::Location loc, llvm::StringRef ptxas,
+                                                     llvm::StringRef ptx, const Target &target,
+                                                     bool mayBeUnknown);
 } // namespace ejk
 
 #endif // EJK_LOWERING_PTX_EMITPTX_H

@@ -4,6 +4,7 @@
 #include "lowering/memory/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/emit/TileKernel.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -107,6 +108,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   using SelectScheduleBase::SelectScheduleBase;
 
   void runOnOperation() override {
+    target = findTarget(arch, getOperation().getLoc());
+    if (!target)
+      return signalPassFailure();
     if (schedule == Schedule::step) {
       if (saveStates)
         emitRemark(getOperation().getLoc(), "no states are saved for derivatives: scans walk "
@@ -305,13 +309,14 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       holdInRegisters(copy); // as they are where memory does not suffice
     StagedLoads staged = succeeded(result) ? multistageLoads(copy, stages) : StagedLoads();
     bool fits = succeeded(result) &&
-                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= sharedMemoryLimit(arch);
+                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= target->sharedBytesPerBlock;
     copy.erase();
     if (failed(result))
       return failure();
     return fits;
   }
 
+  const Target *target = nullptr;
   std::vector<SaveStates> forwardSaves;
 };
 } // namespace

@@ -7,6 +7,7 @@
 #include "lowering/pipeline/DeferStores.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -28,6 +29,9 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
   using SelectStagesBase::SelectStagesBase;
 
   void runOnOperation() override {
+    target = findTarget(arch, getOperation()->getLoc());
+    if (!target)
+      return signalPassFailure();
     SmallVector<ProgramOp> programs;
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr) && program.getBlock().getOps<MakeRingOp>().empty())
@@ -67,7 +71,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
   /// the other, the one without which least is needed.
   uint64_t fewestHeld(ProgramOp program, Plan plan) {
     unsigned tiles = countByChoice(program);
-    for (plan.held = 0; need(program, plan) > sharedMemoryLimit(arch);) {
+    for (plan.held = 0; need(program, plan) > target->sharedBytesPerBlock;) {
       if (tiles > kMostTried)
         return kAll;
       uint64_t best = kAll;
@@ -100,7 +104,9 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
            (!plan.storesLate || (takesBoxes(program) && deferStores(program)));
   }
 
-  bool fits(ProgramOp program, Plan plan) { return need(program, plan) <= sharedMemoryLimit(arch); }
+  bool fits(ProgramOp program, Plan plan) {
+    return need(program, plan) <= target->sharedBytesPerBlock;
+  }
 
   /// The bytes of shared memory that a thread block needs; more than there are where `plan` cannot
   /// be followed.
@@ -121,6 +127,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     return bytes;
   }
 
+  const Target *target = nullptr;
   StagedLoads staged;
 };
 } // namespace

@@ -1,5 +1,6 @@
 //===- StepPlan.cpp - how a scan is spread over threads, step by step -----===//
 #include "lowering/step/StepPlan.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -15,8 +16,8 @@ static constexpr unsigned kWarpSize = 32;
 // Budgets of a thread and a block, in 32-bit registers and floats. They leave
 // room for two blocks or more on each multiprocessor.
 static constexpr unsigned kPrefetchRegisters = 26;
-static constexpr unsigned kSharedFloats = 10 * 1024;    // both stages; 40 KB of the static 48
-static constexpr unsigned kMaxSharedFloats = 12 * 1024; // what a kernel may declare at all
+static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
+static constexpr unsigned kMaxSharedFloats = kStaticSharedBytes / sizeof(float);
 static constexpr unsigned kUnrolledElements = 256;      // state elements times unrolled steps
 
 static unsigned rankOf(Type type) {

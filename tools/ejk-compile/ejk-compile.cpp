@@ -1,5 +1,6 @@
 //===- ejk-compile.cpp - MLIR to a kernel package -------------------------===//
 #include "lowering/driver/Compiler.h"
+#include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
@@ -20,8 +21,10 @@ static cl::opt<std::string> input(cl::Positional, cl::desc("<input.mlir>"), cl::
                                   cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("Where to write; '-' is standard output"),
                                    cl::value_desc("file"), cl::init("-"), cl::cat(category));
-static cl::opt<std::string> arch("arch", cl::desc("Architecture to compile for, sm_80 or newer"),
-                                 cl::init("sm_90"), cl::cat(category));
+static cl::opt<std::string> arch("arch", cl::cat(category), cl::init("sm_90"),
+                                 cl::desc("Architecture to compile for (--list-archs)"));
+static cl::opt<bool> listArchs("list-archs", cl::cat(category),
+                               cl::desc("Print the table of architectures and exit"));
 static cl::opt<Stage>
     emit("emit", cl::desc("What to write"), cl::init(Stage::package), cl::cat(category),
          cl::values(clEnumValN(Stage::scan, "scan", "specialised ejk.scan"),
@@ -53,6 +56,14 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles a file's public functions to a kernel package.\n");
 
+  if (listArchs) {
+    outs() << ejk::describeTargets();
+    return 0;
+  }
+  if (!ejk::findTarget(arch)) {
+    errs() << "ejk-compile: " << ejk::describeUnknownTarget(arch) << "\n";
+    return 1;
+  }
   if (schedule.saveStates() && !vjp) {
     errs() << "ejk-compile: --save-states goes with --vjp\n";
     return 1;

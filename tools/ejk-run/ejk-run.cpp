@@ -12,6 +12,7 @@
 #include "harness/Harness.h"
 #include "io/TensorFile.h"
 #include "lowering/driver/Compiler.h"
+#include "lowering/target/Target.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -340,7 +341,18 @@ static int benchCuda(DeviceSession &session, const Program &program, const std::
 static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp function,
                    const std::string &primal, std::vector<HostTensor> inputs) {
   // The package is for this device alone, and may use what no later one has.
-  std::string target = arch.empty() ? session.ownArchitecture() : arch.getValue();
+  std::string target = arch.getValue();
+  if (arch.empty()) {
+    const Target *own = findTargetOfDevice(session.majorCapability(), session.minorCapability());
+    if (!own)
+      return fail("the device is of " + Twine(session.architecture()) + "; kernels need " +
+                  knownTargets().front().name + " or newer");
+    target = own->name.str();
+    if (own->capability != 10 * session.majorCapability() + session.minorCapability())
+      llvm::errs() << "ejk-run: note: the device is of " << session.architecture()
+                   << ", which is not in the table of architectures; compiled for " << target
+                   << "\n";
+  }
   std::string name = function.getName().str();
   bool saves = vjp && schedule.saveStates();
   SmallVector<std::string> entries = {name};
@@ -398,6 +410,8 @@ int main(int argc, char **argv) {
       "Inputs are found by the arguments' names: q, k, v, g, g_gamma, gk, gv, h0 and\n"
       "cu_seqlens for what feeds a recurrence, or what an 'ejk.name' attribute says.\n");
 
+  if (!arch.empty() && !findTarget(arch))
+    return fail(describeUnknownTarget(arch));
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry);

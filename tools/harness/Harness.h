@@ -97,8 +97,9 @@ public:
   const std::string &deviceName() const { return name; }
   /// "sm_90"
   std::string architecture() const;
-  /// That, with the instructions that no later device has.
-  std::string ownArchitecture() const;
+  /// The compute capability's two parts.
+  unsigned majorCapability() const { return device.major; }
+  unsigned minorCapability() const { return device.minor; }
   int64_t l2Bytes() const { return l2; }
 
   /// The program must not outlive the session.

@@ -65,10 +65,6 @@ std::string DeviceSession::architecture() const {
   return "sm_" + std::to_string(device.major) + std::to_string(device.minor);
 }
 
-std::string DeviceSession::ownArchitecture() const {
-  return architecture() + (device.major == 9 && device.minor == 0 ? "a" : "");
-}
-
 Result<std::unique_ptr<Program>> DeviceSession::load(std::string_view packageBytes,
                                                      bool preferPtx) {
   std::unique_ptr<Program> program(new Program);

@@ -115,7 +115,12 @@ EXPORT int cuGetErrorString(int result, const char **text) {
   return success;
 }
 
-// One device, of compute capability 9.0.
+// One device, of compute capability 9.0 or what EJK_EMULATOR_CAPABILITY says, as "120".
+static int capability() {
+  const char *text = getenv("EJK_EMULATOR_CAPABILITY");
+  return text ? atoi(text) : 90;
+}
+
 EXPORT int cuDeviceGetCount(int *count) { return *count = 1, success; }
 EXPORT int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, success; }
 EXPORT int cuDeviceGetName(char *name, int size, int) {
@@ -123,8 +128,8 @@ EXPORT int cuDeviceGetName(char *name, int size, int) {
 }
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int) {
   *value = attribute == 38   ? 1 << 20 // the cache's size
-           : attribute == 75 ? 9
-           : attribute == 76 ? 0
+           : attribute == 75 ? capability() / 10
+           : attribute == 76 ? capability() % 10
            : attribute == 97 ? 227 * 1024 // a block's shared memory
                              : 0;
   return success;
