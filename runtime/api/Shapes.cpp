@@ -82,24 +82,23 @@ struct Operand {
   ejk_error *bind(Symbols &symbols) const {
     for (size_t d = 0; d < spec.dims.size(); ++d) {
       const Dim &dim = spec.dims[d];
-      if (dim.kind == Dim::Kind::Check)
-        continue;
-      int64_t size = tensor->shape[d], &value = symbols.values[dim.symbol];
+      int64_t size = tensor->shape[d];
       switch (dim.kind) {
       case Dim::Kind::Check:
+        continue;
       case Dim::Kind::Bind:
-        value = size;
         break;
       case Dim::Kind::BindPlus:
-        if (__builtin_sub_overflow(size, dim.constant, &value) || value < 0)
+        if (__builtin_sub_overflow(size, dim.constant, &size) || size < 0)
           return failDim(d, "expected at least " + std::to_string(dim.constant));
         break;
       case Dim::Kind::BindTimes:
         if (size % dim.constant != 0)
           return failDim(d, "expected a multiple of " + std::to_string(dim.constant));
-        value = size / dim.constant;
+        size /= dim.constant;
         break;
       }
+      symbols.values[dim.symbol] = size;
     }
     return nullptr;
   }

@@ -3,6 +3,7 @@
 #include "Driver.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <memory>
 #include <mutex>
@@ -55,17 +56,24 @@ static Error open(Driver &driver) {
   if (!library)
     return noDriver(tried);
 
+  struct Function {
+    const char *symbol;
+    void *place;
+    bool isRequired;
+  };
+#define EJK_REQUIRED(field, symbol, parameters) {symbol, &driver.field, true},
+#define EJK_OPTIONAL(field, symbol, parameters) {symbol, &driver.field, false},
+  const Function functions[] = {EJK_DRIVER_FUNCTIONS(EJK_REQUIRED)
+                                    EJK_OPTIONAL_DRIVER_FUNCTIONS(EJK_OPTIONAL)};
+#undef EJK_REQUIRED
+#undef EJK_OPTIONAL
   std::string missing;
-#define EJK_LOOK_UP(field, symbol, parameters)                                                     \
-  driver.field = reinterpret_cast<CUresult(*) parameters>(dlsym(library.get(), symbol));
-#define EJK_REQUIRE(field, symbol, parameters)                                                     \
-  EJK_LOOK_UP(field, symbol, parameters)                                                           \
-  if (!driver.field)                                                                               \
-    missing += (missing.empty() ? "" : ", ") + std::string(symbol);
-  EJK_DRIVER_FUNCTIONS(EJK_REQUIRE)
-  EJK_OPTIONAL_DRIVER_FUNCTIONS(EJK_LOOK_UP)
-#undef EJK_REQUIRE
-#undef EJK_LOOK_UP
+  for (const Function &function : functions) {
+    void *address = dlsym(library.get(), function.symbol);
+    std::memcpy(function.place, &address, sizeof(address));
+    if (!address && function.isRequired)
+      missing += (missing.empty() ? "" : ", ") + std::string(function.symbol);
+  }
   if (!missing.empty())
     return noDriver("the library that was found lacks " + missing + "; it is too old");
   // Once started it stays open for good: the driver has threads and handlers of

@@ -14,6 +14,11 @@ using nlohmann::json;
 static std::string patched(const char *pointer, json value) {
   json manifest = glaManifest();
   manifest[json::json_pointer(pointer)] = std::move(value);
+  // A text that is no object has nowhere to put the images.
+  if (!manifest.is_object()) {
+    Result<Manifest> parsed = parseManifest(manifest.dump(), 0);
+    return parsed ? "" : parsed.error().message;
+  }
   Result<Package> package = readPackage(pack(manifest));
   return package ? "" : package.error().message;
 }
@@ -38,6 +43,16 @@ TEST(Manifest, BadValuesNameTheirPlace) {
       {"/arch", "compute_90", "arch: 'compute_90' is not of the form sm_90"},
       {"/arch", "sm_", "not of the form"},
       {"/arch", "sm_90x", "not of the form"},
+      {"/arch", "sm_9", "not of the form"},
+      {"/arch", "sm_10000", "not of the form"},
+      {"/arch", "sm_90af", "not of the form"},
+      {"", 3, "the top level: expected an object"},
+      {"/entries/0/constraints", json::object(), "constraints: expected an array"},
+      {"/entries/0/constraints/0/equals", 0.5, "constraints[0].equals: expected an integer"},
+      {"/entries/0/constraints/0/message", 1, "constraints[0].message: expected a string"},
+      {"/entries/0/workspace", json::object(), "workspace: expected an array"},
+      {"/entries/0/name", 1, "entries[0].name: expected a string"},
+      {"/producer", 1, "producer: expected a string"},
       {"/arch", 90, "arch: expected a string"},
       {"/arch_specific", 1, "arch_specific: expected a boolean"},
       {"/entries", json::array(), "entries: is empty"},
@@ -312,6 +327,54 @@ TEST(Manifest, ImagesLieEndToEnd) {
   EXPECT_TRUE(contains(imagesError({image("obj", 0, 10)}), "unknown image kind 'obj'"));
   EXPECT_TRUE(contains(imagesError({image("ptx", 0, 0)}), "images[0].size: expected an integer"));
   EXPECT_TRUE(contains(imagesError(json::array()), "images: is empty"));
+}
+
+TEST(Manifest, ArgumentsOfAnEntryAreLimited) {
+  json args = json::array();
+  for (int i = 0; i < 600; ++i)
+    args.push_back({{"i64", 1}});
+  json manifest = glaManifest();
+  for (int i : {0, 1})
+    manifest["entries"][0]["launches"][i]["args"] = args;
+  Result<Package> package = readPackage(pack(manifest));
+  ASSERT_FALSE(package);
+  EXPECT_TRUE(contains(package.error().message, "launches: have too many arguments together"));
+}
+
+TEST(Manifest, SymbolsOfAnEntryAreLimited) {
+  json manifest = glaManifest();
+  json &inputs = manifest["entries"][0]["inputs"];
+  for (int i = 0; i < 8; ++i) {
+    json more = inputs[0];
+    more["name"] = "x" + std::to_string(i);
+    for (int d = 0; d < 8; ++d)
+      more["shape"][d] = "S" + std::to_string(8 * i + d);
+    inputs.push_back(more);
+  }
+  Result<Package> package = readPackage(pack(manifest));
+  ASSERT_FALSE(package);
+  EXPECT_TRUE(contains(package.error().message, "is not bound by any input's shape"));
+}
+
+TEST(Manifest, DimensionsThatBindASymbol) {
+  auto shape = [](json dim) { return patched("/entries/0/inputs/4/shape/0", std::move(dim)); };
+  EXPECT_EQ(shape({"+", 1, "N"}), "");
+  EXPECT_EQ(shape({"*", 2, "N"}), "");
+  EXPECT_NE(shape({1, 2, "N"}), "");
+  EXPECT_NE(shape({"+", "N", "M"}), "");
+  EXPECT_NE(shape({"+", "N"}), "");
+  EXPECT_EQ(shape({"min", "N", 1}), ""); // h0 binds N, and this is checked
+  EXPECT_EQ(patched("/entries/0/outputs/1/may_alias", nullptr), "");
+}
+
+TEST(Manifest, ExpressionsAreNotEndless) {
+  json deep = "T", wide = "T";
+  for (int i = 0; i < 40; ++i)
+    deep = {"+", deep, 1};
+  EXPECT_TRUE(contains(patched("/entries/0/launches/0/grid", deep), "nested more than 32 deep"));
+  for (int i = 0; i < 10; ++i)
+    wide = {"+", wide, wide};
+  EXPECT_TRUE(contains(patched("/entries/0/launches/0/grid", wide), "the expression is too long"));
 }
 
 TEST(Manifest, MissingKeysAreNamed) {

@@ -1,10 +1,14 @@
 //===- NoDriverTest.cpp - a machine without a driver ----------------------===//
 
 #include "TestPackage.h"
+#include "fake_cuda.h"
 
 #include "harness/Harness.h"
 
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <dlfcn.h>
 
 using namespace ejk;
 using namespace ejk::test;
@@ -45,4 +49,54 @@ TEST(NoDriver, Session) {
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
   ASSERT_FALSE(session);
   EXPECT_EQ(session.error().code, ErrorCode::NoDriver);
+}
+
+// After a failure the next call tries again, so one process can have several.
+TEST(NoDriver, LibrariesThatAreNone) {
+  auto openError = [](const char *library) {
+    setenv("EJK_CUDA_DRIVER", library, 1);
+    Result<const Driver *> driver = loadDriver();
+    setenv("EJK_CUDA_DRIVER", "/nonexistent/libcuda.so.1", 1);
+    return driver ? "" : driver.error().message;
+  };
+  std::string message = openError("libm.so.6");
+  for (const char *part : {"the library that was found lacks cuInit, cuDriverGetVersion, ",
+                           "cuEventElapsedTime; it is too old"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_EQ(message.find("cuTensorMapEncodeTiled"), std::string::npos) << "it may be missing";
+
+  void *library = dlopen(EJK_FAKE_DRIVER, RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  reinterpret_cast<void (*)()>(dlsym(library, "fake_reset"))();
+  auto *fake = static_cast<fake_state *>(dlsym(library, "fake_cuda"));
+  auto initError = [&](int result) {
+    fake->calls = 0;
+    fake->fail_call = 1; // cuInit
+    fake->fail_result = result;
+    return openError(EJK_FAKE_DRIVER);
+  };
+  EXPECT_NE(initError(34).find("is the toolkit's stub"), std::string::npos);
+  EXPECT_NE(initError(100).find("the CUDA driver finds no device: cuInit failed"),
+            std::string::npos);
+  EXPECT_NE(initError(1).find("no CUDA driver: cuInit failed: CUDA_ERROR_INVALID_VALUE (fake)"),
+            std::string::npos);
+  unsetenv("EJK_CUDA_DRIVER"); // the names that a driver has
+  Result<const Driver *> installed = loadDriver();
+  if (!installed && installed.error().code == ErrorCode::NoDriver) {
+    EXPECT_NE(installed.error().message.find("libcuda.so.1"), std::string::npos);
+  }
+  setenv("EJK_CUDA_DRIVER", EJK_FAKE_DRIVER, 1);
+  fake->fail_call = 0;
+  if (!installed) {
+    Result<const Driver *> driver = loadDriver();
+    ASSERT_TRUE(driver) << driver.error().message;
+    // Failures that the driver has no words for.
+    fake->calls = 0;
+    fake->fail_call = 1;
+    EXPECT_EQ((*driver)->describe(7), "unknown driver error 7 (fake)");
+    fake->calls = 0;
+    fake->fail_call = 2;
+    EXPECT_EQ((*driver)->describe(1), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_FALSE(Device::retain(**driver, -1));
+  }
 }

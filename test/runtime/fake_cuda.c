@@ -132,6 +132,8 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count,
   for (unsigned i = 0; i < count; ++i)
     if (options[i] == 5)
       strcpy(values[i], "ptxas fatal : unexpected token");
+    else if (options[i] == 3 && strstr(image, "INFO"))
+      strcpy(values[i], "\x1b[31mred");
   return INVALID_PTX;
 }
 EXPORT int cuModuleUnload(void *module) {

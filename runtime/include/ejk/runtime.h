@@ -35,7 +35,7 @@
 #endif
 
 #define EJK_VERSION_MAJOR 0
-#define EJK_VERSION_MINOR 1
+#define EJK_VERSION_MINOR 2
 #define EJK_VERSION_PATCH 0
 #define EJK_VERSION_NUMBER (EJK_VERSION_MAJOR * 10000 + EJK_VERSION_MINOR * 100 + EJK_VERSION_PATCH)
 
@@ -49,7 +49,7 @@ typedef struct ejk_error ejk_error;
 
 /*===-- Version -----------------------------------------------------------===*/
 
-/* "0.1.0", of the library that is loaded. */
+/* "0.2.0", of the library that is loaded. */
 EJK_API const char *ejk_version_string(void);
 
 /* To be compared with EJK_VERSION_NUMBER, that of the header. */
