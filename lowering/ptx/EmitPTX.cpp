@@ -8,6 +8,7 @@
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/CodeGen/Passes.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -21,11 +22,66 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Scalar.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Utils.h"
 #include <mutex>
 
 using namespace mlir;
 using namespace ejk;
+
+namespace {
+/// Has the NVPTX machines that are made while it lives use 32 bits for an address in shared memory.
+/// LLVM reads this from a command-line option, in a machine's constructor alone, and has no other
+/// way to ask for it. So the option is set while one machine is made, by one thread at a time.
+class ShortPointers {
+public:
+  ShortPointers() : lock(mutex()) {
+    auto &options = llvm::cl::getRegisteredOptions();
+    if (auto found = options.find("nvptx-short-ptr"); found != options.end())
+      option = static_cast<llvm::cl::opt<bool> *>(found->second);
+    if (option) {
+      before = *option;
+      option->setValue(true);
+    }
+  }
+  ~ShortPointers() {
+    if (option)
+      option->setValue(before);
+  }
+
+private:
+  static std::mutex &mutex() {
+    static std::mutex instance;
+    return instance;
+  }
+
+  std::lock_guard<std::mutex> lock;
+  llvm::cl::opt<bool> *option = nullptr;
+  bool before = false;
+};
+
+/// Code generation without the passes that move what a loop uses out of it: addresses are made
+/// where they are used (KeepOffsets.h).
+class CodegenPasses : public llvm::legacy::PassManager {
+public:
+  CodegenPasses() {
+    using OwnedPass = std::unique_ptr<llvm::Pass>;
+    leftOut = {&llvm::EarlyMachineLICMID,
+               OwnedPass(llvm::createLoopStrengthReducePass())->getPassID(),
+               OwnedPass(llvm::createCanonicalizeFreezeInLoopsPass())->getPassID()};
+  }
+  void add(llvm::Pass *pass) override {
+    if (llvm::is_contained(leftOut, pass->getPassID()))
+      delete pass;
+    else
+      llvm::legacy::PassManager::add(pass);
+  }
+
+private:
+  SmallVector<llvm::AnalysisID, 3> leftOut;
+};
+} // namespace
 
 static std::unique_ptr<llvm::TargetMachine> createMachine(const Target &target) {
   static std::once_flag once;
@@ -34,18 +90,13 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(const Target &target) 
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // The target has no other way to ask for 32 bits for an address in shared memory, nor
-    // for what a loop uses to be made where it is used (KeepOffsets.h).
-    auto &options = llvm::cl::getRegisteredOptions();
-    for (StringRef name : {"nvptx-short-ptr", "disable-machine-licm", "disable-lsr"})
-      if (auto option = options.find(name); option != options.end())
-        static_cast<llvm::cl::opt<bool> *>(option->second)->setValue(true);
   });
   std::string error;
   llvm::Triple triple("nvptx64-nvidia-cuda");
   const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!backend)
     return nullptr;
+  ShortPointers shortPointers;
   return std::unique_ptr<llvm::TargetMachine>(
       backend->createTargetMachine(triple, target.name, "+ptx" + std::to_string(target.ptxVersion),
                                    llvm::TargetOptions(), std::nullopt, std::nullopt,
@@ -142,7 +193,7 @@ FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, const Target &targ
     return failure();
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
-  llvm::legacy::PassManager codegen;
+  CodegenPasses codegen;
   if (translation->machine->addPassesToEmitFile(codegen, os, nullptr,
                                                 llvm::CodeGenFileType::AssemblyFile))
     return kernels.emitError("this LLVM cannot print PTX"), failure();
