@@ -4,6 +4,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/bit.h"
 #include <cmath>
 #include <limits>
 
@@ -241,11 +242,77 @@ static RowKernel makeFPToInt(Operation *) {
     return int64_t(a);
   });
 }
+static RowKernel makeFPToUInt(Operation *op) {
+  double end = std::ldexp(1.0, widthOf(op->getResult(0)));
+  return intFromFloats1([end](double a) -> int64_t {
+    return a >= end ? -1 : a >= 0 ? int64_t(uint64_t(a)) : 0; // NaN, too, gives 0
+  });
+}
 static RowKernel makeFPowI(Operation *) {
   return [](const Row *in, Row out, size_t n) {
     for (size_t i = 0; i < n; ++i)
       out.floats[i] = std::pow(in[0].floats[i], double(in[1].ints[i]));
   };
+}
+
+/// By squaring; 0 where the result has a fraction, or is infinite.
+static int64_t integerPower(int64_t base, int64_t power) {
+  if (power < 0)
+    return base == 1 ? 1 : base == -1 ? (power & 1 ? -1 : 1) : 0;
+  uint64_t result = 1, square = base;
+  for (; power; power >>= 1, square *= square)
+    if (power & 1)
+      result *= square;
+  return int64_t(result);
+}
+
+static RowKernel makeCountLeadingZeros(Operation *op) {
+  unsigned width = widthOf(op->getOperand(0));
+  return ints1([width](int64_t a) {
+    return int64_t(llvm::countl_zero(unsignedOf(a, width))) - (64 - int64_t(width));
+  });
+}
+static RowKernel makeCountTrailingZeros(Operation *op) {
+  unsigned width = widthOf(op->getOperand(0));
+  return ints1([width](int64_t a) {
+    return std::min<int64_t>(llvm::countr_zero(unsignedOf(a, width)), width);
+  });
+}
+static RowKernel makeCountBits(Operation *op) {
+  unsigned width = widthOf(op->getOperand(0));
+  return ints1([width](int64_t a) { return int64_t(llvm::popcount(unsignedOf(a, width))); });
+}
+
+/// Whether a number is normal in its own type.
+static RowKernel makeIsNormal(Operation *op) {
+  auto type = cast<FloatType>(getElementTypeOrSelf(op->getOperand(0).getType()));
+  double smallest = APFloat::getSmallestNormalized(type.getFloatSemantics()).convertToDouble();
+  return intFromFloats1(
+      [smallest](double a) { return int64_t(std::isfinite(a) && std::fabs(a) >= smallest); });
+}
+
+/// The bits of a float as an integer of its width, or the other way around.
+static RowKernel makeBitcast(Operation *op) {
+  Type from = getElementTypeOrSelf(op->getOperand(0).getType());
+  Type to = getElementTypeOrSelf(op->getResult(0).getType());
+  if (auto floating = dyn_cast<FloatType>(from); floating && !isa<FloatType>(to))
+    return intFromFloats1([semantics = &floating.getFloatSemantics()](double a) {
+      APFloat value(a);
+      bool isInexact;
+      value.convert(*semantics, APFloat::rmNearestTiesToEven, &isInexact);
+      return value.bitcastToAPInt().getSExtValue();
+    });
+  if (auto floating = dyn_cast<FloatType>(to); floating && !isa<FloatType>(from))
+    return [semantics = &floating.getFloatSemantics(), width = widthOf(op->getResult(0))](
+               const Row *in, Row out, size_t n) {
+      for (size_t i = 0; i < n; ++i) {
+        APFloat value(*semantics, APInt(width, uint64_t(in[0].ints[i]), false, true));
+        bool isInexact;
+        value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &isInexact);
+        out.floats[i] = value.convertToDouble();
+      }
+    };
+  return from == to && !isa<FloatType>(from) ? ints1([](int64_t a) { return a; }) : RowKernel();
 }
 
 //===----------------------------------------------------------------------===//
@@ -259,6 +326,10 @@ static double maximum(double a, double b) {
   return a > b || (a == b && !std::signbit(a)) ? a : b;
 }
 static double minimum(double a, double b) { return -maximum(-a, -b); }
+/// The other where one is NaN.
+static double maximumNumber(double a, double b) {
+  return std::isnan(a) ? b : std::isnan(b) ? a : maximum(a, b);
+}
 
 // Division by zero and overflow are undefined in MLIR; here they give 0, so
 // that no program stops the interpreter.
@@ -285,8 +356,8 @@ static const llvm::StringMap<Maker> &table() {
       {"arith.negf", ff1([](D a) { return -a; })},
       {"arith.maximumf", ff2(maximum)},
       {"arith.minimumf", ff2(minimum)},
-      {"arith.maxnumf", ff2([](D a, D b) { return std::fmax(a, b); })},
-      {"arith.minnumf", ff2([](D a, D b) { return std::fmin(a, b); })},
+      {"arith.maxnumf", ff2(maximumNumber)},
+      {"arith.minnumf", ff2([](D a, D b) { return -maximumNumber(-a, -b); })},
       {"arith.extf", ff1([](D a) { return a; })},
       {"arith.truncf", ff1([](D a) { return a; })},
       {"arith.cmpf", makeCmpF},
@@ -295,7 +366,7 @@ static const llvm::StringMap<Maker> &table() {
       {"arith.sitofp", makeSIToFP},
       {"arith.uitofp", makeUIToFP},
       {"arith.fptosi", makeFPToInt},
-      {"arith.fptoui", makeFPToInt},
+      {"arith.fptoui", makeFPToUInt},
       {"arith.extsi", makeExtSI},
       {"arith.extui", makeExtUI},
       {"arith.trunci", ii1([](I a) { return a; })},
@@ -340,6 +411,9 @@ static const llvm::StringMap<Maker> &table() {
       {"math.sinh", ff1([](D a) { return std::sinh(a); })},
       {"math.cosh", ff1([](D a) { return std::cosh(a); })},
       {"math.tanh", ff1([](D a) { return std::tanh(a); })},
+      {"math.asinh", ff1([](D a) { return std::asinh(a); })},
+      {"math.acosh", ff1([](D a) { return std::acosh(a); })},
+      {"math.atanh", ff1([](D a) { return std::atanh(a); })},
       {"math.erf", ff1([](D a) { return std::erf(a); })},
       {"math.erfc", ff1([](D a) { return std::erfc(a); })},
       {"math.absf", ff1([](D a) { return std::fabs(a); })},
@@ -355,10 +429,16 @@ static const llvm::StringMap<Maker> &table() {
       {"math.clampf", ff3([](D x, D low, D high) { return minimum(maximum(x, low), high); })},
       {"math.absi", ii1([](I a) { return a < 0 ? I(-U(a)) : a; })},
       {"math.fpowi", makeFPowI},
+      {"math.ipowi", ii2(integerPower)},
+      {"math.ctlz", makeCountLeadingZeros},
+      {"math.cttz", makeCountTrailingZeros},
+      {"math.ctpop", makeCountBits},
+      {"arith.bitcast", makeBitcast},
       {"math.isnan",
        [](Operation *) { return intFromFloats1([](D a) { return I(std::isnan(a)); }); }},
       {"math.isinf",
        [](Operation *) { return intFromFloats1([](D a) { return I(std::isinf(a)); }); }},
+      {"math.isnormal", makeIsNormal},
       {"math.isfinite",
        [](Operation *) { return intFromFloats1([](D a) { return I(std::isfinite(a)); }); }},
   };
