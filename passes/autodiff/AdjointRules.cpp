@@ -46,7 +46,10 @@ Value ejk::widenToF32(OpBuilder &b, Location loc, Value value) {
 
 Value ejk::splatLike(OpBuilder &b, Location loc, Value like, double number) {
   Type type = like.getType();
-  Attribute element = b.getFloatAttr(getElementTypeOrSelf(type), number);
+  Type elementType = getElementTypeOrSelf(type);
+  Attribute element = isa<FloatType>(elementType)
+                          ? Attribute(b.getFloatAttr(elementType, number))
+                          : b.getIntegerAttr(elementType, int64_t(number));
   auto shaped = dyn_cast<ShapedType>(type);
   if (!shaped)
     return arith::ConstantOp::create(b, loc, cast<TypedAttr>(element));
@@ -112,6 +115,78 @@ static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken) {
   r.add(1, [&] { return r.select(first, zero, r.g); });
 }
 
+/// (1 − x)(1 + x), which loses less near ±1 than 1 − x².
+static Value oneMinusSquare(Rule &r) {
+  Value x = r.x(0), one = r.number(1);
+  return r.times(r.minus(one, x), r.plus(one, x));
+}
+
+/// Of min(max(x, low), high): each g goes to the operand that was taken, at a bound to x.
+static void addClamped(Rule &r) {
+  using P = arith::CmpFPredicate;
+  Value zero = r.number(0), isLow = r.compare(P::OLT, r.x(0), r.x(1));
+  Value isHigh = r.compare(P::OGT, r.select(isLow, r.x(1), r.x(0)), r.x(2));
+  Value below = r.select(isHigh, zero, r.g);
+  r.add(0, [&] { return r.select(isLow, zero, below); });
+  r.add(1, [&] { return r.select(isLow, below, zero); });
+  r.add(2, [&] { return r.select(isHigh, r.g, zero); });
+}
+
+/// y·x^(y−1), 0 where y is 0, and x^y·ln x, 0 where x is 0 and y ≥ 0. The exponent and the
+/// argument are chosen, not the result, so that second derivatives have no infinity there.
+static void addPower(Rule &r) {
+  using P = arith::CmpFPredicate;
+  Value x = r.x(0), y = r.x(1), zero = r.number(0);
+  r.add(0, [&] {
+    Value isZero = r.compare(P::OEQ, y, zero);
+    Value less = r.select(isZero, zero, r.minus(y, r.number(1)));
+    return r.times(r.g, r.times(y, math::PowFOp::create(r.b, r.loc(), x, less)));
+  });
+  r.add(1, [&] {
+    Value isZero = arith::AndIOp::create(r.b, r.loc(), r.compare(P::OEQ, x, zero),
+                                         r.compare(P::OGE, y, zero));
+    Value log = r.apply<math::LogOp>(r.select(isZero, r.number(1), x));
+    return r.times(r.g, r.times(r.y(), log));
+  });
+}
+
+/// n·x^(n−1), 0 where n is 0.
+static void addIntegerPower(Rule &r) {
+  Value x = r.x(0), n = r.raw(1);
+  Value zero = splatLike(r.b, r.loc(), n, 0);
+  Value less = arith::SubIOp::create(r.b, r.loc(), n, splatLike(r.b, r.loc(), n, 1));
+  Value isZero = arith::CmpIOp::create(r.b, r.loc(), arith::CmpIPredicate::eq, n, zero);
+  Value power = math::FPowIOp::create(r.b, r.loc(), x, r.select(isZero, zero, less));
+  Value times = arith::SIToFPOp::create(r.b, r.loc(), x.getType(), n);
+  r.add(0, r.times(r.g, r.times(times, power)));
+}
+
+/// x / (x² + y²) and −y / (x² + y²), of numbers divided by the larger so that no square is
+/// infinite or zero. NaN at the origin.
+static void addAngle(Rule &r) {
+  Value y = r.x(0), x = r.x(1);
+  Value larger = arith::MaximumFOp::create(r.b, r.loc(), r.apply<math::AbsFOp>(y),
+                                           r.apply<math::AbsFOp>(x));
+  Value up = r.over(y, larger), along = r.over(x, larger);
+  Value share = r.over(r.over(r.g, r.plus(r.times(up, up), r.times(along, along))), larger);
+  r.add(0, [&] { return r.times(share, along); });
+  r.add(1, [&] { return r.minus(r.times(share, up)); });
+}
+
+/// The slope of |x|, taken from the right at 0, with the sign of y; the sign has no slope.
+static void addCopySign(Rule &r) {
+  Value up = r.compare(arith::CmpFPredicate::OGE, r.x(0), r.number(0));
+  Value sign = math::CopySignOp::create(r.b, r.loc(), r.number(1), r.x(1));
+  Value g = r.times(r.g, sign);
+  r.add(0, r.select(up, g, r.minus(g)));
+}
+
+/// ±2/√π · e^(−x²).
+static void addErf(Rule &r, double sign) {
+  Value x = r.x(0), e = r.apply<math::ExpOp>(r.minus(r.times(x, x)));
+  r.add(0, r.times(r.times(sign * 2 / std::sqrt(M_PI), r.g), e));
+}
+
 static const llvm::StringMap<RuleFn> &table() {
   using P = arith::CmpFPredicate;
   static const auto *rules = new llvm::StringMap<RuleFn>{
@@ -169,11 +244,43 @@ static const llvm::StringMap<RuleFn> &table() {
          Value y = r.y();
          r.add(0, r.times(r.g, r.minus(r.number(1), r.times(y, y))));
        }},
-      {"math.erf",
+      {"math.erf", [](Rule &r) { addErf(r, 1); }},
+      {"math.erfc", [](Rule &r) { addErf(r, -1); }},
+      {"math.tan",
        [](Rule &r) {
-         Value x = r.x(0), e = r.apply<math::ExpOp>(r.minus(r.times(x, x)));
-         r.add(0, r.times(r.times(2 / std::sqrt(M_PI), r.g), e));
+         Value y = r.y();
+         r.add(0, r.times(r.g, r.plus(r.number(1), r.times(y, y))));
        }},
+      {"math.sinh", [](Rule &r) { r.add(0, r.times(r.g, r.apply<math::CoshOp>(r.x(0)))); }},
+      {"math.cosh", [](Rule &r) { r.add(0, r.times(r.g, r.apply<math::SinhOp>(r.x(0)))); }},
+      {"math.asin",
+       [](Rule &r) { r.add(0, r.over(r.g, r.apply<math::SqrtOp>(oneMinusSquare(r)))); }},
+      {"math.acos",
+       [](Rule &r) { r.add(0, r.minus(r.over(r.g, r.apply<math::SqrtOp>(oneMinusSquare(r))))); }},
+      {"math.asinh",
+       [](Rule &r) {
+         Value x = r.x(0), square = r.plus(r.number(1), r.times(x, x));
+         r.add(0, r.over(r.g, r.apply<math::SqrtOp>(square)));
+       }},
+      {"math.acosh",
+       [](Rule &r) {
+         Value x = r.x(0), one = r.number(1);
+         Value square = r.times(r.minus(x, one), r.plus(x, one));
+         r.add(0, r.over(r.g, r.apply<math::SqrtOp>(square)));
+       }},
+      {"math.atanh", [](Rule &r) { r.add(0, r.over(r.g, oneMinusSquare(r))); }},
+      {"math.atan2", addAngle},
+      // Infinite at 0.
+      {"math.cbrt",
+       [](Rule &r) {
+         Value y = r.y();
+         r.add(0, r.over(r.g, r.times(3, r.times(y, y))));
+       }},
+      {"math.powf", addPower},
+      {"math.fpowi", addIntegerPower},
+      {"math.clampf", addClamped},
+      {"math.copysign", addCopySign},
+      {"math.log10", [](Rule &r) { r.add(0, r.over(r.times(1 / std::log(10.0), r.g), r.x(0))); }},
       {"math.atan",
        [](Rule &r) {
          Value x = r.x(0);
@@ -198,8 +305,8 @@ static const llvm::StringMap<RuleFn> &table() {
 }
 
 bool ejk::isPiecewiseConstant(Operation *op) {
-  return isa<arith::CmpFOp, math::IsNaNOp, math::IsInfOp, math::IsFiniteOp, math::FloorOp,
-             math::CeilOp, math::RoundOp, math::RoundEvenOp, math::TruncOp>(op);
+  return isa<arith::CmpFOp, math::IsNaNOp, math::IsInfOp, math::IsFiniteOp, math::IsNormalOp,
+             math::FloorOp, math::CeilOp, math::RoundOp, math::RoundEvenOp, math::TruncOp>(op);
 }
 
 LogicalResult ejk::applyAdjointRule(Operation *op, OpBuilder &b, Value g,
