@@ -4,14 +4,10 @@
 // register lies in its low bits; of two packed numbers the first is the lower.
 //
 //===----------------------------------------------------------------------===//
-#include "Numbers.h"
-#include "Ptx.h"
+#include "Arithmetic.h"
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
 
 using namespace emulator;
-using Table = std::unordered_map<std::string, Function>;
 
 // `a`, `b` and `c` are the operands as numbers of type T.
 #define EJK_OP(T, opcode, expression)                                                              \
@@ -71,7 +67,21 @@ static void addIntegers(Table &table) {
   EJK_OP(int32_t, "mul.wide.s32", int64_t(a) * b);
   EJK_OP(uint16_t, "mul.wide.u16", uint32_t(a) * b);
   EJK_OP(uint16_t, "mul.hi.u16", uint16_t(uint32_t(a) * b >> 16));
+  EJK_OP(int16_t, "mul.hi.s16", int16_t(int32_t(a) * b >> 16));
   EJK_OP(uint32_t, "mul.hi.u32", uint32_t(uint64_t(a) * b >> 32));
+  EJK_OP(int32_t, "mul.hi.s32", int32_t(int64_t(a) * b >> 32));
+  EJK_OP(uint64_t, "mul.hi.u64", uint64_t((unsigned __int128)a * b >> 64));
+  EJK_OP(int64_t, "mul.hi.s64", int64_t((__int128)a * b >> 64));
+  EJK_OP(int16_t, "mul.wide.s16", int32_t(a) * b);
+  EJK_OP(int16_t, "abs.s16", int16_t(a < 0 ? uint16_t(0) - uint16_t(a) : a));
+  EJK_OP(int32_t, "abs.s32", a < 0 ? 0 - uint32_t(a) : uint32_t(a));
+  EJK_OP(int64_t, "abs.s64", a < 0 ? 0 - uint64_t(a) : uint64_t(a));
+  EJK_OP(uint32_t, "clz.b32", uint32_t(a ? __builtin_clz(a) : 32));
+  EJK_OP(uint64_t, "clz.b64", uint32_t(a ? __builtin_clzll(a) : 64));
+  EJK_OP(uint32_t, "popc.b32", uint32_t(__builtin_popcount(a)));
+  EJK_OP(uint64_t, "popc.b64", uint32_t(__builtin_popcountll(a)));
+  EJK_OP(uint32_t, "brev.b32", __builtin_bitreverse32(a));
+  EJK_OP(uint64_t, "brev.b64", __builtin_bitreverse64(a));
   // `third` bits from bit `shift` on.
   EJK_SHIFT(uint32_t, "bfe.u32", third < 32 ? (a >> shift) & ((1u << third) - 1) : a >> shift);
   EJK_SHIFT(uint64_t, "bfe.u64",
@@ -97,12 +107,6 @@ static void addIntegers(Table &table) {
 //===----------------------------------------------------------------------===//
 // Floating point
 //===----------------------------------------------------------------------===//
-
-template <typename T> static T smallerOf(T a, T b) { return std::fmin(a, b); }
-template <typename T> static T largerOf(T a, T b) { return std::fmax(a, b); }
-template <typename T> static T unlessNaN(T a, T b, T result) {
-  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : result;
-}
 
 template <typename T> static void addFloats(Table &table, const std::string &type) {
   for (std::string rounding : {"", ".rn", ".rn.ftz"}) {
@@ -147,6 +151,26 @@ static float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
 
+/// Two f32 in a register of 64 bits.
+template <float (*op)(float, float, float)>
+static uint64_t packed(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t low = give(op(take<float>(a), take<float>(b), take<float>(c)));
+  return low | give(op(take<float>(a >> 32), take<float>(b >> 32), take<float>(c >> 32))) << 32;
+}
+static float added(float a, float b, float) { return a + b; }
+static float subtracted(float a, float b, float) { return a - b; }
+static float multiplied(float a, float b, float) { return a * b; }
+static float multipliedAndAdded(float a, float b, float c) { return std::fma(a, b, c); }
+
+static void addPackedFloats(Table &table) {
+  for (std::string rounding : {"", ".rn"}) {
+    table["add" + rounding + ".f32x2"] = packed<added>;
+    table["sub" + rounding + ".f32x2"] = packed<subtracted>;
+    table["mul" + rounding + ".f32x2"] = packed<multiplied>;
+    table["fma" + rounding + ".f32x2"] = packed<multipliedAndAdded>;
+  }
+}
+
 static void addFastFloats(Table &table) {
   for (std::string flushes : {"", ".ftz"}) {
     std::string type = flushes + ".f32";
@@ -166,17 +190,6 @@ static void addFastFloats(Table &table) {
 //===----------------------------------------------------------------------===//
 // Conversions
 //===----------------------------------------------------------------------===//
-
-/// The nearest integer towards zero, of what is outside the range its end.
-template <typename To, typename From> static To toInteger(From x) {
-  if (std::isnan(x))
-    return 0;
-  if (x <= From(std::numeric_limits<To>::min()))
-    return std::numeric_limits<To>::min();
-  if (x >= From(std::numeric_limits<To>::max()))
-    return std::numeric_limits<To>::max();
-  return To(x);
-}
 
 template <typename Integer> static void addConversions(Table &table, const std::string &type) {
   EJK_OP(Integer, "cvt.rn.f32" + type, float(a));
@@ -202,19 +215,9 @@ static void addConversions(Table &table) {
   EJK_OP(float, "cvt.f64.f32", double(a));
   EJK_OP(double, "cvt.rn.f32.f64", float(a));
   EJK_OP(uint16_t, "cvt.f32.f16", fromHalf(a));
-  EJK_OP(uint16_t, "setp.eq.f16", uint64_t(fromHalf(a) == fromHalf(b)));
-  EJK_OP(uint16_t, "setp.neu.f16", uint64_t(fromHalf(a) != fromHalf(b)));
-  EJK_OP(uint16_t, "setp.lt.f16", uint64_t(fromHalf(a) < fromHalf(b)));
-  EJK_OP(uint16_t, "setp.le.f16", uint64_t(fromHalf(a) <= fromHalf(b)));
-  EJK_OP(uint16_t, "setp.gt.f16", uint64_t(fromHalf(a) > fromHalf(b)));
-  EJK_OP(uint16_t, "setp.ge.f16", uint64_t(fromHalf(a) >= fromHalf(b)));
   EJK_OP(uint16_t, "cvt.f32.bf16", fromBF16(a));
   EJK_OP(float, "cvt.rn.f16.f32", toHalf(a));
   EJK_OP(float, "cvt.rn.bf16.f32", toBF16(a));
-  EJK_OP(uint16_t, "neg.bf16", a ^ 0x8000);
-  // Of two bf16 a product is exact in f32.
-  EJK_OP(uint16_t, "mul.rn.bf16", toBF16(fromBF16(a) * fromBF16(b)));
-  EJK_OP(uint16_t, "mul.bf16", toBF16(fromBF16(a) * fromBF16(b)));
   // The first operand becomes the upper half.
   EJK_OP(float, "cvt.rn.f16x2.f32", toHalf(a) << 16 | toHalf(b));
   EJK_OP(float, "cvt.rn.bf16x2.f32", toBF16(a) << 16 | toBF16(b));
@@ -226,8 +229,10 @@ Function emulator::findFunction(const std::string &opcode) {
     addIntegers(table);
     addFloats<float>(table, ".f32");
     addFloats<double>(table, ".f64");
+    addPackedFloats(table);
     addFastFloats(table);
     addConversions(table);
+    addSixteenBitFloats(table);
     return table;
   }();
   auto it = table.find(opcode);

@@ -37,8 +37,13 @@ void Block::compute(Warp &warp, const Instruction &instruction, Mask active) {
   const Operand &a = operands[1][0], &b = operands.size() > 2 ? operands[2][0] : none,
                 &c = operands.size() > 3 ? operands[3][0] : none;
   forEachLane(active, [&](unsigned l) {
-    set(warp, operands[0][0], l,
-        instruction.function(get(warp, a, l), get(warp, b, l), get(warp, c, l)));
+    uint64_t result = instruction.function(get(warp, a, l), get(warp, b, l), get(warp, c, l));
+    // A packed comparison has two predicates, a bit of the result each.
+    if (operands[0].size() == 2) {
+      set(warp, operands[0][1], l, result >> 1 & 1);
+      result &= 1;
+    }
+    set(warp, operands[0][0], l, result);
   });
 }
 
