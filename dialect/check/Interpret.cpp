@@ -96,28 +96,37 @@ static std::string indexOf(const Tensor &t, int64_t flat) {
   return spellShape(index);
 }
 
+/// Equal, or both NaN.
+static bool agree(double a, double e) { return a == e || (std::isnan(a) && std::isnan(e)); }
+
 Distance ejk::check::distance(const Tensor &actual, const Tensor &expected) {
   // Scaled by the largest number, so that no square overflows or vanishes.
   double scale = 0;
-  bool nan = false;
+  bool oneSided = false; // NaN or infinite on one side alone
   Distance d;
+  auto isNumber = [&](size_t i) {
+    return !agree(element(actual, i), element(expected, i)) || std::isfinite(element(actual, i));
+  };
   for (size_t i = 0; i < actual.size(); ++i) {
     double a = element(actual, i), e = element(expected, i);
-    if (d.first < 0 && !(a == e))
+    if (d.first < 0 && !agree(a, e))
       d.first = i;
-    if (a == e)
-      a = e = std::isinf(e) ? 0 : e; // equal infinities are no distance
-    nan |= !std::isfinite(a) || !std::isfinite(e);
+    if (!isNumber(i))
+      continue; // both NaN, or infinities of one sign: no distance
+    if (!oneSided && !(std::isfinite(a) && std::isfinite(e))) {
+      oneSided = true;
+      d.first = i;
+    }
     scale = std::max({scale, std::fabs(a), std::fabs(e)});
   }
-  if (nan)
+  if (oneSided)
     d.relative = std::numeric_limits<double>::quiet_NaN();
   else if (scale > 0) {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < actual.size(); ++i) {
-      double a = element(actual, i), e = element(expected, i);
-      if (std::isinf(e))
+      if (!isNumber(i))
         continue;
+      double a = element(actual, i), e = element(expected, i);
       difference += (a - e) / scale * ((a - e) / scale);
       norm += e / scale * (e / scale);
     }
@@ -149,10 +158,10 @@ static bool expectClose(ExpectCloseOp op, ArrayRef<const Tensor *> operands) {
   if (d.relative <= tolerance)
     return true;
   std::string error =
-      std::isnan(d.relative) ? "not a number" : llvm::formatv("{0:E3}", d.relative).str();
-  op.emitError() << "relative error " << error << " exceeds "
-                 << llvm::formatv("{0:E3}", tolerance).str() << "; "
-                 << firstDifference(d, operands);
+      std::isnan(d.relative)
+          ? "NaN or infinite on one side alone"
+          : llvm::formatv("relative error {0:E3} exceeds {1:E3}", d.relative, tolerance).str();
+  op.emitError() << error << "; " << firstDifference(d, operands);
   return false;
 }
 
@@ -163,7 +172,7 @@ static bool expectEqual(ExpectEqualOp op, ArrayRef<const Tensor *> operands) {
   Distance d;
   int64_t count = 0;
   for (size_t i = 0; i < actual.size(); ++i)
-    if (actual.isFloat() ? !(actual.floats[i] == expected.floats[i])
+    if (actual.isFloat() ? !agree(actual.floats[i], expected.floats[i])
                          : actual.ints[i] != expected.ints[i]) {
       if (d.first < 0)
         d.first = i;

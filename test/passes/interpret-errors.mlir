@@ -13,10 +13,25 @@ func.func @too_far() {
 
 // -----
 
+// NaN and an infinity agree with themselves; on one side alone they are wrong.
 func.func @nan() {
-  %a = arith.constant dense<0x7FC00000> : tensor<2xf32>
-  // expected-error @below {{relative error not a number exceeds 1.000E+00; first at [0]}}
-  check.expect_close %a, %a max_relative 1.0 : tensor<2xf32>
+  %a = arith.constant dense<[0x7FC00000, 0x7F800000, 1.0]> : tensor<3xf32>
+  %b = arith.constant dense<[2.0, 0x7F800000, 1.0]> : tensor<3xf32>
+  %c = arith.constant dense<[0x7FC00000, 0xFF800000, 1.0]> : tensor<3xf32>
+  %d = arith.constant dense<[0x7FC00000, 0x7F800000, 1.5]> : tensor<3xf32>
+  check.expect_close %a, %a max_relative 0.0 : tensor<3xf32>
+  check.expect_equal %a, %a : tensor<3xf32>
+  check.expect_close %d, %a max_relative 0.5 : tensor<3xf32>
+  // expected-error @below {{relative error 5.000E-01 exceeds 4.000E-01; first at [2]}}
+  check.expect_close %d, %a max_relative 0.4 : tensor<3xf32>
+  // expected-error @below {{NaN or infinite on one side alone; first at [0]}}
+  check.expect_close %a, %b max_relative 1.0 : tensor<3xf32>
+  // expected-error @below {{NaN or infinite on one side alone; first at [0]}}
+  check.expect_close %b, %a max_relative 1.0 : tensor<3xf32>
+  // expected-error @below {{NaN or infinite on one side alone; first at [1]}}
+  check.expect_close %a, %c max_relative 1.0 : tensor<3xf32>
+  // expected-error @below {{1 of 3 elements differ; first at [0]}}
+  check.expect_equal %a, %b : tensor<3xf32>
   return
 }
 

@@ -25,15 +25,28 @@ TEST(Compare, TypesMayDiffer) {
   EXPECT_TRUE(compare(vector({1, 2}, DataType::BF16), vector({1, 2})).passes(0));
 }
 
-TEST(Compare, NaNPassesNothing) {
+TEST(Compare, NaNAgreesWithNaNAlone) {
   for (double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     EXPECT_FALSE(compare(vector({bad, 1}), vector({1, 1})).passes(1e300));
     EXPECT_FALSE(compare(vector({1, 1}), vector({bad, 1})).passes(1e300));
-    EXPECT_FALSE(compare(vector({bad}), vector({bad})).passes(1e300));
+    EXPECT_FALSE(compare(vector({-bad, std::nan("")}), vector({bad, 1})).passes(1e300));
+    EXPECT_TRUE(compare(vector({bad, 1}), vector({bad, 1})).passes(0));
+    // Elsewhere a difference counts as ever.
+    Comparison c = compare(vector({bad, 3, 4.5}), vector({bad, 3, 4}));
+    EXPECT_DOUBLE_EQ(c.relativeL2, 0.1);
+    EXPECT_EQ(c.worstIndex, 2);
   }
+  EXPECT_FALSE(compare(vector({HUGE_VAL}), vector({-HUGE_VAL})).passes(1e300));
+  EXPECT_FALSE(compare(vector({HUGE_VAL}), vector({std::nan("")})).passes(1e300));
   Comparison c = compare(vector({1, std::nan("")}), vector({1, 1}));
   EXPECT_EQ(c.nonFinite, 1);
   EXPECT_EQ(c.worstIndex, 1);
+}
+
+TEST(Compare, InfinityIsWhatTheTypeRoundsTo) {
+  EXPECT_TRUE(compare(vector({7e4}, DataType::F16), vector({7e4})).passes(0));
+  EXPECT_FALSE(compare(vector({7e4}, DataType::F16), vector({-7e4})).passes(1e300));
+  EXPECT_FALSE(compare(vector({HUGE_VAL}, DataType::F16), vector({6e4})).passes(1e300));
 }
 
 TEST(Compare, ZerosAreExpectedExactly) {

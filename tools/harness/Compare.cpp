@@ -15,6 +15,20 @@ static Comparison incomparable(Comparison comparison, std::string problem) {
   return comparison;
 }
 
+/// What a tensor of this type has for `value`.
+static double rounded(DataType dtype, double value) {
+  HostTensor one = makeTensor("", dtype, {1});
+  setElement(one, 0, value);
+  return elementAsDouble(one, 0);
+}
+
+/// Both NaN, or infinities of one sign. What the actual type rounds to infinity is one.
+static bool agreeWithoutNumber(const HostTensor &actual, double a, double e) {
+  if (std::isnan(a) || std::isnan(e))
+    return std::isnan(a) && std::isnan(e);
+  return std::isinf(a) && (a == e || a == rounded(actual.dtype, e));
+}
+
 Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
   Comparison result;
   if (actual.shape != expected.shape)
@@ -24,6 +38,8 @@ Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
   int64_t count = actual.numElements();
   for (int64_t i = 0; i < count; ++i) {
     double a = elementAsDouble(actual, i), e = elementAsDouble(expected, i);
+    if (agreeWithoutNumber(actual, a, e))
+      continue;
     bool finite = std::isfinite(a) && std::isfinite(e);
     double difference = finite ? std::fabs(a - e) : 0;
     if (!finite && ++result.nonFinite > 1)
@@ -38,15 +54,19 @@ Comparison ejk::compare(const HostTensor &actual, const HostTensor &expected) {
       maxExpected = std::max(maxExpected, std::fabs(e));
   }
   if (result.nonFinite)
-    return incomparable(result, std::to_string(result.nonFinite) + " elements are NaN or infinite");
+    return incomparable(result,
+                        "NaN or infinite on one side alone: " + std::to_string(result.nonFinite) +
+                            " of " + std::to_string(count) + " elements");
   if (maxDifference == 0)
     return result;
   if (maxExpected == 0)
     return incomparable(result, "expected only zeros");
   double difference = 0, norm = 0;
   for (int64_t i = 0; i < count; ++i) {
-    double e = elementAsDouble(expected, i);
-    double d = (elementAsDouble(actual, i) - e) / maxExpected;
+    double a = elementAsDouble(actual, i), e = elementAsDouble(expected, i);
+    if (agreeWithoutNumber(actual, a, e))
+      continue;
+    double d = (a - e) / maxExpected;
     difference += d * d;
     norm += (e / maxExpected) * (e / maxExpected);
   }

@@ -103,7 +103,7 @@ func.func @no_such_place() {
 
 // -----
 
-// What is not stored is undefined: here NaN, which nothing equals.
+// What is not stored is undefined: here NaN, which no number equals.
 func.func @not_stored() {
   %q = check.random zero seed 0 : tensor<1x3x1xf32>
   %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x3x1xf32>)
@@ -113,7 +113,7 @@ func.func @not_stored() {
     tile.end
   }
   // expected-error @below {{3 of 3 elements differ}}
-  check.expect_equal %o, %o : tensor<1x3x1xf32>
+  check.expect_equal %o, %q : tensor<1x3x1xf32>
   return
 }
 
