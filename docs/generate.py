@@ -47,9 +47,12 @@ def tablegen(*arguments):
 def tidy(text, title):
     """What mlir-tblgen writes, one heading level down and without what only its own site needs."""
     text = re.sub(r"<!--.*?-->\n", "", text)
+    text = text.replace('custom<EndOfOperands>("getOperandNames()") ', "")  # only for its errors
+    text = re.sub(r"custom<(?:Operand|Result)Types>\((.*)\)(?= `|$)",
+                  lambda types: types[1].replace(", ", " `,` "), text, flags=re.MULTILINE)
     text = re.sub(r"^(\[TOC\]|Effects: .*)\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^# '(\w+)' Dialect$", r"# The `\1` dialect", text, flags=re.MULTILINE)
-    text = re.sub(r"^### (`[\w.]+`) \(::.*\)$", r"### \1", text, flags=re.MULTILINE)
+    text = re.sub(r"^(#{3,4}) (`[\w.]+`) \(::.*\)$", r"\1 \2", text, flags=re.MULTILINE)
     text = re.sub(r"^### `-(ejk-[\w-]+)`$", r"## `--\1`", text, flags=re.MULTILINE)
     lines, fenced = [f"# {title}", ""] if title else [], False
     for line in text.splitlines():
@@ -61,10 +64,41 @@ def tidy(text, title):
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
+def defined(source):
+    """The groups of ops and the ops that `source` and what it includes beside it define, in
+    order, as their headings have them."""
+    files = [ROOT / source]
+    files += [ROOT / name for name in re.findall(r'^include "(dialect/.*)"', files[0].read_text(
+        encoding="utf-8"), re.MULTILINE)]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    found = re.findall(r'^def \w+ : (?:OpDocGroup \{\n  let summary = "(.+)"|\w+<"(\w+)")', text,
+                       re.MULTILINE)
+    return [group or op for group, op in found]
+
+
+def in_order(text, order):
+    """Sorts groups of ops, and the ops in them, by `order`: mlir-tblgen sorts them by letters."""
+    if "\n## Operations\n" not in text:
+        return text
+    head, rest = text.split("\n## Operations\n")
+    operations, *tail = re.split(r"^(?=## )", rest, maxsplit=1, flags=re.MULTILINE)
+
+    def rearranged(text, heading):
+        first, *sections = re.split(rf"^(?={heading})", text, flags=re.MULTILINE)
+        name = lambda section: re.match(r"#+ (?:`\w+\.(\w+)`|(.*))", section).group(1, 2)
+        return first + "".join(sorted(sections, key=lambda section: order.index(
+            name(section)[0] or name(section)[1])))
+
+    groups = re.split(r"^(?=### )", rearranged(operations, "### "), flags=re.MULTILINE)
+    return head + "\n## Operations\n" + "".join(
+        rearranged(group, "#### `") for group in groups) + "".join(tail)
+
+
 def page(title, summary, parts):
-    sections = [tidy(tablegen(*flags, source), heading) for heading, source, flags in parts]
+    sections = [tidy(in_order(tablegen(*flags, source), defined(source)), heading)
+                for heading, source, flags in parts]
     body = "\n".join(sections)
-    entries = re.findall(r"^#{3,4} `((?:--ejk-|ejk\.|check\.)[\w.-]+)`$", body, re.MULTILINE)
+    entries = re.findall(r"^#{3,5} `((?:--ejk-|ejk\.|check\.)[\w.-]+)`$", body, re.MULTILINE)
     links = [f"[`{entry}`](#{entry.replace('.', '')})" for entry in entries]
     return f"{NOTE}# {title}\n\n{summary}\n\n{' · '.join(links)}\n\n{body}"
 

@@ -2,6 +2,7 @@
 #ifndef EJK_LOWERING_PASSES_H
 #define EJK_LOWERING_PASSES_H
 
+#include "dialect/ejk/Attributes.h"
 #include "dialect/tile/Tile.h"
 #include "lowering/select/Schedule.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -14,10 +15,6 @@ namespace ejk {
 #include "lowering/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "lowering/Passes.h.inc"
-
-/// What LowerToGPU leaves on a program, beside what describes its interface.
-constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs"; // arguments before results
-constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";   // of a result: an input
 
 struct ToGPUOptions {
   std::string arch = "sm_90";

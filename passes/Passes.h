@@ -2,6 +2,7 @@
 #ifndef EJK_PASSES_PASSES_H
 #define EJK_PASSES_PASSES_H
 
+#include "dialect/ejk/Attributes.h"
 #include "dialect/ejk/Ejk.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/autodiff/DeriveScan.h"
@@ -11,17 +12,6 @@ namespace ejk {
 #include "passes/Passes.h.inc"
 #define GEN_PASS_REGISTRATION
 #include "passes/Passes.h.inc"
-
-/// On an `arith.mulf` of what is read of a state: this product nearly cancels others
-/// in a sum, of the same numbers read of the state's adjoint. A schedule that rounds
-/// what it multiplies must round it alike on both sides.
-constexpr llvm::StringLiteral kPairingAttr = "ejk.pairing";
-
-/// What ejk-describe-interface leaves on a function and its arguments, beside
-/// their names and shapes, for whoever calls it.
-constexpr llvm::StringLiteral kTotalAttr = "ejk.total";             // cu_seqlens: its last entry
-constexpr llvm::StringLiteral kForwardOfAttr = "ejk.forward_of";    // of f_fwd: f
-constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints"; // dictionaries
 
 /// Whether `value`, in `scan`'s step, is the same at every step of a sequence:
 /// computed from parameters, constants and the head alone.

@@ -2,6 +2,7 @@
 #ifndef EJK_DIALECT_CHECK_CHECK_H
 #define EJK_DIALECT_CHECK_CHECK_H
 
+#include "dialect/ejk/KnownAttributes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -2,6 +2,7 @@
 #ifndef EJK_DIALECT_CHECK_CHECK_TD
 #define EJK_DIALECT_CHECK_CHECK_TD
 
+include "dialect/ejk/KnownAttributes.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -43,7 +44,8 @@ def Check_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 def Check_AnyTensor : RankedTensorOf<[F16, BF16, F32, F64, AnySignlessInteger, Index]>;
 def Check_AnyFloatTensor : RankedTensorOf<[F16, BF16, F32, F64]>;
 
-class Check_Op<string mnemonic, list<Trait> traits = []> : Op<Check_Dialect, mnemonic, traits>;
+class Check_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Check_Dialect, mnemonic, [Ejk_KnownAttributes] # traits>;
 
 def Check_RandomOp : Check_Op<"random", [Pure]> {
   let summary = "a tensor of random numbers, the same on every machine";
@@ -102,9 +104,9 @@ def Check_ExpectCloseOp : Check_Op<"expect_close", [SameTypeOperands]> {
   let summary = "check that two tensors are close";
   let description = [{
     Fails when ‖actual − expected‖ / ‖expected‖, over all elements, is above
-    `max_relative`; where expected is all zeros, when actual is not. A NaN on
-    either side fails, and so does an infinity that the other side lacks. The
-    error names the first differing element.
+    `max_relative`; where expected is all zeros, when actual is not. A NaN or an
+    infinity on one side alone fails; both NaN, or infinities of one sign, agree, and
+    the norms are of the other elements. The error names the first differing element.
 
     Example:
 
@@ -126,7 +128,7 @@ def Check_ExpectCloseOp : Check_Op<"expect_close", [SameTypeOperands]> {
 def Check_ExpectEqualOp : Check_Op<"expect_equal", [SameTypeOperands]> {
   let summary = "check that two tensors are equal";
   let description = [{
-    Fails when an element differs. NaN equals nothing; 0 equals -0.
+    Fails when an element differs. NaN equals NaN, and 0 equals -0.
 
     Example:
 

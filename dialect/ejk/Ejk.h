@@ -6,6 +6,7 @@
 #ifndef EJK_DIALECT_EJK_EJK_H
 #define EJK_DIALECT_EJK_EJK_H
 
+#include "dialect/ejk/KnownAttributes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -19,6 +20,21 @@
 
 namespace ejk {
 class YieldOp;
+
+/// That the operands and results of a recurrence are tensors of the types they may
+/// have. `segments` says how many operands each of `names` has.
+llvm::LogicalResult verifyNamedOperands(mlir::Operation *op, llvm::ArrayRef<llvm::StringRef> names,
+                                        llvm::ArrayRef<int32_t> segments);
+
+/// The trait that verifies this, before ODS does so by number.
+template <typename ConcreteOp>
+class NamedOperands : public mlir::OpTrait::TraitBase<ConcreteOp, NamedOperands> {
+public:
+  static llvm::LogicalResult verifyTrait(mlir::Operation *op) {
+    return verifyNamedOperands(op, ConcreteOp::getOperandNames(),
+                               mlir::cast<ConcreteOp>(op).getProperties().operandSegmentSizes);
+  }
+};
 
 /// The largest K and V that a state may have.
 constexpr int64_t kMaxChannels = 512;

@@ -4,6 +4,7 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/EnumAttr.td"
+include "dialect/ejk/KnownAttributes.td"
 
 def Ejk_Dialect : Dialect {
   let name = "ejk";
@@ -32,6 +33,9 @@ def Ejk_Dialect : Dialect {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 def Ejk_AxisEnum : I32EnumAttr<"Axis", "what of the state a step op acts along", [
@@ -44,7 +48,27 @@ def Ejk_AxisAttr : EnumAttr<Ejk_Dialect, Ejk_AxisEnum, "axis"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-class Ejk_BaseOp<string mnemonic, list<Trait> traits = []> : Op<Ejk_Dialect, mnemonic, traits>;
+class Ejk_BaseOp<string mnemonic, list<Trait> traits = []>
+    : Op<Ejk_Dialect, mnemonic, [Ejk_KnownAttributes] # traits>;
+
+// The sections of docs/dialect.md, in this order; ops stand there in the order of their
+// definitions.
+def Ejk_Recurrences : OpDocGroup {
+  let summary = "Recurrences";
+  let description = "What a user writes: whole tensors, optional gates, packed sequences.";
+}
+def Ejk_Scans : OpDocGroup {
+  let summary = "A recurrence of your own";
+  let description = "The loop over time whose region is one step.";
+}
+def Ejk_Steps : OpDocGroup {
+  let summary = "Inside a step";
+  let description = "What a step may hold beside elementwise `arith` and `math`.";
+}
+def Ejk_Internals : OpDocGroup {
+  let summary = "Internal";
+  let description = "Ops that passes write and users do not.";
+}
 
 include "dialect/ejk/EjkRecurrences.td"
 include "dialect/ejk/EjkScan.td"

@@ -48,6 +48,17 @@ LogicalResult ShapeCheck::check(Value value, StringRef name, ArrayRef<StringRef>
   return success();
 }
 
+LogicalResult ShapeCheck::checkEither(Value value, StringRef name, ArrayRef<StringRef> shorter,
+                                      ArrayRef<StringRef> longer, StringRef constraint) {
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  for (ArrayRef<StringRef> letters : {shorter, longer})
+    if (rank == int64_t(letters.size()))
+      return check(value, name, letters, constraint);
+  return op->emitOpError() << "'" << name << "' must be " << spell(shorter) << " or "
+                           << spell(longer) << " (" << constraint << "), but has rank " << rank
+                           << ": " << value.getType();
+}
+
 //===----------------------------------------------------------------------===//
 // Recurrence
 //===----------------------------------------------------------------------===//
@@ -106,6 +117,53 @@ double Recurrence::scale() const {
 
 static Type elementOf(Value v) { return cast<RankedTensorType>(v.getType()).getElementType(); }
 
+namespace {
+struct ElementTypes {
+  StringRef words;
+  bool (*hold)(Type);
+};
+/// What an operand or result may be a tensor of, and the constraint that says so.
+struct NamedTypes {
+  StringRef name;
+  ElementTypes types;
+  StringRef constraint;
+};
+} // namespace
+
+static constexpr ElementTypes anyFloat = {
+    "f32, f16 or bf16", [](Type t) { return t.isF32() || t.isF16() || t.isBF16(); }};
+static constexpr ElementTypes onlyF32 = {"f32", [](Type t) { return t.isF32(); }};
+static constexpr ElementTypes anyOffset = {
+    "i32 or i64", [](Type t) { return t.isSignlessInteger(32) || t.isSignlessInteger(64); }};
+
+static constexpr NamedTypes namedTypes[] = {
+    {"query", anyFloat, "C2"},   {"key", anyFloat, "C2"},          {"value", anyFloat, "C2"},
+    {"g", anyFloat, "C5"},       {"g_gamma", onlyF32, "C6"},       {"gk", anyFloat, "C7"},
+    {"gv", anyFloat, "C8"},      {"initial_state", onlyF32, "C9"}, {"cu_seqlens", anyOffset, "C10"},
+    {"output", anyFloat, "C11"}, {"final_state", onlyF32, "C12"},
+};
+
+static LogicalResult verifyElementType(Operation *op, Value value, StringRef name) {
+  const NamedTypes *named =
+      llvm::find_if(namedTypes, [&](const NamedTypes &types) { return types.name == name; });
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  if (tensor && named->types.hold(tensor.getElementType()))
+    return success();
+  return op->emitOpError() << "'" << name << "' must be a ranked tensor of " << named->types.words
+                           << " (" << named->constraint << "), but is " << value.getType();
+}
+
+LogicalResult ejk::verifyNamedOperands(Operation *op, ArrayRef<StringRef> names,
+                                       ArrayRef<int32_t> segments) {
+  unsigned operand = 0;
+  for (auto [name, count] : llvm::zip_equal(names, segments))
+    for (int32_t i = 0; i < count; ++i)
+      if (failed(verifyElementType(op, op->getOperand(operand++), name)))
+        return failure();
+  return success(succeeded(verifyElementType(op, op->getResult(0), "output")) &&
+                 succeeded(verifyElementType(op, op->getResult(1), "final_state")));
+}
+
 static LogicalResult verifyGateType(Operation *op, Value gate, StringRef name, Type queryType,
                                     StringRef constraint) {
   Type type = elementOf(gate);
@@ -163,23 +221,11 @@ static LogicalResult verifyRecurrence(Operation *op) {
   }
 
   // C5 to C8: gates.
-  if (r.g) {
-    bool perChannel = cast<RankedTensorType>(r.g.getType()).getRank() == 4;
-    SmallVector<StringRef> letters = {"B", "T", "H"};
-    if (perChannel)
-      letters.push_back("K");
-    if (failed(verifyGateType(op, r.g, "g", type, "C5")) ||
-        failed(shapes.check(r.g, "g", letters, "C5")))
-      return failure();
-  }
-  if (r.gGamma) {
-    bool perSequence = cast<RankedTensorType>(r.gGamma.getType()).getRank() == 2;
-    SmallVector<StringRef> letters = {"H"};
-    if (perSequence)
-      letters.insert(letters.begin(), "N");
-    if (failed(shapes.check(r.gGamma, "g_gamma", letters, "C6")))
-      return failure();
-  }
+  if (r.g && (failed(verifyGateType(op, r.g, "g", type, "C5")) ||
+              failed(shapes.checkEither(r.g, "g", {"B", "T", "H"}, {"B", "T", "H", "K"}, "C5"))))
+    return failure();
+  if (r.gGamma && failed(shapes.checkEither(r.gGamma, "g_gamma", {"H"}, {"N", "H"}, "C6")))
+    return failure();
   if (r.gk && (failed(verifyGateType(op, r.gk, "gk", type, "C7")) ||
                failed(shapes.check(r.gk, "gk", {"B", "T", "H", "K"}, "C7"))))
     return failure();
@@ -192,7 +238,7 @@ static LogicalResult verifyRecurrence(Operation *op) {
       failed(shapes.check(r.initialState, "initial_state", {"N", "H", "K", "V"}, "C9")))
     return failure();
   if (elementOf(r.output) != type)
-    return op->emitOpError() << "output must have query's element type " << type
+    return op->emitOpError() << "'output' must have query's element type " << type
                              << " (C11), but has " << elementOf(r.output);
   if (failed(shapes.check(r.output, "output", {"B", "T", "H", "V"}, "C11")) ||
       failed(shapes.check(r.finalState, "final_state", {"N", "H", "K", "V"}, "C12")))

@@ -10,18 +10,24 @@ def Ejk_Tensor : RankedTensorOf<[F32, F16, BF16]>;
 def Ejk_TensorF32 : RankedTensorOf<[F32]>;
 def Ejk_Offsets : RankedTensorOf<[I32, I64]>;
 
-// The constraints every recurrence shares. Verifier and tests carry the numbers.
+// The constraints of recurrences, by number. Verifier and tests carry the numbers.
 // Join with !strconcat: after '#', a bare name would be taken for a string.
-defvar recurrenceConstraints = [{
+defvar constraintsOfSequences = [{
     Constraints:
     - C1: query is [B,T,H,K], key [B,T,Hkv,K], value [B,T,Hkv,V], with equal B and T.
     - C2: query, key and value have one element type: f32, f16 or bf16.
     - C3: K and V are static, from 1 to 512.
     - C4: Hkv divides H.
+}];
+defvar constraintsOfG = [{
     - C5: `g` is [B,T,H], or [B,T,H,K] and then means exactly `gk`; f32 or query's type.
     - C6: `g_gamma` is [H] or [N,H], f32.
+}];
+defvar constraintsOfChannelGates = [{
     - C7: `gk` is [B,T,H,K]; f32 or query's type.
     - C8: `gv` is [B,T,H,V]; f32 or query's type.
+}];
+defvar constraintsOfStates = [{
     - C9: `initial_state` is [N,H,K,V], f32.
     - C10: `cu_seqlens` is [N+1], i32 or i64, and B is 1.
     - C11: output is [B,T,H,V] in query's type.
@@ -29,19 +35,40 @@ defvar recurrenceConstraints = [{
     - C13: `softmax_scale` is finite.
 }];
 defvar recurrenceNotes = [{
+
     Static sizes are checked by the verifier, dynamic ones before a launch.
     An unused final_state is not computed into memory.
 }];
 
-class Ejk_RecurrenceOp<string mnemonic> : Ejk_BaseOp<mnemonic, [Pure, AttrSizedOperandSegments]> {
+def Ejk_Scale : FloatAttrBase<F64, "f64 number, written as 0.125 or 0.125 : f64">;
+def Ejk_LayerNumber : TypedSignlessIntegerAttrBase<I64, "uint64_t",
+    "i64 number, written as 3 or 3 : i64">;
+
+// The operands' types, verified before all else, so that errors call operands by name.
+def Ejk_NamedOperands : NativeOpTrait<"NamedOperands">, StructuralOpTrait {
+  let cppNamespace = "::ejk";
+}
+
+class Ejk_RecurrenceOp<string mnemonic, list<string> gates>
+    : Ejk_BaseOp<mnemonic, [Pure, AttrSizedOperandSegments, Ejk_NamedOperands]> {
   let results = (outs
     Ejk_Tensor:$output,        // [B,T,H,V], query's type
     Ejk_TensorF32:$final_state // [N,H,K,V]
   );
+  let extraClassDeclaration = [{
+    /// In ODS order, which is that of the operands' segments.
+    static ::llvm::ArrayRef<::llvm::StringRef> getOperandNames() {
+      static constexpr ::llvm::StringRef names[] = {"}]
+    # !interleave(["query", "key", "value"] # gates # ["initial_state", "cu_seqlens"], "\", \"")
+    # [{"};
+      return names;
+    }
+  }];
   let hasVerifier = 1;
+  let opDocGroup = Ejk_Recurrences;
 }
 
-def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
+def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent", ["g", "g_gamma", "gk", "gv"]> {
   let summary = "the gated linear recurrence, with every gate it can have";
   let description = !strconcat([{
     Walks each sequence step by step (from its last step to its first with
@@ -67,13 +94,14 @@ def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
         -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
     ```
 
-  }], recurrenceConstraints, "\n", recurrenceNotes);
+  }], constraintsOfSequences, constraintsOfG, constraintsOfChannelGates, constraintsOfStates,
+  recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
     Optional<Ejk_Tensor>:$gk, Optional<Ejk_Tensor>:$gv,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
-    OptionalAttr<F64Attr>:$softmax_scale, UnitAttr:$reverse);
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
   let assemblyFormat = [{
     (`reverse` $reverse^)? $query `,` $key `,` $value
     oilist(`g` `(` $g `:` type($g) `)`
@@ -82,12 +110,13 @@ def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent"> {
          | `gv` `(` $gv `:` type($gv) `)`
          | `initial_state` `(` $initial_state `:` type($initial_state) `)`
          | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
-    attr-dict `:` type($query) `,` type($key) `,` type($value)
-    `->` type($output) `,` type($final_state)
+    custom<EndOfOperands>("getOperandNames()") attr-dict `:`
+    custom<OperandTypes>(type($query), type($key), type($value)) `->`
+    custom<ResultTypes>(type($output), type($final_state))
   }];
 }
 
-def Ejk_GLAOp : Ejk_RecurrenceOp<"gla"> {
+def Ejk_GLAOp : Ejk_RecurrenceOp<"gla", ["g", "g_gamma"]> {
   let summary = "gated linear attention: the recurrence gated by g and γ";
   let description = !strconcat([{
     `ejk.recurrent` with `g` (either rank) and `g_gamma` only.
@@ -100,24 +129,25 @@ def Ejk_GLAOp : Ejk_RecurrenceOp<"gla"> {
         -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
     ```
 
-  }], recurrenceConstraints, "\n", recurrenceNotes);
+  }], constraintsOfSequences, constraintsOfG, constraintsOfStates, recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
-    OptionalAttr<F64Attr>:$softmax_scale, UnitAttr:$reverse);
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
   let assemblyFormat = [{
     (`reverse` $reverse^)? $query `,` $key `,` $value
     oilist(`g` `(` $g `:` type($g) `)`
          | `g_gamma` `(` $g_gamma `:` type($g_gamma) `)`
          | `initial_state` `(` $initial_state `:` type($initial_state) `)`
          | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
-    attr-dict `:` type($query) `,` type($key) `,` type($value)
-    `->` type($output) `,` type($final_state)
+    custom<EndOfOperands>("getOperandNames()") attr-dict `:`
+    custom<OperandTypes>(type($query), type($key), type($value)) `->`
+    custom<ResultTypes>(type($output), type($final_state))
   }];
 }
 
-def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn"> {
+def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn", []> {
   let summary = "lightning attention: the recurrence with a fixed decay per head";
   let description = !strconcat([{
     `ejk.recurrent` with γ_h = -(8/H)(1 - layer_idx/num_layers)·h for
@@ -131,19 +161,20 @@ def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn"> {
         -> tensor<?x?x?x96xbf16>, tensor<?x?x96x96xf32>
     ```
 
-  }], recurrenceConstraints,
-                               "    - C14: 0 ≤ layer_idx < num_layers.\n\n", recurrenceNotes);
+  }], constraintsOfSequences, constraintsOfStates,
+  "    - C14: 0 ≤ layer_idx < num_layers.\n", recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
-    I64Attr:$layer_idx, I64Attr:$num_layers,
-    OptionalAttr<F64Attr>:$softmax_scale, UnitAttr:$reverse);
+    Ejk_LayerNumber:$layer_idx, Ejk_LayerNumber:$num_layers,
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
   let assemblyFormat = [{
     (`reverse` $reverse^)? $query `,` $key `,` $value
     oilist(`initial_state` `(` $initial_state `:` type($initial_state) `)`
          | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
-    attr-dict `:` type($query) `,` type($key) `,` type($value)
-    `->` type($output) `,` type($final_state)
+    custom<EndOfOperands>("getOperandNames()") attr-dict `:`
+    custom<OperandTypes>(type($query), type($key), type($value)) `->`
+    custom<ResultTypes>(type($output), type($final_state))
   }];
 }
 

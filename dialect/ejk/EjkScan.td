@@ -15,6 +15,7 @@ def Ejk_StepGate : AnyTypeOf<[F32, Ejk_StepVector]>;
 def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     Pure, AttrSizedOperandSegments, AttrSizedResultSegments, IsolatedFromAbove,
     SingleBlock]> {
+  let opDocGroup = Ejk_Scans;
   let summary = "one canonical loop over time";
   let description = [{
     For each sequence n and query head h, carries one or more states over the
@@ -129,6 +130,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
 
 def Ejk_YieldOp : Ejk_BaseOp<"yield", [
     Pure, Terminator, AttrSizedOperandSegments, HasParent<"ScanOp">]> {
+  let opDocGroup = Ejk_Scans;
   let summary = "ends a step with the new states and the step's outputs";
   let description = [{
     Example:
@@ -150,7 +152,9 @@ def Ejk_YieldOp : Ejk_BaseOp<"yield", [
 }
 
 class Ejk_StepOp<string mnemonic, list<Trait> traits = []>
-    : Ejk_BaseOp<mnemonic, [Pure, HasParent<"ScanOp">] # traits>;
+    : Ejk_BaseOp<mnemonic, [Pure, HasParent<"ScanOp">] # traits> {
+  let opDocGroup = Ejk_Steps;
+}
 
 def Ejk_DecayOp : Ejk_StepOp<"decay", [AllTypesMatch<["state", "result"]>]> {
   let summary = "decay the state along an axis";
@@ -235,6 +239,7 @@ def Ejk_ReadOp : Ejk_StepOp<"read", [InferTypeOpAdaptor]> {
 }
 
 def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
+  let opDocGroup = Ejk_Internals;
   let summary = "replace a vector by what a saved state gives for it";
   let description = [{
     At a step that enters a chunk of the scan's saved states, the product of a
@@ -320,6 +325,7 @@ def Ejk_NumHeadsOp : Ejk_StepOp<"num_heads"> {
 //===----------------------------------------------------------------------===//
 
 def Ejk_SumHeadsOp : Ejk_BaseOp<"sum_heads", [Pure]> {
+  let opDocGroup = Ejk_Internals;
   let summary = "sum over the query heads that share a head";
   let description = [{
     Head h' of the result is the sum of the heads h'·G to h'·G+G-1 of the

@@ -1,6 +1,8 @@
 //===- Names.cpp - what a function's tensors are called -------------------===//
 #include "dialect/ejk/Names.h"
 #include "dialect/ejk/Ejk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -24,9 +26,31 @@ StringRef ejk::recurrenceOperandName(OpOperand &use) {
   return {};
 }
 
-static std::string rawArgumentName(func::FuncOp function, unsigned index) {
-  if (auto name = function.getArgAttrOfType<StringAttr>(index, kNameAttr))
-    return name.str();
+//===----------------------------------------------------------------------===//
+// Names in the source
+//===----------------------------------------------------------------------===//
+
+static bool isIdentifier(StringRef name) {
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+void ejk::nameArguments(func::FuncOp function, ArrayRef<StringRef> sourceNames) {
+  for (auto [i, name] : llvm::enumerate(sourceNames)) {
+    StringRef number = name;
+    bool madeUp = number.consume_front("arg") && llvm::all_of(number, llvm::isDigit);
+    if (isIdentifier(name) && !madeUp && !function.getArgAttr(i, kNameAttr))
+      function.setArgAttr(i, kNameAttr, StringAttr::get(function.getContext(), name));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What an argument feeds
+//===----------------------------------------------------------------------===//
+
+std::string ejk::argumentOperand(func::FuncOp function, unsigned index) {
+  if (auto operand = function.getArgAttrOfType<StringAttr>(index, kOperandAttr))
+    return operand.str();
   StringRef found;
   unsigned count = 0;
   if (!function.isExternal())
@@ -37,7 +61,49 @@ static std::string rawArgumentName(func::FuncOp function, unsigned index) {
       found = name;
       ++count;
     }
-  return count == 1 ? found.str() : "arg" + std::to_string(index);
+  return count == 1 ? found.str() : "";
+}
+
+/// The value itself, or what it was widened from.
+static Value skipWidening(Value value) {
+  while (auto widen = value.getDefiningOp<arith::ExtFOp>())
+    value = widen.getIn();
+  return value;
+}
+
+bool ejk::isLogDecay(func::FuncOp function, unsigned index) {
+  if (function.getArgAttr(index, kLogDecayAttr))
+    return true;
+  if (function.isExternal())
+    return false;
+  Value argument = function.getArgument(index);
+  WalkResult found = function.walk([&](Operation *op) {
+    if (auto r = Recurrence::of(op))
+      for (Value gate : {r->g, r->gGamma, r->gk, r->gv})
+        if (gate && skipWidening(gate) == argument)
+          return WalkResult::interrupt();
+    if (auto decay = dyn_cast<DecayOp>(op)) {
+      auto scan = decay->getParentOfType<ScanOp>();
+      auto step = dyn_cast<BlockArgument>(skipWidening(decay.getGate()));
+      unsigned rows = scan.getSequences().size(), all = rows + scan.getParameters().size();
+      if (step && step.getOwner() == &scan.getStep() && step.getArgNumber() < all &&
+          skipWidening(scan->getOperand(step.getArgNumber())) == argument)
+        return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+static std::string rawArgumentName(func::FuncOp function, unsigned index) {
+  if (auto name = function.getArgAttrOfType<StringAttr>(index, kNameAttr))
+    return name.str();
+  std::string operand = argumentOperand(function, index);
+  return operand.empty() ? "arg" + std::to_string(index) : operand;
 }
 
 static std::string rawResultName(func::FuncOp function, unsigned index) {
@@ -51,14 +117,8 @@ static std::string rawResultName(func::FuncOp function, unsigned index) {
   return "out" + std::to_string(index);
 }
 
-/// Arguments' names, then results'.
-static SmallVector<std::string> allNames(func::FuncOp function) {
-  SmallVector<std::string> names;
-  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
-    names.push_back(rawArgumentName(function, i));
-  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
-    names.push_back(rawResultName(function, i));
-  // A name given as it stands is never taken by one made up for another.
+/// A repeated name gets "_2", "_3", …, but none that another has as it stands.
+static SmallVector<std::string> makeUnique(SmallVector<std::string> names) {
   llvm::StringSet<> given, taken;
   for (const std::string &name : names)
     given.insert(name);
@@ -72,9 +132,38 @@ static SmallVector<std::string> allNames(func::FuncOp function) {
   return names;
 }
 
-std::string ejk::argumentName(func::FuncOp function, unsigned index) {
-  return allNames(function)[index];
+static SmallVector<std::string> argumentNames(func::FuncOp function) {
+  SmallVector<std::string> names;
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
+    names.push_back(rawArgumentName(function, i));
+  return makeUnique(std::move(names));
 }
+
+std::string ejk::argumentName(func::FuncOp function, unsigned index) {
+  return argumentNames(function)[index];
+}
+
 std::string ejk::resultName(func::FuncOp function, unsigned index) {
-  return allNames(function)[function.getNumArguments() + index];
+  SmallVector<std::string> names;
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i)
+    names.push_back(rawResultName(function, i));
+  return makeUnique(std::move(names))[index];
+}
+
+std::optional<unsigned> ejk::findArgument(func::FuncOp function, StringRef name) {
+  std::optional<unsigned> byOperand;
+  bool several = false;
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    if (argumentName(function, i) == name)
+      return i;
+    if (argumentOperand(function, i) != name)
+      continue;
+    several |= byOperand.has_value();
+    byOperand = i;
+  }
+  return several ? std::nullopt : byOperand;
+}
+
+std::string ejk::listArguments(func::FuncOp function) {
+  return llvm::join(argumentNames(function), ", ");
 }

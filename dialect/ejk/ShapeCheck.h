@@ -22,6 +22,11 @@ public:
   /// {"B","T","H","K"}), reporting against constraint `constraint`.
   mlir::LogicalResult check(mlir::Value value, llvm::StringRef name,
                             llvm::ArrayRef<llvm::StringRef> letters, llvm::StringRef constraint);
+  /// The same for a value that may have either of two ranks.
+  mlir::LogicalResult checkEither(mlir::Value value, llvm::StringRef name,
+                                  llvm::ArrayRef<llvm::StringRef> shorter,
+                                  llvm::ArrayRef<llvm::StringRef> longer,
+                                  llvm::StringRef constraint);
   /// The size bound to `letter`, or dynamic.
   int64_t size(llvm::StringRef letter) const;
   /// Binds `letter` without an operand; used where one size implies another.

@@ -8,6 +8,7 @@
 #ifndef EJK_DIALECT_EJK_SHAPES_H
 #define EJK_DIALECT_EJK_SHAPES_H
 
+#include "dialect/ejk/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include <string>
@@ -34,10 +35,6 @@ struct DimExpr {
            factors == other.factors;
   }
 };
-
-/// On a function's argument or result: its shape in symbols, ["B", "T", "64"];
-/// see ejk-describe-interface.
-constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";
 
 /// Sizes of the tensors in one function, as its ops relate them and as its
 /// arguments and results describe themselves. A snapshot: it does not follow

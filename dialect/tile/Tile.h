@@ -7,6 +7,7 @@
 #ifndef EJK_DIALECT_TILE_TILE_H
 #define EJK_DIALECT_TILE_TILE_H
 
+#include "dialect/ejk/KnownAttributes.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -31,6 +32,11 @@ namespace ejk {
 constexpr llvm::StringLiteral kLayoutsAttr = "tile.layouts";
 /// On a laid-out program: the warps that work on it.
 constexpr llvm::StringLiteral kWarpsAttr = "tile.warps";
+/// On a laid-out program: products are taken by groups of four warps (`wgmma`).
+constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
+/// On an exponential of a laid-out program: of so many of a thread's elements one is evaluated by
+/// multiply-adds, which is right where |x| ≤ 87. Others are not used (ejk-split-exponentials).
+constexpr llvm::StringLiteral kPolynomialAttr = "tile.polynomial";
 } // namespace ejk
 
 #endif // EJK_DIALECT_TILE_TILE_H

@@ -2,6 +2,7 @@
 #ifndef EJK_DIALECT_TILE_TILE_TD
 #define EJK_DIALECT_TILE_TILE_TD
 
+include "dialect/ejk/KnownAttributes.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/EnumAttr.td"
@@ -28,6 +29,9 @@ def Tile_Dialect : Dialect {
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -64,7 +68,8 @@ def Tile_CellsType : Tile_Type<"Cells", "cells"> {
 // Ops
 //===----------------------------------------------------------------------===//
 
-class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+class Tile_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Tile_Dialect, mnemonic, [Ejk_KnownAttributes] # traits>;
 
 def Tile_Tensor : RankedTensorOf<[F32, F16, BF16]>;
 def Tile_TensorF32 : RankedTensorOf<[F32]>;

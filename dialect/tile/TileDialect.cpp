@@ -232,3 +232,29 @@ LogicalResult tile::SumOp::verify() {
                          << " of the tile (C1)";
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// The dialect's attributes
+//===----------------------------------------------------------------------===//
+
+using Kind = DialectAttribute::Kind;
+
+static constexpr DialectAttribute tileAttributes[] = {
+    // name, kind, on ops, on arguments, on results
+    {kLayoutsAttr, Kind::array, true, false, false},
+    {kWarpsAttr, Kind::integer, true, false, false},
+    {kWarpgroupsAttr, Kind::unit, true, false, false},
+    {kPolynomialAttr, Kind::integer, true, false, false},
+};
+
+LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  return verifyDialectAttribute(op, attribute, AttributePlace::op, tileAttributes);
+}
+LogicalResult TileDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
+                                                    NamedAttribute attribute) {
+  return verifyDialectAttribute(op, attribute, AttributePlace::argument, tileAttributes);
+}
+LogicalResult TileDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                                       NamedAttribute attribute) {
+  return verifyDialectAttribute(op, attribute, AttributePlace::result, tileAttributes);
+}

@@ -7,13 +7,6 @@
 
 namespace ejk {
 
-/// On a laid-out program: products are taken by groups of four warps (`wgmma`).
-constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
-
-/// On an exponential of a laid-out program: of so many of a thread's elements one is evaluated by
-/// multiply-adds, which is right where |x| ≤ 87. Others are not used (ejk-split-exponentials).
-constexpr llvm::StringLiteral kPolynomialAttr = "tile.polynomial";
-
 constexpr int64_t kWarpgroup = 4;
 /// Numbers of 16 bits that an f32 is the sum of, where tensor cores add it up.
 constexpr unsigned kSumPieces = 3;

@@ -66,7 +66,7 @@ struct MergeDecaysPass : ejk::impl::MergeDecaysBase<MergeDecaysPass> {
       if (failed(applyOpPatternsGreedily(decays, frozen)))
         return signalPassFailure();
       mergeChains(scan);
-      scan->setAttr("ejk.decay_class",
+      scan->setAttr(kDecayClassAttr,
                     StringAttr::get(&getContext(), stringifyDecayClass(getDecayClass(scan))));
     }
   }

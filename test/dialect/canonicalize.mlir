@@ -70,7 +70,7 @@ func.func @channel_gate(%k: tensor<?x?x?x2xf32>, %v: tensor<?x?x?x6xf32>) -> ten
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<?x?x?xf32>, %[[Y:[a-z0-9]+]]: tensor<?x?x?xf32>
 // CHECK: ejk.scan
 // CHECK-NEXT: sequences(%[[XT:.*]] = %[[X]] : tensor<?x?x?xf32>)
-// CHECK-NEXT: states(%[[N:.*]] = zero : tensor<?x?xf32>) -> (tensor<?x?x?xf32>) attributes {note = "kept"} {
+// CHECK-NEXT: states(%[[N:.*]] = zero : tensor<?x?xf32>) -> (tensor<?x?x?xf32>) attributes {test.note = "kept"} {
 // CHECK-NEXT: %[[SUM:.*]] = arith.addf %[[N]], %[[XT]] : f32
 // CHECK-NEXT: ejk.yield states(%[[SUM]] : f32) outputs(%[[SUM]] : f32)
 func.func @drop_unused(%x: tensor<?x?x?xf32>, %y: tensor<?x?x?xf32>, %p: tensor<?xf32>,
@@ -79,7 +79,7 @@ func.func @drop_unused(%x: tensor<?x?x?xf32>, %y: tensor<?x?x?xf32>, %p: tensor<
       sequences(%xt = %x : tensor<?x?x?xf32>, %yt = %y : tensor<?x?x?xf32>)
       parameters(%pt = %p : tensor<?xf32> as f32)
       states(%M = %m0 : tensor<?x?x8xf32>, %N = zero : tensor<?x?xf32>)
-      -> (tensor<?x?x?xf32>, tensor<?x?x?xf32>) attributes {note = "kept"} {
+      -> (tensor<?x?x?xf32>, tensor<?x?x?xf32>) attributes {test.note = "kept"} {
     %sum = arith.addf %N, %xt : f32
     %product = arith.mulf %yt, %pt : f32
     ejk.yield states(%M, %sum : vector<8xf32>, f32) outputs(%sum, %product : f32, f32)

@@ -44,7 +44,7 @@ func.func @c4(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x3x8xf32>, %v: tensor<2x5x3
 
 // C5: g has a rank of neither form.
 func.func @c5(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %g: tensor<2x5xf32>) {
-  // expected-error@+1 {{'g' must be [B,T,H] (C5), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
+  // expected-error@+1 {{'g' must be [B,T,H] or [B,T,H,K] (C5), but has rank 2: 'tensor<2x5xf32>'}}
   %o, %ht = ejk.gla %q, %k, %v
       g(%g : tensor<2x5xf32>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>

@@ -90,7 +90,7 @@ func.func @lightning_attn(%q: tensor<?x?x?x96xf32>, %cu: tensor<?xi64>)
 // CHECK-NEXT: parameters(%[[A:.*]] = %{{.*}} : tensor<f32> as f32, %[[B:.*]] = %{{.*}} : tensor<?xf32> as f32, %[[C:.*]] = %{{.*}} : tensor<?x?x8xf32> as vector<8xf32>)
 // CHECK-NEXT: states(%[[S:.*]] = %{{.*}} : tensor<?x?x8x6xf32>, %[[N:.*]] = zero : tensor<?x?x8xf32>, %[[M:.*]] = zero : tensor<?x?xf32>)
 // CHECK-SAME: -> (tensor<1x?x?x6xf32>, tensor<1x?x?x8xf32>, tensor<1x?x?xf32>)
-// CHECK-SAME: attributes {note = "kept"} {
+// CHECK-SAME: attributes {test.note = "kept"} {
 // CHECK: ejk.head_index : index
 // CHECK: ejk.num_heads : index
 // CHECK: %[[S1:.*]] = ejk.decay %[[S]] by %{{.*}} along head : vector<8x6xf32>, f32
@@ -113,7 +113,7 @@ func.func @scan(%q: tensor<1x?x?x8xf32>, %v: tensor<1x?x?x6xf32>, %x: tensor<1x?
       states(%S = %h0 : tensor<?x?x8x6xf32>, %n = zero : tensor<?x?x8xf32>,
              %m = zero : tensor<?x?xf32>)
       -> (tensor<1x?x?x6xf32>, tensor<1x?x?x8xf32>, tensor<1x?x?xf32>)
-      attributes {note = "kept"} {
+      attributes {test.note = "kept"} {
     %h = ejk.head_index : index
     %H = ejk.num_heads : index
     %sum = arith.addf %at, %bt : f32

@@ -64,7 +64,7 @@ func.func @c2(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // C2: f64 is not one of the element types.
 func.func @c2(%q: tensor<2x5x4x8xf64>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>) {
-  // expected-error@+1 {{operand #0 must be ranked tensor of 32-bit float or 16-bit float or bfloat16 type values, but got 'tensor<2x5x4x8xf64>'}}
+  // expected-error@+1 {{'query' must be a ranked tensor of f32, f16 or bf16 (C2), but is 'tensor<2x5x4x8xf64>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       : tensor<2x5x4x8xf64>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
@@ -134,7 +134,7 @@ func.func @c4(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x0x8xf32>, %v: tensor<2x5x0
 
 // C5: g has a rank of neither form.
 func.func @c5(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %g: tensor<2x5xf32>) {
-  // expected-error@+1 {{'g' must be [B,T,H] (C5), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
+  // expected-error@+1 {{'g' must be [B,T,H] or [B,T,H,K] (C5), but has rank 2: 'tensor<2x5xf32>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       g(%g : tensor<2x5xf32>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
@@ -200,7 +200,7 @@ func.func @c6(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // C6: g_gamma has a rank of neither form.
 func.func @c6(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gamma: tensor<2x5x4xf32>) {
-  // expected-error@+1 {{'g_gamma' must be [H] (C6), rank 1, but has rank 3: 'tensor<2x5x4xf32>'}}
+  // expected-error@+1 {{'g_gamma' must be [H] or [N,H] (C6), but has rank 3: 'tensor<2x5x4xf32>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       g_gamma(%gamma : tensor<2x5x4xf32>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
@@ -211,7 +211,7 @@ func.func @c6(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // C6: g_gamma is not f32.
 func.func @c6(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gamma: tensor<4xf16>) {
-  // expected-error@+1 {{must be ranked tensor of 32-bit float values, but got 'tensor<4xf16>'}}
+  // expected-error@+1 {{'g_gamma' must be a ranked tensor of f32 (C6), but is 'tensor<4xf16>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       g_gamma(%gamma : tensor<4xf16>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
@@ -310,7 +310,7 @@ func.func @c9(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // C9: initial_state is not f32.
 func.func @c9(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %h0: tensor<2x4x8x6xbf16>) {
-  // expected-error@+1 {{must be ranked tensor of 32-bit float values, but got 'tensor<2x4x8x6xbf16>'}}
+  // expected-error@+1 {{'initial_state' must be a ranked tensor of f32 (C9), but is 'tensor<2x4x8x6xbf16>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       initial_state(%h0 : tensor<2x4x8x6xbf16>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
@@ -365,7 +365,7 @@ func.func @c10(%q: tensor<1x5x4x8xf32>, %k: tensor<1x5x2x8xf32>, %v: tensor<1x5x
 
 // C10: cu_seqlens is i16.
 func.func @c10(%q: tensor<1x5x4x8xf32>, %k: tensor<1x5x2x8xf32>, %v: tensor<1x5x2x6xf32>, %cu: tensor<4xi16>) {
-  // expected-error@+1 {{must be ranked tensor of 32-bit signless integer or 64-bit signless integer values, but got 'tensor<4xi16>'}}
+  // expected-error@+1 {{'cu_seqlens' must be a ranked tensor of i32 or i64 (C10), but is 'tensor<4xi16>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       cu_seqlens(%cu : tensor<4xi16>)
       : tensor<1x5x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x6xf32> -> tensor<1x5x4x6xf32>, tensor<3x4x8x6xf32>
@@ -386,7 +386,7 @@ func.func @c11(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x
 
 // C11: output has another element type.
 func.func @c11(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>) {
-  // expected-error@+1 {{output must have query's element type 'f32' (C11), but has 'bf16'}}
+  // expected-error@+1 {{'output' must have query's element type 'f32' (C11), but has 'bf16'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xbf16>, tensor<2x4x8x6xf32>
   return
@@ -436,7 +436,7 @@ func.func @c12(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x
 
 // C12: final_state is not f32.
 func.func @c12(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>) {
-  // expected-error@+1 {{result #1 must be ranked tensor of 32-bit float values, but got 'tensor<2x4x8x6xf16>'}}
+  // expected-error@+1 {{'final_state' must be a ranked tensor of f32 (C12), but is 'tensor<2x4x8x6xf16>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf16>
   return
@@ -458,6 +458,36 @@ func.func @c13(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x
 func.func @c13(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>) {
   // expected-error@+1 {{'softmax_scale' must be finite (C13), but is 0x7FF8000000000000 : f64}}
   %o, %ht = ejk.recurrent %q, %k, %v {softmax_scale = 0x7FF8000000000000 : f64}
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
+  return
+}
+
+// -----
+
+// C6: g_gamma is a number.
+func.func @c6(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %g: f32) {
+  // expected-error@+1 {{'g_gamma' must be a ranked tensor of f32 (C6), but is 'f32'}}
+  %o, %ht = ejk.recurrent %q, %k, %v g_gamma(%g : f32)
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
+  return
+}
+
+// -----
+
+// C10: cu_seqlens is of floats.
+func.func @c10(%q: tensor<1x5x4x8xf32>, %k: tensor<1x5x2x8xf32>, %v: tensor<1x5x2x6xf32>, %cu: tensor<3xf32>) {
+  // expected-error@+1 {{'cu_seqlens' must be a ranked tensor of i32 or i64 (C10), but is 'tensor<3xf32>'}}
+  %o, %ht = ejk.recurrent %q, %k, %v cu_seqlens(%cu : tensor<3xf32>)
+      : tensor<1x5x4x8xf32>, tensor<1x5x2x8xf32>, tensor<1x5x2x6xf32> -> tensor<1x5x4x6xf32>, tensor<2x4x8x6xf32>
+  return
+}
+
+// -----
+
+// An f32 attribute is told how an f64 one is written.
+func.func @c13(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>) {
+  // expected-error@+1 {{attribute 'softmax_scale' failed to satisfy constraint: f64 number, written as 0.125 or 0.125 : f64}}
+  %o, %ht = ejk.recurrent %q, %k, %v {softmax_scale = 1.0 : f32}
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
 }
