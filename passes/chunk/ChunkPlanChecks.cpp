@@ -150,8 +150,8 @@ LogicalResult ChunkPlan::checkTypes() {
   bool wide = types.empty() || types.contains(f32);
   if (wide && !options.force)
     return decline(scan, "its keys, values or read vectors come from f32 sequences, and products "
-                         "on tensor cores would round them to 16 bits; make them bf16 or f16, or "
-                         "use the option 'force'");
+                         "on tensor cores would round them to 16 bits; make them bf16 or f16 "
+                         "(ejk-opt's --ejk-chunk=force shows the program in f32)");
   if (wide)
     productType = f32;
   return success();
@@ -206,8 +206,9 @@ static ScanOp findSumOf(Value tensor) {
 LogicalResult ChunkPlan::checkDrift() {
   if (options.drift || productType.isF32())
     return success();
-  const char *remedy = " over the sequence, and with it the rounding of 16-bit products; use the "
-                       "option 'drift' if that may be";
+  const char *remedy = " over the sequence, and with it the rounding of 16-bit products; with "
+                       "--gate-gradients=checkpoint a gradient's sums start anew in every chunk "
+                       "(ejk-opt's --ejk-chunk=drift takes them as they are)";
   auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
   // What starts anew at every chunk gathers no more than a chunk's.
   auto isAnchored = [](Value value) { return bool(value.getDefiningOp<AnchorOp>()); };
@@ -240,8 +241,8 @@ LogicalResult ChunkPlan::chooseSlices() {
   slices = 1;
   return decline(scan, "its states are too large for one thread block, " + Twine(elements()) +
                            " elements of at most " + Twine(kMaxStateElements) +
-                           ", and reads along both axes keep them whole; split the reads "
-                           "('--ejk-split-reads')");
+                           ", and reads along both axes keep them whole (ejk-opt's "
+                           "--ejk-split-reads parts them)");
 }
 
 LogicalResult ChunkPlan::checkForm(Value value, bool sliced) {

@@ -146,7 +146,7 @@ func.func @elementwise(%q: tensor<?x?x?x4xbf16>) -> (tensor<?x?x4x4xf32>, tensor
 // -----
 
 func.func @too_large(%q: tensor<?x?x?x256xbf16>) -> (tensor<?x?x?x256xf32>, tensor<?x?x?x256xf32>) {
-  // expected-remark @below {{not chunked: its states are too large for one thread block, 65536 elements of at most 16384, and reads along both axes keep them whole; split the reads ('--ejk-split-reads')}}
+  // expected-remark @below {{not chunked: its states are too large for one thread block, 65536 elements of at most 16384, and reads along both axes keep them whole (ejk-opt's --ejk-split-reads parts them)}}
   %o, %p, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x256xbf16>)
       states(%S = zero : tensor<?x?x256x256xf32>) -> (tensor<?x?x?x256xf32>, tensor<?x?x?x256xf32>) {
     %qw = arith.extf %qt : vector<256xbf16> to vector<256xf32>

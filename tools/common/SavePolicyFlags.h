@@ -3,7 +3,7 @@
 #define EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
 
 #include "passes/autodiff/DeriveScan.h"
-#include "llvm/Support/CommandLine.h"
+#include "tools/common/Choice.h"
 
 namespace ejk {
 /// --gate-gradients and --checkpoint-every, of tools that derive a backward.
@@ -24,10 +24,13 @@ public:
             llvm::cl::desc("The rows of a chunk; by default 64, with f32 inputs 32 or, for a "
                            "parameter that gates depend on, 16")) {}
 
+  bool given() const {
+    return gateGradients.getNumOccurrences() > 0 || checkpointEvery.getNumOccurrences() > 0;
+  }
   SavePolicy get() const { return {gateGradients, checkpointEvery}; }
 
 private:
-  llvm::cl::opt<GateGradients> gateGradients;
+  Choice<GateGradients> gateGradients;
   llvm::cl::opt<int64_t> checkpointEvery;
 };
 } // namespace ejk

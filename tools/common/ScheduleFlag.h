@@ -3,7 +3,7 @@
 #define EJK_TOOLS_COMMON_SCHEDULEFLAG_H
 
 #include "lowering/select/Schedule.h"
-#include "llvm/Support/CommandLine.h"
+#include "tools/common/Choice.h"
 
 namespace ejk {
 /// --schedule, --fuse, --save-states and --roles, of tools that compile.
@@ -36,7 +36,7 @@ public:
   bool roles() const { return separateRoles; }
 
 private:
-  llvm::cl::opt<Schedule> schedule;
+  Choice<Schedule> schedule;
   llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles;
 };
 } // namespace ejk

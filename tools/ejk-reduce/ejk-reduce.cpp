@@ -9,5 +9,6 @@ int main(int argc, char **argv) {
   ejk::registerAll(registry);
   mlir::registerReducerPasses();
   mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(false);
   return failed(mlir::mlirReduceMain(argc, argv, context));
 }

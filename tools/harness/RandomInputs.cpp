@@ -13,6 +13,8 @@ Result<Sizes> ejk::parseSizes(std::string_view text) {
   while (!text.empty()) {
     std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
+    // "B=2, T=128"
+    item.remove_prefix(std::min(item.size(), item.find_first_not_of(' ')));
     size_t equals = item.find('=');
     std::string_view digits =
         equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
