@@ -114,7 +114,7 @@ def excerpt(text, patterns):
 
 def short(text):
     """Without attributes that say the same on every line of a signature."""
-    return re.sub(r" \{ejk\.name = [^}]*\}", "", text)
+    return re.sub(r" \{(?:ejk\.log_decay, )?ejk\.name = [^}]*\}", "", text)
 
 
 def page(folder):

@@ -1,8 +1,7 @@
 // Mamba-2's recurrence with its own gate, written in the step: the decay is
 // exp(-exp(A)·softplus(dt + bias)), and the update is scaled by softplus(dt + bias).
-func.func @mamba2(%c: tensor<?x?x?x64xf32> {ejk.name = "c"}, %b: tensor<?x?x?x64xf32> {ejk.name = "b"},
-                  %x: tensor<?x?x?x32xf32> {ejk.name = "x"}, %dt: tensor<?x?x?xf32> {ejk.name = "dt"},
-                  %A: tensor<?xf32> {ejk.name = "A"}, %bias: tensor<?xf32> {ejk.name = "bias"})
+func.func @mamba2(%c: tensor<?x?x?x64xf32>, %b: tensor<?x?x?x64xf32>, %x: tensor<?x?x?x32xf32>,
+                  %dt: tensor<?x?x?xf32>, %A: tensor<?xf32>, %bias: tensor<?xf32>)
     -> (tensor<?x?x?x32xf32> {ejk.name = "o"}, tensor<?x?x64x32xf32> {ejk.name = "ht"}) {
   %o, %ht = ejk.scan
       sequences(%ct = %c : tensor<?x?x?x64xf32>, %bt = %b : tensor<?x?x?x64xf32>,

@@ -10,9 +10,13 @@ def DescribeInterface : Pass<"ejk-describe-interface"> {
   let description = [{
     What: records on each function, before later passes lose which tensor was the query, each
     argument's and result's name (`ejk.name`: the user's own, or the operand's letter), its shape in
-    symbols (`ejk.shape`), the rows that a cu_seqlens must end on (`ejk.total`), and constraints
+    symbols (`ejk.shape`), the letter of the operand that an argument feeds (`ejk.operand`), which
+    arguments are logarithms of decays (`ejk.log_decay`), the rows that a cu_seqlens must end on (`ejk.total`), and constraints
     between sizes (`ejk.constraints`: a size that is one, or that a divisor divides). Results do not
     change.
+
+    MLIR forgets what a value is called in a file. `ejk-run` and `ejk-compile` set
+    `ejk.name` to it when they read the file; `ejk-opt` does not.
 
     Before:
     ```mlir
@@ -20,7 +24,8 @@ def DescribeInterface : Pass<"ejk-describe-interface"> {
     ```
     After:
     ```mlir
-    func.func @f(%q: tensor<?x?x?x64xf32> {ejk.name = "q", ejk.shape = ["B", "T", "H", "64"]}, …)
+    func.func @f(%q: tensor<?x?x?x64xf32> {ejk.name = "q", ejk.operand = "q",
+                                             ejk.shape = ["B", "T", "H", "64"]}, …)
         attributes {ejk.constraints = [{divisor = "Hkv", message = "…", size = "H"} ]}
     ```
   }];

@@ -1,4 +1,5 @@
 //===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
+#include "dialect/ejk/Names.h"
 #include "dialect/ejk/Shapes.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/Passes.h"
@@ -58,8 +59,9 @@ private:
     SmallVector<Type> types;
     for (BlockArgument arg : function.getArguments()) {
       if (!isStorable(arg.getType()))
-        return function.emitError() << "argument " << arg.getArgNumber() << " is " << arg.getType()
-                                    << "; a compiled function takes " << kStorable;
+        return function.emitError()
+               << "argument '" << argumentName(function, arg.getArgNumber()) << "' is "
+               << arg.getType() << "; a compiled function takes " << kStorable;
       types.push_back(bufferType(arg));
     }
     for (Value result : ret->getOperands())

@@ -97,7 +97,7 @@ private:
       tensor["total"] = sizeExpr(total.getValue());
     }
     // Tools that make inputs up keep gates at 0 or below.
-    if (name == "g" || name == "gk" || name == "gv" || name == "g_gamma")
+    if (program.getArgAttr(i, kLogDecayAttr))
       tensor["role"] = "log_decay";
     if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
       tensor["may_alias"] = alias.getInt();

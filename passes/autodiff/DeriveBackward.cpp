@@ -83,19 +83,20 @@ private:
       unknown.erase(name);
       return names.empty() || llvm::is_contained(names, name);
     };
-    unknown.insert_range(wrt);
-    for (BlockArgument arg : function.getArguments()) {
-      std::string name = argumentName(function, arg.getArgNumber());
-      bool named = !wrt.empty() && llvm::is_contained(wrt, name);
-      if (chosen(wrt, name) && isFloatTensor(arg))
-        wanted.push_back(arg.getArgNumber());
-      else if (named)
+    llvm::SmallDenseSet<unsigned> named;
+    for (const std::string &name : wrt) {
+      std::optional<unsigned> index = findArgument(function, name);
+      if (!index)
+        return function.emitError() << "'wrt' names '" << name << "', but no argument is called "
+                                    << "that; there are: " << listArguments(function);
+      if (BlockArgument arg = function.getArgument(*index); !isFloatTensor(arg))
         return function.emitError() << "'" << name << "' is " << arg.getType()
                                     << " and has no gradient; take it out of 'wrt'";
+      named.insert(*index);
     }
-    if (!unknown.empty())
-      return function.emitError() << "'wrt' names '" << unknown.begin()->getKey()
-                                  << "', but no argument is called that";
+    for (BlockArgument arg : function.getArguments())
+      if (isFloatTensor(arg) && (wrt.empty() || named.contains(arg.getArgNumber())))
+        wanted.push_back(arg.getArgNumber());
     unknown.insert_range(cotangents);
     Operation *ret = function.getBody().front().getTerminator();
     for (OpOperand &result : ret->getOpOperands())
@@ -277,7 +278,8 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     if (checkpointEvery < 0) {
-      module.emitError() << "'checkpoint-every' must not be negative, but is " << checkpointEvery;
+      module.emitError() << "'checkpoint-every' must not be negative, but is "
+                         << int64_t(checkpointEvery);
       return signalPassFailure();
     }
     SmallVector<func::FuncOp> functions;

@@ -45,9 +45,11 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
       return b.getArrayAttr(shape);
     };
     // Names first: each depends on the others' being unset.
-    SmallVector<std::string> argNames, resultNames;
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    SmallVector<std::string> argNames, operands, resultNames;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       argNames.push_back(argumentName(function, i));
+      operands.push_back(argumentOperand(function, i));
+    }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       resultNames.push_back(resultName(function, i));
     Operation *ret = function.getBody().back().getTerminator();
@@ -59,6 +61,10 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
       unsigned i = arg.getArgNumber();
       function.setArgAttr(i, kNameAttr, b.getStringAttr(argNames[i]));
       function.setArgAttr(i, kShapeAttr, shapeOf(arg));
+      if (!operands[i].empty())
+        function.setArgAttr(i, kOperandAttr, b.getStringAttr(operands[i]));
+      if (isLogDecay(function, i))
+        function.setArgAttr(i, kLogDecayAttr, b.getUnitAttr());
       if (std::optional<DimExpr> total = totalOf(arg, shapes))
         function.setArgAttr(i, kTotalAttr, b.getStringAttr(total->str()));
     }

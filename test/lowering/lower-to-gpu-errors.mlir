@@ -157,7 +157,7 @@ func.func @blocks(%x: tensor<?xf32>, %y: tensor<?xf32>, %which: i1) -> tensor<?x
 
 // -----
 
-// expected-error @+1 {{argument 1 is 'f32'; a compiled function takes ranked tensors of f16, bf16, f32, f64, i32 or i64}}
+// expected-error @+1 {{argument 'arg1' is 'f32'; a compiled function takes ranked tensors of f16, bf16, f32, f64, i32 or i64}}
 func.func @scalar_argument(%x: tensor<?xf32>, %y: f32) -> tensor<?xf32> {
   return %x : tensor<?xf32>
 }

@@ -1,7 +1,7 @@
 // RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-backward
 // RUN: not ejk-opt %s --split-input-file --ejk-backward=wrt=a,b 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not ejk-opt %s --split-input-file --ejk-backward=function=nowhere 2>&1 | FileCheck %s --check-prefix=FUNCTION
-// NAME: 'wrt' names '{{[ab]}}', but no argument is called that
+// NAME: 'wrt' names '{{[ab]}}', but no argument is called that; there are: 
 // FUNCTION: has no function 'nowhere' to differentiate
 
 func.func @no_rule(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: tensor<2x4x1x4xf32>)

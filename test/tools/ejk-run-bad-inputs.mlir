@@ -32,11 +32,11 @@
 // TYPE: ejk-run: input 'q' must be f32 [B, T, H, 4], but is f16 [1, 6, 4, 4]
 // MISSING: ejk-run: input 'v' must be f32 [B, T, Hkv, 4], but is not given; given are: q, k, h0, cu_seqlens
 // BATCH: ejk-run: B must be 1 with 'cu_seqlens', but is 2
-// STATES: ejk-run: input 'cu_seqlens' must be i32 [N+1] with N = 3 as 'h0' has it, but is i32 [3]
+// STATES: ejk-run: input 'cu' must be i32 [N+1] with N = 3 as 'h0' has it, but is i32 [3]
 // FIRST: error: 'cu_seqlens' must start at 0, but starts at 1
 // DECREASE: error: 'cu_seqlens' must not decrease, but entry 2 is 2 after 4
 // LAST: error: 'cu_seqlens' must end at T = 6, but ends at 5
-// NONE: ejk-run: input 'cu_seqlens' must be i32 [N+1], but is not given; given are: q, k, v, h0
+// NONE: ejk-run: input 'cu' must be i32 [N+1], but is not given; given are: q, k, v, h0; the function takes: q, k, v, h0, cu
 func.func @packed(%q: tensor<?x?x?x4xf32>, %k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>,
                   %h0: tensor<?x?x4x4xf32>, %cu: tensor<?xi32>) -> tensor<?x?x?x4xf32> {
   %o, %ht = ejk.recurrent %q, %k, %v initial_state(%h0 : tensor<?x?x4x4xf32>)

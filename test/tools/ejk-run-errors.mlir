@@ -51,21 +51,21 @@ func.func @escape(%x: tensor<2xf32>) -> (tensor<2xf32> {ejk.name = "../escaped"}
 // UNBOUND: the function has no size 'X'; it has: d0, d1
 // NAMES: --inputs: the function has no input 'x'; it has: q, k, v
 // CHOSEN: input 'x' must be f32 [d0, d1] with d0 = 5 as '--random' has it, but is f32 [3, 4]
-// GIVEN: input 'arg1' must be f32 [d0, d1], but is not given; given are: x
-func.func @sum(%x: tensor<?x?xf32> {ejk.name = "x"}, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {
+// GIVEN: input 'y' must be f32 [d0, d1], but is not given; given are: x; the function takes: x, y
+func.func @sum(%x: tensor<?x?xf32>, %y: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %s = arith.addf %x, %y : tensor<?x?xf32>
   return %s : tensor<?x?xf32>
 }
 // TYPE: input 'x' must be f16 [d0, d1], but is f32 [3, 4]
-func.func @narrow(%x: tensor<?x?xf16> {ejk.name = "x"}) -> tensor<?x?xf16> {
+func.func @narrow(%x: tensor<?x?xf16>) -> tensor<?x?xf16> {
   return %x : tensor<?x?xf16>
 }
 // SIZE: input 'x' must be f32 [d0, 5], but is f32 [3, 4]
-func.func @static(%x: tensor<?x5xf32> {ejk.name = "x"}) -> tensor<?x5xf32> {
+func.func @static(%x: tensor<?x5xf32>) -> tensor<?x5xf32> {
   return %x : tensor<?x5xf32>
 }
 // AGREE: input 'x' must be f32 [d0, d0] with d0 = 3 as 'x' has it, but is f32 [3, 4]
-func.func @square(%x: tensor<?x?xf32> {ejk.name = "x"}) -> tensor<?xf32> {
+func.func @square(%x: tensor<?x?xf32>) -> tensor<?xf32> {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x, %c0 : tensor<?x?xf32>
   %e = tensor.empty(%n) : tensor<?xf32>
@@ -77,7 +77,7 @@ func.func @square(%x: tensor<?x?xf32> {ejk.name = "x"}) -> tensor<?xf32> {
   } -> tensor<?xf32>
   return %d : tensor<?xf32>
 }
-// COMPLEX: argument 'arg0' is tensor<2xcomplex<f32>>, which no input file can hold
+// COMPLEX: argument 'x' is tensor<2xcomplex<f32>>, which no input file can hold
 func.func @complex(%x: tensor<2xcomplex<f32>>) {
   return
 }

@@ -2,7 +2,7 @@
 // RUN:   --outputs=%t.safetensors | FileCheck %s --check-prefix=PACKED
 // RUN: ejk-run %s --entry=again --inputs=%t.safetensors --device=interpreter --check \
 // RUN:   | FileCheck %s --check-prefix=AGAIN
-// RUN: ejk-run %s --entry=packed --random T=40,H=4,N=5 --device=interpreter --precision=f64 \
+// RUN: ejk-run %s --entry=packed --random "T=40, H=4, N=5" --device=interpreter --precision=f64 \
 // RUN:   --check --tolerance=6e-8 | FileCheck %s --check-prefix=EXACT
 // RUN: not ejk-run %s --entry=packed --random T=40,H=4,N=5 --device=interpreter \
 // RUN:   --check --tolerance=0 | FileCheck %s --check-prefix=TIGHT
@@ -14,7 +14,7 @@
 // PACKED-NEXT: input v: f32 [1, 40, 2, 5]
 // PACKED-NEXT: input g: f32 [1, 40, 4]
 // PACKED-NEXT: input h0: f32 [5, 4, 6, 5]
-// PACKED-NEXT: input cu_seqlens: i32 [6]
+// PACKED-NEXT: input cu: i32 [6]
 // PACKED: o: f32 [1, 40, 4, 5]
 // PACKED: final: f32 [5, 4, 6, 5]
 // PACKED: check o: pass{{.*}}(tolerance 1e-05)

@@ -2,8 +2,9 @@
 #include "lowering/driver/Compiler.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
+#include "tools/common/Choice.h"
+#include "tools/common/ReadModule.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
@@ -25,7 +26,7 @@ static cl::opt<std::string> arch("arch", cl::cat(category), cl::init("sm_90"),
                                  cl::desc("Architecture to compile for (--list-archs)"));
 static cl::opt<bool> listArchs("list-archs", cl::cat(category),
                                cl::desc("Print the table of architectures and exit"));
-static cl::opt<Stage>
+static ejk::Choice<Stage>
     emit("emit", cl::desc("What to write"), cl::init(Stage::package), cl::cat(category),
          cl::values(clEnumValN(Stage::scan, "scan", "specialised ejk.scan"),
                     clEnumValN(Stage::gpu, "gpu", "kernels and launches in gpu, scf and arith"),
@@ -33,7 +34,7 @@ static cl::opt<Stage>
                     clEnumValN(Stage::llvm, "llvm", "optimised LLVM IR"),
                     clEnumValN(Stage::ptx, "ptx", "PTX"),
                     clEnumValN(Stage::package, "package", "a kernel package (the default)")));
-static cl::opt<CompileOptions::Cubin>
+static ejk::Choice<CompileOptions::Cubin>
     cubin("cubin", cl::desc("Whether the package holds machine code beside PTX"),
           cl::init(CompileOptions::Cubin::automatic), cl::cat(category),
           cl::values(clEnumValN(CompileOptions::Cubin::automatic, "auto", "when ptxas is found"),
@@ -47,6 +48,9 @@ static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category),
                                           "every float one by default"),
                                  cl::value_desc("q,k,..."));
 
+static cl::opt<bool> verbose("verbose", cl::cat(category),
+                             cl::desc("With each message, also the op as the compiler has it"));
+static cl::alias verboseShort("v", cl::aliasopt(verbose), cl::desc("--verbose"), cl::cat(category));
 static ejk::SavePolicyFlags savePolicy(category);
 static ejk::ScheduleFlag schedule(category);
 
@@ -73,6 +77,15 @@ int main(int argc, char **argv) {
     errs() << error << "\n";
     return 1;
   }
+  if (!vjp && (savePolicy.given() || !wrt.empty())) {
+    errs() << "ejk-compile: --wrt, --gate-gradients and --checkpoint-every go with --vjp\n";
+    return 1;
+  }
+  if (emit == Stage::package && output == "-" && outs().is_displayed()) {
+    errs() << "ejk-compile: a package is binary, and standard output is a terminal; name a file "
+              "with -o, or ask for text with --emit\n";
+    return 1;
+  }
   auto file = mlir::openInputFile(input, &error);
   if (!file) {
     errs() << error << "\n";
@@ -81,11 +94,11 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   ejk::registerDialects(registry);
   mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(verbose);
   auto source = std::make_shared<SourceMgr>();
   source->AddNewSourceBuffer(std::move(file), SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(*source, &context);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      mlir::parseSourceFile<mlir::ModuleOp>(source, &context);
+  mlir::OwningOpRef<mlir::ModuleOp> module = ejk::readModule(source, &context);
   if (!module)
     return 1;
   CompileOptions options;

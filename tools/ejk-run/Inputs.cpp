@@ -4,7 +4,6 @@
 #include "dialect/ejk/Names.h"
 #include "dialect/check/Check.h"
 #include "dialect/tile/Tile.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,7 +35,8 @@ namespace {
 /// The sizes of a function's symbols, and which argument each came from.
 class SymbolSizes {
 public:
-  explicit SymbolSizes(func::FuncOp function) : function(function), shapes(function) {}
+  explicit SymbolSizes(func::FuncOp function, bool fromNpy = false)
+      : function(function), shapes(function), fromNpy(fromNpy) {}
 
   unsigned rank(unsigned argument) const {
     auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
@@ -82,6 +82,7 @@ public:
   ShapeAnalysis shapes;
 
 private:
+  bool fromNpy;
   std::map<std::string, std::string> boundBy;
 };
 } // namespace
@@ -103,8 +104,9 @@ Result<bool> SymbolSizes::bind(unsigned argument, const HostTensor &tensor) {
   };
   DataType wanted = *dataTypeOf(getElementTypeOrSelf(function.getArgumentTypes()[argument]));
   if (tensor.dtype != wanted)
-    return wrong(wanted == DataType::BF16 ? " (which .npy files cannot hold: use safetensors)"
-                                          : "");
+    return wrong(wanted == DataType::BF16 && fromNpy
+                     ? " (which .npy files cannot hold: use safetensors)"
+                     : "");
   if (tensor.shape.size() != rank(argument))
     return wrong("");
   for (unsigned i = 0, e = rank(argument); i < e; ++i) {
@@ -157,6 +159,18 @@ static Result<bool> checkArgumentTypes(func::FuncOp function) {
   return true;
 }
 
+/// What is given for an argument, by its name or else by the letter of its operand; null when
+/// nothing is.
+static const HostTensor *givenFor(func::FuncOp function, unsigned argument,
+                                  const std::vector<HostTensor> &given) {
+  if (const HostTensor *tensor = findTensor(given, argumentName(function, argument)))
+    return tensor;
+  std::string operand = argumentOperand(function, argument);
+  return !operand.empty() && findArgument(function, operand) == argument
+             ? findTensor(given, operand)
+             : nullptr;
+}
+
 /// Takes each argument's tensor from `given` and binds its sizes; an argument
 /// behind the first `required` may be missing, and is left without a name.
 static Result<std::vector<HostTensor>>
@@ -167,12 +181,13 @@ takeGiven(SymbolSizes &symbols, const std::vector<HostTensor> &given, unsigned r
   std::vector<HostTensor> inputs;
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
     std::string name = argumentName(function, i);
-    const HostTensor *tensor = findTensor(given, name);
+    const HostTensor *tensor = givenFor(function, i, given);
     if (!tensor && i < required) {
       std::string names =
           llvm::join(llvm::map_range(given, [](const HostTensor &t) { return t.name; }), ", ");
       return bad("input '" + name + "' must be " + symbols.spell(i) + ", but is not given; " +
-                 (given.empty() ? std::string("use --inputs or --random") : "given are: " + names));
+                 (given.empty() ? std::string("use --inputs or --random") : "given are: " + names) +
+                 "; the function takes: " + listArguments(function));
     }
     if (!tensor) {
       inputs.emplace_back();
@@ -181,6 +196,7 @@ takeGiven(SymbolSizes &symbols, const std::vector<HostTensor> &given, unsigned r
     if (Result<bool> bound = symbols.bind(i, *tensor); !bound)
       return bound.error();
     inputs.push_back(*tensor);
+    inputs.back().name = name;
   }
   if (Result<bool> rules = symbols.checkRules(); !rules)
     return rules.error();
@@ -190,34 +206,6 @@ takeGiven(SymbolSizes &symbols, const std::vector<HostTensor> &given, unsigned r
 //===----------------------------------------------------------------------===//
 // Random inputs
 //===----------------------------------------------------------------------===//
-
-/// The value itself, or what it was widened from.
-static Value skipWidening(Value value) {
-  while (auto widen = value.getDefiningOp<arith::ExtFOp>())
-    value = widen.getIn();
-  return value;
-}
-
-/// Whether `argument` is a log gate as it stands: a recurrence's gate operand,
-/// or a scan's row or parameter that a decay takes.
-static bool isGate(func::FuncOp function, Value argument) {
-  WalkResult found = function.walk([&](Operation *op) {
-    if (auto r = Recurrence::of(op))
-      for (Value gate : {r->g, r->gGamma, r->gk, r->gv})
-        if (gate && skipWidening(gate) == argument)
-          return WalkResult::interrupt();
-    if (auto decay = dyn_cast<DecayOp>(op)) {
-      auto scan = decay->getParentOfType<ScanOp>();
-      auto step = dyn_cast<BlockArgument>(skipWidening(decay.getGate()));
-      unsigned rows = scan.getSequences().size(), all = rows + scan.getParameters().size();
-      if (step && step.getOwner() == &scan.getStep() && step.getArgNumber() < all &&
-          skipWidening(scan->getOperand(step.getArgNumber())) == argument)
-        return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return found.wasInterrupted();
-}
 
 /// The tensor whose dimension 1 is T when `argument` holds packed sequences'
 /// offsets; null for any other argument.
@@ -310,9 +298,8 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
       for (auto [n, offset] : llvm::enumerate(drawOffsets(shape[0], steps, random)))
         setElement(tensor, n, offset);
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
-      bool gate =
-          isGate(function, argument) || llvm::is_contained({"g", "gk", "gv", "g_gamma"}, name);
-      auto distribution = gate ? check::Distribution::log_gate : check::Distribution::normal;
+      auto distribution =
+          isLogDecay(function, i) ? check::Distribution::log_gate : check::Distribution::normal;
       constexpr int64_t some = 1 << 16;
       int64_t size = tensor.numElements();
       llvm::parallelFor(0, llvm::divideCeil(size, some), [&](size_t part) {
@@ -328,21 +315,18 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
 }
 
 Result<bool> ejk::checkNames(func::FuncOp function, const std::vector<HostTensor> &given) {
-  std::vector<std::string> names;
-  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
-    names.push_back(argumentName(function, i));
   for (const HostTensor &tensor : given)
-    if (!llvm::is_contained(names, tensor.name))
+    if (!findArgument(function, tensor.name))
       return bad("--inputs: the function has no input '" + tensor.name +
-                 "'; it has: " + llvm::join(names, ", "));
+                 "'; it has: " + listArguments(function));
   return true;
 }
 
 Result<std::vector<HostTensor>> ejk::matchInputs(func::FuncOp function,
                                                  const std::vector<HostTensor> &given,
                                                  unsigned required, const Sizes &sizes,
-                                                 uint64_t seed) {
-  SymbolSizes symbols(function);
+                                                 uint64_t seed, bool fromNpy) {
+  SymbolSizes symbols(function, fromNpy);
   symbols.know(sizes);
   if (Result<bool> known = checkSymbols(symbols); !known)
     return known.error();

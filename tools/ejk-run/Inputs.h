@@ -14,10 +14,11 @@ std::optional<DataType> dataTypeOf(mlir::Type element);
 /// One tensor per argument, in order, under the arguments' names: taken from
 /// `given` by name and checked for type, rank and sizes that agree, with `sizes`
 /// of the arguments' symbols, too. Arguments behind the first `required`, such as a
-/// derivative's cotangents, are drawn at random where they are not given.
+/// derivative's cotangents, are drawn at random where they are not given. `fromNpy` says
+/// that .npy files gave them.
 Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
                                             const std::vector<HostTensor> &given, unsigned required,
-                                            const Sizes &sizes, uint64_t seed);
+                                            const Sizes &sizes, uint64_t seed, bool fromNpy);
 
 /// That there is an argument for each of `given`.
 Result<bool> checkNames(mlir::func::FuncOp function, const std::vector<HostTensor> &given);

@@ -14,16 +14,16 @@
 #include "lowering/driver/Compiler.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "tools/common/Choice.h"
+#include "tools/common/ReadModule.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -58,13 +58,13 @@ static cl::opt<std::string> randomSizes(
              "arguments' shapes"));
 static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
                               cl::desc("For --random: the same seed gives the same inputs"));
-static cl::opt<DeviceKind> device(
+static Choice<DeviceKind> device(
     "device", cl::init(DeviceKind::automatic), cl::cat(category), cl::desc("Where to run"),
     cl::values(clEnumValN(DeviceKind::automatic, "auto",
                           "the GPU if there is one, else the interpreter"),
                clEnumValN(DeviceKind::cuda, "cuda", "the GPU"),
                clEnumValN(DeviceKind::interpreter, "interpreter", "the interpreter, on the host")));
-static cl::opt<reference::Precision>
+static Choice<reference::Precision>
     precision("precision", cl::init(reference::Precision::native), cl::cat(category),
               cl::desc("The interpreter's, when it is what runs"),
               cl::values(clEnumValN(reference::Precision::native, "native",
@@ -98,6 +98,9 @@ static cl::opt<bool> finiteDifferences(
     "finite-differences", cl::cat(category),
     cl::desc("For --vjp: also compare each gradient, along a random direction, with central "
              "differences of the function in f64"));
+static cl::opt<bool> verbose("verbose", cl::cat(category),
+                             cl::desc("With each message, also the op as the compiler has it"));
+static cl::alias verboseShort("v", cl::aliasopt(verbose), cl::desc("--verbose"), cl::cat(category));
 
 //===----------------------------------------------------------------------===//
 // Parts
@@ -153,7 +156,9 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
   if (randomSizes.getNumOccurrences())
     if (Result<bool> all = checkNames(function, *given); !all)
       return all.error();
-  return matchInputs(function, *given, required, sizes, seed);
+  bool fromNpy =
+      llvm::any_of(inputFiles, [](StringRef name) { return !name.ends_with(".safetensors"); });
+  return matchInputs(function, *given, required, sizes, seed, fromNpy);
 }
 
 /// Before anything is run: an error's message if the results cannot go where they are to go.
@@ -407,14 +412,16 @@ int main(int argc, char **argv) {
       "ejk-run: compile a function of gated recurrences, run it, check it, time it\n\n"
       "  ejk-run examples/gla.mlir --random B=2,T=256,H=4 --check\n"
       "  ejk-run layer.mlir --inputs acts.safetensors --outputs o.safetensors --check --bench\n\n"
-      "Inputs are found by the arguments' names: q, k, v, g, g_gamma, gk, gv, h0 and\n"
-      "cu_seqlens for what feeds a recurrence, or what an 'ejk.name' attribute says.\n");
+      "Inputs are found by the arguments' names: %query is called query, or what an\n"
+      "'ejk.name' attribute says. What feeds a recurrence is found by q, k, v, g, g_gamma,\n"
+      "gk, gv, h0 and cu_seqlens, too.\n");
 
   if (!arch.empty() && !findTarget(arch))
     return fail(describeUnknownTarget(arch));
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry);
+  context.printOpOnDiagnostic(verbose);
   std::string error;
   auto buffer = openInputFile(file, &error);
   if (!buffer)
@@ -422,7 +429,7 @@ int main(int argc, char **argv) {
   auto sources = std::make_shared<llvm::SourceMgr>();
   sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   SourceMgrDiagnosticHandler diagnostics(*sources, &context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  OwningOpRef<ModuleOp> module = readModule(sources, &context);
   if (!module)
     return 1;
   func::FuncOp function = findEntry(*module);
@@ -432,6 +439,8 @@ int main(int argc, char **argv) {
   unsigned numPrimal = function.getNumArguments();
   if (!vjp && (finiteDifferences || !wrt.empty()))
     return fail("--finite-differences and --wrt go with --vjp");
+  if (!vjp && savePolicy.given())
+    return fail("--gate-gradients and --checkpoint-every go with --vjp");
   if (!vjp && schedule.saveStates())
     return fail("--save-states goes with --vjp");
   if (vjp && !(function = derive(*module, primal)))

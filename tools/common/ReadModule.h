@@ -1,0 +1,21 @@
+//===- ReadModule.h - a user's file, with the names it gives ------*- C++ -*-===//
+#ifndef EJK_TOOLS_COMMON_READMODULE_H
+#define EJK_TOOLS_COMMON_READMODULE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <memory>
+
+namespace llvm {
+class SourceMgr;
+}
+
+namespace ejk {
+/// Parses the main file of `sources`. Arguments of functions are named as in the source
+/// (`%query` is called query), where no `ejk.name` says otherwise; MLIR alone forgets
+/// these names. Null after an error.
+mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::shared_ptr<llvm::SourceMgr> &sources,
+                                             mlir::MLIRContext *context);
+} // namespace ejk
+
+#endif // EJK_TOOLS_COMMON_READMODULE_H
