@@ -1,5 +1,7 @@
 //===- TensorFileTest.cpp - tensors, safetensors and .npy -----------------===//
 
+#include "Injection.h"
+
 #include "io/TensorFile.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -372,6 +375,22 @@ TEST_F(TensorPath, LargeFilesTakeNoMemory) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(findTensor(*read, "b")->data.size(), 4u);
   EXPECT_TRUE(findTensor(*read, "a")->data.empty());
+}
+
+// More than any address space has; files in memory may be as large.
+TEST_F(TensorPath, NoMemoryIsAnError) {
+#ifdef EJK_SANITIZER_OWNS_MALLOC
+  GTEST_SKIP() << "a sanitizer takes such a size for a fault";
+#endif
+  std::string header = R"({"a": {"dtype": "F32", "shape": [1000000000000000000],
+    "data_offsets": [0, 4000000000000000000]}})";
+  std::string start = safetensors(header, 0);
+  int file = ::memfd_create("larger", 0);
+  ASSERT_EQ(::write(file, start.data(), start.size()), ssize_t(start.size()));
+  ASSERT_EQ(::ftruncate(file, off_t(start.size()) + 4000000000000000000), 0);
+  EXPECT_CONTAINS(error("/proc/self/fd/" + std::to_string(file)),
+                  "there is no memory for 4000000000000000000 bytes");
+  ::close(file);
 }
 
 TEST_F(TensorPath, FilesWithoutEnd) {

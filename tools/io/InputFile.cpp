@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <stdexcept>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,6 +48,18 @@ InputFile::~InputFile() {
     ::close(descriptor);
 }
 
+// False where there is no memory; tools then say so and end as for other errors.
+static bool grow(std::vector<char> &bytes, size_t more) {
+  try {
+    bytes.resize(bytes.size() + more);
+    return true;
+  } catch (const std::bad_alloc &) {
+    return false;
+  } catch (const std::length_error &) {
+    return false;
+  }
+}
+
 std::string InputFile::failure() const { return cannot("read", path); }
 
 std::string InputFile::read(uint64_t count, std::vector<char> &bytes) {
@@ -54,7 +68,8 @@ std::string InputFile::read(uint64_t count, std::vector<char> &bytes) {
   while (count > 0) {
     size_t old = bytes.size();
     size_t wanted = size_t(left ? count : std::min(count, std::max<uint64_t>(old, blockBytes)));
-    bytes.resize(old + wanted);
+    if (!grow(bytes, wanted))
+      return inQuotes(path) + ": there is no memory for " + std::to_string(old + wanted) + " bytes";
     ssize_t got = ::read(descriptor, bytes.data() + old, wanted);
     bool again = got < 0 && errno == EINTR;
     std::string error = got < 0 && !again ? failure() : "";

@@ -269,7 +269,7 @@ std::string ejk::writeTensors(const std::string &path, const std::vector<HostTen
     files.push_back({toFolder ? pathInFolder(path, tensor.name) : path, std::move(*bytes)});
   }
   std::error_code failed;
-  if (toFolder && !fs::exists(path) && !fs::create_directories(path, failed) && failed)
+  if (toFolder && !fs::create_directories(path, failed) && failed)
     return "cannot create the folder " + inQuotes(path) + ": " + failed.message();
   return writeFiles(files);
 }
