@@ -10,10 +10,10 @@
 // CHECK: gpu.func @decode_scan0(
 // CHECK-SAME: kernel attributes {known_block_size = array<i32: 64, 1, 1>, nvvm.maxnreg = 168 : i32}
 // CHECK-LABEL: func.func @decode(
-// CHECK-SAME: ejk.name = "q", ejk.shape = ["B", "T", "H", "64"]
-// CHECK-SAME: ejk.name = "k", ejk.shape = ["B", "T", "Hkv", "64"]
-// CHECK-SAME: ejk.name = "v", ejk.shape = ["B", "T", "Hkv", "32"]
-// CHECK-SAME: ejk.name = "h0", ejk.shape = ["B", "H", "64", "32"]
+// CHECK-SAME: ejk.name = "q", ejk.operand = "q", ejk.shape = ["B", "T", "H", "64"]
+// CHECK-SAME: ejk.name = "k", ejk.operand = "k", ejk.shape = ["B", "T", "Hkv", "64"]
+// CHECK-SAME: ejk.name = "v", ejk.operand = "v", ejk.shape = ["B", "T", "Hkv", "32"]
+// CHECK-SAME: ejk.name = "h0", ejk.operand = "h0", ejk.shape = ["B", "H", "64", "32"]
 // CHECK-SAME: memref<?x?x?x32xbf16>
 // CHECK-SAME: memref<?x?x64x32xf32> {ejk.may_alias = 3 : i64
 // CHECK-SAME: ejk.constraints = [{divisor = "Hkv"
@@ -62,7 +62,7 @@ func.func @one_step(%q: tensor<?x1x?x8xf32>, %k: tensor<?x1x?x8xf32>, %v: tensor
 // CHECK-SAME: %{{[^ ]*}}: !llvm.ptr<1> {llvm.noalias, llvm.readonly}, %{{[^ ]*}}: !llvm.ptr<1> {llvm.noalias, llvm.readonly}, %{{[^ ]*}}: !llvm.ptr<1> {llvm.noalias, llvm.readonly}, %{{[^ ]*}}: !llvm.ptr<1> {llvm.noalias, llvm.readonly}, %{{[^ ]*}}: !llvm.ptr<1>, %{{[^ ]*}}: i64
 // CHECK-NOT: gpu.func
 // CHECK-LABEL: func.func @packed(
-// CHECK-SAME: ejk.name = "cu_seqlens", ejk.shape = ["N+1"], ejk.total = "T"
+// CHECK-SAME: ejk.name = "cu_seqlens", ejk.operand = "cu_seqlens", ejk.shape = ["N+1"], ejk.total = "T"
 // CHECK-SAME: size = "B"
 // CHECK-DAG: %[[ENTRIES:.*]] = memref.dim %arg3, %c0
 // CHECK-DAG: %[[N:.*]] = arith.subi %{{.*}}, %c1
