@@ -16,7 +16,8 @@ constexpr llvm::StringLiteral kNameAttr = "ejk.name";
 /// On a function's argument: the specification's letter of the one recurrence operand
 /// that it feeds, by which it is found, too.
 constexpr llvm::StringLiteral kOperandAttr = "ejk.operand";
-/// On a function's argument: it is the logarithm of a decay, at most 0.
+/// On a function's argument: it is the logarithm of a decay, at most 0. A user may say so of
+/// one that a gate is computed from.
 constexpr llvm::StringLiteral kLogDecayAttr = "ejk.log_decay";
 /// On a function's argument or result: its shape in symbols, ["B", "T", "64"];
 /// see ejk-describe-interface.

@@ -48,7 +48,7 @@
 // PTX: cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group
 // PTX: cp.async.bulk.wait_group.read
 func.func @f(%q: tensor<?x?x2x128xbf16>, %k: tensor<?x?x2x128xbf16>, %v: tensor<?x?x2x128xbf16>,
-             %gk: tensor<?x?x2x128xbf16> {ejk.name = "gk"}, %x: tensor<?x?x2x128xbf16> {ejk.name = "x"})
+             %gk: tensor<?x?x2x128xbf16> {ejk.log_decay, ejk.name = "gk"}, %x: tensor<?x?x2x128xbf16> {ejk.name = "x"})
     -> (tensor<?x?x2x128xbf16> {ejk.name = "o"}, tensor<?x2x128x128xf32> {ejk.name = "ht"}) {
   %e = math.exp %x : tensor<?x?x2x128xbf16>
   %g = arith.mulf %gk, %e : tensor<?x?x2x128xbf16>

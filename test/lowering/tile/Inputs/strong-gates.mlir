@@ -1,4 +1,4 @@
-func.func @f(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>, %g: tensor<?x?x2xf32> {ejk.name = "g"}) -> tensor<?x?x2x64xbf16> {
+func.func @f(%q: tensor<?x?x2x64xbf16>, %k: tensor<?x?x2x64xbf16>, %v: tensor<?x?x2x64xbf16>, %g: tensor<?x?x2xf32> {ejk.log_decay, ejk.name = "g"}) -> tensor<?x?x2x64xbf16> {
   %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x2x64xbf16>, %kt = %k : tensor<?x?x2x64xbf16>, %vt = %v : tensor<?x?x2x64xbf16>, %gt = %g : tensor<?x?x2xf32>)
       states(%S = zero : tensor<?x2x64x64xf32>) -> (tensor<?x?x2x64xbf16>) {
     %c = arith.constant -9.0 : f32
