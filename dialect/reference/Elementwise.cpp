@@ -303,8 +303,8 @@ static RowKernel makeBitcast(Operation *op) {
       return value.bitcastToAPInt().getSExtValue();
     });
   if (auto floating = dyn_cast<FloatType>(to); floating && !isa<FloatType>(from))
-    return [semantics = &floating.getFloatSemantics(), width = widthOf(op->getResult(0))](
-               const Row *in, Row out, size_t n) {
+    return [semantics = &floating.getFloatSemantics(),
+            width = widthOf(op->getResult(0))](const Row *in, Row out, size_t n) {
       for (size_t i = 0; i < n; ++i) {
         APFloat value(*semantics, APInt(width, uint64_t(in[0].ints[i]), false, true));
         bool isInexact;
@@ -343,6 +343,10 @@ static int64_t floorDiv(int64_t a, int64_t b) {
   return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+static int64_t ceilDiv(int64_t a, int64_t b) {
+  return dividesBadly(a, b) ? 0 : floorDiv(a, b) + (a % b != 0);
+}
+
 static const llvm::StringMap<Maker> &table() {
   using D = double;
   using I = int64_t;
@@ -378,7 +382,7 @@ static const llvm::StringMap<Maker> &table() {
       {"arith.divsi", ii2([](I a, I b) { return dividesBadly(a, b) ? 0 : a / b; })},
       {"arith.remsi", ii2([](I a, I b) { return dividesBadly(a, b) ? 0 : a % b; })},
       {"arith.floordivsi", ii2(floorDiv)},
-      {"arith.ceildivsi", ii2([](I a, I b) { return dividesBadly(a, b) ? 0 : -floorDiv(-a, b); })},
+      {"arith.ceildivsi", ii2(ceilDiv)},
       {"arith.divui", uu2([](U a, U b) { return b ? a / b : 0; })},
       {"arith.remui", uu2([](U a, U b) { return b ? a % b : 0; })},
       {"arith.ceildivui", uu2([](U a, U b) { return b ? a / b + (a % b != 0) : 0; })},

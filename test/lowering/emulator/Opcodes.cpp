@@ -210,6 +210,7 @@ void emulator::classify(Instruction &instruction) {
   const std::string &opcode = instruction.opcode;
   Parts parts = instruction.parts = partsOf(opcode);
   instruction.bytes = bytesOf(parts.back());
+  instruction.isSigned = parts.back()[0] == 's';
   if (opcode == "ret" || opcode == "exit") {
     instruction.action = Action::leave;
   } else if (parts[0] == "prefetch" || parts[0] == "nanosleep") {

@@ -90,6 +90,7 @@ struct Instruction {
   Space space = Space::global;
   ShuffleMode mode = ShuffleMode::index;
   bool isTransposed = false, isHalf = false;
+  bool isSigned = false; // what a load fills the rest of a wider register with
   unsigned columns = 0; // of a warpgroup's product
   unsigned target = 0;  // of a branch
   std::string opcode, text;

@@ -88,6 +88,9 @@ void Block::loadOrStore(Warp &warp, const Instruction &instruction, unsigned lan
   for (unsigned i = 0; isLoad && i < values.size(); ++i) {
     uint64_t value = 0;
     memcpy(&value, data + i * bytes, bytes);
+    unsigned unused = 64 - 8 * bytes;
+    if (instruction.isSigned && bytes < 8)
+      value = uint64_t(int64_t(value << unused) >> unused);
     set(warp, values[i], lane, value);
   }
 }
