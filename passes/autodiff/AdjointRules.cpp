@@ -47,9 +47,8 @@ Value ejk::widenToF32(OpBuilder &b, Location loc, Value value) {
 Value ejk::splatLike(OpBuilder &b, Location loc, Value like, double number) {
   Type type = like.getType();
   Type elementType = getElementTypeOrSelf(type);
-  Attribute element = isa<FloatType>(elementType)
-                          ? Attribute(b.getFloatAttr(elementType, number))
-                          : b.getIntegerAttr(elementType, int64_t(number));
+  Attribute element = isa<FloatType>(elementType) ? Attribute(b.getFloatAttr(elementType, number))
+                                                  : b.getIntegerAttr(elementType, int64_t(number));
   auto shaped = dyn_cast<ShapedType>(type);
   if (!shaped)
     return arith::ConstantOp::create(b, loc, cast<TypedAttr>(element));
@@ -108,11 +107,14 @@ struct Rule {
 using RuleFn = void (*)(Rule &);
 } // namespace
 
-/// Both operands, where a > b, where not: all of g goes to the one that was taken.
-static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken) {
-  Value first = r.compare(firstTaken, r.x(0), r.x(1)), zero = r.number(0);
-  r.add(0, [&] { return r.select(first, r.g, zero); });
-  r.add(1, [&] { return r.select(first, zero, r.g); });
+// Conditions have one use each: between recurrences they are tensors of i1, which pass from
+// one kernel to another nowhere.
+
+/// All of g goes to the operand that was taken.
+static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken, arith::CmpFPredicate secondTaken) {
+  Value zero = r.number(0);
+  r.add(0, [&] { return r.select(r.compare(firstTaken, r.x(0), r.x(1)), r.g, zero); });
+  r.add(1, [&] { return r.select(r.compare(secondTaken, r.x(0), r.x(1)), r.g, zero); });
 }
 
 /// (1 − x)(1 + x), which loses less near ±1 than 1 − x².
@@ -121,15 +123,22 @@ static Value oneMinusSquare(Rule &r) {
   return r.times(r.minus(one, x), r.plus(one, x));
 }
 
-/// Of min(max(x, low), high): each g goes to the operand that was taken, at a bound to x.
+/// Of min(max(x, low), high): g goes to the operand that was taken, at a bound to x.
 static void addClamped(Rule &r) {
   using P = arith::CmpFPredicate;
-  Value zero = r.number(0), isLow = r.compare(P::OLT, r.x(0), r.x(1));
-  Value isHigh = r.compare(P::OGT, r.select(isLow, r.x(1), r.x(0)), r.x(2));
-  Value below = r.select(isHigh, zero, r.g);
-  r.add(0, [&] { return r.select(isLow, zero, below); });
-  r.add(1, [&] { return r.select(isLow, below, zero); });
-  r.add(2, [&] { return r.select(isHigh, r.g, zero); });
+  Value zero = r.number(0), x = r.x(0), low = r.x(1), high = r.x(2);
+  auto both = [&](Value a, Value c) -> Value { return arith::AndIOp::create(r.b, r.loc(), a, c); };
+  r.add(0, [&] {
+    return r.select(both(r.compare(P::UGE, x, low), r.compare(P::ULE, x, high)), r.g, zero);
+  });
+  r.add(1, [&] {
+    return r.select(both(r.compare(P::OLT, x, low), r.compare(P::OLE, low, high)), r.g, zero);
+  });
+  r.add(2, [&] {
+    Value isAbove = arith::OrIOp::create(r.b, r.loc(), r.compare(P::OGT, x, high),
+                                         r.compare(P::OGT, low, high));
+    return r.select(isAbove, r.g, zero);
+  });
 }
 
 /// y·x^(y−1), 0 where y is 0, and x^y·ln x, 0 where x is 0 and y ≥ 0. The exponent and the
@@ -143,8 +152,8 @@ static void addPower(Rule &r) {
     return r.times(r.g, r.times(y, math::PowFOp::create(r.b, r.loc(), x, less)));
   });
   r.add(1, [&] {
-    Value isZero = arith::AndIOp::create(r.b, r.loc(), r.compare(P::OEQ, x, zero),
-                                         r.compare(P::OGE, y, zero));
+    Value isZero =
+        arith::AndIOp::create(r.b, r.loc(), r.compare(P::OEQ, x, zero), r.compare(P::OGE, y, zero));
     Value log = r.apply<math::LogOp>(r.select(isZero, r.number(1), x));
     return r.times(r.g, r.times(r.y(), log));
   });
@@ -165,8 +174,8 @@ static void addIntegerPower(Rule &r) {
 /// infinite or zero. NaN at the origin.
 static void addAngle(Rule &r) {
   Value y = r.x(0), x = r.x(1);
-  Value larger = arith::MaximumFOp::create(r.b, r.loc(), r.apply<math::AbsFOp>(y),
-                                           r.apply<math::AbsFOp>(x));
+  Value larger =
+      arith::MaximumFOp::create(r.b, r.loc(), r.apply<math::AbsFOp>(y), r.apply<math::AbsFOp>(x));
   Value up = r.over(y, larger), along = r.over(x, larger);
   Value share = r.over(r.over(r.g, r.plus(r.times(up, up), r.times(along, along))), larger);
   r.add(0, [&] { return r.times(share, along); });
@@ -211,10 +220,10 @@ static const llvm::StringMap<RuleFn> &table() {
       {"arith.extf", [](Rule &r) { r.add(0, r.g); }},
       {"arith.truncf", [](Rule &r) { r.add(0, r.g); }},
       // Of two equal numbers the first counts as taken.
-      {"arith.maximumf", [](Rule &r) { addToTaken(r, P::OGE); }},
-      {"arith.maxnumf", [](Rule &r) { addToTaken(r, P::OGE); }},
-      {"arith.minimumf", [](Rule &r) { addToTaken(r, P::OLE); }},
-      {"arith.minnumf", [](Rule &r) { addToTaken(r, P::OLE); }},
+      {"arith.maximumf", [](Rule &r) { addToTaken(r, P::OGE, P::ULT); }},
+      {"arith.maxnumf", [](Rule &r) { addToTaken(r, P::OGE, P::ULT); }},
+      {"arith.minimumf", [](Rule &r) { addToTaken(r, P::OLE, P::UGT); }},
+      {"arith.minnumf", [](Rule &r) { addToTaken(r, P::OLE, P::UGT); }},
       {"arith.select",
        [](Rule &r) {
          Value zero = r.number(0);
