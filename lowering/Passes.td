@@ -104,10 +104,15 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
 def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModuleOp"> {
   let summary = "math in kernels without a device library";
   let description = [{
-    Expands what `math` has no instruction for into upstream's f32 polynomial
-    approximations (a few ulp), and rewrites f16 and bf16 arithmetic to f32
-    arithmetic between widening and rounding, so that a kernel needs no
-    libdevice. What is one instruction becomes LLVM's intrinsic.
+    Expands each op of `math` that has no instruction into f32 arithmetic, and
+    rewrites f16 and bf16 arithmetic to f32 arithmetic between widening and
+    rounding, so that a kernel needs no libdevice. What is one instruction
+    becomes LLVM's intrinsic. Expansions are upstream's where those are right in
+    the op's whole domain; docs/elementwise.md has each op's largest error.
+
+    `math.sin`, `math.cos` and `math.tan` subtract a multiple of π/2 in three
+    parts. Where an element is larger than 65,536, a branch takes the bits of
+    2/π that matter instead.
 
     Before:
     ```mlir
@@ -116,7 +121,8 @@ def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModul
     After: clamps, multiplies and adds of `arith` and `math.fma` on vector<4xf32>.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
-                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::vector::VectorDialect"];
 }
 
 #endif // EJK_LOWERING_PASSES_TD

@@ -1,5 +1,6 @@
 //===- LegalizeKernelMath.cpp - math in kernels without a library ---------===//
 #include "lowering/Passes.h"
+#include "lowering/ptx/MathExpansions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -10,6 +11,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/WalkPatternRewriteDriver.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace ejk {
@@ -29,11 +31,44 @@ static StringRef intrinsicFor(Operation *op) {
       .Case([](math::FloorOp) { return "llvm.floor"; })
       .Case([](math::FmaOp) { return "llvm.fma"; })
       .Case([](math::RoundEvenOp) { return "llvm.roundeven"; })
+      .Case([](math::RoundOp) { return "llvm.round"; })
       .Case([](math::SqrtOp) { return "llvm.sqrt"; })
       .Case([](math::TruncOp) { return "llvm.trunc"; })
       .Case([](arith::MaxNumFOp) { return "llvm.maxnum"; })
       .Case([](arith::MinNumFOp) { return "llvm.minnum"; })
       .Default([](Operation *) { return ""; });
+}
+
+/// LLVM's op for one on integers; null where it has none.
+static Value integerForm(Operation *op, OpBuilder &b) {
+  Location loc = op->getLoc();
+  Type type = op->getResult(0).getType();
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](math::AbsIOp abs) {
+        return LLVM::AbsOp::create(b, loc, type, abs.getOperand(), /*is_int_min_poison=*/false);
+      })
+      .Case([&](math::CountLeadingZerosOp count) {
+        return LLVM::CountLeadingZerosOp::create(b, loc, type, count.getOperand(),
+                                                 /*is_zero_poison=*/false);
+      })
+      .Case([&](math::CountTrailingZerosOp count) {
+        return LLVM::CountTrailingZerosOp::create(b, loc, type, count.getOperand(),
+                                                  /*is_zero_poison=*/false);
+      })
+      .Case([&](math::CtPopOp count) {
+        return LLVM::CtPopOp::create(b, loc, type, count.getOperand());
+      })
+      .Default([](Operation *) { return Value(); });
+}
+
+/// Upstream's approximation of erf gives +0 for -0.
+static void keepSignOfErf(Operation *root) {
+  root->walk([](math::ErfOp erf) {
+    OpBuilder b(erf->getContext());
+    b.setInsertionPointAfter(erf);
+    auto result = math::CopySignOp::create(b, erf.getLoc(), erf.getResult(), erf.getOperand());
+    erf.getResult().replaceAllUsesExcept(result, result);
+  });
 }
 
 namespace {
@@ -47,6 +82,9 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
   }
 
   void runOnOperation() override {
+    RewritePatternSet tests(&getContext());
+    ejk::populateTestExpansions(tests);
+    walkAndApplyPatterns(getOperation(), std::move(tests));
     // f16 and bf16 first, so that the approximations below, which are of f32,
     // see all of the math.
     OpPassManager widen(getOperation()->getName());
@@ -55,14 +93,15 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     floats.sourceTypeStrs = {"bf16", "f16"};
     floats.targetTypeStr = "f32";
     widen.addPass(arith::createArithEmulateUnsupportedFloats(floats));
-    // Not what intrinsicFor has: a multiply and add of its own would take fma's
-    // place, and twice its instructions.
-    widen.addPass(
-        math::createMathExpandOpsPass({{"acosh", "asinh", "atanh", "clampf", "cosh", "ctlz", "exp2",
-                                        "fpowi", "powf", "round", "rsqrt", "sinh", "tan"}}));
+    widen.addPass(math::createMathExpandOpsPass({{"rsqrt"}}));
     if (failed(runPipeline(widen, getOperation())))
       return signalPassFailure();
+    keepSignOfErf(getOperation());
     RewritePatternSet patterns(&getContext());
+    ejk::populateTrigonometricExpansions(patterns);
+    ejk::populateLogarithmExpansions(patterns);
+    ejk::populatePowerExpansions(patterns);
+    ejk::populateOtherExpansions(patterns);
     populateMathPolynomialApproximationPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       return signalPassFailure();
@@ -72,12 +111,17 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
       bool isMath = isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op);
       if (intrinsic.empty() && !isMath)
         return WalkResult::advance();
+      OpBuilder b(op);
+      if (Value integer = integerForm(op, b)) {
+        op->replaceAllUsesWith(ValueRange(integer));
+        op->erase();
+        return WalkResult::advance();
+      }
       if (intrinsic.empty()) {
         op->emitError() << "'" << op->getName() << "' on " << op->getOperand(0).getType()
                         << " has no form in a kernel; write it with others of math or arith";
         return WalkResult::interrupt();
       }
-      OpBuilder b(op);
       auto call = LLVM::CallIntrinsicOp::create(
           b, op->getLoc(), op->getResult(0).getType(),
           b.getStringAttr(intrinsic + suffix(op->getResult(0).getType())), op->getOperands());

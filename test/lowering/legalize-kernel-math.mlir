@@ -25,6 +25,20 @@ gpu.module @kernels {
     return %e : vector<4xf32>
   }
 
+  // What only large arguments need is in a branch.
+  // CHECK-LABEL: func @large(
+  // CHECK: %[[LARGE:.*]] = arith.cmpf ugt, %{{.*}} : vector<4xf32>
+  // CHECK: %[[ANY:.*]] = vector.reduction <or>, %[[LARGE]]
+  // CHECK: scf.if %[[ANY]]
+  // CHECK: arith.muli {{.*}} : vector<4xi64>
+  // CHECK: } else {
+  // CHECK-NOT: i64
+  // CHECK: return
+  func.func @large(%x: vector<4xf32>) -> vector<4xf32> {
+    %s = math.sin %x : vector<4xf32>
+    return %s : vector<4xf32>
+  }
+
   // Narrow arithmetic is f32 arithmetic, rounded where it ends.
   // CHECK-LABEL: func @narrow(
   // CHECK-SAME: %[[X:.*]]: bf16, %[[Y:.*]]: bf16
@@ -44,9 +58,9 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  func.func @no_form(%x: f32) -> i1 {
-    // expected-error @+1 {{'math.isnormal' on 'f32' has no form in a kernel; write it with others of math or arith}}
-    %n = math.isnormal %x : f32
-    return %n : i1
+  func.func @no_form(%x: i32) -> i32 {
+    // expected-error @+1 {{'math.ipowi' on 'i32' has no form in a kernel; write it with others of math or arith}}
+    %n = math.ipowi %x, %x : i32
+    return %n : i32
   }
 }
