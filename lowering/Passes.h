@@ -25,6 +25,8 @@ struct ToGPUOptions {
   bool saveStates = false;
   /// Whether other warps copy rows than compute, where `arch` lets them.
   bool roles = false;
+  /// Round operands of matmuls that are computed in f32 from 16-bit rows.
+  bool roundComputed = true;
 };
 /// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});

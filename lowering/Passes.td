@@ -8,8 +8,8 @@ include "lowering/LaidOutPasses.td"
 def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
   let summary = "turn scans into chunkwise programs where their kernels fit";
   let description = [{
-    What: runs `ejk-chunk` on scans, after `ejk-hoist-reductions`, `ejk-include-diagonal` and
-    `ejk-narrow-saves`, with the longest chunk of 64, 32 or 16 steps whose kernel fits the shared
+    What: runs `ejk-chunk` on scans, after `ejk-narrow-operands`, `ejk-hoist-reductions`,
+    `ejk-include-diagonal` and `ejk-narrow-saves`, with the longest chunk of 64, 32 or 16 steps whose kernel fits the shared
     memory of a thread block of `arch`. The lowering itself computes what a kernel needs. A scan
     that does not fit, or that `ejk-chunk` leaves alone, stays as it is, and a remark says why.
 
@@ -39,6 +39,8 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::automatic, "auto", "those of many rows"))}]>,
     Option<"fuse", "fuse", "bool", "true",
            "one kernel for all gradients where it fits">,
+    Option<"roundComputed", "round-computed-operands", "bool", "true",
+           "round operands that are computed in f32 from 16-bit rows">,
     Option<"saveStates", "save-states", "bool", "false",
            "make f_fwd, which saves the states that f_vjp would recompute">];
   let dependentDialects = [

@@ -285,6 +285,56 @@ def HoistReductions : Pass<"ejk-hoist-reductions"> {
     Statistic<"numSummed", "summed", "states and sequences reduced to one number">];
 }
 
+def NarrowOperands : Pass<"ejk-narrow-operands"> {
+  let summary = "round operands that are computed from 16-bit rows to 16 bits";
+  let description = [{
+    Matmuls on tensor cores take operands of 16 bits. The operands of a scan are its keys, values
+    and read vectors. They may be rounded to 16 bits when all rows, tensors [B,T,H,C], that they
+    are computed from
+
+    - have 16-bit elements;
+    - or are computed from such rows, in f32 or not: by elementwise ops, sums over heads, other
+      recurrences;
+    - or are gates of the scan's states, or what these gates are computed from, in f32 or not.
+
+    Tensors of one number per head and step, and parameters, do not matter. Other f32 rows, which
+    the caller gives, forbid the rounding: such a scan stays as it is.
+
+    Of a scan whose operands may be rounded, this pass rounds each f32 sequence that is an operand,
+    and no gate, to bf16, whose range is that of f32. So a residual, an output gate or a sum of two
+    directions, whose derivative computes the cotangent of a recurrence in f32, costs no f32 rows.
+    Only matmuls take the rounded rows; where the step uses the sequence for anything else, it gets
+    both. Sequences that are only widened, of any scan, are replaced by their 16-bit rows. What is computed in a step, as
+    HGRN2's key 1 − exp(g) of an f32 gate g is, is rounded by `ejk-chunk` where a matmul takes it.
+    For scans that become chunkwise programs.
+
+    Results change by that rounding: 2^-9 of each element, or 1.1e-3 of the norm of the rows, as if
+    the caller had given them in bf16. With `round-computed-operands=false` only widened rows are
+    replaced, which changes no numbers, and scans with computed rows stay as they are.
+
+    Before:
+    ```mlir
+    %do = arith.mulf %dy, %gate : tensor<?x?x?x64xf32>
+    %dq = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>, %dot = %do : tensor<?x?x?x64xf32>) … {
+      %r = ejk.read %S, %dot along value : …
+    ```
+    After:
+    ```mlir
+    %do = arith.mulf %dy, %gate : tensor<?x?x?x64xf32>
+    %n = arith.truncf %do : tensor<?x?x?x64xf32> to tensor<?x?x?x64xbf16>
+    %dq = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>, %dot = %n : tensor<?x?x?x64xbf16>) … {
+      %w = arith.extf %dot : vector<64xbf16> to vector<64xf32>
+      %r = ejk.read %S, %w along value : …
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let options = [
+    Option<"roundComputed", "round-computed-operands", "bool", "true",
+           "round operands that are computed in f32 from 16-bit rows">];
+  let statistics = [
+    Statistic<"numNarrowed", "narrowed", "f32 sequences that became 16-bit ones">];
+}
+
 def NarrowSaves : Pass<"ejk-narrow-saves"> {
   let summary = "save states in bf16";
   let description = [{
@@ -320,8 +370,9 @@ def Chunk : Pass<"ejk-chunk"> {
     step is elementwise. Any other scan is left alone, and a remark says why.
 
     Rounding: matmuls have 16-bit operands and f32 accumulators; the state stays f32. Only scans
-    whose keys, values and read vectors come from bf16 or f16 sequences are taken, unless `force` is
-    given, which leaves f32 operands as they are. With f16 sequences, a matmul of two operands that
+    whose keys, values and read vectors come from bf16 or f16 rows are taken; with
+    `round-computed-operands` also those whose operands are computed in f32 from such rows
+    (`ejk-narrow-operands` has the rule); with `force` all, whose f32 operands stay as they are. With f16 sequences, a matmul of two operands that
     are rows as loaded, or rows decayed by a gate per head, has f16 operands. Operands that may
     exceed f16's range are bf16: states, results of matmuls, rows scaled by channel gates. Results
     change by that rounding, and in f32 by the order of sums. Gates may have any size from 0 down to
@@ -373,7 +424,9 @@ def Chunk : Pass<"ejk-chunk"> {
     Option<"drift", "drift", "bool", "false",
            "take scans that accumulate their reads over a sequence, with their rounding errors">,
     Option<"inExponents", "in-exponents", "bool", "false",
-           "compute decays per head as powers of two, with constant factors in the exponent">];
+           "compute decays per head as powers of two, with constant factors in the exponent">,
+    Option<"roundComputed", "round-computed-operands", "bool", "false",
+           "take scans whose operands are computed in f32 from 16-bit rows, too">];
   let dependentDialects = [
     "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
     "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];

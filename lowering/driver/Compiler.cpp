@@ -30,8 +30,8 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   else
     buildSpecializePipeline(pm);
   if (stage >= Stage::gpu)
-    buildToGPUPipeline(
-        pm, {options.arch, options.schedule, options.fuse, options.saveStates, options.roles});
+    buildToGPUPipeline(pm, {options.arch, options.schedule, options.fuse, options.saveStates,
+                            options.roles, options.roundComputed});
   if (failed(pm.run(module)))
     return failure();
   if (stage <= Stage::gpu)

@@ -27,6 +27,8 @@ struct CompileOptions {
   bool saveStates = false;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
   bool roles = false;
+  /// Whether these round operands of matmuls that are computed in f32 from 16-bit rows.
+  bool roundComputed = true;
   /// Also derive and compile each function's vector-Jacobian product, f_vjp,
   /// with a gradient for each argument named in `wrt`, or for every float one.
   bool vjp = false;

@@ -48,6 +48,7 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.schedule = options.schedule;
   chunk.fuse = options.fuse;
   chunk.saveStates = options.saveStates;
+  chunk.roundComputed = options.roundComputed;
   pm.addPass(createSelectSchedule(chunk));
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
@@ -116,6 +117,10 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
   Option<bool> roles{*this, "roles",
                      llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
                      llvm::cl::init(false)};
+  Option<bool> roundComputed{
+      *this, "round-computed-operands",
+      llvm::cl::desc("round operands that are computed in f32 from 16-bit rows"),
+      llvm::cl::init(true)};
 };
 } // namespace
 
@@ -124,7 +129,8 @@ void ejk::registerLoweringPipelines() {
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
         buildToGPUPipeline(pm,
-                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles});
+                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles,
+                            flags.roundComputed});
       });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });

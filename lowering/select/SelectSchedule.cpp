@@ -12,6 +12,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/chunk/Chunk.h"
 #include "passes/program/FusePrograms.h"
+#include "passes/scan/NarrowOperands.h"
 #include "passes/scan/ScanGroups.h"
 #include "passes/program/SimplifyProgram.h"
 #include "passes/scan/TensorSums.h"
@@ -157,6 +158,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     settings.chunk = chunk;
     settings.saveEntries = true;
     settings.inExponents = true;
+    settings.roundComputed = roundComputed;
+    narrowOperands(scan, roundComputed);
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
     if (failed(program))
       return tile::ProgramOp();
@@ -193,6 +196,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
       return success();
     GroupCopy copy(group);
+    narrowOperands(copy.scans, roundComputed);
     hoistReductions(copy.scans);
     includeDiagonal(copy.scans);
     // Where chunks divide the rows of a saved state, it is that with which their last is
@@ -232,8 +236,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return failure();
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
-    bool mayBeOne = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens();
-    copy.finish(/*choose=*/mayBeOne && group.size() == 1);
+    bool choose =
+        ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() && group.size() == 1;
+    if (choose) // The rows that the program takes are then all that is made of them.
+      narrowOperands(group, roundComputed);
+    copy.finish(choose);
     return success();
   }
 
@@ -269,6 +276,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     settings.chunk = chunk;
     settings.saveEntries = savesEntries(group, chunk);
     settings.inExponents = true;
+    settings.roundComputed = roundComputed;
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)
         program.erase();

@@ -341,7 +341,8 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     for (ArrayRef<ScanOp> group : groupScans(scans)) {
       SmallVector<std::pair<ScanOp, tile::ProgramOp>> made;
-      ChunkSettings settings = {chunk, force, drift, savesEntries(group, chunk), inExponents};
+      ChunkSettings settings = {chunk, force,       drift, savesEntries(group, chunk),
+                                inExponents, roundComputed};
       for (ScanOp scan : group)
         if (FailureOr<tile::ProgramOp> program = chunkScan(scan, settings); succeeded(program))
           made.push_back({scan, *program});

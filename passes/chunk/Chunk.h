@@ -26,6 +26,8 @@ struct ChunkSettings {
   /// A head's decays are powers of two, and have constants that multiply what is read in their
   /// exponents: fewer instructions, and one more rounding of those. Not for products in f32.
   bool inExponents = false;
+  /// Take what is computed in f32 from 16-bit rows: see `findOperandSources`.
+  bool roundComputed = false;
 };
 
 /// Makes a block program of `scan` behind it, which computes those of its results that

@@ -1,8 +1,11 @@
 //===- ChunkPlanChecks.cpp - that a plan can be carried out ---------------===//
+#include "dialect/ejk/Names.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/chunk/ChunkPlan.h"
+#include "passes/scan/NarrowOperands.h"
 #include "passes/scan/StepAnalysis.h"
 
 using namespace mlir;
@@ -119,42 +122,34 @@ LogicalResult ChunkPlan::checkOrder() {
 // Types
 //===----------------------------------------------------------------------===//
 
-/// Adds the element types of the sequences of vectors that `value` comes from.
-static void findTypes(ScanOp scan, Value value, llvm::DenseSet<Value> &seen,
-                      llvm::SmallPtrSetImpl<Type> &types) {
-  if (!seen.insert(value).second)
-    return;
-  if (Operation *op = value.getDefiningOp()) {
-    for (Value operand : op->getOperands())
-      findTypes(scan, operand, seen, types);
-  } else if (isa<VectorType>(value.getType()) &&
-             llvm::is_contained(scan.getSequenceArgs(), value)) {
-    types.insert(getElementTypeOrSelf(value.getType()));
-  }
+/// What the user calls the tensor `rows`.
+static std::string nameOf(Value rows) {
+  auto arg = dyn_cast<BlockArgument>(rows);
+  auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+  return function ? "'" + argumentName(function, arg.getArgNumber()) + "'" : "a tensor of rows";
 }
 
 LogicalResult ChunkPlan::checkTypes() {
   MLIRContext *context = scan.getContext();
-  Type f32 = Float32Type::get(context);
+  OperandSources sources = findOperandSources(scan, options.roundComputed);
   productType = BFloat16Type::get(context);
-  llvm::SmallPtrSet<Type, 4> types;
-  llvm::DenseSet<Value> seen;
-  for (StateChain &chain : chains) {
-    for (OuterAddOp add : chain.adds) {
-      findTypes(scan, add.getKey(), seen, types);
-      findTypes(scan, add.getValue(), seen, types);
-    }
-    for (StateChain::Read &read : chain.reads)
-      findTypes(scan, read.vector, seen, types);
-  }
-  bool wide = types.empty() || types.contains(f32);
-  if (wide && !options.force)
-    return decline(scan, "its keys, values or read vectors come from f32 sequences, and products "
-                         "on tensor cores would round them to 16 bits; make them bf16 or f16 "
-                         "(ejk-opt's --ejk-chunk=force shows the program in f32)");
-  if (wide)
-    productType = f32;
-  return success();
+  if (sources.mayBeRounded())
+    return success();
+  productType = Float32Type::get(context);
+  if (options.force)
+    return success();
+  if (!sources.wide)
+    return decline(scan, "its keys, values and read vectors come from no bf16 or f16 rows, and "
+                         "matmuls on tensor cores would round them to 16 bits; give rows in bf16 "
+                         "or f16");
+  if (sources.wide.getDefiningOp() && !options.roundComputed)
+    return decline(scan, "its keys, values or read vectors are computed in f32, and matmuls on "
+                         "tensor cores would round them to 16 bits, which "
+                         "'round-computed-operands=false' forbids; allow it, or round them to "
+                         "bf16 or f16");
+  return decline(scan, "its keys, values or read vectors come from " + nameOf(sources.wide) +
+                           ", which is f32, and matmuls on tensor cores would round them to 16 "
+                           "bits; give " + nameOf(sources.wide) + " in bf16 or f16");
 }
 
 //===----------------------------------------------------------------------===//
@@ -183,6 +178,9 @@ static ScanOp findSumOf(Value tensor) {
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
     for (OpOperand &use : value.getUses()) {
+      if (auto generic = dyn_cast<linalg::GenericOp>(use.getOwner()))
+        if (generic.getMatchingBlockArgument(&use).use_empty())
+          continue;
       auto user = dyn_cast<ScanOp>(use.getOwner());
       if (!user) {
         llvm::append_range(worklist, use.getOwner()->getResults());
@@ -218,8 +216,10 @@ LogicalResult ChunkPlan::checkDrift() {
           !dependsOn(term.value, isAnchored))
         return decline(accumulator.sums.back().getDefiningOp(),
                        Twine("a state adds up what is read") + remedy);
+  // An output of 16 bits is rounded as much by itself.
   for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
-    if (dependsOn(value, isRead) && findSumOf(output))
+    if (getElementTypeOrSelf(output.getType()).isF32() && dependsOn(value, isRead) &&
+        findSumOf(output))
       return decline(scan, Twine("a later scan adds up what is read here") + remedy);
   return success();
 }

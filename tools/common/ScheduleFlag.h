@@ -6,7 +6,7 @@
 #include "tools/common/Choice.h"
 
 namespace ejk {
-/// --schedule, --fuse, --save-states and --roles, of tools that compile.
+/// --schedule, --fuse, --save-states, --roles and --round-computed-operands, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -28,16 +28,23 @@ public:
                                       "steps for")),
         separateRoles("roles", llvm::cl::cat(category),
                       llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
-                                     "from sm_90 on")) {}
+                                     "from sm_90 on")),
+        roundComputedFlag(
+            "round-computed-operands", llvm::cl::cat(category), llvm::cl::init(true),
+            llvm::cl::desc("Chunk by chunk, round keys, values, queries and cotangents that are "
+                           "computed in f32 from 16-bit rows to 16 bits, an error of 1.1e-3 of "
+                           "their norm (the default); with --round-computed-operands=false such "
+                           "recurrences are computed step by step")) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
   bool saveStates() const { return saveStatesFlag; }
   bool roles() const { return separateRoles; }
+  bool roundComputed() const { return roundComputedFlag; }
 
 private:
   Choice<Schedule> schedule;
-  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles;
+  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles, roundComputedFlag;
 };
 } // namespace ejk
 

@@ -110,6 +110,7 @@ int main(int argc, char **argv) {
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
+  options.roundComputed = schedule.roundComputed();
   options.roles = schedule.roles();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))

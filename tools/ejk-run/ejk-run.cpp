@@ -237,6 +237,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
+  options.roundComputed = schedule.roundComputed();
   options.roles = schedule.roles();
   return ejk::compile(*copy, Stage::package, options);
 }

@@ -1,0 +1,247 @@
+//===- NarrowOperands.cpp - which sequences may enter 16-bit matmuls ------===//
+#include "passes/scan/NarrowOperands.h"
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_NARROWOPERANDS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+//===----------------------------------------------------------------------===//
+// The rule
+//===----------------------------------------------------------------------===//
+
+/// The sequences of rows that `values`, in the scan's step, are computed from.
+static llvm::SmallSetVector<Value, 8> findSequences(ScanOp scan, ArrayRef<Value> values) {
+  llvm::SmallSetVector<Value, 8> sequences;
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> worklist(llvm::reverse(values));
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *op = value.getDefiningOp())
+      worklist.append(op->operand_begin(), op->operand_end());
+    else if (isa<VectorType>(value.getType()) &&
+             llvm::is_contained(scan.getSequenceArgs(), value))
+      sequences.insert(scan.getSequences()[cast<BlockArgument>(value).getArgNumber()]);
+  }
+  return sequences;
+}
+
+static SmallVector<Value> operandsOfMatmuls(ScanOp scan) {
+  SmallVector<Value> operands;
+  scan.getStep().walk([&](Operation *op) {
+    if (auto add = dyn_cast<OuterAddOp>(op))
+      operands.append({add.getKey(), add.getValue()});
+    else if (auto read = dyn_cast<ReadOp>(op))
+      operands.push_back(read.getVector());
+  });
+  return operands;
+}
+
+static SmallVector<Value> gatesOf(ScanOp scan) {
+  SmallVector<Value> gates;
+  scan.getStep().walk([&](DecayOp decay) { gates.push_back(decay.getGate()); });
+  return gates;
+}
+
+static bool isRows(Value tensor) {
+  auto type = dyn_cast<RankedTensorType>(tensor.getType());
+  return type && type.getRank() == 4 && isa<FloatType>(type.getElementType());
+}
+
+/// The operands that decide over the elements of `value`; failure where that is not known.
+static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return failure();
+  if (auto sum = dyn_cast<SumHeadsOp>(op))
+    return SmallVector<Value, 6>{sum.getTensor()};
+  if (auto scan = dyn_cast<ScanOp>(op)) {
+    SmallVector<Value> values = operandsOfMatmuls(scan);
+    if (auto place = llvm::find(scan.getOutputs(), value); place != scan.getOutputs().end())
+      values.push_back(scan.getYield().getOutputs()[place - scan.getOutputs().begin()]);
+    return llvm::to_vector<6>(findSequences(scan, values));
+  }
+  if (isa<linalg::GenericOp, linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::SplatOp>(op) ||
+      op->hasTrait<OpTrait::ConstantLike>() || OpTrait::hasElementwiseMappableTraits(op))
+    return SmallVector<Value, 6>(op->getOperands());
+  return failure();
+}
+
+namespace {
+/// The tensors that a scan's operands come from.
+class SourceSearch {
+public:
+  SourceSearch(ScanOp scan, bool roundComputed) : roundComputed(roundComputed) {
+    if (roundComputed)
+      markGates(scan);
+  }
+
+  void visit(Value rows) {
+    if (!seen.insert(rows).second || !isRows(rows))
+      return;
+    // What a block program computes has its matmuls' rounding already.
+    if (getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() <= 16 ||
+        isa_and_nonnull<tile::ProgramOp, tile::ChooseOp>(rows.getDefiningOp())) {
+      found.hasNarrow = true;
+      return;
+    }
+    if (gates.contains(rows))
+      return;
+    if (auto scan = rows.getDefiningOp<ScanOp>(); scan && roundComputed)
+      markGates(scan);
+    auto inputs = roundComputed ? inputsOf(rows) : FailureOr<SmallVector<Value, 6>>(failure());
+    if (failed(inputs)) {
+      if (!found.wide)
+        found.wide = rows;
+      return;
+    }
+    for (Value input : *inputs)
+      visit(input);
+  }
+
+  OperandSources found;
+
+private:
+  void markGates(ScanOp scan) {
+    for (Value gate : findSequences(scan, gatesOf(scan)))
+      markGate(gate);
+  }
+  void markGate(Value tensor) {
+    if (!gates.insert(tensor).second)
+      return;
+    if (auto inputs = inputsOf(tensor); succeeded(inputs))
+      for (Value input : *inputs)
+        markGate(input);
+  }
+
+  bool roundComputed;
+  llvm::DenseSet<Value> seen, gates;
+};
+} // namespace
+
+OperandSources ejk::findOperandSources(ScanOp scan, bool roundComputed) {
+  SourceSearch search(scan, roundComputed);
+  for (Value rows : findSequences(scan, operandsOfMatmuls(scan)))
+    search.visit(rows);
+  return search.found;
+}
+
+//===----------------------------------------------------------------------===//
+// Narrow sequences
+//===----------------------------------------------------------------------===//
+
+/// Whether `rows` were 16-bit ones before, and so are again without a change.
+static bool isWidened(Value rows) { return bool(rows.getDefiningOp<arith::ExtFOp>()); }
+
+/// `rows` in 16 bits: as they were before they were widened, or else in bf16, which has f32's range.
+static Value narrowed(Value rows) {
+  if (auto widened = rows.getDefiningOp<arith::ExtFOp>())
+    return widened.getIn();
+  OpBuilder b(rows.getContext());
+  b.setInsertionPointAfterValue(rows);
+  auto type = cast<RankedTensorType>(rows.getType());
+  // All scans take the same tensor: what cancels between them is rounded alike.
+  for (Operation *user : rows.getUsers())
+    if (auto rounded = dyn_cast<arith::TruncFOp>(user))
+      if (rounded->getBlock() == rows.getParentBlock() &&
+          getElementTypeOrSelf(rounded.getType()).isBF16()) {
+        rounded->moveBefore(b.getInsertionBlock(), b.getInsertionPoint());
+        return rounded;
+      }
+  return arith::TruncFOp::create(b, rows.getLoc(), type.clone(b.getBF16Type()), rows);
+}
+
+/// Whether `value` is made of the sum over channels of a vector.
+static bool isSumOfChannels(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && (isa<SumOp>(op) || (!isa<ReadOp>(op) && llvm::any_of(op->getOperands(), isSumOfChannels)));
+}
+
+/// Whether `use`, in a step, only serves matmuls: operands, products that are paired with such, and
+/// the matmuls of a step with itself, (x · y) z, which chunks include.
+static bool servesMatmuls(OpOperand &use) {
+  Operation *op = use.getOwner();
+  if (isa<OuterAddOp, ReadOp>(op) || op->hasAttr(kPairingAttr))
+    return true;
+  if (isa<YieldOp>(op) || op->getNumResults() != 1)
+    return false;
+  if (isa<arith::MulFOp>(op) && isSumOfChannels(op->getOperand(1 - use.getOperandNumber())))
+    return true;
+  return llvm::all_of(op->getResult(0).getUses(), [&](OpOperand &next) {
+    return (isa<SumOp>(op) && isa<vector::BroadcastOp>(next.getOwner())) || servesMatmuls(next);
+  });
+}
+
+/// Lets the matmuls of the step take sequence `number` in 16 bits. Other uses keep the f32 rows,
+/// unless those were only widened.
+static void narrowSequence(ScanOp scan, unsigned number) {
+  Value wide = scan.getSequences()[number], rows = narrowed(wide);
+  BlockArgument arg = scan.getStep().getArgument(number);
+  auto type = cast<VectorType>(arg.getType());
+  Type narrow = type.clone(getElementTypeOrSelf(rows.getType()));
+  bool isExact = isWidened(wide);
+  SmallVector<OpOperand *> matmuls;
+  for (OpOperand &use : arg.getUses())
+    if (isExact || servesMatmuls(use))
+      matmuls.push_back(&use);
+  BlockArgument narrowArg = arg;
+  if (llvm::hasNItems(arg.getUses(), matmuls.size())) {
+    scan.getSequencesMutable()[number].set(rows);
+    arg.setType(narrow);
+  } else {
+    unsigned place = scan.getSequences().size();
+    scan.getSequencesMutable().append(rows);
+    narrowArg = scan.getStep().insertArgument(place, narrow, arg.getLoc());
+  }
+  OpBuilder b = OpBuilder::atBlockBegin(&scan.getStep());
+  auto widened = arith::ExtFOp::create(b, arg.getLoc(), type, narrowArg);
+  for (OpOperand *use : matmuls)
+    use->set(widened);
+}
+
+unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
+  unsigned count = 0;
+  for (ScanOp scan : scans) {
+    auto narrowAll = [&](llvm::function_ref<bool(Value)> isWanted) {
+      for (unsigned i = 0, n = scan.getSequences().size(); i < n; ++i) {
+        Value rows = scan.getSequences()[i];
+        if (!isRows(rows) || !getElementTypeOrSelf(rows.getType()).isF32() || !isWanted(rows))
+          continue;
+        narrowSequence(scan, i);
+        ++count;
+      }
+    };
+    narrowAll([](Value rows) { return isWidened(rows); });
+    if (!findOperandSources(scan, roundComputed).mayBeRounded())
+      continue;
+    auto operands = findSequences(scan, operandsOfMatmuls(scan));
+    auto gates = findSequences(scan, gatesOf(scan));
+    narrowAll([&](Value rows) { return operands.contains(rows) && !gates.contains(rows); });
+  }
+  return count;
+}
+
+namespace {
+struct NarrowOperandsPass : ejk::impl::NarrowOperandsBase<NarrowOperandsPass> {
+  using NarrowOperandsBase::NarrowOperandsBase;
+
+  void runOnOperation() override {
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    numNarrowed += narrowOperands(scans, roundComputed);
+  }
+};
+} // namespace
