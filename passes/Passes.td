@@ -206,13 +206,36 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];
 }
 
+def SplitRotations : Pass<"ejk-split-rotations"> {
+  let summary = "move rotations of vectors that depend on a state out of scans";
+  let description = [{
+    `ejk.rotate_half` of a vector that depends on a state needs channels that other threads
+    hold. A scan with such a rotation becomes two: the first gives the vector as an f32
+    sequence, the second loads it, rotates it as it loads, and does what follows. The
+    derivative of a rotated key is so. A scan whose states depend on such a rotation stays
+    as it is; a remark says so. Results do not change.
+
+    Before:
+    ```mlir
+    %dk = ejk.scan … { … %r = ejk.read %A, %v along value … %x = ejk.rotate_half %r … }
+    ```
+    After:
+    ```mlir
+    %rs = ejk.scan … { … %r = ejk.read %A, %v along value … }
+    %dk = ejk.scan sequences(… %rt = %rs) { %x = ejk.rotate_half %rt … }
+    ```
+  }];
+  let statistics = [Statistic<"numSplit", "rotations", "rotations taken out of scans">];
+}
+
 def SplitSums : Pass<"ejk-split-sums"> {
-  let summary = "move sums over channels out of scans";
+  let summary = "move sums and maxima over channels out of scans";
   let description = [{
     What: a scan with `ejk.sum` becomes two: the first gives the terms as f32 sequences,
     `linalg.generic` sums them, and the second computes what follows; it has no K×V state unless the
     sums reach it. Why: a vector that depends on the state is distributed over the threads of
-    several blocks, which a step cannot sum over. Results do not change.
+    several blocks, which a step cannot sum over. The same holds for `ejk.max`. Results do not
+    change.
 
     Before:
     ```mlir

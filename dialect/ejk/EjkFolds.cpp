@@ -1,9 +1,12 @@
 //===- EjkFolds.cpp - folds and canonicalisations -------------------------===//
 #include "dialect/ejk/Ejk.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -75,6 +78,8 @@ llvm::BitVector findLiveStates(ScanOp op) {
 struct DropUnused : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ScanOp op, PatternRewriter &rewriter) const override {
+    if (llvm::any_of(op.getStep(), [](Operation &inner) { return inner.getNumRegions() != 0; }))
+      return rewriter.notifyMatchFailure(op, "branches become selects first");
     YieldOp yield = op.getYield();
     llvm::BitVector keepOutput(op.getOutputs().size()), keepState = findLiveStates(op);
     for (unsigned i = 0, e = keepOutput.size(); i < e; ++i)
@@ -149,6 +154,57 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     return success();
   }
 };
+
+/// A step's `scf.if` computes both branches and selects between their results. A number
+/// that a branch takes from outside is 1 where the branch is not taken: the derivative of
+/// that select stops what the branch's ops give back, which 0·∞ may have made NaN.
+struct IfToSelects : OpRewritePattern<scf::IfOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::IfOp op, PatternRewriter &rewriter) const override {
+    if (!isa_and_nonnull<ScanOp>(op->getParentOp()))
+      return rewriter.notifyMatchFailure(op, "does not stand in a step itself");
+    SmallVector<Value> results[2];
+    for (Region *region : {&op.getThenRegion(), &op.getElseRegion()}) {
+      bool isThen = region == &op.getThenRegion();
+      guardInputs(op, *region, isThen, rewriter);
+      Operation *yield = region->front().getTerminator();
+      llvm::append_range(results[isThen], yield->getOperands());
+      rewriter.eraseOp(yield);
+      rewriter.inlineBlockBefore(&region->front(), op);
+    }
+    SmallVector<Value> selected;
+    for (auto [taken, other] : llvm::zip(results[1], results[0]))
+      selected.push_back(
+          arith::SelectOp::create(rewriter, op.getLoc(), op.getCondition(), taken, other));
+    rewriter.replaceOp(op, selected);
+    return success();
+  }
+
+private:
+  static void guardInputs(scf::IfOp op, Region &region, bool isThen, PatternRewriter &rewriter) {
+    llvm::SetVector<Value> inputs;
+    getUsedValuesDefinedAbove(region, inputs);
+    auto isInBranch = [&](OpOperand &use) {
+      return region.isAncestor(use.getOwner()->getParentRegion()) &&
+             !isa<scf::YieldOp>(use.getOwner());
+    };
+    for (Value input : inputs) {
+      Type type = input.getType();
+      auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+      if (!element || matchPattern(input, m_Constant()) ||
+          llvm::none_of(input.getUses(), isInBranch))
+        continue;
+      TypedAttr number = rewriter.getFloatAttr(element, 1.0);
+      if (auto vector = dyn_cast<VectorType>(type))
+        number = DenseElementsAttr::get(vector, Attribute(number));
+      Value one = arith::ConstantOp::create(rewriter, op.getLoc(), number);
+      Value inside = arith::SelectOp::create(rewriter, op.getLoc(), op.getCondition(),
+                                             isThen ? input : one, isThen ? one : input);
+      rewriter.replaceUsesWithIf(input, inside, isInBranch);
+    }
+  }
+};
+
 /// Two outputs of one step value are one.
 struct MergeOutputs : OpRewritePattern<ScanOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -171,5 +227,5 @@ void DecayOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRConte
   patterns.add<DecayOfBroadcast>(context);
 }
 void ScanOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<DropUnused, MergeOutputs>(context);
+  patterns.add<DropUnused, IfToSelects, MergeOutputs>(context);
 }

@@ -1,5 +1,6 @@
 //===- EjkScan.cpp - the scan: syntax, builders, verifiers ----------------===//
 #include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/EjkStep.h"
 #include "dialect/ejk/ShapeCheck.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -448,7 +449,7 @@ LogicalResult ScanOp::verifyRegions() {
       return yield.emitOpError() << "save " << i << " must be " << wanted << " (C8), but is "
                                  << value.getType();
   }
-  return success();
+  return verifyStepOps(*this);
 }
 
 //===----------------------------------------------------------------------===//

@@ -47,10 +47,17 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       slots that no chunk has are undefined. Saves are rounded to its element type.
     - An *output* is [B,T,H] or [B,T,H,C].
 
-    The region may hold `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.anchor`,
-    `ejk.sum`, `ejk.head_index`, `ejk.num_heads`, and elementwise `arith`, `math` and
-    `vector.broadcast`. Row types are the tensors' own, so widening to f32 and
-    rounding back are visible.
+    The region may hold:
+
+    - the step ops `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.anchor`, `ejk.sum`,
+      `ejk.max`, `ejk.rotate_half`, `ejk.step_index`, `ejk.head_index` and `ejk.num_heads`;
+    - elementwise `arith` and `math`, constants and `vector.broadcast`, on numbers and
+      vectors;
+    - `scf.if` with results, whose branches hold elementwise ops alone. Both branches are
+      computed, and the condition selects between their results. The derivative is that of
+      the branch taken: the other branch adds nothing to it, not even a NaN.
+
+    Row types are the tensors' own, so widening to f32 and rounding back are visible.
 
     Example (γ computed by the user from A and dt, as Mamba-2 does):
 
@@ -84,6 +91,8 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C8: the region's arguments and `ejk.yield` have the step types of the above.
     - C9: `save_every` is given, and positive, where states are saved or saved ones
       read; these are [slots,H,K,V]. Only `ejk.anchor` uses a saved state.
+    - C10: the region holds the ops above and no others. An op in a branch of `scf.if` has
+      no undefined behaviour, so a quotient of integers there has a constant divisor.
   }];
   let arguments = (ins
     Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$parameters,
@@ -292,6 +301,70 @@ def Ejk_SumOp : Ejk_StepOp<"sum"> {
   let arguments = (ins Ejk_StepVector:$vector);
   let results = (outs F32:$result);
   let assemblyFormat = "$vector attr-dict `:` type($vector)";
+}
+
+def Ejk_MaxOp : Ejk_StepOp<"max"> {
+  let summary = "the largest of a vector's channels";
+  let description = [{
+    `result = max_c vector[c]`; NaN where a channel is NaN. Under differentiation the
+    channels that have the largest value share the result's cotangent equally.
+
+    Example:
+
+    ```mlir
+    %m = ejk.max %x : vector<64xf32>
+    ```
+  }];
+  let arguments = (ins Ejk_StepVector:$vector);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$vector attr-dict `:` type($vector)";
+}
+
+def Ejk_RotateHalfOp : Ejk_StepOp<"rotate_half", [AllTypesMatch<["vector", "result"]>]> {
+  let summary = "rotate the two halves of a vector by a right angle";
+  let description = [{
+    Channel c of the first half and channel c of the second are the two coordinates of a
+    point in a plane, as rotary position embeddings take them. For a vector of 2n channels:
+
+    ```
+    result[c]     = −vector[c + n]        0 ≤ c < n
+    result[c + n] =  vector[c]
+    ```
+
+    A rotation by the angles φ is `x ⊙ cos φ + rotate_half(x) ⊙ sin φ`. The adjoint is the
+    rotation the other way, `−rotate_half(cotangent)`.
+
+    Example:
+
+    ```mlir
+    %y = ejk.rotate_half %x : vector<64xf32>
+    ```
+
+    Constraints:
+    - C1: the number of channels is even.
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [F32, F16, BF16]>:$vector);
+  let results = (outs VectorOfRankAndType<[1], [F32, F16, BF16]>:$result);
+  let assemblyFormat = "$vector attr-dict `:` type($vector)";
+  let hasVerifier = 1;
+}
+
+def Ejk_StepIndexOp : Ejk_StepOp<"step_index"> {
+  let summary = "the position of this step in its sequence";
+  let description = [{
+    The number of rows of the sequence that lie before this step's in memory: 0 to
+    length−1. It counts from the sequence's own first row, packed or not, and does not
+    depend on the direction of the walk: with `reverse` the first step walked has the
+    largest index. A position that goes on from an earlier call is a sequence, not this.
+
+    Example:
+
+    ```mlir
+    %t = ejk.step_index : index
+    ```
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {

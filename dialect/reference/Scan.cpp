@@ -157,6 +157,7 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
       for (const auto &[rows, slot] : reads)
         std::copy_n(rows.at(row, h / (in.H / rows.heads)), slot.size, frame.at(slot));
       int64_t position = t - span.begin, slot = 0;
+      frame.stepIndex = position;
       bool leavesChunk = false;
       if (every) {
         bool atStart = position % every == 0;

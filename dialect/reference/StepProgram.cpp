@@ -1,6 +1,7 @@
 //===- StepProgram.cpp - a scan's region as a flat list of actions --------===//
 #include "dialect/reference/StepProgram.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -23,11 +24,15 @@ private:
   LogicalResult compileRead(ReadOp op);
   LogicalResult compileAnchor(AnchorOp op);
   LogicalResult compileSum(SumOp op);
+  LogicalResult compileMax(MaxOp op);
+  LogicalResult compileRotateHalf(RotateHalfOp op);
+  LogicalResult compileStepIndex(StepIndexOp op);
   LogicalResult compileHeadIndex(HeadIndexOp op);
   LogicalResult compileNumHeads(NumHeadsOp op);
   LogicalResult compileConstant(arith::ConstantOp op);
   LogicalResult compileBroadcast(vector::BroadcastOp op);
   LogicalResult compileElementwise(Operation *op);
+  LogicalResult compileIf(scf::IfOp op);
 
   Slot allocate(Type type);
   Slot slotOf(Value value) { return slots.lookup(value); }
@@ -229,6 +234,37 @@ LogicalResult StepCompiler::compileSum(SumOp op) {
   return success();
 }
 
+LogicalResult StepCompiler::compileMax(MaxOp op) {
+  Slot vector = slotOf(op.getVector()), result = resultSlot(op);
+  add([=](Frame &frame) {
+    double largest = frame.at(vector)[0];
+    for (size_t i = 1; i < vector.size; ++i)
+      if (double x = frame.at(vector)[i]; std::isnan(x) || x > largest)
+        largest = x;
+    *frame.at(result) = largest;
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileRotateHalf(RotateHalfOp op) {
+  Slot vector = slotOf(op.getVector()), result = resultSlot(op);
+  add([=](Frame &frame) {
+    const double *x = frame.at(vector);
+    double *y = frame.at(result);
+    for (size_t c = 0, n = vector.size / 2; c < n; ++c) {
+      y[c] = -x[c + n];
+      y[c + n] = x[c];
+    }
+  });
+  return success();
+}
+
+LogicalResult StepCompiler::compileStepIndex(StepIndexOp op) {
+  Slot result = resultSlot(op);
+  add([=](Frame &frame) { *frame.row(result).ints = frame.stepIndex; });
+  return success();
+}
+
 LogicalResult StepCompiler::compileHeadIndex(HeadIndexOp op) {
   Slot result = resultSlot(op);
   add([=](Frame &frame) { *frame.row(result).ints = frame.head; });
@@ -314,6 +350,39 @@ LogicalResult StepCompiler::compileElementwise(Operation *op) {
   return success();
 }
 
+/// Runs the ops of the branch taken, and of no other.
+LogicalResult StepCompiler::compileIf(scf::IfOp op) {
+  std::vector<StepProgram::Action> branches[2];
+  SmallVector<Slot> yielded[2];
+  for (Region *region : {&op.getThenRegion(), &op.getElseRegion()}) {
+    bool isThen = region == &op.getThenRegion();
+    std::swap(program.actions, branches[isThen]);
+    for (Operation &inner : region->front().without_terminator())
+      if (failed(compileOp(&inner)))
+        return failure();
+    std::swap(program.actions, branches[isThen]);
+    for (Value value : region->front().getTerminator()->getOperands())
+      yielded[isThen].push_back(slotOf(value));
+  }
+  Slot condition = slotOf(op.getCondition());
+  SmallVector<Slot> results;
+  for (Value result : op.getResults())
+    results.push_back(slots[result] = allocate(result.getType()));
+  add([=](Frame &frame) {
+    bool taken = *frame.row(condition).ints;
+    for (const StepProgram::Action &action : branches[taken])
+      action(frame);
+    for (auto [from, to] : llvm::zip(yielded[taken], results)) {
+      Row in = frame.row(from), out = frame.row(to);
+      if (to.isInt)
+        std::copy_n(in.ints, to.size, out.ints);
+      else
+        std::copy_n(in.floats, to.size, out.floats);
+    }
+  });
+  return success();
+}
+
 LogicalResult StepCompiler::compileOp(Operation *op) {
   for (Type type : op->getResultTypes())
     if (!isSupportedElement(getElementTypeOrSelf(type)))
@@ -324,10 +393,14 @@ LogicalResult StepCompiler::compileOp(Operation *op) {
       .Case([&](ReadOp op) { return compileRead(op); })
       .Case([&](AnchorOp op) { return compileAnchor(op); })
       .Case([&](SumOp op) { return compileSum(op); })
+      .Case([&](MaxOp op) { return compileMax(op); })
+      .Case([&](RotateHalfOp op) { return compileRotateHalf(op); })
+      .Case([&](StepIndexOp op) { return compileStepIndex(op); })
       .Case([&](HeadIndexOp op) { return compileHeadIndex(op); })
       .Case([&](NumHeadsOp op) { return compileNumHeads(op); })
       .Case([&](arith::ConstantOp op) { return compileConstant(op); })
       .Case([&](vector::BroadcastOp op) { return compileBroadcast(op); })
+      .Case([&](scf::IfOp op) { return compileIf(op); })
       .Default([&](Operation *op) { return compileElementwise(op); });
 }
 
@@ -337,9 +410,10 @@ LogicalResult StepCompiler::compileOp(Operation *op) {
 
 FailureOr<StepProgram> StepCompiler::compile() {
   Block &step = scan.getStep();
-  for (Operation &op : step)
-    for (Value operand : op.getOperands())
-      lastUse[operand] = &op; // the last one stays
+  step.walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      lastUse[operand] = op; // the last one stays
+  });
   auto place = [&](ValueRange arguments, std::vector<Slot> &list) {
     for (Value argument : arguments)
       list.push_back(slots[argument] = allocate(argument.getType()));

@@ -28,6 +28,8 @@ struct Frame {
   std::vector<double> floats;
   std::vector<int64_t> ints;
   int64_t head = 0, numHeads = 0;
+  /// The rows of the sequence before this step's.
+  int64_t stepIndex = 0;
   /// Whether the step is the first that is walked of a chunk of saved states.
   bool entersChunk = false;
 

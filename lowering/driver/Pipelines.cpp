@@ -43,6 +43,8 @@ static GreedyRewriteConfig foldsOnly() {
 }
 
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  pm.addPass(createSplitRotations());
+  pm.addPass(createCanonicalizerPass());
   SelectScheduleOptions chunk;
   chunk.arch = options.arch;
   chunk.schedule = options.schedule;

@@ -5,6 +5,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
+#include <limits>
 
 using namespace mlir;
 using namespace ejk;
@@ -82,9 +84,9 @@ Tile StepEmitter::loadCrossing(unsigned index) {
   return tile;
 }
 
-/// Zeroes what lies beyond the state's rows in `tile`, which holds `perRow`
+/// Puts `number` in what lies beyond the state's rows in `tile`, which holds `perRow`
 /// numbers for each row.
-void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow) {
+void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow, double number) {
   for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
     unsigned group = plan.rowGroup,
              last = i / group * group * plan.rowSlots() + i % group + (plan.rowSlots() - 1) * group;
@@ -93,7 +95,10 @@ void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow) {
     Value valid = b.less(rowOf(i), plan.rows);
     for (unsigned j = 0; j < perRow; ++j) {
       Value &element = tile[i * perRow + j];
-      element = b.make<arith::SelectOp>(valid, element, b.zero(element.getType()));
+      Value padding =
+          number ? b.make<arith::ConstantOp>(b.getFloatAttr(element.getType(), number)).getResult()
+                 : b.zero(element.getType());
+      element = b.make<arith::SelectOp>(valid, element, padding);
     }
   }
 }
@@ -148,27 +153,38 @@ void StepEmitter::runRead(ReadOp op) {
   sumOverLanes(result);
 }
 
-/// Adds up what the lanes, and the warps, that share columns have.
-void StepEmitter::sumOverLanes(Tile &partial) {
+/// Combines what the lanes, and the warps, that share columns have.
+void StepEmitter::combineLanes(Tile &partial, Combine combine) {
   // A butterfly leaves the same bits in every lane.
   for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
     for (Value &sum : partial) {
       auto shuffle =
           b.make<gpu::ShuffleOp>(sum, b.i32(distance), b.i32(kWarpSize), gpu::ShuffleMode::XOR);
-      sum = b.make<arith::AddFOp>(sum, shuffle.getShuffleResult());
+      sum = combine(sum, shuffle.getShuffleResult());
     }
   if (plan.rowWarps > 1)
-    sumOverWarps(partial);
+    combineWarps(partial, combine);
 }
 
-void StepEmitter::runSum(SumOp op) {
-  Tile vector = rowTileOf(op.getVector());
-  Value sum = vector[0];
+void StepEmitter::runReduction(Operation *op) {
+  if (isOnlyChannel(op)) {
+    Value vector = op->getOperand(0);
+    tiles[op->getResult(0)] = {
+        tileOf(vector, plan.layouts.lookup_or(vector, Layout::column)).front()};
+    return;
+  }
+  Tile vector = rowTileOf(op->getOperand(0));
+  auto combine = [&](Value a, Value c) -> Value {
+    return isa<MaxOp>(op) ? b.make<arith::MaximumFOp>(a, c).getResult() : sumOf(a, c);
+  };
+  if (isa<MaxOp>(op))
+    clearPaddedRows(vector, 1, -std::numeric_limits<double>::infinity());
+  Value result = vector[0];
   for (unsigned i = 1; i < plan.rowsPerThread; ++i)
-    sum = b.make<arith::AddFOp>(sum, vector[i]);
-  Tile &result = tiles[op.getResult()];
-  result = {sum};
-  sumOverLanes(result);
+    result = combine(result, vector[i]);
+  Tile all = {result};
+  combineLanes(all, combine);
+  tiles[op->getResult(0)] = all;
 }
 
 /// The saved state is loaded only where the walk enters its chunk, which all
@@ -197,8 +213,8 @@ void StepEmitter::runAnchor(AnchorOp op) {
   tiles[op.getResult()] = Tile(branch.getResults());
 }
 
-/// Adds up what the warps that share columns have, in the order of their rows.
-void StepEmitter::sumOverWarps(Tile &partial) {
+/// Combines what the warps that share columns have, in the order of their rows.
+void StepEmitter::combineWarps(Tile &partial, Combine combine) {
   unsigned area = plan.stages() * plan.stageFloats + readsDone++ * plan.partialFloats();
   auto place = [&](Value warp) {
     Value offset = b.add(b.mul(warp, plan.blockColumns()), localColumn);
@@ -209,12 +225,14 @@ void StepEmitter::sumOverWarps(Tile &partial) {
   Type type = KernelBuilder::withCount(b.getF32Type(), partial.size());
   Value sum = b.load(type, place(b.i32(0)));
   for (unsigned warp = 1; warp < plan.rowWarps; ++warp)
-    sum = b.make<arith::AddFOp>(sum, b.load(type, place(b.i32(warp))));
+    sum = combine(sum, b.load(type, place(b.i32(warp))));
   partial = b.unpack(sum);
 }
 
 Tile StepEmitter::elementwise(Operation *op, Layout layout) {
   Value value = op->getResult(0);
+  if (isa<StepIndexOp>(op))
+    return tiles[value] = {b.make<arith::IndexCastOp>(b.getIndexType(), currentRow)};
   SmallVector<Tile> operands;
   for (Value operand : op->getOperands())
     operands.push_back(tileOf(operand, layout));
@@ -278,8 +296,8 @@ void StepEmitter::runOp(Operation *op) {
     runRead(read);
   else if (auto anchor = dyn_cast<AnchorOp>(op))
     runAnchor(anchor);
-  else if (auto sum = dyn_cast<SumOp>(op))
-    runSum(sum);
+  else if (isReduction(op))
+    runReduction(op);
   else
     elementwise(op, plan.layouts.lookup_or(op->getResult(0), Layout::scalar));
 }

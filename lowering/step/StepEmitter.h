@@ -62,12 +62,20 @@ private:
   void clearPadding();
   void computeInvariants();
   llvm::SmallVector<Value> prefetch(Value firstStep);
-  void commit(mlir::ValueRange rows, Value stage);
+  void commit(mlir::ValueRange rows, Value firstStep, Value stage);
   struct Unit {
     Value step, position, active;
   };
   Unit unitOf(const Domain &domain, unsigned index);
-  Value evaluate(Value value, unsigned width, Value position, mlir::IRMapping &known);
+  /// Where a unit computes: a step's row in memory, counted from the sequence's first,
+  /// and channels from a position on; and what is loaded and computed there.
+  struct Place {
+    Value row, position;
+    mlir::IRMapping known;
+  };
+  /// The position of the other half's channels.
+  Value rotated(Layout layout, Value position);
+  Value evaluate(Value value, unsigned width, Place &here, Place *otherHalf = nullptr);
 
   // StepBody.cpp: one step on the thread's tiles.
   /// Runs step `step` of `stage` on `states` and returns the new ones, which
@@ -80,15 +88,20 @@ private:
   Tile tileOf(Value value, Layout layout, bool exponential = false);
   Tile loadCrossing(unsigned index);
   Tile exponentialOf(const Tile &tile);
-  void clearPaddedRows(Tile &tile, unsigned perRow);
+  void clearPaddedRows(Tile &tile, unsigned perRow, double number = 0);
   Tile rowTileOf(Value value);
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
   void runAnchor(AnchorOp op);
-  void runSum(SumOp op);
-  void sumOverLanes(Tile &partial);
-  void sumOverWarps(Tile &partial);
+  void runReduction(mlir::Operation *op);
+  using Combine = llvm::function_ref<Value(Value, Value)>;
+  Value sumOf(Value a, Value c) { return b.make<mlir::arith::AddFOp>(a, c); }
+  void sumOverLanes(Tile &partial) {
+    combineLanes(partial, [&](Value a, Value c) { return sumOf(a, c); });
+  }
+  void combineLanes(Tile &partial, Combine combine);
+  void combineWarps(Tile &partial, Combine combine);
   Tile elementwise(mlir::Operation *op, Layout layout);
   void storeOutput(unsigned i, Value value, Value row);
 

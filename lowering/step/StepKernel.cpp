@@ -428,7 +428,7 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   };
 
   clearPadding();
-  commit(prefetch(b.i64(0)), b.i32(0));
+  commit(prefetch(b.i64(0)), b.i64(0), b.i32(0));
   barrier();
   auto storeStates = [&](ArrayRef<Tile> tiles) {
     for (auto [i, tile] : llvm::enumerate(tiles))
@@ -444,7 +444,8 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   Value chunks = b.div(b.add(length, chunk - 1), chunk);
   carried = b.loop(b.i64(0), chunks, 1, carried, [&](Value c, ValueRange states) {
     Value firstStep = b.mul(c, chunk);
-    SmallVector<Value> rows = prefetch(b.add(firstStep, chunk));
+    Value nextStep = b.add(firstStep, chunk);
+    SmallVector<Value> rows = prefetch(nextStep);
     Value parity = b.narrow(b.rem(c, 2));
     Value left = b.narrow(b.min(b.sub(length, firstStep), b.i64(chunk)));
     auto steps = [&](Value from, Value to, unsigned count, ValueRange in) {
@@ -461,7 +462,7 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
     SmallVector<Value> after = steps(b.i32(0), whole, plan.unroll, states);
     if (plan.unroll > 1)
       after = steps(whole, left, 1, after);
-    commit(rows, b.sub(b.i32(1), parity));
+    commit(rows, nextStep, b.sub(b.i32(1), parity));
     barrier();
     return after;
   });

@@ -25,6 +25,11 @@ static unsigned rankOf(Type type) {
   return vector ? vector.getRank() : 0;
 }
 
+bool ejk::hasChannels(Value value) {
+  auto vector = dyn_cast<VectorType>(value.getType());
+  return vector && vector.getNumElements() > 1;
+}
+
 std::optional<unsigned> StepPlan::find(Value value, Layout layout, bool exponential) const {
   for (auto [i, crossing] : llvm::enumerate(crossings))
     if (crossing.value == value && crossing.layout == layout && crossing.exponential == exponential)
@@ -80,10 +85,15 @@ private:
       return scan.emitError("sums saved states along both axes; run --ejk-split-reads first");
     plan.rowAxis = *readAxis;
     for (Operation &op : scan.getStep()) {
-      plan.numReads += isa<ReadOp, AnchorOp, SumOp>(op);
-      if (auto sum = dyn_cast<SumOp>(op); sum && !isSumAlongReads(scan, sum))
+      bool reduces = isReduction(&op) && !isOnlyChannel(&op);
+      plan.numReads += reduces || isa<ReadOp, AnchorOp>(op);
+      if (reduces && !isReductionAlongReads(scan, &op))
         return op.emitError("the step-by-step schedule sums only along the axis of its reads, and "
                             "only what does not depend on a state; run --ejk-split-sums first");
+      if (auto rotate = dyn_cast<RotateHalfOp>(op);
+          rotate && dependsOnThreads(scan, rotate.getVector()))
+        return op.emitError("the step-by-step schedule rotates only what does not depend on a "
+                            "state or a sum; run --ejk-split-rotations first");
     }
     if (matrix) {
       bool byKey = plan.rowAxis == Axis::key;
@@ -113,7 +123,8 @@ private:
           return op.emitError("a step broadcasts only one number to all channels");
         continue;
       }
-      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op))
+      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, MaxOp, RotateHalfOp,
+              StepIndexOp, HeadIndexOp, NumHeadsOp>(op))
         continue;
       bool known = isa_and_nonnull<arith::ArithDialect>(op.getDialect()) ||
                    (op.getDialect() && op.getDialect()->getNamespace() == "math");
@@ -138,7 +149,9 @@ private:
     for (Value state : scan.getStateArgs())
       plan.stateful.insert(state);
     // Numbers that threads have only together.
-    scan.getBody().walk([&](SumOp sum) { plan.stateful.insert(sum.getResult()); });
+    for (Operation &op : scan.getStep())
+      if (isReduction(&op) && !isOnlyChannel(&op))
+        plan.stateful.insert(op.getResult(0));
     for (Operation &op : scan.getStep().without_terminator())
       if (llvm::any_of(op.getOperands(), [&](Value v) { return plan.stateful.contains(v); }))
         plan.stateful.insert(op.getResult(0));
@@ -197,7 +210,7 @@ private:
                                 "one axis and sum its vector ('ejk.sum')");
           ok = success(succeeded(note(&op, anchor.getVector(), Layout::column)) &&
                        succeeded(note(&op, anchor.getResult(), Layout::column)));
-        } else if (isa<SumOp>(op)) {
+        } else if (isReduction(&op)) {
           continue;
         } else if (auto yield = dyn_cast<YieldOp>(op)) {
           for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
@@ -261,6 +274,8 @@ private:
     if (rank == 0 && isConstantInTime(scan, value))
       return success(); // computed once, before the loop
     auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (isa_and_nonnull<StepIndexOp>(def))
+      return success(); // every thread knows it
     if (!element && def && OpTrait::hasElementwiseMappableTraits(def)) {
       // A comparison, say, is made again from what it compares.
       for (Value operand : def->getOperands())
@@ -291,8 +306,8 @@ private:
         ok = demand(&op, read.getVector(), Layout::row);
       } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
         ok = demand(&op, anchor.getVector(), Layout::column);
-      } else if (auto sum = dyn_cast<SumOp>(op)) {
-        ok = demand(&op, sum.getVector(), Layout::row);
+      } else if (isReduction(&op) && !isOnlyChannel(&op)) {
+        ok = demand(&op, op.getOperand(0), Layout::row);
       } else if (auto yield = dyn_cast<YieldOp>(op)) {
         for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
           if (failed(demand(&op, value, plan.layouts.lookup_or(arg, Layout::scalar))))
@@ -356,43 +371,51 @@ private:
     plan.columnBlocks = unsigned(llvm::divideCeil(plan.columns, plan.blockColumns()));
   }
 
-  /// Adds to `sequences` those that `value` is computed from.
-  void addSources(Value value, SmallVectorImpl<unsigned> &sequences, llvm::DenseSet<Value> &seen) {
-    if (!seen.insert(value).second)
+  /// Adds to `domain` the rows that `value` is computed from, at its own channels or at
+  /// those of the other half.
+  void addSources(Value value, bool rotated, Domain &domain,
+                  llvm::DenseSet<std::pair<Value, unsigned>> &seen) {
+    rotated &= hasChannels(value);
+    if (!seen.insert({value, rotated}).second)
       return;
     if (auto arg = dyn_cast<BlockArgument>(value)) {
       if (arg.getArgNumber() < scan.getSequences().size())
-        sequences.push_back(arg.getArgNumber());
+        domain.rows.push_back({arg.getArgNumber(), rotated});
       return;
     }
-    for (Value operand : value.getDefiningOp()->getOperands())
-      addSources(operand, sequences, seen);
+    Operation *op = value.getDefiningOp();
+    bool rotates = isa<RotateHalfOp>(op);
+    domain.rotates |= rotates;
+    for (Value operand : op->getOperands())
+      addSources(operand, rotated != rotates, domain, seen);
   }
 
   void chooseChunk() {
     for (Layout layout : {Layout::row, Layout::column, Layout::scalar}) {
       Domain domain;
       domain.layout = layout;
-      llvm::DenseSet<Value> seen;
+      llvm::DenseSet<std::pair<Value, unsigned>> seen;
       for (auto [i, crossing] : llvm::enumerate(plan.crossings))
         if (crossing.layout == layout) {
           domain.crossings.push_back(i);
-          addSources(crossing.value, domain.sequences, seen);
+          addSources(crossing.value, /*rotated=*/false, domain, seen);
         }
       if (domain.crossings.empty())
         continue;
-      llvm::sort(domain.sequences);
+      llvm::sort(domain.rows);
       int64_t length = layout == Layout::row      ? plan.rows
                        : layout == Layout::column ? plan.columns
                                                   : 1;
       // 16 bytes of the narrowest vector sequence, as far as the rows divide.
       unsigned widest = 4;
-      for (unsigned s : domain.sequences)
-        if (rankOf(scan.getSequenceArgs()[s].getType()) &&
-            getElementTypeOrSelf(scan.getSequenceArgs()[s].getType()).getIntOrFloatBitWidth() == 16)
+      for (LoadedRow row : domain.rows)
+        if (Value arg = scan.getSequenceArgs()[row.sequence];
+            hasChannels(arg) && getElementTypeOrSelf(arg.getType()).getIntOrFloatBitWidth() == 16)
           widest = 8;
+      // A rotated piece lies in one half.
+      int64_t divided = domain.rotates ? length / 2 : length;
       domain.width = 1;
-      while (domain.width < widest && length % (2 * domain.width) == 0 &&
+      while (domain.width < widest && divided % (2 * domain.width) == 0 &&
              (layout != Layout::column || plan.blockColumns() % (2 * domain.width) == 0))
         domain.width *= 2;
       domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
@@ -418,10 +441,10 @@ private:
     for (Domain &domain : plan.domains) {
       unsigned units = plan.chunk * (domain.length / domain.width);
       domain.unitsPerThread = llvm::divideCeil(units, plan.threads());
-      for (unsigned s : domain.sequences) {
-        Type type = scan.getSequenceArgs()[s].getType();
-        unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-        unsigned count = rankOf(type) ? domain.width : 1;
+      for (LoadedRow row : domain.rows) {
+        Value arg = scan.getSequenceArgs()[row.sequence];
+        unsigned bits = getElementTypeOrSelf(arg.getType()).getIntOrFloatBitWidth();
+        unsigned count = hasChannels(arg) ? domain.width : 1;
         // One more for where it is loaded from, and whether.
         registers += domain.unitsPerThread * (llvm::divideCeil(count * bits, 32) + 1);
       }

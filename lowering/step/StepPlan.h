@@ -30,6 +30,10 @@
 
 namespace ejk {
 
+/// Whether a step's value has more than one channel: a vector of one is a number to the
+/// threads that compute it.
+bool hasChannels(mlir::Value value);
+
 /// How a step's value lies over threads.
 enum class Layout { scalar, row, column };
 
@@ -41,6 +45,15 @@ struct Crossing {
   unsigned offset = 0; // in floats, from the start of a stage
 };
 
+/// A sequence as a domain loads it: at its own channels, or at those of the other half.
+struct LoadedRow {
+  unsigned sequence;
+  bool rotated;
+  bool operator<(const LoadedRow &other) const {
+    return std::pair(sequence, rotated) < std::pair(other.sequence, other.rotated);
+  }
+};
+
 /// The part of a chunk that one layout's crossings are computed over: `length`
 /// numbers a step, `width` of them by one thread at a time.
 struct Domain {
@@ -48,8 +61,10 @@ struct Domain {
   unsigned length = 1, width = 1;
   unsigned unitsPerThread = 1;
   llvm::SmallVector<unsigned> crossings;
-  /// The sequences its crossings are computed from.
-  llvm::SmallVector<unsigned> sequences;
+  /// What its crossings are computed from.
+  llvm::SmallVector<LoadedRow> rows;
+  /// Whether one of them holds an `ejk.rotate_half`.
+  bool rotates = false;
 };
 
 struct StepPlan {

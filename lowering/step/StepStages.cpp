@@ -50,9 +50,18 @@ void StepEmitter::clearPadding() {
 // What a step computes without the state
 //===----------------------------------------------------------------------===//
 
-/// `value`, computed for `width` of its channels from `position` on. `known`
+Value StepEmitter::rotated(Layout layout, Value position) {
+  int64_t half = (layout == Layout::row ? plan.rows : plan.columns) / 2;
+  return b.make<arith::SelectOp>(b.less(position, half), b.add(position, half),
+                                 b.sub(position, half));
+}
+
+/// `value`, computed for `width` of its channels from the place's position on. The place
 /// holds the loaded rows and remembers what was computed.
-Value StepEmitter::evaluate(Value value, unsigned width, Value position, IRMapping &known) {
+Value StepEmitter::evaluate(Value value, unsigned width, Place &here, Place *otherHalf) {
+  if (!hasChannels(value))
+    width = 1;
+  IRMapping &known = here.known;
   if (Value found = known.lookupOrNull(value))
     return found;
   if (Value found = invariants.lookupOrNull(value))
@@ -61,24 +70,34 @@ Value StepEmitter::evaluate(Value value, unsigned width, Value position, IRMappi
   Value result;
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     const Row &row = parameters[arg.getArgNumber() - sequences.size()];
-    result = b.load(type, position ? b.at(row.base, row.element, position) : row.base);
+    bool isFirst = !here.position || !hasChannels(value);
+    result = b.load(type, isFirst ? row.base : b.at(row.base, row.element, here.position));
   } else if (DenseElementsAttr constant; matchPattern(value, m_Constant(&constant))) {
     Attribute element = constant.getSplatValue<Attribute>();
     if (auto vector = dyn_cast<VectorType>(type))
       element = DenseElementsAttr::get(vector, element);
     result = b.make<arith::ConstantOp>(cast<TypedAttr>(element));
   } else if (auto broadcast = value.getDefiningOp<vector::BroadcastOp>()) {
-    result = evaluate(broadcast.getSource(), width, position, known);
+    result = evaluate(broadcast.getSource(), width, here, otherHalf);
     if (result.getType() != type)
       result = b.make<vector::BroadcastOp>(type, result);
   } else if (isa<HeadIndexOp, NumHeadsOp>(value.getDefiningOp())) {
     bool isHead = isa<HeadIndexOp>(value.getDefiningOp());
     result = b.make<arith::IndexCastOp>(b.getIndexType(), isHead ? b.wide(head) : heads);
+  } else if (isa<StepIndexOp>(value.getDefiningOp())) {
+    result = b.make<arith::IndexCastOp>(b.getIndexType(), here.row);
+  } else if (isOnlyChannel(value.getDefiningOp())) {
+    result = evaluate(value.getDefiningOp()->getOperand(0), width, here, otherHalf);
+  } else if (auto rotate = value.getDefiningOp<RotateHalfOp>()) {
+    Value turned = evaluate(rotate.getVector(), width, *otherHalf, &here);
+    int64_t half = cast<VectorType>(value.getType()).getDimSize(0) / 2;
+    result =
+        b.make<arith::SelectOp>(b.less(here.position, half), b.make<arith::NegFOp>(turned), turned);
   } else {
     Operation *op = value.getDefiningOp();
     IRMapping operands;
     for (Value operand : op->getOperands())
-      operands.map(operand, evaluate(operand, width, position, known));
+      operands.map(operand, evaluate(operand, width, here, otherHalf));
     Operation *clone = b.clone(*op, operands);
     clone->getResult(0).setType(type);
     result = clone->getResult(0);
@@ -94,14 +113,14 @@ static Value throughBroadcast(Value value) {
 }
 
 void StepEmitter::computeInvariants() {
-  IRMapping known;
+  Place place;
   for (Value arg : scan.getParameterArgs())
     if (!isVector(arg))
-      invariants.map(arg, evaluate(arg, 1, Value(), known));
+      invariants.map(arg, evaluate(arg, 1, place));
   for (Operation &op : scan.getStep().without_terminator())
     if (!plan.stateful.contains(op.getResult(0)) && !isVector(op.getResult(0)) &&
         isConstantInTime(scan, op.getResult(0)))
-      invariants.map(op.getResult(0), evaluate(op.getResult(0), 1, Value(), known));
+      invariants.map(op.getResult(0), evaluate(op.getResult(0), 1, place));
   scan.getBody().walk([&](DecayOp decay) {
     Value gate = throughBroadcast(decay.getGate());
     if (Value value = invariants.lookupOrNull(gate))
@@ -136,36 +155,48 @@ SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
           valid = b.both(valid, b.less(channel, plan.columns));
       }
       Value memoryRow = rowOfStep(step);
-      for (unsigned s : domain.sequences) {
-        bool vector = isVector(scan.getSequenceArgs()[s]);
-        const Row &row = sequences[s];
+      Value otherHalf = domain.rotates ? rotated(domain.layout, channel) : Value();
+      for (LoadedRow loaded : domain.rows) {
+        bool vector = hasChannels(scan.getSequenceArgs()[loaded.sequence]);
+        const Row &row = sequences[loaded.sequence];
+        Value from = loaded.rotated ? otherHalf : channel;
         rows.push_back(
             b.loadIf(valid, KernelBuilder::withCount(row.element, vector ? domain.width : 1), [&] {
               Value offset = b.mul(memoryRow, row.stride);
-              return b.at(row.base, row.element, vector ? b.add(offset, b.wide(channel)) : offset);
+              return b.at(row.base, row.element, vector ? b.add(offset, b.wide(from)) : offset);
             }));
       }
     }
   return rows;
 }
 
-void StepEmitter::commit(ValueRange rows, Value stage) {
+void StepEmitter::commit(ValueRange rows, Value firstStep, Value stage) {
   auto next = rows.begin();
   for (const Domain &domain : plan.domains)
     for (unsigned index = 0; index < domain.unitsPerThread; ++index) {
       Unit unit = unitOf(domain, index);
-      IRMapping known;
-      for (unsigned s : domain.sequences)
-        known.map(scan.getSequenceArgs()[s], *next++);
+      Place here, otherHalf;
+      for (LoadedRow loaded : domain.rows) {
+        Value arg = scan.getSequenceArgs()[loaded.sequence];
+        if (!loaded.rotated)
+          here.known.map(arg, *next);
+        if (loaded.rotated || !hasChannels(arg))
+          otherHalf.known.map(arg, *next);
+        ++next;
+      }
       Value channel =
           domain.layout == Layout::column ? b.add(blockColumn, unit.position) : unit.position;
       // A parameter's channels beyond its end are not there to be read.
       if (domain.layout == Layout::column && columnsPadded)
         channel = b.min(channel, b.i32(plan.columns - domain.width));
+      here.row = otherHalf.row = rowOfStep(b.add(firstStep, b.wide(unit.step)));
+      here.position = channel;
       b.onlyIf(unit.active, [&] {
+        if (domain.rotates)
+          otherHalf.position = rotated(domain.layout, channel);
         for (unsigned c : domain.crossings) {
           const Crossing &crossing = plan.crossings[c];
-          Value value = evaluate(crossing.value, domain.width, channel, known);
+          Value value = evaluate(crossing.value, domain.width, here, &otherHalf);
           Type f32 =
               KernelBuilder::withCount(b.getF32Type(), isVector(crossing.value) ? domain.width : 1);
           if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() < 32)

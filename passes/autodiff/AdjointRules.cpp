@@ -309,6 +309,23 @@ static const llvm::StringMap<RuleFn> &table() {
        [](Rule &r) {
          r.add(0, vector::BroadcastOp::create(r.b, r.loc(), r.op->getOperand(0).getType(), r.g));
        }},
+      // Channels that share the largest value share the cotangent.
+      {"ejk.max",
+       [](Rule &r) {
+         Type type = r.op->getOperand(0).getType();
+         auto spread = [&](Value v) -> Value {
+           return vector::BroadcastOp::create(r.b, r.loc(), type, v);
+         };
+         Value x = r.x(0), isLargest = r.compare(P::OEQ, x, spread(r.y()));
+         Value zero = splatLike(r.b, r.loc(), x, 0), one = splatLike(r.b, r.loc(), x, 1);
+         Value count =
+             SumOp::create(r.b, r.loc(), r.b.getF32Type(), r.select(isLargest, one, zero));
+         r.add(0, r.select(isLargest, spread(r.over(r.g, count)), zero));
+       }},
+      {"ejk.rotate_half",
+       [](Rule &r) {
+         r.add(0, r.minus(RotateHalfOp::create(r.b, r.loc(), r.g.getType(), r.g)));
+       }},
   };
   return *rules;
 }

@@ -322,7 +322,7 @@ bool ChunkPlan::isConstant(Value value) const {
     return llvm::is_contained(scan.getParameterArgs(), arg);
   // A sum over channels is taken of a whole tile.
   Operation *op = value.getDefiningOp();
-  return !isa<SumOp>(op) &&
+  return !isa<SumOp, MaxOp, StepIndexOp>(op) && !op->getNumRegions() &&
          llvm::all_of(op->getOperands(), [&](Value operand) { return isConstant(operand); });
 }
 

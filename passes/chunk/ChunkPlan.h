@@ -123,6 +123,8 @@ public:
   /// Whether the value is computed once for a sequence: from parameters,
   /// constants and the head, by what numbers and vectors know.
   bool isConstant(mlir::Value value) const;
+  /// Whether `value` is the step's index as an f32 number.
+  static bool isPosition(mlir::Value value);
   /// Whether the value is zero in rows and channels beyond the sequences' end,
   /// which load as zeros.
   bool isZeroBeyond(mlir::Value value) const;

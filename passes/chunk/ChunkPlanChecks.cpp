@@ -19,6 +19,27 @@ static constexpr int64_t kMaxStateElements = 128 * 128;
 // Ops
 //===----------------------------------------------------------------------===//
 
+/// Whether `value` is the step's index, in an integer type that holds any length.
+static bool isStepIndex(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<StepIndexOp>(op))
+      return true;
+    Type type = value.getType();
+    bool isWide = type.isIndex() || (type.isInteger() && type.getIntOrFloatBitWidth() >= 32);
+    if (!isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp>(op) ||
+        !isWide)
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+bool ChunkPlan::isPosition(Value value) {
+  Operation *op = value.getDefiningOp();
+  return isa_and_nonnull<arith::SIToFPOp, arith::UIToFPOp>(op) && value.getType().isF32() &&
+         isStepIndex(op->getOperand(0));
+}
+
 LogicalResult ChunkPlan::checkElementwise() {
   for (Value arg : scan.getParameterArgs())
     if (StepAnalysis::isMatrix(arg))
@@ -30,6 +51,16 @@ LogicalResult ChunkPlan::checkElementwise() {
       if (isa<VectorType>(broadcast.getSourceType()) ||
           broadcast.getResultVectorType().getRank() != 1)
         return decline(&op, "only a number can be spread over channels");
+    if (isPosition(op.getResult(0)))
+      continue;
+    if (isStepIndex(op.getResult(0))) {
+      for (Operation *user : op.getUsers())
+        if (user->getNumResults() != 1 ||
+            (!isStepIndex(user->getResult(0)) && !isPosition(user->getResult(0))))
+          return decline(user, "on a chunk's tiles the step's index is an f32 number only, made "
+                               "by 'arith.index_cast' and 'arith.sitofp'");
+      continue;
+    }
     if (isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op) ||
         isConstant(op.getResult(0)))
       continue;
@@ -44,9 +75,6 @@ LogicalResult ChunkPlan::checkElementwise() {
       return decline(&op, "'" + op.getName().getStringRef() + "' has no form on a chunk's tiles");
     auto type = dyn_cast<VectorType>(op.getResult(0).getType());
     for (Value operand : op.getOperands()) {
-      if (type && !isa<VectorType>(operand.getType()) && !isConstant(operand))
-        return decline(&op, "a number that changes over time decides over a whole vector; spread "
-                            "it by 'vector.broadcast' first");
       if (type && isa<VectorType>(operand.getType()) && isConstant(operand) &&
           !getElementTypeOrSelf(operand.getType()).isF32() &&
           !isa_and_nonnull<vector::BroadcastOp, arith::ConstantOp>(operand.getDefiningOp()))

@@ -158,16 +158,34 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   }
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
     return body.spread(tile(broadcast.getSource(), false), 0, type.getShape());
+  if (ChunkPlan::isPosition(value)) {
+    Value start = arith::IndexCastOp::create(body.b, body.loc, body.b.getI64Type(), first);
+    start = arith::SIToFPOp::create(body.b, body.loc, body.b.getF32Type(), start);
+    return body.add(body.broadcast(start, type),
+                    body.cumsum(body.constant(type, 1), /*reverse=*/false, /*exclusive=*/true));
+  }
   SmallVector<Value> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(isa<VectorType>(value.getType()) && !isa<VectorType>(operand.getType())
-                           ? constant(operand, false)
-                           : tile(operand, sliced));
+  for (Value operand : op->getOperands()) {
+    bool isNumber = isa<VectorType>(value.getType()) && !isa<VectorType>(operand.getType());
+    operands.push_back(!isNumber                  ? tile(operand, sliced)
+                       : plan.isConstant(operand) ? constant(operand, false)
+                                                  : conditionTile(operand, type));
+  }
   if (isa<arith::MulFOp>(op))
     for (unsigned side : {0, 1})
       if (Value product = withNumbersScaled(operands[side], operands[1 - side]))
         return product;
   return cloneOp(body.b, op, operands, type);
+}
+
+/// A condition that changes over time, for each element of a tile of `type`.
+Value ChunkTiles::conditionTile(Value condition, VectorType type) {
+  Value bits = tile(condition, false);
+  VectorType numbers = body.f32(body.shapeOf(bits));
+  Value chosen = body.select(bits, body.constant(numbers, 1), body.constant(numbers, 0));
+  return arith::CmpFOp::create(body.b, body.loc, arith::CmpFPredicate::OGT,
+                               body.spread(chosen, 0, type.getShape()),
+                               body.zeros(type.getShape()));
 }
 
 /// A constant that `tile` is multiplied by.

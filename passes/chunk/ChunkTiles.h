@@ -65,6 +65,7 @@ public:
 
 private:
   mlir::Value makeTile(mlir::Value value, bool sliced);
+  mlir::Value conditionTile(mlir::Value condition, mlir::VectorType type);
   mlir::Value sumOver(mlir::Value tile);
   mlir::Value withNumbersScaled(mlir::Value tile, mlir::Value numbers);
   mlir::Value makeConstant(mlir::Value value, bool sliced);

@@ -16,7 +16,9 @@ using namespace ejk;
 bool ejk::isConstantInTime(ScanOp scan, Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getParameterArgs(), arg);
-  return llvm::all_of(value.getDefiningOp()->getOperands(),
+  Operation *op = value.getDefiningOp();
+  return !isa<StepIndexOp>(op) && !op->getNumRegions() &&
+         llvm::all_of(op->getOperands(),
                       [&](Value operand) { return isConstantInTime(scan, operand); });
 }
 

@@ -15,7 +15,10 @@ namespace {
 struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
   void runOnOperation() override {
     SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    getOperation()->walk([&](ScanOp scan) {
+      if (!hasBranches(scan))
+        scans.push_back(scan);
+    });
     for (ScanOp scan : scans)
       split(scan);
   }

@@ -1,4 +1,4 @@
-//===- SplitSums.cpp - sums over channels, between scans ------------------===//
+//===- SplitSums.cpp - sums and maxima over channels, between scans -------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -18,24 +18,26 @@ namespace {
 struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
   void runOnOperation() override {
     SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    getOperation()->walk([&](ScanOp scan) {
+      if (!hasBranches(scan))
+        scans.push_back(scan);
+    });
     for (ScanOp scan : scans)
       split(scan);
   }
 
   void split(ScanOp scan) {
     SmallVector<Value> sums;
-    scan.getBody().walk([&](SumOp op) {
-      if (!isSumAlongReads(scan, op))
-        sums.push_back(op.getResult());
-    });
+    for (Operation &op : scan.getStep())
+      if (isReduction(&op) && !isReductionAlongReads(scan, &op))
+        sums.push_back(op.getResult(0));
     if (sums.empty())
       return;
     ScanCut cut(scan, sums, [](Value v) { return bool(v.getDefiningOp<ReadOp>()); });
     // A sum of what depends on another sum waits for the second scan's turn.
     SmallVector<Value> given, wanted;
     for (Value sum : sums) {
-      Value vector = sum.getDefiningOp<SumOp>().getVector();
+      Value vector = sum.getDefiningOp()->getOperand(0);
       if (!cut.isLate(vector)) {
         given.push_back(sum);
         wanted.push_back(vector);
@@ -45,14 +47,25 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
       scan.emitRemark("not split: every sum depends on one of an earlier step");
       return;
     }
-    Operation *after = scan->getNextNode();
+    Operation *before = scan->getPrevNode(), *after = scan->getNextNode();
+    Block *block = scan->getBlock();
     Location loc = scan.getLoc();
     cut.apply(wanted, given, [&](OpBuilder &b, ValueRange tensors) {
-      return llvm::map_to_vector(tensors, [&](Value v) { return sumOver(b, loc, v, 3); });
+      return llvm::map_to_vector(llvm::zip(given, tensors), [&](auto pair) {
+        auto [reduction, tensor] = pair;
+        return isa<MaxOp>(reduction.getDefiningOp()) ? maxOver(b, loc, tensor, 3)
+                                                     : sumOver(b, loc, tensor, 3);
+      });
     });
     numSplit += given.size();
-    if (auto second = dyn_cast<ScanOp>(after->getPrevNode()))
-      split(second);
+    // Without its reads, the first scan may have no axis left that it sums along.
+    SmallVector<ScanOp> made;
+    for (Operation *op = before ? before->getNextNode() : &block->front(); op != after;
+         op = op->getNextNode())
+      if (auto scan = dyn_cast<ScanOp>(op))
+        made.push_back(scan);
+    for (ScanOp scan : made)
+      split(scan);
   }
 };
 } // namespace

@@ -28,28 +28,44 @@ std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
   return both ? std::nullopt : std::optional(found.value_or(Axis::key));
 }
 
-bool ejk::isSumAlongReads(ScanOp scan, SumOp sum) {
-  std::optional<Axis> axis = getReadAxis(scan);
-  auto matrix = llvm::find_if(scan.getStateArgs(), StepAnalysis::isMatrix);
-  if (!axis || matrix == scan.getStateArgs().end() ||
-      sum.getVector().getType().getDimSize(0) !=
-          cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1))
-    return false;
-  SmallVector<Value> worklist = {sum.getVector()};
+bool ejk::hasBranches(ScanOp scan) {
+  return llvm::any_of(scan.getStep(), [](Operation &op) { return op.getNumRegions() != 0; });
+}
+
+bool ejk::isReduction(Operation *op) { return isa_and_nonnull<SumOp, MaxOp>(op); }
+
+bool ejk::isOnlyChannel(Operation *op) {
+  return isReduction(op) && cast<VectorType>(op->getOperand(0).getType()).getDimSize(0) == 1;
+}
+
+bool ejk::dependsOnThreads(ScanOp scan, Value from) {
+  SmallVector<Value> worklist = {from};
   llvm::DenseSet<Value> seen;
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
     if (!seen.insert(value).second)
       continue;
     if (Operation *def = value.getDefiningOp()) {
-      if (isa<SumOp>(def))
-        return false; // a number that threads get only while they read
+      if (isReduction(def) && !isOnlyChannel(def))
+        return true;
       llvm::append_range(worklist, def->getOperands());
     } else if (cast<BlockArgument>(value).getArgNumber() >= scan.getFirstStateArg()) {
-      return false;
+      return true;
     }
   }
-  return true;
+  return false;
+}
+
+bool ejk::isReductionAlongReads(ScanOp scan, Operation *reduction) {
+  if (isOnlyChannel(reduction))
+    return true;
+  std::optional<Axis> axis = getReadAxis(scan);
+  auto matrix = llvm::find_if(scan.getStateArgs(), StepAnalysis::isMatrix);
+  Value vector = reduction->getOperand(0);
+  return axis && matrix != scan.getStateArgs().end() &&
+         cast<VectorType>(vector.getType()).getDimSize(0) ==
+             cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1) &&
+         !dependsOnThreads(scan, vector);
 }
 
 StepAnalysis::StepAnalysis(ScanOp scan, const ScanRequest &request) : scan(scan) {
@@ -130,6 +146,8 @@ LogicalResult StepAnalysis::check() {
                           "derive the first derivative with gate-gradients=suffix");
   unsigned firstState = scan.getFirstStateArg();
   for (Operation &op : scan.getStep().without_terminator()) {
+    if (op.getNumRegions())
+      return op.emitOpError("must become selects before a derivative; run --canonicalize first");
     bool concerns = llvm::any_of(op.getOperands(), [&](Value v) { return isActive(v); });
     if (!concerns)
       continue;

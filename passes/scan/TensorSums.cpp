@@ -7,12 +7,15 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
+#include <limits>
 
 using namespace mlir;
 using namespace ejk;
 
-static Value reduce(OpBuilder &b, Location loc, ValueRange inputs, unsigned dim,
-                    llvm::function_ref<Value(OpBuilder &, ValueRange)> term) {
+/// `inputs` over dimension `dim`, from `start` on: `combine` gives the next value of what
+/// the last of its values is.
+static Value reduce(OpBuilder &b, Location loc, ValueRange inputs, unsigned dim, double start,
+                    llvm::function_ref<Value(OpBuilder &, ValueRange)> combine) {
   auto type = cast<RankedTensorType>(inputs.front().getType());
   int64_t rank = type.getRank();
   SmallVector<int64_t> shape;
@@ -30,21 +33,28 @@ static Value reduce(OpBuilder &b, Location loc, ValueRange inputs, unsigned dim,
   }
   auto result = RankedTensorType::get(shape, b.getF32Type());
   Value empty = tensor::EmptyOp::create(b, loc, result, sizes);
-  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
-  Value init = linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+  Value number = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(start));
+  Value init = linalg::FillOp::create(b, loc, number, empty).getResult(0);
   SmallVector<AffineMap> maps(inputs.size(), b.getMultiDimIdentityMap(rank));
   maps.push_back(AffineMap::get(rank, 0, kept, b.getContext()));
   return linalg::GenericOp::create(b, loc, result, inputs, init, maps, loops,
                                    [&](OpBuilder &nested, Location l, ValueRange args) {
-                                     Value sum = arith::AddFOp::create(nested, l, args.back(),
-                                                                       term(nested, args));
-                                     linalg::YieldOp::create(nested, l, sum);
+                                     linalg::YieldOp::create(nested, l, combine(nested, args));
                                    })
       .getResult(0);
 }
 
 Value ejk::sumOver(OpBuilder &b, Location loc, Value x, unsigned dim) {
-  return reduce(b, loc, x, dim, [](OpBuilder &, ValueRange args) { return args[0]; });
+  return reduce(b, loc, x, dim, 0, [&](OpBuilder &nested, ValueRange args) -> Value {
+    return arith::AddFOp::create(nested, loc, args.back(), args[0]);
+  });
+}
+
+Value ejk::maxOver(OpBuilder &b, Location loc, Value x, unsigned dim) {
+  return reduce(b, loc, x, dim, -std::numeric_limits<double>::infinity(),
+                [&](OpBuilder &nested, ValueRange args) -> Value {
+                  return arith::MaximumFOp::create(nested, loc, args.back(), args[0]);
+                });
 }
 
 bool ejk::isSumOver(linalg::GenericOp op, unsigned dim) {
@@ -62,8 +72,9 @@ bool ejk::isSumOver(linalg::GenericOp op, unsigned dim) {
 }
 
 Value ejk::sumOfProducts(OpBuilder &b, Location loc, Value x, Value y, unsigned dim) {
-  return reduce(b, loc, {x, y}, dim, [&](OpBuilder &nested, ValueRange args) -> Value {
-    return arith::MulFOp::create(nested, loc, args[0], args[1]);
+  return reduce(b, loc, {x, y}, dim, 0, [&](OpBuilder &nested, ValueRange args) -> Value {
+    Value product = arith::MulFOp::create(nested, loc, args[0], args[1]);
+    return arith::AddFOp::create(nested, loc, args.back(), product);
   });
 }
 

@@ -8,7 +8,9 @@
 namespace ejk {
 /// `x` summed over dimension `dim`, in f32.
 mlir::Value sumOver(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim);
-/// Whether `op` is such a sum.
+/// The largest of `x` over dimension `dim`; NaN where one is.
+mlir::Value maxOver(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim);
+/// Whether `op` is a sum over dimension `dim`.
 bool isSumOver(mlir::linalg::GenericOp op, unsigned dim);
 /// `x ⊙ y`, of one shape, summed over dimension `dim`, in f32.
 mlir::Value sumOfProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y,

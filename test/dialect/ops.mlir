@@ -145,6 +145,24 @@ func.func @scan_stateless(%x: tensor<2x3x4xbf16>) -> tensor<2x3x4xbf16> {
   return %o : tensor<2x3x4xbf16>
 }
 
+// CHECK-LABEL: func @step_ops(
+// CHECK: ejk.max %{{.*}} : vector<8xf32>
+// CHECK: ejk.rotate_half %{{.*}} : vector<8xbf16>
+// CHECK: ejk.step_index : index
+// GENERIC: "ejk.max"
+// GENERIC: "ejk.rotate_half"
+// GENERIC: "ejk.step_index"
+func.func @step_ops(%x: tensor<2x3x4x8xbf16>) -> tensor<2x3x4x8xbf16> {
+  %o = ejk.scan sequences(%xt = %x : tensor<2x3x4x8xbf16>) -> (tensor<2x3x4x8xbf16>) {
+    %w = arith.extf %xt : vector<8xbf16> to vector<8xf32>
+    %m = ejk.max %w : vector<8xf32>
+    %r = ejk.rotate_half %xt : vector<8xbf16>
+    %t = ejk.step_index : index
+    ejk.yield outputs(%r : vector<8xbf16>)
+  }
+  return %o : tensor<2x3x4x8xbf16>
+}
+
 // CHECK-LABEL: func @sums(
 // CHECK: ejk.sum %{{.*}} : vector<8xf32>
 // CHECK: ejk.sum_heads %{{.*}} along 2 like %{{.*}} : tensor<?x?x?x8xf32>, tensor<?x?x?x8xbf16> -> tensor<?x?x?x8xbf16>

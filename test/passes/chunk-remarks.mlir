@@ -131,20 +131,6 @@ func.func @two_successors(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
 
 // -----
 
-func.func @elementwise(%q: tensor<?x?x?x4xbf16>) -> (tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>) {
-  %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
-      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
-    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
-    // expected-remark @below {{not chunked: 'vector.shuffle' has no form on a chunk's tiles}}
-    %turned = vector.shuffle %qw, %qw [3, 2, 1, 0] : vector<4xf32>, vector<4xf32>
-    %S1 = ejk.outer_add %S, %qw, %turned : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
-    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%turned : vector<4xf32>)
-  }
-  return %ht, %o : tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>
-}
-
-// -----
-
 func.func @too_large(%q: tensor<?x?x?x256xbf16>) -> (tensor<?x?x?x256xf32>, tensor<?x?x?x256xf32>) {
   // expected-remark @below {{not chunked: its states are too large for one thread block, 65536 elements of at most 16384, and reads along both axes keep them whole (ejk-opt's --ejk-split-reads parts them)}}
   %o, %p, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x256xbf16>)
@@ -215,4 +201,52 @@ func.func @f(%k: tensor<1x40x1x16xf32>, %c: tensor<3x1x16x16xf32>) -> (tensor<1x
     ejk.yield states(%A1, %X1 : vector<16x16xf32>, vector<16xf32>) outputs(%r : vector<16xf32>)
   }
   return %o : tensor<1x40x1x16xf32>
+}
+
+// -----
+
+func.func @maximum(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: 'ejk.max' has no form on a chunk's tiles}}
+    %g = ejk.max %qw : vector<4xf32>
+    %S1 = ejk.decay %S by %g along head : vector<4x4xf32>, f32
+    %S2 = ejk.outer_add %S1, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @rotation(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    // expected-remark @below {{not chunked: 'ejk.rotate_half' has no form on a chunk's tiles}}
+    %k = ejk.rotate_half %qw : vector<4xf32>
+    %S1 = ejk.outer_add %S, %k, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
+}
+
+// -----
+
+func.func @parity(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
+  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
+    %two = arith.constant 2 : index
+    %t = ejk.step_index : index
+    // expected-remark @below {{not chunked: on a chunk's tiles the step's index is an f32 number only, made by 'arith.index_cast' and 'arith.sitofp'}}
+    %m = arith.remui %t, %two : index
+    %i = arith.index_cast %m : index to i32
+    %g = arith.sitofp %i : i32 to f32
+    %S1 = ejk.decay %S by %g along head : vector<4x4xf32>, f32
+    %S2 = ejk.outer_add %S1, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>)
+  }
+  return %ht : tensor<?x?x4x4xf32>
 }

@@ -1,0 +1,51 @@
+//===- SplitRotations.cpp - rotations of what is read, scans of their own -===//
+#include "passes/Passes.h"
+#include "passes/scan/ScanCut.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SPLITROTATIONS
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+struct SplitRotationsPass : ejk::impl::SplitRotationsBase<SplitRotationsPass> {
+  void runOnOperation() override {
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) {
+      if (!hasBranches(scan))
+        scans.push_back(scan);
+    });
+    for (ScanOp scan : scans)
+      split(scan);
+  }
+
+  void split(ScanOp scan) {
+    SmallVector<Value> rotated;
+    llvm::DenseSet<Value> vectors;
+    for (RotateHalfOp op : scan.getStep().getOps<RotateHalfOp>())
+      if (dependsOnThreads(scan, op.getVector())) {
+        rotated.push_back(op.getResult());
+        vectors.insert(op.getVector());
+      }
+    if (rotated.empty())
+      return;
+    ScanCut cut(scan, rotated, [&](Value v) {
+      return vectors.contains(v) || isa_and_nonnull<ReadOp>(v.getDefiningOp());
+    });
+    // A rotation of what depends on another one waits for the second scan's turn.
+    unsigned taken = llvm::count_if(vectors, [&](Value v) { return !cut.isLate(v); });
+    if (!taken) {
+      scan.emitRemark("not split: every rotation depends on one of an earlier step");
+      return;
+    }
+    Operation *after = scan->getNextNode();
+    cut.apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
+    numSplit += taken;
+    if (auto second = dyn_cast<ScanOp>(after->getPrevNode()))
+      split(second);
+  }
+};
+} // namespace
