@@ -206,6 +206,34 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];
 }
 
+def SplitStates : Pass<"ejk-split-states"> {
+  let summary = "give K×V states of different sizes scans of their own";
+  let description = [{
+    A schedule divides the threads of a block over one K and one V. A scan with states
+    of several sizes, as mLSTM has with its K×1 normaliser beside a K×V state, becomes one
+    scan for each size. A later scan takes what it needs of an earlier one as f32
+    sequences: reads, and states that are numbers or vectors. What a step computes without
+    its K×V states is computed again in each scan.
+
+    A scan stays as it is where states of two sizes need each other's reads, in one step
+    or over time; a remark says so. The interpreter runs such a scan; no schedule does.
+    Numbers do not change.
+
+    Before:
+    ```mlir
+    %o = ejk.scan … states(%S = zero : tensor<?x?x64x64xf32>, %n = zero : tensor<?x?x64x1xf32>) {
+      … %d = ejk.read %n1, %q along key … %r = ejk.read %S1, %q along key … }
+    ```
+    After:
+    ```mlir
+    %d = ejk.scan … states(%n = zero : tensor<?x?x64x1xf32>) { … ejk.read %n1, %q along key … }
+    %o = ejk.scan sequences(… %dt = %d) states(%S = zero : tensor<?x?x64x64xf32>) {
+      … %r = ejk.read %S1, %q along key … }
+    ```
+  }];
+  let statistics = [Statistic<"numSplit", "split", "scans split in two">];
+}
+
 def SplitRotations : Pass<"ejk-split-rotations"> {
   let summary = "move rotations of vectors that depend on a state out of scans";
   let description = [{

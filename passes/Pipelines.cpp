@@ -10,6 +10,7 @@ void ejk::buildSpecializePipeline(mlir::OpPassManager &pm) {
   pm.addPass(createToScan());
   pm.addPass(mlir::createCanonicalizerPass());
   pm.addPass(mlir::createCSEPass());
+  pm.addPass(createSplitStates());
   pm.addPass(createMergeDecays());
   pm.addPass(mlir::createCanonicalizerPass());
 }

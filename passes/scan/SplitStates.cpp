@@ -1,0 +1,84 @@
+//===- SplitStates.cpp - states of different sizes, scans of their own ----===//
+#include "passes/Passes.h"
+#include "passes/scan/ScanCut.h"
+#include "passes/scan/StepAnalysis.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_SPLITSTATES
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
+  void runOnOperation() override {
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) {
+      if (!hasBranches(scan))
+        scans.push_back(scan);
+    });
+    for (ScanOp scan : scans)
+      split(scan);
+  }
+
+  static bool isRead(Value value) { return bool(value.getDefiningOp<ReadOp>()); }
+
+  void split(ScanOp scan) {
+    llvm::SetVector<Type> found;
+    for (Value state : scan.getStateArgs())
+      if (StepAnalysis::isMatrix(state))
+        found.insert(state.getType());
+    if (found.size() < 2)
+      return;
+    // The smallest first: what passes between the scans is then least.
+    SmallVector<Type> sizes = found.takeVector();
+    llvm::stable_sort(sizes, [](Type a, Type b) {
+      return cast<VectorType>(a).getNumElements() < cast<VectorType>(b).getNumElements();
+    });
+    for (Type size : sizes) {
+      ScanCut cut(scan, laterThan(scan, size), isRead);
+      if (reaches(scan, cut, size))
+        continue;
+      Operation *after = scan->getNextNode();
+      cut.apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
+      ++numSplit;
+      if (auto second = dyn_cast<ScanOp>(after->getPrevNode()))
+        split(second);
+      return;
+    }
+    scan.emitRemark("not split: K×V states of different sizes depend on each other's reads");
+  }
+
+  /// Whether the cut's second scan has K×V values of `size`.
+  static bool reaches(ScanOp scan, const ScanCut &cut, Type size) {
+    auto isLate = [&](Value value) { return value.getType() == size && cut.isLate(value); };
+    return llvm::any_of(scan.getStateArgs(), isLate) ||
+           llvm::any_of(scan.getStep().without_terminator(),
+                        [&](Operation &op) { return isLate(op.getResult(0)); });
+  }
+
+  /// What the scan of the states of `size` leaves to a later one: the states of other
+  /// sizes, and states that are numbers or vectors and outputs that the two do not share.
+  static SmallVector<Value> laterThan(ScanOp scan, Type size) {
+    SmallVector<Value> ownStates, later;
+    for (Value state : scan.getStateArgs())
+      if (StepAnalysis::isMatrix(state))
+        (state.getType() == size ? ownStates : later).push_back(state);
+    ScanCut own(scan, ownStates, isRead);
+    auto addUnrelated = [&](Value value) {
+      if (!own.isLate(value) && !reaches(scan, ScanCut(scan, value, isRead), size))
+        later.push_back(value);
+    };
+    for (Value state : scan.getStateArgs())
+      if (!StepAnalysis::isMatrix(state))
+        addUnrelated(state);
+    for (Value output : scan.getYield().getOutputs())
+      if (output.getDefiningOp())
+        addUnrelated(output);
+    return later;
+  }
+};
+} // namespace
