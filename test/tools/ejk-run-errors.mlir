@@ -18,7 +18,7 @@
 // RUN: not ejk-run %s --entry=complex 2>&1 | FileCheck %s --check-prefix=COMPLEX
 // RUN: not ejk-run %s --entry=unknown --random "" --device=interpreter 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=%t.npy
-// RUN: not ejk-run %s --entry=identity --inputs=arg0=%t.npy --device=interpreter --outputs=%t.npy 2>&1 | FileCheck %s --check-prefix=REPLACED
+// RUN: not ejk-run %s --entry=identity --inputs=x=%t.npy --device=interpreter --outputs=%t.npy 2>&1 | FileCheck %s --check-prefix=REPLACED
 // RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=%s 2>&1 | FileCheck %s --check-prefix=REPLACED
 // RUN: not ejk-run %s --entry=escape --random "" --device=interpreter --outputs=%t.dir/ 2>&1 | FileCheck %s --check-prefix=ESCAPE
 // RUN: not ejk-run %s --entry=identity --random d0=3,d1=4 --device=interpreter --outputs=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL

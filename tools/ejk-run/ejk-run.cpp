@@ -146,7 +146,7 @@ static Result<std::vector<HostTensor>> makeInputs(func::FuncOp function, unsigne
   }
   std::vector<std::string> wanted;
   for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i)
-    wanted.push_back(argumentName(function, i));
+    llvm::append_values(wanted, argumentName(function, i), argumentOperand(function, i));
   Result<std::vector<HostTensor>> given =
       readTensors(std::vector<std::string>(inputFiles.begin(), inputFiles.end()),
                   [&](StringRef name) { return llvm::is_contained(wanted, name); });
