@@ -27,7 +27,7 @@ PAGES = {
                             "pipelines that string them together.", [
         ("On the recurrence (`passes/`)", "passes/Passes.td", ["-gen-pass-doc"]),
         ("Down to PTX (`lowering/`)", "lowering/Passes.td", ["-gen-pass-doc"]),
-        ("For tests (`dialect/check/`)", "dialect/check/InterpretPass.td", ["-gen-pass-doc"])]),
+        ("For tests (`tools/interpret/`)", "tools/interpret/InterpretPass.td", ["-gen-pass-doc"])]),
 }
 
 

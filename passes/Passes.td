@@ -3,7 +3,7 @@
 #define EJK_PASSES_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
-include "passes/program/ProgramPasses.td"
+include "passes/ProgramPasses.td"
 
 def DescribeInterface : Pass<"ejk-describe-interface"> {
   let summary = "record names, shapes and constraints of a function's arguments";

@@ -1,5 +1,5 @@
 //===- Pipelines.cpp - named pipelines over the recurrence ----------------===//
-#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"

@@ -1,11 +1,13 @@
 //===- Compiler.cpp - from MLIR to a kernel package -----------------------===//
 #include "lowering/driver/Compiler.h"
+#include "lowering/driver/Pipelines.h"
 #include "lowering/ptx/EmitPTX.h"
 #include "lowering/host/ManifestWriter.h"
 #include "lowering/Passes.h"
 #include "lowering/target/Target.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
+#include "passes/Pipelines.h"
 #include "runtime/package/Package.h"
 #include <nlohmann/json.hpp>
 

@@ -2,10 +2,10 @@
 #ifndef EJK_LOWERING_DRIVER_COMPILER_H
 #define EJK_LOWERING_DRIVER_COMPILER_H
 
-#include "lowering/select/Schedule.h"
+#include "lowering/Schedule.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "passes/autodiff/DeriveScan.h"
+#include "passes/SavePolicy.h"
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 //===- Pipelines.cpp - named pipelines from scans to nvvm -----------------===//
+#include "lowering/driver/Pipelines.h"
 #include "lowering/Passes.h"
+#include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
@@ -9,30 +11,6 @@
 #include "passes/Passes.h"
 
 using namespace mlir;
-
-void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
-  // An unknown name is an error of the passes that take it.
-  const Target *target = findTarget(arch);
-  bool hasWgmma = target && target->hasWgmma;
-  pm.addPass(createCanonicalizerPass());
-  if (hasWgmma)
-    pm.addPass(createLoadStatesByRows());
-  pm.addPass(createSliceRowsEarly());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  pm.addPass(createLoopInvariantCodeMotionPass());
-  pm.addPass(createSinkIntoBranches());
-  pm.addPass(createDeferStateScaling());
-  pm.addPass(createHoistFromBranches());
-  pm.addPass(createReuseScaledRows());
-  if (hasWgmma)
-    pm.addPass(createTruncateLiveExponentials());
-  pm.addPass(createSplitOperands());
-  AssignTileLayoutsOptions layouts;
-  layouts.arch = arch.str();
-  pm.addPass(createAssignTileLayouts(layouts));
-  pm.addPass(createScheduleMatmuls());
-}
 
 /// Kernels are long, and have no blocks to merge: looking for those took most of a
 /// compilation.

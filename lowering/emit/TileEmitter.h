@@ -5,7 +5,7 @@
 #include "lowering/memory/SharedMemory.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
-#include "lowering/memory/TileMemory.h"
+#include "lowering/emit/TileMemory.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -464,8 +464,6 @@ private:
   Vector<tile::ReleaseOp> heldReleases;
 };
 
-/// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
-tile::TakeOp takeOf(tile::MakeRingOp ring);
 /// That its roles have the warps that a kernel's can have.
 mlir::LogicalResult checkRoles(tile::ProgramOp program);
 

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileEmitter.h"
-#include "lowering/memory/TileMemory.h"
+#include "lowering/emit/TileMemory.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
@@ -33,13 +33,11 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   // Tensors, in the order of the program's operands and results. What is only
   // read may go through the read-only cache, but for initial states, which may be
   // the final states' own memory.
-  SmallVector<bool> readOnly;
+  KernelSignature signature(kernel, sizeName);
   auto addTensors = [&](ValueRange tensors, bool isReadOnly) {
     for (Value tensor : tensors)
-      if (!isa<OpResult>(tensor) || tensor.getDefiningOp() != program || !tensor.use_empty()) {
-        kernel.operands.push_back({tensor, std::nullopt});
-        readOnly.push_back(isReadOnly);
-      }
+      if (!isa<OpResult>(tensor) || tensor.getDefiningOp() != program || !tensor.use_empty())
+        signature.addTensor(tensor, isReadOnly);
   };
   addTensors(program.getSequences(), true);
   addTensors(program.getParameters(), true);
@@ -48,48 +46,32 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   if (Value cu = program.getCuSeqlens())
     addTensors(cu, true);
   addTensors(program.getResults(), false);
-  unsigned numPointers = kernel.operands.size();
+  unsigned numPointers = signature.numTensors();
 
-  // Sizes of one name are one argument.
-  llvm::StringMap<unsigned> sizeNumbers;
-  auto addSize = [&](Value tensor, unsigned dim) {
-    auto [it, isNew] =
-        sizeNumbers.try_emplace(sizeName(tensor, dim), kernel.operands.size() - numPointers);
-    if (isNew)
-      kernel.operands.push_back({tensor, dim});
-    return it->second;
-  };
   Value first = program.getSequences().front();
-  unsigned steps = addSize(first, 1), queryHeads = addSize(first, 2);
+  unsigned steps = signature.addSize(first, 1), queryHeads = signature.addSize(first, 2);
   std::optional<unsigned> offsets;
   if (Value cu = program.getCuSeqlens())
-    offsets = addSize(cu, 0);
+    offsets = signature.addSize(cu, 0);
   SmallVector<unsigned> sequenceHeads;
   for (Value v : program.getSequences())
-    sequenceHeads.push_back(addSize(v, 2));
+    sequenceHeads.push_back(signature.addSize(v, 2));
   SmallVector<std::optional<unsigned>> parameterHeads;
   for (auto [parameter, arg] : llvm::zip(program.getParameters(), program.getParameterArgs())) {
     unsigned prefix = prefixRank(parameter, arg);
-    parameterHeads.push_back(prefix ? std::optional(addSize(parameter, prefix - 1)) : std::nullopt);
+    parameterHeads.push_back(prefix ? std::optional(signature.addSize(parameter, prefix - 1))
+                                    : std::nullopt);
   }
 
-  SmallVector<Type> types(numPointers, b.globalPtr());
-  types.append(kernel.operands.size() - numPointers, b.getI64Type());
   unsigned firstMap = kernel.operands.size();
   findMaps();
-  types.append(kernel.operands.size() - firstMap, LLVM::LLVMPointerType::get(b.getContext()));
-  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  auto function =
+      signature.makeFunction(b, name, LLVM::LLVMPointerType::get(b.getContext()));
   kernel.threads = workers = countWarps() * kWarpSize;
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kernel.threads), 1, 1}));
   // A block on a multiprocessor is enough: no registers are to be saved for more.
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
-  for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
-    if (isReadOnly) {
-      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
-      function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
-    }
-  for (unsigned i = firstMap; i < types.size(); ++i)
+  for (unsigned i = firstMap; i < kernel.operands.size(); ++i)
     passByValue(function, i);
   kernel.function = function;
   b.setInsertionPointToStart(&function.getBody().front());

@@ -1,6 +1,6 @@
 //===- TileMasks.cpp - what is kept of a tile, by where it is --------------===//
 #include "lowering/emit/TileEmitter.h"
-#include "lowering/memory/TileMemory.h"
+#include "lowering/emit/TileMemory.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;

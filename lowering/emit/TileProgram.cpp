@@ -1,7 +1,7 @@
 //===- TileProgram.cpp - a block program's ops, and what is of elements ----===//
-#include "lowering/memory/SpilledToShared.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/emit/TileEmitter.h"
-#include "lowering/memory/TileMemory.h"
+#include "lowering/emit/TileMemory.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -21,23 +21,18 @@
 //   release   each warp arrives at `empty`, when no product reads the stage any more
 //
 //===----------------------------------------------------------------------===//
-#include "lowering/memory/SpilledToShared.h"
+#include "lowering/layout/SpilledToShared.h"
+#include "lowering/layout/Alignment.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/emit/TileEmitter.h"
-#include "lowering/memory/TileMemory.h"
+#include "lowering/emit/TileMemory.h"
+#include "lowering/pipeline/TmaTiles.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-TakeOp ejk::takeOf(MakeRingOp ring) {
-  for (Operation *user : ring->getUsers())
-    if (auto take = dyn_cast<TakeOp>(user))
-      return take;
-  return {};
-}
 
 /// Whether `op` is used behind `maker`, in the same iteration of `loop`.
 static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {

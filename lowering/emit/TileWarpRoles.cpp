@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
@@ -17,13 +18,6 @@ using namespace ejk::tile;
 
 /// Barrier 0 is the block's; there are 16, and as many warps as 1024 threads make.
 static constexpr int64_t kMostRoles = 15, kMostWarps = 32;
-
-/// The registers of a multiprocessor, and those of a thread that are handed out together.
-static constexpr unsigned kRegisters = 65536, kRegisterStep = 8;
-
-unsigned ejk::registersOf(unsigned threads) {
-  return std::min(kMostRegisters, kRegisters / threads / kRegisterStep * kRegisterStep);
-}
 
 static RolesOp rolesOf(ProgramOp program) {
   auto roles = program.getBlock().getOps<RolesOp>();

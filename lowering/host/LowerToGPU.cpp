@@ -1,6 +1,6 @@
 //===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
 #include "dialect/ejk/Names.h"
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/Passes.h"
 #include "lowering/host/PrepareTensors.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/host/ManifestWriter.h"
 #include "dialect/ejk/Names.h"
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "ejk/package_format.h"
 #include "lowering/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
-#include "lowering/memory/SpilledToShared.h"
-#include "lowering/memory/TileMemory.h"
+#include "lowering/layout/Alignment.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileOrientation.h"
 #include "lowering/layout/VectorLayouts.h"
 #include "lowering/target/Target.h"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/Passes.h"
+#include "lowering/layout/Alignment.h"
 #include "lowering/layout/TileLayout.h"
-#include "lowering/memory/TileMemory.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"

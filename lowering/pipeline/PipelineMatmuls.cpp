@@ -11,7 +11,7 @@
 #include "lowering/pipeline/PipelineMatmuls.h"
 #include "lowering/Passes.h"
 #include "lowering/pipeline/MultistageLoads.h"
-#include "lowering/emit/TileKernel.h"
+#include "lowering/pipeline/TmaTiles.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"

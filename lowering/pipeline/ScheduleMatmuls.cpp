@@ -8,9 +8,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
-#include "lowering/memory/SpilledToShared.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
-#include "lowering/memory/LiveRanges.h"
+#include "lowering/pipeline/LiveRanges.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
-#include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,7 +1,7 @@
 //===- SaveStates.cpp - states that the forward saves for f_vjp -----------===//
 #include "lowering/select/SaveStates.h"
 #include "dialect/ejk/Names.h"
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/chunk/Chunk.h"

@@ -1,9 +1,10 @@
 //===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
 #include "lowering/select/SaveStates.h"
-#include "lowering/memory/SpilledToShared.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/emit/TileKernel.h"
+#include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

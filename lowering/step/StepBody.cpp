@@ -6,6 +6,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 #include <limits>
 
 using namespace mlir;

@@ -19,6 +19,7 @@
 #include "lowering/step/StepEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -46,65 +47,41 @@ static int32_t registers(const StepPlan &plan) {
 void StepEmitter::buildSignature(SizeName sizeName) {
   // What may be read through the read-only cache: sequences, parameters and
   // offsets. An initial state may be the final state's own memory.
-  SmallVector<bool> readOnly;
-  auto addTensor = [&](Value tensor, bool isReadOnly) {
-    kernel.operands.push_back({tensor, std::nullopt});
-    readOnly.push_back(isReadOnly);
-  };
+  KernelSignature signature(kernel, sizeName);
   for (Value v : scan.getSequences())
-    addTensor(v, true);
+    signature.addTensor(v, true);
   for (Value v : scan.getParameters())
-    addTensor(v, true);
+    signature.addTensor(v, true);
   for (Value v : scan.getInitialStates())
-    addTensor(v, false);
+    signature.addTensor(v, false);
   for (Value v : scan.getSavedStates())
-    addTensor(v, true);
+    signature.addTensor(v, true);
   if (Value cu = scan.getCuSeqlens())
-    addTensor(cu, true);
+    signature.addTensor(cu, true);
   for (Value v : scan.getOutputs())
-    addTensor(v, false);
+    signature.addTensor(v, false);
   for (Value v : scan.getFinalStates())
     if (!v.use_empty())
-      addTensor(v, false);
+      signature.addTensor(v, false);
   for (Value v : scan.getSaves())
-    addTensor(v, false);
-  unsigned numPointers = kernel.operands.size();
-  // Sizes of one name are one argument: no division where heads are not shared.
+    signature.addTensor(v, false);
+  unsigned numPointers = signature.numTensors();
   Value first = scan.getSequences().front();
-  SmallVector<std::string> sizeNames;
-  auto sizeArgument = [&](Value tensor, unsigned dim) {
-    std::string size = sizeName(tensor, dim);
-    auto it = llvm::find(sizeNames, size);
-    if (it == sizeNames.end()) {
-      kernel.operands.push_back({tensor, dim});
-      sizeNames.push_back(size);
-      return unsigned(sizeNames.size() - 1);
-    }
-    return unsigned(it - sizeNames.begin());
-  };
-  unsigned stepsArgument = sizeArgument(first, 1); // T, or the rows of all packed sequences
-  unsigned headsArgument = sizeArgument(first, 2);
+  unsigned stepsArgument = signature.addSize(first, 1); // T, or the rows of all packed sequences
+  unsigned headsArgument = signature.addSize(first, 2);
   SmallVector<unsigned> sequenceHeads;
   SmallVector<std::optional<unsigned>> parameterHeads;
   for (Value v : scan.getSequences())
-    sequenceHeads.push_back(sizeArgument(v, 2));
+    sequenceHeads.push_back(signature.addSize(v, 2));
   for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
     unsigned prefix = prefixRank(parameter, arg);
-    parameterHeads.push_back(prefix ? std::optional(sizeArgument(parameter, prefix - 1))
+    parameterHeads.push_back(prefix ? std::optional(signature.addSize(parameter, prefix - 1))
                                     : std::nullopt);
   }
 
-  SmallVector<Type> types(numPointers, b.globalPtr());
-  types.append(kernel.operands.size() - numPointers, b.getI64Type());
-  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  auto function = signature.makeFunction(b, name);
   function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(plan.threads()), 1, 1}));
-  for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
-    if (isReadOnly) {
-      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
-      function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
-    }
   kernel.function = function;
   kernel.threads = plan.threads();
   b.setInsertionPointToStart(&function.getBody().front());

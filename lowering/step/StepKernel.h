@@ -3,12 +3,10 @@
 #define EJK_LOWERING_STEP_STEPKERNEL_H
 
 #include "lowering/kernels/KernelBuilder.h"
+#include "lowering/kernels/KernelSignature.h"
 #include "lowering/step/StepPlan.h"
 
 namespace ejk {
-/// The name of a size, such that sizes of one name are equal in every call.
-using SizeName = llvm::function_ref<std::string(mlir::Value tensor, unsigned dim)>;
-
 /// Emits the kernel that runs `plan` into `module`, called `name`. B, T, N and
 /// all head counts are arguments. Final states that nobody uses are not stored.
 Kernel emitStepKernel(const StepPlan &plan, mlir::gpu::GPUModuleOp module, llvm::StringRef name,

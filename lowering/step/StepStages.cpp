@@ -11,6 +11,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;

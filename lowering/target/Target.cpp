@@ -22,41 +22,44 @@
 using namespace ejk;
 
 static constexpr unsigned KB = 1024;
-/// Every architecture from sm_80 on has 64 K registers.
-static constexpr unsigned kRegisters = 64 * KB;
 
 // clang-format off
 static constexpr Target kTargets[] = {
-  // name  capability  PTX  block     SM        registers   threads wgmma  bulk   clusters setmaxnreg
-  {"sm_80",   80,  74, 163 * KB, 164 * KB, kRegisters, 2048, false, false, false, false},
-  {"sm_86",   86,  74,  99 * KB, 100 * KB, kRegisters, 1536, false, false, false, false},
-  {"sm_87",   87,  74, 163 * KB, 164 * KB, kRegisters, 1536, false, false, false, false},
-  {"sm_88",   88,  90,  99 * KB, 100 * KB, kRegisters, 1536, false, false, false, false},
-  {"sm_89",   89,  78,  99 * KB, 100 * KB, kRegisters, 1536, false, false, false, false},
-  {"sm_90",   90,  80, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  false},
-  {"sm_90a",  90,  80, 227 * KB, 228 * KB, kRegisters, 2048, true,  true,  true,  true},
-  {"sm_100",  100, 86, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  false},
-  {"sm_100a", 100, 86, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  true},
-  {"sm_100f", 100, 88, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  true},
-  {"sm_101",  101, 86, 227 * KB, 228 * KB, kRegisters, 1536, false, true,  true,  false},
-  {"sm_101a", 101, 86, 227 * KB, 228 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_101f", 101, 88, 227 * KB, 228 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_103",  103, 88, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  false},
-  {"sm_103a", 103, 88, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  true},
-  {"sm_103f", 103, 88, 227 * KB, 228 * KB, kRegisters, 2048, false, true,  true,  true},
-  {"sm_110",  110, 90, 227 * KB, 228 * KB, kRegisters, 1536, false, true,  true,  false},
-  {"sm_110a", 110, 90, 227 * KB, 228 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_110f", 110, 90, 227 * KB, 228 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_120",  120, 87,  99 * KB, 100 * KB, kRegisters, 1536, false, true,  true,  false},
-  {"sm_120a", 120, 87,  99 * KB, 100 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_120f", 120, 88,  99 * KB, 100 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_121",  121, 88,  99 * KB, 100 * KB, kRegisters, 1536, false, true,  true,  false},
-  {"sm_121a", 121, 88,  99 * KB, 100 * KB, kRegisters, 1536, false, true,  true,  true},
-  {"sm_121f", 121, 88,  99 * KB, 100 * KB, kRegisters, 1536, false, true,  true,  true},
+  // name  capability  PTX  block     SM        threads wgmma  bulk   clusters setmaxnreg
+  {"sm_80",   80,  74, 163 * KB, 164 * KB, 2048, false, false, false, false},
+  {"sm_86",   86,  74,  99 * KB, 100 * KB, 1536, false, false, false, false},
+  {"sm_87",   87,  74, 163 * KB, 164 * KB, 1536, false, false, false, false},
+  {"sm_88",   88,  90,  99 * KB, 100 * KB, 1536, false, false, false, false},
+  {"sm_89",   89,  78,  99 * KB, 100 * KB, 1536, false, false, false, false},
+  {"sm_90",   90,  80, 227 * KB, 228 * KB, 2048, false, true,  true,  false},
+  {"sm_90a",  90,  80, 227 * KB, 228 * KB, 2048, true,  true,  true,  true},
+  {"sm_100",  100, 86, 227 * KB, 228 * KB, 2048, false, true,  true,  false},
+  {"sm_100a", 100, 86, 227 * KB, 228 * KB, 2048, false, true,  true,  true},
+  {"sm_100f", 100, 88, 227 * KB, 228 * KB, 2048, false, true,  true,  true},
+  {"sm_101",  101, 86, 227 * KB, 228 * KB, 1536, false, true,  true,  false},
+  {"sm_101a", 101, 86, 227 * KB, 228 * KB, 1536, false, true,  true,  true},
+  {"sm_101f", 101, 88, 227 * KB, 228 * KB, 1536, false, true,  true,  true},
+  {"sm_103",  103, 88, 227 * KB, 228 * KB, 2048, false, true,  true,  false},
+  {"sm_103a", 103, 88, 227 * KB, 228 * KB, 2048, false, true,  true,  true},
+  {"sm_103f", 103, 88, 227 * KB, 228 * KB, 2048, false, true,  true,  true},
+  {"sm_110",  110, 90, 227 * KB, 228 * KB, 1536, false, true,  true,  false},
+  {"sm_110a", 110, 90, 227 * KB, 228 * KB, 1536, false, true,  true,  true},
+  {"sm_110f", 110, 90, 227 * KB, 228 * KB, 1536, false, true,  true,  true},
+  {"sm_120",  120, 87,  99 * KB, 100 * KB, 1536, false, true,  true,  false},
+  {"sm_120a", 120, 87,  99 * KB, 100 * KB, 1536, false, true,  true,  true},
+  {"sm_120f", 120, 88,  99 * KB, 100 * KB, 1536, false, true,  true,  true},
+  {"sm_121",  121, 88,  99 * KB, 100 * KB, 1536, false, true,  true,  false},
+  {"sm_121a", 121, 88,  99 * KB, 100 * KB, 1536, false, true,  true,  true},
+  {"sm_121f", 121, 88,  99 * KB, 100 * KB, 1536, false, true,  true,  true},
 };
 // clang-format on
 
 llvm::ArrayRef<Target> ejk::knownTargets() { return kTargets; }
+
+unsigned ejk::registersOf(unsigned threads) {
+  constexpr unsigned kStep = 8;
+  return std::min(kMostRegisters, kRegistersPerBlock / threads / kStep * kStep);
+}
 
 const Target *ejk::findTarget(llvm::StringRef name) {
   auto *row = llvm::find_if(kTargets, [&](const Target &target) { return target.name == name; });

@@ -18,6 +18,15 @@ namespace ejk {
 /// architecture (CUDA programming guide, "Compute Capabilities").
 constexpr unsigned kStaticSharedBytes = 48 * 1024;
 
+/// The 32-bit registers of a block, which are as many as a multiprocessor has: 64 K on every
+/// architecture from sm_80 on (same source).
+constexpr unsigned kRegistersPerBlock = 64 * 1024;
+/// The most registers that compiled kernels give to a thread; the hardware's limit is 255, and
+/// `setmaxnreg` takes multiples of 8.
+constexpr unsigned kMostRegisters = 248;
+/// The most registers that each of a block's `threads` can have, a multiple of 8.
+unsigned registersOf(unsigned threads);
+
 /// An architecture: its name, the PTX that it needs, its limits, and the instructions that not
 /// every architecture has.
 struct Target {
@@ -29,8 +38,6 @@ struct Target {
   unsigned ptxVersion;
   /// Shared memory in bytes: what a block may opt in to, and what a multiprocessor has.
   unsigned sharedBytesPerBlock, sharedBytesPerMultiprocessor;
-  /// 32-bit registers of a block, which are as many as a multiprocessor has.
-  unsigned registersPerBlock;
   unsigned threadsPerMultiprocessor;
   /// Whether four warps multiply tiles from shared memory with `wgmma`.
   bool hasWgmma;

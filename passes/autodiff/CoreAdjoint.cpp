@@ -77,7 +77,7 @@ void CoreForward::saveCheckpoints() {
       checkpointEvery && llvm::any_of(kAxes, [&](Axis a) { return step.needsPairing(a); });
   for (Value next : scan.getYield().getStates()) {
     std::optional<unsigned> &save = saves.emplace_back();
-    if (wanted && step.isMatrix(next) && step.isMatrixActive(next))
+    if (wanted && isMatrix(next) && step.isMatrixActive(next))
       save = sb.addSave(primal.lookup(Segment::of(next).start), checkpointEvery,
                         sb.saveType(next.getType(), sb.b.getF32Type()));
   }
@@ -118,7 +118,7 @@ Value CoreBack::startPairing(unsigned i, Axis axis, Value stateCotangent) {
 void CoreBack::start(ArrayRef<Value> stateCotangents) {
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value next = scan.getYield().getStates()[i];
-    if (!step.isMatrix(arg) || !step.isMatrixActive(next))
+    if (!isMatrix(arg) || !step.isMatrixActive(next))
       continue;
     Matrix m;
     m.adjoint =

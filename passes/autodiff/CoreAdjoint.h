@@ -23,7 +23,7 @@
 
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/scan/ScanBuilder.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/autodiff/StepAnalysis.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ejk {

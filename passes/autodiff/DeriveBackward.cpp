@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Names.h"
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

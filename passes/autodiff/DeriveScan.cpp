@@ -25,7 +25,7 @@
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/autodiff/CoreAdjoint.h"
 #include "passes/scan/ScanBuilder.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/autodiff/StepAnalysis.h"
 #include "passes/scan/TensorSums.h"
 
 using namespace mlir;
@@ -134,7 +134,7 @@ private:
   SmallVector<Saved> save(ScanBuilder &sb, IRMapping &primal) {
     SmallVector<Saved> saved;
     for (Value arg : scan.getStateArgs())
-      if (!step.isMatrix(arg))
+      if (!isMatrix(arg))
         saved.push_back({arg, sb.addOutput(primal.lookup(arg))});
     for (ReadOp read : step.reads())
       saved.push_back({read.getResult(), sb.addOutput(primal.lookup(read.getResult()))});
@@ -190,7 +190,7 @@ private:
   void carryVectors(ScanBuilder &sb, Cotangents &adjoint,
                     SmallVectorImpl<std::pair<Value, Value>> &carried) {
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
-      if (step.isMatrix(arg) || !step.isActive(arg))
+      if (isMatrix(arg) || !step.isActive(arg))
         continue;
       auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
       Value state = sb.addState(type, request.stateCotangents[i]);

@@ -4,23 +4,9 @@
 
 #include "dialect/ejk/Ejk.h"
 #include "mlir/IR/Builders.h"
+#include "passes/SavePolicy.h"
 
 namespace ejk {
-
-/// Where a gate's gradient, a sum over the rest of the sequence, starts from.
-enum class GateGradients {
-  /// The sequence's end. Errors grow with the sequence.
-  suffix,
-  /// The end of each chunk: the walk forward saves the state there.
-  checkpoint
-};
-struct SavePolicy {
-  GateGradients gateGradients = GateGradients::checkpoint;
-  /// Rows of a chunk; 0 for 64 where a sequence is f16 or bf16, and 32 where all are
-  /// f32 and errors smaller, or 16 where a gate depends on a parameter, whose gradient
-  /// sums them up.
-  int64_t checkpointEvery = 0;
-};
 
 /// What is asked of a scan's derivative. A null type asks for nothing, any other
 /// is the element type the gradient shall have.

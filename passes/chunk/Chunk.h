@@ -7,11 +7,6 @@
 
 namespace ejk {
 
-/// The most channels of rows and states whose block programs multiply factors in two terms, and
-/// save states in f32: with more, errors of as many roundings average out, and the products and
-/// bytes that this takes would be more than a few.
-constexpr int64_t kFewChannels = 32;
-
 struct ChunkSettings {
   /// Steps in a chunk; fewer where that does not divide those between saved states.
   int64_t chunk = 64;

@@ -5,7 +5,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanGroups.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -57,7 +57,7 @@ LogicalResult ChunkPlan::findStates() {
   for (auto [i, arg, next] : llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
     auto state = cast<BlockArgument>(arg);
     // A state that only feeds itself concerns nobody.
-    if (!StepAnalysis::isMatrix(arg)) {
+    if (!isMatrix(arg)) {
       if (failed(followSum(i, state)))
         return failure();
     } else if (failed(followChain(i, state))) {

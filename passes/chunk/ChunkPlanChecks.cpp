@@ -6,7 +6,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/chunk/ChunkPlan.h"
 #include "passes/scan/NarrowOperands.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -42,7 +42,7 @@ bool ChunkPlan::isPosition(Value value) {
 
 LogicalResult ChunkPlan::checkElementwise() {
   for (Value arg : scan.getParameterArgs())
-    if (StepAnalysis::isMatrix(arg))
+    if (isMatrix(arg))
       return decline(scan, "a parameter is a matrix; a step on tiles takes numbers and vectors");
   for (Operation &op : scan.getStep().without_terminator()) {
     if (op.getNumResults() != 1)
@@ -220,7 +220,7 @@ static ScanOp findSumOf(Value tensor) {
       if (!user.getStep().getOps<AnchorOp>().empty())
         continue;
       for (Value next : user.getYield().getStates())
-        if (!StepAnalysis::isMatrix(next) && dependsOn(next, [&](Value v) { return v == arg; }))
+        if (!isMatrix(next) && dependsOn(next, [&](Value v) { return v == arg; }))
           return user;
     }
   }

@@ -2,6 +2,7 @@
 #include "passes/chunk/ChunkTiles.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;

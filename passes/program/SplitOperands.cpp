@@ -2,6 +2,7 @@
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/Rounding.h"
 #include "passes/chunk/Chunk.h"
 
 namespace ejk {

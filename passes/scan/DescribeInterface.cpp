@@ -1,6 +1,6 @@
 //===- DescribeInterface.cpp - what a function's callers must know --------===//
 #include "dialect/ejk/Names.h"
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 

@@ -4,6 +4,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_MERGEDECAYS
@@ -12,46 +13,6 @@ namespace ejk {
 
 using namespace mlir;
 using namespace ejk;
-
-bool ejk::isConstantInTime(ScanOp scan, Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
-    return llvm::is_contained(scan.getParameterArgs(), arg);
-  Operation *op = value.getDefiningOp();
-  return !isa<StepIndexOp>(op) && !op->getNumRegions() &&
-         llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return isConstantInTime(scan, operand); });
-}
-
-DecayClass ejk::getDecayClass(ScanOp scan) {
-  bool any = false, key = false, value = false, constant = true;
-  scan.getBody().walk([&](DecayOp decay) {
-    any = true;
-    key |= decay.getAxis() == Axis::key;
-    value |= decay.getAxis() == Axis::value;
-    constant &= isConstantInTime(scan, decay.getGate());
-  });
-  if (key || value)
-    return key && value ? DecayClass::both : key ? DecayClass::key : DecayClass::value;
-  return !any ? DecayClass::none : constant ? DecayClass::constant : DecayClass::scalar;
-}
-
-StringRef ejk::stringifyDecayClass(DecayClass decayClass) {
-  switch (decayClass) {
-  case DecayClass::none:
-    return "none";
-  case DecayClass::constant:
-    return "constant";
-  case DecayClass::scalar:
-    return "scalar";
-  case DecayClass::key:
-    return "key";
-  case DecayClass::value:
-    return "value";
-  case DecayClass::both:
-    return "both";
-  }
-  llvm_unreachable("unknown decay class");
-}
 
 namespace {
 struct MergeDecaysPass : ejk::impl::MergeDecaysBase<MergeDecaysPass> {

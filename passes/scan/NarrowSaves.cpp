@@ -1,7 +1,7 @@
 //===- NarrowSaves.cpp - saved states in 16 bits --------------------------===//
 #include "mlir/IR/TypeUtilities.h"
-#include "passes/chunk/Chunk.h"
 #include "passes/Passes.h"
+#include "passes/Rounding.h"
 #include "passes/scan/ScanGroups.h"
 
 namespace ejk {

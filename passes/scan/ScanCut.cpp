@@ -1,7 +1,7 @@
 //===- ScanCut.cpp - one scan as two, the second after the first ----------===//
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanBuilder.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -22,7 +22,7 @@ ScanCut::ScanCut(ScanOp scan, ArrayRef<Value> seeds, llvm::function_ref<bool(Val
     if (!late.contains(op.getResult(0)) && crosses(op.getResult(0)))
       crossing.insert(op.getResult(0));
   for (Value arg : scan.getStateArgs())
-    if (!late.contains(arg) && !StepAnalysis::isMatrix(arg))
+    if (!late.contains(arg) && !isMatrix(arg))
       crossing.insert(arg);
 }
 

@@ -2,7 +2,7 @@
 #include "passes/scan/ScanGroups.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Passes.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 

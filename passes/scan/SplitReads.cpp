@@ -1,7 +1,7 @@
 //===- SplitReads.cpp - reads along different axes, scans of their own ----===//
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/ScanProperties.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_SPLITREADS

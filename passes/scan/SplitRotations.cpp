@@ -1,6 +1,7 @@
 //===- SplitRotations.cpp - rotations of what is read, scans of their own -===//
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
+#include "passes/scan/ScanProperties.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_SPLITROTATIONS

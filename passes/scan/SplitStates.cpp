@@ -1,7 +1,7 @@
 //===- SplitStates.cpp - states of different sizes, scans of their own ----===//
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
-#include "passes/scan/StepAnalysis.h"
+#include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace ejk {
@@ -29,7 +29,7 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
   void split(ScanOp scan) {
     llvm::SetVector<Type> found;
     for (Value state : scan.getStateArgs())
-      if (StepAnalysis::isMatrix(state))
+      if (isMatrix(state))
         found.insert(state.getType());
     if (found.size() < 2)
       return;
@@ -65,7 +65,7 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
   static SmallVector<Value> laterThan(ScanOp scan, Type size) {
     SmallVector<Value> ownStates, later;
     for (Value state : scan.getStateArgs())
-      if (StepAnalysis::isMatrix(state))
+      if (isMatrix(state))
         (state.getType() == size ? ownStates : later).push_back(state);
     ScanCut own(scan, ownStates, isRead);
     auto addUnrelated = [&](Value value) {
@@ -73,7 +73,7 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
         later.push_back(value);
     };
     for (Value state : scan.getStateArgs())
-      if (!StepAnalysis::isMatrix(state))
+      if (!isMatrix(state))
         addUnrelated(state);
     for (Value output : scan.getYield().getOutputs())
       if (output.getDefiningOp())

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
+#include "passes/scan/ScanProperties.h"
 #include "passes/scan/TensorSums.h"
 
 namespace ejk {

@@ -1,6 +1,6 @@
 //===- TensorSums.cpp - sums that stand between scans ---------------------===//
 #include "passes/scan/TensorSums.h"
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

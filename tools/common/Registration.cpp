@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/common/Registration.h"
-#include "dialect/check/Interpret.h"
+#include "tools/interpret/Interpret.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
 #include "lowering/Passes.h"
+#include "lowering/driver/Pipelines.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -36,6 +37,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "passes/Pipelines.h"
 
 using namespace mlir;
 

@@ -2,7 +2,7 @@
 #ifndef EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
 #define EJK_TOOLS_COMMON_SAVEPOLICYFLAGS_H
 
-#include "passes/autodiff/DeriveScan.h"
+#include "passes/SavePolicy.h"
 #include "tools/common/Choice.h"
 
 namespace ejk {

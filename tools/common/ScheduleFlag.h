@@ -2,7 +2,7 @@
 #ifndef EJK_TOOLS_COMMON_SCHEDULEFLAG_H
 #define EJK_TOOLS_COMMON_SCHEDULEFLAG_H
 
-#include "lowering/select/Schedule.h"
+#include "lowering/Schedule.h"
 #include "tools/common/Choice.h"
 
 namespace ejk {

@@ -2,7 +2,7 @@
 #ifndef EJK_TOOLS_EJKRUN_INPUTS_H
 #define EJK_TOOLS_EJKRUN_INPUTS_H
 
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "dialect/reference/Tensor.h"
 #include "harness/RandomInputs.h"
 
@@ -23,7 +23,7 @@ Result<std::vector<HostTensor>> matchInputs(mlir::func::FuncOp function,
 /// That there is an argument for each of `given`.
 Result<bool> checkNames(mlir::func::FuncOp function, const std::vector<HostTensor> &given);
 
-/// The same, drawn at random with the sizes of the symbols (dialect/ejk/Shapes.h).
+/// The same, drawn at random with the sizes of the symbols (dialect/shapes/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B
 /// of packed sequences is 1. Gates are log(sigmoid(x)); packed sequences differ
 /// in length, and when there are several one of them is empty.

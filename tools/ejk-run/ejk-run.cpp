@@ -18,6 +18,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "passes/Pipelines.h"
 #include "tools/common/Choice.h"
 #include "tools/common/ReadModule.h"
 #include "tools/common/Registration.h"

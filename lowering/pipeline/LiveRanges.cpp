@@ -1,5 +1,5 @@
 //===- LiveRanges.cpp - how long tiles take registers ----------------------===//
-#include "lowering/memory/LiveRanges.h"
+#include "lowering/pipeline/LiveRanges.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,5 +1,5 @@
 //===- StepAnalysis.cpp - what of a step a derivative concerns ------------===//
-#include "passes/scan/StepAnalysis.h"
+#include "passes/autodiff/StepAnalysis.h"
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/Passes.h"
 
@@ -16,58 +16,6 @@ Segment Segment::of(Value matrix) {
   return segment;
 }
 
-std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
-  std::optional<Axis> found;
-  bool both = false;
-  auto note = [&](Axis axis) {
-    both |= found && *found != axis;
-    found = axis;
-  };
-  scan.getBody().walk([&](ReadOp op) { note(op.getAxis()); });
-  scan.getBody().walk([&](AnchorOp op) { note(op.getAxis()); });
-  return both ? std::nullopt : std::optional(found.value_or(Axis::key));
-}
-
-bool ejk::hasBranches(ScanOp scan) {
-  return llvm::any_of(scan.getStep(), [](Operation &op) { return op.getNumRegions() != 0; });
-}
-
-bool ejk::isReduction(Operation *op) { return isa_and_nonnull<SumOp, MaxOp>(op); }
-
-bool ejk::isOnlyChannel(Operation *op) {
-  return isReduction(op) && cast<VectorType>(op->getOperand(0).getType()).getDimSize(0) == 1;
-}
-
-bool ejk::dependsOnThreads(ScanOp scan, Value from) {
-  SmallVector<Value> worklist = {from};
-  llvm::DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    if (Operation *def = value.getDefiningOp()) {
-      if (isReduction(def) && !isOnlyChannel(def))
-        return true;
-      llvm::append_range(worklist, def->getOperands());
-    } else if (cast<BlockArgument>(value).getArgNumber() >= scan.getFirstStateArg()) {
-      return true;
-    }
-  }
-  return false;
-}
-
-bool ejk::isReductionAlongReads(ScanOp scan, Operation *reduction) {
-  if (isOnlyChannel(reduction))
-    return true;
-  std::optional<Axis> axis = getReadAxis(scan);
-  auto matrix = llvm::find_if(scan.getStateArgs(), StepAnalysis::isMatrix);
-  Value vector = reduction->getOperand(0);
-  return axis && matrix != scan.getStateArgs().end() &&
-         cast<VectorType>(vector.getType()).getDimSize(0) ==
-             cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1) &&
-         !dependsOnThreads(scan, vector);
-}
-
 StepAnalysis::StepAnalysis(ScanOp scan, const ScanRequest &request) : scan(scan) {
   scan.getBody().walk([&](ReadOp op) { allReads.push_back(op); });
   findActive(request);
@@ -79,11 +27,6 @@ StepAnalysis::StepAnalysis(ScanOp scan, const ScanRequest &request) : scan(scan)
   bool given = llvm::any_of(request.outputCotangents, [](Value v) { return bool(v); }) ||
                llvm::any_of(request.stateCotangents, [](Value v) { return bool(v); });
   zero = !asked || !given;
-}
-
-bool StepAnalysis::isMatrix(Value value) {
-  auto vector = dyn_cast<VectorType>(value.getType());
-  return vector && vector.getRank() == 2;
 }
 
 /// Adds to `set` what is computed from it, in this step or, through the states,

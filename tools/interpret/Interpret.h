@@ -1,6 +1,6 @@
 //===- Interpret.h - run check's ops in the interpreter -----------*- C++ -*-===//
-#ifndef EJK_DIALECT_CHECK_INTERPRET_H
-#define EJK_DIALECT_CHECK_INTERPRET_H
+#ifndef EJK_TOOLS_INTERPRET_INTERPRET_H
+#define EJK_TOOLS_INTERPRET_INTERPRET_H
 
 #include "dialect/check/Check.h"
 #include "dialect/reference/Interpreter.h"
@@ -9,9 +9,9 @@
 
 namespace ejk::check {
 #define GEN_PASS_DECL
-#include "dialect/check/InterpretPass.h.inc"
+#include "tools/interpret/InterpretPass.h.inc"
 #define GEN_PASS_REGISTRATION
-#include "dialect/check/InterpretPass.h.inc"
+#include "tools/interpret/InterpretPass.h.inc"
 
 /// How the checks of a run went.
 struct Outcome {
@@ -32,4 +32,4 @@ struct Distance {
 Distance distance(const reference::Tensor &actual, const reference::Tensor &expected);
 } // namespace ejk::check
 
-#endif // EJK_DIALECT_CHECK_INTERPRET_H
+#endif // EJK_TOOLS_INTERPRET_INTERPRET_H

@@ -1,9 +1,10 @@
 //===- StepAnalysis.h - what of a step a derivative concerns ------*- C++ -*-===//
-#ifndef EJK_PASSES_SCAN_STEPANALYSIS_H
-#define EJK_PASSES_SCAN_STEPANALYSIS_H
+#ifndef EJK_PASSES_AUTODIFF_STEPANALYSIS_H
+#define EJK_PASSES_AUTODIFF_STEPANALYSIS_H
 
 #include "dialect/ejk/Ejk.h"
 #include "passes/autodiff/DeriveScan.h"
+#include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace ejk {
@@ -27,7 +28,6 @@ public:
   /// has none.
   mlir::LogicalResult check();
 
-  static bool isMatrix(mlir::Value value);
   /// Ops on the K×V states.
   static bool isCore(mlir::Operation *op) { return mlir::isa<DecayOp, OuterAddOp, ReadOp>(op); }
   llvm::ArrayRef<ReadOp> reads() const { return allReads; }
@@ -59,4 +59,4 @@ private:
 
 } // namespace ejk
 
-#endif // EJK_PASSES_SCAN_STEPANALYSIS_H
+#endif // EJK_PASSES_AUTODIFF_STEPANALYSIS_H

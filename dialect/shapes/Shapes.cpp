@@ -1,5 +1,5 @@
 //===- Shapes.cpp - symbolic sizes of a function's tensors ----------------===//
-#include "dialect/ejk/Shapes.h"
+#include "dialect/shapes/Shapes.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -7,8 +7,8 @@
 //   - on the other side, a left factor that could come from registers.
 //
 //===----------------------------------------------------------------------===//
-#ifndef EJK_LOWERING_MEMORY_SPILLEDTOSHARED_H
-#define EJK_LOWERING_MEMORY_SPILLEDTOSHARED_H
+#ifndef EJK_LOWERING_LAYOUT_SPILLEDTOSHARED_H
+#define EJK_LOWERING_LAYOUT_SPILLEDTOSHARED_H
 
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -42,4 +42,4 @@ void holdInRegisters(tile::ProgramOp program, uint64_t which = ~uint64_t(0));
 
 } // namespace ejk
 
-#endif // EJK_LOWERING_MEMORY_SPILLEDTOSHARED_H
+#endif // EJK_LOWERING_LAYOUT_SPILLEDTOSHARED_H

@@ -1,5 +1,5 @@
 //===- Interpret.cpp - run a module's numeric tests -----------------------===//
-#include "dialect/check/Interpret.h"
+#include "tools/interpret/Interpret.h"
 #include "tools/io/TensorFile.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -9,7 +9,7 @@
 
 namespace ejk::check {
 #define GEN_PASS_DEF_INTERPRET
-#include "dialect/check/InterpretPass.h.inc"
+#include "tools/interpret/InterpretPass.h.inc"
 } // namespace ejk::check
 
 using namespace mlir;

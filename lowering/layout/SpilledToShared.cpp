@@ -1,5 +1,5 @@
 //===- SpilledToShared.cpp - in shared memory for want of registers --------===//
-#include "lowering/memory/SpilledToShared.h"
+#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
 
 using namespace mlir;

@@ -1,6 +1,6 @@
 //===- TileMemory.h - tiles in global memory ----------------------*- C++ -*-===//
-#ifndef EJK_LOWERING_MEMORY_TILEMEMORY_H
-#define EJK_LOWERING_MEMORY_TILEMEMORY_H
+#ifndef EJK_LOWERING_EMIT_TILEMEMORY_H
+#define EJK_LOWERING_EMIT_TILEMEMORY_H
 
 #include "dialect/tile/Tile.h"
 #include "lowering/kernels/KernelBuilder.h"
@@ -31,13 +31,6 @@ struct RowSpan {
   mlir::Value has(KernelBuilder &b, mlir::Value row) const;
 };
 
-/// Whether the index `value` is a multiple of `factor` as it is computed.
-bool isMultipleOf(mlir::Value value, int64_t factor);
-
-/// The bytes that an asynchronous copy of rows' channels from `channel` on can move
-/// at a time: at most 16; fewer than 4 where there is none such.
-unsigned copyBytes(tile::RowsType rows, mlir::Value channel);
-
 } // namespace ejk
 
-#endif // EJK_LOWERING_MEMORY_TILEMEMORY_H
+#endif // EJK_LOWERING_EMIT_TILEMEMORY_H

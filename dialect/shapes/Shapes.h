@@ -5,8 +5,8 @@
 // from "B=2,T=128" and a package can state each size of a call as a formula.
 //
 //===----------------------------------------------------------------------===//
-#ifndef EJK_DIALECT_EJK_SHAPES_H
-#define EJK_DIALECT_EJK_SHAPES_H
+#ifndef EJK_DIALECT_SHAPES_SHAPES_H
+#define EJK_DIALECT_SHAPES_SHAPES_H
 
 #include "dialect/ejk/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -112,4 +112,4 @@ private:
 };
 } // namespace ejk
 
-#endif // EJK_DIALECT_EJK_SHAPES_H
+#endif // EJK_DIALECT_SHAPES_SHAPES_H

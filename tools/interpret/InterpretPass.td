@@ -1,6 +1,6 @@
 //===- InterpretPass.td - run a module's numeric tests ----------*- tablegen -*-===//
-#ifndef EJK_DIALECT_CHECK_INTERPRETPASS_TD
-#define EJK_DIALECT_CHECK_INTERPRETPASS_TD
+#ifndef EJK_TOOLS_INTERPRET_INTERPRETPASS_TD
+#define EJK_TOOLS_INTERPRET_INTERPRETPASS_TD
 
 include "mlir/Pass/PassBase.td"
 
@@ -33,4 +33,4 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numChecks", "checks", "checks that passed">];
 }
 
-#endif // EJK_DIALECT_CHECK_INTERPRETPASS_TD
+#endif // EJK_TOOLS_INTERPRET_INTERPRETPASS_TD

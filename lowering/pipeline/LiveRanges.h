@@ -4,8 +4,8 @@
 // no tile to be kept longer than it must.
 //
 //===----------------------------------------------------------------------===//
-#ifndef EJK_LOWERING_MEMORY_LIVERANGES_H
-#define EJK_LOWERING_MEMORY_LIVERANGES_H
+#ifndef EJK_LOWERING_PIPELINE_LIVERANGES_H
+#define EJK_LOWERING_PIPELINE_LIVERANGES_H
 
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -50,4 +50,4 @@ void makeAgain(mlir::Block &block);
 
 } // namespace ejk
 
-#endif // EJK_LOWERING_MEMORY_LIVERANGES_H
+#endif // EJK_LOWERING_PIPELINE_LIVERANGES_H

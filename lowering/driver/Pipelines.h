@@ -1,0 +1,31 @@
+//===- Pipelines.h - named pipelines from scans to nvvm -----------*- C++ -*-===//
+#ifndef EJK_LOWERING_DRIVER_PIPELINES_H
+#define EJK_LOWERING_DRIVER_PIPELINES_H
+
+#include "lowering/Schedule.h"
+#include "mlir/Pass/PassManager.h"
+#include <string>
+
+namespace ejk {
+
+struct ToGPUOptions {
+  std::string arch = "sm_90";
+  Schedule schedule = Schedule::step;
+  /// One walk for all gradients where it fits.
+  bool fuse = true;
+  /// Have f_fwd give the states that f_vjp else walks all steps for.
+  bool saveStates = false;
+  /// Whether other warps copy rows than compute, where `arch` lets them.
+  bool roles = false;
+  /// Round operands of matmuls that are computed in f32 from 16-bit rows.
+  bool roundComputed = true;
+};
+/// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
+void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
+/// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
+void buildToNVVMPipeline(mlir::OpPassManager &pm);
+void registerLoweringPipelines();
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_DRIVER_PIPELINES_H

@@ -1,0 +1,31 @@
+//===- KernelSignature.cpp - the arguments of a scan's kernel -------------===//
+#include "lowering/kernels/KernelSignature.h"
+
+using namespace mlir;
+using namespace ejk;
+
+void KernelSignature::addTensor(Value tensor, bool isReadOnly) {
+  kernel.operands.push_back({tensor, std::nullopt});
+  readOnly.push_back(isReadOnly);
+}
+
+unsigned KernelSignature::addSize(Value tensor, unsigned dim) {
+  auto [it, isNew] = sizeNumbers.try_emplace(sizeName(tensor, dim), sizeNumbers.size());
+  if (isNew)
+    kernel.operands.push_back({tensor, dim});
+  return it->second;
+}
+
+gpu::GPUFuncOp KernelSignature::makeFunction(KernelBuilder &b, StringRef name, Type other) const {
+  SmallVector<Type> types(numTensors(), b.globalPtr());
+  types.append(sizeNumbers.size(), b.getI64Type());
+  types.append(kernel.operands.size() - types.size(), other);
+  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  for (auto [i, isReadOnly] : llvm::enumerate(readOnly))
+    if (isReadOnly) {
+      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
+      function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
+    }
+  return function;
+}

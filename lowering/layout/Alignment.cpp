@@ -1,0 +1,29 @@
+//===- Alignment.cpp - what addresses in a program are multiples of -------===//
+#include "lowering/layout/Alignment.h"
+#include "lowering/kernels/KernelBuilder.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+bool ejk::isMultipleOf(Value value, int64_t factor) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue() % factor == 0;
+  Operation *def = value.getDefiningOp();
+  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(def))
+    return isMultipleOf(def->getOperand(0), factor) && isMultipleOf(def->getOperand(1), factor);
+  if (isa_and_nonnull<arith::MulIOp>(def))
+    return isMultipleOf(def->getOperand(0), factor) || isMultipleOf(def->getOperand(1), factor);
+  return false;
+}
+
+unsigned ejk::copyBytes(RowsType rows, Value channel) {
+  auto row = dyn_cast<VectorType>(rows.getRow());
+  unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(rows.getRow()));
+  unsigned channels = row ? row.getDimSize(0) : 1, width = 16;
+  while (width > bytes && (channels * bytes % width != 0 || !isMultipleOf(channel, width / bytes)))
+    width /= 2;
+  return width;
+}

@@ -1,0 +1,160 @@
+//===- TmaTiles.cpp - which tiles of rings are TMA tiles ------------------===//
+#include "lowering/pipeline/TmaTiles.h"
+#include "lowering/layout/TileLayout.h"
+#include "lowering/pipeline/MultistageLoads.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The most rows, or panels, of a box.
+static constexpr int64_t kMostBoxSize = 256;
+
+TakeOp ejk::takeOf(MakeRingOp ring) {
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user))
+      return take;
+  return {};
+}
+
+Value ejk::argOf(Value rows) {
+  auto ofCell = rows.getDefiningOp<CellRowsOp>();
+  return ofCell ? ofCell.getCells() : rows;
+}
+
+bool ejk::isInBoxes(Value rows, Value channel, VectorType type, LayoutAttr layout) {
+  auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
+  APInt first;
+  if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::panels ||
+      row.getElementTypeBitWidth() != 16 || !matchPattern(channel, m_ConstantInt(&first)))
+    return false;
+  int64_t channels = row.getDimSize(0), columns = type.getDimSize(1);
+  return type.getDimSize(0) <= kMostBoxSize && columns <= kMostBoxSize * kPanelColumns &&
+         columns % kPanelColumns == 0 && channels % kPanelColumns == 0 &&
+         first.getSExtValue() % kPanelColumns == 0 && first.getSExtValue() + columns <= channels;
+}
+
+std::pair<int64_t, int64_t> ejk::boxOf(Type tile) {
+  auto type = cast<VectorType>(tile);
+  return {type.getDimSize(0), type.getDimSize(1) / kPanelColumns};
+}
+
+/// Whether threads read a third of the copied tiles into registers or more, as they do to scale
+/// them: then they have no time to copy. Where all are multiplied as they are, the warp that orders
+/// boxes would keep the others waiting.
+static bool readsTiles(ProgramOp program) {
+  unsigned all = 0, read = 0;
+  for (auto ring : program.getBlock().getOps<MakeRingOp>()) {
+    ArrayRef<Type> tiles = ring.getRing().getType().getTiles();
+    for (unsigned i = 0; i < tiles.size(); ++i) {
+      if (isVectorTile(tiles[i]))
+        continue;
+      ++all;
+      read += llvm::any_of(ring->getUsers(), [&](Operation *user) {
+        auto take = dyn_cast<TakeOp>(user);
+        return take && llvm::any_of(take.getTiles()[i].getUsers(), [](Operation *reader) {
+                 return isa<ConvertOp>(reader) && isFragments(layoutOf(reader->getResult(0)));
+               });
+      });
+    }
+  }
+  return 3 * read >= all;
+}
+
+SmallVector<FillOp> ejk::fillsOf(MakeRingOp ring) {
+  SmallVector<FillOp> fills;
+  for (Operation *user : ring->getUsers())
+    if (auto fill = dyn_cast<FillOp>(user))
+      fills.push_back(fill);
+  return fills;
+}
+
+/// Whether `fill` is of an item that is known: by `loop`'s counter in it, as a number before it.
+static bool fillsKnown(FillOp fill, scf::ForOp loop) {
+  APInt number;
+  return loop->isProperAncestor(fill)
+             ? itemsAhead(loop.getInductionVar(), fill.getItem()).has_value()
+             : matchPattern(fill.getItem(), m_ConstantInt(&number));
+}
+
+/// Whether each iteration of `loop` takes the item `ahead` of its counter, on both sides of a
+/// branch at least.
+static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
+  llvm::DenseSet<Block *> blocks;
+  for (Operation *user : ring->getUsers())
+    if (auto take = dyn_cast<TakeOp>(user);
+        take && !take.getHeld() && loop->isAncestor(take) &&
+        itemsAhead(loop.getInductionVar(), take.getItem()) == ahead)
+      blocks.insert(take->getBlock());
+  auto takesOnBoth = [&](scf::IfOp branch) {
+    return branch.elseBlock() && blocks.contains(branch.thenBlock()) &&
+           blocks.contains(branch.elseBlock());
+  };
+  return blocks.contains(loop.getBody()) ||
+         llvm::any_of(loop.getBody()->getOps<scf::IfOp>(), takesOnBoth);
+}
+
+std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
+  scf::ForOp loop;
+  int64_t most = 0;
+  llvm::DenseSet<int64_t> inFront;
+  for (Operation *user : ring->getUsers()) {
+    auto take = dyn_cast<TakeOp>(user);
+    if (!take)
+      continue;
+    APInt number;
+    auto parent = take->getParentOfType<scf::ForOp>();
+    if (!parent && matchPattern(take.getItem(), m_ConstantInt(&number)))
+      inFront.insert(number.getSExtValue());
+    if (!parent)
+      continue;
+    std::optional<int64_t> ahead = itemsAhead(parent.getInductionVar(), take.getItem());
+    if (!ahead || *ahead < 0 || (loop && loop != parent))
+      return {};
+    loop = parent;
+    most = std::max(most, *ahead);
+  }
+  if (!loop || !isa<ProgramOp>(loop->getParentOp()) ||
+      !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()) ||
+      !takesAhead(loop, ring, most))
+    return {};
+  // Those that no iteration takes so, and no others, are taken in front of the loop.
+  if (int64_t(inFront.size()) != most ||
+      !llvm::all_of(llvm::seq<int64_t>(0, most), [&](int64_t i) { return inFront.contains(i); }))
+    return {};
+  Operation *made = loop.getUpperBound().getDefiningOp();
+  SmallVector<FillOp> fills = fillsOf(ring);
+  bool isBeforeAll = llvm::all_of(fills, [&](FillOp fill) {
+    Operation *within = made ? made->getBlock()->findAncestorOpInBlock(*fill) : nullptr;
+    return fillsKnown(fill, loop) && (!made || (within && made->isBeforeInBlock(within)));
+  });
+  if (fills.empty() || !isBeforeAll)
+    return {};
+  return TakenItems{loop.getUpperBound(), most};
+}
+
+bool ejk::takesBoxes(ProgramOp program) {
+  auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
+  if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() ||
+      !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))
+    return false;
+  auto comesInBoxes = [&](FillOp fill, TakeOp take) {
+    return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {
+      Value arg = argOf(fill.getRows()[i]);
+      bool isPassed = llvm::is_contained(program.getSequenceArgs(), arg) ||
+                      llvm::is_contained(program.getSavedArgs(), arg);
+      if (isVectorTile(take.getTiles()[i].getType()))
+        return true; // copied beside
+      return isPassed && isInBoxes(fill.getRows()[i], fill.getChannels()[i],
+                                   cast<VectorType>(take.getTiles()[i].getType()),
+                                   layoutOf(take.getTiles()[i]));
+    });
+  };
+  return llvm::all_of(rings, [&](MakeRingOp ring) {
+    TakeOp take = takeOf(ring);
+    return take && takenOf(ring) &&
+           llvm::all_of(fillsOf(ring), [&](FillOp fill) { return comesInBoxes(fill, take); });
+  });
+}

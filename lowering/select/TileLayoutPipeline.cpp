@@ -1,0 +1,32 @@
+//===- TileLayoutPipeline.cpp - layouts for block programs ----------------===//
+#include "lowering/select/TileLayoutPipeline.h"
+#include "lowering/Passes.h"
+#include "lowering/target/Target.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
+  // An unknown name is an error of the passes that take it.
+  const ejk::Target *target = ejk::findTarget(arch);
+  bool hasWgmma = target && target->hasWgmma;
+  pm.addPass(createCanonicalizerPass());
+  if (hasWgmma)
+    pm.addPass(createLoadStatesByRows());
+  pm.addPass(createSliceRowsEarly());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createSinkIntoBranches());
+  pm.addPass(createDeferStateScaling());
+  pm.addPass(createHoistFromBranches());
+  pm.addPass(createReuseScaledRows());
+  if (hasWgmma)
+    pm.addPass(createTruncateLiveExponentials());
+  pm.addPass(createSplitOperands());
+  AssignTileLayoutsOptions layouts;
+  layouts.arch = arch.str();
+  pm.addPass(createAssignTileLayouts(layouts));
+  pm.addPass(createScheduleMatmuls());
+}

@@ -1,0 +1,15 @@
+//===- TileLayoutPipeline.h - layouts for block programs ----------*- C++ -*-===//
+#ifndef EJK_LOWERING_SELECT_TILELAYOUTPIPELINE_H
+#define EJK_LOWERING_SELECT_TILELAYOUTPIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+namespace ejk {
+
+/// Gives the tiles of block programs their layouts, after the rewrites that this needs. The
+/// selection of a schedule runs it on copies, to see what fits.
+void buildTileLayoutPipeline(mlir::OpPassManager &pm, llvm::StringRef arch);
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_SELECT_TILELAYOUTPIPELINE_H

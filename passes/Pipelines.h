@@ -1,0 +1,31 @@
+//===- Pipelines.h - named pipelines over the recurrence ----------*- C++ -*-===//
+#ifndef EJK_PASSES_PIPELINES_H
+#define EJK_PASSES_PIPELINES_H
+
+#include "mlir/Pass/PassManager.h"
+#include "passes/SavePolicy.h"
+#include <string>
+#include <vector>
+
+namespace ejk {
+
+/// Adds the specialisation passes in order; registered as --ejk-specialize.
+void buildSpecializePipeline(mlir::OpPassManager &pm);
+
+/// What of a function's derivative is wanted; empty lists stand for everything.
+struct BackwardOptions {
+  std::string function;
+  std::vector<std::string> wrt, cotangents;
+  SavePolicy policy;
+};
+/// Adds the passes that turn a user's module into one that also holds its
+/// functions' derivatives, as specialised scans; registered as --ejk-backward.
+void buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &options = {});
+/// Adds the passes that turn specialised scans into block programs where they
+/// have a chunkwise form; registered as --ejk-to-tile.
+void buildTilePipeline(mlir::OpPassManager &pm);
+void registerPipelines();
+
+} // namespace ejk
+
+#endif // EJK_PASSES_PIPELINES_H

@@ -1,0 +1,103 @@
+//===- ScanProperties.cpp - what a scan's step has and reads --------------===//
+#include "passes/scan/ScanProperties.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace ejk;
+
+bool ejk::isMatrix(Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  return type && type.getRank() == 2;
+}
+
+bool ejk::isConstantInTime(ScanOp scan, Value value) {
+  if (auto arg = dyn_cast<BlockArgument>(value))
+    return llvm::is_contained(scan.getParameterArgs(), arg);
+  Operation *op = value.getDefiningOp();
+  return !isa<StepIndexOp>(op) && !op->getNumRegions() &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isConstantInTime(scan, operand); });
+}
+
+DecayClass ejk::getDecayClass(ScanOp scan) {
+  bool any = false, key = false, value = false, constant = true;
+  scan.getBody().walk([&](DecayOp decay) {
+    any = true;
+    key |= decay.getAxis() == Axis::key;
+    value |= decay.getAxis() == Axis::value;
+    constant &= isConstantInTime(scan, decay.getGate());
+  });
+  if (key || value)
+    return key && value ? DecayClass::both : key ? DecayClass::key : DecayClass::value;
+  return !any ? DecayClass::none : constant ? DecayClass::constant : DecayClass::scalar;
+}
+
+StringRef ejk::stringifyDecayClass(DecayClass decayClass) {
+  switch (decayClass) {
+  case DecayClass::none:
+    return "none";
+  case DecayClass::constant:
+    return "constant";
+  case DecayClass::scalar:
+    return "scalar";
+  case DecayClass::key:
+    return "key";
+  case DecayClass::value:
+    return "value";
+  case DecayClass::both:
+    return "both";
+  }
+  llvm_unreachable("unknown decay class");
+}
+
+std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
+  std::optional<Axis> found;
+  bool both = false;
+  auto note = [&](Axis axis) {
+    both |= found && *found != axis;
+    found = axis;
+  };
+  scan.getBody().walk([&](ReadOp op) { note(op.getAxis()); });
+  scan.getBody().walk([&](AnchorOp op) { note(op.getAxis()); });
+  return both ? std::nullopt : std::optional(found.value_or(Axis::key));
+}
+
+bool ejk::hasBranches(ScanOp scan) {
+  return llvm::any_of(scan.getStep(), [](Operation &op) { return op.getNumRegions() != 0; });
+}
+
+bool ejk::isReduction(Operation *op) { return isa_and_nonnull<SumOp, MaxOp>(op); }
+
+bool ejk::isOnlyChannel(Operation *op) {
+  return isReduction(op) && cast<VectorType>(op->getOperand(0).getType()).getDimSize(0) == 1;
+}
+
+bool ejk::dependsOnThreads(ScanOp scan, Value from) {
+  SmallVector<Value> worklist = {from};
+  llvm::DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    if (Operation *def = value.getDefiningOp()) {
+      if (isReduction(def) && !isOnlyChannel(def))
+        return true;
+      llvm::append_range(worklist, def->getOperands());
+    } else if (cast<BlockArgument>(value).getArgNumber() >= scan.getFirstStateArg()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool ejk::isReductionAlongReads(ScanOp scan, Operation *reduction) {
+  if (isOnlyChannel(reduction))
+    return true;
+  std::optional<Axis> axis = getReadAxis(scan);
+  auto matrix = llvm::find_if(scan.getStateArgs(), isMatrix);
+  Value vector = reduction->getOperand(0);
+  return axis && matrix != scan.getStateArgs().end() &&
+         cast<VectorType>(vector.getType()).getDimSize(0) ==
+             cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1) &&
+         !dependsOnThreads(scan, vector);
+}
