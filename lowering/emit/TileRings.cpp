@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/Alignment.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
@@ -90,11 +91,31 @@ static LogicalResult checkCarried(scf::ForOp loop) {
   return success();
 }
 
+/// A matrix in shared memory that rows are put into is its loop's own from the start, and is read
+/// through conversions.
+static LogicalResult checkRowByRow(RowByRow matrix) {
+  if (!isInShared(layoutOf(matrix.result())))
+    return success();
+  if (!matrix.init().get().getDefiningOp<ConvertOp>() ||
+      !llvm::all_of(matrix.result().getUsers(), llvm::IsaPred<ConvertOp>))
+    return matrix.insert.emitError("puts rows into a matrix in shared memory that is not its "
+                                   "loop's own, or is not read through conversions");
+  return success();
+}
+
 LogicalResult ejk::checkLaidOut(ProgramOp program) {
-  WalkResult walked = program.walk([](Operation *op) -> WalkResult {
-    for (Value result : op->getResults())
-      if (isa<VectorType>(result.getType()) && !layoutOf(result))
-        return op->emitError("makes a tile that has no layout");
+  if (failed(checkLayouts(program)))
+    return failure();
+  llvm::DenseSet<Operation *> inserts;
+  for (const RowByRow &matrix : findRowByRow(program)) {
+    if (failed(checkRowByRow(matrix)))
+      return failure();
+    inserts.insert(matrix.insert);
+  }
+  WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
+    if (isa<vector::InsertOp>(op) && isInShared(layoutOf(op->getResult(0))) &&
+        !inserts.contains(op))
+      return op->emitError("puts a row into a tile in shared memory that no loop makes row by row");
     if (auto loop = dyn_cast<scf::ForOp>(op); loop && failed(checkCarried(loop)))
       return WalkResult::interrupt();
     if (isa<scf::IfOp>(op))

@@ -1,5 +1,6 @@
 //===- TileLayout.cpp - the layouts tiles are computed in -----------------===//
 #include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -77,7 +78,7 @@ SmallVector<CumsumOp> ejk::sumsOfWhatIsRead(Operation *reader) {
 LayoutAttr ejk::layoutOf(Value value) {
   auto layoutIn = [](Operation *op, unsigned index) {
     auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);
-    return layouts ? dyn_cast<LayoutAttr>(layouts[index]) : LayoutAttr();
+    return layouts && index < layouts.size() ? dyn_cast<LayoutAttr>(layouts[index]) : LayoutAttr();
   };
   if (auto result = dyn_cast<OpResult>(value)) {
     if (auto convert = dyn_cast<ConvertOp>(result.getOwner()))
@@ -89,7 +90,7 @@ LayoutAttr ejk::layoutOf(Value value) {
   if (isa<ProgramOp>(parent))
     return {}; // memory and numbers
   // A loop's first argument is its counter.
-  return arg.getArgNumber() ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
+  return arg.getArgNumber() && isa<scf::ForOp>(parent) ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
 }
 
 bool ejk::isLeftFactor(OpOperand &use, LayoutAttr own, LayoutAttr result) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/DeferStores.h"
 #include "lowering/Passes.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -102,6 +103,8 @@ private:
 
 struct DeferStoresPass : ejk::impl::DeferStoresBase<DeferStoresPass> {
   void runOnOperation() override {
+    if (failed(checkLayoutsIn(getOperation())))
+      return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) { numDeferred += deferStores(program); });
   }
 };

@@ -7,6 +7,7 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/Passes.h"
 #include "lowering/layout/Alignment.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -332,6 +333,8 @@ struct MultistageLoadsPass : ejk::impl::MultistageLoadsBase<MultistageLoadsPass>
       getOperation()->emitError() << "'stages' must be positive, but is " << int64_t(stages);
       return signalPassFailure();
     }
+    if (failed(checkLayoutsIn(getOperation())))
+      return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) {
       StagedLoads done = multistageLoads(program, stages, apart);
       numRings += done.rings;

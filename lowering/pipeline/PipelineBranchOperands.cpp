@@ -13,6 +13,7 @@
 #include "lowering/pipeline/PipelineBranchOperands.h"
 #include "lowering/Passes.h"
 #include "lowering/pipeline/MultistageLoads.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -516,6 +517,8 @@ private:
 
 struct PipelineBranchOperandsPass : ejk::impl::PipelineBranchOperandsBase<PipelineBranchOperandsPass> {
   void runOnOperation() override {
+    if (failed(checkLayoutsIn(getOperation())))
+      return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) { numPrepared += pipelineBranchOperands(program); });
   }
 };

@@ -12,6 +12,7 @@
 #include "lowering/Passes.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/pipeline/TmaTiles.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -172,6 +173,8 @@ private:
 
 struct PipelineMatmulsPass : ejk::impl::PipelineMatmulsBase<PipelineMatmulsPass> {
   void runOnOperation() override {
+    if (failed(checkLayoutsIn(getOperation())))
+      return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) { numRotated += pipelineMatmuls(program); });
   }
 };

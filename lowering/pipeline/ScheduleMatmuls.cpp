@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
 #include "lowering/layout/SpilledToShared.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/LiveRanges.h"
 #include "passes/program/RegisterPressure.h"
@@ -389,6 +390,8 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
   }
 
   void runOnOperation() override {
+    if (failed(checkLayoutsIn(getOperation())))
+      return signalPassFailure();
     SmallVector<Block *> blocks;
     getOperation()->walk([&](DotOp dot) {
       auto program = dot->getParentOfType<ProgramOp>();

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -245,6 +246,8 @@ struct SpecializeWarpsPass : ejk::impl::SpecializeWarpsBase<SpecializeWarpsPass>
     }
     const Target *target = findTarget(arch, getOperation()->getLoc());
     if (!target)
+      return signalPassFailure();
+    if (failed(checkLayoutsIn(getOperation())))
       return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) {
       if (!holdsFills(program) || !program.getBlock().getOps<RolesOp>().empty())

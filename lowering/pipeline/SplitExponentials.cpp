@@ -1,5 +1,6 @@
 //===- SplitExponentials.cpp - exponentials by two units at once -----------===//
 #include "lowering/Passes.h"
+#include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -87,6 +88,8 @@ private:
 
 struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponentialsPass> {
   void runOnOperation() override {
+    if (failed(checkLayoutsIn(getOperation())))
+      return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpgroupsAttr))
         program.walk([&](arith::NegFOp negated) { share(negated); });

@@ -39,6 +39,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         programs.push_back(program);
     });
     for (ProgramOp program : programs) {
+      if (failed(checkLaidOut(program)))
+        return signalPassFailure();
       Plan plan = fit(program);
       stage(program, plan);
       ++(plan.stages > 1 ? numAhead : plan.stages == 1 ? numSingle : numDeclined);

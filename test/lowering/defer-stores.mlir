@@ -19,7 +19,7 @@
 // CHECK: scf.yield %[[NEXT]], %[[ROWS]], %[[FIRST]]
 // CHECK: } {tile.layouts = [#tile.layout<transposed_fragments over 4 by 1>, #tile.layout<panels>, unit]}
 // CHECK-NEXT: tile.store %[[END]]#1, %[[OUT]][%[[END]]#2, %{{.*}}]
-#fragments = #tile.layout<fragments over 1 by 4>
+#fragments = #tile.layout<fragments over 1 by 1>
 #transposed = #tile.layout<transposed_fragments over 4 by 1>
 #panels = #tile.layout<panels>
 #uniform = #tile.layout<uniform>
@@ -47,7 +47,7 @@ func.func @late() {
       %p = tile.dot %qt, %qt transposed, %square {tile.layouts = [#fragments]} : vector<16x64xbf16>, vector<16x64xbf16>, vector<16x16xf32>
       %m = tile.keep lower %p else 0.0 {tile.layouts = [#fragments]} : vector<16x16xf32>
       %mb = arith.truncf %m {tile.layouts = [#fragments]} : vector<16x16xf32> to vector<16x16xbf16>
-      %mp = tile.convert %mb to <panels> : vector<16x16xbf16>
+      %mp = tile.convert %mb to <shared> : vector<16x16xbf16>
       %r = tile.dot %mp, %qt, %qs {tile.layouts = [#transposed]} : vector<16x16xbf16>, vector<16x64xbf16>, vector<16x64xf32>
       %next = tile.dot %qt transposed, %qt, %s {tile.layouts = [#transposed]} : vector<16x64xbf16>, vector<16x64xbf16>, vector<64x64xf32>
       %rb = arith.truncf %r {tile.layouts = [#transposed]} : vector<16x64xf32> to vector<16x64xbf16>

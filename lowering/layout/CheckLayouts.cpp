@@ -1,0 +1,440 @@
+//===- CheckLayouts.cpp - that a program's layouts fit its ops ------------===//
+#include "lowering/layout/CheckLayouts.h"
+#include "lowering/layout/TileLayout.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// The most warps of a block, and elements of a tile that its registers can hold.
+static constexpr int64_t kMostWarps = 32, kMostElements = 64 * 1024;
+/// More shared memory than any block has; sums of sizes below it do not overflow.
+static constexpr int64_t kMostSharedBytes = 1 << 20;
+
+static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
+
+static bool isNumber(Type type) {
+  return type.isIndex() || type.isSignlessInteger() || isa<Float16Type, BFloat16Type>(type) ||
+         isa<Float32Type, Float64Type>(type);
+}
+
+namespace {
+class LayoutChecker {
+public:
+  explicit LayoutChecker(ProgramOp program) : program(program) {}
+
+  LogicalResult run() {
+    auto laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr);
+    if (!laidOut)
+      return program.emitError("is not laid out; run --ejk-assign-tile-layouts first");
+    warps = laidOut.getInt();
+    warpgroups = program->hasAttr(kWarpgroupsAttr);
+    if (warps < 1 || warps > kMostWarps || (warpgroups && warps % kWarpgroup))
+      return program.emitError() << "must be laid out for 1 to " << kMostWarps << " warps"
+                                 << (warpgroups ? " in groups of four" : "") << ", not " << warps;
+    WalkResult walked = program.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op == program)
+        return WalkResult::advance();
+      bool isChecked = succeeded(checkValues(op)) && succeeded(check(op));
+      return isChecked ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
+private:
+  //===--------------------------------------------------------------------===//
+  // Each tile by itself
+  //===--------------------------------------------------------------------===//
+
+  /// What keeps `type` from lying so; empty where nothing does.
+  std::string misfit(VectorType type, LayoutAttr layout) {
+    Type element = type.getElementType();
+    bool isFloat = isa<Float32Type, Float16Type, BFloat16Type>(element);
+    if (type.isScalable() || type.getRank() < 1 || type.getRank() > 2 ||
+        !(isFloat || element.isSignlessInteger()))
+      return "a tile is a vector of rank 1 or 2 of f32, f16 or bf16";
+    if (layout.getKind() == LayoutKind::uniform)
+      return "";
+    if (type.getNumElements() > kMostElements)
+      return "it has more elements than a block's registers";
+    bool isMatrix = type.getRank() == 2;
+    if (isMatrix && (type.getDimSize(0) % 16 || type.getDimSize(1) % 16))
+      return "matrices have sizes that are multiples of 16";
+    int64_t rowParts = layout.getRowParts(), columnParts = layout.getColumnParts();
+    bool hasParts = rowParts > 0 && columnParts > 0 && rowParts <= warps && columnParts <= warps &&
+                    rowParts * columnParts <= warps;
+    switch (layout.getKind()) {
+    case LayoutKind::lanes:
+      return isMatrix ? "only vectors lie over lanes" : "";
+    case LayoutKind::rows:
+      return !isMatrix && hasParts && columnParts == 1 && type.getDimSize(0) % (16 * rowParts) == 0
+                 ? ""
+                 : "it takes vectors of 16 elements for each of the parts";
+    case LayoutKind::fragments:
+    case LayoutKind::transposed_fragments: {
+      if (!isMatrix || !hasParts)
+        return "it takes a matrix, and as many parts as there are warps at most";
+      bool turned = isTransposed(layout);
+      return type.getDimSize(turned) % (16 * rowParts) || type.getDimSize(!turned) % (16 * columnParts)
+                 ? "parts are of whole 16x16 blocks"
+                 : "";
+    }
+    case LayoutKind::shared:
+      return isFloat ? "" : "shared memory holds f32, f16 or bf16";
+    case LayoutKind::panels:
+    case LayoutKind::transposed_panels:
+      return isFloat && fitsPanels(type, isTransposed(layout))
+                 ? ""
+                 : "panels hold matrices of 16-bit floats, 64 columns wide";
+    case LayoutKind::uniform:
+      break;
+    }
+    return "";
+  }
+
+  LogicalResult checkTile(Operation *op, Value value) {
+    if (!isTile(value)) {
+      if (isNumber(value.getType()) || isa<RowsType, CellsType, RingType>(value.getType()))
+        return success();
+      return op->emitError() << "makes a " << value.getType()
+                             << ", which no op of a block program becomes";
+    }
+    LayoutAttr layout = layoutOf(value);
+    if (!layout)
+      return op->emitError("makes a tile that has no layout");
+    if (std::string why = misfit(cast<VectorType>(value.getType()), layout); !why.empty())
+      return op->emitError() << "has " << value.getType() << " in " << layout << ": " << why;
+    return success();
+  }
+
+  LogicalResult checkValues(Operation *op) {
+    for (Value result : op->getResults())
+      if (failed(checkTile(op, result)))
+        return failure();
+    // A loop's arguments are laid out as its results.
+    for (Region &region : op->getRegions()) {
+      if (!region.empty() && !region.hasOneBlock())
+        return op->emitError("has a region of several blocks");
+      for (BlockArgument arg : region.getArguments())
+        if (!isTile(arg) && !isNumber(arg.getType()))
+          return op->emitError() << "has a " << arg.getType() << " as an argument";
+    }
+    for (Value operand : op->getOperands())
+      if (isTile(operand) && !layoutOf(operand))
+        return op->emitError("uses a tile that has no layout");
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Each op with its operands
+  //===--------------------------------------------------------------------===//
+
+  static bool is(Value value, LayoutKind kind) { return layoutOf(value).getKind() == kind; }
+  static bool isUniform(Value value) { return is(value, LayoutKind::uniform); }
+  static bool isInFragments(Value value) { return isFragments(layoutOf(value)); }
+  /// Whether each thread has some of the tile's elements.
+  static bool isInRegisters(Value value) {
+    return isInFragments(value) || is(value, LayoutKind::lanes) || isRows(layoutOf(value));
+  }
+  /// As memory beyond the block is read and written.
+  static bool isDivided(Value value) {
+    return isInFragments(value) || is(value, LayoutKind::lanes);
+  }
+
+  LogicalResult need(Operation *op, bool holds, StringRef what) {
+    return holds ? success() : op->emitError() << "cannot be lowered with these layouts: " << what;
+  }
+
+  LogicalResult sameAs(Operation *op, Value operand, Value result, bool uniformWillDo = false) {
+    return need(op, layoutOf(operand) == layoutOf(result) || (uniformWillDo && isUniform(operand)),
+                "an operand lies as the result does");
+  }
+
+  LogicalResult check(Operation *op) {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+        .Case<MakeRingOp>([&](auto ring) { return checkRing(ring); })
+        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, RolesOp, RoleOp, EndOp>(
+            [&](auto) { return success(); })
+        .Case<LoadOp, StoreOp, CellRowsOp, LoadCellOp, StoreCellOp>(
+            [&](auto access) { return checkAccess(access); })
+        .Case<ConvertOp, DotOp, CumsumOp, SpreadOp, tile::SumOp>(
+            [&](auto tileOp) { return checkOp(tileOp); })
+        .Case<KeepOp>([&](KeepOp keep) -> LogicalResult {
+          if (failed(need(keep, isInFragments(keep.getResult()), "a mask takes fragments")))
+            return failure();
+          return sameAs(keep, keep.getTile(), keep.getResult());
+        })
+        .Case<WindowOp>([&](WindowOp window) -> LogicalResult {
+          if (failed(need(window, isDivided(window.getResult()),
+                          "a window takes fragments or lanes")))
+            return failure();
+          return sameAs(window, window.getTile(), window.getResult());
+        })
+        .Case<WithinOp>([&](WithinOp within) {
+          return need(within, llvm::none_of(within.getTiles(),
+                                            [](Value v) { return isInShared(layoutOf(v)); }),
+                      "a bound takes tiles in registers");
+        })
+        .Case<vector::ExtractOp, vector::InsertOp, vector::BroadcastOp>(
+            [&](auto vectorOp) { return checkOp(vectorOp); })
+        .Case<scf::ForOp, scf::IfOp>([&](auto control) { return checkOp(control); })
+        .Case<scf::YieldOp>([](auto) { return success(); })
+        .Default([&](Operation *other) { return checkElementwise(other); });
+  }
+
+  LogicalResult checkRing(MakeRingOp ring) {
+    RingType type = ring.getRing().getType();
+    int64_t bytes = 0;
+    for (Type tile : type.getTiles()) {
+      auto vector = cast<VectorType>(tile);
+      if (vector.getNumElements() > kMostElements)
+        return ring.emitError() << "has a tile of " << tile << ", more than a block can hold";
+      bytes += int64_t(vector.getDimSize(0)) * sharedPitch(tile);
+    }
+    if (bytes && type.getStages() > kMostSharedBytes / bytes)
+      return ring.emitError() << "has " << type.getStages() << " stages of " << bytes
+                              << " bytes, more than the shared memory of a block";
+    return success();
+  }
+
+  /// Which group of the program's arguments rows or cells are of, as in ProgramOp::args.
+  std::optional<unsigned> groupOf(Value memory) {
+    if (auto rows = memory.getDefiningOp<CellRowsOp>())
+      memory = rows.getCells();
+    if (!isa<BlockArgument>(memory))
+      return std::nullopt;
+    ValueRange groups[] = {program.getSequenceArgs(), program.getParameterArgs(),
+                           program.getInitialArgs(),  program.getSavedArgs(),
+                           program.getOutputArgs(),   program.getFinalArgs(),
+                           program.getSaveArgs()};
+    for (auto [number, group] : llvm::enumerate(groups))
+      if (llvm::is_contained(group, memory))
+        return number;
+    return std::nullopt;
+  }
+
+  template <typename Access> LogicalResult checkAccess(Access access) {
+    constexpr unsigned firstOutput = 4;
+    constexpr bool isStore = std::is_same_v<Access, StoreOp> || std::is_same_v<Access, StoreCellOp>;
+    Value memory;
+    if constexpr (std::is_same_v<Access, LoadOp> || std::is_same_v<Access, StoreOp>)
+      memory = access.getRows();
+    else
+      memory = access.getCells();
+    std::optional<unsigned> group = groupOf(memory);
+    if (!group)
+      return access.emitError("takes rows or cells that are no argument of the program");
+    if constexpr (std::is_same_v<Access, CellRowsOp>)
+      return success();
+    if (isStore != (*group >= firstOutput))
+      return access.emitError(isStore ? "stores to what the program only reads"
+                                      : "loads what the program only stores");
+    Value tile;
+    if constexpr (isStore)
+      tile = access.getTile();
+    else if constexpr (!std::is_same_v<Access, CellRowsOp>)
+      tile = access.getResult();
+    if (!isTile(tile))
+      return success();
+    bool fits = isDivided(tile) || (std::is_same_v<Access, LoadOp> && isInShared(layoutOf(tile)) &&
+                                    !isTransposed(layoutOf(tile)));
+    if constexpr (std::is_same_v<Access, StoreOp>)
+      fits |= is(tile, LayoutKind::panels) && isa<VectorType>(access.getRows().getType().getRow());
+    return need(access, fits, "memory is read and written in fragments or lanes");
+  }
+
+  LogicalResult checkOp(ConvertOp convert) {
+    LayoutAttr from = layoutOf(convert.getTile()), to = convert.getLayout();
+    bool fromUniform = from.getKind() == LayoutKind::uniform;
+    bool fits = to.getKind() != LayoutKind::uniform && from != to &&
+                !(isInShared(from) && isInShared(to)) &&
+                // A matrix's transpose is no one number's.
+                !(fromUniform && to.getKind() == LayoutKind::transposed_panels);
+    Type element = cast<VectorType>(convert.getType()).getElementType();
+    bool isFloat = isa<Float32Type, Float16Type, BFloat16Type>(element);
+    return need(convert, fits && (isFloat || fromUniform),
+                "a conversion goes from registers to others, or to or from shared memory");
+  }
+
+  LogicalResult checkOp(DotOp dot) {
+    LayoutAttr result = layoutOf(dot.getResult());
+    Type element = dot.getLhs().getType().getElementType();
+    if (!element.isBF16() && !element.isF16())
+      return dot.emitError() << "multiplies tiles of " << element
+                             << "; tensor cores take bf16 or f16";
+    if (failed(need(dot, isFragments(result), "a product is made in fragments")) ||
+        failed(sameAs(dot, dot.getAcc(), dot.getResult(), /*uniformWillDo=*/true)))
+      return failure();
+    for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
+      LayoutAttr own = layoutOf(operand->get());
+      if (failed(need(dot, isInShared(own) || isLeftFactor(*operand, own, result),
+                      "an operand lies in shared memory, or is the left one in fragments of the "
+                      "result's rows")))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult checkOp(CumsumOp sums) {
+    LayoutAttr layout = layoutOf(sums.getResult());
+    bool fits = layout.getKind() == LayoutKind::lanes ||
+                (isFragments(layout) &&
+                 (!isTransposed(layout) || (warpgroups && hasWarpgroupSums(sums.getType(), layout))));
+    // What was widened is summed as it was before.
+    if (auto widened = sums.getTile().getDefiningOp<arith::ExtFOp>())
+      fits &= !isUniform(widened.getIn());
+    if (failed(need(sums, fits, "running sums take lanes, or fragments that groups of warps sum")))
+      return failure();
+    return sameAs(sums, sums.getTile(), sums.getResult());
+  }
+
+  /// Whether `vector` may be along dimension `dim` of a matrix in `matrix`: over lanes, or as the
+  /// matrix's stored rows.
+  static bool isAlong(Value vector, LayoutAttr matrix, unsigned dim) {
+    LayoutAttr own = layoutOf(vector);
+    return !isRows(own) || (dim == unsigned(isTransposed(matrix)) &&
+                            own.getRowParts() == matrix.getRowParts());
+  }
+
+  LogicalResult checkOp(SpreadOp spread) {
+    LayoutAttr matrix = layoutOf(spread.getResult());
+    if (matrix.getKind() == LayoutKind::uniform)
+      return sameAs(spread, spread.getVector(), spread.getResult());
+    return need(spread, isFragments(matrix) && isAlong(spread.getVector(), matrix, spread.getDim()),
+                "a vector is spread to fragments, of whose rows it may be");
+  }
+
+  LogicalResult checkOp(tile::SumOp sum) {
+    LayoutAttr matrix = layoutOf(sum.getTile()), own = layoutOf(sum.getResult());
+    bool isWhole = !isRows(own) || (isFragments(matrix) && matrix.getColumnParts() == 1 &&
+                                    isAlong(sum.getResult(), matrix, 1 - sum.getDim()));
+    return need(sum, isFragments(matrix) && isWhole &&
+                         (isRows(own) || own.getKind() == LayoutKind::lanes),
+                "fragments are summed up to lanes, or whole rows of them to rows");
+  }
+
+  LogicalResult checkOp(vector::BroadcastOp broadcast) {
+    Value source = broadcast.getSource();
+    if (source.getType().isIndex() || (isTile(source) && !isUniform(source)))
+      return broadcast.emitError("broadcasts a vector; tile.spread says along which dimension");
+    return need(broadcast, !isTile(broadcast.getResult()) || !isInShared(layoutOf(broadcast)),
+                "a number is repeated in registers");
+  }
+
+  /// Positions that are there; that of poison is a negative one.
+  static bool arePositions(ArrayRef<int64_t> positions, ArrayRef<int64_t> shape) {
+    return llvm::all_of(llvm::zip(positions, shape), [](auto pair) {
+      auto [position, size] = pair;
+      return ShapedType::isDynamic(position) || (position >= 0 && position < size);
+    });
+  }
+
+  LogicalResult checkOp(vector::ExtractOp extract) {
+    Value source = extract.getSource(), result = extract.getResult();
+    VectorType type = extract.getSourceVectorType();
+    ArrayRef<int64_t> positions = extract.getStaticPosition();
+    if (positions.empty() || !arePositions(positions, type.getShape()))
+      return extract.emitError("takes out what is not in the tile");
+    LayoutAttr from = layoutOf(source);
+    if (!isTile(result))
+      return need(extract, isUniform(source) ||
+                               (type.getRank() == 1 ? from.getKind() == LayoutKind::lanes
+                                                    : isInFragments(source) || isInShared(from)),
+                  "an element is taken out of lanes, fragments or shared memory");
+    LayoutAttr to = layoutOf(result);
+    bool fits = false;
+    if (isUniform(source))
+      fits = isUniform(result);
+    else if (isFragments(from))
+      fits = to.getKind() == LayoutKind::shared ||
+             (isRows(to) && isTransposed(from) && from.getColumnParts() == 1 &&
+              to.getRowParts() == from.getRowParts());
+    else if (isInShared(from))
+      fits = !isTransposed(from) && (to.getKind() == LayoutKind::lanes || isRows(to));
+    return need(extract, fits, "a row goes from fragments to shared memory, and from there to "
+                               "lanes or rows");
+  }
+
+  LogicalResult checkOp(vector::InsertOp insert) {
+    if (insert.getDestVectorType().getRank() != 2 ||
+        !isTile(insert.getValueToStore()) || insert.getStaticPosition().size() != 1)
+      return insert.emitError("puts a number into a tile; rows can be put into a matrix");
+    if (!arePositions(insert.getStaticPosition(), insert.getDestVectorType().getShape()))
+      return insert.emitError("puts a row where the tile has none");
+    LayoutAttr matrix = layoutOf(insert.getResult());
+    bool fits = matrix.getKind() == LayoutKind::shared ||
+                (isFragments(matrix) && isAlong(insert.getValueToStore(), matrix, /*dim=*/1));
+    if (failed(need(insert, fits, "a row is put into fragments, or into shared memory")))
+      return failure();
+    return sameAs(insert, insert.getDest(), insert.getResult());
+  }
+
+  LogicalResult checkOp(scf::ForOp loop) {
+    if (!loop.getInductionVar().getType().isIndex() || loop.getUnsignedCmp())
+      return loop.emitError("counts by another type than a signed index");
+    for (auto [init, result, next] :
+         llvm::zip(loop.getInitArgs(), loop.getResults(), loop.getYieldedValues()))
+      if (isTile(result) && (failed(sameAs(loop, init, result)) ||
+                             failed(sameAs(loop.getBody()->getTerminator(), next, result))))
+        return failure();
+    return success();
+  }
+
+  LogicalResult checkOp(scf::IfOp branch) {
+    for (Block *side : {branch.thenBlock(), branch.elseBlock()})
+      if (side)
+        for (auto [result, given] :
+             llvm::zip(branch.getResults(), side->getTerminator()->getOperands()))
+          if (isTile(result) && failed(sameAs(side->getTerminator(), given, result)))
+            return failure();
+    return success();
+  }
+
+  LogicalResult checkElementwise(Operation *op) {
+    bool isConstant = op->hasTrait<OpTrait::ConstantLike>();
+    if (!isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()) ||
+        op->getNumRegions() != 0 || op->getNumResults() != 1 ||
+        !(isConstant || OpTrait::hasElementwiseMappableTraits(op)))
+      return op->emitError() << "'" << op->getName() << "' cannot be lowered in a block program";
+    Value result = op->getResult(0);
+    if (isTile(result) && isConstant) {
+      DenseElementsAttr constant;
+      if (!matchPattern(op, m_Constant(&constant)) || !constant.isSplat())
+        return op->emitError("a constant tile must be one number in every element");
+      return need(op, isUniform(result), "a constant is uniform");
+    }
+    if (isTile(result) && isInShared(layoutOf(result)))
+      return need(op, false, "an elementwise op makes its result in registers");
+    for (Value operand : op->getOperands())
+      if (isTile(operand) && failed(sameAs(op, operand, result, /*uniformWillDo=*/true)))
+        return failure();
+    if (auto oneIn = op->getAttr(kPolynomialAttr)) {
+      auto number = dyn_cast<IntegerAttr>(oneIn);
+      if (!number || number.getInt() < 1)
+        return op->emitError() << "'" << kPolynomialAttr << "' must be a positive number";
+    }
+    return success();
+  }
+
+  ProgramOp program;
+  int64_t warps = 0;
+  bool warpgroups = false;
+};
+} // namespace
+
+LogicalResult ejk::checkLayouts(ProgramOp program) { return LayoutChecker(program).run(); }
+
+LogicalResult ejk::checkLayoutsIn(Operation *op) {
+  WalkResult walked = op->walk([](ProgramOp program) {
+    return !program->hasAttr(kWarpsAttr) || succeeded(checkLayouts(program))
+               ? WalkResult::advance()
+               : WalkResult::interrupt();
+  });
+  return failure(walked.wasInterrupted());
+}
