@@ -310,8 +310,10 @@ void ShapeAnalysis::constrain(Operation *op) {
     for (unsigned dim = 0, e = rankOf(empty); dim < e; ++dim)
       if (empty.getType().isDynamicDim(dim))
         if (auto size = empty.getDynamicSize(dim).getDefiningOp<tensor::DimOp>())
+          // An index that the tensor does not have is no error before it runs.
           if (auto index = size.getConstantIndex())
-            if (isa<RankedTensorType>(size.getSource().getType()))
+            if (isa<RankedTensorType>(size.getSource().getType()) && *index >= 0 &&
+                *index < int64_t(rankOf(size.getSource())))
               unify(node(empty, dim), node(size.getSource(), *index));
     return;
   }
