@@ -104,6 +104,15 @@ private:
     return tensor;
   }
 
+  /// What `size` has to be divisible by: `divisor`, or, where that is 0, size + 1, which divides
+  /// no size but 0. A call without heads has nothing to do; it is no error.
+  static json::Value nonZero(const json::Value &divisor, const json::Value &size) {
+    if (divisor.getAsInteger())
+      return divisor;
+    json::Value isZero = json::Array{"max", json::Array{"-", 1, divisor}, 0};
+    return json::Array{"+", divisor, json::Array{"*", json::Array{"+", size, 1}, isZero}};
+  }
+
   json::Array constraints() {
     json::Array result;
     for (Attribute attr : program->getAttrOfType<ArrayAttr>(kConstraintsAttr)) {
@@ -111,7 +120,7 @@ private:
       auto divisor = constraint.getAs<StringAttr>("divisor");
       json::Value size = sizeExpr(constraint.getAs<StringAttr>("size").getValue());
       if (divisor)
-        size = json::Array{"mod", size, sizeExpr(divisor.getValue())};
+        size = json::Array{"mod", size, nonZero(sizeExpr(divisor.getValue()), size)};
       result.push_back(
           json::Object{{"expr", size},
                        {"equals", divisor ? 0 : 1},
