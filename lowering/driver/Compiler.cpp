@@ -75,5 +75,9 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   }
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(*manifest));
-  return serializePackage(nlohmann::json::parse(text), images);
+  std::string package = serializePackage(nlohmann::json::parse(text), images);
+  // As whoever loads it will.
+  if (Result<Package> loaded = readPackage(package); !loaded)
+    return module.emitError() << loaded.error().message, failure();
+  return package;
 }

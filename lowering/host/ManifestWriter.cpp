@@ -16,6 +16,7 @@
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
+#include "runtime/package/Manifest.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -269,6 +270,29 @@ private:
 };
 } // namespace
 
+static json::Object makeManifest(const Target &target, json::Array entries) {
+  return json::Object{{"format", EJK_PACKAGE_FORMAT_NAME},
+                      {"version", EJK_PACKAGE_VERSION},
+                      {"producer", "ejk " EJK_VERSION},
+                      {"arch", target.name},
+                      {"arch_specific", !target.isPortable()},
+                      {"entries", std::move(entries)}};
+}
+
+/// That the runtime takes a package of `entry` alone: it has limits, and rules for names.
+static LogicalResult checkLoads(func::FuncOp program, const Target &target,
+                                const json::Object &entry) {
+  json::Object manifest = makeManifest(target, json::Array{json::Object(entry)});
+  manifest["images"] = json::Array{json::Object{{"kind", "ptx"}, {"offset", 0}, {"size", 1}}};
+  std::string text;
+  llvm::raw_string_ostream(text) << json::Value(std::move(manifest));
+  Result<Manifest> parsed = parseManifest(text, /*payloadSize=*/1);
+  if (parsed)
+    return success();
+  return program.emitError() << "makes a package that the runtime refuses: "
+                             << parsed.error().message;
+}
+
 FailureOr<json::Object> ejk::writeManifest(ModuleOp module, const Target &target) {
   json::Array entries;
   for (auto program : module.getOps<func::FuncOp>()) {
@@ -284,14 +308,11 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, const Target &target
       (*entry)["vjp_of"] = name;
     if (auto forwardOf = program->getAttrOfType<StringAttr>(kForwardOfAttr))
       (*entry)["fwd_of"] = forwardOf.getValue();
+    if (failed(checkLoads(program, target, *entry)))
+      return failure();
     entries.push_back(std::move(*entry));
   }
   if (entries.empty())
     return module.emitError("holds no public function to compile"), failure();
-  return json::Object{{"format", "ejk-package"},
-                      {"version", EJK_PACKAGE_VERSION},
-                      {"producer", "ejk " EJK_VERSION},
-                      {"arch", target.name},
-                      {"arch_specific", !target.isPortable()},
-                      {"entries", std::move(entries)}};
+  return makeManifest(target, std::move(entries));
 }

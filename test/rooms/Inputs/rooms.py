@@ -26,7 +26,7 @@ ORDER = [
 # know nothing of the compiler.
 RUNTIME = ["runtime", "ejk/"]
 OTHERS = {
-    "lowering/host": ["ejk/package_format.h"],
+    "lowering/host": ["ejk/package_format.h", "runtime/package"],
     "lowering/driver": ["runtime/package"],
     "runtime": RUNTIME,
     "tools/io": RUNTIME + ["tools/io"],
