@@ -103,6 +103,34 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
                     Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];
 }
 
+def FuseElementwise : Pass<"ejk-fuse-elementwise", "::mlir::func::FuncOp"> {
+  let summary = "fuse elementwise linalg ops, up to a size";
+  let description = [{
+    Fuses a `linalg.generic` with the one op that uses it, by upstream's patterns, as
+    `--linalg-fuse-elementwise-ops` does. What stands between recurrences becomes as few kernels as
+    it can, and passes through memory as seldom. Numbers do not change.
+
+    A fused op has at most `most-ops` ops in its body. Each fusion copies both bodies, so that a
+    chain of n ops that became one would take time and memory in n². A kernel of so many ops gains
+    nothing from one more: its memory traffic is a small part of its time.
+
+    Before:
+
+    ```mlir
+    %a = linalg.generic … ins(%x) { math.exp }
+    %b = linalg.generic … ins(%a) { arith.negf }
+    ```
+
+    After:
+
+    ```mlir
+    %b = linalg.generic … ins(%x) { math.exp; arith.negf }
+    ```
+  }];
+  let options = [Option<"mostOps", "most-ops", "int64_t", "128", "ops in the body of a fused op">];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::affine::AffineDialect"];
+}
+
 def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModuleOp"> {
   let summary = "math in kernels without a device library";
   let description = [{

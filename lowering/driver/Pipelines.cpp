@@ -41,10 +41,10 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   // tensor to write, where the conversion gave it an input; with the sizes' uses
   // of the inputs gone too, the second fuses.
   functions.addPass(createConvertElementwiseToLinalgPass());
-  functions.addPass(createLinalgElementwiseOpFusionPass());
+  functions.addPass(createFuseElementwise());
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
-  functions.addPass(createLinalgElementwiseOpFusionPass());
+  functions.addPass(createFuseElementwise());
   buildTileLayoutPipeline(pm, options.arch);
   SelectStagesOptions stage;
   stage.arch = options.arch;

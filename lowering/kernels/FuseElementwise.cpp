@@ -1,0 +1,41 @@
+//===- FuseElementwise.cpp - elementwise ops become few, up to a size -----===//
+#include "lowering/Passes.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_FUSEELEMENTWISE
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+
+static int64_t bodySize(Operation *op) {
+  auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
+  return generic ? int64_t(generic.getBody()->getOperations().size()) : 1;
+}
+
+namespace {
+struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass> {
+  using FuseElementwiseBase::FuseElementwiseBase;
+
+  void runOnOperation() override {
+    linalg::ControlFusionFn isSmall = [this](OpOperand *operand) {
+      Operation *producer = operand->get().getDefiningOp();
+      return producer && producer->hasOneUse() &&
+             bodySize(producer) + bodySize(operand->getOwner()) <= mostOps;
+    };
+    RewritePatternSet patterns(&getContext());
+    linalg::populateElementwiseOpsFusionPatterns(patterns, isSmall);
+    affine::AffineApplyOp::getCanonicalizationPatterns(patterns, &getContext());
+    linalg::GenericOp::getCanonicalizationPatterns(patterns, &getContext());
+    getContext().getLoadedDialect<linalg::LinalgDialect>()->getCanonicalizationPatterns(patterns);
+    linalg::populateConstantFoldLinalgOperations(patterns, isSmall);
+    // Producers first, so that no body is copied twice for one fusion.
+    (void)applyPatternsGreedily(getOperation(), std::move(patterns),
+                                GreedyRewriteConfig().setUseTopDownTraversal());
+  }
+};
+} // namespace
