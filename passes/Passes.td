@@ -170,6 +170,10 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
       errors), from the state that the forward scan saved there. That adds 4·K·V/`checkpoint-every`
       bytes a row and head, written and read once. Errors stay near 1e-6, and 1e-5 in such a sum, at
       any length.
+    - `terms`: makes `@f_terms` instead, which has the arguments of `@f_vjp` and gives, in the
+      place of each gradient, the sum of the absolute values of the terms that the gates' part of
+      the gradient is the sum of (docs/derivation.md). The error of a gate's gradient is measured
+      against their norm.
 
     Before:
     ```mlir
@@ -200,7 +204,9 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::ejk::GateGradients::suffix, "suffix", "at the sequence's end"),
              clEnumValN(::ejk::GateGradients::checkpoint, "checkpoint",
-                        "at the end of every chunk"))}]>,
+                        "at the end of every chunk"),
+             clEnumValN(::ejk::GateGradients::terms, "terms",
+                        "make the sizes of their terms instead"))}]>,
     Option<"checkpointEvery", "checkpoint-every", "int64_t", "0",
            "rows of a chunk; 0 for 64, with f32 inputs 32 or 16">];
   let statistics = [Statistic<"numFunctions", "functions", "functions differentiated">];

@@ -53,7 +53,8 @@ struct BackwardFlags : mlir::PassPipelineOptions<BackwardFlags> {
       llvm::cl::init(ejk::GateGradients::checkpoint),
       llvm::cl::values(
           clEnumValN(ejk::GateGradients::suffix, "suffix", "at the sequence's end"),
-          clEnumValN(ejk::GateGradients::checkpoint, "checkpoint", "at the end of every chunk"))};
+          clEnumValN(ejk::GateGradients::checkpoint, "checkpoint", "at the end of every chunk"),
+          clEnumValN(ejk::GateGradients::terms, "terms", "make the sizes of their terms instead"))};
   Option<int64_t> checkpointEvery{
       *this, "checkpoint-every",
       llvm::cl::desc("rows of a chunk; 0 for 64, with f32 inputs 32 or 16"), llvm::cl::init(0)};

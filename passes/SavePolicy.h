@@ -11,7 +11,10 @@ enum class GateGradients {
   /// The sequence's end. Errors grow with the sequence.
   suffix,
   /// The end of each chunk: the walk forward saves the state there.
-  checkpoint
+  checkpoint,
+  /// No gradient, but the sum of the absolute values of the terms that a gate's gradient
+  /// is the sum of, from the sequence's end: what its error is measured against.
+  terms
 };
 struct SavePolicy {
   GateGradients gateGradients = GateGradients::checkpoint;

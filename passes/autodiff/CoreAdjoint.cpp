@@ -1,6 +1,7 @@
 //===- CoreAdjoint.cpp - a step's K×V states, differentiated --------------===//
 #include "passes/autodiff/CoreAdjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Passes.h"
 #include "passes/scan/TensorSums.h"
@@ -24,6 +25,11 @@ static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read) {
   return product;
 }
 
+/// The absolute value of `vector` times what was read.
+static Value termSize(OpBuilder &b, Location at, Value vector, Value read) {
+  return math::AbsFOp::create(b, at, times(b, at, vector, read));
+}
+
 /// `vector` times the scalar product x · y.
 static Value timesDot(OpBuilder &b, Location at, Value vector, Value x, Value y) {
   Value number = SumOp::create(b, at, b.getF32Type(), times(b, at, x, y));
@@ -38,6 +44,8 @@ Value CoreForward::read(ReadOp read, Value cotangent) {
   OpBuilder &b = sb.b;
   Axis axis = read.getAxis(), across = other(axis);
   bool paired = step.isMatrixActive(read.getState());
+  if (sizes)
+    return readSizes(read, cotangent);
   if (paired && step.needsPairing(across)) {
     // r before the segment's adds.
     Value start = primal.lookup(Segment::of(read.getState()).start);
@@ -52,6 +60,23 @@ Value CoreForward::read(ReadOp read, Value cotangent) {
           : ReadOp::create(b, read.getLoc(), primal.lookup(read.getState()), cotangent, across)
                 .getResult();
   queryOutputs[read.getResult()] = sb.addOutput(q);
+  return q;
+}
+
+Value CoreForward::readSizes(ReadOp read, Value cotangent) {
+  OpBuilder &b = sb.b;
+  Location at = read.getLoc();
+  Axis axis = read.getAxis(), across = other(axis);
+  Value q = ReadOp::create(b, at, primal.lookup(read.getState()), cotangent, across);
+  if (!step.isMatrixActive(read.getState()))
+    return q;
+  auto &outputs = pairingOutputs[read.getResult()];
+  if (step.needsPairing(axis))
+    outputs[placeOf(axis)] =
+        sb.addOutput(termSize(b, at, primal.lookup(read.getVector()), q));
+  if (step.needsPairing(across))
+    outputs[placeOf(across)] =
+        sb.addOutput(termSize(b, at, cotangent, primal.lookup(read.getResult())));
   return q;
 }
 
@@ -107,8 +132,13 @@ CoreRecord CoreForward::finish() {
 Value CoreBack::startPairing(unsigned i, Axis axis, Value stateCotangent) {
   unsigned dim = axis == Axis::key ? 2 : 3;
   if (stateCotangent && !record.checkpoints[i]) {
-    Value initial = sumOfProducts(outer, scan.getLoc(), record.finalStates[i], stateCotangent,
-                                  axis == Axis::key ? 3 : 2);
+    Value state = record.finalStates[i];
+    if (gateSizes) {
+      state = math::AbsFOp::create(outer, scan.getLoc(), state);
+      stateCotangent = math::AbsFOp::create(outer, scan.getLoc(), stateCotangent);
+    }
+    Value initial =
+        sumOfProducts(outer, scan.getLoc(), state, stateCotangent, axis == Axis::key ? 3 : 2);
     return sb.addState(cast<RankedTensorType>(initial.getType()), initial);
   }
   int64_t size = cast<RankedTensorType>(scan.getFinalStates()[i].getType()).getDimSize(dim);
@@ -179,6 +209,8 @@ void CoreBack::closeSegment(Matrix &m) {
 }
 
 void CoreBack::give(Value operand, Value cotangent) {
+  if (gateSizes)
+    return;
   if (step.isActive(operand))
     cotangents.add(sb.b, cotangent.getLoc(), operand, cotangent);
 }
@@ -223,6 +255,8 @@ void CoreBack::passDecay(DecayOp decay) {
     Value pairing = m.pairing[placeOf(axis)];
     if (axis == Axis::head)
       pairing = SumOp::create(b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
+    if (gateSizes)
+      gateSizes->add(b, at, decay.getGate(), pairing);
     give(decay.getGate(), pairing);
   }
   m.adjoint =
@@ -235,7 +269,9 @@ void CoreBack::passOuterAdd(OuterAddOp add) {
   Matrix m = matrixOf(add.getResult());
   for (Axis axis : kAxes) {
     Value operand = axis == Axis::key ? add.getKey() : add.getValue();
-    if (step.isActive(operand) || step.needsPairing(axis))
+    if (gateSizes)
+      addAddendSizes(m, add, axis);
+    else if (step.isActive(operand) || step.needsPairing(axis))
       give(operand, passAddend(m, add, axis));
   }
   matrices[add.getState()] = m;
@@ -258,6 +294,19 @@ Value CoreBack::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
         b, at, cotangent,
         timesDot(b, at, isKey ? readKey : readValue, isKey ? readValue : readKey, across));
   return cotangent;
+}
+
+void CoreBack::addAddendSizes(Matrix &m, OuterAddOp add, Axis axis) {
+  if (!step.needsPairing(axis))
+    return;
+  OpBuilder &b = sb.b;
+  Location at = add.getLoc();
+  Value key = primal.lookup(add.getKey()), value = primal.lookup(add.getValue());
+  bool isKey = axis == Axis::key;
+  Value cotangent = ReadOp::create(b, at, m.adjoint, isKey ? value : key, other(axis));
+  Value &pairing = m.pairing[placeOf(axis)];
+  pairing =
+      arith::AddFOp::create(b, at, pairing, termSize(b, at, isKey ? key : value, cotangent));
 }
 
 void CoreBack::end() {

@@ -41,10 +41,11 @@ struct CoreRecord {
 /// The states in the walk forward, where `primal` has the whole step.
 class CoreForward {
 public:
-  /// `checkpointEvery` rows; 0 for never.
+  /// `checkpointEvery` rows; 0 for never. `sizes`: pairings sum absolute values.
   CoreForward(ScanBuilder &sb, mlir::IRMapping &primal, ScanOp scan, const StepAnalysis &step,
-              int64_t checkpointEvery)
-      : sb(sb), primal(primal), scan(scan), step(step), checkpointEvery(checkpointEvery) {}
+              int64_t checkpointEvery, bool sizes)
+      : sb(sb), primal(primal), scan(scan), step(step), checkpointEvery(checkpointEvery),
+        sizes(sizes) {}
 
   /// The cotangent of the read's vector, given that of what is read.
   mlir::Value read(ReadOp read, mlir::Value cotangent);
@@ -55,12 +56,15 @@ public:
 
 private:
   mlir::Value readSegment(ReadOp read, mlir::Value cotangent);
+  /// The sizes of a read's terms: of q ⊙ dq and of o ⊙ do, the step's own add included.
+  mlir::Value readSizes(ReadOp read, mlir::Value cotangent);
 
   ScanBuilder &sb;
   mlir::IRMapping &primal;
   ScanOp scan;
   const StepAnalysis &step;
   int64_t checkpointEvery;
+  bool sizes;
   /// Numbers of outputs and saves.
   llvm::MapVector<mlir::Value, unsigned> queryOutputs;
   llvm::MapVector<mlir::Value, std::array<std::optional<unsigned>, 2>> pairingOutputs;
@@ -71,9 +75,10 @@ private:
 class CoreBack {
 public:
   CoreBack(mlir::OpBuilder &outer, ScanBuilder &sb, mlir::IRMapping &primal, Cotangents &adjoint,
-           ScanOp scan, const StepAnalysis &step, CoreRecord &record, int64_t checkpointEvery)
+           ScanOp scan, const StepAnalysis &step, CoreRecord &record, int64_t checkpointEvery,
+           Cotangents *gateSizes)
       : outer(outer), sb(sb), primal(primal), cotangents(adjoint), scan(scan), step(step),
-        record(record), checkpointEvery(checkpointEvery) {}
+        record(record), checkpointEvery(checkpointEvery), gateSizes(gateSizes) {}
 
   /// Starts the adjoints from those of the final states; null for zero.
   void start(llvm::ArrayRef<mlir::Value> stateCotangents);
@@ -114,6 +119,8 @@ private:
   void passDecay(DecayOp decay);
   void passOuterAdd(OuterAddOp add);
   mlir::Value passAddend(Matrix &m, OuterAddOp add, Axis axis);
+  /// Adds the sizes of an addend's terms, k ⊙ dk or v ⊙ dv, to the pairing.
+  void addAddendSizes(Matrix &m, OuterAddOp add, Axis axis);
 
   mlir::OpBuilder &outer;
   ScanBuilder &sb;
@@ -123,6 +130,8 @@ private:
   const StepAnalysis &step;
   CoreRecord &record;
   int64_t checkpointEvery;
+  /// Where the gates' cotangents go when pairings sum absolute values; null when they do not.
+  Cotangents *gateSizes;
   llvm::SmallVector<std::pair<mlir::Value, Matrix>> carried;
   llvm::DenseMap<mlir::Value, Matrix> matrices;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<PendingRead>> pendingReads;

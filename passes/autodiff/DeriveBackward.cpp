@@ -52,7 +52,7 @@ public:
     b.setInsertionPoint(ret);
     for (auto [value, given] : llvm::zip(ret->getOperands(), givenByResult))
       if (given)
-        accumulate(value, given);
+        accumulate(values, value, given);
     SmallVector<Operation *> ops;
     for (Operation &op : vjp.getBody().front().without_terminator())
       ops.push_back(&op);
@@ -61,7 +61,7 @@ public:
         return failure();
     SmallVector<Value> results;
     for (unsigned i : wanted) {
-      Value arg = vjp.getArgument(i), gradient = values.lookup(arg);
+      Value arg = vjp.getArgument(i), gradient = (sizesWanted() ? sizes : values).lookup(arg);
       if (!gradient)
         gradient = splatLike(b, arg.getLoc(), arg, 0);
       gradient = convertTo(b, arg.getLoc(), gradient, getElementTypeOrSelf(arg.getType()));
@@ -72,6 +72,8 @@ public:
   }
 
 private:
+  /// Whether the function gives the sizes of gates' terms in the place of gradients.
+  bool sizesWanted() const { return policy.gateGradients == GateGradients::terms; }
   bool isFloatTensor(Value value) {
     return isa<RankedTensorType>(value.getType()) && isFloating(value);
   }
@@ -118,7 +120,7 @@ private:
     for (unsigned i : wanted)
       results.push_back(function.getArgumentTypes()[i]);
     b.setInsertionPointAfter(function);
-    vjp = func::FuncOp::create(b, function.getLoc(), (function.getName() + "_vjp").str(),
+    vjp = func::FuncOp::create(b, function.getLoc(), (function.getName() + (sizesWanted() ? "_terms" : "_vjp")).str(),
                                b.getFunctionType(inputs, results));
     if (Attribute constraints = function->getAttr(kConstraintsAttr))
       vjp->setAttr(kConstraintsAttr, constraints);
@@ -181,8 +183,8 @@ private:
   }
 
   /// Adds to a tensor's cotangent; what is summed is f32.
-  void accumulate(Value value, Value cotangent) {
-    Value &sum = values[value];
+  void accumulate(llvm::DenseMap<Value, Value> &sums, Value value, Value cotangent) {
+    Value &sum = sums[value];
     if (!sum) {
       sum = cotangent;
       return;
@@ -194,7 +196,9 @@ private:
 
   LogicalResult reverse(Operation *op) {
     bool concerns = llvm::any_of(op->getOperands(), [&](Value v) { return active.contains(v); });
-    bool given = llvm::any_of(op->getResults(), [&](Value v) { return bool(values.lookup(v)); });
+    bool given = llvm::any_of(op->getResults(), [&](Value v) {
+      return values.lookup(v) || sizes.lookup(v);
+    });
     if (!concerns || !given || isPiecewiseConstant(op) || isa<tensor::DimOp>(op))
       return success();
     if (auto scan = dyn_cast<ScanOp>(op))
@@ -203,10 +207,19 @@ private:
       return op->emitError("must be a scan to be differentiated: run --ejk-specialize first");
     if (op->getNumResults() != 1)
       return op->emitError() << "'" << op->getName() << "' has no derivative rule";
-    Value g = widenToF32(b, op->getLoc(), values.lookup(op->getResult(0)));
-    return reverseTensorOp(
-        b, op, g, [&](Value v) { return active.contains(v); },
-        [&](Value v, Value cotangent) { accumulate(v, cotangent); });
+    auto pass = [&](llvm::DenseMap<Value, Value> &sums, bool absolute) -> LogicalResult {
+      Value g = sums.lookup(op->getResult(0));
+      if (!g)
+        return success();
+      return reverseTensorOp(
+          b, op, widenToF32(b, op->getLoc(), g), [&](Value v) { return active.contains(v); },
+          [&](Value v, Value cotangent) {
+            if (absolute)
+              cotangent = math::AbsFOp::create(b, op->getLoc(), cotangent);
+            accumulate(sums, v, cotangent);
+          });
+    };
+    return success(succeeded(pass(values, false)) && succeeded(pass(sizes, true)));
   }
 
   LogicalResult reverseScan(ScanOp scan) {
@@ -239,19 +252,30 @@ private:
       Value initial = scan.getInitialState(i);
       request.initialStates.push_back(initial && active.contains(initial));
     }
+    if (!sizesWanted())
+      return addGradients(scan, request, values);
+    if (failed(addGradients(scan, request, sizes)))
+      return failure();
+    request.policy.gateGradients = GateGradients::suffix;
+    return addGradients(scan, request, values);
+  }
+
+  /// Derives the scan and adds what its operands gain to `sums`.
+  LogicalResult addGradients(ScanOp scan, const ScanRequest &request,
+                             llvm::DenseMap<Value, Value> &sums) {
     FailureOr<ScanGradients> gradients = deriveScan(b, scan, request);
     if (failed(gradients))
       return failure();
     auto addAll = [&](ValueRange operands, ArrayRef<Value> found) {
       for (auto [operand, gradient] : llvm::zip(operands, found))
         if (gradient)
-          accumulate(operand, gradient);
+          accumulate(sums, operand, gradient);
     };
     addAll(scan.getSequences(), gradients->sequences);
     addAll(scan.getParameters(), gradients->parameters);
     for (auto [i, gradient] : llvm::enumerate(gradients->initialStates))
       if (gradient)
-        accumulate(scan.getInitialState(i), gradient);
+        accumulate(sums, scan.getInitialState(i), gradient);
     return success();
   }
 
@@ -271,6 +295,7 @@ private:
   SmallVector<Value> givenByResult;
   llvm::DenseSet<Value> active;
   llvm::DenseMap<Value, Value> values; // cotangents
+  llvm::DenseMap<Value, Value> sizes;  // of gates' terms
 };
 
 struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {

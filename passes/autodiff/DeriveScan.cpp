@@ -21,6 +21,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/autodiff/DeriveScan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/autodiff/CoreAdjoint.h"
@@ -55,8 +56,10 @@ static bool hasGateOfParameter(ScanOp scan, const ScanRequest &request) {
 /// The rows between checkpoints; 0 where there are none.
 static int64_t chunkRows(ScanOp scan, const ScanRequest &request) {
   const SavePolicy &policy = request.policy;
-  if (policy.gateGradients == GateGradients::suffix || policy.checkpointEvery)
-    return policy.gateGradients == GateGradients::suffix ? 0 : policy.checkpointEvery;
+  if (policy.gateGradients != GateGradients::checkpoint)
+    return 0;
+  if (policy.checkpointEvery)
+    return policy.checkpointEvery;
   auto isNarrow = [](Value v) {
     return getElementTypeOrSelf(v.getType()).getIntOrFloatBitWidth() < 32;
   };
@@ -70,7 +73,8 @@ class ScanAdjoint {
 public:
   ScanAdjoint(OpBuilder &outer, ScanOp scan, const ScanRequest &request)
       : outer(outer), scan(scan), request(request), step(scan, request),
-        checkpointEvery(chunkRows(scan, request)) {}
+        checkpointEvery(chunkRows(scan, request)),
+        sizes(request.policy.gateGradients == GateGradients::terms) {}
 
   FailureOr<ScanGradients> run() {
     gradients.sequences.resize(scan.getSequences().size());
@@ -153,8 +157,10 @@ private:
         adjoint.add(sb.b, loc(), value, widenToF32(sb.b, loc(), sb.addSequence(cotangent)));
   }
 
-  /// Passes cotangents back through the step; `core` sees the core's ops.
-  LogicalResult reverse(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Handler core) {
+  /// Passes cotangents back through the step; `core` sees the core's ops. `absolute`: what
+  /// each op passes on is made positive.
+  LogicalResult reverse(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Handler core,
+                        bool absolute = false) {
     SmallVector<Operation *> ops;
     for (Operation &op : body().without_terminator())
       ops.push_back(&op);
@@ -170,7 +176,11 @@ private:
       if (failed(applyAdjointRule(
               op, sb.b, g, [&](Value v) { return primal.lookup(v); },
               [&](Value v) { return step.isActive(v); },
-              [&](Value v, Value c) { adjoint.add(sb.b, op->getLoc(), v, c); })))
+              [&](Value v, Value c) {
+                if (absolute)
+                  c = math::AbsFOp::create(sb.b, op->getLoc(), c);
+                adjoint.add(sb.b, op->getLoc(), v, c);
+              })))
         return failure();
     }
     return success();
@@ -242,7 +252,7 @@ private:
     Cotangents adjoint;
     cloneStep(sb, primal);
     SmallVector<Saved> saved;
-    CoreForward states(sb, primal, scan, step, checkpointEvery);
+    CoreForward states(sb, primal, scan, step, checkpointEvery, sizes);
     bool local = !step.carriesReads();
     if (local) {
       saved = save(sb, primal);
@@ -265,7 +275,7 @@ private:
     };
     if (failed(reverse(sb, primal, adjoint, core)))
       return failure();
-    Gathered gathered = gather(sb, adjoint, /*forward=*/true);
+    Gathered gathered = sizes ? Gathered() : gather(sb, adjoint, /*forward=*/true);
     states.saveCheckpoints();
     sb.finish();
     keep(sb, saved);
@@ -282,7 +292,9 @@ private:
     cloneVectors(sb, primal);
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, vectors);
-    CoreBack states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery);
+    Cotangents gateSizes;
+    CoreBack states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery,
+                    sizes ? &gateSizes : nullptr);
     states.start(request.stateCotangents);
     if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
           states.pass(op);
@@ -291,11 +303,14 @@ private:
       return failure();
     closeVectors(sb, adjoint, vectors);
     states.end();
-    Gathered gathered = gather(sb, adjoint, /*forward=*/false);
+    auto nothing = [](Operation *) { return success(); };
+    if (sizes && failed(reverse(sb, primal, gateSizes, nothing, /*absolute=*/true)))
+      return failure();
+    Gathered gathered = gather(sb, sizes ? gateSizes : adjoint, /*forward=*/false);
     sb.finish();
     finish(sb, gathered);
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
-      if (!request.initialStates[i])
+      if (!request.initialStates[i] || sizes)
         continue;
       if (Value gradient = states.initialStateCotangent(arg))
         gradients.initialStates[i] = gradient;
@@ -367,6 +382,7 @@ private:
   const ScanRequest &request;
   StepAnalysis step;
   int64_t checkpointEvery; // 0 for never
+  bool sizes;              // of gates' terms, in the place of gradients
   ScanGradients gradients;
 
   /// Values of the step and the tensors that hold them over time.

@@ -134,6 +134,47 @@ def backward(q, k, v, do, dht=None, **options):
     return grads
 
 
+def gate_terms(q, k, v, do, dht=None, **options):
+    """The sizes of the terms that a gate's gradient is the sum of, by operand name: with every
+    q ⊙ dq and k ⊙ dk of the steps from its own to the walk's last, and ht ⊙ dht, in absolute
+    value. A gate of value channels has do ⊙ o and v ⊙ dv in their place, and so has a head's gate
+    beside gates of value channels alone. k and v have a head for each query head."""
+    p = Problem(q, k, v, **options)
+    do = np.asarray(do, np.float64)
+    dht = np.zeros(p.state_shape) if dht is None else np.asarray(dht, np.float64)
+    o, ht = forward(q, k, v, **options)
+    grads = backward(q, k, v, do, dht, **options)
+    by_key = np.abs(p.q * grads["q"]) + np.abs(p.k * grads["k"])
+    by_value = np.abs(do * o) + np.abs(p.v * grads["v"])
+    end = np.abs(ht * dht)
+    by_channel = {"gk": (by_key, end.sum(axis=3)), "gv": (by_value, end.sum(axis=2))}
+    for name, (x, last) in by_channel.items():
+        sums = np.zeros(x.shape)
+        for ns, bs, rows in p.walks:
+            total = last[ns].copy()
+            for t in reversed(rows):
+                total += x[bs, t]
+                sums[bs, t] = total
+        by_channel[name] = sums
+    has_key = p.gk is not None or (p.g is not None and p.g.ndim == 4)
+    along_value = p.gv is not None and not has_key
+    by_head = by_channel["gv" if along_value else "gk"].sum(axis=3)
+    terms = {}
+    if p.g is not None:
+        terms["g"] = by_head if p.g.ndim == 3 else by_channel["gk"]
+    if p.g_gamma is not None:
+        terms["g_gamma"] = np.zeros(p.state_shape[:2])
+        for ns, bs, rows in p.walks:
+            for t in rows:
+                terms["g_gamma"][ns] += by_head[bs, t]
+        if p.g_gamma.ndim == 1:
+            terms["g_gamma"] = terms["g_gamma"].sum(axis=0)
+    for name in ("gk", "gv"):
+        if getattr(p, name) is not None:
+            terms[name] = by_channel[name]
+    return terms
+
+
 def unrolled(q, k, v, **options):
     """o and ht as sums over pairs of steps, for the self-test."""
     p = Problem(q, k, v, **options)

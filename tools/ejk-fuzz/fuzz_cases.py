@@ -21,7 +21,9 @@ class Case:
     expected in f64: the results, or the gradients.
     usual: whether it is as models have them, for which `by_chunks` there are kernels of their own:
     of 64 or 128 channels, all rows in bf16, with one gate.
-    magnitude(): what those would be with every term's absolute value."""
+    magnitude(): what those would be with every term's absolute value.
+    gate_terms(): of each gradient that a gate has a part in, the sizes of the gate's terms.
+    has_no_effect(name): where a gate cannot have any, so that its gradient is zero."""
 
     def __init__(self, seed, index, max_steps, max_elements, gradients, by_chunks=False):
         self.rng = np.random.default_rng([seed, index])
@@ -80,34 +82,53 @@ class Case:
     def backward(self, operands, options, sized):
         """{'dq': …}. Keys and values get a head for each query head, as the scans' have,
         for a gate's gradient has terms of each."""
-        q, k, v = operands[0], *(np.repeat(x, self.H // x.shape[2], axis=2) for x in operands[1:])
-        do, dht = (sized(self.inputs[name][1].astype(np.float64)) if name in self.inputs
-                   else np.zeros(self.shape(letters))
-                   for name, letters in (("do", "B,T,H,V"), ("dht", "N,H,K,V")))
-        grads = oracle.backward(q, k, v, do, dht, **options)
-        if sized is np.abs:
-            self.add_differences(grads, k, v)
-        grads = self.chain(grads, sized)
+        q, k, v = self.repeated(operands)
+        do, dht = (sized(x) for x in self.cotangents())
+        grads = self.chain(oracle.backward(q, k, v, do, dht, **options), sized)
         for name in ("k", "v"):
             x = grads[name]
             grads[name] = x.reshape(*x.shape[:2], self.kv_heads, self.H // self.kv_heads,
                                     x.shape[3]).sum(axis=3)
         return {"d" + name: grads[name] for name in self.wrt}
 
-    def add_differences(self, grads, k, v):
-        """A gate's gradient is Σ A_t ⊙ D_t ⊙ S_{t-1}, which may be had as what Σ A_t ⊙ S_t
-        is without step t's own k_t v_tᵀ; its terms are then as large as these."""
-        by_key, by_value = k * grads["k"], v * grads["v"]
-        by_head = by_key.sum(axis=3)
-        for name in GATES:
-            if name not in grads:
-                continue
-            if name == "g_gamma":
-                own = self.per_sequence(by_head)
-                grads[name] += own if grads[name].ndim == 2 else own.sum(axis=0)
-            else:
-                grads[name] += (by_value if name == "gv" else
-                                by_key if grads[name].ndim == 4 else by_head)
+    def gate_terms(self):
+        """{'dg': …}: the oracle's `gate_terms`, led on to the arguments of a step's own gate."""
+        q, k, v = self.repeated(self.operands)
+        terms = oracle.gate_terms(q, k, v, *self.cotangents(), **self.options, scale=self.scale)
+        none = {"q": np.zeros(q.shape), "k": np.zeros(k.shape), "v": np.zeros(v.shape)}
+        chained = self.chain({**none, **terms}, np.abs)
+        return {"d" + name: x for name, x in chained.items() if name in self.wrt and name not in none}
+
+    def has_no_effect(self, name):
+        """Of the gradient `name`, where a gate has nothing to decay, or is -inf and leaves
+        nothing: a mask, None where there is no such place."""
+        gate = self.options.get(name[1:])
+        if name == "dx":
+            gate = self.options["gk"]
+        elif name[1:] not in self.inputs or name[1:] not in GATES:
+            return None
+        mask = np.isneginf(gate)
+        if self.options.get("h0") is not None:
+            return mask
+        ends = [0, self.T] if self.cu is None else self.cu
+        spans = [(a, b) for a, b in zip(ends, ends[1:]) if b > a]
+        if name == "dg_gamma":
+            steps = np.array([b - a for a, b in zip(ends, ends[1:])])
+            steps = steps if self.cu is not None else np.repeat(steps, self.B)
+            idle = steps <= 1
+            return mask | (idle[:, None] if gate.ndim == 2 else idle.all())
+        for a, b in spans:
+            mask[:, b - 1 if self.reverse else a] = True
+        return mask
+
+    def repeated(self, operands):
+        """q, k and v, with keys and values for each query head."""
+        return operands[0], *(np.repeat(x, self.H // x.shape[2], axis=2) for x in operands[1:])
+
+    def cotangents(self):
+        return [self.inputs[name][1].astype(np.float64) if name in self.inputs
+                else np.zeros(self.shape(letters))
+                for name, letters in (("do", "B,T,H,V"), ("dht", "N,H,K,V"))]
 
     def per_sequence(self, x):
         """Sums over each sequence's steps: [B,T,H] to [N,H]."""
@@ -180,12 +201,16 @@ class Case:
         """Log decays from 0 to -inf, in one of several moods."""
         shape = self.shape(letters)
         decay = self.rng.exponential(1.0, shape)
-        mood = self.pick(["mild", "mild", "slow", "strong", "mixed", "mixed", "forget", "zero"])
+        mood = self.pick(["mild", "mild", "slow", "tiny", "strong", "steep", "huge", "mixed", "mixed",
+                          "forget", "zero"])
         if mood == "zero":
             return np.zeros(shape)
         if mood == "forget":
             return np.full(shape, -np.inf)
-        gate = -decay * {"mild": 0.1, "slow": 1e-3, "strong": 8.0, "mixed": 1.0}[mood]
+        if mood == "steep":
+            return np.full(shape, -14.0)
+        gate = -decay * {"mild": 0.1, "slow": 1e-3, "tiny": 1e-6, "strong": 8.0, "huge": 300.0,
+                         "mixed": 1.0}[mood]
         if mood == "mixed":
             special = np.array([0.0, -np.inf, -1e-6, -90.0, -110.0, -1e4, -1e30])
             gate = np.where(self.rng.random(shape) < 0.3, self.rng.choice(special, shape), gate)
