@@ -488,8 +488,13 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
     const Target *target = findTarget(arch, module.getLoc());
     if (!target)
       return signalPassFailure();
+    constexpr llvm::StringLiteral name = "kernels";
+    if (Operation *known = module.lookupSymbol(name)) {
+      known->emitError() << "has the name '" << name << "', which the module of all kernels takes";
+      return signalPassFailure();
+    }
     OpBuilder b(module.getBodyRegion());
-    auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), "kernels");
+    auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), name);
     for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
       // A caller cannot reach it; an op that calls it is an error at that op.
       if (function.isPrivate())

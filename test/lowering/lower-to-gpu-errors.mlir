@@ -276,3 +276,11 @@ func.func @f(%k: tensor<?x?x?x4xf32>, %p: tensor<?x4x4xf32>) -> (tensor<?x?x4x4x
   }
   return %s : tensor<?x?x4x4xf32>
 }
+
+// -----
+
+// expected-error @below {{has the name 'kernels', which the module of all kernels takes}}
+func.func @kernels(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %y = arith.negf %x : tensor<?xf32>
+  return %y : tensor<?xf32>
+}
