@@ -1,0 +1,36 @@
+//===- Isolation.h - cases in a process of their own ---------------*- C++ -*-===//
+#ifndef EJK_TOOLS_EJKFUZZMLIR_ISOLATION_H
+#define EJK_TOOLS_EJKFUZZMLIR_ISOLATION_H
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include <atomic>
+#include <cstdint>
+
+namespace ejk::fuzz {
+
+/// What a process that runs cases and the one that watches it share.
+struct Shared {
+  std::atomic<uint64_t> nextCase;
+  std::atomic<uint64_t> mutants, refused, accepted, comparisons;
+  char pipeline[1 << 10]; ///< of the case under way
+  char pass[1 << 8];      ///< that runs
+  char module[1 << 20];   ///< what it runs on, cut off
+  static void set(char *place, size_t size, llvm::StringRef text);
+};
+
+/// Memory that processes started from here on share.
+Shared &makeShared();
+
+/// How a process ended: the empty string where all was well, else what it died of, with the line
+/// that it wrote on the way, where it did.
+///
+/// `body` runs in a new process, whose standard error is kept. It may take `bytes` of memory.
+std::string runApart(llvm::function_ref<void()> body, uint64_t bytes);
+
+/// Ends this process after so many seconds of processor time, from now on.
+void setTimeLimit(unsigned seconds);
+
+} // namespace ejk::fuzz
+
+#endif // EJK_TOOLS_EJKFUZZMLIR_ISOLATION_H

@@ -1,0 +1,283 @@
+//===- ejk-fuzz-mlir.cpp - mutated modules through every pass -------------===//
+//
+// Takes modules of the test suite, changes them in a few places, and keeps those that still verify.
+// What verifies must go through every pass and pipeline without a crash: a pass either rewrites
+// it, to IR that verifies, or fails with an error. After each pass of ejk's, what the interpreter
+// ran before must give the same numbers.
+//
+//===----------------------------------------------------------------------===//
+#include "Corpus.h"
+#include "Isolation.h"
+#include "Meaning.h"
+#include "Mutations.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "tools/common/Registration.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include <unistd.h>
+
+using namespace mlir;
+using namespace ejk::fuzz;
+namespace cl = llvm::cl;
+
+static cl::list<std::string> folders(cl::Positional, cl::desc("<files or folders of .mlir>"),
+                                     cl::OneOrMore);
+static cl::opt<uint64_t> cases("cases", cl::desc("how many mutants to make"), cl::init(1000));
+static cl::opt<uint64_t> firstCase("first", cl::desc("the number of the first"), cl::init(0));
+static cl::opt<std::string> into("into", cl::desc("a folder for mutants that show a fault"),
+                                 cl::init("mutants"));
+static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that one mutant may take"), cl::init(60));
+static cl::opt<std::string> replay("pipeline",
+                                   cl::desc("run this pipeline on the files as they are"));
+
+namespace {
+/// What went wrong, other than a crash, with the module under way.
+struct Finding {
+  std::string what;
+};
+
+/// After each pass: that the module verifies, and means what it meant.
+class Watch : public PassInstrumentation {
+public:
+  Watch(ModuleOp module, const Meaning *meaning, Shared &shared, std::optional<Finding> &found)
+      : module(module), meaning(meaning), shared(shared), found(found) {}
+
+  void runBeforePass(Pass *pass, Operation *) override {
+    Shared::set(shared.pass, sizeof(shared.pass), pass->getArgument());
+  }
+  void runAfterPass(Pass *pass, Operation *op) override {
+    if (found)
+      return;
+    if (failed(verify(op)))
+      return note(pass, "makes IR that does not verify");
+    // Adaptors of nested pipelines have no name.
+    if (!meaning || !pass->getArgument().starts_with("ejk-"))
+      return;
+    // Kernels are not interpreted.
+    if (module->hasAttr("gpu.container_module"))
+      return;
+    unsigned compared = 0;
+    if (std::string difference = meaning->differenceFrom(module, compared); !difference.empty())
+      note(pass, "changes the meaning: " + difference);
+    shared.comparisons += compared;
+  }
+
+private:
+  void note(Pass *pass, const std::string &what) {
+    found = Finding{pass->getArgument().str() + " " + what};
+  }
+
+  ModuleOp module;
+  const Meaning *meaning;
+  Shared &shared;
+  std::optional<Finding> &found;
+};
+
+class Fuzzer {
+public:
+  Fuzzer(Shared &shared, const DialectRegistry &registry) : shared(shared), context(registry) {
+    context.disableMultithreading();
+    context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+      errors += diagnostic.getSeverity() == DiagnosticSeverity::Error;
+      return success();
+    });
+  }
+
+  OwningOpRef<ModuleOp> parse(StringRef text) {
+    return parseSourceString<ModuleOp>(text, ParserConfig(&context));
+  }
+
+  /// Runs `pipeline`; false where it fails. Says what is wrong, if anything.
+  bool run(ModuleOp module, StringRef pipeline, const Meaning *meaning,
+           std::optional<Finding> &found) {
+    PassManager pm(&context);
+    if (failed(parsePassPipeline(pipeline, pm, llvm::nulls())))
+      return false;
+    // The verifier is asked by Watch, which says of whom it complains.
+    pm.enableVerifier(false);
+    pm.addInstrumentation(std::make_unique<Watch>(module, meaning, shared, found));
+    unsigned before = errors;
+    bool ran = succeeded(pm.run(module));
+    if (!ran && errors == before && !found)
+      found = Finding{std::string(shared.pass) + " fails and says nothing"};
+    return ran;
+  }
+
+  /// A mutant that verifies, as text; empty where none was found.
+  std::string makeMutant(const Seed &seed, Generator &random) {
+    OwningOpRef<ModuleOp> module = parse(seed.text);
+    if (!module)
+      return "";
+    if (StringRef prefix = prefixes()[below(random, prefixes().size())]; !prefix.empty()) {
+      std::optional<Finding> found;
+      if (!run(*module, prefix, nullptr, found))
+        module = parse(seed.text);
+    }
+    Shared::set(shared.pass, sizeof(shared.pass), "(changing)");
+    unsigned wanted = 1 + below(random, 3), changes = 0;
+    for (unsigned attempt = 0; attempt < 40 && changes < wanted; ++attempt) {
+      if (below(random, 3) == 0) {
+        std::string text;
+        llvm::raw_string_ostream os(text);
+        OpPrintingFlags flags;
+        if (below(random, 2))
+          flags.printGenericOpForm();
+        module->print(os, flags);
+        if (OwningOpRef<ModuleOp> changed = parse(mutateText(text, random))) {
+          module = std::move(changed);
+          ++changes;
+        }
+        continue;
+      }
+      OwningOpRef<ModuleOp> changed = module->clone();
+      mutate(*changed, random);
+      if (succeeded(verify(*changed))) {
+        module = std::move(changed);
+        ++changes;
+      }
+    }
+    if (!changes)
+      return "";
+    Shared::set(shared.pass, sizeof(shared.pass), "(printing)");
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    module->print(os);
+    // What is printed must be what is run.
+    return parse(text) ? text : "";
+  }
+
+  std::vector<std::string> choosePipelines(const Seed &seed, Generator &random) {
+    std::vector<std::string> chosen;
+    if (!seed.pipelines.empty())
+      chosen.push_back(seed.pipelines[below(random, seed.pipelines.size())]);
+    for (unsigned i = 0; i < 6; ++i)
+      chosen.push_back(commonPipelines()[below(random, commonPipelines().size())]);
+    return chosen;
+  }
+
+  void runCase(uint64_t number, ArrayRef<Seed> seeds) {
+    Generator random(number * 0x9E3779B97F4A7C15u + 1);
+    Shared::set(shared.pipeline, sizeof(shared.pipeline), "(making the mutant)");
+    shared.pass[0] = shared.module[0] = 0;
+    const Seed &seed = seeds[below(random, seeds.size())];
+    Shared::set(shared.module, sizeof(shared.module), seed.text);
+    std::string text = makeMutant(seed, random);
+    if (text.empty())
+      return;
+    ++shared.mutants;
+    Shared::set(shared.module, sizeof(shared.module), text);
+    Shared::set(shared.pipeline, sizeof(shared.pipeline), "(interpreting)");
+    OwningOpRef<ModuleOp> module = parse(text);
+    Meaning meaning(*module, number);
+    for (const std::string &pipeline : choosePipelines(seed, random))
+      if (std::optional<Finding> found = tryPipeline(*module, pipeline, &meaning))
+        report(number, pipeline, found->what, text);
+  }
+
+  std::optional<Finding> tryPipeline(ModuleOp module, const std::string &pipeline,
+                                     const Meaning *meaning) {
+    Shared::set(shared.pipeline, sizeof(shared.pipeline), pipeline);
+    OwningOpRef<ModuleOp> copy = module.clone();
+    std::optional<Finding> found;
+    ++(run(*copy, pipeline, meaning, found) ? shared.accepted : shared.refused);
+    return found;
+  }
+
+  static void report(uint64_t number, StringRef pipeline, StringRef what, StringRef text) {
+    llvm::outs() << "case " << number << ": " << pipeline << ": " << what << "\n";
+    llvm::outs().flush();
+    if (into.empty())
+      return;
+    llvm::sys::fs::create_directories(into.getValue());
+    std::error_code error;
+    llvm::raw_fd_ostream os(into + "/case-" + std::to_string(number) + ".mlir", error);
+    os << "// " << pipeline << "\n// " << what << "\n" << text;
+  }
+
+private:
+  Shared &shared;
+  MLIRContext context;
+  unsigned errors = 0;
+};
+} // namespace
+
+/// Runs one pipeline on files as they are: what a mutant of `--into` is looked at with.
+static int replayFiles(Shared &shared, const DialectRegistry &registry, ArrayRef<Seed> seeds) {
+  int faults = 0;
+  for (const Seed &seed : seeds) {
+    std::string end = runApart(
+        [&] {
+          Fuzzer fuzzer(shared, registry);
+          OwningOpRef<ModuleOp> module = fuzzer.parse(seed.text);
+          if (!module)
+            return;
+          Meaning meaning(*module, 0);
+          if (auto found = fuzzer.tryPipeline(*module, replay, &meaning)) {
+            llvm::errs() << "ERROR: " << found->what << "\n";
+            _exit(1);
+          }
+        },
+        0);
+    if (!end.empty()) {
+      llvm::outs() << seed.path << ": " << end << "\n";
+      ++faults;
+    }
+  }
+  return faults != 0;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::ParseCommandLineOptions(argc, argv,
+                              "Mutated modules through every pass: no crash, the same meaning.\n");
+  // A stack trace takes longer than a case; `ejk-opt` on the mutant gives one.
+  setenv("LLVM_DISABLE_SYMBOLIZATION", "1", 1);
+  DialectRegistry registry;
+  ejk::registerAll(registry);
+  std::vector<Seed> seeds = readSeeds(std::vector<std::string>(folders.begin(), folders.end()));
+  if (seeds.empty()) {
+    llvm::errs() << "ejk-fuzz-mlir: no .mlir files there\n";
+    return 1;
+  }
+  Shared &shared = makeShared();
+  if (!replay.empty())
+    return replayFiles(shared, registry, seeds);
+
+  constexpr uint64_t perProcess = 100, bytes = uint64_t(6) << 30;
+  uint64_t end = firstCase + cases, crashes = 0;
+  int faults = 0;
+  shared.nextCase = firstCase.getValue();
+  while (shared.nextCase < end) {
+    uint64_t first = shared.nextCase;
+    std::string death = runApart(
+        [&] {
+          // One context for some cases: making one takes longer than a case.
+          Fuzzer fuzzer(shared, registry);
+          while (shared.nextCase < std::min(first + perProcess, end)) {
+            setTimeLimit(seconds);
+            fuzzer.runCase(shared.nextCase, seeds);
+            ++shared.nextCase;
+          }
+        },
+        bytes);
+    if (death.empty())
+      continue;
+    ++crashes;
+    Fuzzer::report(shared.nextCase, shared.pipeline,
+                   (StringRef(shared.pass) + ": " + death).str(), shared.module);
+    ++shared.nextCase;
+    faults = 1;
+  }
+  llvm::outs() << shared.mutants << " mutants, " << shared.accepted << " times rewritten, "
+               << shared.refused << " times refused, " << shared.comparisons
+               << " comparisons of meaning, " << crashes << " crashes\n";
+  return faults;
+}
