@@ -4,7 +4,7 @@
 #include "dialect/ejk/Names.h"
 #include "dialect/reference/Interpreter.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/Passes.h"
+#include "passes/Pipelines.h"
 #include <cmath>
 
 using namespace mlir;
