@@ -1,8 +1,8 @@
 //===- Meaning.cpp - what a module's functions compute --------------------===//
 #include "Meaning.h"
 #include "Inputs.h"
-#include "dialect/check/Interpret.h"
-#include "dialect/ejk/Shapes.h"
+#include "tools/interpret/Interpret.h"
+#include "dialect/shapes/Shapes.h"
 #include "mlir/IR/TypeUtilities.h"
 #include <cmath>
 
