@@ -27,7 +27,7 @@
 // INFO-NEXT: input h0: f32 [B, H, 64, 32], aligned to 16
 // INFO-NEXT: output o: bf16 [B, T, H, 32], aligned to 16
 // INFO-NEXT: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
-// INFO: requires mod(H, Hkv) = 0
+// INFO: requires mod(H, (Hkv + ((H + 1) * max((1 - Hkv), 0)))) = 0
 // INFO: kernel gla_scan0_one: grid
 // INFO: kernel gla_scan0: grid
 // ONLY: architecture: sm_90a only
