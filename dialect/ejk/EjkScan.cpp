@@ -497,6 +497,14 @@ LogicalResult ReadOp::verify() {
   return success();
 }
 
+LogicalResult GateGradientOp::verify() {
+  Type gate = getGate().getType();
+  if (isa<VectorType>(gate) && gate != getGradient().getType())
+    return emitOpError() << "the gate must be a number or of the gradient's type, "
+                         << getGradient().getType() << " (C1), but is " << gate;
+  return success();
+}
+
 LogicalResult AnchorOp::verify() {
   auto state = cast<VectorType>(getState().getType());
   auto vector = dyn_cast<VectorType>(getVector().getType());

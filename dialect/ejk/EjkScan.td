@@ -367,6 +367,38 @@ def Ejk_StepIndexOp : Ejk_StepOp<"step_index"> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
+def Ejk_GateGradientOp : Ejk_StepOp<"gate_gradient", [AllTypesMatch<["gradient", "result"]>]> {
+  let summary = "a gate's gradient, zero where the gate has no effect";
+  let description = [{
+    The gradient, or exactly zero where the gate cannot have an effect: where it is -inf, and
+    in the first or last row of the sequence where the state that it decays is zero there. In
+    other places a gradient is a sum of terms that cancel, and rounding leaves something of it.
+
+    ```
+    result = gate = -inf ? 0 : gradient
+    zero_first, in the sequence's first row: result = 0
+    zero_last, in the sequence's last row: result = 0
+    ```
+
+    Example:
+
+    ```mlir
+    %dgk = ejk.gate_gradient %m of %gk zero_first : vector<64xf32>, vector<64xf32>
+    ```
+
+    Constraints:
+    - C1: the gate is of the gradient's type, or a number.
+  }];
+  let arguments = (ins Ejk_StepGate:$gradient, Ejk_StepGate:$gate, UnitAttr:$zero_first,
+                       UnitAttr:$zero_last);
+  let results = (outs Ejk_StepGate:$result);
+  let assemblyFormat = [{
+    $gradient `of` $gate (`zero_first` $zero_first^)? (`zero_last` $zero_last^)? attr-dict `:`
+    type($gradient) `,` type($gate)
+  }];
+  let hasVerifier = 1;
+}
+
 def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {
   let summary = "the query head this step belongs to, 0 to H-1";
   let description = [{

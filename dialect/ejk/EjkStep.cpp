@@ -69,7 +69,7 @@ static LogicalResult verifyBranches(scf::IfOp op) {
 LogicalResult ejk::verifyStepOps(ScanOp scan) {
   for (Operation &op : scan.getStep().without_terminator())
     if (!isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, MaxOp, RotateHalfOp, StepIndexOp,
-             HeadIndexOp, NumHeadsOp>(op) &&
+             GateGradientOp, HeadIndexOp, NumHeadsOp>(op) &&
         failed(verifyElementwise(&op)))
       return failure();
   return success();

@@ -158,6 +158,8 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
         std::copy_n(rows.at(row, h / (in.H / rows.heads)), slot.size, frame.at(slot));
       int64_t position = t - span.begin, slot = 0;
       frame.stepIndex = position;
+      frame.inFirstRow = position == 0;
+      frame.inLastRow = position == length - 1;
       bool leavesChunk = false;
       if (every) {
         bool atStart = position % every == 0;

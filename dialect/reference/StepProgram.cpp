@@ -27,6 +27,7 @@ private:
   LogicalResult compileMax(MaxOp op);
   LogicalResult compileRotateHalf(RotateHalfOp op);
   LogicalResult compileStepIndex(StepIndexOp op);
+  LogicalResult compileGateGradient(GateGradientOp op);
   LogicalResult compileHeadIndex(HeadIndexOp op);
   LogicalResult compileNumHeads(NumHeadsOp op);
   LogicalResult compileConstant(arith::ConstantOp op);
@@ -259,6 +260,22 @@ LogicalResult StepCompiler::compileRotateHalf(RotateHalfOp op) {
   return success();
 }
 
+LogicalResult StepCompiler::compileGateGradient(GateGradientOp op) {
+  Slot gradient = slotOf(op.getGradient()), gate = slotOf(op.getGate());
+  Slot result = resultSlot(op, {0});
+  bool first = op.getZeroFirst(), last = op.getZeroLast();
+  add([=](Frame &frame) {
+    bool idle = (first && frame.inFirstRow) || (last && frame.inLastRow);
+    const double *g = frame.at(gate), *from = frame.at(gradient);
+    double *to = frame.at(result);
+    for (size_t i = 0; i < result.size; ++i) {
+      bool forgets = std::isinf(g[gate.size == 1 ? 0 : i]) && g[gate.size == 1 ? 0 : i] < 0;
+      to[i] = idle || forgets ? 0 : from[i];
+    }
+  });
+  return success();
+}
+
 LogicalResult StepCompiler::compileStepIndex(StepIndexOp op) {
   Slot result = resultSlot(op);
   add([=](Frame &frame) { *frame.row(result).ints = frame.stepIndex; });
@@ -396,6 +413,7 @@ LogicalResult StepCompiler::compileOp(Operation *op) {
       .Case([&](MaxOp op) { return compileMax(op); })
       .Case([&](RotateHalfOp op) { return compileRotateHalf(op); })
       .Case([&](StepIndexOp op) { return compileStepIndex(op); })
+      .Case([&](GateGradientOp op) { return compileGateGradient(op); })
       .Case([&](HeadIndexOp op) { return compileHeadIndex(op); })
       .Case([&](NumHeadsOp op) { return compileNumHeads(op); })
       .Case([&](arith::ConstantOp op) { return compileConstant(op); })

@@ -32,6 +32,8 @@ struct Frame {
   int64_t stepIndex = 0;
   /// Whether the step is the first that is walked of a chunk of saved states.
   bool entersChunk = false;
+  /// Whether the step's row is the sequence's first, or last.
+  bool inFirstRow = false, inLastRow = false;
 
   double *at(Slot slot) { return floats.data() + slot.offset; }
   Row row(Slot slot) {

@@ -214,6 +214,26 @@ void StepEmitter::runAnchor(AnchorOp op) {
   tiles[op.getResult()] = Tile(branch.getResults());
 }
 
+void StepEmitter::runGateGradient(GateGradientOp op) {
+  Layout layout = plan.layouts.lookup_or(op.getResult(), Layout::scalar);
+  Tile gradient = tileOf(op.getGradient(), layout), gate = tileOf(op.getGate(), layout);
+  SmallVector<Value> idle;
+  if (op.getZeroFirst())
+    idle.push_back(b.equal(currentRow, 0));
+  if (op.getZeroLast())
+    idle.push_back(b.equal(b.sub(b.sub(length, 1), currentRow), 0));
+  Value zero = b.f32(0.0), lowest = b.f32(-std::numeric_limits<double>::infinity());
+  Tile result;
+  for (auto [i, x] : llvm::enumerate(gradient)) {
+    Value g = gate[gate.size() == 1 ? 0 : i];
+    Value none = b.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, g, lowest);
+    for (Value here : idle)
+      none = b.make<arith::OrIOp>(here, none);
+    result.push_back(b.make<arith::SelectOp>(none, zero, x));
+  }
+  tiles[op.getResult()] = result;
+}
+
 /// Combines what the warps that share columns have, in the order of their rows.
 void StepEmitter::combineWarps(Tile &partial, Combine combine) {
   unsigned area = plan.stages() * plan.stageFloats + readsDone++ * plan.partialFloats();
@@ -299,6 +319,8 @@ void StepEmitter::runOp(Operation *op) {
     runAnchor(anchor);
   else if (isReduction(op))
     runReduction(op);
+  else if (auto gradient = dyn_cast<GateGradientOp>(op))
+    runGateGradient(gradient);
   else
     elementwise(op, plan.layouts.lookup_or(op->getResult(0), Layout::scalar));
 }

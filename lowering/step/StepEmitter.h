@@ -94,6 +94,7 @@ private:
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
   void runAnchor(AnchorOp op);
+  void runGateGradient(GateGradientOp op);
   void runReduction(mlir::Operation *op);
   using Combine = llvm::function_ref<Value(Value, Value)>;
   Value sumOf(Value a, Value c) { return b.make<mlir::arith::AddFOp>(a, c); }

@@ -125,7 +125,7 @@ private:
         continue;
       }
       if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, MaxOp, RotateHalfOp,
-              StepIndexOp, HeadIndexOp, NumHeadsOp>(op))
+              StepIndexOp, GateGradientOp, HeadIndexOp, NumHeadsOp>(op))
         continue;
       bool known = isa_and_nonnull<arith::ArithDialect>(op.getDialect()) ||
                    (op.getDialect() && op.getDialect()->getNamespace() == "math");
@@ -153,6 +153,8 @@ private:
     for (Operation &op : scan.getStep())
       if (isReduction(&op) && !isOnlyChannel(&op))
         plan.stateful.insert(op.getResult(0));
+    // It asks which row of the sequence the step's is.
+    scan.getBody().walk([&](GateGradientOp op) { plan.stateful.insert(op.getResult()); });
     for (Operation &op : scan.getStep().without_terminator())
       if (llvm::any_of(op.getOperands(), [&](Value v) { return plan.stateful.contains(v); }))
         plan.stateful.insert(op.getResult(0));

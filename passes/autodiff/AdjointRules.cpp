@@ -305,6 +305,12 @@ static const llvm::StringMap<RuleFn> &table() {
        }},
       {"vector.broadcast",
        [](Rule &r) { r.add(0, SumOp::create(r.b, r.loc(), r.b.getF32Type(), r.g)); }},
+      {"ejk.gate_gradient",
+       [](Rule &r) {
+         auto op = cast<GateGradientOp>(r.op);
+         r.add(0, GateGradientOp::create(r.b, r.loc(), r.g.getType(), r.g, r.x(1),
+                                         op.getZeroFirst(), op.getZeroLast()));
+       }},
       {"ejk.sum",
        [](Rule &r) {
          r.add(0, vector::BroadcastOp::create(r.b, r.loc(), r.op->getOperand(0).getType(), r.g));

@@ -244,6 +244,15 @@ void CoreBack::passRead(ReadOp read) {
   pendingReads[read.getState()].push_back(pending);
 }
 
+/// Whether a K×V value of the step is zero in the first step that is walked.
+bool CoreBack::startsAsZero(Value matrix) {
+  while (auto decay = matrix.getDefiningOp<DecayOp>())
+    matrix = decay.getState();
+  ValueRange states = scan.getStateArgs();
+  auto arg = llvm::find(states, matrix);
+  return arg != states.end() && !scan.getInitialState(arg - states.begin());
+}
+
 void CoreBack::passDecay(DecayOp decay) {
   OpBuilder &b = sb.b;
   Location at = decay.getLoc();
@@ -254,7 +263,14 @@ void CoreBack::passDecay(DecayOp decay) {
     // A gate per head has the sum over either axis.
     Value pairing = m.pairing[placeOf(axis)];
     if (axis == Axis::head)
-      pairing = SumOp::create(b, at, b.getF32Type(), m.pairing[0] ? m.pairing[0] : m.pairing[1]);
+      pairing = m.pairing[0] ? m.pairing[0] : m.pairing[1];
+    bool idle = startsAsZero(decay.getState());
+    if (!gateSizes)
+      pairing = GateGradientOp::create(b, at, pairing.getType(), pairing,
+                                       primal.lookup(decay.getGate()),
+                                       idle && !scan.getReverse(), idle && scan.getReverse());
+    if (axis == Axis::head)
+      pairing = SumOp::create(b, at, b.getF32Type(), pairing);
     if (gateSizes)
       gateSizes->add(b, at, decay.getGate(), pairing);
     give(decay.getGate(), pairing);

@@ -114,6 +114,7 @@ private:
   mlir::Value startPairing(unsigned i, Axis axis, mlir::Value stateCotangent);
   Matrix &matrixOf(mlir::Value value);
   void closeSegment(Matrix &m);
+  bool startsAsZero(mlir::Value matrix);
   void give(mlir::Value operand, mlir::Value cotangent);
   void passRead(ReadOp read);
   void passDecay(DecayOp decay);

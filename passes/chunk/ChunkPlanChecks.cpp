@@ -61,7 +61,8 @@ LogicalResult ChunkPlan::checkElementwise() {
                                "by 'arith.index_cast' and 'arith.sitofp'");
       continue;
     }
-    if (isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, HeadIndexOp, NumHeadsOp>(op) ||
+    if (isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, GateGradientOp, HeadIndexOp,
+            NumHeadsOp>(op) ||
         isConstant(op.getResult(0)))
       continue;
     if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {

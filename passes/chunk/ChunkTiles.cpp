@@ -3,6 +3,7 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanProperties.h"
+#include <limits>
 
 using namespace mlir;
 using namespace ejk;
@@ -157,6 +158,8 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
     bool isPadded = channelsOf(vector) != tileType(vector.getType(), false).getDimSize(1);
     return sumOver(isPadded ? masked(vector, false) : tile(vector, false));
   }
+  if (auto gradient = dyn_cast<GateGradientOp>(op))
+    return gateGradient(gradient, sliced);
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
     return body.spread(tile(broadcast.getSource(), false), 0, type.getShape());
   if (ChunkPlan::isPosition(value)) {
@@ -187,6 +190,34 @@ Value ChunkTiles::conditionTile(Value condition, VectorType type) {
   return arith::CmpFOp::create(body.b, body.loc, arith::CmpFPredicate::OGT,
                                body.spread(chosen, 0, type.getShape()),
                                body.zeros(type.getShape()));
+}
+
+Value ChunkTiles::gateGradient(GateGradientOp op, bool sliced) {
+  Value gradient = tile(op.getGradient(), sliced), gate = tile(op.getGate(), sliced);
+  auto type = cast<VectorType>(gradient.getType());
+  if (gate.getType() != type)
+    gate = body.spread(gate, 0, type.getShape());
+  Value lowest = prologue.constant(type, -std::numeric_limits<double>::infinity());
+  Value forgets = arith::CmpFOp::create(body.b, op.getLoc(), arith::CmpFPredicate::OEQ, gate, lowest);
+  Value result = body.select(forgets, prologue.constant(type, 0.0), gradient);
+  if (Value inRange = ranges.lookup(op.getGate()))
+    result = body.select(inRange, gradient, result);
+  if (!op.getZeroFirst() && !op.getZeroLast())
+    return result;
+  SmallVector<Value> from, to;
+  for (int64_t size : type.getShape()) {
+    from.push_back(prologue.index(0));
+    to.push_back(prologue.index(size));
+  }
+  Value zero = prologue.index(0), one = prologue.index(1);
+  if (op.getZeroFirst()) {
+    auto isFirst =
+        arith::CmpIOp::create(body.b, op.getLoc(), arith::CmpIPredicate::eq, first, zero);
+    from.front() = body.select(isFirst, one, zero);
+  }
+  if (op.getZeroLast())
+    to.front() = body.subIndex(rows, one);
+  return body.window(result, from, to);
 }
 
 /// A constant that `tile` is multiplied by.

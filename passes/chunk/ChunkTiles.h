@@ -45,6 +45,8 @@ public:
     entries[&accumulator] = entry;
   }
   mlir::Value exitOf(const Accumulator &accumulator);
+  /// Says that where `inRange` holds, no element of `gate`'s tile is -inf.
+  void setRange(mlir::Value gate, mlir::Value inRange) { ranges[gate] = inRange; }
 
   /// The tile of a step value.
   mlir::Value tile(mlir::Value value, bool sliced);
@@ -66,6 +68,7 @@ public:
 private:
   mlir::Value makeTile(mlir::Value value, bool sliced);
   mlir::Value conditionTile(mlir::Value condition, mlir::VectorType type);
+  mlir::Value gateGradient(GateGradientOp op, bool sliced);
   mlir::Value sumOver(mlir::Value tile);
   mlir::Value withNumbersScaled(mlir::Value tile, mlir::Value numbers);
   mlir::Value makeConstant(mlir::Value value, bool sliced);
@@ -83,6 +86,7 @@ private:
   mlir::Value first, rows, entersSaved;
   llvm::DenseMap<std::pair<mlir::Value, unsigned>, mlir::Value> tiles, maskedTiles, constants;
   llvm::DenseMap<mlir::Operation *, mlir::Value> readTiles;
+  llvm::DenseMap<mlir::Value, mlir::Value> ranges;
   llvm::DenseMap<const Accumulator *, mlir::Value> entries;
 };
 

@@ -502,7 +502,11 @@ ChunkedState::Computed ChunkedState::byChoice(Value state) {
     types.append(read.pairings.size(), types[1 + r]);
   for (Value carried : saved->carried)
     types.push_back(carried.getType());
-  auto choice = scf::IfOp::create(body.b, body.loc, types, isInRange(body),
+  Value inRange = isInRange(body);
+  for (auto &decays : ArrayRef(chain.decays).drop_front())
+    for (DecayOp decay : decays)
+      tiles.setRange(decay.getGate(), inRange);
+  auto choice = scf::IfOp::create(body.b, body.loc, types, inRange,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   for (bool inRange : {true, false}) {
     OpBuilder b = OpBuilder::atBlockEnd(inRange ? choice.thenBlock() : choice.elseBlock());

@@ -1,7 +1,9 @@
 //===- SinkIntoBranches.cpp - what follows a branch into both sides --------===//
 #include "passes/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_SINKINTOBRANCHES
@@ -32,11 +34,23 @@ static void appendTo(Block &side, scf::IfOp branch, ArrayRef<Operation *> ops,
   IRMapping mapping;
   mapping.map(branch.getResults(), yield->getOperands());
   OpBuilder b(yield);
-  for (Operation *op : ops)
-    b.clone(*op, mapping);
+  bool holds = &side == branch.thenBlock();
+  SmallVector<Operation *> copies;
+  for (Operation *op : ops) {
+    // On this side it is known what a choice by the branch's condition takes.
+    auto choice = dyn_cast<arith::SelectOp>(op);
+    if (choice && choice.getCondition() == branch.getCondition())
+      mapping.map(choice.getResult(), mapping.lookupOrDefault(
+                                          holds ? choice.getTrueValue() : choice.getFalseValue()));
+    else
+      copies.push_back(b.clone(*op, mapping));
+  }
   auto values = llvm::map_to_vector(wanted, [&](Value v) { return mapping.lookupOrDefault(v); });
   scf::YieldOp::create(b, yield->getLoc(), values);
   yield->erase();
+  for (Operation *copy : llvm::reverse(copies))
+    if (isOpTriviallyDead(copy))
+      copy->erase();
 }
 
 static unsigned sinkInto(scf::IfOp branch) {

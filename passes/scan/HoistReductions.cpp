@@ -1,7 +1,7 @@
 //===- HoistReductions.cpp - sums over channels where their terms are made -------===//
 //
 // A vector is *only summed* where each of its uses is an ejk.sum, or an addition, an
-// ejk.anchor, a state, or a sequence of a later scan that is only summed in turn.
+// ejk.anchor, a head's ejk.gate_gradient, a state, or a sequence of a later scan that is only summed in turn.
 // Such states and sequences become numbers. Of what is added to them the sum is taken
 // at once, for sums of vectors are sums of their elements.
 //
@@ -85,6 +85,8 @@ private:
         return true;
       if (isa<arith::AddFOp, arith::SubFOp>(user) || isa<AnchorOp>(user))
         return holdsFor(user->getResult(0));
+      if (auto masked = dyn_cast<GateGradientOp>(user))
+        return !isVector(masked.getGate()) && holdsFor(masked.getResult());
       auto yield = dyn_cast<YieldOp>(user);
       if (!yield)
         return false;
@@ -174,6 +176,11 @@ private:
         numbers[anchor.getResult()] =
             AnchorOp::create(inner, op->getLoc(), inner.getF32Type(), numbers[anchor.getVector()],
                              anchor.getState(), anchor.getSaved(), Axis::head);
+    } else if (auto masked = dyn_cast<GateGradientOp>(op)) {
+      if (isKnown(masked.getGradient()) && !isVector(masked.getGate()))
+        numbers[masked.getResult()] = GateGradientOp::create(
+            inner, op->getLoc(), inner.getF32Type(), numbers[masked.getGradient()],
+            masked.getGate(), masked.getZeroFirst(), masked.getZeroLast());
     } else if (isa<arith::AddFOp, arith::SubFOp>(op) && isVector(op->getResult(0)) &&
                (isKnown(op->getOperand(0)) || isKnown(op->getOperand(1)))) {
       Value lhs = sumOf(op->getOperand(0)), rhs = sumOf(op->getOperand(1));

@@ -163,6 +163,22 @@ func.func @step_ops(%x: tensor<2x3x4x8xbf16>) -> tensor<2x3x4x8xbf16> {
   return %o : tensor<2x3x4x8xbf16>
 }
 
+// CHECK-LABEL: func @gate_gradients(
+// CHECK: ejk.gate_gradient %{{.*}} of %{{.*}} zero_first : vector<8xf32>, vector<8xf32>
+// CHECK: ejk.gate_gradient %{{.*}} of %{{.*}} zero_last : vector<8xf32>, f32
+// CHECK: ejk.gate_gradient %{{.*}} of %{{.*}} : f32, f32
+// GENERIC: "ejk.gate_gradient"(%{{.*}}, %{{.*}}) <{zero_first}>
+func.func @gate_gradients(%x: tensor<?x?x?x8xf32>, %g: tensor<?x?x?xf32>) -> (tensor<?x?x?x8xf32>, tensor<?x?x?xf32>) {
+  %o, %p = ejk.scan sequences(%xt = %x : tensor<?x?x?x8xf32>, %gt = %g : tensor<?x?x?xf32>)
+      -> (tensor<?x?x?x8xf32>, tensor<?x?x?xf32>) {
+    %a = ejk.gate_gradient %xt of %xt zero_first : vector<8xf32>, vector<8xf32>
+    %b = ejk.gate_gradient %a of %gt zero_last : vector<8xf32>, f32
+    %c = ejk.gate_gradient %gt of %gt : f32, f32
+    ejk.yield outputs(%b, %c : vector<8xf32>, f32)
+  }
+  return %o, %p : tensor<?x?x?x8xf32>, tensor<?x?x?xf32>
+}
+
 // CHECK-LABEL: func @sums(
 // CHECK: ejk.sum %{{.*}} : vector<8xf32>
 // CHECK: ejk.sum_heads %{{.*}} along 2 like %{{.*}} : tensor<?x?x?x8xf32>, tensor<?x?x?x8xbf16> -> tensor<?x?x?x8xbf16>

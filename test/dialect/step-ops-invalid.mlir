@@ -112,6 +112,19 @@ func.func @outside() -> index {
 
 // -----
 
+// gate_gradient C1: a gate of another size.
+func.func @gate_gradient(%x: tensor<1x5x1x4xf32>, %y: tensor<1x5x1x3xf32>) {
+  %o, %s = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>, %yt = %y : tensor<1x5x1x3xf32>)
+      states(%S = zero : tensor<1x1x4x3xf32>) -> (tensor<1x5x1x4xf32>) {
+    // expected-error@+1 {{the gate must be a number or of the gradient's type, 'vector<4xf32>' (C1), but is 'vector<3xf32>'}}
+    %g = ejk.gate_gradient %xt of %yt : vector<4xf32>, vector<3xf32>
+    ejk.yield states(%S : vector<4x3xf32>) outputs(%g : vector<4xf32>)
+  }
+  return
+}
+
+// -----
+
 // anchor C1: a vector where a number is made.
 func.func @anchor_head(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
   %s = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)

@@ -19,8 +19,9 @@
 // CHECK:           %[[M1:.*]] = arith.subf %[[M]], %[[K]] : f32
 // CHECK:           %[[M2:.*]] = ejk.anchor %[[M1]], %{{.*}} with %{{.*}} along head : f32, vector<8x16xf32>, vector<8x16xf32>
 // CHECK:           %[[M3:.*]] = arith.addf %[[M2]], %{{.*}} : f32
-// CHECK:           %[[SUM1:.*]] = arith.addf %[[SUM]], %[[M3]] : f32
-// CHECK:           ejk.yield states(%{{.*}}, %[[M3]], %[[SUM1]] : vector<8x16xf32>, f32, f32) outputs(%{{.*}}, %{{.*}}, %[[M3]] :
+// CHECK:           %[[D:.*]] = ejk.gate_gradient %[[M3]] of %{{.*}} zero_first : f32, f32
+// CHECK:           %[[SUM1:.*]] = arith.addf %[[SUM]], %[[D]] : f32
+// CHECK:           ejk.yield states(%{{.*}}, %[[M3]], %[[SUM1]] : vector<8x16xf32>, f32, f32) outputs(%{{.*}}, %{{.*}}, %[[D]] :
 func.func @f(%q: tensor<1x37x2x8xf32>, %k: tensor<1x37x2x8xf32>, %v: tensor<1x37x2x16xf32>,
              %g: tensor<1x37x2xf32>, %gamma: tensor<2xf32>)
     -> (tensor<1x37x2x16xf32>, tensor<1x2x8x16xf32>) {
