@@ -9,9 +9,9 @@
 // RUN:   --ejk-defer-state-scaling | FileCheck %s --check-prefix=PAIR
 // Where one walk makes all gradients, nobody else need take the same.
 // RUN: ejk-opt %S/tile/Inputs/key-gate-128.mlir --ejk-backward --ejk-select-schedule='arch=sm_90a schedule=chunk' \
-// RUN:   --canonicalize --ejk-defer-state-scaling | FileCheck %s --check-prefix=ONE
+// RUN:   --canonicalize --cse --ejk-sink-into-branches --ejk-defer-state-scaling | FileCheck %s --check-prefix=ONE
 // RUN: ejk-opt %S/tile/Inputs/key-gate-128.mlir --ejk-backward --ejk-select-schedule='arch=sm_90a schedule=chunk save-states' \
-// RUN:   --canonicalize --ejk-defer-state-scaling | FileCheck %s --check-prefix=ARGUMENT
+// RUN:   --canonicalize --cse --ejk-sink-into-branches --ejk-defer-state-scaling | FileCheck %s --check-prefix=ARGUMENT
 // ONE-LABEL: func.func @key_gate_vjp(
 // ONE: scf.for {{.*}} -> (vector<128x128xf32>) {
 // ONE: scf.for {{.*}} -> (vector<128x128xf32>, vector<128xf32>) {

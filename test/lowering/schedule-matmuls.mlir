@@ -36,6 +36,8 @@ func.func @head_gate(%q: tensor<?x?x?x128xbf16>, %k: tensor<?x?x?x128xbf16>,
 // VECTORS-NOT: tile.dot
 // VECTORS: %[[M:.*]] = tile.cumsum reverse %{{.*}} {{.*}}lanes{{.*}} : vector<64xf32>
 // VECTORS: %[[DG:.*]] = arith.addf %{{.*}}, %[[M]] {{.*}}lanes
-// VECTORS-NEXT: tile.store %[[DG]],
+// VECTORS-NEXT: %[[EFFECT:.*]] = arith.select %{{.*}}, %{{.*}}, %[[DG]]
+// VECTORS-NEXT: %[[ROWS:.*]] = tile.window %[[EFFECT]]
+// VECTORS-NEXT: tile.store %[[ROWS]],
 // VECTORS-NEXT: tile.store {{.*}} vector<64x128xf32>
 // VECTORS: scf.yield

@@ -37,7 +37,8 @@ func.func @used_behind(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
     %c1 = arith.constant 1 : index
     %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
     %first = tile.convert %one to <shared> : vector<64xf32>
-    %end:2 = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first, %s = %one)
+    %some = tile.convert %one to <lanes> : vector<64xf32>
+    %end:2 = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first, %s = %some)
         -> (vector<64xf32>, vector<64xf32>) {
       %ys = tile.convert %s to <shared> : vector<64xf32>
       // expected-error @below {{uses a tile in shared memory behind what takes its place}}
@@ -114,11 +115,11 @@ func.func @row_of_shared(%g: tensor<?x?x?x64xf32>) -> tensor<?x?x?xf32> {
     %c1 = arith.constant 1 : index
     %one = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<1.0> : vector<64xf32>
     %first = tile.convert %one to <shared> : vector<64xf32>
-    // expected-error @below {{hands on a tile in shared memory that is not stored there for the next iteration alone}}
     %end = scf.for %c = %c0 to %length step %c1 iter_args(%x = %first) -> (vector<64xf32>) {
       %xl = tile.convert %x to <lanes> : vector<64xf32>
       tile.store %xl, %or[%c, %c0] : vector<64xf32>, !tile.rows<f32>
       %m = tile.load %gr[%c, %c0] {tile.layouts = [#shared]} : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+      // expected-error @below {{a row goes from fragments to shared memory, and from there to lanes or rows}}
       %row = vector.extract %m[5] {tile.layouts = [#shared]} : vector<64xf32> from vector<64x64xf32>
       scf.yield %row : vector<64xf32>
     } {tile.layouts = [#shared]}

@@ -30,7 +30,8 @@ func.func @other_warps(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
     tile.roles {
       // expected-error @below {{works on tiles that are laid out for 4 warps, but has 8}}
       tile.role "a" warps 8 {
-        %x = arith.constant {tile.layouts = [#tile.layout<lanes>]} dense<0.0> : vector<64xf32>
+        %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64xf32>
+        %x = tile.convert %zero to <lanes> : vector<64xf32>
         tile.store %x, %or[%head, %head] : vector<64xf32>, !tile.rows<f32>
       }
     }
