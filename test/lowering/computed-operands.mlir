@@ -24,7 +24,7 @@
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_before --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_before --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mamba2 --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mamba2 --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mamba2 --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=4 --check
 
 #row = affine_map<(b, t, h, c) -> (b, t, h, c)>
 #number = affine_map<(b, t, h, c) -> (b, t, h)>
