@@ -196,12 +196,17 @@ SaveStates::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)
     ScanOp saves = withSaves(saving);
     tile::ProgramOp program = makeProgram(saves, chunk);
     if (!program)
-      return giveUp("a forward that saves them does not fit");
+      return giveUp("a forward that saves them does not fit" +
+                    (whyDeclined.empty() ? std::string() : ": " + whyDeclined));
     replaceScan(saves, program);
     made[own] = program;
   }
   if (made.empty())
-    return giveUp("its gradients do not come of one walk");
+    return giveUp(whyDeclined.empty()
+                      ? std::string("two programs compute its gradients, and only one that computes "
+                                    "all takes saved states; that takes chunks of 64 steps, and "
+                                    "'--fuse'")
+                      : whyDeclined);
   Operation *end = fwd.getBody().front().getTerminator();
   Builder b(fwd.getContext());
   ShapeAnalysis shapes(fwd);

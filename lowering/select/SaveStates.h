@@ -23,6 +23,13 @@ public:
   mlir::func::FuncOp forward() const { return fwd; }
   /// `program` is what now saves the state that `scan`, of f_vjp, walked through.
   void note(ScanOp scan, tile::ProgramOp program);
+  /// Why no program saves just the state that `scan`, of f_vjp, goes through.
+  void noteDeclined(ScanOp scan, const std::string &why) {
+    if (savings.contains(scan))
+      whyDeclined = why;
+  }
+  /// Why a program of f_fwd does not fit.
+  void noteTooLarge(const std::string &why) { whyDeclined = why; }
   /// Lets the scans of f_fwd save that go through such states. What `makeProgram` makes of one
   /// takes its place. Fails, after a remark, with f_fwd gone and f_vjp as it was, where it
   /// makes none, or none is needed.
@@ -40,6 +47,7 @@ private:
   std::string freshName(unsigned &number);
 
   mlir::func::FuncOp fwd, vjp;
+  std::string whyDeclined;
   /// By the scan of f_vjp.
   llvm::MapVector<mlir::Operation *, Saving> savings;
 };

@@ -116,7 +116,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     if (schedule == Schedule::step) {
       if (saveStates)
         emitRemark(getOperation().getLoc(), "no states are saved for derivatives: scans walk "
-                                            "step by step");
+                                            "step by step; use '--schedule=chunk'");
       return;
     }
     SmallVector<ScanOp> scans;
@@ -131,6 +131,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
         FailureOr<tile::ProgramOp> program = makeSaving(scan, chunk);
         if (failed(program))
           result = failure();
+        else if (!*program && need > target->sharedBytesPerBlock)
+          saves.noteTooLarge(describeNeed(scan));
         return program.value_or(tile::ProgramOp());
       };
       if (succeeded(saves.apply(makeProgram))) {
@@ -253,7 +255,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return success();
     mergeIfs(fused->all);
     scaleAfterDot(fused->all);
-    FailureOr<bool> statesFit = fits(fused->states), allFits = fits(fused->all);
+    FailureOr<bool> statesFit = fits(fused->states);
+    FailureOr<bool> allFits = fits(fused->all);
     if (failed(statesFit) || failed(allFits))
       return failure();
     if (*statesFit && *allFits) {
@@ -264,9 +267,28 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       ++numFused;
       return success();
     }
+    std::string why =
+        *allFits ? std::string("the program that saves states does not fit")
+                 : "one program for all of its gradients does not fit: " + describeNeed(scan);
+    for (SaveStates &saves : forwardSaves)
+      saves.noteDeclined(scan, why);
     fused->all.erase();
     fused->states.erase();
     return success();
+  }
+
+  /// What the program of `scan` that was asked about last needs, and what helps.
+  std::string describeNeed(ScanOp scan) {
+    auto isWide = [](Value rows) {
+      auto type = cast<RankedTensorType>(rows.getType());
+      return type.getRank() == 4 && type.getElementType().isF32();
+    };
+    std::string text = "it needs " + std::to_string(need) + " bytes of shared memory, of " +
+                       std::to_string(target->sharedBytesPerBlock) + " that a thread block of " + arch +
+                       " has";
+    return text + (llvm::any_of(scan.getSequences(), isWide)
+                       ? "; gates per channel in bf16 or f16 take half of the bytes of f32 ones"
+                       : "; heads of fewer channels need less");
   }
 
   /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, and
@@ -299,7 +321,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (*fits)
         continue;
       if (chunk == std::end(kChunks)[-1])
-        scan.emitRemark("not chunked: its tiles do not fit into a thread block of ") << arch;
+        scan.emitRemark("not chunked: its tiles do not fit into a thread block, even in chunks of ")
+            << chunk << " steps: "
+            << (takesOrdinaryGates(*program) ? describeNeed(scan)
+                                             : "its gates per channel are out of range");
       giveUp();
       return chunk != std::end(kChunks)[-1];
     }
@@ -317,8 +342,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     if (succeeded(result))
       holdInRegisters(copy); // as they are where memory does not suffice
     StagedLoads staged = succeeded(result) ? multistageLoads(copy, stages) : StagedLoads();
-    bool fits = succeeded(result) &&
-                sharedMemoryNeed(copy) + staged.mbarrierBytes() <= target->sharedBytesPerBlock;
+    need = succeeded(result) ? sharedMemoryNeed(copy) + staged.mbarrierBytes() : 0;
+    bool fits = succeeded(result) && need <= target->sharedBytesPerBlock;
     copy.erase();
     if (failed(result))
       return failure();
@@ -327,5 +352,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   const Target *target = nullptr;
   std::vector<SaveStates> forwardSaves;
+  /// The bytes of shared memory that the last program asked about needs.
+  unsigned need = 0;
 };
 } // namespace
