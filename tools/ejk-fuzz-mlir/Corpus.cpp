@@ -13,8 +13,9 @@ using namespace ejk::fuzz;
 static constexpr const char *kCommon[] = {
     // Each pass by itself.
     "ejk-describe-interface", "ejk-normalize-gates", "ejk-to-scan", "ejk-include-diagonal",
-    "ejk-merge-decays", "ejk-derive-backward", "ejk-split-sums", "ejk-split-reads",
-    "ejk-hoist-reductions", "ejk-narrow-saves", "ejk-chunk", "ejk-fuse-programs",
+    "ejk-merge-decays", "ejk-derive-backward", "ejk-split-states", "ejk-split-rotations",
+    "ejk-split-sums", "ejk-split-reads",
+    "ejk-narrow-operands", "ejk-hoist-reductions", "ejk-narrow-saves", "ejk-chunk", "ejk-fuse-programs",
     "ejk-merge-ifs", "ejk-scale-after-dot", "ejk-load-states-by-rows", "ejk-slice-rows-early",
     "ejk-sink-into-branches", "ejk-defer-state-scaling", "ejk-hoist-from-branches",
     "ejk-reuse-scaled-rows", "ejk-truncate-live-exponentials", "ejk-split-operands",
