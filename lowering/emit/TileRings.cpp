@@ -9,7 +9,7 @@
 //   take      wait for this thread's groups up to the item's; barrier
 //   release   noted
 //
-// (What one thread has copied in boxes: TileTma.cpp.)
+// (TMA loads, which one thread issues: TileTma.cpp.)
 //
 // Between roles, each stage has two mbarriers, `full` and `empty`; in the phase of item
 // i they are those of its round ⌊i / N⌋:

@@ -62,7 +62,7 @@ unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
 }
 
 void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
-  if (!takesBoxes(program))
+  if (!usesTmaLoads(program))
     return;
   for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>()) {
     boxed.insert(ring.getRing());

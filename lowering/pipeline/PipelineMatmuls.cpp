@@ -53,7 +53,7 @@ public:
     // Without others that follow, there is nothing to queue behind.
     if (products.empty() || !last || last->isBeforeInBlock(products.back()))
       return 0;
-    inBoxes = takesBoxes(loop->getParentOfType<ProgramOp>());
+    inBoxes = usesTmaLoads(loop->getParentOfType<ProgramOp>());
     takeFirst();
     takeNext();
     return products.size();

@@ -41,9 +41,9 @@ std::pair<int64_t, int64_t> ejk::boxOf(Type tile) {
   return {type.getDimSize(0), type.getDimSize(1) / kPanelColumns};
 }
 
-/// Whether threads read a third of the copied tiles into registers or more, as they do to scale
-/// them: then they have no time to copy. Where all are multiplied as they are, the warp that orders
-/// boxes would keep the others waiting.
+/// Whether threads read at least a third of the copied tiles into registers, for example to scale
+/// them, and so have no time to copy. Where matmuls read all tiles from shared memory, the warp that
+/// issues TMA loads would keep the other warps waiting.
 static bool readsTiles(ProgramOp program) {
   unsigned all = 0, read = 0;
   for (auto ring : program.getBlock().getOps<MakeRingOp>()) {
@@ -135,7 +135,7 @@ std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
   return TakenItems{loop.getUpperBound(), most};
 }
 
-bool ejk::takesBoxes(ProgramOp program) {
+bool ejk::usesTmaLoads(ProgramOp program) {
   auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
   if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() ||
       !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))

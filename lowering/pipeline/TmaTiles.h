@@ -34,10 +34,10 @@ struct TakenItems {
 /// Null where that is not known before all fills of `ring`, or not which items these are of.
 std::optional<TakenItems> takenOf(tile::MakeRingOp ring);
 
-/// Whether what the rings of `program`, laid out, copy comes in boxes (emit/TileTma.cpp). All tiles
-/// must: what threads copied beside boxes they would wait for longer than for all. One warp copies
-/// vectors.
-bool takesBoxes(tile::ProgramOp program);
+/// Whether TMA loads (emit/TileTma.cpp) fill the rings of the laid-out `program`. They do for all
+/// matrices or for none: waiting for TMA loads and for copies by threads costs more than either
+/// alone. One warp copies vectors beside TMA loads.
+bool usesTmaLoads(tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -1,4 +1,4 @@
-//===- ExpandLogarithms.cpp - logarithms and what is made of them ---------===//
+//===- ExpandLogarithms.cpp - log, asinh, acosh, atanh in f32 -------------===//
 #include "lowering/ptx/MathExpansions.h"
 
 using namespace mlir;

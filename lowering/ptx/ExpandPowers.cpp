@@ -1,4 +1,4 @@
-//===- ExpandPowers.cpp - powers and what is made of exponentials ---------===//
+//===- ExpandPowers.cpp - powers and hyperbolic functions in f32 ----------===//
 #include "lowering/ptx/MathExpansions.h"
 #include "mlir/IR/Matchers.h"
 

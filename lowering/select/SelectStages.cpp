@@ -103,8 +103,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       return true;
     staged = multistageLoads(program, plan.stages, /*apart=*/plan.prepares);
     return staged.rings && (!plan.rotates || pipelineMatmuls(program)) &&
-           (!plan.prepares || (pipelineBranchOperands(program) && takesBoxes(program))) &&
-           (!plan.storesLate || (takesBoxes(program) && deferStores(program)));
+           (!plan.prepares || (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
+           (!plan.storesLate || (usesTmaLoads(program) && deferStores(program)));
   }
 
   bool fits(ProgramOp program, Plan plan) {

@@ -78,8 +78,8 @@ static ejk_error *planTensorMap(const Entry &entry, const Launch &launch, const 
     plan.box[rank - 1 - i] = map.box[i];
   }
   if (empty) {
-    // The driver takes no empty tensor. Kernels copy only boxes that lie outside of this one; the
-    // device faults even at those where the address is of no memory.
+    // The driver takes no empty tensor. Kernels only issue TMA loads outside of this one; the
+    // device faults at those, too, where the address is not mapped.
     std::fill_n(plan.sizes, rank, 1);
     std::fill_n(plan.strides, rank - 1, EJK_TENSOR_MAP_ROW_ALIGNMENT);
     address = memory - memory % EJK_TENSOR_MAP_ROW_ALIGNMENT;
