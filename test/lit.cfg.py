@@ -33,6 +33,7 @@ config.substitutions.append(("%bin", config.ejk_tools_dir))
 config.substitutions.append(
     ("%emulated-cuda", os.path.join(config.ejk_library_dir, "libejk-emulated-cuda.so"))
 )
+config.substitutions.append(("%library", config.ejk_library_dir))
 config.substitutions.append(("%docs", os.path.join(config.ejk_source_dir, "docs")))
 config.substitutions.append(("%oracle", config.ejk_oracle_data))
 config.substitutions.append(("%python", '"%s"' % config.python_executable))

@@ -6,6 +6,7 @@
 #include "lowering/Passes.h"
 #include "lowering/target/Target.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "runtime/package/Package.h"
@@ -22,19 +23,50 @@ static std::string print(Operation *op) {
   return text;
 }
 
+LogicalResult ejk::derive(ModuleOp module, unsigned order, ArrayRef<std::string> wrt,
+                          const SavePolicy &policy) {
+  PassManager pm(module.getContext());
+  if (order < 2) {
+    buildBackwardPipeline(pm, {"", wrt, {}, policy});
+    return pm.run(module);
+  }
+  // What reads saved states has no derivative, so the first derivative saves none.
+  SavePolicy first = policy;
+  first.gateGradients = GateGradients::suffix;
+  SmallVector<std::string> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.isPublic() && !function.isExternal())
+      functions.push_back(function.getName().str());
+  for (const std::string &function : functions) {
+    buildBackwardPipeline(pm, {function, wrt, {}, first});
+    buildBackwardPipeline(pm, {function + "_vjp", {}, {}, policy});
+  }
+  if (failed(pm.run(module)))
+    return failure();
+  for (const std::string &function : functions)
+    for (const char *suffix : {"", "_vjp"})
+      if (auto earlier = module.lookupSymbol<func::FuncOp>(function + suffix))
+        earlier.setPrivate();
+  PassManager clean(module.getContext());
+  clean.addPass(createSymbolDCEPass());
+  return clean.run(module);
+}
+
 FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileOptions &options) {
   const Target *target = findTarget(options.arch, module.getLoc());
   if (!target)
     return failure();
+  auto cancelled = [&] { return options.cancelled && options.cancelled(); };
+  if (options.derivatives &&
+      failed(derive(module, options.derivatives, options.wrt, options.savePolicy)))
+    return failure();
   PassManager pm(module.getContext());
-  if (options.vjp)
-    buildBackwardPipeline(pm, {"", options.wrt, {}, options.savePolicy});
-  else
+  if (!options.derivatives)
     buildSpecializePipeline(pm);
   if (stage >= Stage::gpu)
     buildToGPUPipeline(pm, {options.arch, options.schedule, options.fuse, options.saveStates,
                             options.roles, options.roundComputed});
-  if (failed(pm.run(module)))
+  if (failed(pm.run(module)) || cancelled())
     return failure();
   if (stage <= Stage::gpu)
     return print(module);
@@ -45,7 +77,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     return failure();
   PassManager lower(module.getContext());
   buildToNVVMPipeline(lower);
-  if (failed(lower.run(module)))
+  if (failed(lower.run(module)) || cancelled())
     return failure();
   if (stage == Stage::nvvm)
     return print(module);
@@ -55,6 +87,8 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   FailureOr<std::string> ptx = emitPTX(kernels, *target);
   if (failed(ptx) || stage == Stage::ptx)
     return ptx;
+  if (cancelled())
+    return failure();
 
   std::vector<ImageData> images = {{Image::Kind::Ptx, *ptx}};
   std::optional<std::string> ptxas;

@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "passes/SavePolicy.h"
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,20 @@ struct CompileOptions {
   bool roles = false;
   /// Whether these round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
-  /// Also derive and compile each function's vector-Jacobian product, f_vjp,
-  /// with a gradient for each argument named in `wrt`, or for every float one.
-  bool vjp = false;
+  /// 1: also derive and compile each function's vector-Jacobian product, f_vjp, with a gradient
+  /// for each argument named in `wrt`, or for every float one. 2: derive and compile that of
+  /// f_vjp alone, f_vjp_vjp.
+  unsigned derivatives = 0;
   std::vector<std::string> wrt;
   SavePolicy savePolicy;
+  /// Asked between stages, if given: where it says yes, compilation fails without a diagnostic.
+  std::function<bool()> cancelled;
 };
+
+/// Adds the derivatives of each public function to `module`, as specialised scans. With an
+/// `order` of 2 these are f_vjp and f_vjp_vjp, and only the latter stays public.
+llvm::LogicalResult derive(mlir::ModuleOp module, unsigned order, llvm::ArrayRef<std::string> wrt,
+                           const SavePolicy &policy);
 
 /// The stages `ejk-compile --emit` can stop at.
 enum class Stage { scan, gpu, nvvm, llvm, ptx, package };

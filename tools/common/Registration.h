@@ -2,11 +2,9 @@
 #ifndef EJK_TOOLS_COMMON_REGISTRATION_H
 #define EJK_TOOLS_COMMON_REGISTRATION_H
 
-#include "mlir/IR/DialectRegistry.h"
+#include "lowering/driver/Dialects.h"
 
 namespace ejk {
-/// Registers the dialects a user's file may hold.
-void registerDialects(mlir::DialectRegistry &registry);
 /// The dialects, and every pass and pipeline, ejk's and upstream's.
 void registerAll(mlir::DialectRegistry &registry);
 } // namespace ejk

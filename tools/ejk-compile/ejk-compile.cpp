@@ -4,7 +4,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Choice.h"
-#include "tools/common/ReadModule.h"
+#include "lowering/driver/ReadModule.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
   CompileOptions options;
   options.arch = arch;
   options.cubin = cubin;
-  options.vjp = vjp;
+  options.derivatives = vjp;
   options.wrt.assign(wrt.begin(), wrt.end());
   options.savePolicy = savePolicy.get();
   options.schedule = schedule.get();

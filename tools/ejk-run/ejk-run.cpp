@@ -21,7 +21,7 @@
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "tools/common/Choice.h"
-#include "tools/common/ReadModule.h"
+#include "lowering/driver/ReadModule.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"

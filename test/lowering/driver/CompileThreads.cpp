@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
         CompileOptions options;
         options.arch = arch;
         options.schedule = schedule;
-        options.vjp = schedule == Schedule::step;
+        options.derivatives = schedule == Schedule::step;
         options.cubin = CompileOptions::Cubin::never;
         jobs.push_back({argv[i], options});
       }

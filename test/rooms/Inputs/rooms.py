@@ -27,7 +27,7 @@ ORDER = [
 RUNTIME = ["runtime", "ejk/"]
 OTHERS = {
     "lowering/host": ["ejk/package_format.h", "runtime/package"],
-    "lowering/driver": ["runtime/package"],
+    "lowering/driver": ["runtime/package", "ejk/compiler.h"],
     "runtime": RUNTIME,
     "tools/io": RUNTIME + ["tools/io"],
     "tools/harness": RUNTIME + ["tools/io", "tools/harness"],
@@ -37,7 +37,7 @@ OTHERS = {
 }
 FREE = ["tools", "test"]  # what stands after all rooms includes what it likes
 FOLDERS = ["dialect", "passes", "lowering", "runtime", "tools", "examples"]
-PUBLIC = "runtime/include/"
+PUBLIC = ["runtime/include/", "lowering/driver/include/"]
 
 
 def room(path, names):
@@ -49,7 +49,7 @@ def room(path, names):
 
 def included(root, path, name):
     """A path from the root; None for a header of MLIR, LLVM or another library."""
-    if name.startswith("ejk/") and (root / PUBLIC / name).exists():
+    if name.startswith("ejk/") and any((root / folder / name).exists() for folder in PUBLIC):
         return name
     for folder in (path.parent, root, root / "tools", root / "runtime"):
         if (folder / name).exists():

@@ -1,5 +1,5 @@
 //===- ReadModule.cpp - a user's file, with the names it gives ------------===//
-#include "tools/common/ReadModule.h"
+#include "lowering/driver/ReadModule.h"
 #include "dialect/ejk/Names.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"

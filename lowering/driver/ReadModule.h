@@ -1,6 +1,6 @@
 //===- ReadModule.h - a user's file, with the names it gives ------*- C++ -*-===//
-#ifndef EJK_TOOLS_COMMON_READMODULE_H
-#define EJK_TOOLS_COMMON_READMODULE_H
+#ifndef EJK_LOWERING_DRIVER_READMODULE_H
+#define EJK_LOWERING_DRIVER_READMODULE_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -18,4 +18,4 @@ mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::shared_ptr<llvm::SourceM
                                              mlir::MLIRContext *context);
 } // namespace ejk
 
-#endif // EJK_TOOLS_COMMON_READMODULE_H
+#endif // EJK_LOWERING_DRIVER_READMODULE_H

@@ -1,0 +1,229 @@
+//===- CompilerLibrary.cpp - the functions of libejk-compiler -------------===//
+#include "dialect/ejk/Names.h"
+#include "dialect/reference/Interpreter.h"
+#include "ejk/compiler.h"
+#include "lowering/driver/Compiler.h"
+#include "lowering/driver/DiagnosticLog.h"
+#include "lowering/driver/Dialects.h"
+#include "lowering/driver/HostTensors.h"
+#include "lowering/driver/ReadModule.h"
+#include "lowering/target/Target.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SourceMgr.h"
+#include <cstring>
+#include <new>
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+/// A result with all that its pointers reach.
+struct OwnedResult {
+  ejk_result view = {}; // first, so that a pointer to it is one to the whole
+  DiagnosticLog log;
+  std::string data;
+  std::deque<std::string> names;
+  std::deque<std::vector<char>> bytes;
+  std::deque<SmallVector<int64_t>> shapes;
+  std::vector<ejk_host_tensor> tensors;
+
+  ejk_result *finish(bool worked, bool cancelled) {
+    view.struct_size = sizeof(view);
+    view.status = cancelled ? EJK_CANCELLED : worked ? EJK_DONE : EJK_FAILED;
+    if (view.status == EJK_FAILED && !log.hasError())
+      log.addError("the compiler failed and did not say why: please report the source");
+    view.data = data.data();
+    view.size = data.size();
+    view.tensors = tensors.data();
+    view.num_tensors = tensors.size();
+    view.diagnostics = log.list().data();
+    view.num_diagnostics = log.list().size();
+    return &view;
+  }
+};
+
+/// A copy of a caller's struct, of which the fields that the caller does not know are zero.
+template <typename T> T copyOf(const T *given) {
+  T result = {};
+  if (given)
+    std::memcpy(&result, given, std::min(given->struct_size, sizeof(T)));
+  return result;
+}
+
+/// One call: a context of its own, whose diagnostics go to the result.
+class Call {
+public:
+  Call(const ejk_source *source, const ejk_compile_options *given, OwnedResult &result)
+      : source(copyOf(source)), options(copyOf(given)), result(result),
+        context(MLIRContext::Threading::DISABLED),
+        handler(&context, [&](Diagnostic &diagnostic) { result.log.add(diagnostic); }) {
+    DialectRegistry registry;
+    registerDialects(registry);
+    context.appendDialectRegistry(registry);
+    context.printOpOnDiagnostic(false);
+    // A pass that would start after cancellation does nothing.
+    context.registerActionHandler([this](function_ref<void()> run, const tracing::Action &action) {
+      if (!cancelled() || !isa<PassExecutionAction>(action))
+        run();
+    });
+  }
+
+  bool cancelled() const {
+    return options.cancel && __atomic_load_n(options.cancel, __ATOMIC_RELAXED) != 0;
+  }
+  OwningOpRef<ModuleOp> read();
+  FailureOr<std::string> compile();
+  LogicalResult interpret(StringRef entry, ArrayRef<const DLTensor *> inputs, bool native);
+
+private:
+  std::vector<std::string> wrt() const {
+    return std::vector<std::string>(options.wrt, options.wrt + options.num_wrt);
+  }
+  /// Whether the options are ones that this library knows; adds an error where not.
+  bool checkOptions();
+
+  ejk_source source;
+  ejk_compile_options options;
+  OwnedResult &result;
+  MLIRContext context;
+  ScopedDiagnosticHandler handler;
+};
+} // namespace
+
+bool Call::checkOptions() {
+  if (options.derivatives < 0 || options.derivatives > 2)
+    result.log.addError("derivatives must be 0, 1 or 2, but is " + Twine(options.derivatives).str());
+  else if (options.emit < EJK_EMIT_PACKAGE || options.emit > EJK_EMIT_PTX)
+    result.log.addError("emit must be one of ejk_emit, but is " + Twine(options.emit).str());
+  else if (options.target && !findTarget(options.target))
+    result.log.addError(describeUnknownTarget(options.target));
+  else if (!source.data && source.size)
+    result.log.addError("the source has a size, but no data");
+  else
+    return true;
+  return false;
+}
+
+OwningOpRef<ModuleOp> Call::read() {
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(
+      llvm::MemoryBuffer::getMemBufferCopy(
+          StringRef(static_cast<const char *>(source.data), source.size),
+          source.name ? source.name : "source"),
+      llvm::SMLoc());
+  return readModule(sources, &context);
+}
+
+FailureOr<std::string> Call::compile() {
+  if (!checkOptions())
+    return failure();
+  OwningOpRef<ModuleOp> module = read();
+  if (!module)
+    return failure();
+  CompileOptions compile;
+  if (options.target)
+    compile.arch = options.target;
+  if (options.no_binary)
+    compile.cubin = CompileOptions::Cubin::never;
+  compile.derivatives = options.derivatives;
+  compile.wrt = wrt();
+  compile.schedule = Schedule::automatic;
+  compile.cancelled = [this] { return cancelled(); };
+  static constexpr Stage stages[] = {Stage::package, Stage::scan, Stage::gpu, Stage::ptx};
+  return ejk::compile(*module, stages[options.emit], compile);
+}
+
+LogicalResult Call::interpret(StringRef entry, ArrayRef<const DLTensor *> inputs, bool native) {
+  if (!checkOptions())
+    return failure();
+  OwningOpRef<ModuleOp> module = read();
+  if (!module)
+    return failure();
+  if (options.derivatives && failed(derive(*module, options.derivatives, wrt(), {})))
+    return failure();
+  auto function = module->lookupSymbol<func::FuncOp>(entry);
+  if (!function || function.isExternal()) {
+    result.log.addError(("the source has no function '" + entry + "'").str());
+    return failure();
+  }
+  if (inputs.size() != function.getNumArguments())
+    return function.emitError("expected ")
+           << function.getNumArguments() << " inputs (" << listArguments(function)
+           << "), but got " << inputs.size();
+  SmallVector<reference::Tensor> arguments;
+  for (auto [i, input] : llvm::enumerate(inputs)) {
+    std::string problem = "is NULL";
+    std::optional<reference::Tensor> argument;
+    if (input)
+      argument = readHostTensor(*input, function.getArgumentTypes()[i], problem);
+    if (!argument)
+      return function.emitError("input '") << argumentName(function, i) << "' " << problem
+                                           << "; expected " << function.getArgumentTypes()[i];
+    arguments.push_back(std::move(*argument));
+  }
+  reference::Options how;
+  how.precision = native ? reference::Precision::native : reference::Precision::f64;
+  FailureOr<SmallVector<reference::Tensor>> results =
+      reference::interpret(function, arguments, how);
+  if (failed(results))
+    return failure();
+  for (auto [i, tensor] : llvm::enumerate(*results)) {
+    Type element = tensor.element;
+    if (!native && tensor.isFloat())
+      element = Float64Type::get(&context);
+    std::optional<DLDataType> dtype = dlpackType(element);
+    if (!dtype)
+      return function.emitError("result '") << resultName(function, i) << "' is "
+                                            << tensor.typeName() << ", which DLPack has no type for";
+    const char *name = result.names.emplace_back(resultName(function, i)).c_str();
+    const auto &shape = result.shapes.emplace_back(tensor.shape);
+    const auto &bytes = result.bytes.emplace_back(writeHostTensor(tensor, element));
+    result.tensors.push_back({name, *dtype, int32_t(shape.size()), shape.data(), bytes.data()});
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+static ejk_result *compileSource(const ejk_source *source, const ejk_compile_options *options) {
+  auto *result = new (std::nothrow) OwnedResult;
+  if (!result)
+    return nullptr;
+  Call call(source, options, *result);
+  FailureOr<std::string> data = call.compile();
+  bool cancelled = call.cancelled();
+  if (succeeded(data) && !cancelled)
+    result->data = std::move(*data);
+  return result->finish(succeeded(data), cancelled);
+}
+
+static ejk_result *interpretSource(const ejk_source *source, const ejk_compile_options *options,
+                                   const char *entry, const DLTensor *const *inputs,
+                                   size_t numInputs, int32_t native) {
+  auto *result = new (std::nothrow) OwnedResult;
+  if (!result)
+    return nullptr;
+  Call call(source, options, *result);
+  LogicalResult worked =
+      call.interpret(entry ? entry : "", ArrayRef(inputs, numInputs), native != 0);
+  return result->finish(succeeded(worked), call.cancelled());
+}
+
+static void destroyResult(ejk_result *result) { delete reinterpret_cast<OwnedResult *>(result); }
+
+static const char *targetNames() {
+  static const std::string names = llvm::join(
+      llvm::map_range(knownTargets(), [](const Target &target) { return target.name.str(); }), " ");
+  return names.c_str();
+}
+
+extern "C" const ejk_compiler *ejk_get_compiler(int32_t version) {
+  static const ejk_compiler table = {sizeof(ejk_compiler), EJK_COMPILER_VERSION, EJK_VERSION,
+                                     targetNames(),        compileSource,        interpretSource,
+                                     destroyResult};
+  return version == EJK_COMPILER_VERSION ? &table : nullptr;
+}
