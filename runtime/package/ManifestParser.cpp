@@ -67,7 +67,7 @@ private:
   bool tensor(const json &object, const std::string &where, TensorSpec &spec);
   bool unique(const std::vector<TensorSpec> &specs, const std::string &where, const char *what);
   bool inputShapes(const json &inputs, const std::string &where, Entry &entry);
-  bool bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result);
+  void bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result);
   bool output(const json &object, const std::string &where, Entry &entry);
   bool launch(const json &object, const std::string &where, const Entry &entry, Launch &launch);
   bool argument(const json &object, const std::string &where, const Entry &entry, Launch &launch);
@@ -371,8 +371,8 @@ bool Parser::unique(const std::vector<TensorSpec> &specs, const std::string &whe
 }
 
 // Turns a dimension that is the first to name a symbol into its definition.
-// Returns false, with no error, for a dimension that defines nothing.
-bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result) {
+// Leaves a dimension that defines nothing as it is.
+void Parser::bindingDim(const json &dim, int input, int position, Entry &entry, Dim &result) {
   const json *symbol = &dim, *constant = nullptr;
   Dim::Kind kind = Dim::Kind::Bind;
   // The library's own comparison with a text allocates, and must not throw.
@@ -386,25 +386,24 @@ bool Parser::bindingDim(const json &dim, int input, int position, Entry &entry, 
     constant = &dim[symbolFirst ? 2 : 1];
   }
   if (!symbol->is_string())
-    return false;
+    return;
   const std::string &name = symbol->get_ref<const std::string &>();
   if (nameProblem(name) || entry.symbols.size() >= EJK_MAX_SYMBOLS ||
       std::find(entry.symbols.begin(), entry.symbols.end(), name) != entry.symbols.end())
-    return false;
+    return;
   if (constant) {
     // A factor of zero determines nothing, and sizes past 2^31 are no offsets.
     int64_t low = kind == Dim::Kind::BindTimes ? 1 : -(int64_t(1) << 31);
     std::string unbound = why;
     if (!integer(*constant, "", low, int64_t(1) << 31, result.constant)) {
       why = unbound;
-      return false;
+      return;
     }
   }
   result.kind = kind;
   result.symbol = int(entry.symbols.size());
   entry.symbols.push_back(name);
   entry.symbolSources.emplace_back(input, position);
-  return true;
 }
 
 bool Parser::inputShapes(const json &inputs, const std::string &where, Entry &entry) {

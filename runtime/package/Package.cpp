@@ -39,10 +39,9 @@ static std::string promised(const ejk_package_header &header) {
 }
 
 const std::string *Package::findImage(Image::Kind kind) const {
-  for (size_t i = 0; i < images.size(); ++i)
-    if (manifest.images[i].kind == kind)
-      return &images[i];
-  return nullptr;
+  auto found = std::find_if(manifest.images.begin(), manifest.images.end(),
+                            [&](const Image &image) { return image.kind == kind; });
+  return found == manifest.images.end() ? nullptr : &images[found - manifest.images.begin()];
 }
 
 // Checks all of the header that can be checked without the bytes behind it.

@@ -253,6 +253,12 @@ TEST_F(Call, OutputShapesFollowFromInputs) {
   EXPECT_EQ(std::vector<int64_t>(shape, shape + 4), (std::vector<int64_t>{3, 4, 128, 64}));
   rank = 3;
   EXPECT_NE(take(ejk_entry_output_shape(package.get(), 0, call.inputs, 6, 1, shape, &rank)), "");
+  // A size of zero is one.
+  for (int i = 0; i < 4; ++i)
+    call.shapes[i][1] = 0;
+  rank = 8;
+  EXPECT_EQ(take(ejk_entry_output_shape(package.get(), 0, call.inputs, 6, 0, shape, &rank)), "");
+  EXPECT_EQ(std::vector<int64_t>(shape, shape + rank), (std::vector<int64_t>{1, 0, 4, 64}));
 }
 
 TEST_F(Call, WorkspaceBuffersAreAligned) {

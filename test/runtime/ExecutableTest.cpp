@@ -3,6 +3,8 @@
 #include "FakeDriver.h"
 #include "TestPackage.h"
 
+#include <algorithm>
+
 using namespace ejk::test;
 using nlohmann::json;
 
@@ -93,6 +95,15 @@ TEST_F(Executable, ErrorsCarryTheCompilersLog) {
   EXPECT_EQ(code, EJK_ERROR_DRIVER);
   EXPECT_NE(message.find("CUDA_ERROR_INVALID_PTX"), std::string::npos);
   EXPECT_NE(message.find("ptxas fatal : unexpected token"), std::string::npos);
+}
+
+// The driver fills what it is given, and may leave no room for the end of the text.
+TEST_F(Executable, LongLogsAreCutOff) {
+  ptxText = "BAD LONG";
+  std::string message = create(glaManifest(), 0, true);
+  EXPECT_EQ(std::count(message.begin(), message.end(), '!'), 8191);
+  EXPECT_EQ(std::count(message.begin(), message.end(), '?'), 8191);
+  EXPECT_NE(message.find("!\ndriver's log:\n?"), std::string::npos) << message;
 }
 
 TEST_F(Executable, RefusedBinaryFallsBackToPtx) {

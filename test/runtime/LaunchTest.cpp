@@ -191,6 +191,21 @@ TEST_F(Launch, TensorMapsOfEmptyTensors) {
   EXPECT_EQ(scan.maps[2].sizes[1], 3u);
 }
 
+// Of the greatest rank, so that a stride too many would reach the box.
+TEST_F(Launch, TensorMapsOfEmptyTensorsOfTheGreatestRank) {
+  json manifest = manifestWithTensorMaps();
+  manifest["entries"][0]["launches"][1]["args"][0] = json::parse(R"({"tensor_map": {"input": 0},
+    "dtype": "bf16", "sizes": ["T", "H", 2, 8, 8], "strides": [["*", "H", 128], 128, 64, 8],
+    "box": [1, 3, 2, 4, 8]})");
+  create(manifest);
+  for (int i : {0, 1, 2, 3, 6})
+    call.shapes[i][1] = 0;
+  ASSERT_EQ(launch(), "");
+  ASSERT_EQ(fake->num_launches, 1);
+  expectMap(fake->launches[0].maps[0],
+            {address(7), 9, 5, {1, 1, 1, 1, 1}, {16, 16, 16, 16}, {8, 4, 2, 3, 1}});
+}
+
 TEST_F(Launch, SkippedKernelsHaveNoTensorMaps) {
   json manifest = manifestWithTensorMaps();
   json &launches = manifest["entries"][0]["launches"];

@@ -363,6 +363,9 @@ TEST(Manifest, DimensionsThatBindASymbol) {
   EXPECT_NE(shape({1, 2, "N"}), "");
   EXPECT_NE(shape({"+", "N", "M"}), "");
   EXPECT_NE(shape({"+", "N"}), "");
+  // Constants that determine no size bind nothing.
+  for (json dim : {json{"*", "M", 0}, json{"*", "M", -2}, json{"+", "M", (int64_t(1) << 31) + 1}})
+    EXPECT_TRUE(contains(shape(dim), "the symbol 'M' is not bound by any input's shape")) << dim;
   EXPECT_EQ(shape({"min", "N", 1}), ""); // h0 binds N, and this is checked
   EXPECT_EQ(patched("/entries/0/outputs/1/may_alias", nullptr), "");
 }

@@ -201,6 +201,29 @@ TEST(Npy, RoundTrip) {
   }
 }
 
+// NumPy's format: the data begins at a multiple of 64 bytes, and the header ends with a line end.
+TEST(Npy, DataIsAligned) {
+  // Shapes whose headers have each remainder by 64.
+  for (int64_t rank = 1; rank <= 40; ++rank) {
+    std::vector<int64_t> shape(rank, 1);
+    for (int64_t size : {1, 10}) {
+      shape[0] = size;
+      std::string bytes = *serializeNpy(
+          fromDoubles("x", DataType::F64, shape, std::vector<double>(size_t(size), 1)));
+      size_t header = uint8_t(bytes[8]) + 256 * uint8_t(bytes[9]), data = 10 + header;
+      EXPECT_EQ(data % 64, 0u) << rank;
+      ASSERT_EQ(bytes.size(), data + size_t(size) * 8);
+      EXPECT_EQ(bytes[data - 1], '\n');
+      // No more padding than that takes.
+      size_t end = bytes.find('}');
+      ASSERT_LT(end, data);
+      EXPECT_LT(data - 1 - (end + 1), 64u);
+      EXPECT_EQ(bytes.substr(end + 1, data - 1 - (end + 1)),
+                std::string(data - 1 - (end + 1), ' '));
+    }
+  }
+}
+
 static std::string npy(const std::string &header, size_t bytes, char version = 1) {
   uint32_t size = uint32_t(header.size());
   return std::string("\x93NUMPY") + version + '\0' +

@@ -130,7 +130,9 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count,
   if (strstr(image, "BAD") == NULL)
     return ++fake_cuda.module_loads, SUCCESS;
   for (unsigned i = 0; i < count; ++i)
-    if (options[i] == 5)
+    if ((options[i] == 5 || options[i] == 3) && strstr(image, "LONG")) /* a buffer's size follows it */
+      memset(values[i], options[i] == 5 ? '!' : '?', (size_t)values[i + 1]);
+    else if (options[i] == 5)
       strcpy(values[i], "ptxas fatal : unexpected token");
     else if (options[i] == 3 && strstr(image, "INFO"))
       strcpy(values[i], "\x1b[31mred");

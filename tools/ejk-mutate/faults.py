@@ -95,15 +95,31 @@ def sources_under(root, folders):
     return [file.relative_to(root) for file in files]
 
 
-def choose(root, folders, seed, count):
-    """`count` faults of the files under `folders`, the same ones for the same seed and sources.
+def _without_lines(places):
+    """Files and folders of `places`, and for each file that is given as FILE:LINE its lines."""
+    folders, lines = [], {}
+    for place in places:
+        folder, colon, line = place.partition(":")
+        if folder not in folders:
+            folders.append(folder)
+        if colon:
+            lines.setdefault(folder, set()).add(int(line))
+    return folders, lines
+
+
+def choose(root, places, seed, count):
+    """`count` faults of what lies in `places`, the same ones for the same seed and sources. A place is
+    a folder, a file, or one line of a file as FILE:LINE.
 
     Kinds take turns, and of a kind each fault is as likely as another, so that `statement`, which
     matches most lines, is not most of them.
     """
     kinds = {}
+    folders, lines = _without_lines(places)
     for path in sources_under(Path(root), folders):
         for fault in faults_of(Path(root), path):
+            if fault.line not in lines.get(str(path), {fault.line}):
+                continue
             kinds.setdefault(fault.kind, []).append(fault)
     numbers = random.Random(seed)
     for faults in kinds.values():
