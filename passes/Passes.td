@@ -157,7 +157,9 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
     the declaration.
 
     The derivative of a scan is two scans: a forward one, which recomputes the state and reads it
-    along the other axis, and a reverse one, which carries the state's adjoint. Nothing is saved
+    along the other axis, and a reverse one, which carries the state's adjoint. Where a read feeds
+    what the step adds, a gate or another read, two more scans find the reads and their cotangents
+    first. Nothing is saved
     between f and f_vjp. Gradients are summed in f32 and rounded once. Gate gradients are f32 sums
     over the rest of the sequence, of values that were never rounded to a narrower type;
     `gate-gradients` says where these sums start:

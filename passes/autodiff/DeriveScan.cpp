@@ -14,9 +14,12 @@
 //
 // CoreAdjoint.h has the core's part, and how gates get their gradients.
 //
-// A state that is a number or a vector has an adjoint that the scan back
-// carries. Where such a state takes up reads, r̄ is known only walking back, and
-// two more scans find it first: one that saves the reads, one that carries r̄.
+// A state that is a number or a vector has an adjoint that the backward pass
+// carries. Where such a state takes up reads, or a read feeds the core, r̄ is known
+// only in the backward pass, and two more scans find it first: one that saves the reads,
+// one that carries r̄ (and, for reads that feed the core, the states' adjoints: see
+// ReadCotangents.h). In the two scans above the reads are then sequences, so that
+// their steps feed nothing of what they read.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/autodiff/DeriveScan.h"
@@ -25,6 +28,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/autodiff/CoreAdjoint.h"
+#include "passes/autodiff/ReadCotangents.h"
 #include "passes/scan/ScanBuilder.h"
 #include "passes/autodiff/StepAnalysis.h"
 #include "passes/scan/TensorSums.h"
@@ -84,7 +88,7 @@ public:
       return gradients;
     if (failed(step.check()))
       return failure();
-    if (step.carriesReads()) {
+    if (findsReadsFirst()) {
       if (failed(savePrimal()) || failed(walkReads()))
         return failure();
     }
@@ -96,6 +100,7 @@ public:
 private:
   using Handler = llvm::function_ref<LogicalResult(Operation *)>;
   Location loc() { return scan.getLoc(); }
+  bool findsReadsFirst() const { return step.carriesReads() || step.feedsReads(); }
   Block &body() { return scan.getStep(); }
   YieldOp yield() { return scan.getYield(); }
 
@@ -117,15 +122,19 @@ private:
     for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
       primal.map(arg, sb.addParameter(tensor, arg.getType()));
   }
-  /// The whole step, states and all.
+  /// The whole step, states and all. Reads that feed states come from `saved`.
   void cloneStep(ScanBuilder &sb, IRMapping &primal) {
     mapOperands(sb, primal);
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
       auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
       primal.map(arg, sb.addState(type, scan.getInitialState(i)));
     }
+    if (step.feedsReads())
+      for (auto [result, tensor] : savedReads)
+        primal.map(result, sb.addSequence(tensor));
     for (Operation &op : body().without_terminator())
-      sb.b.clone(op, primal);
+      if (!isa<ReadOp>(op) || !primal.contains(op.getResult(0)))
+        sb.b.clone(op, primal);
     for (auto [arg, next] : llvm::zip(scan.getStateArgs(), yield().getStates()))
       sb.setNext(primal.lookup(arg), primal.lookup(next));
   }
@@ -191,7 +200,9 @@ private:
     IRMapping primal;
     cloneStep(sb, primal);
     SmallVector<Saved> saved = save(sb, primal);
+    rowStates.save(sb, primal, scan, step);
     sb.finish();
+    rowStates.finish(sb);
     keep(sb, saved);
     return success();
   }
@@ -226,7 +237,12 @@ private:
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, carried);
     SmallVector<Saved> found;
+    std::optional<ReadBack> states;
+    if (step.feedsReads())
+      states.emplace(sb, primal, adjoint, scan, step, rowStates).start(request.stateCotangents);
     LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
+      if (states)
+        states->pass(op);
       if (auto read = dyn_cast<ReadOp>(op))
         if (Value cotangent = adjoint.lookup(read.getResult())) {
           // An output's own cotangent is a tensor already.
@@ -240,6 +256,8 @@ private:
     if (failed(walked))
       return failure();
     closeVectors(sb, adjoint, carried);
+    if (states)
+      states->end();
     sb.finish();
     for (const Saved &s : found)
       readCotangents[s.value] = sb.output(s.output);
@@ -253,7 +271,7 @@ private:
     cloneStep(sb, primal);
     SmallVector<Saved> saved;
     CoreForward states(sb, primal, scan, step, checkpointEvery, sizes);
-    bool local = !step.carriesReads();
+    bool local = !findsReadsFirst();
     if (local) {
       saved = save(sb, primal);
       seedOutputs(sb, adjoint);
@@ -297,6 +315,9 @@ private:
                     sizes ? &gateSizes : nullptr);
     states.start(request.stateCotangents);
     if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
+          if (step.feedsReads() && isa<ReadOp>(op))
+            if (Value tensor = readCotangents.lookup(op->getResult(0)))
+              adjoint.set(op->getResult(0), sb.addSequence(tensor));
           states.pass(op);
           return success();
         })))
@@ -389,6 +410,7 @@ private:
   SmallVector<std::pair<Value, Value>> savedStates, savedReads;
   /// By a read's result: tensors of its cotangent.
   llvm::DenseMap<Value, Value> readCotangents;
+  RowStates rowStates;
   CoreRecord record;
 };
 } // namespace

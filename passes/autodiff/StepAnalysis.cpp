@@ -64,7 +64,11 @@ void StepAnalysis::findRead() {
     read.insert(op.getResult());
   closeForward(scan, read, [](Operation *op) { return !isa<DecayOp, OuterAddOp>(op); });
   for (auto [arg, next] : llvm::zip(scan.getStateArgs(), scan.getYield().getStates()))
-    readsCarried |= !isMatrix(arg) && read.contains(next) && isActive(next);
+    readsCarried |= !isMatrix(arg) && dependsOnReads(next);
+  for (Operation &op : scan.getStep().without_terminator())
+    if (isCore(&op))
+      readsFed |= llvm::any_of(op.getOperands(),
+                               [&](Value v) { return !isMatrix(v) && dependsOnReads(v); });
 }
 
 void StepAnalysis::findPairings() {
@@ -85,8 +89,13 @@ static bool hasOneSuccessor(Value matrix) {
 LogicalResult StepAnalysis::check() {
   if (!scan.getSavedStates().empty() ||
       llvm::any_of(scan.getSaves(), [](Value save) { return !save.use_empty(); }))
-    return scan.emitError("saves states or reads saved ones, and such a scan has no derivative; "
-                          "derive the first derivative with gate-gradients=suffix");
+    return scan.getSaveEvery() == 1
+               ? scan.emitError("saves its state at every row, because a gate or a read's vector "
+                                "depends on what was read of a state, and such a scan has no "
+                                "second derivative")
+               : scan.emitError("saves states or reads saved ones, and such a scan has no "
+                                "derivative; derive the first derivative with "
+                                "gate-gradients=suffix");
   unsigned firstState = scan.getFirstStateArg();
   for (Operation &op : scan.getStep().without_terminator()) {
     if (op.getNumRegions())
@@ -111,12 +120,6 @@ LogicalResult StepAnalysis::check() {
                                  "derivative: leave out of 'wrt' the inputs that reach it";
       continue;
     }
-    for (Value operand : op.getOperands())
-      if (!isMatrix(operand) && read.contains(operand))
-        return op.emitError() << "'" << op.getName()
-                              << "' takes a vector that depends on what was read of a state; a "
-                                 "derivative needs its vectors and gates to come from sequences "
-                                 "and parameters";
     if (isMatrix(result) && !hasOneSuccessor(result))
       return op.emitError("makes a state that several ops change or carry on; a derivative "
                           "needs each state to have one successor");
@@ -141,7 +144,7 @@ bool StepAnalysis::endsForward(Value arg) const {
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (auto yield = dyn_cast<YieldOp>(user)) {
-        if (use.getOperandNumber() < yield.getStates().size())
+        if (readsFed || use.getOperandNumber() < yield.getStates().size())
           return false;
         continue;
       }

@@ -38,10 +38,16 @@ public:
   /// Whether a state that is a number or a vector takes up what is read: the
   /// reads' cotangents then depend on later steps.
   bool carriesReads() const { return readsCarried; }
+  /// Whether what is read feeds what the step adds, a gate or another read: the reads'
+  /// cotangents then depend on the states' adjoints.
+  bool feedsReads() const { return readsFed; }
+  /// Whether the value depends on what is read, now or in an earlier step, and on what a
+  /// gradient is asked for.
+  bool dependsOnReads(mlir::Value value) const { return read.contains(value) && isActive(value); }
   /// Whether Σ A ⊙ S is needed per channel of `axis`.
   bool needsPairing(Axis axis) const { return pairing[axis == Axis::value]; }
-  /// Whether an argument's cotangent is known in the walk forward: it comes from
-  /// reads alone.
+  /// Whether an argument's cotangent is known in the forward pass: it comes from
+  /// reads' vectors alone, or from outputs where those have not been seen to before.
   bool endsForward(mlir::Value arg) const;
 
 private:
@@ -54,7 +60,7 @@ private:
   llvm::DenseSet<mlir::Value> active;
   /// Values that depend on what is read, now or in an earlier step.
   llvm::DenseSet<mlir::Value> read;
-  bool zero = false, readsCarried = false, pairing[2] = {false, false};
+  bool zero = false, readsCarried = false, readsFed = false, pairing[2] = {false, false};
 };
 
 } // namespace ejk

@@ -324,56 +324,105 @@ def scan_text(p, types):
                       "  }"])
 
 
+class Text(Problem):
+    """The function of a problem, and the lines of one that calls it, or its derivative."""
+
+    def __init__(self, model, way, layouts, draw, mlir_type):
+        super().__init__(model, way, layouts, draw)
+        self.mlir_type, self.files = mlir_type, {}
+        self.types = {n: mlir_type(s, "f32")
+                      for n, s in {**self.shapes, **self.cotangent_shapes}.items()}
+        self.arguments = list(self.shapes)
+        if self.cu:
+            self.types["cu"] = mlir_type((len(self.cu),), "i32")
+            self.arguments.append("cu")
+        types = self.types
+        listed = ", ".join(f"%{n}: {types[n]}" for n in self.arguments)
+        self.function = "\n".join([
+            f"func.func @{way}({listed})", f"    -> ({types['do']}, {types['dht']}) {{",
+            scan_text(self, types), f"  return %o, %ht : {types['do']}, {types['dht']}", "}", ""])
+
+    def load(self, arrays):
+        """Loads arrays by name; None is for the offsets."""
+        lines = []
+        for n, array in arrays.items():
+            self.files[self.file(n)] = (np.array(self.cu, np.int32) if n == "cu"
+                                        else array.astype(np.float32))
+            lines.append(f'  %{n} = check.load "{self.file(n)}.npy" : {self.types[n]}')
+        return lines
+
+    def given(self):
+        """The function's operands."""
+        return {n: self.inputs.get(n) for n in self.arguments}
+
+    def call(self, callee, names, results):
+        ins = ", ".join(self.types[n] for n in names)
+        outs = ", ".join(t for _, t in results)
+        return [f"  {', '.join(f'%{n}' for n, _ in results)} = func.call @{callee}("
+                f"{', '.join(f'%{n}' for n in names)})", f"      : ({ins})", f"      -> ({outs})"]
+
+    def declare(self, callee, names, results):
+        return (f"func.func private @{callee}({', '.join(self.types[n] for n in names)})\n"
+                f"    -> ({', '.join(t for _, t in results)})\n")
+
+    def expect(self, file, name, array, type_, tolerance="1.0e-11"):
+        self.files[file] = array
+        wide = self.mlir_type(array.shape, "f64")
+        return [f'  %e_{name} = check.load "{file}.npy" : {wide}',
+                f"  %w_{name} = arith.extf %{name} : {type_} to {wide}",
+                f"  check.expect_close %w_{name}, %e_{name} max_relative {tolerance} : {wide}"]
+
+    def checked(self, lines):
+        return "\n".join([f"func.func @check_{self.way}() {{", *lines, "  return", "}", ""])
+
+
 def test(model, layouts, draw, mlir_type):
     """The text of the forward test and of the gradients', and the arrays that they load."""
     forwards, gradients, files = [], [], {}
     for way in WAYS:
-        p = Problem(model, way, layouts, draw)
+        p = Text(model, way, layouts, draw, mlir_type)
         o, ht = forward(model, p.inputs, **p.options)
         grads = backward(model, p.inputs, p.cotangents, **p.options)
         check(model, p.inputs, p.cotangents, grads, **p.options)
-        types = {n: mlir_type(s, "f32") for n, s in {**p.shapes, **p.cotangent_shapes}.items()}
-        arguments = list(p.shapes)
-        if p.cu:
-            types["cu"] = mlir_type((len(p.cu),), "i32")
-            arguments.append("cu")
-        listed = ", ".join(f"%{n}: {types[n]}" for n in arguments)
-        function = "\n".join([f"func.func @{way}({listed})",
-                              f"    -> ({types['do']}, {types['dht']}) {{", scan_text(p, types),
-                              f"  return %o, %ht : {types['do']}, {types['dht']}", "}", ""])
+        types = p.types
+        lines = p.load(p.given())
+        lines += p.call(way, p.arguments, [("o", types["do"]), ("ht", types["dht"])])
+        lines += p.expect(p.file("o"), "o", o, types["do"])
+        lines += p.expect(p.file("ht"), "ht", ht, types["dht"])
+        forwards.append(p.function + "\n" + p.checked(lines))
 
-        def load(names):
-            for n in names:
-                files[p.file(n)] = np.array(p.cu, np.int32) if n == "cu" else np.float32(
-                    p.inputs[n] if n in p.inputs else p.cotangents[n])
-            return [f'  %{n} = check.load "{p.file(n)}.npy" : {types[n]}' for n in names]
-
-        def call(callee, names, results):
-            ins = ", ".join(types[n] for n in names)
-            outs = ", ".join(t for _, t in results)
-            return [f"  {', '.join(f'%{n}' for n, _ in results)} = func.call @{callee}("
-                    f"{', '.join(f'%{n}' for n in names)})", f"      : ({ins})", f"      -> ({outs})"]
-
-        def expect(file, name, array, type_):
-            files[file] = array
-            wide = mlir_type(array.shape, "f64")
-            return [f'  %e_{name} = check.load "{file}.npy" : {wide}',
-                    f"  %w_{name} = arith.extf %{name} : {type_} to {wide}",
-                    f"  check.expect_close %w_{name}, %e_{name} max_relative 1.0e-11 : {wide}"]
-
-        lines = load(arguments) + call(way, arguments, [("o", types["do"]), ("ht", types["dht"])])
-        lines += expect(p.file("o"), "o", o, types["do"])
-        lines += expect(p.file("ht"), "ht", ht, types["dht"])
-        forwards.append(function + "\n" + "\n".join(
-            [f"func.func @check_{way}() {{", *lines, "  return", "}", ""]))
-
-        given = [*arguments, "do", "dht"]
+        given = {**p.given(), **p.cotangents}
         results = [(f"g_{n}", types[n]) for n in p.shapes]
-        declared = (f"func.func private @{way}_vjp({', '.join(types[n] for n in given)})\n"
-                    f"    -> ({', '.join(t for _, t in results)})\n")
-        lines = load(given) + call(f"{way}_vjp", given, results)
+        lines = p.load(given) + p.call(f"{way}_vjp", given, results)
         for n, grad in grads.items():
-            lines += expect(f"vjp-{p.file(n)}", f"g_{n}", grad, types[n])
-        gradients.append("\n".join([function, declared,
-                                    f"func.func @check_{way}() {{", *lines, "  return", "}", ""]))
+            lines += p.expect(f"vjp-{p.file(n)}", f"g_{n}", grad, types[n])
+        gradients.append("\n".join([p.function, p.declare(f"{way}_vjp", given, results),
+                                    p.checked(lines)]))
+        files.update(p.files)
     return "\n".join(forwards), "\n".join(gradients), files
+
+
+def second_test(model, layouts, draw, mlir_type):
+    """The text of a test of Σ w ⊙ gradients' derivative, and the arrays that it loads. That
+    is the gradients' change along w, here by central differences, and by the cotangents the
+    outputs' change."""
+    p = Text(model, "packed_reverse", layouts, draw, mlir_type)
+    weights = {n: draw(p.layout_name, f"w_{model}_{n}", s).astype(np.float64)
+               for n, s in p.shapes.items()}
+
+    def along(step):
+        return {n: x + step * weights[n] for n, x in p.inputs.items()}
+    step = 1e-5
+    sides = [backward(model, along(side), p.cotangents, **p.options) for side in (step, -step)]
+    grads = {n: (sides[0][n] - sides[1][n]) / (2 * step) for n in p.inputs}
+    tiny = 2.0 ** -100
+    grads["do"], grads["dht"] = (
+        x.imag / tiny for x in forward(model, along(1j * tiny), **p.options))
+    p.types.update({f"w_{n}": p.types[n] for n in weights})
+    given = {**p.given(), **p.cotangents, **{f"w_{n}": w for n, w in weights.items()}}
+    results = [(f"g_{n}", p.types[n]) for n in grads]
+    callee = f"{p.way}_vjp_vjp"
+    lines = p.load(given) + p.call(callee, given, results)
+    for n, grad in grads.items():
+        lines += p.expect(f"vjp2-{p.file(n)}", f"g_{n}", grad, p.types[n], "1.0e-7")
+    return ("\n".join([p.function, p.declare(callee, given, results), p.checked(lines)]), p.files)

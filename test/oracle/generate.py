@@ -331,9 +331,15 @@ def make():
     text, loaded = user_gate.test(LAYOUTS, draw, mlir_type)
     texts["vjp-mamba2"] = VJP_HEADER + text
     files.update(loaded)
+    for model in ("gdn", "rwkv7", "twice"):
+        text, loaded = delta_rules.second_test(model, LAYOUTS, draw, mlir_type)
+        texts[f"vjp2-delta-{model}"] = SECOND_HEADER.replace("gqa_with_state",
+                                                             "packed_reverse") + text
+        files.update(loaded)
     for model in delta_rules.STEPS:
         forward, backward, loaded = delta_rules.test(model, LAYOUTS, draw, mlir_type)
         texts[f"delta-{model}"] = DELTA_HEADER + forward
+        texts[f"vjp-delta-{model}"] = VJP_HEADER.replace("1e-12", "1e-11") + backward
         files.update(loaded)
     return texts, files
 

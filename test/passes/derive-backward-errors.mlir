@@ -38,24 +38,6 @@ func.func @integer_path(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %g: te
 
 // -----
 
-// The delta rule: what is added depends on what is read.
-func.func @delta_rule(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: tensor<2x4x1x4xf32>)
-    -> tensor<2x4x1x4xf32> {
-  %o, %ht = ejk.scan sequences(%qt = %q : tensor<2x4x1x4xf32>, %kt = %k : tensor<2x4x1x4xf32>,
-                               %vt = %v : tensor<2x4x1x4xf32>)
-      states(%S = zero : tensor<2x1x4x4xf32>) -> (tensor<2x4x1x4xf32>) {
-    %old = ejk.read %S, %kt along key : vector<4x4xf32>, vector<4xf32>
-    %delta = arith.subf %vt, %old : vector<4xf32>
-    // expected-error @below {{'ejk.outer_add' takes a vector that depends on what was read of a state}}
-    %S1 = ejk.outer_add %S, %kt, %delta : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
-    %ot = ejk.read %S1, %qt along key : vector<4x4xf32>, vector<4xf32>
-    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%ot : vector<4xf32>)
-  }
-  return %o : tensor<2x4x1x4xf32>
-}
-
-// -----
-
 func.func @forked_state(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %g: tensor<2x4x1xf32>)
     -> tensor<2x4x1x4xf32> {
   %o, %ht:2 = ejk.scan sequences(%qt = %q : tensor<2x4x1x4xf32>, %kt = %k : tensor<2x4x1x4xf32>,

@@ -1,0 +1,82 @@
+//===- ReadCotangents.h - cotangents of reads that feed states ----*- C++ -*-===//
+//
+// Where what is read feeds what a step adds, a gate or another read, a read's
+// cotangent depends on the states' adjoints A, which only the backward pass knows.
+// So one pass over the sequence, in reverse, finds the reads' cotangents alone. In
+// reverse order of the step's ops:
+//
+//   outer_add  ū = Aᵀ b (and b̄ = A u), where the vector depends on what was read
+//   read       A += a r̄ᵀ, with r̄ as found by then
+//   decay      A ← D ⊙ A
+//
+// With r̄ and what was read known, the passes of CoreAdjoint.h meet a step whose reads
+// feed nothing.
+//
+// A gate, or a read's vector, that depends on what was read needs the state itself:
+// Σ A ⊙ S', and S r̄. The forward pass then saves that state at every row.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_PASSES_AUTODIFF_READCOTANGENTS_H
+#define EJK_PASSES_AUTODIFF_READCOTANGENTS_H
+
+#include "passes/autodiff/AdjointRules.h"
+#include "passes/autodiff/StepAnalysis.h"
+#include "passes/scan/ScanBuilder.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace ejk {
+
+/// The K×V values of a step that the reads' cotangents need: saved at every row.
+class RowStates {
+public:
+  /// Saves what `step` needs of the forward pass `sb`, where `primal` has the whole step.
+  void save(ScanBuilder &sb, mlir::IRMapping &primal, ScanOp scan, const StepAnalysis &step);
+  /// After the scan was made.
+  void finish(ScanBuilder &sb);
+  bool empty() const { return saves.empty(); }
+
+  /// Σ state ⊙ S over `axis`, with S the saved value that the step calls `matrix`.
+  mlir::Value product(ScanBuilder &sb, mlir::Location at, mlir::Value matrix, mlir::Value state,
+                      Axis axis);
+  /// Reads that value along `axis`.
+  mlir::Value read(ScanBuilder &sb, mlir::Location at, mlir::Value matrix, mlir::Value vector,
+                   Axis axis);
+
+private:
+  llvm::MapVector<mlir::Value, unsigned> saves;
+  llvm::DenseMap<mlir::Value, mlir::Value> tensors;
+};
+
+/// The states' adjoints in the pass that finds the reads' cotangents.
+class ReadBack {
+public:
+  ReadBack(ScanBuilder &sb, mlir::IRMapping &primal, Cotangents &cotangents, ScanOp scan,
+           const StepAnalysis &step, RowStates &rows)
+      : sb(sb), primal(primal), cotangents(cotangents), scan(scan), step(step), rows(rows) {}
+
+  /// Starts the adjoints from those of the final states; null for zero.
+  void start(llvm::ArrayRef<mlir::Value> stateCotangents);
+  /// Passes the adjoints, and the cotangents of what depends on reads, through `op`.
+  void pass(mlir::Operation *op);
+  /// Carries the adjoints to the step before.
+  void end();
+
+private:
+  /// The adjoint of `matrix`, with what its reads add to it.
+  mlir::Value adjointOf(mlir::Value matrix);
+  void give(mlir::Value operand, llvm::function_ref<mlir::Value()> cotangent);
+
+  ScanBuilder &sb;
+  mlir::IRMapping &primal;
+  Cotangents &cotangents;
+  ScanOp scan;
+  const StepAnalysis &step;
+  RowStates &rows;
+  llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<std::array<mlir::Value, 2>>> reads; // key, value
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> carried;
+};
+
+} // namespace ejk
+
+#endif // EJK_PASSES_AUTODIFF_READCOTANGENTS_H
