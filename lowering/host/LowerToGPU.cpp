@@ -1,13 +1,14 @@
 //===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
-#include "lowering/kernels/LinalgKernel.h"
 #include "lowering/Passes.h"
-#include "lowering/host/PrepareTensors.h"
-#include "lowering/step/StepKernel.h"
-#include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/emit/TileKernel.h"
+#include "lowering/host/LowerFunctions.h"
+#include "lowering/host/PrepareTensors.h"
+#include "lowering/kernels/LinalgKernel.h"
+#include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/step/StepKernel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -33,8 +34,8 @@ namespace {
 /// Turns one function on tensors into launches on buffers.
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, const Target &target)
-      : function(function), kernels(kernels), target(target), shapes(function), b(function) {}
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, KernelMaker &maker)
+      : function(function), kernels(kernels), maker(maker), shapes(function), b(function) {}
 
   LogicalResult run() {
     if (!function->hasAttr(kConstraintsAttr))
@@ -348,38 +349,24 @@ private:
     Value shared;
     if (kernel.sharedBytes)
       shared = arith::ConstantIntOp::create(b, loc, kernel.sharedBytes, 32);
-    gpu::LaunchFuncOp::create(b, loc, kernel.function, gpu::KernelDim3{grid, one, one},
+    FunctionOpInterface function = kernel.function;
+    auto symbol = SymbolRefAttr::get(kernels.getNameAttr(),
+                                     {FlatSymbolRefAttr::get(function.getNameAttr())});
+    gpu::LaunchFuncOp::create(b, loc, symbol, gpu::KernelDim3{grid, one, one},
                               gpu::KernelDim3{threads, one, one}, shared, args);
     return success();
   }
 
-  Kernel emitScan(const StepPlan &plan, const std::string &name) {
-    return emitStepKernel(plan, kernels, name,
-                          [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
-  }
-
-  /// That the target has what the roles of `program` need.
-  LogicalResult checkRoles(tile::ProgramOp program) {
-    WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
-      if (isa<tile::RolesOp>(op) && !target.hasBulkCopies)
-        return op->emitError() << "roles need sm_90 or newer, not " << target.name;
-      if (auto role = dyn_cast<tile::RoleOp>(op))
-        if (role.getRegisters() && !target.hasSetMaxRegisters)
-          return op->emitError() << "a role's own registers need sm_90a or the like, not "
-                                 << target.name;
-      return WalkResult::advance();
-    });
-    return failure(walked.wasInterrupted());
+  FailureOr<Kernel> makeScan(ScanOp scan, const std::string &name, bool singleStep) {
+    return maker.makeScan(
+        scan, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); }, singleStep);
   }
 
   LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
-    if (failed(checkRoles(program)))
-      return failure();
     if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
       return failure();
-    FailureOr<Kernel> kernel = emitTileKernel(
-        program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); },
-        target.sharedBytesPerBlock);
+    FailureOr<Kernel> kernel = maker.makeProgram(
+        program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
     return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
@@ -422,6 +409,10 @@ private:
     bool mayBeMore = scan.getCuSeqlens() || steps != 1;
     if (auto it = alternatives.find(scan); it != alternatives.end())
       (it->second.single ? mayBeMore : mayBeOne) = false;
+    if (!maker.separatesSingleSteps()) {
+      FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
+      return failed(kernel) ? failure() : launch(scan, *kernel);
+    }
     Value single;
     if (mayBeOne && mayBeMore) {
       FailureOr<Value> asked = isAskedFor(scan, {first, /*single=*/true});
@@ -430,19 +421,19 @@ private:
       single = *asked;
     }
     if (mayBeOne) {
-      FailureOr<StepPlan> plan = StepPlan::make(scan, /*singleStep=*/true);
-      if (failed(plan) || failed(launch(scan, emitScan(*plan, name + "_one"), single)))
+      FailureOr<Kernel> kernel = makeScan(scan, name + "_one", /*singleStep=*/true);
+      if (failed(kernel) || failed(launch(scan, *kernel, single)))
         return failure();
     }
     if (!mayBeMore)
       return success();
-    FailureOr<StepPlan> plan = StepPlan::make(scan);
-    if (failed(plan))
+    FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
+    if (failed(kernel))
       return failure();
     Value several;
     if (single)
       several = arith::SubIOp::create(b, scan.getLoc(), index(1), single);
-    return launch(scan, emitScan(*plan, name), several);
+    return launch(scan, *kernel, several);
   }
 
   LogicalResult lower(Operation &op) {
@@ -453,12 +444,12 @@ private:
       return lowerBlocks(program, prefix + "_blocks" + std::to_string(numBlocks++));
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
       FailureOr<Kernel> kernel =
-          emitLinalgKernel(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
+          maker.makeElementwise(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
     if (auto sum = dyn_cast<SumHeadsOp>(op))
-      return launch(
-          &op, emitSumHeadsKernel(sum, kernels, prefix + "_heads" + std::to_string(numPlain++)));
+      return launch(&op, maker.makeSumHeads(sum, kernels,
+                                            prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used; sizes are known from
     // the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
@@ -471,7 +462,7 @@ private:
 
   func::FuncOp function;
   gpu::GPUModuleOp kernels;
-  const Target &target;
+  KernelMaker &maker;
   ShapeAnalysis shapes;
   OpBuilder b;
   llvm::DenseMap<Value, Value> buffers; // of tensors
@@ -480,38 +471,94 @@ private:
   llvm::StringMap<Value> symbols;
 };
 
+/// Kernels in gpu and nvvm.
+class GPUKernelMaker : public KernelMaker {
+public:
+  explicit GPUKernelMaker(const Target &target) : target(target) {}
+
+  /// A kernel made for one step has no walk, and more lanes to load with.
+  bool separatesSingleSteps() const override { return true; }
+
+  FailureOr<Kernel> makeScan(ScanOp scan, gpu::GPUModuleOp module, StringRef name,
+                             SizeName sizeName, bool singleStep) override {
+    FailureOr<StepPlan> plan = StepPlan::make(scan, singleStep);
+    if (failed(plan))
+      return failure();
+    return emitStepKernel(*plan, module, name, sizeName);
+  }
+  FailureOr<Kernel> makeProgram(tile::ProgramOp program, gpu::GPUModuleOp module, StringRef name,
+                                SizeName sizeName) override {
+    if (failed(checkRoles(program)))
+      return failure();
+    return emitTileKernel(program, module, name, sizeName, target.sharedBytesPerBlock);
+  }
+  FailureOr<Kernel> makeElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
+                                    StringRef name) override {
+    return emitLinalgKernel(op, module, name);
+  }
+  Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
+    return emitSumHeadsKernel(op, module, name);
+  }
+
+private:
+  /// That the target has what the roles of `program` need.
+  LogicalResult checkRoles(tile::ProgramOp program) {
+    WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
+      if (isa<tile::RolesOp>(op) && !target.hasBulkCopies)
+        return op->emitError() << "roles need sm_90 or newer, not " << target.name;
+      if (auto role = dyn_cast<tile::RoleOp>(op))
+        if (role.getRegisters() && !target.hasSetMaxRegisters)
+          return op->emitError() << "a role's own registers need sm_90a or the like, not "
+                                 << target.name;
+      return WalkResult::advance();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
+  const Target &target;
+};
+
 struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
   using LowerToGPUBase::LowerToGPUBase;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
-    const Target *target = findTarget(arch, module.getLoc());
+    const Target *target = findTarget(arch, getOperation().getLoc());
     if (!target)
       return signalPassFailure();
-    constexpr llvm::StringLiteral name = "kernels";
-    if (Operation *known = module.lookupSymbol(name)) {
-      known->emitError() << "has the name '" << name << "', which the module of all kernels takes";
+    GPUKernelMaker maker(*target);
+    FailureOr<LoweredCounts> counts = lowerFunctions(getOperation(), maker);
+    if (failed(counts))
       return signalPassFailure();
-    }
-    OpBuilder b(module.getBodyRegion());
-    auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), name);
-    for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-      // A caller cannot reach it; an op that calls it is an error at that op.
-      if (function.isPrivate())
-        continue;
-      if (!function.getBody().hasOneBlock()) {
-        function.emitError("a compiled function has a body of one block");
-        return signalPassFailure();
-      }
-      ProgramBuilder builder(function, kernels, *target);
-      if (failed(builder.run()))
-        return signalPassFailure();
-      numScans += builder.numScans;
-      numBlocks += builder.numBlocks;
-      numPlain += builder.numPlain;
-      function.erase();
-    }
-    module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
+    numScans += counts->scans;
+    numBlocks += counts->programs;
+    numPlain += counts->plain;
   }
 };
 } // namespace
+
+FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker) {
+  constexpr llvm::StringLiteral name = "kernels";
+  if (Operation *known = module.lookupSymbol(name)) {
+    known->emitError() << "has the name '" << name << "', which the module of all kernels takes";
+    return failure();
+  }
+  OpBuilder b(module.getBodyRegion());
+  auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), name);
+  LoweredCounts counts;
+  for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    // A caller cannot reach it; an op that calls it is an error at that op.
+    if (function.isPrivate())
+      continue;
+    if (!function.getBody().hasOneBlock())
+      return function.emitError("a compiled function has a body of one block"), failure();
+    ProgramBuilder builder(function, kernels, maker);
+    if (failed(builder.run()))
+      return failure();
+    counts.scans += builder.numScans;
+    counts.programs += builder.numBlocks;
+    counts.plain += builder.numPlain;
+    function.erase();
+  }
+  module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
+  return counts;
+}

@@ -14,6 +14,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace ejk {
 
@@ -204,9 +205,9 @@ struct KernelOperand {
 
 /// A kernel made for an op, and what its launch needs.
 struct Kernel {
-  mlir::gpu::GPUFuncOp function;
-  /// In the order of the function's arguments: ptr<1> for tensors, i64 for sizes, and
-  /// 128 bytes by value, a ptr to them, for tensor maps.
+  mlir::FunctionOpInterface function;
+  /// In the order of the launch's arguments. On a GPU they are the function's: ptr<1> for
+  /// tensors, i64 for sizes, and 128 bytes by value, a ptr to them, for tensor maps.
   llvm::SmallVector<KernelOperand> operands;
   unsigned threads = 0;
   /// Dynamic shared memory of a block.
