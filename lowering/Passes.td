@@ -103,6 +103,53 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
                     Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];
 }
 
+def LowerToCPU : Pass<"ejk-lower-to-cpu", "::mlir::ModuleOp"> {
+  let summary = "lower scans to a CPU's kernels and functions to launches";
+  let description = [{
+    What: gives each `ejk.scan`, `linalg.generic` and `ejk.sum_heads` a kernel for a CPU of
+    `target`. The function around them becomes a program of launches, as `ejk-lower-to-gpu`
+    makes one: `gpu.launch_func` stands for a grid of independent items, of which the runtime
+    gives each thread a range.
+
+    Why: a core's vector registers hold a few columns of a state; they take the place of a GPU's
+    threads. A kernel is a function of the launch's arguments and a range of items, `(arguments,
+    first, end)`. An item of a scan is one column block of one sequence and head. Items of one
+    head in one range share what its steps compute along the rows.
+
+    Requires: scans that the step-by-step schedule takes (`ejk-split-reads`, `ejk-split-sums`,
+    `ejk-split-rotations`), and `ejk-describe-interface`.
+
+    Results change by the order of f32 sums. They do not depend on how items are divided among
+    threads.
+
+    Before:
+    ```mlir
+    func.func @f(%q: tensor<?x?x?x64xf32>, …) -> tensor<?x?x?x64xf32> {
+      %o, %ht = ejk.scan sequences(%qt = %q : …) …
+      return %o : tensor<?x?x?x64xf32>
+    }
+    ```
+    After:
+    ```mlir
+    gpu.module @kernels {
+      llvm.func @f_scan0(%args: !llvm.ptr, %first: i64, %end: i64) attributes {gpu.kernel} { … }
+    }
+    func.func @f(%q: memref<?x?x?x64xf32> {…}, …, %o: memref<?x?x?x64xf32> {…}) {
+      gpu.launch_func @kernels::@f_scan0 blocks in (%items, %c1, %c1) …
+      return
+    }
+    ```
+  }];
+  let options = [Option<"target", "target", "std::string", "\"x86-64-v4\"",
+                        "the instruction set, by its name in the table of CPUs">];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
+                    Statistic<"numPlain", "plain-kernels", "kernels made for other ops">];
+}
+
 def FuseElementwise : Pass<"ejk-fuse-elementwise", "::mlir::func::FuncOp"> {
   let summary = "fuse elementwise linalg ops, up to a size";
   let description = [{

@@ -47,11 +47,17 @@ public:
     plan.singleStep = singleStep;
   }
 
-  FailureOr<StepPlan> run() {
+  FailureOr<StepPlan> analyze() {
     if (failed(chooseAxes()) || failed(checkOps()))
       return failure();
     findStateful();
     if (failed(assignLayouts()) || failed(collectCrossings()))
+      return failure();
+    return plan;
+  }
+
+  FailureOr<StepPlan> run() {
+    if (failed(analyze()))
       return failure();
     chooseTile();
     chooseChunk();
@@ -465,6 +471,10 @@ private:
   StepPlan plan;
 };
 } // namespace
+
+FailureOr<StepPlan> StepPlan::analyze(ScanOp scan) {
+  return Planner(scan, /*singleStep=*/false).analyze();
+}
 
 FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {
   return Planner(scan, singleStep).run();

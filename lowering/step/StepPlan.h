@@ -110,6 +110,9 @@ struct StepPlan {
   /// Plans `scan` for any number of steps, or for exactly one; or says at the
   /// op in the way why it cannot be scheduled.
   static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
+  /// The part of a plan that no GPU has a say in: axes, what depends on a state, layouts and
+  /// crossings; or says at the op in the way why `scan` cannot be scheduled.
+  static mlir::FailureOr<StepPlan> analyze(ScanOp scan);
 };
 
 } // namespace ejk

@@ -1,0 +1,99 @@
+//===- CpuBuilder.h - short spellings for a CPU's kernels ---------*- C++ -*-===//
+//
+// Vectors on a CPU are as wide as a register block, and LLVM cuts them into registers.
+// Addresses are multiples of an element's size, no more: a row of any number of channels
+// may start anywhere.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_CPU_CPUBUILDER_H
+#define EJK_LOWERING_CPU_CPUBUILDER_H
+
+#include "lowering/kernels/KernelBuilder.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
+
+namespace ejk {
+
+class CpuBuilder : public KernelBuilder {
+public:
+  using KernelBuilder::KernelBuilder;
+
+  mlir::LLVM::LLVMPointerType pointer() { return mlir::LLVM::LLVMPointerType::get(getContext()); }
+
+  static unsigned elementBytes(Type type) {
+    return mlir::getElementTypeOrSelf(type).getIntOrFloatBitWidth() / 8;
+  }
+  /// Loads a scalar or a vector; lanes that `mask` leaves out are zero. A null mask is full.
+  Value loadLanes(Type type, Value address, Value mask = {}) {
+    if (!mask)
+      return make<mlir::LLVM::LoadOp>(type, address, elementBytes(type));
+    return make<mlir::LLVM::MaskedLoadOp>(type, address, mask, mlir::ValueRange(zero(type)),
+                                          getI32IntegerAttr(elementBytes(type)));
+  }
+  void storeLanes(Value value, Value address, Value mask = {}) {
+    if (!mask)
+      make<mlir::LLVM::StoreOp>(value, address, elementBytes(value.getType()));
+    else
+      make<mlir::LLVM::MaskedStoreOp>(value, address, mask,
+                                      getI32IntegerAttr(elementBytes(value.getType())));
+  }
+  /// A mask of the first `count` of `width` lanes.
+  Value firstLanes(unsigned width, Value count) {
+    auto type = mlir::VectorType::get({int64_t(width)}, getI32Type());
+    llvm::SmallVector<int32_t> lanes(llvm::seq<int32_t>(0, width));
+    Value lane = make<mlir::arith::ConstantOp>(
+        mlir::DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(lanes)));
+    return make<mlir::arith::CmpIOp>(mlir::arith::CmpIPredicate::slt, lane,
+                                     splat(narrow(count), width));
+  }
+  /// `scalar` in `width` lanes, or itself where there is one.
+  Value splat(Value scalar, unsigned width) {
+    if (width == 1 || mlir::isa<mlir::VectorType>(scalar.getType()))
+      return scalar;
+    return make<mlir::vector::BroadcastOp>(withCount(scalar.getType(), width), scalar);
+  }
+  Value number(double value, unsigned width) { return splat(f32(value), width); }
+  Value mulF(Value a, Value c) { return make<mlir::arith::MulFOp>(a, c); }
+  Value addF(Value a, Value c) { return make<mlir::arith::AddFOp>(a, c); }
+  Value fma(Value a, Value c, Value sum) { return make<mlir::math::FmaOp>(a, c, sum); }
+  /// In f32, as everything is summed.
+  Value widen(Value value) {
+    unsigned bits = mlir::getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth();
+    if (bits >= 32)
+      return value;
+    auto vector = mlir::dyn_cast<mlir::VectorType>(value.getType());
+    return make<mlir::arith::ExtFOp>(
+        withCount(getF32Type(), vector ? vector.getNumElements() : 1), value);
+  }
+  Value roundTo(Type element, Value value) {
+    if (mlir::getElementTypeOrSelf(value.getType()) == element)
+      return value;
+    auto vector = mlir::dyn_cast<mlir::VectorType>(value.getType());
+    return make<mlir::arith::TruncFOp>(withCount(element, vector ? vector.getNumElements() : 1),
+                                       value);
+  }
+};
+
+/// Makes a kernel's function and leaves the builder at its start. It takes the launch's
+/// arguments, 64 bits each, and a range of the grid's items: (arguments, first item, end).
+inline mlir::LLVM::LLVMFuncOp makeCpuFunction(CpuBuilder &b, llvm::StringRef name) {
+  auto type = mlir::LLVM::LLVMFunctionType::get(
+      mlir::LLVM::LLVMVoidType::get(b.getContext()),
+      {b.pointer(), b.getI64Type(), b.getI64Type()});
+  auto function = b.make<mlir::LLVM::LLVMFuncOp>(name, type);
+  function->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  b.setInsertionPointToStart(function.addEntryBlock(b));
+  return function;
+}
+
+/// The launch's argument number `index`.
+inline mlir::Value cpuArgument(CpuBuilder &b, mlir::LLVM::LLVMFuncOp function, unsigned index,
+                               mlir::Type type) {
+  mlir::Value address = b.at(function.getArgument(0), b.getI64Type(), b.i64(index));
+  return b.make<mlir::LLVM::LoadOp>(type, address);
+}
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_CPU_CPUBUILDER_H

@@ -1,0 +1,375 @@
+//===- CpuElementwise.cpp - what stands between recurrences, on a CPU -----===//
+//
+// An item of a linalg.generic is a row along the last parallel loop, or, where all operands
+// are walked alike, a run of elements. Where the last loop's elements are neighbours in
+// memory they are computed a vector at a time.
+//
+//===----------------------------------------------------------------------===//
+#include "lowering/cpu/CpuElementwise.h"
+#include "lowering/cpu/CpuBuilder.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static constexpr unsigned kWidth = 16;
+/// Elements of an item where all are walked alike.
+static constexpr int64_t kRun = 4096;
+
+namespace {
+class ElementwiseEmitter {
+public:
+  ElementwiseEmitter(linalg::GenericOp op, StringRef name, OpBuilder builder)
+      : op(op), name(name), b(builder, op.getLoc()) {}
+
+  FailureOr<Kernel> run(gpu::GPUModuleOp module) {
+    if (failed(check()))
+      return failure();
+    b.setInsertionPointToEnd(module.getBody());
+    buildSignature();
+    bool flat = isWalkedAlike(), vectors = flat || takesVectors();
+    b.loop(function.getArgument(1), function.getArgument(2), 1, {}, [&](Value item, ValueRange) {
+      flat ? runRun(item) : runRow(item, vectors);
+      return SmallVector<Value>();
+    });
+    b.make<LLVM::ReturnOp>(ValueRange());
+    kernel.threads = 1;
+    for (unsigned d : flat ? ArrayRef(parallel) : outer())
+      kernel.gridSizes.push_back(source[d]);
+    kernel.gridDivisor = flat ? kRun : 1;
+    return kernel;
+  }
+
+private:
+  ArrayRef<unsigned> outer() const {
+    return parallel.empty() ? ArrayRef<unsigned>() : ArrayRef(parallel).drop_back();
+  }
+
+  LogicalResult check() {
+    for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
+      (kind == utils::IteratorType::parallel ? parallel : reductions).push_back(d);
+    source.resize(op.getNumLoops());
+    for (OpOperand &operand : op->getOpOperands()) {
+      AffineMap map = op.getMatchingIndexingMap(&operand);
+      // Results say more of their sizes than the empty tensors they start from.
+      Value sized = op.isDpsInit(&operand) ? Value(op.getTiedOpResult(&operand)) : operand.get();
+      for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
+        if (auto loop = dyn_cast<AffineDimExpr>(expr))
+          source[loop.getPosition()] = {sized, unsigned(dim)};
+        else if (!isa<AffineConstantExpr>(expr))
+          return op.emitError() << "operand " << operand.getOperandNumber() << " is indexed by "
+                                << AffineMapAttr::get(map)
+                                << "; only permutations and broadcasts of the loops "
+                                << "can be compiled";
+      }
+    }
+    for (auto [d, from] : llvm::enumerate(source))
+      if (!from.tensor)
+        return op.emitError() << "no operand gives the size of loop " << d;
+    WalkResult captured = op.getRegion().walk([&](Operation *inner) {
+      for (Value v : inner->getOperands())
+        if (!op.getRegion().isAncestor(v.getParentRegion()) && !matchPattern(v, m_Constant())) {
+          inner->emitError("uses a value from outside its op; only constants can be");
+          return WalkResult::interrupt();
+        }
+      return WalkResult::advance();
+    });
+    for (Value input : op.getInputs())
+      if (!isa<RankedTensorType>(input.getType()) && !matchPattern(input, m_Constant()))
+        return op.emitError("takes a number that is not a constant; pass it as a tensor");
+    return success(!captured.wasInterrupted());
+  }
+
+  /// Whether each element of the body's results is computed from the same element of each
+  /// operand, in the same order in memory.
+  bool isWalkedAlike() {
+    return takesVectors() && llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) {
+             return map.isIdentity();
+           });
+  }
+
+  /// Whether the last loop's elements lie side by side in each operand, or do not matter to it.
+  bool takesVectors() {
+    if (!reductions.empty() || parallel.empty())
+      return false;
+    unsigned last = parallel.back();
+    for (AffineMap map : op.getIndexingMapsArray())
+      for (auto [dim, expr] : llvm::enumerate(map.getResults()))
+        if (auto loop = dyn_cast<AffineDimExpr>(expr);
+            loop && loop.getPosition() == last && dim + 1 != map.getNumResults())
+          return false;
+    return llvm::all_of(op.getBody()->without_terminator(), [](Operation &inner) {
+      return inner.hasTrait<OpTrait::ConstantLike>() ||
+             OpTrait::hasElementwiseMappableTraits(&inner);
+    });
+  }
+
+  void buildSignature() {
+    auto addTensor = [&](Value tensor) { kernel.operands.push_back({tensor, std::nullopt}); };
+    for (Value input : op.getInputs())
+      if (isa<RankedTensorType>(input.getType()))
+        addTensor(input);
+    for (auto [i, init] : llvm::enumerate(op.getOutputs()))
+      if (readsInit(i) && !constantInit(init))
+        addTensor(init);
+    for (Value result : op.getResults())
+      addTensor(result);
+    llvm::append_range(kernel.operands, source);
+    function = makeCpuFunction(b, name);
+    kernel.function = cast<FunctionOpInterface>(function.getOperation());
+    unsigned next = 0;
+    auto pointer = [&] { return cpuArgument(b, function, next++, b.pointer()); };
+    for (Value input : op.getInputs())
+      inputs.push_back(isa<RankedTensorType>(input.getType()) ? pointer() : Value());
+    for (auto [i, init] : llvm::enumerate(op.getOutputs()))
+      inits.push_back(readsInit(i) && !constantInit(init) ? pointer() : Value());
+    for (unsigned i = 0; i < op.getNumResults(); ++i)
+      results.push_back(pointer());
+    for (unsigned i = 0; i < source.size(); ++i)
+      sizes.push_back(cpuArgument(b, function, next++, b.getI64Type()));
+  }
+
+  bool readsInit(unsigned i) {
+    return !op.getRegionOutputArgs()[i].use_empty() || !reductions.empty();
+  }
+  /// The number that `init` is filled with, where that is known.
+  static TypedAttr constantInit(Value init) {
+    Attribute number;
+    if (auto fill = init.getDefiningOp<linalg::FillOp>())
+      if (matchPattern(fill.value(), m_Constant(&number)))
+        return cast<TypedAttr>(number);
+    DenseElementsAttr dense;
+    if (matchPattern(init, m_Constant(&dense)) && dense.isSplat())
+      return cast<TypedAttr>(dense.getSplatValue<Attribute>());
+    return {};
+  }
+
+  void runRun(Value item) {
+    Value total = b.i64(1);
+    for (unsigned d : parallel)
+      total = b.mul(total, sizes[d]);
+    Value start = b.mul(item, kRun), stop = b.min(b.add(start, kRun), total);
+    auto offset = [&](RankedTensorType, AffineMap, Value position) { return position; };
+    runLine(start, stop, offset, [](AffineMap) { return true; });
+  }
+
+  void runRow(Value item, bool vectors) {
+    SmallVector<Value> indices(op.getNumLoops());
+    for (unsigned d : llvm::reverse(outer())) {
+      indices[d] = b.rem(item, sizes[d]);
+      item = b.div(item, sizes[d]);
+    }
+    this->indices = indices;
+    if (parallel.empty())
+      return runElement(Value());
+    unsigned last = parallel.back();
+    auto at = [&](RankedTensorType type, AffineMap map, Value position) {
+      this->indices[last] = position;
+      return offsetOf(type, map);
+    };
+    if (!vectors) {
+      b.loop(b.i64(0), sizes[last], 1, {}, [&](Value position, ValueRange) {
+        runElement(position);
+        return SmallVector<Value>();
+      });
+      return;
+    }
+    runLine(b.i64(0), sizes[last], at, [&](AffineMap map) {
+      auto loop = map.getNumResults()
+                      ? dyn_cast<AffineDimExpr>(map.getResults().back())
+                      : AffineDimExpr();
+      return loop && loop.getPosition() == last;
+    });
+  }
+
+  using Offset = llvm::function_ref<Value(RankedTensorType, AffineMap, Value position)>;
+  /// Elements [start, stop) of a line, some at a time, then the rest one by one.
+  void runLine(Value start, Value stop, Offset offset,
+               llvm::function_ref<bool(AffineMap)> varies) {
+    Value whole = b.add(start, b.mul(b.div(b.sub(stop, start), kWidth), kWidth));
+    for (unsigned width : {kWidth, 1u})
+      b.loop(width > 1 ? start : whole, width > 1 ? whole : stop, width, {},
+             [&](Value position, ValueRange) {
+               auto load = [&](Value pointer, RankedTensorType type, AffineMap map) {
+                 unsigned count = varies(map) ? width : 1;
+                 Value place = b.at(pointer, type.getElementType(), offset(type, map, position));
+                 Value loaded =
+                     b.loadLanes(CpuBuilder::withCount(type.getElementType(), count), place);
+                 return b.splat(loaded, width);
+               };
+               for (auto [i, value] : llvm::enumerate(runBody(load, {}, width))) {
+                 auto type = cast<RankedTensorType>(op.getResult(i).getType());
+                 b.storeLanes(b.splat(value, width),
+                              b.at(results[i], type.getElementType(),
+                                   offset(type, outputMap(i), position)));
+               }
+               return SmallVector<Value>();
+             });
+  }
+
+  Value offsetOf(RankedTensorType type, AffineMap map) {
+    Value offset = b.i64(0);
+    for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
+      Value index, size = b.i64(1);
+      if (auto loop = dyn_cast<AffineDimExpr>(expr)) {
+        index = indices[loop.getPosition()];
+        size = sizes[loop.getPosition()];
+      } else {
+        index = b.i64(cast<AffineConstantExpr>(expr).getValue());
+      }
+      if (!type.isDynamicDim(dim))
+        size = b.i64(type.getDimSize(dim));
+      offset = b.add(b.mul(offset, size), index);
+    }
+    return offset;
+  }
+
+  AffineMap outputMap(unsigned i) { return op.getMatchingIndexingMap(op.getDpsInitOperand(i)); }
+
+  Value loadElement(Value pointer, RankedTensorType type, AffineMap map) {
+    return b.loadLanes(type.getElementType(),
+                       b.at(pointer, type.getElementType(), offsetOf(type, map)));
+  }
+
+  /// One element, with its reductions in their order.
+  void runElement(Value position) {
+    if (position)
+      indices[parallel.back()] = position;
+    SmallVector<Value> values;
+    for (auto [i, init] : llvm::enumerate(op.getOutputs())) {
+      auto type = cast<RankedTensorType>(init.getType());
+      if (!readsInit(i))
+        values.push_back(b.zero(type.getElementType()));
+      else if (TypedAttr number = constantInit(init))
+        values.push_back(b.make<arith::ConstantOp>(number));
+      else
+        values.push_back(loadElement(inits[i], type, outputMap(i)));
+    }
+    values = reduce(0, values);
+    for (auto [i, value] : llvm::enumerate(values)) {
+      auto type = cast<RankedTensorType>(op.getResult(i).getType());
+      b.storeLanes(value, b.at(results[i], type.getElementType(), offsetOf(type, outputMap(i))));
+    }
+  }
+
+  SmallVector<Value> reduce(unsigned depth, ValueRange accumulators) {
+    if (depth == reductions.size())
+      return runBody([&](Value pointer, RankedTensorType type,
+                         AffineMap map) { return loadElement(pointer, type, map); },
+                     accumulators, 1);
+    unsigned d = reductions[depth];
+    return b.loop(b.i64(0), sizes[d], 1, accumulators, [&](Value i, ValueRange inner) {
+      indices[d] = i;
+      return reduce(depth + 1, inner);
+    });
+  }
+
+  SmallVector<Value> runBody(llvm::function_ref<Value(Value, RankedTensorType, AffineMap)> load,
+                             ValueRange accumulators, unsigned width) {
+    IRMapping mapping;
+    auto copyConstant = [&](Value v) -> Value {
+      TypedAttr number;
+      matchPattern(v, m_Constant(&number));
+      return b.splat(b.make<arith::ConstantOp>(number), width);
+    };
+    for (auto [i, operand] : llvm::enumerate(op.getDpsInputOperands())) {
+      Value value = operand->get(), arg = op.getRegionInputArgs()[i];
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      mapping.map(arg, type ? load(inputs[i], type, op.getMatchingIndexingMap(operand))
+                            : copyConstant(value));
+    }
+    if (!accumulators.empty())
+      mapping.map(op.getRegionOutputArgs(), accumulators);
+    else
+      for (auto [i, arg] : llvm::enumerate(op.getRegionOutputArgs()))
+        if (!arg.use_empty()) {
+          auto type = cast<RankedTensorType>(op.getOutputs()[i].getType());
+          TypedAttr number = constantInit(op.getOutputs()[i]);
+          mapping.map(arg, number ? b.splat(b.make<arith::ConstantOp>(number), width)
+                                  : load(inits[i], type, outputMap(i)));
+        }
+    for (Operation &inner : op.getBody()->without_terminator()) {
+      for (Value v : inner.getOperands())
+        if (!mapping.contains(v)) // a constant from outside: check() saw to that
+          mapping.map(v, copyConstant(v));
+      if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
+        mapping.map(index.getResult(),
+                    b.make<arith::IndexCastOp>(b.getIndexType(), indices[index.getDim()]));
+      } else if (width > 1 && inner.hasTrait<OpTrait::ConstantLike>()) {
+        mapping.map(inner.getResult(0), copyConstant(inner.getResult(0)));
+      } else {
+        Operation *clone = b.clone(inner, mapping);
+        if (width > 1)
+          for (Value result : clone->getResults())
+            result.setType(CpuBuilder::withCount(result.getType(), width));
+      }
+    }
+    return llvm::map_to_vector(op.getBody()->getTerminator()->getOperands(), [&](Value v) {
+      Value found = mapping.lookupOrNull(v);
+      return found ? found : copyConstant(v);
+    });
+  }
+
+  linalg::GenericOp op;
+  StringRef name;
+  CpuBuilder b;
+  Kernel kernel;
+  LLVM::LLVMFuncOp function;
+  SmallVector<unsigned> parallel, reductions;
+  SmallVector<KernelOperand> source; // where each loop's size comes from
+  SmallVector<Value> inputs, inits, results, sizes, indices;
+};
+} // namespace
+
+FailureOr<Kernel> ejk::emitCpuElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
+                                          StringRef name) {
+  return ElementwiseEmitter(op, name, OpBuilder(op.getContext())).run(module);
+}
+
+/// An item is one head of the result, with what lies side by side behind it.
+Kernel ejk::emitCpuSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) {
+  CpuBuilder b(OpBuilder(op.getContext()), op.getLoc());
+  b.setInsertionPointToEnd(module.getBody());
+  auto type = cast<RankedTensorType>(op.getType());
+  unsigned rank = type.getRank(), dim = op.getDim();
+  Kernel kernel;
+  kernel.operands = {
+      {op.getTensor(), std::nullopt}, {op.getResult(), std::nullopt}, {op.getTensor(), dim}};
+  for (unsigned d = dim; d < rank; ++d)
+    kernel.operands.push_back({op.getResult(), d});
+  LLVM::LLVMFuncOp function = makeCpuFunction(b, name);
+  kernel.function = cast<FunctionOpInterface>(function.getOperation());
+  Value from = cpuArgument(b, function, 0, b.pointer()),
+        to = cpuArgument(b, function, 1, b.pointer());
+  auto size = [&](unsigned i) { return cpuArgument(b, function, i, b.getI64Type()); };
+  Value group = b.div(size(2), size(3)), inner = b.i64(1);
+  for (unsigned d = dim + 1; d < rank; ++d)
+    inner = b.mul(inner, size(3 + d - dim));
+  b.loop(function.getArgument(1), function.getArgument(2), 1, {}, [&](Value item, ValueRange) {
+    Value first = b.mul(b.mul(item, group), inner), place = b.mul(item, inner);
+    Value whole = b.mul(b.div(inner, kWidth), kWidth);
+    for (unsigned width : {kWidth, 1u})
+      b.loop(width > 1 ? b.i64(0) : whole, width > 1 ? whole : inner, width, {},
+             [&](Value position, ValueRange) {
+               Type f32 = CpuBuilder::withCount(b.getF32Type(), width);
+               Value start = b.add(first, position);
+               Value sum = b.loop(b.i64(0), group, 1, b.number(0, width),
+                                  [&](Value g, ValueRange sums) {
+                                    Value there = b.add(start, b.mul(g, inner));
+                                    Value term = b.loadLanes(f32, b.at(from, b.getF32Type(), there));
+                                    return SmallVector<Value>{b.addF(sums[0], term)};
+                                  })
+                               .front();
+               b.storeLanes(b.roundTo(type.getElementType(), sum),
+                            b.at(to, type.getElementType(), b.add(place, position)));
+               return SmallVector<Value>();
+             });
+    return SmallVector<Value>();
+  });
+  b.make<LLVM::ReturnOp>(ValueRange());
+  kernel.threads = 1;
+  for (unsigned d = 0; d <= dim; ++d)
+    kernel.gridSizes.push_back({op.getResult(), d});
+  return kernel;
+}

@@ -1,0 +1,169 @@
+//===- CpuScanEmitter.h - the parts of a scan's CPU kernel --------*- C++ -*-===//
+//
+// A kernel takes a range of work items. An item is a *column block* of one sequence and
+// head: some neighbouring columns of the state, as wide as a register block, with all of
+// its rows. The columns never meet, so results do not depend on how items are divided among
+// threads. Items of one sequence and head that one call has are computed together:
+//
+//   for each sequence and head of the range:
+//     load the states of its column blocks into tiles on the stack
+//     for each chunk of steps:
+//       prologue: what the steps compute along the rows and per head without reading a
+//                 state (gates' exponentials, sums, widened rows), once for all blocks
+//       for each column block:
+//         for each step of the chunk: pass over the rows of the block's tiles
+//     store the states
+//
+// A value is *late* if it depends on a state's matrix or on a read; it is computed for each
+// column block. All other values along the rows and all numbers are computed in the
+// prologue, and *staged* on the stack for the column blocks to load.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_CPU_CPUSCANEMITTER_H
+#define EJK_LOWERING_CPU_CPUSCANEMITTER_H
+
+#include "lowering/cpu/CpuBuilder.h"
+#include "lowering/cpu/CpuScanPlan.h"
+#include "lowering/kernels/KernelSignature.h"
+
+namespace ejk {
+
+class CpuScanEmitter {
+public:
+  CpuScanEmitter(const CpuScanPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
+      : plan(plan), steps(plan.steps), scan(plan.steps.scan), name(name),
+        b(builder, scan.getLoc()) {}
+  Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
+
+private:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  /// A tensor with one row per step, or a parameter: where this head's part starts, and
+  /// how far its rows are apart, in elements.
+  struct Row {
+    Value pointer, heads = {}, base = {}, stride = {};
+    Type element = {};
+  };
+  /// Values that are known where the builder stands; a scope sees those around it.
+  struct Scope {
+    Scope *parent = nullptr;
+    llvm::DenseMap<Value, Value> known = {};
+    Value lookup(Value value) const {
+      for (const Scope *scope = this; scope; scope = scope->parent)
+        if (Value found = scope->known.lookup(value))
+          return found;
+      return {};
+    }
+  };
+  /// The channels that a vector is computed at: `width` of them from `position` on.
+  struct Channels {
+    Layout layout = Layout::scalar;
+    Value position = {};
+    unsigned width = 1;
+    Value mask = {};
+  };
+  /// A value of the prologue, kept for each step of a chunk.
+  struct Staged {
+    Value value;
+    Layout layout;
+    bool exponential;
+    Value buffer;
+  };
+  /// Columns [position, position + width), the `index`-th block that this call has.
+  struct Block {
+    Value index, position, mask;
+  };
+
+  // CpuScanKernel.cpp: the signature, who works on what, the loops.
+  void buildSignature(SizeName sizeName);
+  void locate();
+  Value ownHead(Value ownHeads);
+  Value rowOfStep(Value step);
+  void allocateStates();
+  void runSequence(Value firstBlock, Value numBlocks);
+  void runChunk(Value firstStep, Value count, Value firstBlock, Value numBlocks);
+  Value allocate(int64_t floats);
+  Value floatAt(Value base, Value offset) { return b.at(base, b.getF32Type(), offset); }
+
+  // CpuScanValues.cpp: a step's values.
+  Value evaluate(Value value, const Channels &at, Scope &scope);
+  Value evaluateOp(mlir::Operation *op, const Channels &at, Scope &scope);
+  /// The exponential of a gate, in f32; a number where the gate is one.
+  Value exponential(Value gate, const Channels &at, Scope &scope);
+  /// `value` in f32.
+  Value evaluateWide(Value value, const Channels &at, Scope &scope) {
+    return b.widen(evaluate(value, at, scope));
+  }
+  bool isStaged(Value value, Layout layout) const;
+  Value loadStaged(Value value, const Channels &at, bool isExponential);
+  void computeInvariants();
+  Value turned(Layout layout, Value position);
+
+  // CpuScanPrologue.cpp
+  void emitPrologue(Value firstStep, Value count, Value isLeader);
+  void storeOutput(unsigned i, Value value, const Channels &at, Value isLeader);
+  Layout outputLayout(Value value) const;
+  Value sumLanes(Value vector, bool isMax);
+
+  // CpuScanRows.cpp: a step on a column block.
+  void runStep(const Block &block, Value isLeader);
+  void runLevel(unsigned level, const Block &block, Scope &step, Scope &columns);
+  void runAnchor(AnchorOp op, const Block &block, Scope &step, Scope &columns);
+  void storeSave(unsigned i, const Block &block, Scope &step, Scope &columns);
+  /// Evaluates, before a loop over rows, what the loop takes along the columns and per head.
+  void prepareMatrix(Value matrix, const Channels &at, Scope &columns, Scope &prepared);
+  /// Row `row` of a K×V value.
+  Value matrixRow(Value matrix, Value row, const Block &block, Scope &prepared, Scope &rows);
+  Value rowOperand(Value value, Value row, bool isExponential, Scope &rows);
+  using RowBody =
+      llvm::function_ref<llvm::SmallVector<Value>(Value row, mlir::ValueRange sums)>;
+  /// Sums over all rows, in as many partial sums as keep a core's pipelines full.
+  llvm::SmallVector<Value> sumOverRows(unsigned numSums, RowBody body);
+
+  // CpuScanStates.cpp: states in memory and in tiles.
+  Value tileRow(Value tile, const Block &block, Value row);
+  void forEachBlock(Value firstBlock, Value numBlocks,
+                    llvm::function_ref<void(const Block &)> body);
+  void copyMatrix(Value memory, Type element, Value tile, const Block &block, bool toMemory);
+  void loadStates(Value firstBlock, Value numBlocks);
+  void storeStates(Value firstBlock, Value numBlocks, Value isLeader);
+  Value entersChunk(Value row), leavesChunk(Value row), savedIndex(Value row);
+  Value isFirstRow(Value row), isLastRow(Value row);
+  int64_t matrixElements() const { return steps.rows * steps.columns; }
+
+  const CpuScanPlan &plan;
+  const StepPlan &steps;
+  ScanOp scan;
+  llvm::StringRef name;
+  CpuBuilder b;
+  Kernel kernel;
+  mlir::Block *entry = nullptr;
+
+  llvm::SmallVector<Row> sequences, parameters, outputs;
+  llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
+  Value cuPointer, begin, end;
+  Value totalSteps, heads; // i64, as all integers here
+  Value head, sequence, stateIndex, firstRow, length;
+  llvm::DenseMap<Value, Value> sharedHeads;
+  /// A tile of each state: [block][rows][width] of a matrix, [block][width] of a vector
+  /// along the columns, [rows] of one along the rows, or one number.
+  llvm::SmallVector<Value> tiles;
+  /// A matrix on its way to or from memory that lies the other way.
+  Value turnedTile;
+  llvm::DenseMap<Value, Value> invariants, invariantExponentials;
+  /// What a step sums of a saved state, where it enters that state's chunk.
+  llvm::DenseMap<mlir::Operation *, Value> anchorSums;
+  llvm::SmallVector<Staged> staged;
+  /// The step being computed: its place in its chunk, and its row in memory.
+  Value inChunk, currentRow;
+  bool inPrologue = false;
+};
+
+/// Emits the kernel that runs `plan` into `module`, called `name`.
+Kernel emitCpuScan(const CpuScanPlan &plan, mlir::gpu::GPUModuleOp module,
+                   llvm::StringRef name, SizeName sizeName);
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_CPU_CPUSCANEMITTER_H

@@ -1,0 +1,241 @@
+//===- CpuScanKernel.cpp - the kernel of a scan on a CPU ------------------===//
+#include "lowering/cpu/CpuScanEmitter.h"
+#include "passes/scan/ScanProperties.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
+
+/// Dimensions of a parameter before those of its step value.
+static unsigned prefixRank(Value parameter, Value arg) {
+  auto vector = dyn_cast<VectorType>(arg.getType());
+  return tensorType(parameter).getRank() - (vector ? vector.getRank() : 0);
+}
+
+//===----------------------------------------------------------------------===//
+// The signature
+//===----------------------------------------------------------------------===//
+
+void CpuScanEmitter::buildSignature(SizeName sizeName) {
+  KernelSignature signature(kernel, sizeName);
+  SmallVector<Value> tensors;
+  auto addAll = [&](ValueRange values) { llvm::append_range(tensors, values); };
+  addAll(scan.getSequences());
+  addAll(scan.getParameters());
+  addAll(scan.getInitialStates());
+  addAll(scan.getSavedStates());
+  if (Value cu = scan.getCuSeqlens())
+    tensors.push_back(cu);
+  addAll(scan.getOutputs());
+  for (Value state : scan.getFinalStates())
+    if (!state.use_empty())
+      tensors.push_back(state);
+  addAll(scan.getSaves());
+  for (Value tensor : tensors)
+    signature.addTensor(tensor, /*isReadOnly=*/false);
+  Value first = scan.getSequences().front();
+  unsigned stepsArgument = signature.addSize(first, 1); // T, or the rows of all packed sequences
+  unsigned headsArgument = signature.addSize(first, 2);
+  SmallVector<unsigned> sequenceHeads;
+  for (Value v : scan.getSequences())
+    sequenceHeads.push_back(signature.addSize(v, 2));
+  SmallVector<std::optional<unsigned>> parameterHeads;
+  for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
+    unsigned prefix = prefixRank(parameter, arg);
+    parameterHeads.push_back(prefix ? std::optional(signature.addSize(parameter, prefix - 1))
+                                    : std::nullopt);
+  }
+
+  LLVM::LLVMFuncOp function = makeCpuFunction(b, name);
+  kernel.function = cast<FunctionOpInterface>(function.getOperation());
+  entry = &function.getBody().front();
+  begin = entry->getArgument(1);
+  end = entry->getArgument(2);
+  unsigned next = 0;
+  auto take = [&](Type type) { return cpuArgument(b, function, next++, type); };
+  auto takePointer = [&] { return take(b.pointer()); };
+  for (unsigned i = 0, e = scan.getSequences().size(); i < e; ++i)
+    sequences.push_back({takePointer()});
+  for (unsigned i = 0, e = scan.getParameters().size(); i < e; ++i)
+    parameters.push_back({takePointer()});
+  for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
+    initialPointers.push_back(scan.getInitialState(i) ? takePointer() : Value());
+  for (unsigned i = 0, e = scan.getSavedStates().size(); i < e; ++i)
+    savedPointers.push_back(takePointer());
+  if (scan.getCuSeqlens())
+    cuPointer = takePointer();
+  for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
+    outputs.push_back({takePointer()});
+  for (Value state : scan.getFinalStates())
+    finalPointers.push_back(state.use_empty() ? Value() : takePointer());
+  for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
+    savePointers.push_back(takePointer());
+  SmallVector<Value> sizes;
+  while (next < kernel.operands.size())
+    sizes.push_back(take(b.getI64Type()));
+  totalSteps = sizes[stepsArgument];
+  heads = sizes[headsArgument];
+  for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
+    row.heads = sizes[i];
+  for (auto [row, i] : llvm::zip(parameters, parameterHeads))
+    row.heads = i ? sizes[*i] : Value();
+}
+
+//===----------------------------------------------------------------------===//
+// Who works on what
+//===----------------------------------------------------------------------===//
+
+/// Finds the rows of the sequence, and the parts of the tensors that are its head's.
+void CpuScanEmitter::locate() {
+  sharedHeads.clear();
+  sequence = b.div(stateIndex, heads);
+  head = b.rem(stateIndex, heads);
+  // The offsets are the caller's; clamped, no value of them can reach outside.
+  if (cuPointer) {
+    Type type = tensorType(scan.getCuSeqlens()).getElementType();
+    auto offset = [&](Value index) {
+      Value loaded = b.loadLanes(type, b.at(cuPointer, type, index));
+      if (type.isInteger(32))
+        loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
+      return b.min(b.max(loaded, b.i64(0)), totalSteps);
+    };
+    firstRow = offset(sequence);
+    length = b.max(b.sub(offset(b.add(sequence, 1)), firstRow), b.i64(0));
+  } else {
+    firstRow = b.mul(sequence, totalSteps);
+    length = totalSteps;
+  }
+  auto place = [&](Row &row, Value tensor) {
+    RankedTensorType type = tensorType(tensor);
+    int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
+    row.element = type.getElementType();
+    row.stride = b.mul(row.heads, channels);
+    row.base = b.at(row.pointer, row.element,
+                    b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels)));
+  };
+  for (auto [row, tensor] : llvm::zip(sequences, scan.getSequences()))
+    place(row, tensor);
+  for (auto [row, tensor] : llvm::zip(outputs, scan.getOutputs())) {
+    row.heads = heads;
+    place(row, tensor);
+  }
+  for (auto [row, tensor, arg] :
+       llvm::zip(parameters, scan.getParameters(), scan.getParameterArgs())) {
+    auto vector = dyn_cast<VectorType>(arg.getType());
+    row.element = tensorType(tensor).getElementType();
+    row.base = row.pointer;
+    unsigned prefix = prefixRank(tensor, arg);
+    if (!prefix)
+      continue;
+    Value index = ownHead(row.heads);
+    if (prefix == 2)
+      index = b.add(b.mul(sequence, row.heads), index);
+    row.base = b.at(row.pointer, row.element, b.mul(index, vector ? vector.getNumElements() : 1));
+  }
+}
+
+/// The head, of `ownHeads` that divide the query heads, that this one shares.
+Value CpuScanEmitter::ownHead(Value ownHeads) {
+  if (ownHeads == heads)
+    return head;
+  Value &shared = sharedHeads[ownHeads];
+  if (!shared)
+    shared = b.div(head, b.div(heads, ownHeads));
+  return shared;
+}
+
+/// The row of memory, counted from the sequence's first, of its step `step`.
+Value CpuScanEmitter::rowOfStep(Value step) {
+  return scan.getReverse() ? b.sub(b.sub(length, 1), step) : step;
+}
+
+/// Room on the stack, made once a call.
+Value CpuScanEmitter::allocate(int64_t floats) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(entry);
+  Type type = LLVM::LLVMArrayType::get(b.getF32Type(), unsigned(floats));
+  return b.make<LLVM::AllocaOp>(b.pointer(), type, b.i64(1), /*alignment=*/64);
+}
+
+//===----------------------------------------------------------------------===//
+// The loops
+//===----------------------------------------------------------------------===//
+
+Kernel CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
+  b.setInsertionPointToEnd(module.getBody());
+  buildSignature(sizeName);
+  allocateStates();
+
+  // Items of one sequence and head together, as many as their tiles have room for.
+  auto walk = b.make<scf::WhileOp>(
+      TypeRange{b.getI64Type()}, ValueRange{begin},
+      [&](OpBuilder &, Location, ValueRange items) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(items.front().getParentBlock());
+        b.make<scf::ConditionOp>(b.less(items[0], end), items);
+      },
+      [&](OpBuilder &, Location, ValueRange items) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(items.front().getParentBlock());
+        Value item = items[0];
+        stateIndex = b.div(item, plan.blocks);
+        Value first = b.rem(item, plan.blocks);
+        Value left = b.min(b.sub(b.i64(plan.blocks), first), b.sub(end, item));
+        Value count = b.min(left, b.i64(plan.group));
+        runSequence(first, count);
+        b.make<scf::YieldOp>(ValueRange{b.add(item, count)});
+      });
+  b.setInsertionPointAfter(walk);
+  b.make<LLVM::ReturnOp>(ValueRange());
+
+  kernel.threads = 1;
+  kernel.gridSizes.push_back({scan.getSequences().front(), 2});
+  if (Value cu = scan.getCuSeqlens())
+    kernel.sequencesFrom = cu;
+  else
+    kernel.gridSizes.push_back({scan.getSequences().front(), 0});
+  kernel.gridFactor = plan.blocks;
+  return kernel;
+}
+
+void CpuScanEmitter::runSequence(Value firstBlock, Value numBlocks) {
+  locate();
+  computeInvariants();
+  loadStates(firstBlock, numBlocks);
+  Value isLeader = b.equal(firstBlock, 0);
+  b.loop(b.i64(0), length, plan.chunk, {}, [&](Value firstStep, ValueRange) {
+    Value count = b.min(b.sub(length, firstStep), b.i64(plan.chunk));
+    runChunk(firstStep, count, firstBlock, numBlocks);
+    return SmallVector<Value>();
+  });
+  storeStates(firstBlock, numBlocks, isLeader);
+}
+
+void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Value numBlocks) {
+  // The column blocks say what they need of the prologue, which comes before them.
+  staged.clear();
+  Value isLeader = b.equal(firstBlock, 0);
+  auto before = b.make<scf::ExecuteRegionOp>(TypeRange());
+  b.createBlock(&before.getRegion());
+  b.make<scf::YieldOp>();
+  b.setInsertionPointAfter(before);
+  forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
+    b.loop(b.i64(0), count, 1, {}, [&](Value step, ValueRange) {
+      inChunk = step;
+      currentRow = rowOfStep(b.add(firstStep, step));
+      runStep(block, isLeader);
+      return SmallVector<Value>();
+    });
+  });
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&before.getRegion().front());
+  inPrologue = true;
+  emitPrologue(firstStep, count, isLeader);
+  inPrologue = false;
+}
+
+Kernel ejk::emitCpuScan(const CpuScanPlan &plan, gpu::GPUModuleOp module, StringRef name,
+                        SizeName sizeName) {
+  return CpuScanEmitter(plan, name, OpBuilder(module.getContext())).run(module, sizeName);
+}

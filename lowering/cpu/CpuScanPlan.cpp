@@ -1,0 +1,117 @@
+//===- CpuScanPlan.cpp - how a scan is computed on a CPU ------------------===//
+#include "lowering/cpu/CpuScanPlan.h"
+#include "passes/scan/ScanProperties.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// Bytes of stack that the tiles of one call's blocks may take. Threads of other libraries,
+/// on which a kernel may run, have megabytes of it.
+static constexpr uint64_t kTileBytes = 128 * 1024;
+static constexpr unsigned kMostSteps = 64;
+
+/// The power of two up to `widest` in which `count` channels waste the fewest lanes, the wider
+/// one of equals; not narrower than a register of `lanes`, where the channels fill one.
+static unsigned chooseWidth(int64_t count, unsigned lanes, unsigned widest) {
+  if (count < int64_t(lanes))
+    return unsigned(llvm::PowerOf2Ceil(count));
+  unsigned best = lanes;
+  for (unsigned width = lanes; width <= widest; width *= 2)
+    if (llvm::alignTo(count, width) <= llvm::alignTo(count, best))
+      best = width;
+  return best;
+}
+
+/// A late value follows from a matrix, a read or a state along the columns, in this step or in
+/// an earlier one.
+static void findLate(CpuScanPlan &plan) {
+  ScanOp scan = plan.steps.scan;
+  auto isLateState = [&](Value arg) {
+    auto layout = plan.steps.layouts.find(arg);
+    return isMatrix(arg) ||
+           (layout != plan.steps.layouts.end() && layout->second == Layout::column);
+  };
+  for (Value arg : scan.getStateArgs())
+    if (isLateState(arg))
+      plan.late.insert(arg);
+  size_t before;
+  do {
+    before = plan.late.size();
+    for (Operation &op : scan.getStep().without_terminator())
+      if (isa<ReadOp, AnchorOp>(op) || isMatrix(op.getResult(0)) ||
+          llvm::any_of(op.getOperands(), [&](Value v) { return plan.late.contains(v); }))
+        plan.late.insert(op.getResult(0));
+    for (auto [arg, next] : llvm::zip(scan.getStateArgs(), scan.getYield().getStates()))
+      if (plan.late.contains(next))
+        plan.late.insert(arg);
+  } while (plan.late.size() != before);
+}
+
+static void findLevels(CpuScanPlan &plan) {
+  ScanOp scan = plan.steps.scan;
+  auto note = [&](Value value) { plan.lastLevel = std::max(plan.lastLevel, plan.levelOf(value)); };
+  for (Operation &op : scan.getStep().without_terminator()) {
+    unsigned level = 0;
+    for (Value operand : op.getOperands())
+      level = std::max(level, plan.levelOf(operand));
+    if (auto anchor = dyn_cast<AnchorOp>(op)) {
+      // Its sum needs the state alone; the vector stands in for the sum at other steps.
+      note(anchor.getState());
+      level = std::max(level, plan.levelOf(anchor.getState()) + 1);
+    } else if (isa<ReadOp>(op)) {
+      plan.lastLevel = std::max(plan.lastLevel, level++);
+    }
+    plan.levels[op.getResult(0)] = level;
+  }
+  YieldOp yield = scan.getYield();
+  for (Value value : yield.getStates())
+    if (isMatrix(value))
+      note(value);
+  for (Value value : yield.getSaves())
+    note(value);
+}
+
+FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
+  FailureOr<StepPlan> steps = StepPlan::analyze(scan);
+  if (failed(steps))
+    return failure();
+  CpuScanPlan plan;
+  plan.steps = *steps;
+  findLate(plan);
+  for (Value arg : scan.getStateArgs()) {
+    auto layout = plan.steps.layouts.find(arg);
+    if (plan.late.contains(arg) && layout != plan.steps.layouts.end() &&
+        layout->second == Layout::row)
+      return scan.emitError("carries a vector along the axis that its reads sum, which depends on "
+                            "a read; a CPU's schedule has no such states"),
+             failure();
+  }
+  findLevels(plan);
+
+  plan.width = chooseWidth(plan.steps.columns, target.lanes, 2 * std::max(8u, target.lanes));
+  plan.rowWidth = chooseWidth(plan.steps.rows, target.lanes, target.lanes);
+  // Channels that are turned lie in one half of their vector.
+  scan.getBody().walk([&](RotateHalfOp op) {
+    int64_t half = cast<VectorType>(op.getResult().getType()).getNumElements() / 2;
+    while (half % plan.width)
+      plan.width /= 2;
+    while (half % plan.rowWidth)
+      plan.rowWidth /= 2;
+  });
+  plan.blocks = unsigned(llvm::divideCeil(plan.steps.columns, plan.width));
+  plan.unroll = unsigned(std::min<int64_t>(plan.steps.rows, 4));
+
+  uint64_t tileBytes = sizeof(float) * plan.width;
+  for (Value arg : scan.getStateArgs())
+    if (isMatrix(arg))
+      tileBytes += sizeof(float) * plan.width * plan.steps.rows;
+  plan.group = unsigned(std::clamp<uint64_t>(kTileBytes / tileBytes, 1, plan.blocks));
+
+  uint64_t stepBytes = sizeof(float);
+  for (const Crossing &crossing : plan.steps.crossings)
+    stepBytes += sizeof(float) * (crossing.layout == Layout::row ? plan.paddedRows() : 1);
+  plan.chunk = unsigned(std::clamp<uint64_t>(
+      llvm::bit_floor(std::max<uint64_t>(target.firstCacheBytes / stepBytes, 1)), 4, kMostSteps));
+  return plan;
+}

@@ -1,0 +1,23 @@
+//===- EmitCpu.h - kernels in the llvm dialect to machine code ----*- C++ -*-===//
+#ifndef EJK_LOWERING_CPU_EMITCPU_H
+#define EJK_LOWERING_CPU_EMITCPU_H
+
+#include "lowering/target/CpuTarget.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include <string>
+
+namespace ejk {
+
+enum class CpuText { llvm, assembly };
+
+/// Optimised LLVM IR, or assembly, as text.
+llvm::FailureOr<std::string> emitCpuText(mlir::gpu::GPUModuleOp kernels, const CpuTarget &target,
+                                         CpuText kind);
+
+/// A relocatable ELF object.
+llvm::FailureOr<std::string> emitCpuObject(mlir::gpu::GPUModuleOp kernels,
+                                           const CpuTarget &target);
+
+} // namespace ejk
+
+#endif // EJK_LOWERING_CPU_EMITCPU_H

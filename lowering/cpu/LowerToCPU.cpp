@@ -1,0 +1,67 @@
+//===- LowerToCPU.cpp - scans to CPU kernels ------------------------------===//
+#include "lowering/Passes.h"
+#include "lowering/cpu/CpuElementwise.h"
+#include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/host/LowerFunctions.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_LOWERTOCPU
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+/// Kernels that take a range of a grid's items, in vector, scf and llvm.
+class CpuKernelMaker : public KernelMaker {
+public:
+  explicit CpuKernelMaker(const CpuTarget &target) : target(target) {}
+
+  bool separatesSingleSteps() const override { return false; }
+
+  FailureOr<Kernel> makeScan(ScanOp scan, gpu::GPUModuleOp module, StringRef name,
+                             SizeName sizeName, bool singleStep) override {
+    FailureOr<CpuScanPlan> plan = CpuScanPlan::make(scan, target);
+    if (failed(plan))
+      return failure();
+    return emitCpuScan(*plan, module, name, sizeName);
+  }
+  FailureOr<Kernel> makeProgram(tile::ProgramOp program, gpu::GPUModuleOp, StringRef,
+                                SizeName) override {
+    return program.emitError("a CPU has no tile programs; compile with --schedule=step"),
+           failure();
+  }
+  FailureOr<Kernel> makeElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
+                                    StringRef name) override {
+    return emitCpuElementwise(op, module, name);
+  }
+  Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
+    return emitCpuSumHeads(op, module, name);
+  }
+
+private:
+  const CpuTarget &target;
+};
+
+struct LowerToCPUPass : ejk::impl::LowerToCPUBase<LowerToCPUPass> {
+  using LowerToCPUBase::LowerToCPUBase;
+
+  void runOnOperation() override {
+    const CpuTarget *found = findCpuTarget(target);
+    if (!found) {
+      getOperation().emitError() << "no CPU target is called '" << target << "'; there are:\n"
+                                 << describeCpuTargets();
+      return signalPassFailure();
+    }
+    CpuKernelMaker maker(*found);
+    FailureOr<LoweredCounts> counts = lowerFunctions(getOperation(), maker);
+    if (failed(counts))
+      return signalPassFailure();
+    numScans += counts->scans;
+    numPlain += counts->plain;
+  }
+};
+} // namespace

@@ -1,0 +1,35 @@
+//===- CpuTarget.cpp - the table of CPUs ----------------------------------===//
+#include "lowering/target/CpuTarget.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace ejk;
+
+// Levels of x86-64 are those of the psABI. FMA rates and latencies: Agner Fog's tables and the
+// vendors' optimisation guides, for Zen 5 and Sapphire Rapids (v4), Haswell to Zen 3 (v3),
+// Neoverse N1 (aarch64). LLVM takes x86-64-v4 for a CPU whose clock falls with 512-bit
+// vectors; no CPU since Ice Lake is one, so the feature that says so is turned off.
+static constexpr CpuTarget kTargets[] = {
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 32, 2, 4,
+     32 * 1024},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 16, 2, 5, 32 * 1024},
+    {"aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon", 4, 32, 2, 4, 32 * 1024},
+};
+
+llvm::ArrayRef<CpuTarget> ejk::knownCpuTargets() { return kTargets; }
+
+const CpuTarget *ejk::findCpuTarget(llvm::StringRef name) {
+  auto found = llvm::find_if(kTargets, [&](const CpuTarget &t) { return t.name == name; });
+  return found == std::end(kTargets) ? nullptr : found;
+}
+
+std::string ejk::describeCpuTargets() {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "name         f32 lanes  registers\n";
+  for (const CpuTarget &target : kTargets)
+    os << llvm::left_justify(target.name, 12) << llvm::format(" %9u  %9u\n", target.lanes,
+                                                              target.registers);
+  return text;
+}
