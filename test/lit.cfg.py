@@ -36,6 +36,7 @@ config.substitutions.append(
 config.substitutions.append(("%library", config.ejk_library_dir))
 config.substitutions.append(("%docs", os.path.join(config.ejk_source_dir, "docs")))
 config.substitutions.append(("%oracle", config.ejk_oracle_data))
+config.substitutions.append(("%ejk-package", os.path.join(config.ejk_source_dir, "python")))
 config.substitutions.append(("%python", '"%s"' % config.python_executable))
 
 # What a test may ask for with REQUIRES.

@@ -1,0 +1,44 @@
+"""Which library a call's tensors are of: each has a door, a module with the same functions.
+
+A door has `describe(array)` → (element type, shape) and `call(program, arrays)` → results."""
+
+import importlib
+import sys
+
+from ._errors import TensorError
+
+# The name of the module that defines a library's arrays, and of its door.
+_DOORS = {"torch": "ejk._torch", "jax": "ejk._jax", "jaxlib": "ejk._jax", "numpy": "ejk._numpy",
+          "ml_dtypes": "ejk._numpy"}
+
+
+def is_tensor(value):
+    return door_of(value) is not None
+
+
+def door_of(value):
+    """The module that takes arrays of this type; None for what is no array."""
+    for kind in type(value).__mro__:
+        root = kind.__module__.partition(".")[0]
+        if root in _DOORS and (hasattr(value, "shape") and hasattr(value, "dtype")):
+            return _load(_DOORS[root])
+    return None
+
+
+def _load(name):
+    return sys.modules.get(name) or importlib.import_module(name)
+
+
+def common_door(named):
+    """The one door of all arrays in [(name, array)]. NumPy's go with any other library's."""
+    found = None
+    for name, array in named:
+        door = door_of(array)
+        if door is None:
+            raise TensorError(f"'{name}' must be a tensor of torch, JAX or NumPy, but is "
+                              f"{type(array).__module__}.{type(array).__qualname__}")
+        if found is None:
+            found, first = door, name
+        elif door is not found:
+            raise TensorError(f"'{name}' and '{first}' are tensors of two libraries; convert one")
+    return found

@@ -1,0 +1,46 @@
+"""The errors that ejk raises."""
+
+from collections import namedtuple
+
+
+class EjkError(Exception):
+    """The base of every error that is ejk's own."""
+
+
+class TraceError(EjkError, TypeError):
+    """A recurrence's function does what a step cannot. The message names the user's own line."""
+
+
+class TensorError(EjkError, ValueError):
+    """A tensor of a call has the wrong rank, shape, element type or device."""
+
+
+class RuntimeFailure(EjkError, RuntimeError):
+    """A package could not be loaded or launched."""
+
+
+class Diagnostic(namedtuple("Diagnostic", "severity file line column text notes")):
+    """What the compiler says about one place: `severity` is note, remark, warning or error."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        import linecache  # here, because ejk is to be imported fast
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else ""
+        lines = [f"{place}{self.severity}: {self.text}"]
+        source = linecache.getline(self.file, self.line) if self.line else ""
+        if source.strip():
+            lines.append("  " + source.strip())
+        return "\n".join(lines + [str(note) for note in self.notes])
+
+
+class CompileError(EjkError):
+    """The compiler refused a program; `diagnostics` has what it said, as data."""
+
+    def __init__(self, diagnostics):
+        self.diagnostics = tuple(diagnostics)
+        shown = [d for d in self.diagnostics if d.severity == "error"] or self.diagnostics
+        super().__init__("\n".join(str(d) for d in shown))
+
+    def __reduce__(self):
+        return CompileError, (self.diagnostics,)

@@ -1,0 +1,147 @@
+"""Elementwise functions for steps, under NumPy's names.
+
+Each takes traced values and Python numbers. `np.exp(g)` and `ejk.exp(g)` are the same."""
+
+import math as _math
+
+from . import _values
+from ._values import Value, fail
+
+
+def _trace_of(arguments, name):
+    for argument in arguments:
+        argument = _values._decided(argument)
+        if isinstance(argument, Value):
+            return argument.trace
+    fail(f"ejk.{name} is for the function of a recurrence, whose values are traced; "
+         "use your array library's own outside of it")
+
+
+def _function(name, op, count, doc):
+    def apply(*arguments):
+        if len(arguments) != count:
+            fail(f"{name} takes {count} argument{'s' * (count > 1)}, but got {len(arguments)}")
+        return _trace_of(arguments, name).elementwise(op, *arguments)
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = doc
+    return apply
+
+
+_UNARY = {
+    "exp": "math.exp", "exp2": "math.exp2", "expm1": "math.expm1", "log": "math.log",
+    "log2": "math.log2", "log10": "math.log10", "log1p": "math.log1p", "sqrt": "math.sqrt",
+    "rsqrt": "math.rsqrt", "cbrt": "math.cbrt", "sin": "math.sin", "cos": "math.cos",
+    "tan": "math.tan", "arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan",
+    "sinh": "math.sinh", "cosh": "math.cosh", "tanh": "math.tanh", "arcsinh": "math.asinh",
+    "arccosh": "math.acosh", "arctanh": "math.atanh", "erf": "math.erf", "erfc": "math.erfc",
+    "abs": "math.absf", "negative": "arith.negf", "floor": "math.floor", "ceil": "math.ceil",
+    "trunc": "math.trunc", "rint": "math.roundeven"}
+_BINARY = {
+    "add": "arith.addf", "subtract": "arith.subf", "multiply": "arith.mulf",
+    "divide": "arith.divf", "power": "math.powf", "arctan2": "math.atan2",
+    "copysign": "math.copysign", "maximum": "arith.maximumf", "minimum": "arith.minimumf",
+    "fmax": "arith.maxnumf", "fmin": "arith.minnumf", "less": "arith.cmpf olt",
+    "less_equal": "arith.cmpf ole", "greater": "arith.cmpf ogt",
+    "greater_equal": "arith.cmpf oge", "equal": "arith.cmpf oeq", "not_equal": "arith.cmpf une"}
+
+for _name, _op in _UNARY.items():
+    globals()[_name] = _function(_name, _op, 1, f"np.{_name}, elementwise.")
+for _name, _op in _BINARY.items():
+    globals()[_name] = _function(_name, _op, 2, f"np.{_name}, elementwise.")
+
+
+def where(condition, a, b):
+    """`a` where `condition` holds, else `b`; both are computed."""
+    trace = _trace_of((condition, a, b), "where")
+    if not (isinstance(condition, Value) and condition.boolean):
+        fail("where takes a comparison, such as x > 0, as its condition")
+    values = [trace.value(v, "an operand") for v in (a, b)]
+    size = next((v.size for v in (condition, *values) if v.size is not None), None)
+    if size is not None:
+        condition, *values = [trace._spread(v, size) for v in (condition, *values)]
+    return trace.add("arith.select", [condition, *values], size)
+
+
+def clip(x, low, high):
+    """`x`, but at least `low` and at most `high`."""
+    return minimum(maximum(x, low), high)
+
+
+def square(x):
+    """x·x."""
+    return x * x
+
+
+def reciprocal(x):
+    """1/x."""
+    return 1.0 / x
+
+
+def sigmoid(x):
+    """1/(1 + exp(−x)), without overflow."""
+    return 0.5 * tanh(0.5 * x) + 0.5
+
+
+def softplus(x):
+    """log(1 + exp(x)), without overflow."""
+    return maximum(x, 0.0) + log1p(exp(-abs(x)))
+
+
+def log_sigmoid(x):
+    """log(sigmoid(x)): a log gate from a number of any sign."""
+    return -softplus(-x)
+
+
+def silu(x):
+    """x·sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def relu(x):
+    """max(x, 0)."""
+    return maximum(x, 0.0)
+
+
+def logaddexp(a, b):
+    """log(exp(a) + exp(b)), without overflow."""
+    return maximum(a, b) + log1p(exp(-abs(a - b)))
+
+
+def sum(x):
+    """The sum of a vector's channels, a number."""
+    return _trace_of((x,), "sum").reduce("ejk.sum", x)
+
+
+def max(x):
+    """The largest of a vector's channels, a number."""
+    return _trace_of((x,), "max").reduce("ejk.max", x)
+
+
+def rotate_half(x):
+    """(−second half, first half) of a vector, for rotary position embeddings."""
+    return _trace_of((x,), "rotate_half") and x.rotate_half()
+
+
+def step_index(like):
+    """The position of this step in its sequence, from 0, as a number; `like` is any traced value."""
+    return _trace_of((like,), "step_index").add("ejk.step_index", [], None)
+
+
+def head_index(like):
+    """The query head of this step, 0 to H−1, as a number; `like` is any traced value."""
+    return _trace_of((like,), "head_index").add("ejk.head_index", [], None)
+
+
+def num_heads(like):
+    """The number of query heads, as a number; `like` is any traced value."""
+    return _trace_of((like,), "num_heads").add("ejk.num_heads", [], None)
+
+
+BY_NUMPY_NAME = {name: globals()[name] for name in [*_UNARY, *_BINARY, "square", "reciprocal",
+                                                    "logaddexp"]}
+BY_NUMPY_NAME.update(absolute=globals()["abs"], fabs=globals()["abs"],
+                     float_power=globals()["power"], true_divide=globals()["divide"])
+PI = _math.pi
+NAMES = [*_UNARY, *_BINARY, "where", "clip", "square", "reciprocal", "sigmoid", "softplus",
+         "log_sigmoid", "silu", "relu", "logaddexp", "sum", "max", "rotate_half", "step_index",
+         "head_index", "num_heads"]

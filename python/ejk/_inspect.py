@@ -1,0 +1,171 @@
+"""What else a program is good for: MLIR in, packages out, explanations, checks."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from . import _arrays
+from ._errors import CompileError, EjkError, TensorError
+from ._library import BYTES, Buffer, compiler
+from ._program import Program, _evaluate, _manifest, register, target_for
+
+
+def targets():
+    """The names of what packages can be compiled for: `sm_80`, …"""
+    return compiler().targets
+
+
+def compile(text, entry=None):
+    """A function of MLIR text, to be called on tensors.
+
+    `entry` is its name, which may be left out where the text has one public function. Call it with
+    tensors in the order of the function's arguments, or by their names. It returns the function's
+    results, a tuple if there are several."""
+    names = re.findall(r"func\.func\s+(?:public\s+)?@(\w+)", text)
+    if entry is None:
+        if len(names) != 1:
+            raise EjkError("the text has several functions; choose with entry=: " + ", ".join(names)
+                           if names else "the text has no public function (func.func @name)")
+        entry = names[0]
+    elif entry not in names:
+        raise EjkError(f"the text has no public function '{entry}', but " + ", ".join(names))
+    return CompiledFunction(register(Program(text, entry)))
+
+
+class CompiledFunction:
+    """What `ejk.compile` gives."""
+
+    def __init__(self, program):
+        self._program = program
+        self.names = tuple(t["name"] for t in program.entry().inputs)
+
+    def __reduce__(self):
+        return compile, (self._program.text, self._program.name)
+
+    def __repr__(self):
+        return f"<ejk function {self._program.name}({', '.join(self.names)})>"
+
+    def __call__(self, *tensors, **named):
+        tensors = self._order(tensors, named)
+        door = _arrays.common_door(zip(self.names, tensors))
+        if hasattr(door, "prepare"):
+            tensors = door.prepare(tensors)
+        for tensor, array in zip(self._program.entry().inputs, tensors):
+            dtype, shape = door.describe(array)
+            if dtype != tensor["dtype"] and not (dtype == "f64" and tensor["dtype"][0] != "i"):
+                raise TensorError(f"'{tensor['name']}' must be {tensor['dtype']}, but is {dtype} "
+                                  f"{list(shape)}")
+        results = door.call(self._program, tensors)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _order(self, tensors, named):
+        tensors = list(tensors)
+        for name in self.names[len(tensors):]:
+            if name not in named:
+                raise TensorError(f"'{self._program.name}' needs '{name}'; it takes "
+                                  + ", ".join(self.names))
+            tensors.append(named.pop(name))
+        if named or len(tensors) > len(self.names):
+            raise TensorError(f"'{self._program.name}' takes {', '.join(self.names)}"
+                              + (f", but got {', '.join(named)}" if named else
+                                 f", but got {len(tensors)} tensors"))
+        return tensors
+
+    def mlir(self):
+        """The text."""
+        return self._program.text
+
+    def package(self, path, target=None, derivatives=0):
+        """Writes a kernel package, for the C API."""
+        write_package(self._program, path, target, derivatives)
+
+    def explain(self, *tensors, target=None, derivatives=0, **named):
+        """How tensors like these are computed."""
+        tensors = self._order(tensors, named)
+        door = _arrays.common_door(zip(self.names, tensors))
+        return explain(self._program, [door.describe(t)[1] for t in tensors], target, derivatives)
+
+    def check(self, *tensors, **named):
+        """Compares a call with the f64 interpreter: the relative error of each result."""
+        tensors = self._order(tensors, named)
+        return check(self._program, tensors, _arrays.common_door(zip(self.names, tensors)))
+
+
+def write_package(program, path, target, derivatives):
+    data, _ = program.compile(target=target or target_for((1, 0)), derivatives=derivatives)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a program is computed for some shapes.
+
+    `kernels` are launched in this order. `remarks` is what the compiler chose and why, with lines
+    of the user's file. `bytes` is the least that can be moved: every input is read once and every
+    result is written once."""
+
+    entry: str
+    target: str
+    kernels: tuple
+    remarks: tuple
+    bytes: int
+    sizes: dict
+
+    def floor(self, bandwidth):
+        """The seconds that moving the bytes alone takes, at `bandwidth` bytes a second."""
+        return self.bytes / bandwidth
+
+    def __str__(self):
+        lines = [f"{self.entry} for {self.target}, " + ", ".join(
+            f"{name} = {size}" for name, size in self.sizes.items())]
+        lines += [f"  kernel {name}" for name in self.kernels]
+        lines.append(f"  moves at least {self.bytes:,} bytes")
+        lines += ["  " + line for remark in self.remarks for line in str(remark).split("\n")]
+        return "\n".join(lines)
+
+
+def explain(program, shapes, target, derivatives):
+    target = target or target_for((1, 0))
+    text = program._locate() if program._locate else program.text
+    data, diagnostics = compiler().compile(text, name=program.name + ".mlir", target=target,
+                                           derivatives=derivatives)
+    name = program.name + "_vjp" * derivatives
+    entry = next(e for e in _manifest(data)["entries"] if e["name"] == name)
+    symbols = {}
+    for tensor, shape in zip(entry["inputs"], shapes):
+        for e, size in zip(tensor["shape"], shape):
+            if isinstance(e, str):
+                symbols.setdefault(e, size)
+            elif isinstance(e, list) and e[0] == "+" and isinstance(e[1], str):
+                symbols.setdefault(e[1], size - e[2])
+    total = 0
+    for tensor in entry["inputs"] + entry["outputs"]:
+        total += BYTES[tensor["dtype"]] * math.prod(_evaluate(e, symbols) for e in tensor["shape"])
+    launches = entry.get("launches") or [launch for variant in entry.get("variants", [])
+                                         for launch in variant["launches"]]
+    remarks = tuple(d for d in diagnostics if d.severity in ("remark", "warning"))
+    return Explanation(name, target, tuple(launch["kernel"] for launch in launches), remarks, total,
+                       symbols)
+
+
+def check(program, tensors, door):
+    """{result: relative error} of a call against the f64 interpreter."""
+    import numpy as np
+    results = door.call(program, tensors)
+    inputs = [np.ascontiguousarray(door.to_numpy(t)) for t in tensors]
+    inputs = [a.astype(np.float64) if a.dtype.kind not in "iu" else a for a in inputs]
+    buffers = [Buffer(a.ctypes.data, {"f": "f64"}.get(a.dtype.kind, f"i{8 * a.itemsize}"), a.shape,
+                      a) for a in inputs]
+    expected = compiler().interpret(program.text, program.name, buffers, exact=True)
+    errors = {}
+    for (name, _, shape, data), result in zip(expected, results):
+        reference = np.frombuffer(data, np.float64).reshape(shape)
+        found = np.asarray(door.to_numpy(result), np.float64)
+        norm = np.linalg.norm(reference)
+        errors[name] = float(np.linalg.norm(found - reference) / norm if norm else
+                             np.linalg.norm(found))
+    return errors
+
+
+__all__ = ["compile", "CompileError", "Explanation", "targets"]

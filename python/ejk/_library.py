@@ -1,0 +1,267 @@
+"""The compiler and the runtime, through ctypes. Both are opened when they are first used."""
+
+import ctypes
+import functools
+import os
+import pathlib
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint64, c_void_p
+
+from ._errors import CompileError, Diagnostic, EjkError, RuntimeFailure, TensorError
+
+_DTYPES = {"f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "f64": (2, 64), "i32": (0, 32),
+           "i64": (0, 64)}
+_DTYPE_NAMES = {code: name for name, code in _DTYPES.items()}
+BYTES = {name: bits // 8 for name, (_, bits) in _DTYPES.items()}
+
+
+def library_path(name):
+    """Where a shared library of ejk's lies: $EJK_LIBRARY_DIR, the package, or a clone's build."""
+    here = pathlib.Path(__file__).resolve().parent
+    folders = [here / "lib", here.parent.parent / "build" / "lib"]
+    if os.environ.get("EJK_LIBRARY_DIR"):
+        folders.insert(0, pathlib.Path(os.environ["EJK_LIBRARY_DIR"]))
+    for folder in folders:
+        if (folder / name).exists():
+            return str(folder / name)
+    raise EjkError(f"{name} is in none of: " + ", ".join(map(str, folders))
+                   + "; install the ejk wheel, or build the project and set EJK_LIBRARY_DIR")
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
+                ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
+                ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+                ("byte_offset", c_uint64)]
+
+
+class _Diagnostic(ctypes.Structure):
+    pass
+
+
+_Diagnostic._fields_ = [("severity", c_int32), ("line", c_int32), ("column", c_int32),
+                        ("reserved", c_int32), ("file", c_char_p), ("text", c_char_p),
+                        ("notes", POINTER(_Diagnostic)), ("num_notes", c_size_t)]
+
+
+class _HostTensor(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
+                ("rank", c_int32), ("shape", POINTER(c_int64)), ("data", c_void_p)]
+
+
+class _Result(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("status", c_int32), ("data", c_void_p),
+                ("size", c_size_t), ("tensors", POINTER(_HostTensor)), ("num_tensors", c_size_t),
+                ("diagnostics", POINTER(_Diagnostic)), ("num_diagnostics", c_size_t)]
+
+
+class _Source(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("data", c_char_p), ("size", c_size_t),
+                ("name", c_char_p)]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("target", c_char_p), ("emit", c_int32),
+                ("no_binary", c_int32), ("derivatives", c_int32), ("cancel", POINTER(c_int32)),
+                ("wrt", POINTER(c_char_p)), ("num_wrt", c_size_t)]
+
+
+class _Table(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("version", c_int32), ("release", c_char_p),
+        ("targets", c_char_p),
+        ("compile", ctypes.CFUNCTYPE(POINTER(_Result), POINTER(_Source), POINTER(_Options))),
+        ("interpret", ctypes.CFUNCTYPE(POINTER(_Result), POINTER(_Source), POINTER(_Options),
+                                       c_char_p, POINTER(POINTER(DLTensor)), c_size_t, c_int32)),
+        ("destroy", ctypes.CFUNCTYPE(None, POINTER(_Result)))]
+
+
+class Buffer:
+    """Memory that a call reads or writes: an address, an element type and a compact shape."""
+
+    __slots__ = ("address", "dtype", "shape", "owner", "device")
+
+    def __init__(self, address, dtype, shape, owner=None, device=(1, 0)):
+        self.address, self.dtype, self.shape = address, dtype, tuple(shape)
+        self.owner = owner  # keeps the memory alive
+        self.device = device  # as in DLPack: (1, 0) is the host, (2, i) a CUDA device
+
+    def bytes(self):
+        size = BYTES[self.dtype]
+        for length in self.shape:
+            size *= length
+        return size
+
+
+def dl_tensors(buffers):
+    """An array of pointers to DLTensors of `buffers`, and what keeps them alive."""
+    tensors = (DLTensor * max(len(buffers), 1))()
+    pointers = (POINTER(DLTensor) * max(len(buffers), 1))()
+    shapes = []
+    for i, buffer in enumerate(buffers):
+        rank = len(buffer.shape)
+        shapes.append((c_int64 * max(rank, 1))(*buffer.shape))
+        code, bits = _DTYPES[buffer.dtype]
+        tensors[i] = DLTensor(buffer.address, *buffer.device, rank, code, bits, 1,
+                              ctypes.cast(shapes[-1], POINTER(c_int64)), None, 0)
+        pointers[i] = ctypes.pointer(tensors[i])
+    return pointers, (tensors, shapes)
+
+
+_SEVERITIES = ("note", "remark", "warning", "error")
+
+
+def _diagnostics(array, count):
+    return tuple(
+        Diagnostic(_SEVERITIES[d.severity], d.file.decode(errors="replace"), d.line, d.column,
+                   d.text.decode(errors="replace"), _diagnostics(d.notes, d.num_notes))
+        for d in (array[i] for i in range(count)))
+
+
+class _Options2:
+    """An ejk_compile_options with the memory that it points to."""
+
+    def __init__(self, target=None, emit=0, derivatives=0, wrt=(), binary=True):
+        names = [name.encode() for name in wrt]
+        self.names = (c_char_p * max(len(names), 1))(*names)
+        self.view = _Options(ctypes.sizeof(_Options), target.encode() if target else None, emit,
+                             0 if binary else 1, derivatives, None, self.names, len(names))
+
+
+class Compiler:
+    """libejk-compiler. Every method may be called by several threads at once."""
+
+    def __init__(self):
+        library = ctypes.CDLL(library_path("libejk-compiler.so"))
+        library.ejk_get_compiler.restype = POINTER(_Table)
+        library.ejk_get_compiler.argtypes = [c_int32]
+        table = library.ejk_get_compiler(1)
+        if not table:
+            raise EjkError("libejk-compiler.so is of another version than this package")
+        self._table = table.contents
+        self.release = self._table.release.decode()
+        self.targets = tuple(self._table.targets.decode().split())
+
+    def _source(self, text, name):
+        data = text.encode() if isinstance(text, str) else bytes(text)
+        return _Source(ctypes.sizeof(_Source), data, len(data), name.encode())
+
+    def _finish(self, result, take):
+        if not result:
+            raise MemoryError("the compiler ran out of memory")
+        try:
+            content = result.contents
+            diagnostics = _diagnostics(content.diagnostics, content.num_diagnostics)
+            if content.status != 0:
+                raise CompileError(diagnostics)
+            return take(content), diagnostics
+        finally:
+            self._table.destroy(result)
+
+    def compile(self, text, name="source", **options):
+        """A package's bytes, or with `emit` text as bytes; and the diagnostics."""
+        given = _Options2(**options)
+        result = self._table.compile(ctypes.byref(self._source(text, name)),
+                                     ctypes.byref(given.view))
+        return self._finish(result, lambda c: ctypes.string_at(c.data, c.size))
+
+    def interpret(self, text, entry, inputs, exact, derivatives=0, wrt=(), name="source"):
+        """[(name, dtype, shape, bytes)] of the results; with `exact`, floats are f64."""
+        given = _Options2(derivatives=derivatives, wrt=wrt)
+        pointers, keep = dl_tensors(inputs)
+        result = self._table.interpret(
+            ctypes.byref(self._source(text, name)), ctypes.byref(given.view), entry.encode(),
+            pointers, len(inputs), 0 if exact else 1)
+        del keep
+
+        def take(content):
+            found = []
+            for t in (content.tensors[i] for i in range(content.num_tensors)):
+                dtype = _DTYPE_NAMES[(t.code, t.bits)]
+                buffer = Buffer(t.data, dtype, [t.shape[d] for d in range(t.rank)])
+                found.append((t.name.decode(), dtype, buffer.shape,
+                              ctypes.string_at(t.data, buffer.bytes()) if buffer.bytes() else b""))
+            return found
+
+        return self._finish(result, take)[0]
+
+
+@functools.lru_cache(maxsize=None)
+def compiler():
+    return Compiler()
+
+
+class _LaunchParams(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("inputs", c_void_p), ("num_inputs", c_size_t),
+                ("outputs", c_void_p), ("num_outputs", c_size_t), ("workspace", c_void_p),
+                ("workspace_bytes", c_size_t), ("stream", c_void_p)]
+
+
+class _ExecutableOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_size_t), ("device_ordinal", c_int32), ("prefer_ptx", c_int32)]
+
+
+_TENSOR_ERROR = 2
+
+
+class Runtime:
+    """libejk_runtime: loads packages and launches their entries."""
+
+    def __init__(self):
+        library = ctypes.CDLL(library_path("libejk_runtime.so"))
+        library.ejk_error_message.restype = c_char_p
+        library.ejk_error_message.argtypes = [c_void_p]
+        library.ejk_error_destroy.argtypes = [c_void_p]
+        library.ejk_error_get_code.argtypes = [c_void_p]
+        for name, arguments in {
+                "ejk_package_load_memory": [c_char_p, c_size_t, c_void_p],
+                "ejk_package_find_entry": [c_void_p, c_char_p, c_void_p],
+                "ejk_entry_check": [c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t],
+                "ejk_entry_workspace_bytes": [c_void_p, c_size_t, c_void_p, c_size_t, c_void_p],
+                "ejk_executable_create": [c_void_p, c_void_p, c_void_p],
+                "ejk_launch": [c_void_p, c_size_t, c_void_p]}.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, c_void_p
+        self._library = library
+
+    def call(self, name, *arguments):
+        """Calls a function that gives an ejk_error*, and raises that."""
+        error = getattr(self._library, name)(*arguments)
+        if error:
+            message = self._library.ejk_error_message(error).decode(errors="replace")
+            code = self._library.ejk_error_get_code(error)
+            self._library.ejk_error_destroy(error)
+            raise (TensorError if code == _TENSOR_ERROR else RuntimeFailure)(message)
+
+    def load(self, data):
+        package = c_void_p()
+        self.call("ejk_package_load_memory", data, len(data), ctypes.byref(package))
+        return package
+
+    def find_entry(self, package, name):
+        index = c_size_t()
+        self.call("ejk_package_find_entry", package, name.encode(), ctypes.byref(index))
+        return index.value
+
+    def create_executable(self, package, ordinal):
+        options = _ExecutableOptions(ctypes.sizeof(_ExecutableOptions), ordinal, 0)
+        executable = c_void_p()
+        self.call("ejk_executable_create", package, ctypes.byref(options), ctypes.byref(executable))
+        return executable
+
+    def workspace_bytes(self, package, entry, pointers, count):
+        size = c_size_t()
+        self.call("ejk_entry_workspace_bytes", package, entry, pointers, count, ctypes.byref(size))
+        return size.value
+
+    def launch(self, executable, entry, inputs, outputs, workspace=None, stream=None):
+        """`inputs` and `outputs` are what dl_tensors gives, with their counts."""
+        params = _LaunchParams(
+            ctypes.sizeof(_LaunchParams), ctypes.cast(inputs[0], c_void_p), inputs[1],
+            ctypes.cast(outputs[0], c_void_p), outputs[1],
+            workspace.address if workspace else None, workspace.shape[0] if workspace else 0, stream)
+        self.call("ejk_launch", executable, entry, ctypes.byref(params))
+
+
+@functools.lru_cache(maxsize=None)
+def runtime():
+    return Runtime()

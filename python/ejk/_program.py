@@ -1,0 +1,285 @@
+"""A program: MLIR with one public function, and the packages that are made of it."""
+
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+
+from . import _cache
+from ._errors import CompileError, EjkError, RuntimeFailure, TensorError
+from ._library import BYTES, Buffer, compiler, dl_tensors, library_path, runtime
+
+_SUFFIXES = ("", "_vjp", "_vjp_vjp")
+_INTEGERS = ("i32", "i64")
+
+
+def _evaluate(expression, symbols):
+    """An expression of a manifest; None where it has a symbol without a value."""
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return symbols.get(expression)
+    op, *operands = expression
+    values = [_evaluate(operand, symbols) for operand in operands]
+    if None in values:
+        return None
+    a, b = values
+    return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
+            "floordiv": lambda: a // b, "ceildiv": lambda: -(-a // b), "mod": lambda: a % b,
+            "min": lambda: min(a, b), "max": lambda: max(a, b)}[op]()
+
+
+def _spell(shape):
+    def one(e):
+        return (f"({one(e[1])} {e[0]} {one(e[2])})" if e[0] not in "+*" else
+                f"{one(e[1])}{e[0]}{one(e[2])}") if isinstance(e, list) else str(e)
+    return "[" + ", ".join(map(one, shape)) + "]"
+
+
+class Entry:
+    """A function of a package: what it takes and gives, and how it is run."""
+
+    def __init__(self, program, order, wrt, description, package, target):
+        self.program, self.order, self.wrt, self.target = program, order, wrt, target
+        self.name = description["name"]
+        self.description = description
+        self.inputs = description["inputs"]
+        self.outputs = description["outputs"]
+        self.package = package  # the bytes
+        self._lock = threading.Lock()
+        self._loaded = {}
+
+    def symbols(self, shapes):
+        """The sizes that the inputs' shapes decide. Raises where shapes do not fit."""
+        found = {}
+        for tensor, shape in zip(self.inputs, shapes):
+            expected = tensor["shape"]
+            if len(expected) != len(shape):
+                raise TensorError(f"'{tensor['name']}' must be {_spell(expected)}, "
+                                  f"but has shape {list(shape)}")
+            for e, size in zip(expected, shape):
+                if isinstance(e, str) and e not in found:
+                    found[e] = size
+                elif (isinstance(e, list) and e[0] == "+" and isinstance(e[1], str)
+                      and isinstance(e[2], int) and e[1] not in found):
+                    found[e[1]] = size - e[2]
+        for tensor, shape in zip(self.inputs, shapes):
+            for e, size in zip(tensor["shape"], shape):
+                wanted = _evaluate(e, found)
+                if wanted is not None and wanted != size:
+                    sizes = ", ".join(f"{k} = {v}" for k, v in found.items())
+                    raise TensorError(f"'{tensor['name']}' must be {_spell(tensor['shape'])}"
+                                      + (f" with {sizes}" if sizes else "")
+                                      + f", but has shape {list(shape)}")
+        for rule in self.description.get("constraints", ()):
+            value = _evaluate(rule["expr"], found)
+            if value is not None and value != rule["equals"]:
+                raise TensorError(rule["message"] + ", with "
+                                  + ", ".join(f"{k} = {v}" for k, v in found.items()))
+        return found
+
+    def output_shapes(self, shapes):
+        """The results' shapes for inputs of these shapes. Sizes may be symbolic ones of torch's."""
+        found = self.symbols(shapes)
+        return [[_evaluate(e, found) for e in tensor["shape"]] for tensor in self.outputs]
+
+    def run(self, inputs, outputs, stream=None, allocate=None):
+        """Runs on buffers that fit. `allocate(bytes)` gives workspace on their device."""
+        device = inputs[0].device
+        if any(b.dtype == "f64" for b in inputs):
+            return self._interpret(inputs, outputs, exact=True)
+        if device[0] == 1 and not _compiles_for_host():
+            return self._interpret(inputs, outputs, exact=False)
+        return self._launch(inputs, outputs, device, stream, allocate)
+
+    def _interpret(self, inputs, outputs, exact):
+        results = compiler().interpret(self.program.text, self.name, inputs, exact,
+                                       derivatives=self.order, wrt=self.wrt)
+        for buffer, (name, dtype, shape, data) in zip(outputs, results):
+            if buffer.dtype != dtype or len(data) != buffer.bytes():
+                raise EjkError(f"result '{name}' is {dtype} {list(shape)}, which was not expected")
+            ctypes.memmove(buffer.address, data, len(data))
+
+    def _load(self, device):
+        """(package, entry, executable) on a device, kept for the life of the process."""
+        with self._lock:
+            if device not in self._loaded:
+                package = runtime().load(self.package)
+                self._loaded[device] = (package, runtime().find_entry(package, self.name),
+                                        runtime().create_executable(package, device[1]))
+            return self._loaded[device]
+
+    def _launch(self, inputs, outputs, device, stream, allocate):
+        package, entry, executable = self._loaded.get(device) or self._load(device)
+        ins, keep = dl_tensors(inputs)
+        outs, keep_too = dl_tensors(outputs)
+        size = runtime().workspace_bytes(package, entry, ins, len(inputs))
+        workspace = allocate(size) if size else None
+        runtime().launch(executable, entry, (ins, len(inputs)), (outs, len(outputs)), workspace,
+                         stream)
+        del keep, keep_too
+
+
+def _compiles_for_host():
+    """Whether the compiler makes code for this machine's processor."""
+    return "cpu" in compiler().targets
+
+
+def target_for(device):
+    """The name of what a package is compiled for. `device` is as in DLPack, with a CUDA device's
+    capability behind it: (2, 0, 90)."""
+    if device[0] == 1:
+        # Without a back end for the host a package is made for its manifest alone.
+        return "cpu" if _compiles_for_host() else "sm_80"
+    capability = device[2]
+
+    def number(name):
+        return int("".join(c for c in name if c.isdigit()))
+    names = [n for n in compiler().targets if n.startswith("sm_")]
+    own = [n for n in names if number(n) == capability]
+    if own:
+        return max(own, key=len)  # sm_90a before sm_90
+    older = [n for n in names if number(n) <= capability and not n[-1].isalpha()]
+    if not older:
+        raise RuntimeFailure(f"the device is of sm_{capability}; kernels need {names[0]} or newer")
+    return max(older, key=number)
+
+
+class Program:
+    """`text` has one public function, `name`. `locate` gives the text with the user's lines."""
+
+    def __init__(self, text, name, locate=None):
+        self.text, self.name, self._locate = text, name, locate
+        self.key = _cache.key_of("program", name, text)
+        self._entries = {}
+        self._lock = threading.Lock()
+
+    def entry(self, order=0, wrt=(), device=(1, 0)):
+        """The function (0), its derivative (1) or that one's (2), for a device."""
+        known = self._entries.get((order, wrt, device))
+        if known:
+            return known
+        if order > 2:
+            raise EjkError(f"'{self.name}' is differentiated three times; ejk has first and second "
+                           "derivatives")
+        target = target_for(device)
+        with self._lock:
+            known = self._entries.get((order, wrt, target))
+            if not known:
+                known = self._make(order, wrt, target)
+                self._entries[(order, wrt, target)] = known
+            self._entries[(order, wrt, device)] = known
+        return known
+
+    def _make(self, order, wrt, target):
+        name = _cache.key_of("package", self.key, str(order), ",".join(wrt), target,
+                             _compiler_version()) + ".ejk"
+        data = _cache.read(name)
+        manifest = data and _manifest(data)
+        if not manifest:
+            if data is not None:
+                _cache.forget(name)
+            with _Progress(f"compiling {self.name}{_SUFFIXES[order]} for {target}"):
+                data, _ = self.compile(target=target, derivatives=order, wrt=wrt)
+            manifest = _manifest(data)
+            _cache.write(name, data)
+            # Another process that meets the program's key, in a graph of torch's, finds it here.
+            _cache.write(self.key + ".mlir", (self.name + "\n" + self.text).encode())
+        entry_name = self.name + _SUFFIXES[order]
+        description = next(e for e in manifest["entries"] if e["name"] == entry_name)
+        return Entry(self, order, wrt, description, data, target)
+
+    def compile(self, **options):
+        """Bytes and diagnostics, which name the user's own lines."""
+        try:
+            return compiler().compile(self.text, name=self.name + ".mlir", **options)
+        except CompileError:
+            if not self._locate:
+                raise
+            return compiler().compile(self._locate(), name=self.name + ".mlir", **options)
+
+    def diagnose(self, **options):
+        """What the compiler says of the program, with the user's lines."""
+        text = self._locate() if self._locate else self.text
+        return compiler().compile(text, name=self.name + ".mlir", **options)[1]
+
+
+def _compiler_version():
+    path = library_path("libejk-compiler.so")
+    status = os.stat(path)
+    return f"{compiler().release} {status.st_size} {status.st_mtime_ns}"
+
+
+def _manifest(data):
+    """The manifest of a package, or None where the bytes are none."""
+    try:
+        runtime().load(data)
+        size = int.from_bytes(data[16:24], "little")
+        return json.loads(data[64:64 + size])
+    except (RuntimeFailure, ValueError):
+        return None
+
+
+_programs = {}
+
+
+def register(program):
+    """The program of this content that is known first; later ones are the same."""
+    return _programs.setdefault(program.key, program)
+
+
+def by_key(key):
+    """The program with this content hash, from this process or from the cache."""
+    found = _programs.get(key)
+    if found:
+        return found
+    data = _cache.read(key + ".mlir")
+    if data:
+        name, text = data.decode().split("\n", 1)
+        program = Program(text, name)
+        if program.key == key:
+            return register(program)
+    raise EjkError(f"the program {key} is neither known to this process nor in the cache; call the "
+                   "recurrence once in this process, or share EJK_CACHE_DIR with the one that did")
+
+
+class _Progress:
+    """A line on standard error when something takes longer than a moment, on a terminal or with
+    EJK_PROGRESS=1."""
+
+    def __init__(self, what):
+        setting = os.environ.get("EJK_PROGRESS", "")
+        self._what, self._shown = what, False
+        self._timer = None
+        if setting != "0" and (setting or sys.stderr.isatty()):
+            self._timer = threading.Timer(0.3, self._show)
+            self._timer.daemon = True
+
+    def _show(self):
+        self._shown = True
+        print(f"ejk: {self._what}, once; the result is kept in {_cache.folder()}", file=sys.stderr,
+              flush=True)
+
+    def __enter__(self):
+        self._start = time.perf_counter()
+        if self._timer:
+            self._timer.start()
+
+    def __exit__(self, *_):
+        if self._timer:
+            self._timer.cancel()
+        if self._shown:
+            print(f"ejk: done in {time.perf_counter() - self._start:.1f} s", file=sys.stderr)
+
+
+def is_float(tensor):
+    return tensor["dtype"] not in _INTEGERS
+
+
+def element_bytes(dtype):
+    return BYTES[dtype]
+
+
+__all__ = ["Buffer", "Entry", "Program", "by_key", "element_bytes", "is_float", "register"]

@@ -1,0 +1,219 @@
+"""`@ejk.recurrence`: a step written as a formula, called on whole tensors."""
+
+import functools
+import importlib
+
+from . import _arrays, _trace
+from ._errors import TensorError, TraceError
+from ._trace import Argument, Specialisation
+
+_FLOATS = ("f32", "f16", "bf16", "f64")
+
+
+def recurrence(function=None, *, states=1, reverse=False):
+    """Makes a gated linear recurrence of a function that is one step of it.
+
+    The function takes the state and then one argument for each tensor: what this step sees of it.
+    It returns the new state and the step's output (or several outputs)::
+
+        @ejk.recurrence
+        def gated_delta(S, q, k, v, g, beta):
+            S = S.decay(g)
+            S = S.add(k, beta * (v - S.read(k)))
+            return S, S.read(q)
+
+        o, state = gated_delta(q, k, v, g, beta)
+
+    Shapes, with B entries, T steps, H heads:
+
+    - A tensor over time is [B, T, H', C], of which a step sees a vector of C channels, or
+      [B, T, H'], of which it sees a number. H' divides H, the first tensor's.
+    - A parameter is [H', C] (a vector a head), [H'] (a number a head) or [] (one number). A Python
+      number becomes a constant of the program.
+    - A state is a matrix, [N, H, K, V], where the function calls its decay, add or read; else a
+      vector, [N, H, C], or a number, [N, H]. N is B, or the number of packed sequences.
+
+    Element types are float32, float16 and bfloat16 (states: float32). A step computes in float32,
+    and outputs have the first tensor's type. With float64, everything runs in the f64 interpreter:
+    slow, for checks.
+
+    `states` is the number of states, the function's first arguments. With `reverse`, steps are taken
+    from the last to the first.
+
+    A call also takes
+
+    - `initial_state`: the state before the first step, or a tuple of them, None for zero;
+    - `cu_seqlens`: [N+1], int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
+
+    and returns the outputs and the final state (with several states, a tuple of them).
+    """
+    if function is None:
+        return functools.partial(recurrence, states=states, reverse=reverse)
+    return Recurrence(function, states, reverse)
+
+
+class Recurrence:
+    """What `ejk.recurrence` makes of a function."""
+
+    def __init__(self, function, states, reverse):
+        import inspect  # here, because ejk is to be imported fast
+        functools.update_wrapper(self, function)
+        self._function, self._states, self._reverse = function, states, reverse
+        parameters = list(inspect.signature(function).parameters.values())
+        if len(parameters) <= states:
+            raise TraceError(f"'{function.__name__}' must take {states} state"
+                             f"{'s' * (states > 1)} and at least one tensor")
+        self._names = [p.name for p in parameters[states:]]
+        self._signature = inspect.Signature(
+            [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters[states:]])
+        self._programs = {}
+
+    def __reduce__(self):
+        return _find, (self.__module__, self.__qualname__)
+
+    def __repr__(self):
+        return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
+
+    def __call__(self, *arguments, initial_state=None, cu_seqlens=None, **named):
+        program, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
+        results = door.call(program, tensors)
+        states = tuple(results[outputs:])
+        return (*results[:outputs], states[0] if self._states == 1 else states)
+
+    def program(self, *arguments, initial_state=None, cu_seqlens=None, **named):
+        """The program for tensors like these; nothing is run."""
+        return self._prepare(arguments, named, initial_state, cu_seqlens)[0]
+
+    def mlir(self, *arguments, **named):
+        """The MLIR that tensors like these are compiled from, as text."""
+        return self.program(*arguments, **named).text
+
+    def package(self, path, *arguments, target=None, derivatives=0, **named):
+        """Writes a kernel package for tensors like these, for the C API.
+
+        `target` is one of `ejk.targets()`; `derivatives` 1 adds the vector-Jacobian product."""
+        from ._inspect import write_package
+        write_package(self.program(*arguments, **named), path, target, derivatives)
+
+    def explain(self, *arguments, target=None, derivatives=0, **named):
+        """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
+        from ._inspect import explain
+        program, tensors, _, door = self._prepare(arguments, *_split(named))
+        return explain(program, [door.describe(t)[1] for t in tensors], target, derivatives)
+
+    def check(self, *arguments, **named):
+        """Compares a call with the f64 interpreter: the relative error of each result."""
+        from ._inspect import check
+        program, tensors, _, door = self._prepare(arguments, *_split(named))
+        return check(program, tensors, door)
+
+    def _prepare(self, arguments, named, initial_state, cu_seqlens):
+        bound = self._signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        tensors, kinds, given = [], [], []
+        for name, value in bound.arguments.items():
+            if value is None or isinstance(value, (bool, int, float, str)):
+                kinds.append(value)
+            else:
+                tensors.append(value)
+                given.append(name)
+                kinds.append(name)
+        initial = self._initial(initial_state)
+        for index, state in enumerate(initial):
+            if state is not None:
+                tensors.append(state)
+                given.append("initial_state")
+        if cu_seqlens is not None:
+            tensors.append(cu_seqlens)
+            given.append("cu_seqlens")
+        door = _arrays.common_door(zip(given, tensors))
+        if hasattr(door, "prepare"):
+            tensors = door.prepare(tensors)
+        described = [door.describe(t) for t in tensors]
+        exact = check_exact(given, described)
+        arguments, at = [], 0
+        for name, kind in zip(bound.arguments, kinds):
+            if at < len(given) and kind is name and given[at] == name:
+                arguments.append(_argument(name, *described[at]))
+                at += 1
+            else:
+                arguments.append(kind)
+        shapes = []
+        for state in initial:
+            if state is None:
+                shapes.append(())
+                continue
+            dtype, shape = described[at]
+            at += 1
+            if dtype != ("f64" if exact else "f32") or not 2 <= len(shape) <= 4:
+                raise TensorError("'initial_state' must be float32 of shape [N, H, K, V], [N, H, C] "
+                                  f"or [N, H], but is {dtype} {list(shape)}")
+            shapes.append(tuple(int(n) for n in shape[2:]))
+        offsets = ""
+        if cu_seqlens is not None:
+            offsets, shape = described[-1]
+            if offsets not in ("i32", "i64") or len(shape) != 1:
+                raise TensorError("'cu_seqlens' must be int32 or int64 of shape [N+1], but is "
+                                  f"{offsets} {list(shape)}")
+        key = (tuple(arguments), tuple(s is not None for s in initial), tuple(shapes), offsets)
+        known = self._programs.get(key)
+        if not known:
+            known = self._programs[key] = self._trace(Specialisation(*key, self._reverse))
+        return known[0], tensors, known[1], door
+
+    def _initial(self, initial_state):
+        if self._states == 1:
+            return (initial_state,)
+        if initial_state is None:
+            return (None,) * self._states
+        if not isinstance(initial_state, (tuple, list)) or len(initial_state) != self._states:
+            raise TensorError(f"'initial_state' must be a tuple of {self._states} states")
+        return tuple(initial_state)
+
+    def _trace(self, spec):
+        from ._program import Program, register
+        name = "".join(c if c.isalnum() else "_" for c in self._function.__name__).strip("_")
+        name = name if name and not name[0].isdigit() else "recurrence_" + name
+        text, outputs = _trace.text_of(self._function, spec, name)
+        program = Program(text, name,
+                          lambda: _trace.text_of(self._function, spec, name, places=True)[0])
+        return register(program), outputs
+
+
+def _split(named):
+    """The tensors by name, initial_state and cu_seqlens of a call's keywords."""
+    named = dict(named)
+    initial_state, offsets = named.pop("initial_state", None), named.pop("cu_seqlens", None)
+    return named, initial_state, offsets
+
+
+def _argument(name, dtype, shape):
+    if dtype not in _FLOATS:
+        raise TensorError(f"'{name}' must be float32, float16 or bfloat16, but is {dtype}")
+    rank = len(shape)
+    if rank > 4:
+        raise TensorError(f"'{name}' must have rank 0 to 4, but has shape {list(shape)}")
+    kind = "sequence" if rank >= 3 else "parameter"
+    channels = int(shape[-1]) if rank in (2, 4) else 0
+    if rank in (2, 4) and not 1 <= channels <= 512:
+        raise TensorError(f"'{name}' has {channels} channels; ejk takes 1 to 512")
+    return Argument(name, kind, "f32" if dtype == "f64" else dtype, rank, channels)
+
+
+def check_exact(names, described):
+    """Whether the call is one in f64; all its floats are then."""
+    types = [dtype for dtype, _ in described]
+    if "f64" not in types:
+        return False
+    for name, dtype in zip(names, types):
+        if dtype not in ("f64", "i32", "i64"):
+            raise TensorError(f"'{names[types.index('f64')]}' is float64, which runs in the f64 "
+                              f"interpreter, but '{name}' is {dtype}; give all in float64 or none")
+    return True
+
+
+def _find(module, name):
+    value = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,334 @@
+"""From a recurrence's function to the text of one `ejk.scan`."""
+
+import math
+from collections import namedtuple
+
+from . import _values
+from ._values import Size, State, Undecided, Value, fail, user_place
+
+
+class Argument(namedtuple("Argument", "name kind dtype rank channels")):
+    """A tensor of a call, as far as a program depends on it.
+
+    `kind` is "sequence" ([B, T, H'] or [B, T, H', C]) or "parameter" ([], [H'] or [H', C]);
+    `channels` is C, or 0 where a step sees a number."""
+
+    __slots__ = ()
+
+    def type(self):
+        return _tensor(["?"] * (self.rank - bool(self.channels))
+                       + ([self.channels] if self.channels else []), self.dtype)
+
+
+class Specialisation(namedtuple("Specialisation",
+                               "arguments initial state_shapes offsets reverse")):
+    """All that the text of a program depends on, beside the function itself.
+
+    `arguments` has an Argument or a constant for each parameter of the function, `initial` whether
+    each state is given, `state_shapes` the given states' channels, () where nothing is given, and
+    `offsets` the element type of cu_seqlens, or ""."""
+
+    __slots__ = ()
+
+
+def _tensor(shape, dtype):
+    return f"tensor<{'x'.join([*map(str, shape), dtype])}>"
+
+
+def number_text(value):
+    """A float as MLIR reads it: with a point, or the bits of what has none."""
+    value = float(value)
+    if math.isinf(value):
+        return "0x7F800000" if value > 0 else "0xFF800000"
+    if math.isnan(value):
+        return "0x7FC00000"
+    return f"{value:.17e}"
+
+
+class _Op:
+    def __init__(self, name, operands, result, axis, place):
+        self.name, self.operands, self.result = name, operands, result
+        self.axis, self.place = axis, place
+
+
+class Trace:
+    """One run of a function on traced values. `ranks[i]` says what is known of state i: "matrix",
+    "vector" or "number"."""
+
+    def __init__(self, ranks, state_shapes):
+        self.ops, self.names = [], 0
+        self.states = []
+        self._ranks, self._shapes = ranks, state_shapes
+        for index, shape in enumerate(state_shapes):
+            self.states.append(None if ranks[index] is None else self._make(index))
+
+    def _make(self, index):
+        shape, name = self._shapes[index], f"%s{index}"
+        kind = self._ranks[index]
+        if kind == "matrix":
+            key, value = shape or (None, None)
+            return State(self, Size(key), Size(value), name)
+        if kind == "vector":
+            return Value(self, Size(shape[0] if shape else None), name=name)
+        return Value(self, None, name=name)
+
+    def decide(self, index, is_matrix):
+        """The state `index`, which is used as a matrix or not, from here on."""
+        if self.states[index] is None:
+            self._ranks[index] = "matrix" if is_matrix else "number"
+            self.states[index] = self._make(index)
+        return self.states[index]
+
+    def argument(self, index):
+        known = self.states[index]
+        return Undecided(self, index) if known is None else known
+
+    # Notes.
+
+    def add(self, name, operands, size, axis=None, boolean=False):
+        result = Value(self, size, boolean)
+        self.ops.append(_Op(name, operands, result, axis, user_place()))
+        return result
+
+    def add_state(self, name, state, operands, axis):
+        result = State(self, state.key, state.value)
+        self.ops.append(_Op(name, [state, *operands], result, axis, user_place()))
+        return result
+
+    def value(self, given, what):
+        given = _values._decided(given)
+        if isinstance(given, (int, float)) and not isinstance(given, bool):
+            return self.add("constant", [float(given)], None)
+        if isinstance(given, State):
+            fail(f"{what} must be a number or a vector, but is a matrix of state")
+        if not isinstance(given, Value):
+            fail(f"{what} must be a traced value or a Python number, but is "
+                 f"{type(given).__module__}.{type(given).__qualname__}; pass tensors as arguments")
+        if given.trace is not self:
+            fail(f"{what} comes from another recurrence")
+        return given
+
+    def vector(self, given, size, what):
+        given = self.value(given, what)
+        if given.size is None:
+            return self.add("broadcast", [given], size)
+        given.size.unify(size, f"{what} and the state")
+        return given
+
+    def elementwise(self, name, *given):
+        values = [self.value(v, "an operand") for v in given]
+        size = next((v.size for v in values if v.size is not None), None)
+        if size is not None:
+            values = [self._spread(v, size) for v in values]
+        return self.add(name, values, size, boolean=name.startswith("arith.cmpf"))
+
+    def _spread(self, value, size):
+        if value.size is None:
+            return self.add("broadcast", [value], size, boolean=value.boolean)
+        size.unify(value.size, "the operands")
+        return value
+
+    def reduce(self, name, value):
+        value = self.value(value, "what is reduced")
+        if value.size is None:
+            fail(f"{name[4:]} takes a vector, but got a number")
+        return self.add(name, [value], None)
+
+
+def _channels(value, op=None):
+    """"64x32x" of a matrix, "64x" of a vector, "" of a number."""
+    sizes = [value.key, value.value] if isinstance(value, State) else [value.size]
+    text = ""
+    for size in sizes:
+        if size is None:
+            continue
+        if size.value is None:
+            file, line, _ = op.place if op else ("", 0, 0)
+            raise _values.TraceError((f"{file}:{line}: " if line else "")
+                                     + "the number of channels is not known: no tensor of the "
+                                     "call decides it")
+        text += f"{size.value}x"
+    return text
+
+
+def type_of(value, op=None):
+    channels = _channels(value, op)
+    element = "i1" if getattr(value, "boolean", False) else "f32"
+    return f"vector<{channels}{element}>" if channels else element
+
+
+def _body(op, places):
+    """The text of one op."""
+    result = op.result
+    operands = [getattr(o, "name", o) for o in op.operands]
+    type_ = type_of(result, op)
+    if op.name == "constant":
+        text = f"arith.constant {number_text(op.operands[0])} : f32"
+    elif op.name == "broadcast":
+        text = f"vector.broadcast {operands[0]} : {type_of(op.operands[0], op)} to {type_}"
+    elif op.name == "ejk.decay":
+        text = (f"ejk.decay {operands[0]} by {operands[1]} along {op.axis} : {type_}, "
+                f"{type_of(op.operands[1], op)}")
+    elif op.name in ("ejk.outer_add", "ejk.read"):
+        along = f" along {op.axis}" if op.axis else ""
+        text = (f"{op.name} {', '.join(operands)}{along} : "
+                + ", ".join(type_of(o, op) for o in op.operands))
+    elif op.name in ("ejk.sum", "ejk.max"):
+        text = f"{op.name} {operands[0]} : {type_of(op.operands[0], op)}"
+    elif op.name.startswith("arith.cmpf"):
+        name, predicate = op.name.split()
+        text = f"{name} {predicate}, {', '.join(operands)} : {type_of(op.operands[0], op)}"
+    elif op.name == "arith.select":
+        condition = type_of(op.operands[0], op)
+        text = (f"arith.select {', '.join(operands)} : "
+                + (f"{condition}, " if condition != "i1" else "") + type_)
+    elif op.name in ("ejk.step_index", "ejk.head_index", "ejk.num_heads"):
+        index = result.name + "_i"
+        return (f"{index} = {op.name} : index{_loc(op, places)}\n"
+                f"    {index}64 = arith.index_cast {index} : index to i64{_loc(op, places)}\n"
+                f"    {result.name} = arith.sitofp {index}64 : i64 to f32{_loc(op, places)}")
+    else:
+        text = f"{op.name} {', '.join(operands)} : {type_}"
+    return f"{result.name} = {text}{_loc(op, places)}"
+
+
+def _loc(op, places):
+    file, line, column = op.place
+    if not places or not line:
+        return ""
+    return ' loc("%s":%d:%d)' % (file.replace("\\", "\\\\").replace('"', '\\"'), line, column)
+
+
+def run(function, spec):
+    """Traces until the kinds of states no longer change; gives the trace, the states' new values
+    and the outputs."""
+    count = len(spec.initial)
+    ranks = [{0: "number", 1: "vector", 2: "matrix"}[len(shape)] if given else None
+             for given, shape in zip(spec.initial, spec.state_shapes)]
+    shapes = [tuple(shape) for shape in spec.state_shapes]
+    for _ in range(count + 2):
+        trace = Trace(ranks, shapes)
+        inputs = []
+        for index, argument in enumerate(spec.arguments):
+            if not isinstance(argument, Argument):
+                inputs.append(argument)
+                continue
+            size = Size(argument.channels) if argument.channels else None
+            row = Value(trace, size, name=f"%x{index}" + ("" if argument.dtype == "f32" else "f"))
+            inputs.append(row)
+        returned = function(*[trace.argument(i) for i in range(count)], *inputs)
+        if not isinstance(returned, tuple) or len(returned) < count + 1:
+            _fail_at(function, f"must return {count} new state{'s' * (count > 1)} and at least one "
+                     "output, as in 'return S, S.read(q)'")
+        states = [_values._decided(v) for v in returned[:count]]
+        outputs = [trace.value(v, "an output") if not isinstance(v, State) else v
+                   for v in returned[count:]]
+        changed = False
+        for index, new in enumerate(states):
+            old = trace.argument(index)
+            if isinstance(old, Undecided):
+                old = trace.decide(index, isinstance(new, State))
+            if isinstance(new, State) != isinstance(old, State):
+                _fail_at(function, f"state {index + 1} is a matrix and a number or vector at once")
+            if isinstance(old, State):
+                new.key.unify(old.key, "the state's keys before and after the step")
+                new.value.unify(old.value, "the state's values before and after the step")
+                continue
+            states[index] = new = trace.value(new, "a new state")
+            if old.size is None and new.size is not None:
+                if spec.initial[index]:
+                    _fail_at(function, f"state {index + 1} is a vector after a step, but its "
+                             "initial_state is one number a head")
+                ranks[index], changed = "vector", True
+            elif old.size is not None:
+                states[index] = new = trace._spread(new, old.size)
+        if not changed:
+            return trace, states, outputs
+    _fail_at(function, "the states' shapes do not settle")
+
+
+def _fail_at(function, message):
+    code = getattr(function, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+    raise _values.TraceError(f"{place}'{function.__name__}' {message}")
+
+
+def text_of(function, spec, name, places=False):
+    """The MLIR of `function` for these arguments, with `places` with the user's lines; and how many
+    outputs it has."""
+    trace, states, outputs = run(function, spec)
+    for index, output in enumerate(outputs):
+        if isinstance(output, State):
+            _fail_at(function, f"output {index + 1} is a matrix of state; states are returned first")
+    for number, op in enumerate(trace.ops):
+        op.result.name = f"%v{number}"
+    arguments = [(i, a) for i, a in enumerate(spec.arguments) if isinstance(a, Argument)]
+    sequences = [(i, a) for i, a in arguments if a.kind == "sequence"]
+    if not sequences:
+        _fail_at(function, "needs at least one tensor over time, of rank 3 or 4")
+    dtype = sequences[0][1].dtype
+    batch = "1" if spec.offsets else "?"
+
+    def tensor(argument):
+        text = argument.type()
+        return text.replace("?", batch, 1) if argument.kind == "sequence" else text
+
+    state_types, state_names = [], []
+    for index in range(len(states)):
+        state = trace.states[index]
+        state_types.append(f"tensor<?x?x{_channels(state)}f32>")
+        state_names.append("initial_state" if len(states) == 1 else f"initial_state{index}")
+    inputs = [f"%{a.name}: {tensor(a)}" for _, a in arguments]
+    inputs += [f"%{n}: {t}" for n, t, given in zip(state_names, state_types, spec.initial) if given]
+    if spec.offsets:
+        inputs.append(f"%cu_seqlens: tensor<?x{spec.offsets}>")
+    lines, output_types, yielded = [], [], []
+    for index, output in enumerate(outputs):
+        output_types.append(f"tensor<{batch}x?x?x{_channels(output)}{dtype}>")
+        yielded.append((output.name, type_of(output)))
+        if dtype != "f32":
+            narrow = type_of(output).replace("f32", dtype)
+            lines.append(f"%o{index} = arith.truncf {output.name} : {type_of(output)} to {narrow}")
+            yielded[-1] = (f"%o{index}", narrow)
+    names = ["o" if i == 0 else f"o{i + 1}" for i in range(len(outputs))]
+    names += ["ht" if len(states) == 1 else f"ht{i}" for i in range(len(states))]
+    results = ", ".join(f'{t} {{ejk.name = "{n}"}}'
+                        for t, n in zip(output_types + state_types, names))
+    widened = []
+    for i, a in arguments:
+        if a.dtype != "f32":
+            narrow, wide = (f"vector<{a.channels}x{d}>" if a.channels else d
+                            for d in (a.dtype, "f32"))
+            widened.append(f"%x{i}f = arith.extf %x{i} : {narrow} to {wide}")
+    parameters = [f"%x{i} = %{a.name} : {a.type()} as "
+                  + (f"vector<{a.channels}x{a.dtype}>" if a.channels else a.dtype)
+                  for i, a in arguments if a.kind == "parameter"]
+    scan = "ejk.scan" + (" reverse" if spec.reverse else "")
+    if spec.offsets:
+        scan += f" cu_seqlens(%cu_seqlens : tensor<?x{spec.offsets}>)"
+    scan += "\n      sequences(" + ", ".join(f"%x{i} = %{a.name} : {tensor(a)}"
+                                            for i, a in sequences) + ")"
+    if parameters:
+        scan += "\n      parameters(" + ", ".join(parameters) + ")"
+    scan += "\n      states(" + ", ".join(
+        f"%s{i} = " + (f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
+        for i, t in enumerate(state_types)) + ")"
+    yields = (f"ejk.yield states({', '.join(s.name for s in states)} : "
+              f"{', '.join(type_of(s) for s in states)}) "
+              f"outputs({', '.join(n for n, _ in yielded)} : {', '.join(t for _, t in yielded)})")
+    body = widened + [_body(op, places) for op in trace.ops] + lines + [yields]
+    types = ", ".join(output_types + state_types)
+    values = ", ".join(f"%{n}_out" for n in names)
+    place = _place_of(function) if places else ""
+    text = (f"func.func @{name}({', '.join(inputs)})\n    -> ({results}) {{\n"
+            f"  {values} = {scan}\n      -> ({', '.join(output_types)}) {{\n    "
+            + "\n    ".join(body) + f"\n  }}{place}\n  return {values} : {types}\n}}{place}\n")
+    return text, len(outputs)
+
+
+def _place_of(function):
+    code = getattr(function, "__code__", None)
+    if not code:
+        return ""
+    file = code.co_filename.replace("\\", "\\\\").replace('"', '\\"')
+    return f' loc("{file}":{code.co_firstlineno}:1)'

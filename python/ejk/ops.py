@@ -1,0 +1,222 @@
+"""Recurrences that have a name. Each takes [B, T, H, C] tensors and returns (o, final_state).
+
+Arguments that all of them take:
+
+- `initial_state`: [N, H, K, V] float32, the state before the first step; zero where it is None.
+- `cu_seqlens`: [N+1] int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
+- `reverse`: walk each sequence from its last step to its first.
+
+A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32."""
+
+import functools
+
+from . import _arrays, _functions as f
+from ._errors import TensorError
+from ._program import Program, register
+from ._recurrence import Recurrence, check_exact
+from ._trace import number_text
+
+__all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
+           "mamba2_ssd", "rwkv6", "hgrn2", "delta_rule", "gated_delta_rule", "kda"]
+
+
+@functools.lru_cache(maxsize=None)
+def _op_program(op, names, types, attributes, reverse):
+    """The program of one op of the dialect. `types` are [(element type, rank, channels)]."""
+    packed = "cu_seqlens" in names
+
+    def tensor(name, dtype, rank, shape):
+        sizes = ["?"] * rank
+        if name in ("initial_state",):
+            sizes[2:] = shape[2:]
+        elif rank == 4:
+            sizes[3] = shape[3]
+        if packed and rank >= 3 and name not in ("initial_state",):
+            sizes[0] = "1"
+        return f"tensor<{'x'.join([*map(str, sizes), dtype])}>"
+
+    text_types = [tensor(n, *t) for n, t in zip(names, types)]
+    q, v = types[names.index("q")], types[names.index("v")]
+    o = tensor("o", q[0], 4, v[2])
+    ht = f"tensor<?x?x{q[2][3]}x{v[2][3]}xf32>"
+    optional = " ".join(f"{n}(%{n} : {t})" for n, t in zip(names[3:], text_types[3:]))
+    arguments = ", ".join(f"%{n}: {t}" for n, t in zip(names, text_types))
+    listed = ", ".join(f"{n} = {value}" for n, value in attributes)
+    name = op.removeprefix("ejk.")
+    text = (f"func.func @{name}({arguments}) -> ({o}, {ht}) {{\n"
+            f"  %o, %ht = {op}{' reverse' if reverse else ''} %q, %k, %v {optional}"
+            f" {{{listed}}}\n      : {', '.join(text_types[:3])} -> {o}, {ht}\n"
+            f"  return %o, %ht : {o}, {ht}\n}}\n")
+    return register(Program(text, name))
+
+
+def _call_op(op, attributes, reverse, **tensors):
+    given = [(n, t) for n, t in tensors.items() if t is not None]
+    door = _arrays.common_door(given)
+    names, arrays = tuple(n for n, _ in given), [t for _, t in given]
+    if hasattr(door, "prepare"):
+        arrays = door.prepare(arrays)
+    described = [door.describe(a) for a in arrays]
+    check_exact(names, described)
+    types = []
+    for name, (dtype, shape) in zip(names, described):
+        rank = {"cu_seqlens": (1,), "g_gamma": (1, 2), "g": (3, 4)}.get(name, (4,))
+        if len(shape) not in rank:
+            raise TensorError(f"'{name}' must have rank {' or '.join(map(str, rank))}, but has "
+                              f"shape {list(shape)}")
+        # Sizes that a program depends on: channels alone.
+        fixed = 2 if name == "initial_state" else 3
+        kept = tuple(int(n) if d >= fixed else None for d, n in enumerate(shape))
+        types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
+    program = _op_program(op, names, tuple(types), attributes, reverse)
+    return tuple(door.call(program, arrays))
+
+
+def _scale(scale):
+    return () if scale is None else (("softmax_scale", number_text(scale) + " : f64"),)
+
+
+def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
+              cu_seqlens=None, reverse=False):
+    """The gated linear recurrence with any of its gates, which multiply.
+
+    S = exp(g + γ) · exp(gk)[:, None] · exp(gv)[None, :] ⊙ S + k vᵀ;  o = scale · Sᵀ q
+
+    q [B, T, H, K], k [B, T, Hkv, K], v [B, T, Hkv, V] (Hkv divides H); g [B, T, H], or [B, T, H, K]
+    and then the same as gk; g_gamma [H] or [N, H]; gk [B, T, H, K]; gv [B, T, H, V]. `scale` is
+    K^-½ where it is None."""
+    return _call_op("ejk.recurrent", _scale(scale), reverse, q=q, k=k, v=v, g=g, g_gamma=g_gamma,
+                    gk=gk, gv=gv, initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+    """Gated linear attention: `recurrent` with a gate for each key channel, g [B, T, H, K]."""
+    return _call_op("ejk.gla", _scale(scale), reverse, q=q, k=k, v=v, g=g,
+                    initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+def simple_gla(q, k, v, g=None, g_gamma=None, *, scale=None, initial_state=None, cu_seqlens=None,
+               reverse=False):
+    """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H], constant in time."""
+    return _call_op("ejk.gla", _scale(scale), reverse, q=q, k=k, v=v, g=g, g_gamma=g_gamma,
+                    initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+def lightning_attn(q, k, v, layer_idx, num_layers, *, scale=None, initial_state=None,
+                   cu_seqlens=None, reverse=False):
+    """Lightning attention: γ_h = −(8/H)·(1 − layer_idx/num_layers)·h."""
+    attributes = (("layer_idx", f"{int(layer_idx)} : i64"), ("num_layers", f"{int(num_layers)} : i64"))
+    return _call_op("ejk.lightning_attn", attributes + _scale(scale), reverse, q=q, k=k, v=v,
+                    initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+    """Linear attention: `recurrent` without a gate."""
+    return recurrent(q, k, v, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
+                     reverse=reverse)
+
+
+def _named(function):
+    """A recurrence for each direction, made when it is first called."""
+    made = {}
+
+    def get(reverse):
+        if reverse not in made:
+            made[reverse] = Recurrence(function, 1, reverse)
+        return made[reverse]
+    return get
+
+
+def _default_scale(scale, q):
+    return float(q.shape[-1]) ** -0.5 if scale is None else float(scale)
+
+
+@_named
+def _retention(S, q, k, v, scale):
+    head = f.head_index(q)
+    S = S.decay(f.log1p(-f.exp2(-5.0 - head))).add(k, v)
+    return S, S.read(q * scale)
+
+
+def retention(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+    """RetNet's retention: head h decays by 1 − 2^(−5−h)."""
+    return _retention(reverse)(q, k, v, _default_scale(scale, q), initial_state=initial_state,
+                               cu_seqlens=cu_seqlens)
+
+
+@_named
+def _mamba2(S, x, dt, A, B, C, D, dt_bias, dt_softplus):
+    if dt_bias is not None:
+        dt = dt + dt_bias
+    if dt_softplus:
+        dt = f.softplus(dt)
+    S = S.decay(A * dt).add(B, dt * x)
+    y = S.read(C)
+    return S, y if D is None else y + D * x
+
+
+def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initial_state=None,
+               cu_seqlens=None, reverse=False):
+    """Mamba-2's state-space model. S = exp(A·dt)·S + B (dt·x)ᵀ;  y = Sᵀ C + D·x
+
+    x [B, T, H, P]; dt [B, T, H]; A [H], negative; B and C [B, T, G, N] with G dividing H; D and
+    dt_bias [H]. The state is [B, H, N, P]."""
+    return _mamba2(reverse)(x, dt, A, B, C, D, dt_bias, bool(dt_softplus),
+                            initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+@_named
+def _rwkv6(S, r, k, v, w, u, scale):
+    r = r * scale
+    o = S.read(r) + f.sum(r * u * k) * v
+    return S.decay(w).add(k, v), o
+
+
+def rwkv6(r, k, v, w, u, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False):
+    """RWKV-6. o = Sᵀ r + (Σ r⊙u⊙k)·v, then S = exp(w)[:, None] ⊙ S + k vᵀ
+
+    r, k, w [B, T, H, K]; w is the log of the decay; v [B, T, H, V]; u [H, K], the bonus."""
+    return _rwkv6(reverse)(r, k, v, w, u, float(scale), initial_state=initial_state,
+                           cu_seqlens=cu_seqlens)
+
+
+@_named
+def _hgrn2(S, q, g, i):
+    S = S.decay(g).add(1.0 - f.exp(g), i)
+    return S, S.read(q)
+
+
+def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False):
+    """HGRN-2: keys are what the gate forgets. S = exp(g)[:, None] ⊙ S + (1 − exp(g)) iᵀ;  o = Sᵀ q
+
+    q [B, T, H, K]; g [B, T, H, K], the log of the forget gate; i [B, T, H, V]."""
+    return _hgrn2(reverse)(q, g, i, initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+@_named
+def _delta_rule(S, q, k, v, beta, g, scale):
+    if g is not None:
+        S = S.decay(g)
+    S = S.add(k, beta * (v - S.read(k)))
+    return S, S.read(q * scale)
+
+
+def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+    """DeltaNet. u = β·(v − Sᵀ k);  S = S + k uᵀ;  o = scale · Sᵀ q
+
+    q and k [B, T, H, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H]."""
+    return _delta_rule(reverse)(q, k, v, beta, None, _default_scale(scale, q),
+                                initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None,
+                     reverse=False):
+    """Gated DeltaNet: `delta_rule` after a decay by exp(g), g [B, T, H]."""
+    return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
+                                initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+    """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K]."""
+    return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
+                                initial_state=initial_state, cu_seqlens=cu_seqlens)

@@ -1,0 +1,382 @@
+"""Recurrences on NumPy arrays: the tracer, the named functions, errors, the cache."""
+
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import reference
+from reference import error
+
+import ejk
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+TOLERANCE = 1e-5  # of f32
+
+
+@ejk.recurrence
+def gated_delta(S, q, k, v, g, beta):
+    S = S.decay(g)
+    S = S.add(k, beta * (v - S.read(k)))
+    return S, S.read(q)
+
+
+@ejk.recurrence(states=2)
+def normalised(S, z, q, k, v):
+    S = S.decay(-0.1).add(k, v)
+    z = z * np.exp(-0.1) + k
+    return S, z, S.read(q) / np.maximum(abs((z * q).sum()), 1.0), ejk.sum(z)
+
+
+@ejk.recurrence(reverse=True)
+def walked_back(S, q, k, v, a):
+    S = S.decay(-np.exp(a)).add(k, v)
+    return S, S.read(q)
+
+
+def arrays(B=2, T=6, H=2, K=4, V=3, seed=0):
+    rng = np.random.default_rng(seed)
+    q, k = rng.normal(size=(2, B, T, H, K)).astype(np.float32)
+    v = rng.normal(size=(B, T, H, V)).astype(np.float32)
+    g = -rng.random((B, T, H)).astype(np.float32)
+    beta = rng.random((B, T, H)).astype(np.float32)
+    gk = -rng.random((B, T, H, K)).astype(np.float32)
+    return dict(q=q, k=k, v=v, g=g, beta=beta, gk=gk)
+
+
+class Tracing(unittest.TestCase):
+    def test_delta_rule(self):
+        a = arrays()
+        h0 = np.random.default_rng(1).normal(size=(2, 2, 4, 3)).astype(np.float32)
+        o, state = gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"], initial_state=h0)
+        expected = reference.recurrent(a["q"], a["k"], a["v"], a["g"], beta=a["beta"], scale=1,
+                                       initial_state=h0)
+        self.assertLess(error(o, expected[0]), TOLERANCE)
+        self.assertLess(error(state, expected[1]), TOLERANCE)
+        self.assertEqual(o.dtype, np.float32)
+
+    def test_several_states_and_outputs(self):
+        a = arrays()
+        o, sums, (S, z) = normalised(a["q"], a["k"], a["v"])
+        decays = np.exp(-0.1 * np.arange(5, -1, -1))
+        keys = (decays[:, None] * a["k"][0, :, 0]).sum(0)
+        self.assertLess(error(z[0, 0], keys), TOLERANCE)
+        self.assertLess(error(sums[0, -1, 0], keys.sum()), TOLERANCE)
+        self.assertLess(error(S[0, 0], (decays[:, None] * a["k"][0, :, 0]).T @ a["v"][0, :, 0]),
+                        TOLERANCE)
+        last = S[0, 0].T @ a["q"][0, -1, 0] / max(abs(z[0, 0] @ a["q"][0, -1, 0]), 1)
+        self.assertLess(error(o[0, -1, 0], last), TOLERANCE)
+
+    def test_states_go_on(self):
+        a = arrays()
+        whole = normalised(a["q"], a["k"], a["v"])
+        state = None
+        for t in range(6):
+            o, _, state = normalised(*(a[n][:, t:t + 1] for n in "qkv"), initial_state=state)
+            self.assertLess(error(o, whole[0][:, t:t + 1]), TOLERANCE)
+        self.assertLess(error(state[1], whole[2][1]), TOLERANCE)
+
+    def test_reverse_and_parameters(self):
+        a = arrays()
+        for parameter in (np.array([0.1, -1], np.float32), np.float32(0.3) * np.ones(()), 0.3):
+            if not isinstance(parameter, float):
+                parameter = parameter.astype(np.float32)
+            o, _ = walked_back(a["q"], a["k"], a["v"], parameter)
+            gamma = -np.exp(np.broadcast_to(np.float64(parameter), (2,)))
+            expected, _ = reference.recurrent(a["q"], a["k"], a["v"], g_gamma=gamma, scale=1,
+                                              reverse=True)
+            self.assertLess(error(o, expected), TOLERANCE)
+
+    def test_functions_have_numpys_values(self):
+        x = np.linspace(0.1, 0.9, 8, dtype=np.float32).reshape(1, 1, 1, 8)
+        for name in ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin",
+                     "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh",
+                     "arctanh", "abs", "floor", "ceil", "trunc", "rint", "square", "reciprocal"]:
+            function = getattr(np, name)
+
+            def step(S, x):
+                return S.add(x, x), function(x)
+            step.__name__ = name
+            o, _ = ejk.recurrence(step)(x)
+            self.assertLess(error(o, function(x.astype(np.float64))), 1e-6, name)
+
+    def test_where_and_comparisons(self):
+        @ejk.recurrence
+        def clipped(S, q, k, v):
+            S = S.add(k, v)
+            o = S.read(q)
+            return S, np.where(o > 0.5, o, 0.0) + np.clip(o, -1, 1)
+        a = arrays()
+        o, _ = clipped(a["q"], a["k"], a["v"])
+        plain, _ = reference.recurrent(a["q"], a["k"], a["v"], scale=1)
+        self.assertLess(error(o, np.where(plain > 0.5, plain, 0) + np.clip(plain, -1, 1)), TOLERANCE)
+
+    def test_sixteen_bits(self):
+        a = {n: x.astype(np.float16) for n, x in arrays().items()}
+        o, state = gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"])
+        expected, _ = reference.recurrent(a["q"], a["k"], a["v"], a["g"], beta=a["beta"], scale=1)
+        self.assertEqual((o.dtype, state.dtype), (np.float16, np.float32))
+        self.assertLess(error(o, expected), 3e-3)
+
+    def test_f64_is_exact(self):
+        a = {n: x.astype(np.float64) for n, x in arrays().items()}
+        o, state = gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"])
+        expected, _ = reference.recurrent(a["q"], a["k"], a["v"], a["g"], beta=a["beta"], scale=1)
+        self.assertEqual((o.dtype, state.dtype), (np.float64, np.float64))
+        self.assertLess(error(o, expected), 1e-14)
+
+    def test_strided_inputs(self):
+        a = arrays()
+        turned = np.ascontiguousarray(a["q"].transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+        self.assertFalse(turned.flags.c_contiguous)
+        same = gated_delta(*(a[n] for n in ("q", "k", "v", "g", "beta")))
+        other = gated_delta(turned, *(a[n] for n in ("k", "v", "g", "beta")))
+        np.testing.assert_array_equal(same[0], other[0])
+
+
+class NamedFunctions(unittest.TestCase):
+    def test_random_cases(self):
+        rng = np.random.default_rng(int(os.environ.get("EJK_TEST_SEED", 0)))
+        for number in range(int(os.environ.get("EJK_TEST_CASES", 20))):
+            case = reference.random_case(rng)
+            o, state = ejk.ops.recurrent(**case)
+            expected = reference.recurrent(**case)
+            what = f"case {number}: " + ", ".join(f"{n} {np.shape(x)}" for n, x in case.items())
+            self.assertLess(error(o, expected[0]), TOLERANCE, what)
+            self.assertLess(error(state, expected[1]), TOLERANCE, what)
+
+    def test_each(self):
+        a = arrays()
+        q, k, v, g, gk, beta = (a[n] for n in ("q", "k", "v", "g", "gk", "beta"))
+        heads = np.arange(2)
+        u = np.random.default_rng(3).normal(size=(2, 4)).astype(np.float32)
+        A, D = np.array([-1, -0.5], np.float32), np.array([0.5, 2], np.float32)
+        ref = reference.recurrent
+        plain, _ = ref(q, k, v, gk=gk, scale=1)
+        before = np.einsum("bthk,bthk,bthv->bthv", q, np.exp(gk) * 0 + k, v)
+        mamba, _ = ref(q, k, beta[..., None] * v, A * beta, scale=1)
+        cases = {
+            "gla": ((q, k, v, gk), ref(q, k, v, gk=gk)[0]),
+            "simple_gla": ((q, k, v, g), ref(q, k, v, g)[0]),
+            "linear_attn": ((q, k, v), ref(q, k, v)[0]),
+            "lightning_attn": ((q, k, v, 1, 4), ref(q, k, v, g_gamma=-4 * 0.75 * heads)[0]),
+            "retention": ((q, k, v), ref(q, k, v, g_gamma=np.log1p(-2.0 ** (-5 - heads)))[0]),
+            "hgrn2": ((q, gk, v), ref(q, 1 - np.exp(gk), v, gk=gk, scale=1)[0]),
+            "delta_rule": ((q, k, v, beta), ref(q, k, v, beta=beta)[0]),
+            "gated_delta_rule": ((q, k, v, g, beta), ref(q, k, v, g, beta=beta)[0]),
+            "kda": ((q, k, v, gk, beta), ref(q, k, v, gk=gk, beta=beta)[0]),
+            "mamba2_ssd": ((v, beta, A, k, q, D), mamba + D[:, None] * v)}
+        for name, (arguments, expected) in cases.items():
+            o, state = getattr(ejk.ops, name)(*arguments)
+            self.assertLess(error(o, expected), TOLERANCE, name)
+            self.assertEqual(state.shape, (2, 2, 4, 3), name)
+        # RWKV-6 reads the state before its step: what gk had decayed, one step later.
+        o, _ = ejk.ops.rwkv6(q, k, v, gk, u)
+        expected = np.zeros_like(plain)
+        for b in range(2):
+            for h in range(2):
+                S = np.zeros((4, 3))
+                for t in range(6):
+                    kv = np.outer(k[b, t, h], v[b, t, h])
+                    expected[b, t, h] = (S + u[h][:, None] * kv).T @ q[b, t, h]
+                    S = np.exp(gk[b, t, h])[:, None] * S + kv
+        self.assertLess(error(o, expected), TOLERANCE, "rwkv6")
+        self.assertEqual(before.shape, plain.shape)
+
+
+class Errors(unittest.TestCase):
+    def line_of(self, text):
+        lines = pathlib.Path(__file__).read_text().splitlines()
+        return 1 + next(i for i, line in enumerate(lines) if text in line)
+
+    def test_a_wrong_size_names_the_users_line(self):
+        @ejk.recurrence
+        def wrong(S, q, k, v):
+            S = S.add(k, v)
+            return S, S.read(q) + q  # the wrong sum
+        a = arrays()
+        with self.assertRaises(ejk.TraceError) as caught:
+            wrong(a["q"], a["k"], a["v"])
+        self.assertIn(f"test_numpy.py:{self.line_of('# the wrong ' + 'sum')}", str(caught.exception))
+        self.assertIn("3 and 4 channels", str(caught.exception))
+
+    def test_a_refusal_of_the_compiler_names_the_users_line(self):
+        @ejk.recurrence
+        def odd(S, q, k, v):
+            S = S.decay(ejk.log(ejk.max(S.read(k)))).add(k, v)
+            x = S.read(v, axis="value")
+            return S, S.read(x)  # the second axis
+        a = arrays()
+        try:
+            odd(a["q"], a["k"], a["v"])
+        except ejk.CompileError as refused:
+            self.assertTrue(refused.diagnostics)
+            self.assertTrue(all(d.file.endswith("test_numpy.py") for d in refused.diagnostics))
+            self.assertIn("test_numpy.py", str(refused))
+
+    def test_branches_are_refused(self):
+        @ejk.recurrence
+        def branching(S, q, k):
+            if k.sum() > 0:
+                S = S.add(k, k)
+            return S, S.read(q)
+        a = arrays()
+        with self.assertRaisesRegex(ejk.TraceError, "ejk.where"):
+            branching(a["q"], a["k"])
+
+    def test_arithmetic_on_a_matrix_is_refused(self):
+        @ejk.recurrence
+        def scaled(S, q, k):
+            S = S.add(k, k)
+            return S * 2.0, S.read(q)
+        a = arrays()
+        with self.assertRaisesRegex(ejk.TraceError, "S.decay"):
+            scaled(a["q"], a["k"])
+
+    def test_shapes_and_types(self):
+        a = arrays()
+        with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 6"):
+            ejk.ops.gla(a["q"], a["k"][:, :5], a["v"], a["gk"])
+        with self.assertRaisesRegex(ejk.TensorError, "'q' must be float32"):
+            gated_delta(a["q"].astype(np.int32), a["k"], a["v"], a["g"], a["beta"])
+        with self.assertRaisesRegex(ejk.TensorError, "'g' must be a tensor"):
+            gated_delta(a["q"], a["k"], a["v"], [1.0], a["beta"])
+        with self.assertRaisesRegex(TypeError, "missing a required argument: 'beta'"):
+            gated_delta(a["q"], a["k"], a["v"], a["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "initial_state"):
+            gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
+                        initial_state=np.zeros((2, 2, 4, 3)))
+
+    def test_mlir_errors(self):
+        with self.assertRaises(ejk.CompileError) as caught:
+            ejk.compile("func.func @f(%q: tensor<?x?x?x4xf32>) -> f32 {\n  oops\n}")
+        self.assertEqual(caught.exception.diagnostics[0].line, 2)
+        self.assertEqual(pickle.loads(pickle.dumps(caught.exception)).diagnostics,
+                         caught.exception.diagnostics)
+
+
+class Programs(unittest.TestCase):
+    def test_mlir_of_an_example(self):
+        text = (EXAMPLES / "mamba2.mlir").read_text()
+        fn = ejk.compile(text)
+        self.assertEqual(fn.names, ("c", "b", "x", "dt", "A", "bias"))
+        rng = np.random.default_rng(0)
+        c, b = rng.normal(size=(2, 1, 5, 2, 64)).astype(np.float32)
+        x, dt = rng.normal(size=(1, 5, 2, 32)).astype("f4"), rng.normal(size=(1, 5, 2)).astype("f4")
+        A, bias = np.zeros(2, np.float32), np.zeros(2, np.float32)
+        o, state = fn(c, b, x, dt, A=A, bias=bias)
+        again, _ = ejk.ops.mamba2_ssd(x, dt, -np.exp(A), b, c, dt_bias=bias, dt_softplus=True)
+        self.assertLess(error(o, again), TOLERANCE)
+        with self.assertRaisesRegex(ejk.TensorError, "needs 'bias'"):
+            fn(c, b, x, dt, A)
+
+    def test_check_explain_package(self):
+        a = arrays()
+        call = [a[n] for n in ("q", "k", "v", "g", "beta")]
+        self.assertTrue(all(e < TOLERANCE for e in gated_delta.check(*call).values()))
+        explained = gated_delta.explain(*call)
+        self.assertTrue(explained.kernels)
+        # q, k, v, g, beta once in, o and the state once out.
+        floats = 2 * 96 + 72 + 2 * 24 + 72 + 48
+        self.assertEqual(explained.bytes, 4 * floats)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "delta.ejk"
+            gated_delta.package(path, *call, target="sm_90")
+            self.assertEqual(path.read_bytes()[:8], b"EJKPKG\r\n")
+
+    def test_nothing_is_compiled_for_another_length(self):
+        programs = {gated_delta.program(*(a[n] for n in ("q", "k", "v", "g", "beta"))).key
+                    for a in (arrays(), arrays(B=1, T=9, H=3))}
+        self.assertEqual(len(programs), 1)
+
+    def test_pickling(self):
+        self.assertIs(pickle.loads(pickle.dumps(gated_delta)), gated_delta)
+
+    def test_threads(self):
+        a = arrays(seed=5)
+        call = [a[n] for n in ("q", "k", "v", "g", "beta")]
+        expected, results = gated_delta(*call)[0], []
+        threads = [threading.Thread(target=lambda: results.append(gated_delta(*call)[0]))
+                   for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(results), 4)
+        for result in results:
+            np.testing.assert_array_equal(result, expected)
+
+    def test_fork(self):
+        a = arrays(seed=6)
+        call = [a[n] for n in ("q", "k", "v", "g", "beta")]
+        expected = gated_delta(*call)[0]
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if np.array_equal(gated_delta(*call)[0], expected) else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+
+CALL = """
+import sys, numpy as np, ejk
+x = np.ones((1, 2, 1, 4), np.float32)
+print(ejk.ops.linear_attn(x, x, x, scale=1.0)[0][0, :, 0, 0])
+"""
+
+
+class Cache(unittest.TestCase):
+    def call(self, **environment):
+        return subprocess.run([sys.executable, "-c", CALL], capture_output=True, text=True,
+                              env={**os.environ, "EJK_PROGRESS": "1", **environment})
+
+    def expect(self, done, compiles=None):
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "[4. 8.]"), done.stderr)
+
+    def test_the_next_process_finds_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.expect(self.call(EJK_CACHE_DIR=folder))
+            packages = sorted(pathlib.Path(folder).glob("*.ejk"))
+            self.assertEqual(len(packages), 1)
+            made = packages[0].stat().st_mtime_ns
+            self.expect(self.call(EJK_CACHE_DIR=folder))
+            self.assertEqual(packages[0].stat().st_mtime_ns, made)
+
+    def test_a_damaged_file_is_made_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.expect(self.call(EJK_CACHE_DIR=folder))
+            package = next(pathlib.Path(folder).glob("*.ejk"))
+            whole = package.read_bytes()
+            for bad in (b"", whole[:100], whole[:-1] + bytes([whole[-1] ^ 1])):
+                package.write_bytes(bad)
+                self.expect(self.call(EJK_CACHE_DIR=folder))
+                self.assertEqual(package.read_bytes(), whole)
+
+    def test_a_folder_that_cannot_be_written(self):
+        self.expect(self.call(EJK_CACHE_DIR="/dev/null/ejk"))
+        self.expect(self.call(EJK_CACHE_DIR="/proc/ejk"))
+
+    def test_two_processes_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "EJK_CACHE_DIR": folder}
+            both = [subprocess.Popen([sys.executable, "-c", CALL], env=environment,
+                                     stdout=subprocess.PIPE, text=True) for _ in range(2)]
+            for process in both:
+                self.assertEqual(process.communicate()[0].strip(), "[4. 8.]")
+            names = [p.name for p in pathlib.Path(folder).iterdir()]
+            self.assertEqual(sorted(n.rpartition(".")[2] for n in names), ["ejk", "mlir"])
+
+
+class Import(unittest.TestCase):
+    def test_it_needs_no_array_library(self):
+        code = ("import sys, ejk; "
+                "print([m for m in ('torch', 'jax', 'numpy') if m in sys.modules])")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(done.stdout.strip(), "[]", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
