@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes docs/from-scan-to-ptx.md by running each pass on one example.
+"""Writes docs/from-scan-to-ptx.md by compiling one example to each level.
 
-    docs/generate_walk.py BIN            writes it; BIN holds ejk-opt and ejk-compile
+    docs/generate_walk.py BIN            writes it; BIN holds ejk-compile
     docs/generate_walk.py BIN --check    says whether it is what it would write
 
-Long stages are shown in part: around the lines that matter, with what was left out.
+Long levels are shown in part: around the lines that matter, with the number of lines left out.
 """
 import difflib
 import re
@@ -26,105 +26,156 @@ INTRODUCTION = """\
 <!-- Written by docs/generate_walk.py, which ran every command here; edit that. -->
 # From a scan to PTX
 
-One recurrence with a gate per head, taken by chunks: the IR after each pass, down to the instruction that multiplies
-tiles. `docs/generate_walk.py` writes this page by running the commands on it, and a test compares.
+For someone who knows GPUs and has not read ejk's sources. The page follows one recurrence, with a gate per head, from the
+user's op to the instructions of a Hopper GPU (`sm_90a`): tensor cores through `wgmma`, copies through TMA, a ring of
+stages in shared memory. After that it follows the recurrence's derivative to the one kernel that computes all gradients.
+`docs/generate_walk.py` writes the page by running its commands, and a test compares. [passes.md](passes.md) describes each
+pass, [glossary.md](glossary.md) the words, [derivation.md](derivation.md) the mathematics of the derivative.
 
 ```mlir
 {example}```
-"""
 
-# Title, what it is about, arguments, and the patterns whose surroundings are shown
-# (None: everything).
+Each command reads this file. `FAST` stands for `--schedule=chunk --arch=sm_90a`.
+"""
+FAST = ["--schedule=chunk", "--arch=sm_90a"]
+
+# Title, text, arguments of ejk-compile, what is shown, and its language. What is shown is a list of
+# (pattern, lines before, lines after): the first line that matches, with its neighbours. A pattern
+# in the place of the lines after shows all up to the first line that matches it. None shows the
+# matmuls and stores of the program that takes saved states.
 STAGES = [
     ("The scan", """\
-`--ejk-specialize` names and describes the arguments, drops what gates are not there, and writes the recurrence as the
-one canonical loop: a region that is one step. The default scale has become a multiplication.""",
-     ["ejk-opt", "--ejk-specialize"], None, "mlir"),
+`ejk-specialize` writes the recurrence as the one canonical loop. The op's region is one step: decay the state, add the
+outer product of k and v, read the state with q. Gates that are absent are gone, and the default scale, 64^-½, has become a
+multiplication. Everything above this line of the compiler, the derivative included, rewrites such steps.""",
+     ["--emit=scan"], [(r"ejk\.scan", 0, r"ejk\.yield")], "mlir"),
     ("The block program", """\
-`--ejk-to-tile` (that is `--ejk-chunk` and a clean-up) derives what one thread block does for one sequence and head, 64
-steps at a time. A step's scalar is now a vector of 64, its vectors are 64×64 tiles. With G the running sum of the gates,
-q, k and v the chunk's rows and S the state, the products are those of the chunkwise form:
+`ejk-chunk` derives what one thread block does for one sequence and head, 64 steps at a time. A step's number becomes a
+vector of 64 elements, and a step's vector becomes a 64×64 tile. With G the running sum of the gates in a chunk, q, k and v its rows, and S
+the state before it, the four matmuls are those of the chunkwise form:
 
-| op | formula |
+| matmul | formula |
 |---|---|
-| first `tile.dot` | q S, then times e^G by rows: what the steps before the chunk give |
-| second | P = q kᵀ, then times e^(G_i − G_j) where j ≤ i, and 0 elsewhere (`tile.keep` puts −∞ into the exponent) |
-| third | P v, added to the first |
-| fourth | kᵀ (v ∘ e^(G_C − G_j)), added to e^(G_C) S: the state after the chunk |
+| first `tile.dot` | q S, then times e^G row by row: what the earlier chunks contribute |
+| second | P = q kᵀ, then times e^(G_i − G_j) where j ≤ i and 0 elsewhere: the causal mask puts −∞ into the exponent |
+| third | P v, accumulated onto the first |
+| fourth | kᵀ (v ∘ e^(G_C − G_j)), accumulated onto e^(G_C) S: the state after the chunk |
 
-Rounding is in sight: `arith.truncf` where a product takes 16 bits, everything else f32. Gates are split into multiples
-of 1/128, whose sums are exact, and remainders, so that G_i − G_j keeps its digits next to gates of any size.""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile"], None, "mlir"),
-    ("Layouts", """\
-`--ejk-assign-tile-layouts` says how each tile lies over the block's threads and makes every change of layout a
-`tile.convert`, so that what it costs can be seen and counted. Rows that only products take are loaded straight to shared
-memory; results of products lie in `mma.sync`'s accumulator fragments, spread over the warps; a vector over the steps has
-an element per lane.""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts"], None, "mlir"),
-    ("Copies ahead", """\
-`--ejk-select-stages` lets the loads become copies through a ring of stages: while one chunk is worked on, the rows of the
-next ones arrive. The lowering does no more than it says. Around what an iteration takes, and what it releases:""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-select-stages"],
-     [r"scf\.for", r"tile\.release"], "mlir"),
-    ("Roles", """\
-`--ejk-specialize-warps`, which `--roles` asks for, gives the copies to warps of their own. The producer's part:""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-assign-tile-layouts", "--ejk-select-stages",
-      "--ejk-specialize-warps", "--cse"],
-     [r'tile\.role "producer"', r"scf\.for %\w+ = %c0 to %0 step %c1 \{"], "mlir"),
+Rounding is explicit: an `arith.truncf` stands where a matmul takes 16-bit operands, and everything else is f32. Gates are bounded
+below by −104, since e^−104 is less than f32's smallest number. Exponents are taken to base 2, as the hardware does, so the default scale
+is −3 in an exponent.""",
+     ["--emit=tile", *FAST], [(r"tile\.program", 0, r"tile\.end")], "mlir"),
+    ("The plan: layouts", """\
+The next passes decide which threads hold which elements, what lies in shared memory, and when each copy and matmul is issued. The
+result is still IR that the interpreter runs. Only addresses in shared memory, and the barriers that they need, are decided later.
+
+`ejk-assign-tile-layouts` gives every tile a layout over the block's four warps, which are one warpgroup. The rows that TMA loads
+lie in shared memory in 128-byte-swizzled tiles (`panels`), which `wgmma` reads directly. Accumulators are `fragments` in
+registers. The pass tries both orientations of each matrix and takes the cheapest assignment: here the state is kept transposed
+(`transposed_fragments`). A vector over the steps has one element a lane. Each change of layout is a `tile.convert`, so that its cost is visible: here the state is rounded
+and stored to shared memory, where the first matmul reads it as its B operand.""",
+     ["--emit=plan", *FAST], [(r"tile\.take held", 0, 9)], "mlir"),
+    ("The plan: stages", """\
+`ejk-select-stages` and `ejk-multistage-loads` turn loads into asynchronous copies through a ring of three stages. While the
+tensor cores work on one chunk, the rows of the next two arrive. `tile.acquire` waits until a stage is free, `tile.fill` issues
+the copies, `tile.take` waits until they have landed, and `tile.release` hands the stage back (CUTLASS's pipelines call these
+producer_acquire, producer_commit, consumer_wait and consumer_release). Two chunks are requested before the loop:""",
+     ["--emit=plan", *FAST], [(r"tile\.make_ring", 0, 3), (r"%c1_6 = ", 0, 5)], "mlir"),
+    ("The plan: order", """\
+`ejk-schedule-matmuls` and `ejk-pipeline-matmuls` order a chunk's work so that tensor cores, the exponential unit and memory are
+busy at once. P = q kᵀ of the next chunk is issued at the end of this one, so that it runs while the block's threads round and
+store o; the loop carries it. The store of o is deferred by one chunk (`ejk-defer-stores`), so that no thread waits for it. The
+end of the loop:""",
+     ["--emit=plan", *FAST], [(r"%42 = tile\.dot", 0, r"^      tile\.store")], "mlir"),
     ("Threads", """\
-`--ejk-to-gpu` turns the program into a kernel of upstream `gpu`, `scf`, `arith`, `llvm` and `nvvm` ops and the function
-into a launch. Each tile is now what one thread has of it; a `tile.dot` is a loop nest of loads of operand fragments and
-`mma.sync`. Around the first one:""",
-     ["ejk-opt", "--ejk-specialize", "--ejk-to-tile", "--ejk-to-gpu"],
-     [r"nvvm\.mma\.sync", r"gpu\.launch_func"], "mlir"),
-    ("PTX", """\
-`--ejk-to-nvvm`, upstream's translation to LLVM IR and its NVPTX back end give the text that the package holds. The same
-place:""",
-     ["ejk-compile", "--emit=ptx"], [r"mma\.sync", r"cp\.async"], "ptx"),
+`ejk-lower-to-gpu` emits the planned program as a kernel of upstream `gpu`, `scf`, `arith` and `nvvm` ops. A `tile.fill`
+becomes one elected lane's TMA loads, counted in bytes by an mbarrier:""",
+     ["--emit=gpu", *FAST], [(r"nvvm\.mbarrier\.arrive\.expect_tx", 2, 14)], "mlir"),
+    ("Instructions", """\
+`ejk-to-nvvm`, upstream's translation to LLVM IR, and LLVM's NVPTX back end give the text that the package holds. A 64×64×64
+`tile.dot` is four `wgmma.mma_async` of depth 16. One block of inline assembly holds the four and the fence before them, and ties
+their accumulators to the same registers, so that LLVM puts no move between them. The wait that follows leaves one group of matmuls in flight:""",
+     ["--emit=ptx", *FAST], [(r"cp\.async\.bulk\.tensor.*global\.tile", 0, 2), (r"wgmma\.fence", 1, 1),
+                             (r"wgmma\.wait_group\.sync\.aligned\s+1", 1, 0)], "ptx"),
+    ("The derivative: two scans", """\
+`ejk-derive-backward` maps the scan to two scans, one forward in time and one in reverse. The first recomputes the state S and reads it
+with do, which gives dq. The second carries the adjoint state A, which grows by q doᵀ and decays by the same gate; reads of it give dk and dv.
+The gate's gradient is a suffix sum of q ⊙ dq − k ⊙ dk, restarted at each chunk's end from Σ A ⊙ S (`ejk.anchor`), where S was saved. The
+second scan:""",
+     ["--emit=scan", "--vjp"], [(r"ejk\.scan reverse", 0, r"ejk\.yield")], "mlir"),
+    ("The derivative: one fused kernel", """\
+With `--save-states` the forward, `f_fwd`, also stores the state after each chunk, in bf16. Both scans of the derivative then become block programs
+that start from these states, and `ejk-fuse-programs` merges them into one: q, k, v and do are read once. A chunk has nine
+matmuls, of which P = q kᵀ and do vᵀ serve several results. These are the matmuls and stores of a chunk:
+
+| | |
+|---|---|
+| do Sᵀ, do vᵀ, q kᵀ | shared by dq, dk, dv and the gate's gradient |
+| (do vᵀ ∘ mask) k onto do Sᵀ | dq |
+| v Aᵀ, (do vᵀ ∘ mask)ᵀ q onto it | dk |
+| k A, (q kᵀ ∘ mask)ᵀ do onto it | dv |
+| (q e^G)ᵀ do onto e^(G_C) A | the adjoint state before the chunk |""",
+     ["--emit=tile", "--vjp", "--save-states", *FAST],
+     None, "mlir"),
 ]
-AROUND = 4
 
 
-def run(folder, command, text):
-    done = subprocess.run([str(folder / command[0]), *command[1:]], input=text, text=True,
+def run(folder, arguments):
+    done = subprocess.run([str(folder / "ejk-compile"), "-", *arguments], input=EXAMPLE, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+        raise SystemExit(f"ejk-compile {' '.join(arguments)}: {done.stderr}")
     return done.stdout
 
 
-def excerpt(text, patterns):
-    """The lines around the first match of each pattern."""
+def excerpt(text, wanted):
+    """The lines that `wanted` names, with the number of those left out between them."""
     lines = text.splitlines()
     shown = set()
-    for pattern in patterns:
+    for pattern, before, after in wanted:
         at = next((i for i, line in enumerate(lines) if re.search(pattern, line)), None)
         if at is None:
             raise SystemExit(f"nothing matches {pattern}")
-        shown.update(range(max(0, at - AROUND), min(len(lines), at + AROUND + 1)))
-    result, last = [], -1
-    for i in sorted(shown) + [len(lines)]:
+        last = at + after if isinstance(after, int) else next(
+            (i for i in range(at + 1, len(lines)) if re.search(after, lines[i])), None)
+        if last is None:
+            raise SystemExit(f"nothing after {pattern} matches {after}")
+        shown.update(range(max(0, at - before), min(len(lines), last + 1)))
+    indent = min(len(lines[i]) - len(lines[i].lstrip()) for i in shown if lines[i].strip())
+    result, last = [], min(shown) - 1
+    for i in sorted(shown):
         if i > last + 1:
             result.append(f"… {i - last - 1} lines")
-        if i < len(lines):
-            result.append(lines[i].strip())
+        result.append(lines[i][indent:])
         last = i
     return "\n".join(result) + "\n"
 
 
+def matmuls(text):
+    """The matmuls and stores of the program that takes saved states."""
+    lines = text[re.search(r"tile\.program .* saved\(", text).start():].splitlines()
+    end = next(i for i, line in enumerate(lines) if "tile.end" in line)
+    return "\n".join(line.strip() for line in lines[:end]
+                     if re.search(r"tile\.(dot|store)|scf\.yield", line)) + "\n"
+
+
 def short(text):
-    """Without attributes that say the same on every line of a signature."""
-    return re.sub(r" \{(?:ejk\.log_decay, )?ejk\.name = [^}]*\}", "", text)
+    """Without attributes and types that are the same on every line."""
+    text = re.sub(r" \{(?:ejk\.log_decay, )?ejk\.name = [^}]*\}", "", text)
+    text = re.sub(r"\{tile\.layouts = \[#tile\.layout<([^>]*)>\]\} ", r"<\1> ", text)
+    text = re.sub(r"\{tile\.layouts = \[([^]]*)\]\} ", lambda m: "<" + ", ".join(
+        re.findall(r"#tile\.layout<([^>]*)>", m[1])) + "> ", text)
+    text = re.sub(r" : (?:<3 of [^>]*)?(?:vector<[0-9x]*b?f\d+>(?:, )?)+>(?:, !tile\.rows<(?:vector<[0-9x]*b?f\d+>|f32)>)*", "", text)
+    return text
 
 
 def page(folder):
     parts = [INTRODUCTION.format(example=EXAMPLE)]
-    tiles = run(folder, ["ejk-opt", "--ejk-specialize", "--ejk-to-tile"], EXAMPLE)
-    for title, about, command, patterns, language in STAGES:
-        text = run(folder, command, tiles if command[0] == "ejk-compile" else EXAMPLE)
-        text = excerpt(text, patterns) if patterns else short(text)
-        spelled = " ".join(command)
-        parts.append(f"## {title}\n\n{about}\n\n`{spelled}`\n\n```{language}\n{text}```\n")
+    for title, about, arguments, wanted, language in STAGES:
+        text = short(run(folder, arguments))
+        spelled = " ".join(a for a in arguments if a not in FAST) + (" FAST" if FAST[0] in arguments else "")
+        text = excerpt(text, wanted) if wanted else matmuls(text)
+        parts.append(f"## {title}\n\n{about}\n\n`ejk-compile {spelled}`\n\n```{language}\n{text}```\n")
     return "\n".join(parts)
 
 

@@ -63,9 +63,14 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   PassManager pm(module.getContext());
   if (!options.derivatives)
     buildSpecializePipeline(pm);
+  ToGPUOptions toGPU = {options.arch,       options.schedule, options.fuse,
+                        options.saveStates, options.roles,    options.roundComputed};
+  if (stage == Stage::tile || stage == Stage::plan)
+    buildToTilePipeline(pm, toGPU);
+  if (stage == Stage::plan)
+    buildPlanPipeline(pm, toGPU);
   if (stage >= Stage::gpu)
-    buildToGPUPipeline(pm, {options.arch, options.schedule, options.fuse, options.saveStates,
-                            options.roles, options.roundComputed});
+    buildToGPUPipeline(pm, toGPU);
   if (failed(pm.run(module)) || cancelled())
     return failure();
   if (stage <= Stage::gpu)

@@ -45,8 +45,9 @@ struct CompileOptions {
 llvm::LogicalResult derive(mlir::ModuleOp module, unsigned order, llvm::ArrayRef<std::string> wrt,
                            const SavePolicy &policy);
 
-/// The stages `ejk-compile --emit` can stop at.
-enum class Stage { scan, gpu, nvvm, llvm, ptx, package };
+/// The stages `ejk-compile --emit` can stop at. `tile` has block programs without layouts, `plan` the same
+/// with layouts, staged copies and their final order.
+enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, package };
 
 /// Compiles `module` in place down to `stage` and returns the stage's text, or
 /// for Stage::package the bytes of a package (package_format.h) with one entry

@@ -20,7 +20,7 @@ static GreedyRewriteConfig foldsOnly() {
   return config;
 }
 
-void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
+void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
   SelectScheduleOptions chunk;
@@ -45,6 +45,9 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   functions.addPass(createCanonicalizerPass());
   functions.addPass(createCSEPass());
   functions.addPass(createFuseElementwise());
+}
+
+void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   buildTileLayoutPipeline(pm, options.arch);
   SelectStagesOptions stage;
   stage.arch = options.arch;
@@ -58,6 +61,11 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
     roles.producerWarps = target->hasSetMaxRegisters ? 4 : 1;
     pm.addPass(createSpecializeWarps(roles));
   }
+}
+
+void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  buildToTilePipeline(pm, options);
+  buildPlanPipeline(pm, options);
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));

@@ -20,7 +20,13 @@ struct ToGPUOptions {
   /// Round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
 };
-/// Splits, canonicalises and lowers scans to kernels; --ejk-to-gpu.
+/// Selects each scan's schedule: scans with a chunkwise form become block programs without layouts, the
+/// others are split into scans that one kernel each computes. What stands between them becomes linalg ops.
+void buildToTilePipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
+/// Gives each tile of the block programs its layout, orders their matmuls, and turns their loads into
+/// copies through a ring of stages.
+void buildPlanPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
+/// Both, and then kernels with their launches; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);

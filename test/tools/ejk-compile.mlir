@@ -1,4 +1,6 @@
 // RUN: ejk-compile %s --emit=scan | FileCheck %s --check-prefix=SCAN
+// RUN: ejk-compile %s --emit=tile --schedule=chunk | FileCheck %s --check-prefix=TILE
+// RUN: ejk-compile %s --emit=plan --schedule=chunk | FileCheck %s --check-prefix=PLAN
 // RUN: ejk-compile %s --emit=gpu | FileCheck %s --check-prefix=GPU
 // RUN: ejk-compile %s --emit=nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: ejk-compile %s --emit=llvm | FileCheck %s --check-prefix=LLVM
@@ -9,6 +11,12 @@
 // RUN: ejk-launch %t.a.ejk --info | FileCheck %s --check-prefix=ONLY
 
 // SCAN: ejk.scan
+// TILE-NOT: tile.layouts
+// TILE: tile.program
+// TILE-NOT: tile.layouts
+// PLAN: tile.program
+// PLAN: tile.make_ring
+// PLAN: tile.dot {{.*}} {tile.layouts = [#tile.layout<fragments
 // GPU: gpu.launch_func @kernels::@gla_scan0_one
 // NVVM: llvm.func @gla_scan0_one({{.*}}nvvm.kernel
 // LLVM: target triple = "nvptx64-nvidia-cuda"
