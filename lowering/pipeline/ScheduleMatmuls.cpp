@@ -171,7 +171,8 @@ private:
     for (Operation *op : order)
       if (isOfCarried(op))
         ofCarried.push_back(op);
-    for (auto [i, op] : llvm::enumerate(order)) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      Operation *op = order[i];
       auto &before = needs[op];
       op->walk([&](Operation *inner) {
         for (Value operand : inner->getOperands())

@@ -351,8 +351,9 @@ void StepEmitter::storeSaves(Value row) {
     return;
   b.onlyIf(leavesChunk(row), [&] {
     Value index = savedIndex(row);
-    for (auto [pointer, tensor, value] :
+    for (auto [to, tensor, value] :
          llvm::zip(savePointers, scan.getSaves(), scan.getYield().getSaves())) {
+      Value pointer = to;
       Type element = tensorType(tensor).getElementType();
       Tile tile = tileOf(value, Layout::row);
       forEachPiece(value.getType(), Layout::row, index, [&](const Piece &piece) {
