@@ -1,9 +1,9 @@
 //===- Compiler.cpp - from MLIR to a kernel package -----------------------===//
 #include "lowering/driver/Compiler.h"
-#include "lowering/driver/Pipelines.h"
-#include "lowering/ptx/EmitPTX.h"
-#include "lowering/host/ManifestWriter.h"
 #include "lowering/Passes.h"
+#include "lowering/driver/Pipelines.h"
+#include "lowering/host/ManifestWriter.h"
+#include "lowering/ptx/EmitPTX.h"
 #include "lowering/target/Target.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -95,7 +95,10 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   if (cancelled())
     return failure();
 
-  std::vector<ImageData> images = {{Image::Kind::Ptx, *ptx}};
+  auto image = [&](Image::Kind kind, std::string bytes) {
+    return ImageData{kind, std::move(bytes), target->name.str(), !target->isPortable()};
+  };
+  std::vector<ImageData> images = {image(Image::Kind::Ptx, *ptx)};
   std::optional<std::string> ptxas;
   if (options.cubin != CompileOptions::Cubin::never)
     ptxas = findPtxas();
@@ -106,7 +109,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     if (failed(cubin))
       return failure();
     if (*cubin)
-      images.push_back({Image::Kind::Cubin, std::move(**cubin)});
+      images.push_back(image(Image::Kind::Cubin, std::move(**cubin)));
   } else if (options.cubin == CompileOptions::Cubin::always) {
     return module.emitError("ptxas was not found in $CUDA_HOME/bin, on PATH or in "
                             "/usr/local/cuda/bin; install CUDA's compiler, or leave the cubin out"),

@@ -270,20 +270,19 @@ private:
 };
 } // namespace
 
-static json::Object makeManifest(const Target &target, json::Array entries) {
+static json::Object makeManifest(json::Array entries) {
   return json::Object{{"format", EJK_PACKAGE_FORMAT_NAME},
                       {"version", EJK_PACKAGE_VERSION},
                       {"producer", "ejk " EJK_VERSION},
-                      {"arch", target.name},
-                      {"arch_specific", !target.isPortable()},
                       {"entries", std::move(entries)}};
 }
 
 /// That the runtime takes a package of `entry` alone: it has limits, and rules for names.
 static LogicalResult checkLoads(func::FuncOp program, const Target &target,
                                 const json::Object &entry) {
-  json::Object manifest = makeManifest(target, json::Array{json::Object(entry)});
-  manifest["images"] = json::Array{json::Object{{"kind", "ptx"}, {"offset", 0}, {"size", 1}}};
+  json::Object manifest = makeManifest(json::Array{json::Object(entry)});
+  manifest["images"] =
+      json::Array{json::Object{{"kind", "ptx"}, {"arch", target.name}, {"offset", 0}, {"size", 1}}};
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(manifest));
   Result<Manifest> parsed = parseManifest(text, /*payloadSize=*/1);
@@ -314,5 +313,5 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, const Target &target
   }
   if (entries.empty())
     return module.emitError("holds no public function to compile"), failure();
-  return makeManifest(target, std::move(entries));
+  return makeManifest(std::move(entries));
 }

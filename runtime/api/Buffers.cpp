@@ -117,12 +117,12 @@ ejk_error *ejk::checkDevices(const Entry &entry, TensorList inputs, TensorList o
   return nullptr;
 }
 
-ejk_error *ejk::layOutWorkspace(const Entry &entry, const Symbols &symbols,
+ejk_error *ejk::layOutWorkspace(const Entry &entry, const Variant &variant, const Symbols &symbols,
                                 WorkspaceLayout &layout) {
   constexpr int64_t align = EJK_WORKSPACE_ALIGNMENT;
   layout.bytes = 0;
-  for (size_t i = 0; i < entry.workspaces.size(); ++i) {
-    const Workspace &workspace = entry.workspaces[i];
+  for (size_t i = 0; i < variant.workspaces.size(); ++i) {
+    const Workspace &workspace = variant.workspaces[i];
     int64_t bytes, padded;
     const char *why = workspace.bytes.evaluate(symbols.values, bytes);
     if (!why && bytes < 0)

@@ -21,7 +21,7 @@ addressError(const Entry &entry, const Launch &launch, const Argument &argument)
   std::string buffer = argument.kind == Argument::Kind::Input ? "input '" + entry.inputs[i].name
                        : argument.kind == Argument::Kind::Output
                            ? "output '" + entry.outputs[i].name
-                           : "workspace '" + entry.workspaces[i].name;
+                           : "workspace '" + std::to_string(i);
   return makeError(ErrorCode::InvalidTensor, "kernel '" + launch.kernel + "': the address of " +
                                                  buffer + "' is NULL or no multiple of " +
                                                  std::to_string(EJK_TENSOR_MAP_ROW_ALIGNMENT) +
@@ -98,79 +98,117 @@ static uint64_t addressOf(const DLTensor *tensor) {
   return reinterpret_cast<uint64_t>(tensor->data) + tensor->byte_offset;
 }
 
-static ejk_error *planLaunches(const Entry &entry, const CallArguments &arguments,
-                               const WorkspaceLayout &layout, uint64_t memory, CallPlan &plan) {
-  const Symbols &symbols = plan.symbols;
-  uint64_t *next = plan.values;
-  TensorMapPlan *nextMap = plan.tensorMaps;
-  for (size_t l = 0; l < entry.launches.size(); ++l) {
-    const Launch &launch = entry.launches[l];
-    int64_t grid;
-    const char *why = launch.grid.evaluate(symbols.values, grid);
-    if (!why && (grid < 0 || grid > std::numeric_limits<int32_t>::max()))
-      why = "a grid has 0 to 2147483647 blocks";
-    if (why)
-      return expressionError(entry, launch, "grid", launch.grid, why, symbols);
-    plan.grids[l] = unsigned(grid);
-    for (const Argument &argument : launch.args) {
-      int64_t value = 0;
-      bool addressIsKnown = true;
-      switch (argument.kind) {
-      case Argument::Kind::Input:
-        *next = addressOf(arguments.inputs.tensors[argument.index]);
-        break;
-      case Argument::Kind::Output:
-        *next = addressOf(arguments.outputs.tensors[argument.index]);
-        break;
-      case Argument::Kind::Workspace:
-        *next = reinterpret_cast<uint64_t>(arguments.workspace) +
-                uint64_t(layout.offsets[argument.index]);
-        addressIsKnown = arguments.hasDevice;
-        break;
-      case Argument::Kind::Integer:
-        if (const char *why = argument.value.evaluate(symbols.values, value))
-          return expressionError(entry, launch, "argument", argument.value, why, symbols);
-        *next = uint64_t(value);
-        break;
-      }
-      if (argument.tensorMap >= 0) {
-        // A launch that is skipped may have no buffers.
-        if (grid > 0)
-          if (ejk_error *error = planTensorMap(entry, launch, argument, symbols, *next,
-                                               addressIsKnown, memory, *nextMap))
-            return error;
-        ++nextMap;
-      }
-      ++next;
+static ejk_error *planLaunch(const Entry &entry, const Launch &launch,
+                             const CallArguments &arguments, const WorkspaceLayout &layout,
+                             uint64_t memory, const Symbols &symbols, unsigned &gridSize,
+                             uint64_t *&next, TensorMapPlan *&nextMap) {
+  // Without a device, a condition may have no value yet; the launch may then be made.
+  bool isKnown = arguments.executable ||
+                 !(launch.when && launch.when->usesSymbolFrom(int(entry.symbols.size())));
+  bool isMade = true;
+  if (isKnown)
+    if (ejk_error *error =
+            evaluateCondition(entry, "kernel", launch.kernel, launch.when, symbols, isMade))
+      return error;
+  gridSize = 0;
+  if (!isMade) {
+    next += launch.args.size();
+    nextMap += launch.tensorMaps.size();
+    return nullptr;
+  }
+  int64_t grid;
+  const char *why = launch.grid.evaluate(symbols.values, grid);
+  if (!why && (grid < 0 || grid > std::numeric_limits<int32_t>::max()))
+    why = "a grid has 0 to 2147483647 blocks";
+  if (why)
+    return expressionError(entry, launch, "grid", launch.grid, why, symbols);
+  gridSize = unsigned(grid);
+  for (const Argument &argument : launch.args) {
+    int64_t value = 0;
+    bool addressIsKnown = true;
+    switch (argument.kind) {
+    case Argument::Kind::Input:
+      *next = addressOf(arguments.inputs.tensors[argument.index]);
+      break;
+    case Argument::Kind::Output:
+      *next = addressOf(arguments.outputs.tensors[argument.index]);
+      break;
+    case Argument::Kind::Workspace:
+      *next = reinterpret_cast<uint64_t>(arguments.workspace) +
+              uint64_t(layout.offsets[argument.index]);
+      addressIsKnown = arguments.executable != nullptr;
+      break;
+    case Argument::Kind::Integer:
+      if (const char *why = argument.value.evaluate(symbols.values, value))
+        return expressionError(entry, launch, "argument", argument.value, why, symbols);
+      *next = uint64_t(value);
+      break;
     }
+    if (argument.tensorMap >= 0) {
+      // A launch that is skipped may have no buffers.
+      if (grid > 0)
+        if (ejk_error *error = planTensorMap(entry, launch, argument, symbols, *next,
+                                             addressIsKnown, memory, *nextMap))
+          return error;
+      ++nextMap;
+    }
+    ++next;
   }
   return nullptr;
 }
 
-ejk_error *ejk::planCall(const Entry &entry, const CallArguments &arguments, CallPlan &plan) {
+static ejk_error *planVariant(const Entry &entry, const Variant &variant,
+                              const CallArguments &arguments, const Buffers &buffers,
+                              uint64_t memory, CallPlan &plan) {
+  WorkspaceLayout layout;
+  if (ejk_error *error = layOutWorkspace(entry, variant, plan.symbols, layout))
+    return error;
+  if (arguments.executable)
+    if (ejk_error *error =
+            checkWorkspace(entry, layout, arguments.workspace, arguments.workspaceBytes, buffers))
+      return error;
+  if (plan.isEmpty)
+    return nullptr;
+  uint64_t *next = plan.values;
+  TensorMapPlan *nextMap = plan.tensorMaps;
+  for (size_t l = 0; l < variant.launches.size(); ++l)
+    if (ejk_error *error = planLaunch(entry, variant.launches[l], arguments, layout, memory,
+                                      plan.symbols, plan.grids[l], next, nextMap))
+      return error;
+  return nullptr;
+}
+
+ejk_error *ejk::planCall(const Manifest &manifest, const Entry &entry,
+                         const CallArguments &arguments, CallPlan &plan) {
   const TensorList &inputs = arguments.inputs, &outputs = arguments.outputs;
   Buffers buffers;
-  WorkspaceLayout layout;
   if (ejk_error *error = bindInputs(entry, inputs, plan.symbols))
     return error;
   if (ejk_error *error = checkOutputs(entry, outputs, plan.symbols))
     return error;
-  if (arguments.hasDevice)
-    if (ejk_error *error = checkDevices(entry, inputs, outputs, arguments.deviceOrdinal))
+  if (const ejk_executable *executable = arguments.executable)
+    if (ejk_error *error = checkDevices(entry, inputs, outputs, executable->device.ordinal))
       return error;
   if (ejk_error *error = checkBuffers(entry, inputs, outputs, buffers))
     return error;
-  if (ejk_error *error = layOutWorkspace(entry, plan.symbols, layout))
-    return error;
-  if (arguments.hasDevice)
-    if (ejk_error *error =
-            checkWorkspace(entry, layout, arguments.workspace, arguments.workspaceBytes, buffers))
-      return error;
   Range *ends = buffers.outputs + outputs.count;
   Range *written = std::find_if(buffers.outputs, ends,
                                 [](const Range &range) { return range.begin < range.end; });
   plan.isEmpty = written == ends;
-  if (plan.isEmpty)
-    return nullptr;
-  return planLaunches(entry, arguments, layout, uint64_t(written->begin), plan);
+  uint64_t memory = plan.isEmpty ? 0 : uint64_t(written->begin);
+  if (arguments.executable) {
+    if (ejk_error *error = chooseVariant(*arguments.executable, entry, arguments.schedule,
+                                         plan.symbols, plan.variant))
+      return error;
+    return planVariant(entry, entry.variants[plan.variant], arguments, buffers, memory, plan);
+  }
+  PossibleVariants possible;
+  if (ejk_error *error = findPossibleVariants(manifest, entry, plan.symbols, possible))
+    return error;
+  for (size_t v = 0; v < entry.variants.size(); ++v)
+    if (possible.may[v])
+      if (ejk_error *error =
+              planVariant(entry, entry.variants[v], arguments, buffers, memory, plan))
+        return error;
+  return nullptr;
 }

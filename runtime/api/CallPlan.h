@@ -8,7 +8,7 @@
 #ifndef EJK_RUNTIME_API_CALLPLAN_H
 #define EJK_RUNTIME_API_CALLPLAN_H
 
-#include "Operands.h"
+#include "Choose.h"
 
 namespace ejk {
 
@@ -25,25 +25,31 @@ struct CallArguments {
   TensorList inputs, outputs;
   void *workspace = nullptr;
   size_t workspaceBytes = 0;
-  /// False where the caller has neither a device nor a workspace yet: what
+  /// Null where the caller has neither a device nor a workspace yet: what
   /// depends on those alone is not checked.
-  bool hasDevice = false;
-  int deviceOrdinal = 0;
+  const ejk_executable *executable = nullptr;
+  /// The schedule that is forced; null for none.
+  const char *schedule = nullptr;
 };
 
 /// Every number that the driver needs, for all of the entry's kernels.
 struct CallPlan {
   Symbols symbols;
+  /// The one of the entry's variants that is launched, on the executable's device.
+  size_t variant;
   /// All outputs are empty: nothing is to be launched, and the rest is not set.
   bool isEmpty;
-  unsigned grids[EJK_MAX_LAUNCHES];
+  unsigned grids[EJK_MAX_LAUNCHES]; ///< 0 for a launch that is skipped
   uint64_t values[EJK_MAX_ARGUMENTS];
   /// Those of a launch with an empty grid are not set.
   TensorMapPlan tensorMaps[EJK_MAX_TENSOR_MAPS];
 };
 
-/// Checks everything that can be known on the host and evaluates all formulas.
-ejk_error *planCall(const Entry &entry, const CallArguments &arguments, CallPlan &plan);
+/// Checks everything that can be known on the host, chooses a variant and
+/// evaluates its formulas; without an executable, those of each variant that
+/// may be chosen on some device.
+ejk_error *planCall(const Manifest &manifest, const Entry &entry, const CallArguments &arguments,
+                    CallPlan &plan);
 
 } // namespace ejk
 

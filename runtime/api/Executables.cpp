@@ -1,10 +1,11 @@
 //===- Executables.cpp - a package's code on a device ---------------------===//
 
-#include "Handles.h"
+#include "Choose.h"
 
 #include "../package/Names.h"
 
-#include "ejk/package_format.h"
+#include <algorithm>
+#include <tuple>
 
 using namespace ejk;
 
@@ -14,35 +15,78 @@ static std::string architecture(const Device &device) {
 
 // PTX runs on its own architecture and later ones; a binary on later ones of
 // the same generation only; what is specific to one architecture, just there.
-static bool runs(Image::Kind kind, const Manifest &manifest, const Device &device) {
+static bool runs(Image::Kind kind, const Architecture &arch, const Device &device) {
   int number = device.major * 10 + device.minor;
-  if (manifest.archSpecific)
-    return number == manifest.archNumber;
-  return number >= manifest.archNumber &&
-         (kind == Image::Kind::Ptx || device.major == manifest.archNumber / 10);
+  if (arch.isSpecific)
+    return number == arch.number;
+  return number >= arch.number && (kind == Image::Kind::Ptx || device.major == arch.number / 10);
 }
 
-static Error archMismatch(const Manifest &manifest, const Device &device, bool hasPtx) {
-  std::string needs = manifest.archSpecific ? " and runs on no other architecture"
-                      : hasPtx              ? " and runs on that architecture or later ones"
-                                            : ", and only as a binary, with no PTX";
-  return {ErrorCode::ArchMismatch, "the package is compiled for " + manifest.arch + needs +
-                                       ", but device " + std::to_string(device.ordinal) + " is " +
+namespace {
+/// The images of one architecture that run on a device.
+struct Code {
+  int architecture = 0;
+  const std::string *ptx = nullptr, *cubin = nullptr;
+};
+} // namespace
+
+static Code findCode(const Package &package, int architecture, const Device &device) {
+  Code code{architecture, package.findImage(Image::Kind::Ptx, architecture),
+            package.findImage(Image::Kind::Cubin, architecture)};
+  const Architecture &arch = package.manifest.architectures[size_t(architecture)];
+  if (code.ptx && !runs(Image::Kind::Ptx, arch, device))
+    code.ptx = nullptr;
+  if (code.cubin && !runs(Image::Kind::Cubin, arch, device))
+    code.cubin = nullptr;
+  return code;
+}
+
+/// All that runs on the device, the best first: what is for it alone, then what is for the
+/// newest architecture.
+static std::vector<Code> findCodes(const Package &package, const Device &device) {
+  const std::vector<Architecture> &archs = package.manifest.architectures;
+  std::vector<Code> codes;
+  for (size_t a = 0; a < archs.size(); ++a)
+    if (Code code = findCode(package, int(a), device); code.ptx || code.cubin)
+      codes.push_back(code);
+  std::sort(codes.begin(), codes.end(), [&](const Code &a, const Code &b) {
+    const Architecture &left = archs[size_t(a.architecture)];
+    const Architecture &right = archs[size_t(b.architecture)];
+    return std::tuple(left.isSpecific, left.number, b.architecture) >
+           std::tuple(right.isSpecific, right.number, a.architecture);
+  });
+  return codes;
+}
+
+static Error archMismatch(const Package &package, const Device &device) {
+  std::string compiled;
+  const std::vector<Architecture> &archs = package.manifest.architectures;
+  for (size_t a = 0; a < archs.size(); ++a) {
+    bool hasPtx = package.findImage(Image::Kind::Ptx, int(a)) != nullptr;
+    compiled += (a == 0 ? " " : "; for ") + archs[a].name;
+    compiled += archs[a].isSpecific ? " and runs on no other architecture"
+                : hasPtx            ? " and runs on that architecture or later ones"
+                                    : ", and only as a binary, with no PTX";
+  }
+  return {ErrorCode::ArchMismatch, "the package is compiled for" + compiled + ", but device " +
+                                       std::to_string(device.ordinal) + " is " +
                                        architecture(device) +
                                        "; compile it with --arch=" + architecture(device)};
 }
 
 // Told before the code is loaded: a driver this old refuses it too, less clearly.
-static Error checkTensorMaps(const Manifest &manifest, const Driver &driver) {
+static Error checkTensorMaps(const Manifest &manifest, int architecture, const Driver &driver) {
   if (driver.tensorMapEncodeTiled)
     return {};
   for (const Entry &entry : manifest.entries)
-    for (const Launch &launch : entry.launches)
-      if (!launch.tensorMaps.empty())
-        return {ErrorCode::NoDriver,
-                "kernel '" + launch.kernel +
-                    "': takes tensor maps, but the CUDA driver is too old to make them (it lacks "
-                    "cuTensorMapEncodeTiled); install the NVIDIA driver of CUDA 12 or later"};
+    for (const Variant &variant : entry.variants)
+      for (const Launch &launch : variant.launches)
+        if (variant.isFor(architecture) && !launch.tensorMaps.empty())
+          return {ErrorCode::NoDriver,
+                  "kernel '" + launch.kernel +
+                      "': takes tensor maps, but the CUDA driver is too old to make them (it "
+                      "lacks cuTensorMapEncodeTiled); install the NVIDIA driver of CUDA 12 or "
+                      "later"};
   return {};
 }
 
@@ -68,64 +112,111 @@ static Result<CUmodule> loadImage(const Driver &driver, const std::string &image
   return error;
 }
 
-// Loads the best image that runs on the device.
-static Result<CUmodule> loadModule(const Package &package, const Driver &driver,
-                                   const Device &device, bool preferPtx, bool &usesBinary) {
-  const Manifest &manifest = package.manifest;
-  const std::string *ptx = package.findImage(Image::Kind::Ptx);
-  const std::string *cubin = package.findImage(Image::Kind::Cubin);
-  bool hasPtx = ptx != nullptr;
-  if (ptx && !runs(Image::Kind::Ptx, manifest, device))
-    ptx = nullptr;
-  if (cubin && !runs(Image::Kind::Cubin, manifest, device))
-    cubin = nullptr;
-  if (!ptx && !cubin)
-    return archMismatch(manifest, device, hasPtx);
-
-  usesBinary = cubin && !(preferPtx && ptx);
+static Result<CUmodule> loadCode(const Driver &driver, const Code &code, bool preferPtx,
+                                 bool &usesBinary) {
+  usesBinary = code.cubin && !(preferPtx && code.ptx);
   if (!usesBinary)
-    return loadImage(driver, *ptx, "PTX");
-  Result<CUmodule> module = loadImage(driver, *cubin, "binary");
-  if (module || !ptx)
+    return loadImage(driver, *code.ptx, "PTX");
+  Result<CUmodule> module = loadImage(driver, *code.cubin, "binary");
+  if (module || !code.ptx)
     return module;
   // A binary newer than the driver is refused; the PTX may still be known.
   usesBinary = false;
-  Result<CUmodule> compiled = loadImage(driver, *ptx, "PTX");
+  Result<CUmodule> compiled = loadImage(driver, *code.ptx, "PTX");
   if (compiled)
     return compiled;
   return Error{compiled.error().code, module.error().message + "\nand " + compiled.error().message};
 }
 
-static Error loadFunctions(const Driver &driver, ejk_executable &executable) {
+// Loads the best code that runs on the device and that the driver takes.
+static Error loadModule(const Package &package, const Driver &driver, bool preferPtx,
+                        ejk_executable &executable) {
+  std::vector<Code> codes = findCodes(package, executable.device);
+  if (codes.empty())
+    return archMismatch(package, executable.device);
+  Error first;
+  for (const Code &code : codes) {
+    Error error = checkTensorMaps(package.manifest, code.architecture, driver);
+    if (error.message.empty()) {
+      Result<CUmodule> module = loadCode(driver, code, preferPtx, executable.usesBinary);
+      if (module) {
+        executable.module = *module;
+        executable.architecture = code.architecture;
+        return {};
+      }
+      error = module.error();
+    }
+    // What an older driver takes may be compiled for an older architecture.
+    if (first.message.empty())
+      first = error;
+    else
+      first.message += "\nand for " +
+                       package.manifest.architectures[size_t(code.architecture)].name + ": " +
+                       error.message;
+  }
+  return first;
+}
+
+static Error loadFunction(ejk_executable &executable, const Launch &launch, CUfunction &function) {
+  const Driver &driver = *executable.driver;
+  std::string kernel = "kernel '" + launch.kernel + "': ";
+  if (CUresult r = driver.moduleGetFunction(&function, executable.module, launch.kernel.c_str())) {
+    Error error = driver.error("cuModuleGetFunction", r);
+    return {error.code, kernel + error.message};
+  }
+  if (launch.sharedBytes > EJK_DEFAULT_SHARED_BYTES)
+    if (CUresult r =
+            driver.funcSetAttribute(function, functionMaxDynamicShared, int(launch.sharedBytes))) {
+      Error error = driver.error("cuFuncSetAttribute", r);
+      return {error.code, kernel + error.message};
+    }
+  return {};
+}
+
+/// The first launch that needs more shared memory than a block of the device may have, or null.
+static const Launch *findTooLarge(const Variant &variant, int sharedLimit) {
+  for (const Launch &launch : variant.launches)
+    if (launch.sharedBytes > unsigned(sharedLimit))
+      return &launch;
+  return nullptr;
+}
+
+static Error loadVariants(ejk_executable &executable, const Entry &entry, int sharedLimit) {
+  std::vector<std::vector<CUfunction>> &functions = executable.functions.emplace_back();
+  std::vector<char> &usable = executable.usable.emplace_back();
+  const Launch *tooLarge = nullptr;
+  for (const Variant &variant : entry.variants) {
+    functions.emplace_back();
+    bool isOwn = variant.isFor(executable.architecture);
+    if (isOwn)
+      tooLarge = findTooLarge(variant, sharedLimit);
+    usable.push_back(isOwn && !tooLarge);
+    if (!usable.back())
+      continue;
+    for (const Launch &launch : variant.launches)
+      if (Error error = loadFunction(executable, launch, functions.back().emplace_back());
+          !error.message.empty())
+        return error;
+  }
+  // The last one of the architecture is for all sizes that no other takes.
+  if (tooLarge)
+    return {ErrorCode::ArchMismatch,
+            "kernel '" + tooLarge->kernel + "': needs " + std::to_string(tooLarge->sharedBytes) +
+                " bytes of shared memory a block, but device " +
+                std::to_string(executable.device.ordinal) + " (" + architecture(executable.device) +
+                ") has " + std::to_string(sharedLimit)};
+  return {};
+}
+
+static Error loadFunctions(ejk_executable &executable) {
   int sharedLimit = 0;
+  const Driver &driver = *executable.driver;
   if (CUresult r = driver.deviceGetAttribute(&sharedLimit, attributeMaxSharedOptin,
                                              executable.device.device))
     return driver.error("cuDeviceGetAttribute", r);
-  for (const Entry &entry : executable.package->manifest.entries) {
-    executable.functions.emplace_back();
-    for (const Launch &launch : entry.launches) {
-      std::string kernel = "kernel '" + launch.kernel + "': ";
-      CUfunction function = nullptr;
-      if (CUresult r =
-              driver.moduleGetFunction(&function, executable.module, launch.kernel.c_str())) {
-        Error error = driver.error("cuModuleGetFunction", r);
-        return {error.code, kernel + error.message};
-      }
-      if (launch.sharedBytes > unsigned(sharedLimit))
-        return {ErrorCode::ArchMismatch, kernel + "needs " + std::to_string(launch.sharedBytes) +
-                                             " bytes of shared memory a block, but device " +
-                                             std::to_string(executable.device.ordinal) + " (" +
-                                             architecture(executable.device) + ") has " +
-                                             std::to_string(sharedLimit)};
-      if (launch.sharedBytes > EJK_DEFAULT_SHARED_BYTES)
-        if (CUresult r = driver.funcSetAttribute(function, functionMaxDynamicShared,
-                                                 int(launch.sharedBytes))) {
-          Error error = driver.error("cuFuncSetAttribute", r);
-          return {error.code, kernel + error.message};
-        }
-      executable.functions.back().push_back(function);
-    }
-  }
+  for (const Entry &entry : executable.package->manifest.entries)
+    if (Error error = loadVariants(executable, entry, sharedLimit); !error.message.empty())
+      return error;
   return {};
 }
 
@@ -142,8 +233,6 @@ ejk_executable::~ejk_executable() {
 
 static Result<std::unique_ptr<ejk_executable>>
 create(const ejk_package &package, const Driver &driver, int ordinal, bool preferPtx) {
-  if (Error error = checkTensorMaps(package.package->manifest, driver); !error.message.empty())
-    return error;
   // Allocated first: from then on it owns whatever the driver gives.
   auto executable = std::make_unique<ejk_executable>();
   executable->package = package.package;
@@ -152,15 +241,15 @@ create(const ejk_package &package, const Driver &driver, int ordinal, bool prefe
   if (!device)
     return device.error();
   executable->device = *device;
+  executable->facts[0] = device->major * 10 + device->minor;
+  executable->facts[1] = device->multiprocessors;
   ContextScope scope(driver, device->context);
   if (scope.status != cudaSuccess)
     return driver.error("cuCtxPushCurrent", scope.status);
-  Result<CUmodule> module =
-      loadModule(*package.package, driver, *device, preferPtx, executable->usesBinary);
-  if (!module)
-    return module.error();
-  executable->module = *module;
-  if (Error error = loadFunctions(driver, *executable); !error.message.empty())
+  if (Error error = loadModule(*package.package, driver, preferPtx, *executable);
+      !error.message.empty())
+    return error;
+  if (Error error = loadFunctions(*executable); !error.message.empty())
     return error;
   return executable;
 }
@@ -191,4 +280,11 @@ void ejk_executable_destroy(ejk_executable *executable) { delete executable; }
 
 int32_t ejk_executable_uses_binary(const ejk_executable *executable) {
   return executable && executable->usesBinary;
+}
+
+const char *ejk_executable_arch(const ejk_executable *executable) {
+  if (!executable)
+    return "";
+  const Manifest &manifest = executable->package->manifest;
+  return manifest.architectures[size_t(executable->architecture)].name.c_str();
 }

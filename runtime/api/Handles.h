@@ -8,6 +8,8 @@
 #include "../driver/Driver.h"
 #include "../package/Package.h"
 
+#include "ejk/package_format.h"
+
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -35,8 +37,17 @@ struct ejk_executable {
   ejk::Device device; ///< retained where its context is not null
   ejk::CUmodule module = nullptr;
   bool usesBinary = false;
-  /// functions[entry][launch]
-  std::vector<std::vector<ejk::CUfunction>> functions;
+  int architecture = 0; ///< of the manifest's: that of the module
+  int64_t facts[EJK_NUM_DEVICE_FACTS] = {};
+  /// functions[entry][variant][launch]; none for a variant that is not usable.
+  std::vector<std::vector<std::vector<ejk::CUfunction>>> functions;
+  /// usable[entry][variant]: it is for the module's architecture, and the device has the shared
+  /// memory that it needs.
+  std::vector<std::vector<char>> usable;
+
+  bool isUsable(const ejk::Entry &entry, size_t variant) const {
+    return usable[size_t(&entry - package->manifest.entries.data())][variant] != 0;
+  }
 };
 
 namespace ejk {
@@ -65,8 +76,16 @@ template <typename Body> ejk_error *guarded(Body body) noexcept {
   }
 }
 
+/// The entry, or null with `error` set when the index is wrong.
+const Entry *findEntry(const Manifest &manifest, size_t index, ejk_error *&error);
+
 /// The entry, or null with `error` set when the handle or the index is wrong.
 const Entry *findEntry(const ejk_package *package, size_t index, ejk_error *&error);
+
+/// Whether a caller's struct has a field that its first version lacked.
+#define EJK_HAS_FIELD(object, field)                                                               \
+  ((object).struct_size >= size_t(reinterpret_cast<const char *>(&(object).field + 1) -            \
+                                  reinterpret_cast<const char *>(&(object))))
 
 /// The error for a caller's struct that is smaller than any version of it.
 ejk_error *checkStructSize(const char *name, size_t given, size_t needed);

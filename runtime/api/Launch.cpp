@@ -20,12 +20,12 @@ static int driverType(DataType dtype) {
 
 // All maps before the first kernel is enqueued, so that an error leaves nothing
 // half done.
-static ejk_error *encodeTensorMaps(const Driver &driver, const Entry &entry, const CallPlan &plan,
-                                   CUtensorMap *maps) {
+static ejk_error *encodeTensorMaps(const Driver &driver, const Variant &variant,
+                                   const CallPlan &plan, CUtensorMap *maps) {
   const uint32_t elementStrides[EJK_MAX_TENSOR_MAP_RANK] = {1, 1, 1, 1, 1};
   const TensorMapPlan *next = plan.tensorMaps;
-  for (size_t l = 0; l < entry.launches.size(); ++l)
-    for (const TensorMap &map : entry.launches[l].tensorMaps) {
+  for (size_t l = 0; l < variant.launches.size(); ++l)
+    for (const TensorMap &map : variant.launches[l].tensorMaps) {
       const TensorMapPlan &planned = *next++;
       CUtensorMap *result = maps++;
       if (plan.grids[l] == 0)
@@ -38,7 +38,7 @@ static ejk_error *encodeTensorMaps(const Driver &driver, const Entry &entry, con
       if (status == cudaSuccess)
         continue;
       Error error = driver.error("cuTensorMapEncodeTiled", status);
-      return makeError(error.code, "kernel '" + entry.launches[l].kernel + "': " + error.message);
+      return makeError(error.code, "kernel '" + variant.launches[l].kernel + "': " + error.message);
     }
   return nullptr;
 }
@@ -46,10 +46,10 @@ static ejk_error *encodeTensorMaps(const Driver &driver, const Entry &entry, con
 static ejk_error *enqueue(const ejk_executable &executable, size_t index, void *stream,
                           CallPlan &plan, CUtensorMap *tensorMaps) {
   const Driver &driver = *executable.driver;
-  const Entry &entry = executable.package->manifest.entries[index];
+  const Variant &variant = executable.package->manifest.entries[index].variants[plan.variant];
   uint64_t *values = plan.values;
-  for (size_t l = 0; l < entry.launches.size(); ++l) {
-    const Launch &launch = entry.launches[l];
+  for (size_t l = 0; l < variant.launches.size(); ++l) {
+    const Launch &launch = variant.launches[l];
     void *params[EJK_MAX_ARGUMENTS];
     for (size_t a = 0; a < launch.args.size(); ++a) {
       params[a] = values++;
@@ -59,9 +59,10 @@ static ejk_error *enqueue(const ejk_executable &executable, size_t index, void *
     // The driver refuses an empty grid; nothing to do is not an error here.
     if (plan.grids[l] == 0)
       continue;
-    CUresult result = driver.launchKernel(
-        executable.functions[index][l], plan.grids[l], 1, 1, launch.block[0], launch.block[1],
-        launch.block[2], launch.sharedBytes, static_cast<CUstream>(stream), params, nullptr);
+    CUresult result =
+        driver.launchKernel(executable.functions[index][plan.variant][l], plan.grids[l], 1, 1,
+                            launch.block[0], launch.block[1], launch.block[2], launch.sharedBytes,
+                            static_cast<CUstream>(stream), params, nullptr);
     if (result != cudaSuccess) {
       Error error = driver.error("cuLaunchKernel", result);
       return makeError(error.code, "kernel '" + launch.kernel + "': " + error.message);
@@ -76,24 +77,24 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     if (!executable || !params)
       return makeError(ErrorCode::InvalidArgument,
                        executable ? "params is NULL" : "executable is NULL");
-    if (ejk_error *error =
-            checkStructSize("ejk_launch_params", params->struct_size, sizeof(*params)))
+    if (ejk_error *error = checkStructSize("ejk_launch_params", params->struct_size,
+                                           offsetof(ejk_launch_params, schedule)))
       return error;
-    const std::vector<Entry> &entries = executable->package->manifest.entries;
-    if (index >= entries.size())
-      return makeError(ErrorCode::InvalidArgument, "entry index " + std::to_string(index) +
-                                                       " is out of range; the package has " +
-                                                       std::to_string(entries.size()) + " entries");
-    const Entry &entry = entries[index];
+    const Manifest &manifest = executable->package->manifest;
+    ejk_error *wrongIndex = nullptr;
+    const Entry *entry = findEntry(manifest, index, wrongIndex);
+    if (!entry)
+      return wrongIndex;
     CallArguments arguments;
     arguments.inputs = {params->inputs, params->num_inputs};
     arguments.outputs = {params->outputs, params->num_outputs};
     arguments.workspace = params->workspace;
     arguments.workspaceBytes = params->workspace_bytes;
-    arguments.hasDevice = true;
-    arguments.deviceOrdinal = executable->device.ordinal;
+    arguments.executable = executable;
+    if (EJK_HAS_FIELD(*params, schedule))
+      arguments.schedule = params->schedule;
     CallPlan plan;
-    if (ejk_error *error = planCall(entry, arguments, plan))
+    if (ejk_error *error = planCall(manifest, *entry, arguments, plan))
       return error;
     if (plan.isEmpty)
       return nullptr;
@@ -103,7 +104,8 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     if (scope.status != cudaSuccess)
       return makeError(driver.error("cuCtxPushCurrent", scope.status));
     CUtensorMap tensorMaps[EJK_MAX_TENSOR_MAPS];
-    if (ejk_error *error = encodeTensorMaps(driver, entry, plan, tensorMaps))
+    if (ejk_error *error =
+            encodeTensorMaps(driver, entry->variants[plan.variant], plan, tensorMaps))
       return error;
     return enqueue(*executable, index, params->stream, plan, tensorMaps);
   });

@@ -21,9 +21,10 @@ struct TensorList {
   size_t count;
 };
 
-/// Values of an entry's symbols: B, T, ...
+/// Values of an entry's symbols, B, T, ..., and then the device's facts, which
+/// are set once a variant was chosen for a device.
 struct Symbols {
-  int64_t values[EJK_MAX_SYMBOLS];
+  int64_t values[EJK_MAX_SYMBOLS + EJK_NUM_DEVICE_FACTS];
 };
 
 /// Addresses [begin, end).
@@ -73,7 +74,8 @@ ejk_error *checkDevices(const Entry &entry, TensorList inputs, TensorList output
 /// Reads and checks the cu_seqlens inputs that are in host memory.
 ejk_error *checkSequenceOffsets(const Entry &entry, TensorList inputs, const Symbols &symbols);
 
-ejk_error *layOutWorkspace(const Entry &entry, const Symbols &symbols, WorkspaceLayout &layout);
+ejk_error *layOutWorkspace(const Entry &entry, const Variant &variant, const Symbols &symbols,
+                           WorkspaceLayout &layout);
 
 /// Checks the caller's workspace against what is needed and the tensors.
 ejk_error *checkWorkspace(const Entry &entry, const WorkspaceLayout &layout, const void *workspace,

@@ -17,7 +17,11 @@ const Entry *ejk::findEntry(const ejk_package *package, size_t index, ejk_error 
     error = nullArgument("package");
     return nullptr;
   }
-  const std::vector<Entry> &entries = package->package->manifest.entries;
+  return findEntry(package->package->manifest, index, error);
+}
+
+const Entry *ejk::findEntry(const Manifest &manifest, size_t index, ejk_error *&error) {
+  const std::vector<Entry> &entries = manifest.entries;
   if (index < entries.size())
     return &entries[index];
   error = makeError(ErrorCode::InvalidArgument, "entry index " + std::to_string(index) +
@@ -61,7 +65,7 @@ const char *ejk_package_manifest(const ejk_package *package) {
 }
 
 const char *ejk_package_arch(const ejk_package *package) {
-  return package ? package->package->manifest.arch.c_str() : "";
+  return package ? package->package->manifest.archText.c_str() : "";
 }
 
 size_t ejk_package_entry_count(const ejk_package *package) {
@@ -86,6 +90,14 @@ ejk_error *ejk_package_find_entry(const ejk_package *package, const char *name, 
   });
 }
 
+/// Of all variants, in their order.
+static size_t numKernels(const Entry &entry) {
+  size_t count = 0;
+  for (const Variant &variant : entry.variants)
+    count += variant.launches.size();
+  return count;
+}
+
 ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry, ejk_entry_info *info) {
   return guarded([&]() -> ejk_error * {
     ejk_error *error = nullptr;
@@ -94,12 +106,15 @@ ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry, ejk_entr
       return error;
     if (!info)
       return nullArgument("info");
-    if (ejk_error *error = checkStructSize("ejk_entry_info", info->struct_size, sizeof(*info)))
+    if (ejk_error *error = checkStructSize("ejk_entry_info", info->struct_size,
+                                           offsetof(ejk_entry_info, num_variants)))
       return error;
     info->name = found->name.c_str();
     info->num_inputs = found->inputs.size();
     info->num_outputs = found->outputs.size();
-    info->num_kernels = found->launches.size();
+    info->num_kernels = numKernels(*found);
+    if (EJK_HAS_FIELD(*info, num_variants))
+      info->num_variants = found->variants.size();
     return nullptr;
   });
 }
@@ -119,9 +134,42 @@ ejk_error *ejk_entry_get_kernel_name(const ejk_package *package, size_t entry, s
       return error;
     if (!name)
       return nullArgument("name");
-    if (index >= found->launches.size())
-      return indexError("kernel", index, found->launches.size());
-    *name = found->launches[index].kernel.c_str();
+    size_t left = index;
+    for (const Variant &variant : found->variants) {
+      if (left < variant.launches.size()) {
+        *name = variant.launches[left].kernel.c_str();
+        return nullptr;
+      }
+      left -= variant.launches.size();
+    }
+    return indexError("kernel", index, numKernels(*found));
+  });
+}
+
+static const char *textOf(const std::optional<Expr> &condition) {
+  return condition ? condition->text().c_str() : "";
+}
+
+ejk_error *ejk_entry_get_variant_info(const ejk_package *package, size_t entry, size_t index,
+                                      ejk_variant_info *info) {
+  return guarded([&]() -> ejk_error * {
+    ejk_error *error = nullptr;
+    const Entry *found = findEntry(package, entry, error);
+    if (!found)
+      return error;
+    if (!info)
+      return nullArgument("info");
+    if (ejk_error *error = checkStructSize("ejk_variant_info", info->struct_size, sizeof(*info)))
+      return error;
+    if (index >= found->variants.size())
+      return indexError("variant", index, found->variants.size());
+    const Variant &variant = found->variants[index];
+    const std::vector<Architecture> &archs = package->package->manifest.architectures;
+    info->schedule = variant.schedule.c_str();
+    info->arch = variant.architecture < 0 ? "" : archs[size_t(variant.architecture)].name.c_str();
+    info->needs = textOf(variant.needs);
+    info->when = textOf(variant.when);
+    info->num_kernels = variant.launches.size();
     return nullptr;
   });
 }
@@ -214,12 +262,22 @@ ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t entry,
     if (!bytes)
       return nullArgument("bytes");
     Symbols symbols;
-    WorkspaceLayout layout;
+    PossibleVariants possible;
     if (ejk_error *error = bindInputs(*found, {inputs, num_inputs}, symbols))
       return error;
-    if (ejk_error *error = layOutWorkspace(*found, symbols, layout))
+    if (ejk_error *error =
+            findPossibleVariants(package->package->manifest, *found, symbols, possible))
       return error;
-    *bytes = size_t(layout.bytes);
+    int64_t most = 0;
+    for (size_t v = 0; v < found->variants.size(); ++v) {
+      WorkspaceLayout layout;
+      if (!possible.may[v])
+        continue;
+      if (ejk_error *error = layOutWorkspace(*found, found->variants[v], symbols, layout))
+        return error;
+      most = std::max(most, layout.bytes);
+    }
+    *bytes = size_t(most);
     return nullptr;
   });
 }
@@ -235,7 +293,7 @@ ejk_error *ejk_entry_check(const ejk_package *package, size_t entry, const DLTen
     arguments.inputs = {inputs, num_inputs};
     arguments.outputs = {outputs, num_outputs};
     CallPlan plan;
-    if (ejk_error *error = planCall(*found, arguments, plan))
+    if (ejk_error *error = planCall(package->package->manifest, *found, arguments, plan))
       return error;
     return checkSequenceOffsets(*found, arguments.inputs, plan.symbols);
   });

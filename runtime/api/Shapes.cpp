@@ -33,6 +33,11 @@ std::string ejk::describeDataType(DLDataType type) {
 std::string ejk::explainSymbols(const Entry &entry, const Expr &expr, const Symbols &symbols) {
   std::string text;
   for (int symbol : expr.usedSymbols()) {
+    if (size_t fact = size_t(symbol) - entry.symbols.size(); fact < EJK_NUM_DEVICE_FACTS) {
+      text += (text.empty() ? "" : ", ") + std::string(deviceFactNames[fact]) + " = " +
+              std::to_string(symbols.values[symbol]);
+      continue;
+    }
     const std::string &source = entry.inputs[entry.symbolSources[symbol].first].name;
     text += (text.empty() ? "'" : ", '") + source + "' gave " + entry.symbols[symbol] + " = " +
             std::to_string(symbols.values[symbol]);

@@ -120,6 +120,9 @@ Result<Device> Device::retain(const Driver &driver, int ordinal) {
     return driver.error("cuDeviceGetAttribute", r);
   if (CUresult r = driver.deviceGetAttribute(&device.minor, attributeComputeMinor, device.device))
     return driver.error("cuDeviceGetAttribute", r);
+  if (CUresult r = driver.deviceGetAttribute(&device.multiprocessors, attributeMultiprocessors,
+                                             device.device))
+    return driver.error("cuDeviceGetAttribute", r);
   if (CUresult r = driver.primaryCtxRetain(&device.context, device.device))
     return driver.error("cuDevicePrimaryCtxRetain", r);
   return device;

@@ -43,6 +43,7 @@ enum : CUresult {
   cudaErrorNoDevice = 100,
 };
 enum DeviceAttribute : int {
+  attributeMultiprocessors = 16,
   attributeL2CacheSize = 38,
   attributeComputeMajor = 75,
   attributeComputeMinor = 76,
@@ -173,6 +174,7 @@ struct Device {
   CUcontext context = nullptr;
   int ordinal = 0;
   int major = 0, minor = 0;
+  int multiprocessors = 0;
 
   static Result<Device> retain(const Driver &driver, int ordinal);
   void release(const Driver &driver) { driver.primaryCtxRelease(device); }

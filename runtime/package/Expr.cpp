@@ -31,6 +31,14 @@ static const OpName opNames[] = {
     {"mod", Expr::Op::Mod, false},
     {"min", Expr::Op::Min, false},
     {"max", Expr::Op::Max, false},
+    {"=", Expr::Op::Equal, true},
+    {"!=", Expr::Op::NotEqual, true},
+    {"<", Expr::Op::Less, true},
+    {"<=", Expr::Op::LessOrEqual, true},
+    {">", Expr::Op::Greater, true},
+    {">=", Expr::Op::GreaterOrEqual, true},
+    {"and", Expr::Op::And, true},
+    {"or", Expr::Op::Or, true},
 };
 
 // A long formula is a sign of damage: the manifests that lowering writes have
@@ -117,6 +125,30 @@ static const char *apply(Expr::Op op, int64_t a, int64_t b, int64_t &result) {
   case Expr::Op::Max:
     result = std::max(a, b);
     return nullptr;
+  case Expr::Op::Equal:
+    result = a == b;
+    return nullptr;
+  case Expr::Op::NotEqual:
+    result = a != b;
+    return nullptr;
+  case Expr::Op::Less:
+    result = a < b;
+    return nullptr;
+  case Expr::Op::LessOrEqual:
+    result = a <= b;
+    return nullptr;
+  case Expr::Op::Greater:
+    result = a > b;
+    return nullptr;
+  case Expr::Op::GreaterOrEqual:
+    result = a >= b;
+    return nullptr;
+  case Expr::Op::And:
+    result = a != 0 && b != 0;
+    return nullptr;
+  case Expr::Op::Or:
+    result = a != 0 || b != 0;
+    return nullptr;
   case Expr::Op::CeilDiv:
   case Expr::Op::FloorDiv:
   case Expr::Op::Mod:
@@ -162,6 +194,12 @@ const char *Expr::evaluate(const int64_t *symbols, int64_t &result) const {
   }
   result = stack[0];
   return nullptr;
+}
+
+bool Expr::usesSymbolFrom(int first) const {
+  return std::any_of(program.begin(), program.end(), [&](const Instr &instr) {
+    return instr.op == Op::Symbol && instr.value >= first;
+  });
 }
 
 std::vector<int> Expr::usedSymbols() const {

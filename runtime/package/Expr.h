@@ -21,15 +21,38 @@ namespace ejk {
 
 class Expr {
 public:
-  enum class Op : uint8_t { Constant, Symbol, Add, Sub, Mul, CeilDiv, FloorDiv, Mod, Min, Max };
+  enum class Op : uint8_t {
+    Constant,
+    Symbol,
+    Add,
+    Sub,
+    Mul,
+    CeilDiv,
+    FloorDiv,
+    Mod,
+    Min,
+    Max,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Or,
+  };
 
   /// Parses an integer, a symbol's name, or [op, a, b]. `symbols` are the names
   /// that may occur; a symbol's index there is its slot in evaluate().
   static Result<Expr> parse(const nlohmann::json &json, const std::vector<std::string> &symbols);
 
   /// Evaluates in checked 64-bit arithmetic; divisions round towards minus
-  /// infinity (ceildiv: plus). Returns null, or the reason there is no value.
+  /// infinity (ceildiv: plus); comparisons give 0 or 1, and what is not 0 holds.
+  /// Returns null, or the reason there is no value.
   const char *evaluate(const int64_t *symbols, int64_t &result) const;
+
+  /// Whether it has a symbol of slot `first` or a later one.
+  bool usesSymbolFrom(int first) const;
 
   /// Infix, for people: "ceildiv(T, 64) * H".
   const std::string &text() const { return infix; }

@@ -15,6 +15,7 @@
 #include "ejk/package_format.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,12 +86,37 @@ struct Argument {
 
 struct Launch {
   std::string kernel;
+  /// The launch is skipped where this does not hold.
+  std::optional<Expr> when;
   unsigned block[3] = {1, 1, 1};
   unsigned sharedBytes = 0;
   Expr grid;
   std::vector<Argument> args;
   std::vector<TensorMap> tensorMaps; ///< in the arguments' order
 };
+
+/// One way to compute an entry: a schedule's kernels for one architecture. Of
+/// those of the device's architecture, a call takes the first whose conditions
+/// hold; the last has none. Conditions also read the device's facts, which
+/// follow the entry's symbols (deviceFactNames).
+struct Variant {
+  std::string schedule;  ///< its name; "" for an entry with one way alone
+  int architecture = -1; ///< of Manifest::architectures; -1 for each of them
+  /// Where it computes the right results; elsewhere it cannot be forced either.
+  std::optional<Expr> needs;
+  /// Where it is taken if no schedule is forced.
+  std::optional<Expr> when;
+  std::vector<Workspace> workspaces;
+  std::vector<Launch> launches;
+
+  bool isFor(int arch) const { return architecture < 0 || architecture == arch; }
+};
+
+/// What conditions may read besides an entry's symbols, in the slots after them.
+inline constexpr std::string_view deviceFactNames[EJK_NUM_DEVICE_FACTS] = {
+    "device.arch", "device.multiprocessors"};
+/// Symbols' names do not start so.
+inline constexpr std::string_view deviceFactPrefix = "device.";
 
 struct Entry {
   std::string name;
@@ -99,22 +125,29 @@ struct Entry {
   std::vector<std::pair<int, int>> symbolSources;
   std::vector<TensorSpec> inputs, outputs;
   std::vector<Constraint> constraints;
-  std::vector<Workspace> workspaces;
-  std::vector<Launch> launches;
+  std::vector<Variant> variants; ///< at least one for each architecture
+};
+
+/// What images were compiled for.
+struct Architecture {
+  std::string name; ///< "sm_90"
+  int number = 0;
+  /// Uses instructions of one architecture only, so runs on no later one.
+  bool isSpecific = false;
 };
 
 struct Image {
   enum class Kind : uint8_t { Ptx, Cubin };
   Kind kind = Kind::Ptx;
+  int architecture = 0; ///< of Manifest::architectures
   uint64_t offset = 0, size = 0;
 };
 
 struct Manifest {
   std::string producer;
-  std::string arch; ///< "sm_90"
-  int archNumber = 0;
-  /// Uses instructions of one architecture only, so runs on no later one.
-  bool archSpecific = false;
+  /// Those that images are compiled for, in the order in which these name them.
+  std::vector<Architecture> architectures;
+  std::string archText; ///< their names: "sm_80, sm_90a"
   std::vector<Image> images;
   std::vector<Entry> entries;
 

@@ -38,9 +38,11 @@ static std::string promised(const ejk_package_header &header) {
          std::to_string(header.payload_size) + " of payload";
 }
 
-const std::string *Package::findImage(Image::Kind kind) const {
-  auto found = std::find_if(manifest.images.begin(), manifest.images.end(),
-                            [&](const Image &image) { return image.kind == kind; });
+const std::string *Package::findImage(Image::Kind kind, int architecture) const {
+  auto found =
+      std::find_if(manifest.images.begin(), manifest.images.end(), [&](const Image &image) {
+        return image.kind == kind && image.architecture == architecture;
+      });
   return found == manifest.images.end() ? nullptr : &images[found - manifest.images.begin()];
 }
 
@@ -177,9 +179,14 @@ std::string ejk::serializePackage(const nlohmann::json &manifestWithoutImages,
   manifest["images"] = nlohmann::json::array();
   std::string payload;
   for (const ImageData &image : images) {
-    manifest["images"].push_back({{"kind", image.kind == Image::Kind::Ptx ? "ptx" : "cubin"},
-                                  {"offset", payload.size()},
-                                  {"size", image.bytes.size()}});
+    nlohmann::json described = {{"kind", image.kind == Image::Kind::Ptx ? "ptx" : "cubin"},
+                                {"offset", payload.size()},
+                                {"size", image.bytes.size()}};
+    if (!image.arch.empty()) {
+      described["arch"] = image.arch;
+      described["arch_specific"] = image.archSpecific;
+    }
+    manifest["images"].push_back(std::move(described));
     payload += image.bytes;
   }
   std::string text = manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -21,7 +21,8 @@ struct Package {
   /// The bytes of manifest.images[i]; as a C string, PTX ends with a NUL.
   std::vector<std::string> images;
 
-  const std::string *findImage(Image::Kind kind) const;
+  /// The first image of this kind for that one of the manifest's architectures.
+  const std::string *findImage(Image::Kind kind, int architecture = 0) const;
 };
 
 /// Checks magic, version, sizes, checksum and manifest. Any bytes whatever give
@@ -36,6 +37,9 @@ Result<std::string> readPackageFile(const std::string &path);
 struct ImageData {
   Image::Kind kind;
   std::string bytes;
+  /// "" for the manifest's own "arch".
+  std::string arch = "";
+  bool archSpecific = false;
 };
 
 /// Lays out a package's file. The manifest's "format", "version" and "images"

@@ -46,6 +46,30 @@ TEST(Expr, DivisionRoundsByItsName) {
   }
 }
 
+TEST(Expr, Comparisons) {
+  struct {
+    const char *name, *less, *same, *more; // for 1 and 2, 2 and 2, 2 and 1
+  } cases[] = {{"=", "0", "1", "0"},  {"!=", "1", "0", "1"}, {"<", "1", "0", "0"},
+               {"<=", "1", "1", "0"}, {">", "0", "0", "1"},  {">=", "0", "1", "1"}};
+  for (const auto &c : cases) {
+    EXPECT_EQ(evaluate(op(c.name, 1, 2)), c.less) << c.name;
+    EXPECT_EQ(evaluate(op(c.name, 2, 2)), c.same) << c.name;
+    EXPECT_EQ(evaluate(op(c.name, 2, 1)), c.more) << c.name;
+  }
+}
+
+// What is not 0 holds.
+TEST(Expr, AndOr) {
+  for (int a : {0, 1, -3})
+    for (int b : {0, 1, 7}) {
+      EXPECT_EQ(evaluate(op("and", a, b)), a && b ? "1" : "0") << a << b;
+      EXPECT_EQ(evaluate(op("or", a, b)), a || b ? "1" : "0") << a << b;
+    }
+  // Both sides are evaluated, whatever the first one is.
+  EXPECT_EQ(evaluate(op("or", 1, op("mod", 1, 0))), "it divides by zero");
+  EXPECT_EQ(evaluate(op("and", 0, op("mod", 1, 0))), "it divides by zero");
+}
+
 TEST(Expr, NoValue) {
   int64_t max = std::numeric_limits<int64_t>::max();
   int64_t min = std::numeric_limits<int64_t>::min();

@@ -121,7 +121,7 @@ TEST(Manifest, TensorMaps) {
   args[2] = vectorMap();
   Result<Package> package = readPackage(pack(manifest));
   ASSERT_TRUE(package) << package.error().message;
-  const Launch &launch = package->manifest.entries[0].launches[1];
+  const Launch &launch = package->manifest.entries[0].variants[0].launches[1];
   ASSERT_EQ(launch.tensorMaps.size(), 3u);
   EXPECT_EQ(launch.args[0].kind, Argument::Kind::Input);
   EXPECT_EQ(launch.args[0].index, 0);
@@ -421,6 +421,81 @@ TEST(Manifest, ArchitectureLetterMeansThatOneOnly) {
   manifest["arch"] = "sm_90a";
   Result<Package> package = readPackage(pack(manifest));
   ASSERT_TRUE(package);
-  EXPECT_EQ(package->manifest.archNumber, 90);
-  EXPECT_TRUE(package->manifest.archSpecific);
+  EXPECT_EQ(package->manifest.architectures[0].number, 90);
+  EXPECT_TRUE(package->manifest.architectures[0].isSpecific);
+}
+
+// Each architecture's last variant takes what no other does.
+TEST(Manifest, Variants) {
+  json entry = glaManifest()["entries"][0], variant;
+  for (const char *key : {"workspace", "launches"}) {
+    variant[key] = entry[key];
+    entry.erase(key);
+  }
+  variant["schedule"] = "step";
+  entry["variants"] = {variant, variant};
+  entry["variants"][0]["when"] = {"or", {">=", "T", 64}, {"=", "device.multiprocessors", 132}};
+  EXPECT_EQ(patched("/entries/0", entry), "");
+  auto withVariant = [&](const char *key, json value) {
+    json changed = entry;
+    changed["variants"][1][key] = std::move(value);
+    return patched("/entries/0", changed);
+  };
+  EXPECT_TRUE(contains(withVariant("when", {"=", "T", 1}),
+                       "variants: the last one for sm_90, 'step', has a condition"));
+  EXPECT_TRUE(contains(withVariant("needs", 1), "has a condition"));
+  EXPECT_TRUE(contains(withVariant("needs", "Z"), "variants[1].needs: the symbol 'Z'"));
+  EXPECT_TRUE(contains(withVariant("arch", "sm_80"),
+                       "variants[1].arch: no image is compiled for 'sm_80'; there are images for "
+                       "sm_90"));
+  EXPECT_TRUE(contains(withVariant("schedule", "../x"), "is not a name"));
+  EXPECT_TRUE(
+      contains(withVariant("launches", nullptr), "variants[1].launches: expected an array"));
+  json both = entry;
+  both["launches"] = variant["launches"];
+  EXPECT_TRUE(contains(patched("/entries/0", both), "launches: stands beside 'variants'"));
+  json none = entry;
+  none["variants"] = json::array();
+  EXPECT_TRUE(contains(patched("/entries/0", none), "variants: there is none for sm_90"));
+  json many = entry;
+  many["variants"] = json(65, variant);
+  EXPECT_TRUE(contains(patched("/entries/0", many), "more than the limit of 64"));
+}
+
+// Facts of the device are for conditions alone, and no symbol takes their names.
+TEST(Manifest, DeviceFacts) {
+  EXPECT_EQ(patched("/entries/0/launches/0/when", {"<", "device.multiprocessors", "T"}), "");
+  EXPECT_TRUE(contains(patched("/entries/0/launches/0/when", "device.name"),
+                       "launches[0].when: the symbol 'device.name'"));
+  EXPECT_TRUE(contains(patched("/entries/0/launches/0/grid", "device.multiprocessors"),
+                       "launches[0].grid: the symbol 'device.multiprocessors'"));
+  EXPECT_TRUE(contains(patched("/entries/0/inputs/4/shape", {"device.arch"}),
+                       "the symbol 'device.arch' is not bound"));
+}
+
+TEST(Manifest, ImagesOfSeveralArchitectures) {
+  auto problem = [](json images, const char *arch) {
+    json manifest = glaManifest();
+    manifest.erase("arch");
+    if (arch)
+      manifest["arch"] = arch;
+    manifest["format"] = EJK_PACKAGE_FORMAT_NAME;
+    manifest["version"] = EJK_PACKAGE_VERSION;
+    for (size_t i = 0; i < images.size(); ++i) {
+      images[i]["kind"] = "ptx";
+      images[i]["offset"] = i;
+      images[i]["size"] = 1;
+    }
+    manifest["images"] = images;
+    Result<Manifest> parsed = parseManifest(manifest.dump(), images.size());
+    return parsed ? parsed->archText : parsed.error().message;
+  };
+  json own = {{"arch", "sm_90a"}}, none = json::object();
+  EXPECT_EQ(problem({own, {{"arch", "sm_80"}}, own}, nullptr), "sm_90a, sm_80");
+  EXPECT_EQ(problem({own, none}, "sm_80"), "sm_80, sm_90a");
+  EXPECT_EQ(problem({own}, "sm_80"), "arch: no image is compiled for sm_80");
+  EXPECT_EQ(problem({none}, nullptr), "images[0].arch: is missing");
+  EXPECT_EQ(problem({{{"arch", "x"}}}, nullptr), "images[0].arch: 'x' is not of the form sm_90");
+  EXPECT_EQ(problem({{{"arch", "sm_90"}}, {{"arch", "sm_90"}, {"arch_specific", true}}}, nullptr),
+            "images[1].arch_specific: differs from what another image of sm_90 says");
 }

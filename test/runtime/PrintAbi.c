@@ -17,6 +17,20 @@ int main(void) {
   FIELD(ejk_entry_info, num_inputs);
   FIELD(ejk_entry_info, num_outputs);
   FIELD(ejk_entry_info, num_kernels);
+  FIELD(ejk_entry_info, num_variants);
+  STRUCT(ejk_variant_info);
+  FIELD(ejk_variant_info, struct_size);
+  FIELD(ejk_variant_info, schedule);
+  FIELD(ejk_variant_info, arch);
+  FIELD(ejk_variant_info, needs);
+  FIELD(ejk_variant_info, when);
+  FIELD(ejk_variant_info, num_kernels);
+  STRUCT(ejk_choice);
+  FIELD(ejk_choice, struct_size);
+  FIELD(ejk_choice, variant);
+  FIELD(ejk_choice, schedule);
+  FIELD(ejk_choice, workspace_bytes);
+  FIELD(ejk_choice, num_kernels);
   STRUCT(ejk_tensor_info);
   FIELD(ejk_tensor_info, struct_size);
   FIELD(ejk_tensor_info, name);
@@ -39,6 +53,7 @@ int main(void) {
   FIELD(ejk_launch_params, workspace);
   FIELD(ejk_launch_params, workspace_bytes);
   FIELD(ejk_launch_params, stream);
+  FIELD(ejk_launch_params, schedule);
   STRUCT(ejk_package_header);
   FIELD(ejk_package_header, magic);
   FIELD(ejk_package_header, version);

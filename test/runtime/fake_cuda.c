@@ -83,7 +83,8 @@ EXPORT int cuDeviceGetName(char *name, int size, int device) {
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
   CAN_FAIL;
   (void)device;
-  *value = attribute == 38   ? fake_cuda.l2_bytes
+  *value = attribute == 16   ? fake_cuda.multiprocessors
+           : attribute == 38 ? fake_cuda.l2_bytes
            : attribute == 75 ? fake_cuda.major
            : attribute == 76 ? fake_cuda.minor
            : attribute == 97 ? fake_cuda.shared_optin

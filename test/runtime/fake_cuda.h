@@ -31,7 +31,7 @@ typedef struct fake_launch {
 
 typedef struct fake_state {
   /* Set by tests. */
-  int device_count, major, minor, l2_bytes, shared_optin;
+  int device_count, major, minor, l2_bytes, shared_optin, multiprocessors;
   size_t max_alloc;
   int fail_launch;   /* the result of every launch */
   int fail_encoding; /* the result of making each tensor map */

@@ -32,7 +32,8 @@ static std::string describeTensorMap(const TensorMap &map) {
   return text + "]";
 }
 
-static std::string describeArguments(const Entry &entry, const Launch &launch) {
+static std::string describeArguments(const Entry &entry, const Variant &variant,
+                                     const Launch &launch) {
   std::string text;
   for (const Argument &argument : launch.args) {
     text += text.empty() ? "" : ", ";
@@ -46,7 +47,7 @@ static std::string describeArguments(const Entry &entry, const Launch &launch) {
       text += entry.outputs[index].name;
       break;
     case Argument::Kind::Workspace:
-      text += entry.workspaces[index].name;
+      text += variant.workspaces[index].name;
       break;
     case Argument::Kind::Integer:
       text += argument.value.text();
@@ -58,13 +59,39 @@ static std::string describeArguments(const Entry &entry, const Launch &launch) {
   return text;
 }
 
+static std::string describeLaunch(const Entry &entry, const Variant &variant,
+                                  const Launch &launch) {
+  return "  kernel " + launch.kernel + ": " +
+         (launch.when ? "if " + launch.when->text() + ", " : "") + "grid " + launch.grid.text() +
+         ", block " + std::to_string(launch.block[0]) + " x " + std::to_string(launch.block[1]) +
+         " x " + std::to_string(launch.block[2]) + ", shared " +
+         std::to_string(launch.sharedBytes) + " bytes, arguments (" +
+         describeArguments(entry, variant, launch) + ")\n";
+}
+
+// "  schedule chunk for sm_90a, needs H = Hkv, if T >= 16"
+static std::string describeConditions(const Manifest &manifest, const Variant &variant) {
+  if (variant.schedule.empty())
+    return "";
+  std::string text = "  schedule " + variant.schedule;
+  if (variant.architecture >= 0)
+    text += " for " + manifest.architectures[size_t(variant.architecture)].name;
+  if (variant.needs)
+    text += ", needs " + variant.needs->text();
+  return text + (variant.when ? ", if " + variant.when->text() : "") + "\n";
+}
+
 std::string ejk::describePackage(const Package &package) {
   const Manifest &manifest = package.manifest;
   std::string text = "producer: " + manifest.producer + "\n";
-  text += "architecture: " + manifest.arch + (manifest.archSpecific ? " only\n" : " or later\n");
+  for (const Architecture &arch : manifest.architectures)
+    text += "architecture: " + arch.name + (arch.isSpecific ? " only\n" : " or later\n");
   for (const Image &image : manifest.images)
-    text += std::string("image: ") + (image.kind == Image::Kind::Ptx ? "ptx, " : "cubin, ") +
-            std::to_string(image.size) + " bytes\n";
+    text += std::string("image: ") + (image.kind == Image::Kind::Ptx ? "ptx" : "cubin") +
+            (manifest.architectures.size() > 1
+                 ? " for " + manifest.architectures[size_t(image.architecture)].name
+                 : "") +
+            ", " + std::to_string(image.size) + " bytes\n";
   for (const Entry &entry : manifest.entries) {
     text += "entry " + entry.name + "\n";
     for (const TensorSpec &spec : entry.inputs)
@@ -74,13 +101,13 @@ std::string ejk::describePackage(const Package &package) {
     for (const Constraint &constraint : entry.constraints)
       text += "  requires " + constraint.expr.text() + " = " + std::to_string(constraint.equals) +
               ": " + constraint.message + "\n";
-    for (const Workspace &workspace : entry.workspaces)
-      text += "  workspace " + workspace.name + ": " + workspace.bytes.text() + " bytes\n";
-    for (const Launch &launch : entry.launches)
-      text += "  kernel " + launch.kernel + ": grid " + launch.grid.text() + ", block " +
-              std::to_string(launch.block[0]) + " x " + std::to_string(launch.block[1]) + " x " +
-              std::to_string(launch.block[2]) + ", shared " + std::to_string(launch.sharedBytes) +
-              " bytes, arguments (" + describeArguments(entry, launch) + ")\n";
+    for (const Variant &variant : entry.variants) {
+      text += describeConditions(manifest, variant);
+      for (const Workspace &workspace : variant.workspaces)
+        text += "  workspace " + workspace.name + ": " + workspace.bytes.text() + " bytes\n";
+      for (const Launch &launch : variant.launches)
+        text += describeLaunch(entry, variant, launch);
+    }
   }
   return text;
 }

@@ -87,7 +87,7 @@ static int printTraffic(const LaunchOptions &options, const Package &package) {
   Result<const Entry *> entry = chooseEntry(options, package);
   if (!entry)
     return report(entry.error());
-  Result<Traffic> traffic = countTraffic(**entry, *sizes);
+  Result<Traffic> traffic = countTraffic(package.manifest, **entry, *sizes);
   if (!traffic)
     return report(traffic.error());
   std::fputs(traffic->describe().c_str(), stdout);

@@ -35,12 +35,61 @@ static Result<int64_t> bytesOf(const TensorSpec &tensor, const std::vector<int64
   return tensorBytes(tensor.dtype, shape);
 }
 
-Result<Traffic> ejk::countTraffic(const Entry &entry, const Sizes &sizes) {
+static Result<bool> holds(const std::optional<Expr> &condition,
+                          const std::vector<int64_t> &symbols) {
+  if (!condition)
+    return true;
+  Result<int64_t> value = evaluate(*condition, symbols);
+  if (!value)
+    return value.error();
+  return *value != 0;
+}
+
+static Result<int> findArchitecture(const Manifest &manifest, const std::string &name) {
+  const std::vector<Architecture> &archs = manifest.architectures;
+  for (size_t a = archs.size(); a-- > 0;)
+    if (name.empty() || archs[a].name == name)
+      return int(a);
+  return Error{ErrorCode::InvalidArgument,
+               "the package has no code for " + name + "; it has code for " + manifest.archText};
+}
+
+// As a launch chooses. `symbols` end with the device's facts.
+static Result<const Variant *> chooseVariant(const Entry &entry, int architecture,
+                                             const std::string &schedule,
+                                             const std::vector<int64_t> &symbols) {
+  for (const Variant &variant : entry.variants) {
+    if (!variant.isFor(architecture) || (!schedule.empty() && variant.schedule != schedule))
+      continue;
+    Result<bool> can = holds(variant.needs, symbols);
+    Result<bool> wanted = schedule.empty() ? holds(variant.when, symbols) : Result<bool>(true);
+    if (!can || !wanted)
+      return can ? wanted.error() : can.error();
+    if (*can && *wanted)
+      return &variant;
+  }
+  return Error{ErrorCode::InvalidArgument,
+               "entry '" + entry.name + "' has no schedule '" + schedule + "' for these sizes"};
+}
+
+Result<Traffic> ejk::countTraffic(const Manifest &manifest, const Entry &entry, const Sizes &sizes,
+                                  const TrafficDevice &device) {
   Result<std::vector<int64_t>> symbols = symbolValues(entry, sizes);
   if (!symbols)
     return symbols.error();
+  Result<int> architecture = findArchitecture(manifest, device.arch);
+  if (!architecture)
+    return architecture.error();
+  const Architecture &arch = manifest.architectures[size_t(*architecture)];
+  symbols->push_back(device.capability ? device.capability : arch.number);
+  symbols->push_back(device.multiprocessors);
+  Result<const Variant *> variant = chooseVariant(entry, *architecture, device.schedule, *symbols);
+  if (!variant)
+    return variant.error();
   std::vector<int64_t> inputs, outputs, workspaces;
   Traffic traffic;
+  traffic.schedule = (*variant)->schedule;
+  traffic.arch = arch.name;
   for (auto [specs, list] :
        {std::pair(&entry.inputs, &inputs), std::pair(&entry.outputs, &outputs)})
     for (const TensorSpec &tensor : *specs) {
@@ -50,14 +99,19 @@ Result<Traffic> ejk::countTraffic(const Entry &entry, const Sizes &sizes) {
       list->push_back(*bytes);
       traffic.floor += *bytes;
     }
-  for (const Workspace &workspace : entry.workspaces) {
+  for (const Workspace &workspace : (*variant)->workspaces) {
     Result<int64_t> bytes = evaluate(workspace.bytes, *symbols);
     if (!bytes)
       return bytes.error();
     workspaces.push_back(*bytes);
     traffic.workspace += *bytes;
   }
-  for (const Launch &launch : entry.launches) {
+  for (const Launch &launch : (*variant)->launches) {
+    Result<bool> isMade = holds(launch.when, *symbols);
+    if (!isMade)
+      return isMade.error();
+    if (!*isMade)
+      continue;
     Result<int64_t> grid = evaluate(launch.grid, *symbols);
     if (!grid)
       return grid.error();
@@ -83,6 +137,8 @@ Result<Traffic> ejk::countTraffic(const Entry &entry, const Sizes &sizes) {
 std::string Traffic::describe() const {
   char text[256];
   std::string result;
+  if (!schedule.empty())
+    result = "  schedule " + schedule + " for " + arch + "\n";
   for (const LaunchTraffic &launch : launches) {
     std::snprintf(text, sizeof(text), "  moves %12.3f MB in %s\n", double(launch.bytes) * 1e-6,
                   launch.kernel.c_str());

@@ -12,7 +12,16 @@ struct LaunchTraffic {
   int64_t bytes = 0; ///< of all its buffers, each once; in place counts twice
 };
 
+/// The device that bytes are counted for, without one at hand.
+struct TrafficDevice {
+  std::string arch;              ///< one of the package's; "" for its last one
+  int64_t capability = 0;        ///< 90 for sm_90; 0 for that of `arch`
+  int64_t multiprocessors = 132; ///< an H200's
+  std::string schedule;          ///< that is forced; "" for none
+};
+
 struct Traffic {
+  std::string schedule, arch;          ///< of the variant that is taken; the first may be ""
   std::vector<LaunchTraffic> launches; ///< those that run at these sizes
   int64_t moved = 0;                   ///< by all of them
   int64_t floor = 0;                   ///< each input and each output once
@@ -24,7 +33,8 @@ struct Traffic {
 
 /// What an entry's launches move when its symbols have these sizes, if each
 /// reads or writes each of its buffers once, from the manifest alone.
-Result<Traffic> countTraffic(const Entry &entry, const Sizes &sizes);
+Result<Traffic> countTraffic(const Manifest &manifest, const Entry &entry, const Sizes &sizes,
+                             const TrafficDevice &device = {});
 
 } // namespace ejk
 

@@ -22,8 +22,9 @@
 
 /* Raised whenever a reader of the previous version would launch wrongly. A new
  * manifest key that an old reader may ignore does not raise it. Version 2 brought
- * tensor maps of matrices, version 3 tensor maps of up to five dimensions. */
-#define EJK_PACKAGE_VERSION 3
+ * tensor maps of matrices, version 3 tensor maps of up to five dimensions, version 4
+ * variants of an entry, conditions, and images of several architectures. */
+#define EJK_PACKAGE_VERSION 4
 
 /* The oldest version that this runtime still reads. */
 #define EJK_OLDEST_PACKAGE_VERSION 1
@@ -70,14 +71,23 @@ typedef struct ejk_package_header {
 #define EJK_MAX_RANK 8
 #define EJK_MAX_TENSORS 64 /* inputs, and outputs, of one entry */
 #define EJK_MAX_SYMBOLS 64
-#define EJK_MAX_WORKSPACES 64
+#define EJK_MAX_IMAGES 16
+#define EJK_MAX_VARIANTS 64   /* of one entry */
+#define EJK_MAX_WORKSPACES 64 /* of one variant, and so are the next three */
 #define EJK_MAX_LAUNCHES 64
-#define EJK_MAX_ARGUMENTS 1024 /* of all launches of one entry */
+#define EJK_MAX_ARGUMENTS 1024 /* of all launches together */
 #define EJK_MAX_TENSOR_MAPS 64 /* among those arguments */
 #define EJK_MAX_EXPRESSION_DEPTH 32
 
+/* What a condition may read of the device, besides the entry's symbols. */
+#define EJK_NUM_DEVICE_FACTS 2
+
 /* Dynamic shared memory past this must be asked for when a kernel is loaded. */
 #define EJK_DEFAULT_SHARED_BYTES (48 * 1024)
+
+/* Every architecture from sm_80 on lets a block have so much (CUDA's programming guide,
+ * table of technical specifications: 99 KB on sm_86, sm_89 and sm_12x). */
+#define EJK_LEAST_SHARED_BYTES (99 * 1024)
 
 #ifdef __cplusplus
 #define EJK_STATIC_ASSERT(condition, text) static_assert(condition, text)

@@ -108,7 +108,7 @@ EJK_API void ejk_package_destroy(ejk_package *package);
 /* The manifest as JSON text. */
 EJK_API const char *ejk_package_manifest(const ejk_package *package);
 
-/* For example "sm_90". */
+/* What its code was compiled for, for example "sm_90" or "sm_80, sm_90a". */
 EJK_API const char *ejk_package_arch(const ejk_package *package);
 
 EJK_API size_t ejk_package_entry_count(const ejk_package *package);
@@ -122,7 +122,8 @@ typedef struct ejk_entry_info {
   const char *name;
   size_t num_inputs;
   size_t num_outputs;
-  size_t num_kernels; /* launches that one call makes */
+  size_t num_kernels; /* of all variants; a call launches those of one */
+  size_t num_variants;
 } ejk_entry_info;
 
 EJK_API ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
@@ -131,6 +132,20 @@ EJK_API ejk_error *ejk_entry_get_info(const ejk_package *package, size_t entry,
 /* The name of the entry's kernel number `index`, as a profiler shows it. */
 EJK_API ejk_error *ejk_entry_get_kernel_name(const ejk_package *package, size_t entry, size_t index,
                                              const char **name);
+
+/* One way to compute an entry: a schedule's kernels for one architecture. A launch
+ * takes the first whose conditions hold; docs/package-format.md says more. */
+typedef struct ejk_variant_info {
+  size_t struct_size;
+  const char *schedule; /* for example "chunk"; "" where the entry has one way alone */
+  const char *arch;     /* "sm_90a"; "" for each that the package has */
+  const char *needs;    /* where it can compute the entry: "H = Hkv"; "" for everywhere */
+  const char *when;     /* where it is taken by itself: "T >= 16"; "" for everywhere else */
+  size_t num_kernels;
+} ejk_variant_info;
+
+EJK_API ejk_error *ejk_entry_get_variant_info(const ejk_package *package, size_t entry,
+                                              size_t index, ejk_variant_info *info);
 
 typedef struct ejk_tensor_info {
   size_t struct_size;
@@ -155,14 +170,17 @@ EJK_API ejk_error *ejk_entry_output_shape(const ejk_package *package, size_t ent
                                           const DLTensor *const *inputs, size_t num_inputs,
                                           size_t output_index, int64_t *shape, int32_t *rank);
 
-/* The workspace that a launch with these inputs needs; 0 for none. */
+/* A workspace that suffices for a launch with these inputs on any device, with no
+ * schedule forced; 0 for none. It is the most that a variant needs which may be
+ * taken there. ejk_executable_choose says what one device's launch needs. */
 EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t entry,
                                              const DLTensor *const *inputs, size_t num_inputs,
                                              size_t *bytes);
 
 /* Checks all that a launch checks except the device and the workspace that the
  * caller will give: types, shapes, addresses, overlaps, and the formulas of
- * every grid, integer argument, tensor map and workspace size. The contents of
+ * every grid, integer argument, tensor map and workspace size, in each variant
+ * that may be taken on some device. The contents of
  * cu_seqlens are checked as well when that tensor is in host memory (kDLCPU,
  * kDLCUDAHost): first entry 0, no decrease, last entry T. Pass host copies to
  * check data that a launch never reads. */
@@ -193,6 +211,26 @@ EJK_API void ejk_executable_destroy(ejk_executable *executable);
 /* 1 if the code came from a binary in the package, 0 if from PTX. */
 EJK_API int32_t ejk_executable_uses_binary(const ejk_executable *executable);
 
+/* The architecture of the code that was loaded, for example "sm_90a". */
+EJK_API const char *ejk_executable_arch(const ejk_executable *executable);
+
+typedef struct ejk_choice {
+  size_t struct_size;
+  size_t variant;         /* for ejk_entry_get_variant_info, which has its conditions */
+  const char *schedule;   /* its name; lives as long as the executable */
+  size_t workspace_bytes; /* what the launch needs */
+  size_t num_kernels;     /* that the launch makes */
+} ejk_choice;
+
+/* Which variant a launch with these inputs takes. The choice is made by the sizes
+ * of the inputs, the architecture and the number of multiprocessors alone, so it
+ * is the same for each call; a launch makes it again, in less than a microsecond.
+ * `schedule` forces one, as in ejk_launch_params; NULL for none. Types and shapes
+ * are checked; data is not looked at and may be NULL. */
+EJK_API ejk_error *ejk_executable_choose(const ejk_executable *executable, size_t entry,
+                                         const DLTensor *const *inputs, size_t num_inputs,
+                                         const char *schedule, ejk_choice *choice);
+
 typedef struct ejk_launch_params {
   size_t struct_size;
   const DLTensor *const *inputs; /* in the manifest's order */
@@ -202,6 +240,9 @@ typedef struct ejk_launch_params {
   void *workspace; /* device memory, aligned to 256 bytes; NULL if 0 bytes */
   size_t workspace_bytes;
   void *stream; /* a CUstream of the executable's device; NULL is stream 0 */
+  /* The schedule to take, for example "step"; NULL for the one that conditions give.
+   * A forced schedule may need another workspace. */
+  const char *schedule;
 } ejk_launch_params;
 
 /* Enqueues the entry's kernels on the stream and returns. Before the first of

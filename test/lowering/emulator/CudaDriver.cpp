@@ -121,13 +121,20 @@ static int capability() {
   return text ? atoi(text) : 90;
 }
 
+// As many as an H200 has, or what EJK_EMULATOR_MULTIPROCESSORS says: what launchers choose by.
+static int multiprocessors() {
+  const char *text = getenv("EJK_EMULATOR_MULTIPROCESSORS");
+  return text ? atoi(text) : 132;
+}
+
 EXPORT int cuDeviceGetCount(int *count) { return *count = 1, success; }
 EXPORT int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, success; }
 EXPORT int cuDeviceGetName(char *name, int size, int) {
   return snprintf(name, size_t(size), "the emulator"), success;
 }
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int) {
-  *value = attribute == 38   ? 1 << 20 // the cache's size
+  *value = attribute == 16   ? multiprocessors()
+           : attribute == 38 ? 1 << 20 // the cache's size
            : attribute == 75 ? capability() / 10
            : attribute == 76 ? capability() % 10
            : attribute == 97 ? 227 * 1024 // a block's shared memory
