@@ -28,7 +28,7 @@ public:
   Value loadLanes(Type type, Value address, Value mask = {}) {
     if (!mask)
       return make<mlir::LLVM::LoadOp>(type, address, elementBytes(type));
-    return make<mlir::LLVM::MaskedLoadOp>(type, address, mask, mlir::ValueRange(zero(type)),
+    return make<mlir::LLVM::MaskedLoadOp>(type, address, mask, zero(type),
                                           getI32IntegerAttr(elementBytes(type)));
   }
   void storeLanes(Value value, Value address, Value mask = {}) {
@@ -41,7 +41,7 @@ public:
   /// A mask of the first `count` of `width` lanes.
   Value firstLanes(unsigned width, Value count) {
     auto type = mlir::VectorType::get({int64_t(width)}, getI32Type());
-    llvm::SmallVector<int32_t> lanes(llvm::seq<int32_t>(0, width));
+    auto lanes = llvm::to_vector(llvm::seq<int32_t>(0, width));
     Value lane = make<mlir::arith::ConstantOp>(
         mlir::DenseElementsAttr::get(type, llvm::ArrayRef<int32_t>(lanes)));
     return make<mlir::arith::CmpIOp>(mlir::arith::CmpIPredicate::slt, lane,

@@ -176,9 +176,9 @@ private:
       return;
     }
     runLine(b.i64(0), sizes[last], at, [&](AffineMap map) {
-      auto loop = map.getNumResults()
-                      ? dyn_cast<AffineDimExpr>(map.getResults().back())
-                      : AffineDimExpr();
+      if (!map.getNumResults())
+        return false;
+      auto loop = dyn_cast<AffineDimExpr>(map.getResults().back());
       return loop && loop.getPosition() == last;
     });
   }

@@ -26,7 +26,8 @@ using llvm::support::endian::write32le;
 namespace {
 class ImageBuilder {
 public:
-  ImageBuilder(Location loc, const ELF64LEObjectFile &object) : loc(loc), object(object) {}
+  ImageBuilder(Location loc, const ELF64LEObjectFile &object)
+      : loc(loc), object(object), machine(object.getELFFile().getHeader().e_machine) {}
 
   FailureOr<CpuImage> run() {
     for (bool code : {true, false})
@@ -130,7 +131,7 @@ private:
       return llvm::isIntN(bits, distance) ? success()
                                           : (fail() << "a reference reaches too far", failure());
     };
-    if (object.getEMachine() == ELF::EM_X86_64) {
+    if (machine == ELF::EM_X86_64) {
       if (type != ELF::R_X86_64_PC32 && type != ELF::R_X86_64_PLT32)
         return unknown(type);
       write32le(bytes, uint32_t(distance));
@@ -180,12 +181,13 @@ private:
 
   LogicalResult unknown(uint64_t type) {
     return fail() << "it has a relocation of type "
-                  << llvm::object::getELFRelocationTypeName(object.getEMachine(), uint32_t(type)),
+                  << llvm::object::getELFRelocationTypeName(machine, uint32_t(type)),
            failure();
   }
 
   Location loc;
   const ELF64LEObjectFile &object;
+  const uint16_t machine;
   CpuImage image;
   llvm::DenseMap<uint64_t, uint64_t> offsets; // of sections
 };

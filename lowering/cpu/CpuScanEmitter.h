@@ -47,8 +47,9 @@ private:
   };
   /// Values that are known where the builder stands; a scope sees those around it.
   struct Scope {
-    Scope *parent = nullptr;
-    llvm::DenseMap<Value, Value> known = {};
+    explicit Scope(Scope *parent = nullptr) : parent(parent) {}
+    Scope *parent;
+    llvm::DenseMap<Value, Value> known;
     Value lookup(Value value) const {
       for (const Scope *scope = this; scope; scope = scope->parent)
         if (Value found = scope->known.lookup(value))
@@ -134,7 +135,7 @@ private:
 
   const CpuScanPlan &plan;
   const StepPlan &steps;
-  ScanOp scan;
+  mutable ScanOp scan; // MLIR's ops have no const methods
   llvm::StringRef name;
   CpuBuilder b;
   Kernel kernel;

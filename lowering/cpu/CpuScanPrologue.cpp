@@ -66,7 +66,7 @@ void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) 
             isa<MaxOp>(op) ? -std::numeric_limits<double>::infinity() : 0, plan.rowWidth));
       SmallVector<Value> sums =
           overRows(neutral, [&](const Channels &at, ValueRange partial) {
-            Scope scope{&numbers};
+            Scope scope(&numbers);
             SmallVector<Value> next;
             for (auto [op, sum, start] : llvm::zip(reductions, partial, neutral)) {
               Value term = b.splat(evaluateWide(op->getOperand(0), at, scope), plan.rowWidth);
@@ -95,7 +95,7 @@ void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) 
 
     if (hasVectors)
       overRows({}, [&](const Channels &at, ValueRange) {
-        Scope scope{&numbers};
+        Scope scope(&numbers);
         for (unsigned i : vectorStates)
           scope.known[scan.getStateArgs()[i]] = b.loadLanes(
               CpuBuilder::withCount(b.getF32Type(), at.width), floatAt(tiles[i], at.position));
@@ -126,8 +126,8 @@ void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) 
 Value CpuScanEmitter::sumLanes(Value vector, bool isMax) {
   auto type = dyn_cast<VectorType>(vector.getType());
   for (int64_t width = type ? type.getNumElements() : 1; width > 1; width /= 2) {
-    SmallVector<int64_t> low(llvm::seq<int64_t>(0, width / 2)),
-        high(llvm::seq<int64_t>(width / 2, width));
+    auto low = llvm::to_vector(llvm::seq<int64_t>(0, width / 2));
+    auto high = llvm::to_vector(llvm::seq<int64_t>(width / 2, width));
     Value a = b.make<vector::ShuffleOp>(vector, vector, low);
     Value c = b.make<vector::ShuffleOp>(vector, vector, high);
     vector = isMax ? b.make<arith::MaximumFOp>(a, c).getResult() : b.addF(a, c);

@@ -36,7 +36,7 @@ SmallVector<Value> CpuScanEmitter::sumOverRows(unsigned numSums, RowBody body) {
 
 Value CpuScanEmitter::rowOperand(Value value, Value row, bool isExponential, Scope &rows) {
   Channels at{Layout::row, row, 1, {}};
-  Scope here{&rows};
+  Scope here(&rows);
   return isExponential ? exponential(value, at, here) : evaluateWide(value, at, here);
 }
 
@@ -129,7 +129,7 @@ void CpuScanEmitter::runAnchor(AnchorOp op, const Block &block, Scope &step, Sco
   if (!plan.liesAsInMemory())
     copyMatrix(memory, element, turnedTile, block, /*toMemory=*/false);
   SmallVector<Value> sums = sumOverRows(1, [&](Value row, ValueRange partial) {
-    Scope rows{&step};
+    Scope rows(&step);
     Value saved;
     if (plan.liesAsInMemory())
       saved = b.widen(b.loadLanes(
@@ -157,7 +157,7 @@ void CpuScanEmitter::storeSave(unsigned i, const Block &block, Scope &step, Scop
     Value memory =
         b.at(savePointers[i], element, b.mul(savedIndex(currentRow), matrixElements()));
     sumOverRows(0, [&](Value row, ValueRange) {
-      Scope rows{&step};
+      Scope rows(&step);
       Value state = matrixRow(value, row, block, prepared, rows);
       if (plan.liesAsInMemory())
         b.storeLanes(b.roundTo(element, state),
@@ -206,7 +206,7 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
   for (auto [i, value] : updates)
     prepareMatrix(value, at, columns, prepared);
   SmallVector<Value> sums = sumOverRows(reads.size(), [&](Value row, ValueRange partial) {
-    Scope rows{&step};
+    Scope rows(&step);
     SmallVector<Value> next;
     for (auto [read, sum] : llvm::zip(reads, partial)) {
       Value state = matrixRow(read.getState(), row, block, prepared, rows);
@@ -226,7 +226,7 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
 
 void CpuScanEmitter::runStep(const Block &block, Value isLeader) {
   Scope step;
-  Scope columns{&step};
+  Scope columns(&step);
   Channels at{Layout::column, block.position, plan.width, block.mask};
   auto place = [&](unsigned i) {
     return hasChannels(scan.getStateArgs()[i])
