@@ -42,13 +42,17 @@ constexpr int64_t kMaxChannels = 512;
 /// The operands and attributes of any of the recurrences, absent ones null, so
 /// that verifier, interpreter and rewrites treat the short forms alike.
 struct Recurrence {
-  mlir::Value query, key, value, g, gGamma, gk, gv, initialState, cuSeqlens;
+  /// `beta` is of the delta rule alone, whose state belongs to a value head; that of the others
+  /// belongs to a query head.
+  mlir::Value query, key, value, beta, g, gGamma, gk, gv, initialState, cuSeqlens;
   mlir::Value output, finalState;
   mlir::FloatAttr softmaxScale;
   bool reverse = false;
   /// Set for lightning attention only: γ_h = slope · h, slope = -(8/H)·factor.
   std::optional<double> lightningFactor;
 
+  /// The operand that has a head for each state.
+  mlir::Value heads() const { return beta ? value : query; }
   int64_t keyChannels() const;
   int64_t valueChannels() const;
   /// softmax_scale, or its default K^-½.

@@ -98,6 +98,13 @@ std::optional<Recurrence> Recurrence::of(Operation *op) {
         r.lightningFactor = 1.0 - double(op.getLayerIdx()) / double(op.getNumLayers());
         return r;
       })
+      .Case([](DeltaRuleOp op) {
+        Recurrence r = viewCommon(op);
+        r.beta = op.getBeta();
+        r.g = op.getG();
+        r.gk = op.getGk();
+        return r;
+      })
       .Default([](Operation *) { return std::nullopt; });
 }
 
@@ -140,7 +147,7 @@ static constexpr NamedTypes namedTypes[] = {
     {"query", anyFloat, "C2"},   {"key", anyFloat, "C2"},          {"value", anyFloat, "C2"},
     {"g", anyFloat, "C5"},       {"g_gamma", onlyF32, "C6"},       {"gk", anyFloat, "C7"},
     {"gv", anyFloat, "C8"},      {"initial_state", onlyF32, "C9"}, {"cu_seqlens", anyOffset, "C10"},
-    {"output", anyFloat, "C11"}, {"final_state", onlyF32, "C12"},
+    {"output", anyFloat, "C11"}, {"final_state", onlyF32, "C12"},  {"beta", anyFloat, "C15"},
 };
 
 static LogicalResult verifyElementType(Operation *op, Value value, StringRef name) {
@@ -177,11 +184,15 @@ static LogicalResult verifyRecurrence(Operation *op) {
   Recurrence r = *Recurrence::of(op);
   Type type = elementOf(r.query);
   ShapeCheck shapes(op);
+  // Heads of query, of key, of value, and of the state.
+  bool isDelta = bool(r.beta);
+  StringRef hq = isDelta ? "Hk" : "H", hk = isDelta ? "Hk" : "Hkv", hv = isDelta ? "Hv" : "Hkv";
+  StringRef h = isDelta ? "Hv" : "H";
 
   // C1 to C4: query, key and value.
-  if (failed(shapes.check(r.query, "query", {"B", "T", "H", "K"}, "C1")) ||
-      failed(shapes.check(r.key, "key", {"B", "T", "Hkv", "K"}, "C1")) ||
-      failed(shapes.check(r.value, "value", {"B", "T", "Hkv", "V"}, "C1")))
+  if (failed(shapes.check(r.query, "query", {"B", "T", hq, "K"}, "C1")) ||
+      failed(shapes.check(r.key, "key", {"B", "T", hk, "K"}, "C1")) ||
+      failed(shapes.check(r.value, "value", {"B", "T", hv, "V"}, "C1")))
     return failure();
   for (auto [operand, name] : {std::pair(r.key, "key"), std::pair(r.value, "value")})
     if (elementOf(operand) != type)
@@ -198,11 +209,13 @@ static LogicalResult verifyRecurrence(Operation *op) {
       return ShapedType::isDynamic(size) ? diag << "it is dynamic" : diag << "it is " << size;
     }
   }
-  int64_t heads = shapes.size("H"), kvHeads = shapes.size("Hkv");
-  if (!ShapedType::isDynamic(heads) && !ShapedType::isDynamic(kvHeads) &&
-      (kvHeads == 0 || heads % kvHeads != 0))
-    return op->emitOpError() << "key/value heads must divide query heads (C4), but Hkv = "
-                             << kvHeads << " and H = " << heads;
+  int64_t heads = shapes.size(h), shared = shapes.size(hk);
+  if (!ShapedType::isDynamic(heads) && !ShapedType::isDynamic(shared) &&
+      (shared == 0 || heads % shared != 0))
+    return op->emitOpError() << (isDelta ? "query and key heads must divide value heads"
+                                         : "key/value heads must divide query heads")
+                             << " (C4), but " << hk << " = " << shared << " and " << h << " = "
+                             << heads;
 
   // C10 comes before what depends on N.
   if (r.cuSeqlens) {
@@ -220,14 +233,20 @@ static LogicalResult verifyRecurrence(Operation *op) {
     shapes.bind("N", shapes.size("B"), "the batch");
   }
 
-  // C5 to C8: gates.
-  if (r.g && (failed(verifyGateType(op, r.g, "g", type, "C5")) ||
-              failed(shapes.checkEither(r.g, "g", {"B", "T", "H"}, {"B", "T", "H", "K"}, "C5"))))
+  // C5 to C8, C15: gates, beta.
+  if (r.g && failed(verifyGateType(op, r.g, "g", type, "C5")))
+    return failure();
+  if (r.g && failed(isDelta ? shapes.check(r.g, "g", {"B", "T", h}, "C5")
+                            : shapes.checkEither(r.g, "g", {"B", "T", h}, {"B", "T", h, "K"},
+                                                 "C5")))
+    return failure();
+  if (r.beta && (failed(verifyGateType(op, r.beta, "beta", type, "C15")) ||
+                 failed(shapes.check(r.beta, "beta", {"B", "T", h}, "C15"))))
     return failure();
   if (r.gGamma && failed(shapes.checkEither(r.gGamma, "g_gamma", {"H"}, {"N", "H"}, "C6")))
     return failure();
   if (r.gk && (failed(verifyGateType(op, r.gk, "gk", type, "C7")) ||
-               failed(shapes.check(r.gk, "gk", {"B", "T", "H", "K"}, "C7"))))
+               failed(shapes.check(r.gk, "gk", {"B", "T", h, "K"}, "C7"))))
     return failure();
   if (r.gv && (failed(verifyGateType(op, r.gv, "gv", type, "C8")) ||
                failed(shapes.check(r.gv, "gv", {"B", "T", "H", "V"}, "C8"))))
@@ -235,13 +254,13 @@ static LogicalResult verifyRecurrence(Operation *op) {
 
   // C9, C11 to C13: states, output, scale.
   if (r.initialState &&
-      failed(shapes.check(r.initialState, "initial_state", {"N", "H", "K", "V"}, "C9")))
+      failed(shapes.check(r.initialState, "initial_state", {"N", h, "K", "V"}, "C9")))
     return failure();
   if (elementOf(r.output) != type)
     return op->emitOpError() << "'output' must have query's element type " << type
                              << " (C11), but has " << elementOf(r.output);
-  if (failed(shapes.check(r.output, "output", {"B", "T", "H", "V"}, "C11")) ||
-      failed(shapes.check(r.finalState, "final_state", {"N", "H", "K", "V"}, "C12")))
+  if (failed(shapes.check(r.output, "output", {"B", "T", h, "V"}, "C11")) ||
+      failed(shapes.check(r.finalState, "final_state", {"N", h, "K", "V"}, "C12")))
     return failure();
   for (auto [result, dim, constraint] :
        {std::tuple(r.output, 3, "C11"), std::tuple(r.finalState, 2, "C12"),
@@ -256,6 +275,7 @@ static LogicalResult verifyRecurrence(Operation *op) {
 }
 
 LogicalResult RecurrentOp::verify() { return verifyRecurrence(*this); }
+LogicalResult DeltaRuleOp::verify() { return verifyRecurrence(*this); }
 LogicalResult GLAOp::verify() { return verifyRecurrence(*this); }
 LogicalResult LightningAttnOp::verify() {
   int64_t layer = getLayerIdx(), layers = getNumLayers();

@@ -178,4 +178,60 @@ def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn", []> {
   }];
 }
 
+def Ejk_DeltaRuleOp : Ejk_RecurrenceOp<"delta_rule", ["beta", "g", "gk"]> {
+  let summary = "the delta rule: a recurrence that corrects what it reads";
+  let description = !strconcat([{
+    DeltaNet, with `g` gated DeltaNet, with `gk` KDA. A step reads the state before it writes it:
+
+    ```
+    D_t = exp(g_t) · exp(gk_t)[:,None]
+    S'  = D_t ⊙ S_{t-1}
+    u_t = beta_t · (v_t − S'ᵀ k_t)
+    S_t = S' + k_t u_tᵀ
+    o_t = softmax_scale · S_tᵀ q_t
+    ```
+
+    Several value heads may share a query and key head: value head h reads query and key head
+    h / (Hv/Hk), and the state belongs to the value head. q and k are taken as given: normalise
+    them before, or in a step of your own (examples/kda.mlir). The rest is as in `ejk.recurrent`.
+
+    Example:
+
+    ```mlir
+    %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xf32>) g(%g : tensor<?x?x?xf32>)
+        : tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>
+        -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
+    ```
+
+    Constraints:
+    - C1: query and key are [B,T,Hk,K], value [B,T,Hv,V], with equal B and T.
+    - C2: query, key and value have one element type: f32, f16 or bf16.
+    - C3: K and V are static, from 1 to 512.
+    - C4: Hk divides Hv.
+    - C5: `g` is [B,T,Hv]; f32 or query's type.
+    - C7: `gk` is [B,T,Hv,K]; f32 or query's type.
+    - C9: `initial_state` is [N,Hv,K,V], f32.
+    - C10: `cu_seqlens` is [N+1], i32 or i64, and B is 1.
+    - C11: output is [B,T,Hv,V] in query's type.
+    - C12: final_state is [N,Hv,K,V], f32.
+    - C13: `softmax_scale` is finite.
+    - C15: `beta` is [B,T,Hv]; f32 or query's type.
+  }], recurrenceNotes);
+  let arguments = (ins
+    Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value, Ejk_Tensor:$beta,
+    Optional<Ejk_Tensor>:$g, Optional<Ejk_Tensor>:$gk,
+    Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
+  let assemblyFormat = [{
+    (`reverse` $reverse^)? $query `,` $key `,` $value `beta` `(` $beta `:` type($beta) `)`
+    oilist(`g` `(` $g `:` type($g) `)`
+         | `gk` `(` $gk `:` type($gk) `)`
+         | `initial_state` `(` $initial_state `:` type($initial_state) `)`
+         | `cu_seqlens` `(` $cu_seqlens `:` type($cu_seqlens) `)`)
+    custom<EndOfOperands>("getOperandNames()") attr-dict `:`
+    custom<OperandTypes>(type($query), type($key), type($value)) `->`
+    custom<ResultTypes>(type($output), type($final_state))
+  }];
+}
+
 #endif // EJK_DIALECT_EJK_EJKRECURRENCES_TD

@@ -13,9 +13,9 @@ StringRef ejk::recurrenceOperandName(OpOperand &use) {
   if (!r)
     return {};
   // Compared by operand number, for one value may feed several operands.
-  StringRef names[] = {"q", "k", "v", "g", "g_gamma", "gk", "gv", "h0", "cu_seqlens"};
-  Value values[] = {r->query, r->key, r->value,        r->g,        r->gGamma,
-                    r->gk,    r->gv,  r->initialState, r->cuSeqlens};
+  StringRef names[] = {"q", "k", "v", "beta", "g", "g_gamma", "gk", "gv", "h0", "cu_seqlens"};
+  Value values[] = {r->query,  r->key, r->value, r->beta,         r->g,
+                    r->gGamma, r->gk,  r->gv,    r->initialState, r->cuSeqlens};
   unsigned number = 0;
   for (auto [name, value] : llvm::zip(names, values)) {
     if (!value)

@@ -20,7 +20,7 @@ namespace ejk {
 void nameArguments(mlir::func::FuncOp function, llvm::ArrayRef<llvm::StringRef> sourceNames);
 
 /// The specification's letter for the operand of a recurrence that `use` is:
-/// q, k, v, g, g_gamma, gk, gv, h0 or cu_seqlens; empty for any other use.
+/// q, k, v, beta, g, g_gamma, gk, gv, h0 or cu_seqlens; empty for any other use.
 llvm::StringRef recurrenceOperandName(mlir::OpOperand &use);
 
 /// The letter of the one recurrence operand that argument `index` feeds, or was when

@@ -16,6 +16,9 @@ using Results = llvm::SmallVectorImpl<Tensor>;
 // formula alone; shares no code with the scan, so that each checks the other.
 mlir::LogicalResult interpretRecurrence(mlir::Operation *op, Operands operands, Results &results,
                                         const Options &options);
+// DeltaRule.cpp
+mlir::LogicalResult interpretDeltaRule(DeltaRuleOp op, Operands operands, Results &results,
+                                       const Options &options);
 // Scan.cpp
 mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results,
                                   const Options &options);

@@ -196,6 +196,7 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<RecurrentOp, GLAOp, LightningAttnOp>(
           [&](Operation *op) { return interpretRecurrence(op, operands, results, options); })
+      .Case([&](DeltaRuleOp op) { return interpretDeltaRule(op, operands, results, options); })
       .Case([&](ScanOp op) { return interpretScan(op, operands, results, options); })
       .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })
       .Case(

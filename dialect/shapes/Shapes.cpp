@@ -157,30 +157,35 @@ unsigned ShapeAnalysis::sequencesNode(unsigned batch, Value cuSeqlens) {
 
 void ShapeAnalysis::constrainRecurrence(Operation *op) {
   Recurrence r = *Recurrence::of(op);
-  auto same = [&](Value value, std::initializer_list<int> queryDims) {
+  Value heads = r.heads();
+  // B, T and the state's heads; then channels as the query has them.
+  auto same = [&](Value value, unsigned dims, bool hasQueryChannels = false) {
     if (!value)
       return;
-    for (auto [dim, queryDim] : llvm::enumerate(queryDims))
-      if (queryDim >= 0 && dim < rankOf(value))
-        unify(node(r.query, queryDim), node(value, dim));
+    for (unsigned dim = 0; dim < dims; ++dim)
+      unify(node(heads, dim), node(value, dim));
+    if (hasQueryChannels && rankOf(value) > 3)
+      unify(node(r.query, 3), node(value, 3));
   };
-  same(r.key, {0, 1, -1, 3});
-  same(r.value, {0, 1});
-  unify(node(r.key, 2), node(r.value, 2));
-  same(r.g, {0, 1, 2, 3});
-  same(r.gk, {0, 1, 2, 3});
-  same(r.gv, {0, 1, 2});
-  same(r.output, {0, 1, 2});
-  unsigned n = sequencesNode(node(r.query, 0), r.cuSeqlens);
+  same(r.query, 2);
+  same(r.key, 2, true);
+  same(r.value, 2);
+  unify(node(r.key, 2), node(r.beta ? r.query : r.value, 2));
+  same(r.beta, 3);
+  same(r.g, 3, true);
+  same(r.gk, 3, true);
+  same(r.gv, 3);
+  same(r.output, 3);
+  unsigned n = sequencesNode(node(heads, 0), r.cuSeqlens);
   for (Value state : {r.initialState, r.finalState})
     if (state) {
       unify(n, node(state, 0));
-      unify(node(r.query, 2), node(state, 1));
+      unify(node(heads, 2), node(state, 1));
     }
   if (r.gGamma) {
     if (rankOf(r.gGamma) == 2)
       unify(n, node(r.gGamma, 0));
-    unify(node(r.query, 2), node(r.gGamma, rankOf(r.gGamma) - 1));
+    unify(node(heads, 2), node(r.gGamma, rankOf(r.gGamma) - 1));
   }
 }
 
@@ -188,10 +193,11 @@ void ShapeAnalysis::nameRecurrence(Operation *op) {
   Recurrence r = *Recurrence::of(op);
   name(node(r.query, 0), "B");
   name(node(r.query, 1), "T");
-  name(node(r.query, 2), "H");
-  name(node(r.key, 2), "Hkv");
+  name(node(r.heads(), 2), r.beta ? "Hv" : "H");
+  name(node(r.key, 2), r.beta ? "Hk" : "Hkv");
   name(node(r.finalState, 0), "N");
-  requireDivides(node(r.key, 2), node(r.query, 2), "the key/value heads");
+  requireDivides(node(r.key, 2), node(r.heads(), 2),
+                 r.beta ? "the query and key heads" : "the key/value heads");
   if (r.cuSeqlens)
     requireOne(node(r.query, 0), "B must be 1 with 'cu_seqlens'");
 }

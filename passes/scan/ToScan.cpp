@@ -39,7 +39,10 @@ static Value lightningGamma(OpBuilder &b, Location loc, double factor) {
 static void replaceByScan(Operation *op, const Recurrence &r) {
   OpBuilder b(op);
   Location loc = op->getLoc();
+  // The first has a head for each state.
   SmallVector<Value> sequences = {r.query, r.key, r.value};
+  if (r.beta)
+    sequences = {r.value, r.query, r.key, r.beta};
   for (Value gate : {r.g, r.gk, r.gv})
     if (gate)
       sequences.push_back(gate);
@@ -58,21 +61,33 @@ static void replaceByScan(Operation *op, const Recurrence &r) {
 
   b.setInsertionPointToStart(&scan.getStep());
   auto args = scan.getSequenceArgs().begin();
-  Value q = widen(b, loc, *args++), k = widen(b, loc, *args++), v = widen(b, loc, *args++);
+  auto nextRow = [&] { return widen(b, loc, *args++); };
+  Value q, k, v, beta;
+  if (r.beta) {
+    v = nextRow(), q = nextRow(), k = nextRow(), beta = nextRow();
+  } else {
+    q = nextRow(), k = nextRow(), v = nextRow();
+  }
   Value state = scan.getStateArgs().front();
   auto decay = [&](Value gate, Axis axis) {
     state = DecayOp::create(b, loc, state.getType(), state, gate, axis);
   };
   if (r.g)
-    decay(widen(b, loc, *args++), Axis::head);
+    decay(nextRow(), Axis::head);
   if (r.gGamma)
     decay(scan.getParameterArgs().front(), Axis::head);
   if (r.lightningFactor)
     decay(lightningGamma(b, loc, *r.lightningFactor), Axis::head);
   if (r.gk)
-    decay(widen(b, loc, *args++), Axis::key);
+    decay(nextRow(), Axis::key);
   if (r.gv)
-    decay(widen(b, loc, *args++), Axis::value);
+    decay(nextRow(), Axis::value);
+  if (beta) {
+    // u = beta (v − S'ᵀk)
+    Value read = ReadOp::create(b, loc, state, k, Axis::key);
+    Value factor = vector::BroadcastOp::create(b, loc, v.getType(), beta);
+    v = arith::MulFOp::create(b, loc, factor, arith::SubFOp::create(b, loc, v, read));
+  }
   state = OuterAddOp::create(b, loc, state.getType(), state, k, v);
   // The scale goes on the query's K numbers, before the sum over them.
   Value scale = arith::ConstantOp::create(

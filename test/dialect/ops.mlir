@@ -15,6 +15,36 @@ func.func @recurrent_bare(%q: tensor<?x?x?x100xf16>, %k: tensor<?x?x?x100xf16>,
   return %o : tensor<?x?x?x72xf16>
 }
 
+// CHECK-LABEL: func @delta_rule(
+// CHECK: ejk.delta_rule reverse %{{.*}}, %{{.*}}, %{{.*}} beta(%{{.*}} : tensor<1x9x4xbf16>)
+// CHECK-SAME: g(%{{.*}} : tensor<1x9x4xf32>)
+// CHECK-SAME: gk(%{{.*}} : tensor<1x9x4x8xf32>)
+// CHECK-SAME: initial_state(%{{.*}} : tensor<3x4x8x6xf32>)
+// CHECK-SAME: cu_seqlens(%{{.*}} : tensor<4xi64>)
+// CHECK-SAME: {softmax_scale = 2.500000e-01 : f64}
+func.func @delta_rule(%q: tensor<1x9x2x8xbf16>, %k: tensor<1x9x2x8xbf16>, %v: tensor<1x9x4x6xbf16>,
+                      %beta: tensor<1x9x4xbf16>, %g: tensor<1x9x4xf32>, %gk: tensor<1x9x4x8xf32>,
+                      %h0: tensor<3x4x8x6xf32>, %cu: tensor<4xi64>) -> tensor<1x9x4x6xbf16> {
+  %o, %ht = ejk.delta_rule reverse %q, %k, %v beta(%beta : tensor<1x9x4xbf16>)
+      g(%g : tensor<1x9x4xf32>) gk(%gk : tensor<1x9x4x8xf32>)
+      initial_state(%h0 : tensor<3x4x8x6xf32>) cu_seqlens(%cu : tensor<4xi64>)
+      {softmax_scale = 0.25 : f64}
+      : tensor<1x9x2x8xbf16>, tensor<1x9x2x8xbf16>, tensor<1x9x4x6xbf16>
+      -> tensor<1x9x4x6xbf16>, tensor<3x4x8x6xf32>
+  return %o : tensor<1x9x4x6xbf16>
+}
+
+// CHECK-LABEL: func @delta_rule_bare(
+// CHECK: ejk.delta_rule %{{.*}}, %{{.*}}, %{{.*}} beta(%{{.*}} : tensor<?x?x?xf32>) : tensor<?x?x?x100xf16>
+func.func @delta_rule_bare(%q: tensor<?x?x?x100xf16>, %k: tensor<?x?x?x100xf16>,
+                           %v: tensor<?x?x?x72xf16>, %beta: tensor<?x?x?xf32>)
+    -> tensor<?x?x?x72xf16> {
+  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xf32>)
+      : tensor<?x?x?x100xf16>, tensor<?x?x?x100xf16>, tensor<?x?x?x72xf16>
+      -> tensor<?x?x?x72xf16>, tensor<?x?x100x72xf32>
+  return %o : tensor<?x?x?x72xf16>
+}
+
 // CHECK-LABEL: func @recurrent_full(
 // CHECK: ejk.recurrent reverse
 // CHECK-SAME: g(%{{.*}} : tensor<1x9x4xf32>)

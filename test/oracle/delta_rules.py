@@ -52,6 +52,17 @@ def gdn(state, x):
     return state, 0.5 * read(state, x["q"])
 
 
+def rule(state, x):
+    """ejk.delta_rule with both gates that it may have."""
+    if "g" in x:
+        state = np.exp(x["g"])[..., None, None] * state
+    if "gk" in x:
+        state = np.exp(x["gk"])[..., None] * state
+    u = number(x["beta"]) * (x["v"] - read(state, x["k"]))
+    state = state + outer(x["k"], u)
+    return state, 0.5 * read(state, x["q"])
+
+
 def kda(state, x):
     q, k = unit(x["q"]), unit(x["k"])
     gate = -np.exp(x["A"])[..., None] * softplus(x["dt"] + x["bias"])
@@ -100,9 +111,13 @@ SEQUENCES = {
     "twice": {"q": (H, K), "k": (HK, K), "v": (HK, V), "k2": (HK, K), "v2": (H, V),
               "gk": (H, K), "gv": (H, V), "beta": (H,)},
     "fed": {"q": (H, K), "k": (HK, K), "v": (HK, V), "beta": (H,)},
+    **{name: {"v": (H, V), "q": (HK, K), "k": (HK, K), "beta": (H,), **gates}
+       for name, gates in {"rule": {}, "rule-g": {"g": (H,)}, "rule-gk": {"gk": (H, K)},
+                           "rule-g-gk": {"g": (H,), "gk": (H, K)}}.items()},
 }
 PARAMETERS = {"kda": {"A": (H,), "bias": (H, K)}}
-STEPS = {"gdn": gdn, "kda": kda, "rwkv7": rwkv7, "twice": twice, "fed": fed}
+STEPS = {"gdn": gdn, "kda": kda, "rwkv7": rwkv7, "twice": twice, "fed": fed,
+         "rule": rule, "rule-g": rule, "rule-gk": rule, "rule-g-gk": rule}
 
 TEXT = {}
 MATRIX = f"vector<{K}x{V}xf32>"
@@ -306,7 +321,21 @@ class Problem:
         return f"{self.layout_name}_cu" if name == "cu" else f"delta-{self.model}_{self.way}_{name}"
 
 
+def rule_text(p, types):
+    """ejk.delta_rule, whose default scale is ½ for 4 channels."""
+    clauses = [f"beta(%beta : {types['beta']})"]
+    clauses += [f"{g}(%{g} : {types[g]})" for g in ("g", "gk") if g in p.shapes]
+    clauses += [f"initial_state(%h0 : {types['h0']})"]
+    clauses += [f"cu_seqlens(%cu : {types['cu']})"] if p.cu else []
+    return "\n".join([f"  %o, %ht = ejk.delta_rule {'reverse ' if p.reverse else ''}%q, %k, %v",
+                      *(f"      {clause}" for clause in clauses),
+                      f"      : {types['q']}, {types['k']}, {types['v']}",
+                      f"      -> {types['do']}, {types['dht']}"])
+
+
 def scan_text(p, types):
+    if p.model not in TEXT:
+        return rule_text(p, types)
     rows = {n: ROW_NAMES.get((p.model, n), f"{n}t") for n in p.shapes}
     sequences = ", ".join(f"%{rows[n]} = %{n} : {types[n]}" for n in SEQUENCES[p.model])
     lines = [f"  %o, %ht = ejk.scan{' reverse' if p.reverse else ''}"

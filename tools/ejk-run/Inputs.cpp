@@ -270,6 +270,29 @@ static Result<bool> completeSizes(SymbolSizes &symbols) {
   return symbols.checkRules();
 }
 
+namespace {
+/// How an input's numbers are drawn, and what multiplies them.
+struct Drawn {
+  check::Distribution distribution;
+  double factor = 1;
+};
+} // namespace
+
+/// The delta rule subtracts beta k kᵀ from what it keeps, which grows with the steps unless
+/// keys are about as long as 1 and beta lies between 0 and 1: they are drawn so.
+static Drawn drawnAs(func::FuncOp function, unsigned index, int64_t channels) {
+  if (isLogDecay(function, index))
+    return {check::Distribution::log_gate};
+  std::string operand = argumentOperand(function, index);
+  if (operand == "beta")
+    return {check::Distribution::uniform};
+  bool isDelta = llvm::any_of(llvm::seq(0u, function.getNumArguments()), [&](unsigned i) {
+    return argumentOperand(function, i) == "beta";
+  });
+  return {check::Distribution::normal,
+          operand == "k" && isDelta ? 1 / std::sqrt(double(channels)) : 1};
+}
+
 Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes, uint64_t seed) {
   if (Result<bool> types = checkArgumentTypes(function); !types)
     return types.error();
@@ -298,15 +321,14 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
       for (auto [n, offset] : llvm::enumerate(drawOffsets(shape[0], steps, random)))
         setElement(tensor, n, offset);
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
-      auto distribution =
-          isLogDecay(function, i) ? check::Distribution::log_gate : check::Distribution::normal;
+      Drawn drawn = drawnAs(function, i, shape.empty() ? 1 : shape.back());
       constexpr int64_t some = 1 << 16;
       int64_t size = tensor.numElements();
       llvm::parallelFor(0, llvm::divideCeil(size, some), [&](size_t part) {
         check::Random own = random;
         own.skip(2 * part * some);
         for (int64_t n = part * some, end = std::min(size, n + some); n < end; ++n)
-          setElement(tensor, n, own.draw(distribution));
+          setElement(tensor, n, drawn.factor * own.draw(drawn.distribution));
       });
     }
     inputs.push_back(std::move(tensor));

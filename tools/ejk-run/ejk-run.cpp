@@ -457,7 +457,7 @@ int main(int argc, char **argv) {
       "  ejk-run examples/gla.mlir --random B=2,T=256,H=4 --check\n"
       "  ejk-run layer.mlir --inputs acts.safetensors --outputs o.safetensors --check --bench\n\n"
       "Inputs are found by the arguments' names: %query is called query, or what an\n"
-      "'ejk.name' attribute says. What feeds a recurrence is found by q, k, v, g, g_gamma,\n"
+      "'ejk.name' attribute says. What feeds a recurrence is found by q, k, v, beta, g, g_gamma,\n"
       "gk, gv, h0 and cu_seqlens, too.\n");
 
   if (!arch.empty() && !findTarget(arch))
