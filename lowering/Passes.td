@@ -44,9 +44,10 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     Option<"saveStates", "save-states", "bool", "false",
            "make f_fwd, which saves the states that f_vjp would recompute">];
   let dependentDialects = [
-    "::ejk::tile::TileDialect", "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",
-    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+    "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect", "::ejk::tile::TileDialect",
+    "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numChunked", "chunked", "scans turned into chunkwise programs">,
                     Statistic<"numShorter", "shorter", "of them with chunks of less than 64">,
                     Statistic<"numFused", "fused", "pairs of them fused">,
@@ -94,10 +95,10 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"",
                         "the architecture, whose shared memory tile programs must fit">];
   let dependentDialects = [
-    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::nvgpu::NVGPUDialect",
-    "::mlir::NVVM::NVVMDialect",
-    "::mlir::scf::SCFDialect"];
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::nvgpu::NVGPUDialect", "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::tensor::TensorDialect"];
   let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
                     Statistic<"numBlocks", "block-kernels", "kernels made for tile programs">,
                     Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];

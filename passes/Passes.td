@@ -239,6 +239,7 @@ def SplitStates : Pass<"ejk-split-states"> {
       … %r = ejk.read %S1, %q along key … }
     ```
   }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 
@@ -261,6 +262,7 @@ def SplitRotations : Pass<"ejk-split-rotations"> {
     %dk = ejk.scan sequences(… %rt = %rs) { %x = ejk.rotate_half %rt … }
     ```
   }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
   let statistics = [Statistic<"numSplit", "rotations", "rotations taken out of scans">];
 }
 
@@ -309,6 +311,7 @@ def SplitReads : Pass<"ejk-split-reads"> {
     %o = ejk.scan … { … ejk.read … along key … }
     ```
   }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 
@@ -339,7 +342,9 @@ def HoistReductions : Pass<"ejk-hoist-reductions"> {
       %dg = ejk.anchor %M1, %A with %saved along head : …
     ```
   }];
-  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect"];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::ejk::EjkDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::tensor::TensorDialect"];
   let statistics = [
     Statistic<"numSummed", "summed", "states and sequences reduced to one number">];
 }

@@ -183,6 +183,7 @@ def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
       %dq = arith.mulf %c, %e : vector<64x64xf32>
     ```
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
   let statistics = [Statistic<"numReused", "reused", "diagonal terms computed from scaled rows">];
 }
 
@@ -212,6 +213,7 @@ def TruncateLiveExponentials : Pass<"ejk-truncate-live-exponentials"> {
       %dkb = arith.truncf %dk : vector<64x64xf32> to vector<64x64xbf16>
     ```
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
   let statistics = [Statistic<"numNarrowed", "narrowed", "exponentials kept in bf16">];
 }
 
@@ -246,7 +248,9 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     %o = tile.dot %q, %sb, %o0 : vector<64x16xbf16>, vector<16x16xbf16>, vector<64x16xf32>
     ```
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+    "::ejk::tile::TileDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numSplit", "split", "matmuls with split operands">];
 }
 

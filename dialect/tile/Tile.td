@@ -78,6 +78,8 @@ def Tile_Vector : VectorOfRankAndType<[1], [F32]>;
 def Tile_Matrix : VectorOfRankAndType<[2], [F32, F16, BF16]>;
 def Tile_MatrixF32 : VectorOfRankAndType<[2], [F32]>;
 def Tile_AnyTile : AnyTypeOf<[VectorOfRankAndType<[1, 2], [F32, F16, BF16]>]>;
+// Masks and positions are laid out, too.
+def Tile_Convertible : VectorOfRankAndType<[1, 2], [F32, F16, BF16, AnySignlessInteger, Index]>;
 def Tile_Dim : ConfinedAttr<I64Attr, [IntNonNegative, IntMaxValue<1>]>;
 
 def Tile_ProgramOp : Tile_Op<"program", [
@@ -186,12 +188,16 @@ def Tile_ChooseOp : Tile_Op<"choose", [
     %o = tile.choose single %step, several %chunked of %q
         : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
     ```
+
+    Constraints:
+    - C1: `rows` is a sequence, [B,T,H] or [B,T,H,C].
   }];
   let arguments = (ins Tile_Tensor:$single, Tile_Tensor:$several, Tile_Tensor:$rows);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = [{
     `single` $single `,` `several` $several `of` $rows attr-dict `:` type($result) `,` type($rows)
   }];
+  let hasVerifier = 1;
 }
 
 def Tile_EndOp : Tile_Op<"end", [Terminator, HasParent<"ProgramOp">]> {
@@ -547,8 +553,8 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>
     %a = tile.convert %q to <fragments over 2 by 2> : vector<64x64xbf16>
     ```
   }];
-  let arguments = (ins AnyType:$tile, Tile_LayoutAttr:$layout);
-  let results = (outs AnyType:$result);
+  let arguments = (ins Tile_Convertible:$tile, Tile_LayoutAttr:$layout);
+  let results = (outs Tile_Convertible:$result);
   let assemblyFormat = "$tile `to` $layout attr-dict `:` type($tile)";
 }
 

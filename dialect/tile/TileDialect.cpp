@@ -182,6 +182,14 @@ LogicalResult StoreCellOp::verify() {
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
+LogicalResult ChooseOp::verify() {
+  int64_t rank = cast<RankedTensorType>(getRows().getType()).getRank();
+  if (rank != 3 && rank != 4)
+    return emitOpError() << "'rows' must be a sequence, [B,T,H] or [B,T,H,C] (C1), but is "
+                         << getRows().getType();
+  return success();
+}
+
 LogicalResult DotOp::verify() {
   auto sizes = [](Value v, bool transposed) {
     ArrayRef<int64_t> shape = cast<VectorType>(v.getType()).getShape();

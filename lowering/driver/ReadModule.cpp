@@ -5,6 +5,7 @@
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/package/Names.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -17,12 +18,42 @@ static StringRef nameAt(SMRange range) {
   return name.consume_front("%") ? name : StringRef();
 }
 
+/// That `name` can name `what` in a package and in files.
+static LogicalResult checkName(Location loc, StringRef what, StringRef name) {
+  const char *problem = ejk::nameProblem(name);
+  if (!problem)
+    return success();
+  return emitError(loc) << what << " cannot be called " << ejk::inQuotes(name) << ": " << problem;
+}
+
+/// That every name which a public function gives its package is one.
+static LogicalResult checkNames(ModuleOp module) {
+  WalkResult walked = module.walk([](func::FuncOp function) -> WalkResult {
+    if (!function.isPublic() || function.isExternal())
+      return success();
+    if (failed(checkName(function.getLoc(), "a function", function.getName())))
+      return failure();
+    for (BlockArgument argument : function.getArguments())
+      if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ejk::kNameAttr))
+        if (failed(checkName(argument.getLoc(), "an argument", name)))
+          return failure();
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto name = function.getResultAttrOfType<StringAttr>(i, ejk::kNameAttr))
+        if (failed(checkName(function.getLoc(), "a result", name)))
+          return failure();
+    return success();
+  });
+  return failure(walked.wasInterrupted());
+}
+
 OwningOpRef<ModuleOp> ejk::readModule(const std::shared_ptr<llvm::SourceMgr> &sources,
                                       MLIRContext *context) {
   ParserConfig config(context);
   const llvm::MemoryBuffer *buffer = sources->getMemoryBuffer(sources->getMainFileID());
-  if (isBytecode(*buffer))
-    return parseSourceFile<ModuleOp>(sources, config);
+  if (isBytecode(*buffer)) {
+    OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, config);
+    return module && succeeded(checkNames(*module)) ? std::move(module) : nullptr;
+  }
   // What an editor's server is told: where in the file each value is defined.
   AsmParserState definitions;
   Block block;
@@ -44,5 +75,5 @@ OwningOpRef<ModuleOp> ejk::readModule(const std::shared_ptr<llvm::SourceMgr> &so
       names.push_back(nameAt(argument.loc));
     nameArguments(function, names);
   });
-  return module;
+  return succeeded(checkNames(*module)) ? std::move(module) : nullptr;
 }

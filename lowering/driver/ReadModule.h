@@ -13,7 +13,11 @@ class SourceMgr;
 namespace ejk {
 /// Parses the main file of `sources`. Arguments of functions are named as in the source
 /// (`%query` is called query), where no `ejk.name` says otherwise; MLIR alone forgets
-/// these names. Null after an error.
+/// these names.
+///
+/// A package refuses names that could lead a file elsewhere or that a terminal obeys
+/// (runtime/package/Names.h). So does this: an error stands at the public function or
+/// the argument that has such a name. Null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::shared_ptr<llvm::SourceMgr> &sources,
                                              mlir::MLIRContext *context);
 } // namespace ejk

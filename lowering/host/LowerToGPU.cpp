@@ -20,6 +20,7 @@
 namespace ejk {
 #define GEN_PASS_DEF_LOWERTOGPU
 #include "lowering/Passes.h.inc"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 } // namespace ejk
 
 using namespace mlir;

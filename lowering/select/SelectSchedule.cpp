@@ -22,6 +22,8 @@
 namespace ejk {
 #define GEN_PASS_DEF_SELECTSCHEDULE
 #include "lowering/Passes.h.inc"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 } // namespace ejk
 
 using namespace mlir;

@@ -1,7 +1,10 @@
 //===- SplitOperands.cpp - factors of few channels in two terms -------------===//
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Rounding.h"
 #include "passes/chunk/Chunk.h"
 

@@ -1,4 +1,5 @@
 //===- SplitReads.cpp - reads along different axes, scans of their own ----===//
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"

@@ -271,7 +271,7 @@ TEST_F(Failure, EveryFileCall) {
 TEST_F(Failure, InterruptedAndShortReadsAreNone) {
   std::vector<Operation> all = operations();
   for (long n = 1; n <= 4; ++n)
-    for (Failing what : {Failing::interruptedRead, Failing::shortReads}) {
+    for (Failing what : {Failing::interruptedCall, Failing::shortTransfers}) {
       startFailing(what, n);
       ejk_error *error = all[1].run();
       EXPECT_GE(stopFailing(), 3);

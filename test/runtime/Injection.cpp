@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <new>
 
+#include <cstdio>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -45,6 +47,17 @@ static bool fileCallFails() {
     return false;
   errno = EIO;
   return true;
+}
+
+static bool isInterrupted() {
+  if (failing != Failing::interruptedCall || ++calls != failAt)
+    return false;
+  errno = EINTR;
+  return true;
+}
+
+static size_t transferred(size_t bytes) {
+  return failing == Failing::shortTransfers && ++calls >= failAt && bytes > 1 ? 1 : bytes;
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,13 +169,37 @@ int fstat(int file, struct stat *status) noexcept {
 ssize_t read(int file, void *to, size_t bytes) {
   if (fileCallFails())
     return -1;
-  if (failing == Failing::interruptedRead && ++calls == failAt) {
-    errno = EINTR;
+  if (isInterrupted())
     return -1;
-  }
-  if (failing == Failing::shortReads && ++calls >= failAt && bytes > 1)
-    bytes = 1;
-  return syscall(SYS_read, file, to, bytes);
+  return syscall(SYS_read, file, to, transferred(bytes));
+}
+
+ssize_t write(int file, const void *from, size_t bytes) {
+  if (fileCallFails() || isInterrupted())
+    return -1;
+  return syscall(SYS_write, file, from, transferred(bytes));
+}
+
+int fsync(int file) { return fileCallFails() ? -1 : int(syscall(SYS_fsync, file)); }
+
+int fchmod(int file, mode_t mode) noexcept {
+  return fileCallFails() ? -1 : int(syscall(SYS_fchmod, file, mode));
+}
+
+off_t lseek(int file, off_t offset, int from) noexcept {
+  return fileCallFails() ? -1 : off_t(syscall(SYS_lseek, file, offset, from));
+}
+
+int mkdir(const char *path, mode_t mode) noexcept {
+  return fileCallFails() ? -1 : int(syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+
+int linkat(int fromFolder, const char *from, int toFolder, const char *to, int flags) noexcept {
+  return fileCallFails() ? -1 : int(syscall(SYS_linkat, fromFolder, from, toFolder, to, flags));
+}
+
+int rename(const char *from, const char *to) noexcept {
+  return fileCallFails() ? -1 : int(syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 }
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
 //===- Injection.h - making allocations and file calls fail -----*- C++ -*-===//
 //
-// Injection.cpp takes the place of malloc, operator new, open, fstat and read
-// in the program that it is linked into, the shared libraries among it.
+// Injection.cpp takes the place of malloc, operator new and the calls on files in
+// the program that it is linked into, the shared libraries among it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ enum class Failing {
   oneAllocation,   ///< the n-th
   allAllocations,  ///< from the n-th on
   oneFileCall,     ///< the n-th, with EIO
-  interruptedRead, ///< the n-th is interrupted, which is no failure
-  shortReads,      ///< from the n-th on, each gives one byte
+  interruptedCall, ///< the n-th read or write is interrupted, which is no failure
+  shortTransfers,  ///< from the n-th on, each read or write is of one byte
 };
 
 /// From now on the n-th call of that kind that this thread makes fails.

@@ -261,12 +261,23 @@ private:
     return {nullptr, none};
   }
 
+  /// An attribute of another kind is none for an op that has its own place for it. What the
+  /// op's parser and builders put there in its stead they put there here.
+  static void setAttribute(Operation *op, StringAttr name, Attribute value) {
+    if (value)
+      op->setAttr(name, value);
+    else
+      op->removeAttr(name);
+    if (op->getPropertiesStorageSize())
+      op->getName().populateDefaultProperties(op->getPropertiesStorage());
+  }
+
   void changeAttribute() {
     auto [op, attribute] = anyAttribute();
     if (!op)
       return;
     if (Attribute other = changed(attribute.getValue()))
-      op->setAttr(attribute.getName(), other);
+      setAttribute(op, attribute.getName(), other);
   }
 
   void copyAttribute() {
@@ -282,13 +293,13 @@ private:
           alike.push_back(other);
       to = pick(ArrayRef(alike), random);
     }
-    to->setAttr(attribute.getName(), attribute.getValue());
+    setAttribute(to, attribute.getName(), attribute.getValue());
   }
 
   void removeAttribute() {
     auto [op, attribute] = anyAttribute();
     if (op)
-      op->removeAttr(attribute.getName());
+      setAttribute(op, attribute.getName(), nullptr);
   }
 
   //===--------------------------------------------------------------------===//

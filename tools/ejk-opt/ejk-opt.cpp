@@ -1,7 +1,11 @@
 //===- ejk-opt.cpp - run ejk's passes on a file ---------------------------===//
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tools/common/Registration.h"
+#include "tools/io/OutputFile.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 /// Has messages come without the op's generic form, unless the flag is given.
 static void printNoOpsOnDiagnostics() {
@@ -11,10 +15,38 @@ static void printNoOpsOnDiagnostics() {
     static_cast<llvm::cl::opt<bool> *>(found->second)->setInitialValue(false);
 }
 
+static int fail(llvm::StringRef message) {
+  llvm::errs() << message << "\n";
+  return 1;
+}
+
+/// What MlirOptMain does, but that the output file is replaced by a whole one or stays as it is.
+static int writeTo(const std::string &output, const std::string &input,
+                   mlir::DialectRegistry &registry, const mlir::MlirOptMainConfig &config) {
+  std::string error = ejk::checkNoInput(output, {input});
+  if (!error.empty())
+    return fail(error);
+  std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &error);
+  if (!file)
+    return fail(error);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (failed(MlirOptMain(os, std::move(file), registry, config)))
+    return 1;
+  error = ejk::writeFile(output, text);
+  return error.empty() ? 0 : fail(error);
+}
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   ejk::registerAll(registry);
   printNoOpsOnDiagnostics();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "ejk: gated linear recurrences\n", registry));
+  auto [input, output] =
+      mlir::registerAndParseCLIOptions(argc, argv, "ejk: gated linear recurrences\n", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  bool writesFile = output != "-" && !config.shouldShowDialects() && !config.shouldListPasses();
+  if (!writesFile)
+    return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
+  llvm::InitLLVM init(argc, argv);
+  return writeTo(output, input, registry, config);
 }

@@ -29,10 +29,11 @@ Result<std::unique_ptr<DeviceSession>> DeviceSession::open(int ordinal) {
   Result<const Driver *> driver = loadDriver();
   if (!driver)
     return driver.error();
+  // Before the device is retained, so that the session releases it whatever fails after.
+  std::unique_ptr<DeviceSession> session(new DeviceSession);
   Result<Device> device = Device::retain(**driver, ordinal);
   if (!device)
     return device.error();
-  std::unique_ptr<DeviceSession> session(new DeviceSession);
   session->driver = *driver;
   session->device = *device;
   char name[256] = "";
@@ -53,6 +54,8 @@ Result<std::unique_ptr<DeviceSession>> DeviceSession::open(int ordinal) {
 }
 
 DeviceSession::~DeviceSession() {
+  if (!driver)
+    return;
   {
     ContextScope scope(*driver, device.context);
     if (stream && scope.status == cudaSuccess)

@@ -183,10 +183,11 @@ TensorSet::TensorSet(TensorSet &&other)
       inputs(std::move(other.inputs)), outputs(std::move(other.outputs)),
       workspaceOffset(other.workspaceOffset), workspaceBytes(other.workspaceBytes),
       slab(other.slab), slabBytes(other.slabBytes) {
-  other.slab = 0;
   // The views lie inside the tensors, which the move keeps in place, but this
   // must not depend on it.
   pointViews();
+  // Last: where there is no memory for the views, `other` still frees the slab.
+  other.slab = 0;
 }
 
 TensorSet::~TensorSet() {

@@ -25,12 +25,13 @@ static std::string cannot(const char *what, const std::string &path) {
 }
 
 Result<InputFile> InputFile::open(const std::string &path) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
+  // What closes the file is there before it is opened.
+  InputFile file(-1, path, std::nullopt);
+  file.descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file.descriptor < 0)
     return Error{ErrorCode::Io, cannot("open", path)};
-  InputFile file(descriptor, path, std::nullopt);
   struct stat status;
-  if (::fstat(descriptor, &status) != 0)
+  if (::fstat(file.descriptor, &status) != 0)
     return Error{ErrorCode::Io, cannot("read", path)};
   // What the kernel makes up as it is read has a size of 0.
   if (S_ISREG(status.st_mode) && status.st_size > 0)

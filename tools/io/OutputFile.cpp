@@ -115,9 +115,10 @@ public:
     return "";
   }
 
+  /// A name beside the target, for one that has none.
+  std::string prepare() { return name.empty() && !giveName() ? cannotWrite(path) : ""; }
+
   std::string commit() {
-    if (name.empty() && !giveName())
-      return cannotWrite(path);
     if (::rename(name.c_str(), target.c_str()) != 0)
       return cannotWrite(path);
     name.clear();
@@ -132,24 +133,25 @@ public:
 
 private:
   bool makeNamed() {
+    std::string chosen;
     do {
-      name = newName(folder);
-      file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      chosen = newName(folder);
+      file = ::open(chosen.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (file < 0 && errno == EEXIST);
-    if (file < 0)
-      name.clear();
+    if (file >= 0)
+      name = std::move(chosen);
     return file >= 0;
   }
 
   bool giveName() {
-    std::string unnamed = "/proc/self/fd/" + std::to_string(file);
+    std::string unnamed = "/proc/self/fd/" + std::to_string(file), chosen;
     int status;
     do {
-      name = newName(folder);
-      status = ::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+      chosen = newName(folder);
+      status = ::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, chosen.c_str(), AT_SYMLINK_FOLLOW);
     } while (status != 0 && errno == EEXIST);
-    if (status != 0)
-      name.clear();
+    if (status == 0)
+      name = std::move(chosen);
     return status == 0;
   }
 
@@ -190,7 +192,11 @@ static std::string stage(const std::string &path, std::string_view bytes, Staged
   return staged.back()->write(bytes);
 }
 
+// Renaming comes last, for it takes no room: it fails where nothing else did in rare cases only.
 static std::string commit(const StagedFiles &staged) {
+  for (const std::unique_ptr<StagedFile> &file : staged)
+    if (std::string error = file->prepare(); !error.empty())
+      return error;
   for (const std::unique_ptr<StagedFile> &file : staged)
     if (std::string error = file->commit(); !error.empty())
       return error;

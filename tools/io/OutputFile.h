@@ -21,8 +21,11 @@ struct OutputFile {
   std::string bytes;
 };
 
-/// Writes all files, or none when one cannot be written. The error's message,
-/// which names the path and the reason, or an empty string.
+/// Writes all files, or none when one cannot be written. All lie on the disk
+/// beside their targets before the first is renamed; should a rename fail then,
+/// the files before it are in place, each whole, and it and those after it are
+/// as they were. The error's message, which names the path and the reason, or an
+/// empty string.
 std::string writeFiles(const std::vector<OutputFile> &files);
 std::string writeFile(const std::string &path, std::string_view bytes);
 

@@ -75,3 +75,21 @@ func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x2xf32>) {
   }
   return
 }
+
+// -----
+
+// choose C1: no sequence.
+func.func @choose(%o: tensor<?x?x?x4xf32>, %x: tensor<?xf32>) -> tensor<?x?x?x4xf32> {
+  // expected-error @below {{'rows' must be a sequence, [B,T,H] or [B,T,H,C] (C1), but is 'tensor<?xf32>'}}
+  %c = tile.choose single %o, several %o of %x : tensor<?x?x?x4xf32>, tensor<?xf32>
+  return %c : tensor<?x?x?x4xf32>
+}
+
+// -----
+
+// convert: what is no tile has no layout.
+func.func @convert(%o: vector<4x4x4xf32>) -> vector<4x4x4xf32> {
+  // expected-error @below {{operand #0 must be vector of}}
+  %c = tile.convert %o to <lanes> : vector<4x4x4xf32>
+  return %c : vector<4x4x4xf32>
+}
