@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 
 import lit.formats
 from lit.llvm import llvm_config
@@ -47,3 +48,9 @@ ptxas = shutil.which("ptxas") or shutil.which(os.path.join(cuda_home, "bin", "pt
 if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
+# Libraries whose tensors the Python package takes, where the tests' Python has them.
+for module in ("torch", "jax"):
+    found = subprocess.run([config.python_executable, "-c", f"import importlib.util as i; "
+                            f"raise SystemExit(i.find_spec('{module}') is None)"])
+    if found.returncode == 0:
+        config.available_features.add(module)

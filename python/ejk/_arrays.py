@@ -29,6 +29,14 @@ def _load(name):
     return sys.modules.get(name) or importlib.import_module(name)
 
 
+def load_doors():
+    """Opens the doors of libraries that are imported already. torch.compile cannot follow an import
+    that happens in a call, so this is done when a recurrence is made."""
+    for library in ("torch",):
+        if library in sys.modules and _DOORS[library] not in sys.modules:
+            importlib.import_module(_DOORS[library])
+
+
 def common_door(named):
     """The one door of all arrays in [(name, array)]. NumPy's go with any other library's."""
     found = None

@@ -55,7 +55,7 @@ class CompiledFunction:
             if dtype != tensor["dtype"] and not (dtype == "f64" and tensor["dtype"][0] != "i"):
                 raise TensorError(f"'{tensor['name']}' must be {tensor['dtype']}, but is {dtype} "
                                   f"{list(shape)}")
-        results = door.call(self._program, tensors)
+        results = door.call(self._program.key, tensors)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _order(self, tensors, named):
@@ -152,7 +152,7 @@ def explain(program, shapes, target, derivatives):
 def check(program, tensors, door):
     """{result: relative error} of a call against the f64 interpreter."""
     import numpy as np
-    results = door.call(program, tensors)
+    results = door.call(program.key, tensors)
     inputs = [np.ascontiguousarray(door.to_numpy(t)) for t in tensors]
     inputs = [a.astype(np.float64) if a.dtype.kind not in "iu" else a for a in inputs]
     buffers = [Buffer(a.ctypes.data, {"f": "f64"}.get(a.dtype.kind, f"i{8 * a.itemsize}"), a.shape,

@@ -4,6 +4,7 @@ import numpy as np
 
 from ._errors import TensorError
 from ._library import Buffer
+from ._program import by_key
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64",
            "int32": "i32", "int64": "i64"}
@@ -49,8 +50,8 @@ def run(entry, arrays):
     return results
 
 
-def call(program, arrays):
-    return run(program.entry(), arrays)
+def call(key, arrays):
+    return run(by_key(key).entry(), arrays)
 
 
 def to_numpy(array):

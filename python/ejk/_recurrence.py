@@ -2,6 +2,8 @@
 
 import functools
 import importlib
+import weakref
+from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _trace
 from ._errors import TensorError, TraceError
@@ -64,9 +66,12 @@ class Recurrence:
             raise TraceError(f"'{function.__name__}' must take {states} state"
                              f"{'s' * (states > 1)} and at least one tensor")
         self._names = [p.name for p in parameters[states:]]
-        self._signature = inspect.Signature(
-            [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters[states:]])
+        self._defaults = {p.name: p.default for p in parameters[states:]
+                          if p.default is not inspect.Parameter.empty}
         self._programs = {}
+        self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
+        _recurrences[self._identity] = self
+        _arrays.load_doors()
 
     def __reduce__(self):
         return _find, (self.__module__, self.__qualname__)
@@ -75,14 +80,15 @@ class Recurrence:
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
 
     def __call__(self, *arguments, initial_state=None, cu_seqlens=None, **named):
-        program, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
-        results = door.call(program, tensors)
+        key, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
+        results = door.call(key, tensors)
         states = tuple(results[outputs:])
         return (*results[:outputs], states[0] if self._states == 1 else states)
 
     def program(self, *arguments, initial_state=None, cu_seqlens=None, **named):
         """The program for tensors like these; nothing is run."""
-        return self._prepare(arguments, named, initial_state, cu_seqlens)[0]
+        from ._program import by_key
+        return by_key(self._prepare(arguments, named, initial_state, cu_seqlens)[0])
 
     def mlir(self, *arguments, **named):
         """The MLIR that tensors like these are compiled from, as text."""
@@ -98,28 +104,26 @@ class Recurrence:
     def explain(self, *arguments, target=None, derivatives=0, **named):
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
-        program, tensors, _, door = self._prepare(arguments, *_split(named))
-        return explain(program, [door.describe(t)[1] for t in tensors], target, derivatives)
+        _, tensors, _, door = self._prepare(arguments, *_split(named))
+        return explain(self.program(*arguments, **named), [door.describe(t)[1] for t in tensors], target, derivatives)
 
     def check(self, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
         from ._inspect import check
-        program, tensors, _, door = self._prepare(arguments, *_split(named))
-        return check(program, tensors, door)
+        _, tensors, _, door = self._prepare(arguments, *_split(named))
+        return check(self.program(*arguments, **named), tensors, door)
 
     def _prepare(self, arguments, named, initial_state, cu_seqlens):
-        bound = self._signature.bind(*arguments, **named)
-        bound.apply_defaults()
         tensors, kinds, given = [], [], []
-        for name, value in bound.arguments.items():
+        for name, value in zip(self._names, self._bind(arguments, named)):
             if value is None or isinstance(value, (bool, int, float, str)):
                 kinds.append(value)
             else:
                 tensors.append(value)
                 given.append(name)
-                kinds.append(name)
+                kinds.append(None)
         initial = self._initial(initial_state)
-        for index, state in enumerate(initial):
+        for state in initial:
             if state is not None:
                 tensors.append(state)
                 given.append("initial_state")
@@ -132,12 +136,12 @@ class Recurrence:
         described = [door.describe(t) for t in tensors]
         exact = check_exact(given, described)
         arguments, at = [], 0
-        for name, kind in zip(bound.arguments, kinds):
-            if at < len(given) and kind is name and given[at] == name:
+        for name, kind in zip(self._names, kinds):
+            if at < len(given) and given[at] == name:
                 arguments.append(_argument(name, *described[at]))
                 at += 1
             else:
-                arguments.append(kind)
+                arguments.append(("constant", kind))
         shapes = []
         for state in initial:
             if state is None:
@@ -148,7 +152,7 @@ class Recurrence:
             if dtype != ("f64" if exact else "f32") or not 2 <= len(shape) <= 4:
                 raise TensorError("'initial_state' must be float32 of shape [N, H, K, V], [N, H, C] "
                                   f"or [N, H], but is {dtype} {list(shape)}")
-            shapes.append(tuple(int(n) for n in shape[2:]))
+            shapes.append(tuple(index(n) for n in shape[2:]))
         offsets = ""
         if cu_seqlens is not None:
             offsets, shape = described[-1]
@@ -156,10 +160,30 @@ class Recurrence:
                 raise TensorError("'cu_seqlens' must be int32 or int64 of shape [N+1], but is "
                                   f"{offsets} {list(shape)}")
         key = (tuple(arguments), tuple(s is not None for s in initial), tuple(shapes), offsets)
-        known = self._programs.get(key)
-        if not known:
-            known = self._programs[key] = self._trace(Specialisation(*key, self._reverse))
-        return known[0], tensors, known[1], door
+        program, outputs = _resolve(self._identity, key)
+        return program, tensors, outputs, door
+
+    def _bind(self, arguments, named):
+        """A value for each parameter, as Python would bind them."""
+        if len(arguments) > len(self._names):
+            raise TypeError(f"{self.__name__}() takes {len(self._names)} tensors, "
+                            f"but got {len(arguments)}")
+        values = list(arguments)
+        for name in self._names[:len(arguments)]:
+            if name in named:
+                raise TypeError(f"{self.__name__}() got two values for '{name}'")
+        for name in self._names[len(arguments):]:
+            if name in named:
+                values.append(named[name])
+            elif name in self._defaults:
+                values.append(self._defaults[name])
+            else:
+                raise TypeError(f"{self.__name__}() misses the argument '{name}'")
+        for name in named:
+            if name not in self._names:
+                raise TypeError(f"{self.__name__}() has no argument '{name}'; it takes "
+                                + ", ".join(self._names))
+        return values
 
     def _initial(self, initial_state):
         if self._states == 1:
@@ -170,14 +194,37 @@ class Recurrence:
             raise TensorError(f"'initial_state' must be a tuple of {self._states} states")
         return tuple(initial_state)
 
-    def _trace(self, spec):
+    def trace(self, spec):
+        """(program key, number of outputs) for a Specialisation."""
         from ._program import Program, register
         name = "".join(c if c.isalnum() else "_" for c in self._function.__name__).strip("_")
         name = name if name and not name[0].isdigit() else "recurrence_" + name
         text, outputs = _trace.text_of(self._function, spec, name)
         program = Program(text, name,
                           lambda: _trace.text_of(self._function, spec, name, places=True)[0])
-        return register(program), outputs
+        return register(program).key, outputs
+
+
+# By identity, so that a name says which one is meant.
+_recurrences = weakref.WeakValueDictionary()
+
+
+def _resolve(identity, key):
+    """Traces a recurrence for what `key` says of a call's arguments; the same key is traced once."""
+    recurrence = _recurrences[identity]
+    found = recurrence._programs.get(key)
+    if found:
+        return found
+    arguments, initial, shapes, offsets = key
+    arguments = tuple(a[1] if a[0] == "constant" else Argument(*a) for a in arguments)
+    found = recurrence.trace(Specialisation(arguments, initial, shapes, offsets,
+                                            recurrence._reverse))
+    recurrence._programs[key] = found
+    return found
+
+
+# torch.compile calls this when it traces the caller, and takes its result as a constant.
+_resolve._dynamo_marked_constant = True
 
 
 def _split(named):
@@ -194,10 +241,10 @@ def _argument(name, dtype, shape):
     if rank > 4:
         raise TensorError(f"'{name}' must have rank 0 to 4, but has shape {list(shape)}")
     kind = "sequence" if rank >= 3 else "parameter"
-    channels = int(shape[-1]) if rank in (2, 4) else 0
+    channels = index(shape[-1]) if rank in (2, 4) else 0
     if rank in (2, 4) and not 1 <= channels <= 512:
         raise TensorError(f"'{name}' has {channels} channels; ejk takes 1 to 512")
-    return Argument(name, kind, "f32" if dtype == "f64" else dtype, rank, channels)
+    return (name, kind, "f32" if dtype == "f64" else dtype, rank, channels)
 
 
 def check_exact(names, described):

@@ -9,6 +9,7 @@ Arguments that all of them take:
 A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32."""
 
 import functools
+from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
 from ._errors import TensorError
@@ -22,7 +23,7 @@ __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "lin
 
 @functools.lru_cache(maxsize=None)
 def _op_program(op, names, types, attributes, reverse):
-    """The program of one op of the dialect. `types` are [(element type, rank, channels)]."""
+    """The key of the program of one op of the dialect. `types` are (element type, rank, sizes)."""
     packed = "cu_seqlens" in names
 
     def tensor(name, dtype, rank, shape):
@@ -47,7 +48,15 @@ def _op_program(op, names, types, attributes, reverse):
             f"  %o, %ht = {op}{' reverse' if reverse else ''} %q, %k, %v {optional}"
             f" {{{listed}}}\n      : {', '.join(text_types[:3])} -> {o}, {ht}\n"
             f"  return %o, %ht : {o}, {ht}\n}}\n")
-    return register(Program(text, name))
+    return register(Program(text, name)).key
+
+
+def _resolve(op, names, types, attributes, reverse):
+    return _op_program(op, names, types, attributes, reverse)
+
+
+# torch.compile calls this when it traces the caller, and takes its result as a constant.
+_resolve._dynamo_marked_constant = True
 
 
 def _call_op(op, attributes, reverse, **tensors):
@@ -56,6 +65,8 @@ def _call_op(op, attributes, reverse, **tensors):
     names, arrays = tuple(n for n, _ in given), [t for _, t in given]
     if hasattr(door, "prepare"):
         arrays = door.prepare(arrays)
+    if hasattr(door, "autocast"):
+        arrays = door.autocast(names, arrays)
     described = [door.describe(a) for a in arrays]
     check_exact(names, described)
     types = []
@@ -66,10 +77,10 @@ def _call_op(op, attributes, reverse, **tensors):
                               f"shape {list(shape)}")
         # Sizes that a program depends on: channels alone.
         fixed = 2 if name == "initial_state" else 3
-        kept = tuple(int(n) if d >= fixed else None for d, n in enumerate(shape))
+        kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
         types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
-    program = _op_program(op, names, tuple(types), attributes, reverse)
-    return tuple(door.call(program, arrays))
+    key = _resolve(op, names, tuple(types), attributes, reverse)
+    return tuple(door.call(key, arrays))
 
 
 def _scale(scale):
@@ -220,3 +231,6 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
     """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K]."""
     return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
                                 initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+_arrays.load_doors()

@@ -1,0 +1,224 @@
+"""Recurrences on PyTorch's CPU tensors: values, gradients, and what torch does with operators."""
+
+import copy
+import io
+import os
+import pickle
+import threading
+import unittest
+
+import numpy as np
+import reference
+import torch
+
+import ejk
+from reference import error
+
+
+@ejk.recurrence
+def gated(S, q, k, v, g):
+    S = S.decay(g).add(k, v)
+    return S, S.read(q)
+
+
+def tensors(B=2, T=5, H=2, K=4, V=3, seed=0, dtype=torch.float32):
+    torch.manual_seed(seed)
+    q, k = torch.randn(2, B, T, H, K)
+    v, g, gk = torch.randn(B, T, H, V), -torch.rand(B, T, H), -torch.rand(B, T, H, K)
+    return {n: x.to(dtype) for n, x in dict(q=q, k=k, v=v, g=g, gk=gk).items()}
+
+
+def eager(q, k, v, g=None, g_gamma=None, gk=None, gv=None, scale=None, initial_state=None,
+          cu_seqlens=None, reverse=False):
+    """The reference in torch's own ops, in f64, so that torch differentiates it."""
+    def double(x):
+        return None if x is None else x.double()
+    q, k, v, g, g_gamma, gk, gv, h0 = map(double, (q, k, v, g, g_gamma, gk, gv, initial_state))
+    B, T, H, K = q.shape
+    group = H // k.shape[2]
+    k, v = (x.repeat_interleave(group, 2) for x in (k, v))
+    spans = reference.sequences(T, cu_seqlens, B)
+    outputs, states = [[None] * T for _ in range(B)], []
+    for n, (b, first, end) in enumerate(spans):
+        S = torch.zeros(H, K, v.shape[3], dtype=torch.float64) if h0 is None else h0[n]
+        rows = range(first, end)
+        for t in reversed(rows) if reverse else rows:
+            decay = torch.zeros(H, 1, 1, dtype=torch.float64)
+            if g is not None:
+                decay = decay + g[b, t, :, None, None]
+            if g_gamma is not None:
+                decay = decay + g_gamma[:, None, None]
+            if gk is not None:
+                decay = decay + gk[b, t, :, :, None]
+            if gv is not None:
+                decay = decay + gv[b, t, :, None, :]
+            S = torch.exp(decay) * S + k[b, t, :, :, None] * v[b, t, :, None, :]
+            outputs[b][t] = torch.einsum("hkv,hk->hv", S, q[b, t])
+        states.append(S)
+    o = torch.stack([torch.stack(rows) for rows in outputs])
+    return (K ** -0.5 if scale is None else scale) * o, torch.stack(states)
+
+
+class Values(unittest.TestCase):
+    def test_gradients_of_random_cases(self):
+        rng = np.random.default_rng(int(os.environ.get("EJK_TEST_SEED", 0)))
+        for number in range(int(os.environ.get("EJK_TEST_CASES", 8))):
+            case = {n: torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+                    for n, x in reference.random_case(rng).items()}
+            floats = [n for n, x in case.items()
+                      if isinstance(x, torch.Tensor) and x.is_floating_point()]
+            found, wanted = [], []
+            for function, results in ((ejk.ops.recurrent, found), (eager, wanted)):
+                own = {n: x.clone().requires_grad_() if n in floats else x
+                       for n, x in case.items()}
+                o, state = function(**own)
+                results += [o.detach(), state.detach()]
+                torch.manual_seed(number)
+                do, dht = torch.randn(o.shape), torch.randn(state.shape)
+                ((o * do).sum() + (state * dht).sum()).backward()
+                results += [own[n].grad for n in floats]
+            for name, a, b in zip(["o", "state", *floats], found, wanted):
+                self.assertLess(error(a, b), 5e-5, f"case {number}, {name} of {list(case)}")
+
+    def test_numbers_with_sixteen_bits(self):
+        t = tensors(dtype=torch.bfloat16)
+        o, state = ejk.ops.gla(t["q"], t["k"], t["v"], t["gk"].float())
+        expected, _ = eager(t["q"], t["k"], t["v"], gk=t["gk"].float())
+        self.assertEqual((o.dtype, state.dtype), (torch.bfloat16, torch.float32))
+        self.assertLess(error(o.double(), expected), 3e-3)
+
+    def test_views_are_taken(self):
+        t = tensors()
+        q = t["q"].transpose(1, 2).contiguous().transpose(1, 2)
+        v = t["v"][:, :1].expand(-1, 5, -1, -1)
+        self.assertFalse(q.is_contiguous() or v.is_contiguous())
+        torch.testing.assert_close(gated(q, t["k"], v, t["g"]),
+                                   gated(q.contiguous(), t["k"], v.contiguous(), t["g"]),
+                                   rtol=0, atol=0)
+
+    def test_amp(self):
+        t = tensors()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            q = t["q"] @ torch.eye(4)
+            self.assertEqual(q.dtype, torch.bfloat16)
+            self.assertEqual(ejk.ops.gla(q, t["k"], t["v"], t["gk"])[0].dtype, torch.bfloat16)
+
+
+class Derivatives(unittest.TestCase):
+    def test_gradcheck_in_f64(self):
+        t = tensors(B=1, T=3, dtype=torch.float64)
+        inputs = [t[n].requires_grad_() for n in ("q", "k", "v", "gk")]
+        self.assertTrue(torch.autograd.gradcheck(lambda *a: ejk.ops.gla(*a), inputs))
+        self.assertTrue(torch.autograd.gradgradcheck(lambda *a: ejk.ops.gla(*a)[0], inputs))
+
+    def test_a_third_derivative_is_an_error(self):
+        t = tensors(B=1, T=2)
+        q = t["q"].requires_grad_()
+        value = ejk.ops.gla(q, t["k"], t["v"], t["gk"].requires_grad_())[0].pow(2).sum()
+        for _ in range(2):
+            value, = torch.autograd.grad(value, q, create_graph=True)
+            value = value.pow(2).sum()
+        with self.assertRaisesRegex(ejk.EjkError, "second derivative"):
+            torch.autograd.grad(value, q)
+
+    def test_only_what_is_asked_for(self):
+        t = tensors()
+        v = t["v"].requires_grad_()
+        o, _ = gated(t["q"], t["k"], v, t["g"])
+        o.sum().backward()
+        self.assertIsNone(t["q"].grad)
+        self.assertEqual(v.grad.shape, v.shape)
+
+
+class Operators(unittest.TestCase):
+    def test_opcheck(self):
+        t = tensors()
+        arguments = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        key = gated.program(*arguments).key
+        torch.library.opcheck(torch.ops.ejk.call.default, (key, "0", arguments))
+
+    def test_compile(self):
+        def layer(q, k, v, g, gk):
+            o, _ = gated(q * 2, k, v, g)
+            return o + ejk.ops.gla(q, k, v, gk)[0]
+        t = tensors()
+        names = ("q", "k", "v", "g", "gk")
+        for dynamic in (None, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+            for T in (5, 3, 4):
+                found, wanted = [], []
+                for function, results in ((compiled, found), (layer, wanted)):
+                    own = [t[n][:, :T].clone().requires_grad_() for n in names]
+                    o = function(*own)
+                    o.square().sum().backward()
+                    results += [o.detach(), *(x.grad for x in own)]
+                torch.testing.assert_close(found, wanted)
+
+    def test_export(self):
+        class Model(torch.nn.Module):
+            def forward(self, q, k, v, g):
+                return gated(q, k, v, g)[0]
+        t = tensors()
+        arguments = tuple(t[n] for n in ("q", "k", "v", "g"))
+        T = torch.export.Dim("T", min=2, max=1000)
+        exported = torch.export.export(Model(), arguments, dynamic_shapes=({1: T},) * 4)
+        file = io.BytesIO()
+        torch.export.save(exported, file)
+        file.seek(0)
+        module = torch.export.load(file).module()
+        short = tuple(x[:, :3] for x in arguments)
+        torch.testing.assert_close(module(*short), gated(*short)[0])
+
+    def test_vmap(self):
+        t = tensors()
+        q = torch.randn(3, *t["q"].shape)
+        found = torch.vmap(lambda q: ejk.ops.gla(q, t["k"], t["v"], t["gk"])[0])(q)
+        wanted = torch.stack([ejk.ops.gla(x, t["k"], t["v"], t["gk"])[0] for x in q])
+        torch.testing.assert_close(found, wanted)
+        g_gamma = -torch.rand(3, 2)
+        found = torch.vmap(
+            lambda g: ejk.ops.simple_gla(t["q"], t["k"], t["v"], g_gamma=g)[0])(g_gamma)
+        wanted = torch.stack([ejk.ops.simple_gla(t["q"], t["k"], t["v"], g_gamma=x)[0]
+                              for x in g_gamma])
+        torch.testing.assert_close(found, wanted)
+
+    def test_modules_are_pickled_and_copied(self):
+        class Layer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.recurrence = gated
+        self.assertIs(copy.deepcopy(Layer()).recurrence, gated)
+        self.assertIs(pickle.loads(pickle.dumps(gated)), gated)
+
+    def test_threads(self):
+        t = tensors(seed=2)
+        arguments = [t[n] for n in ("q", "k", "v", "g")]
+        expected, results = gated(*arguments)[0], []
+
+        def work():
+            own = [x.clone().requires_grad_() for x in arguments]
+            gated(*own)[0].sum().backward()
+            results.append(gated(*own)[0].detach())
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(results), 3)
+        self.assertTrue(all(torch.equal(r, expected) for r in results))
+
+
+class Errors(unittest.TestCase):
+    def test_wrong_tensors(self):
+        t = tensors()
+        with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 5"):
+            gated(t["q"], t["k"][:, :2], t["v"], t["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "float64"):
+            gated(t["q"].double(), t["k"], t["v"], t["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "torch.int8"):
+            gated(t["q"].to(torch.int8), t["k"], t["v"], t["g"])
+
+
+if __name__ == "__main__":
+    unittest.main()
