@@ -32,7 +32,7 @@ def _load(name):
 def load_doors():
     """Opens the doors of libraries that are imported already. torch.compile cannot follow an import
     that happens in a call, so this is done when a recurrence is made."""
-    for library in ("torch",):
+    for library in ("torch", "jax"):
         if library in sys.modules and _DOORS[library] not in sys.modules:
             importlib.import_module(_DOORS[library])
 

@@ -1,0 +1,111 @@
+"""JAX's door: a function with a derivative of its own, which runs on the host.
+
+It names a program by the hash of its content, since JAX keeps compiled functions by what they name."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _numpy, _program
+from ._errors import EjkError, TensorError
+
+_DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64",
+           "int32": "i32", "int64": "i64"}
+
+
+def describe(array):
+    dtype = _DTYPES.get(jnp.dtype(array.dtype).name)
+    if not dtype:
+        raise TensorError(f"element type {array.dtype} is none of {', '.join(_DTYPES)}")
+    return dtype, tuple(array.shape)
+
+
+def to_numpy(array):
+    return np.asarray(array)
+
+
+def prepare(arrays):
+    return [jnp.asarray(a) for a in arrays]
+
+
+def _entry(program, entry):
+    """`entry` is how often it is differentiated, and by which inputs: "1:q,k"."""
+    order, _, wrt = entry.partition(":")
+    return _program.by_key(program).entry(int(order), tuple(wrt.split(",")) if wrt else ())
+
+
+def _result_types(entry, arrays):
+    exact = any(describe(a)[0] == "f64" for a in arrays)
+    shapes = entry.output_shapes([a.shape for a in arrays])
+    for tensor, shape in zip(entry.outputs, shapes):
+        dtype = "f64" if exact and tensor["dtype"][0] != "i" else tensor["dtype"]
+        yield jax.ShapeDtypeStruct(tuple(shape), _numpy._own_dtype(dtype))
+
+
+def _on_host(program, entry, *arrays):
+    return tuple(_numpy.run(_entry(program, entry), [np.asarray(a) for a in arrays]))
+
+
+def _fold(entry, sizes, batched, arrays):
+    """Batched entries of a batch as one longer batch; None where the program does not allow it."""
+    def by_entry(tensor):
+        return bool(tensor["shape"]) and tensor["shape"][0] == "B"
+    if not all(by_entry(t) for t in entry.outputs) or not all(
+            by_entry(t) for t, b in zip(entry.inputs, batched) if b):
+        return None
+    folded = []
+    for tensor, array, b in zip(entry.inputs, arrays, batched):
+        if by_entry(tensor):
+            if not b:
+                array = jnp.broadcast_to(array, (sizes, *array.shape))
+            array = array.reshape(sizes * array.shape[1], *array.shape[2:])
+        folded.append(array)
+    return folded
+
+
+@functools.lru_cache(maxsize=None)
+def _function(program, entry):
+    """The program's entry as a function of arrays, with its derivative and its batches."""
+
+    @jax.custom_batching.custom_vmap
+    def plain(*arrays):
+        return jax.pure_callback(functools.partial(_on_host, program, entry),
+                                 tuple(_result_types(_entry(program, entry), arrays)), *arrays,
+                                 vmap_method="sequential")
+
+    @plain.def_vmap
+    def batches(size, batched, *arrays):
+        folded = _fold(_entry(program, entry), size, batched, arrays)
+        if folded is not None:
+            results = tuple(r.reshape(size, r.shape[0] // size, *r.shape[1:])
+                            for r in plain(*folded))
+        else:
+            def one(i):
+                return plain(*[a[i] if b else a for a, b in zip(arrays, batched)])
+            results = jax.lax.map(one, jnp.arange(size))
+        return results, (True,) * len(results)
+
+    @jax.custom_vjp
+    def function(*arrays):
+        return plain(*arrays)
+
+    def forward(*arrays):
+        return plain(*arrays), arrays
+
+    def backward(arrays, cotangents):
+        here = _entry(program, entry)
+        if here.order == 2:
+            raise EjkError(f"'{here.name}' is a second derivative, and ejk has no third")
+        derivative = f"{here.order + 1}:" + ",".join(here.wrt)
+        gradients = iter(_function(program, derivative)(*arrays, *cotangents))
+        return tuple(next(gradients) if _program.is_float(t) else
+                     np.zeros(a.shape, jax.dtypes.float0) for t, a in zip(here.inputs, arrays))
+
+    function.defvjp(forward, backward)
+    return function
+
+
+def call(key, arrays):
+    return _function(key, "0")(*arrays)

@@ -1,0 +1,113 @@
+"""Recurrences on JAX's arrays: values, gradients, and JAX's transformations."""
+
+import unittest
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import reference
+
+import ejk
+from reference import error
+
+
+@ejk.recurrence
+def gated(S, q, k, v, g):
+    S = S.decay(g).add(k, v)
+    return S, S.read(q)
+
+
+def arrays(B=2, T=5, H=2, K=4, V=3, seed=0):
+    rng = np.random.default_rng(seed)
+    q, k = rng.normal(size=(2, B, T, H, K))
+    v, g, gk = rng.normal(size=(B, T, H, V)), -rng.random((B, T, H)), -rng.random((B, T, H, K))
+    return {n: jnp.asarray(x, jnp.float32) for n, x in dict(q=q, k=k, v=v, g=g, gk=gk).items()}
+
+
+def scanned(q, k, v, g):
+    """`gated` in jnp."""
+    def step(S, row):
+        q, k, v, g = row
+        S = jnp.exp(g)[..., None, None] * S + k[..., :, None] * v[..., None, :]
+        return S, jnp.einsum("bhkv,bhk->bhv", S, q)
+    rows = [jnp.moveaxis(x, 1, 0) for x in (q, k, v, g)]
+    S, o = jax.lax.scan(step, jnp.zeros((*q.shape[:1], *q.shape[2:], v.shape[-1])), rows)
+    return jnp.moveaxis(o, 0, 1), S
+
+
+class Jax(unittest.TestCase):
+    def setUp(self):
+        a = arrays()
+        self.arguments = [a[n] for n in ("q", "k", "v", "g")]
+        self.gk = a["gk"]
+
+    def test_values_and_jit(self):
+        expected = scanned(*self.arguments)
+        for function in (gated, jax.jit(gated)):
+            o, state = function(*self.arguments)
+            self.assertLess(error(o, expected[0]), 1e-5)
+            self.assertLess(error(state, expected[1]), 1e-5)
+        q, k, v, _ = self.arguments
+        o, _ = jax.jit(lambda *a: ejk.ops.gla(*a))(q, k, v, self.gk)
+        self.assertLess(error(o, reference.recurrent(q, k, v, gk=self.gk)[0]), 1e-5)
+
+    def test_gradients(self):
+        def loss(function):
+            def of(*arguments):
+                o, state = function(*arguments)
+                return jnp.sum(o ** 2) + jnp.sum(jnp.sin(state))
+            return of
+        expected = jax.grad(loss(scanned), argnums=(0, 1, 2, 3))(*self.arguments)
+        found = jax.jit(jax.grad(loss(gated), argnums=(0, 1, 2, 3)))(*self.arguments)
+        for a, b in zip(found, expected):
+            self.assertLess(error(a, b), 2e-5)
+
+    def test_second_derivative(self):
+        q, k, v, _ = self.arguments
+
+        def of(function):
+            return jax.grad(lambda q: jnp.sum(jax.grad(
+                lambda q: jnp.sum(function(q) ** 2))(q) ** 3))(q)
+        g = self.gk
+        found = of(lambda q: ejk.ops.gla(q, k, v, g)[0])
+
+        def plain(q):
+            def step(S, row):
+                q, k, v, g = row
+                S = jnp.exp(g)[..., None] * S + k[..., :, None] * v[..., None, :]
+                return S, jnp.einsum("bhkv,bhk->bhv", S, q) / 2
+            rows = [jnp.moveaxis(x, 1, 0) for x in (q, k, v, g)]
+            return jnp.moveaxis(jax.lax.scan(step, jnp.zeros((2, 2, 4, 3)), rows)[1], 0, 1)
+        self.assertLess(error(found, of(plain)), 1e-4)
+
+    def test_vmap(self):
+        q, k, v, g = self.arguments
+        qs = jnp.stack([q, 2 * q, q - 1])
+        found = jax.vmap(lambda q: gated(q, k, v, g)[0])(qs)
+        for a, b in zip(found, qs):
+            self.assertLess(error(a, scanned(b, k, v, g)[0]), 1e-5)
+        gammas = jnp.asarray([[-1.0, -2], [-0.5, 0]], jnp.float32)
+        found = jax.vmap(lambda g: ejk.ops.simple_gla(q, k, v, g_gamma=g)[0])(gammas)
+        for a, b in zip(found, gammas):
+            self.assertLess(error(a, reference.recurrent(q, k, v, g_gamma=b)[0]), 1e-5)
+
+    def test_packed(self):
+        a = arrays(B=1)
+        cu = jnp.asarray([0, 2, 2, 5], jnp.int32)
+        o, state = jax.jit(lambda cu: ejk.ops.simple_gla(a["q"], a["k"], a["v"], a["g"],
+                                                         cu_seqlens=cu))(cu)
+        expected = reference.recurrent(a["q"], a["k"], a["v"], a["g"], cu_seqlens=np.asarray(cu))
+        self.assertLess(error(o, expected[0]), 1e-5)
+        self.assertLess(error(state, expected[1]), 1e-5)
+        gradient = jax.grad(lambda v: jnp.sum(ejk.ops.simple_gla(
+            a["q"], a["k"], v, a["g"], cu_seqlens=cu)[0]))(a["v"])
+        self.assertEqual(gradient.shape, a["v"].shape)
+
+    def test_errors(self):
+        q, k, v, g = self.arguments
+        with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 5"):
+            jax.jit(gated)(q, k[:, :2], v, g)
+
+
+if __name__ == "__main__":
+    unittest.main()
