@@ -92,7 +92,7 @@ def _function(program, entry):
         return plain(*arrays)
 
     def forward(*arrays):
-        return plain(*arrays), arrays
+        return function(*arrays), arrays  # not `plain`: this, too, may be differentiated
 
     def backward(arrays, cotangents):
         here = _entry(program, entry)
