@@ -1,6 +1,8 @@
 # One precompiled header for all compiler code: parsing MLIR's headers and instantiating
 # their templates is four fifths of compiling a file of ours. Every source still includes what
 # it uses; -DEJK_PRECOMPILED_HEADER=OFF builds without it and must give the same objects.
+# ccache hits where the same folder was built before, and not for another folder: a precompiled
+# header has the paths of all that it includes, which clang checks.
 option(EJK_PRECOMPILED_HEADER "Parse MLIR's headers once for all compiler code" ON)
 
 set(EJK_PRECOMPILED_HEADERS
