@@ -13,7 +13,7 @@ def DescribeInterface : Pass<"ejk-describe-interface"> {
     symbols (`ejk.shape`), the letter of the operand that an argument feeds (`ejk.operand`), which
     arguments are logarithms of decays (`ejk.log_decay`), the rows that a cu_seqlens must end on (`ejk.total`), and constraints
     between sizes (`ejk.constraints`: a size that is one, or that a divisor divides). Results do not
-    change.
+    change. An op that needs two sizes to be one, where the types say that they are not, is an error.
 
     MLIR forgets what a value is called in a file. `ejk-run` and `ejk-compile` set
     `ejk.name` to it when they read the file; `ejk-opt` does not.

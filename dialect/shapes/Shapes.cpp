@@ -48,6 +48,9 @@ void ShapeAnalysis::unify(unsigned a, unsigned b) {
   if (a == b)
     return;
   nodes[b].parent = a;
+  if (nodes[a].constant && nodes[b].constant && *nodes[a].constant != *nodes[b].constant &&
+      current && !contradicts)
+    contradicts = Contradiction{current, *nodes[a].constant, *nodes[b].constant};
   if (!nodes[a].constant)
     nodes[a].constant = nodes[b].constant;
   if (!nodes[a].saveEvery) {
@@ -384,7 +387,11 @@ void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
 
 ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
   if (!function.isExternal())
-    function.walk([&](Operation *op) { constrain(op); });
+    function.walk([&](Operation *op) {
+      current = op;
+      constrain(op);
+    });
+  current = nullptr;
   constrainByDescription(function);
   // A size known only through cu_seqlens, or only through N, passes both ways.
   for (const auto &[key, id] : nodeOf) {

@@ -67,6 +67,13 @@ public:
   };
   llvm::ArrayRef<Divides> divisibilities() const { return divides; }
   llvm::ArrayRef<IsOne> ones() const { return isOne; }
+  /// An op that needs two sizes to be one which the types of tensors say are not; it fails on any
+  /// input.
+  struct Contradiction {
+    mlir::Operation *op;
+    int64_t one, other;
+  };
+  const std::optional<Contradiction> &contradiction() const { return contradicts; }
   /// Every symbol in use, in the order it was named.
   llvm::ArrayRef<std::string> symbols() const { return used; }
 
@@ -109,6 +116,9 @@ private:
   std::vector<std::string> used;
   std::vector<Divides> divides;
   std::vector<IsOne> isOne;
+  /// Whose constraints are being taken.
+  mlir::Operation *current = nullptr;
+  std::optional<Contradiction> contradicts;
 };
 } // namespace ejk
 

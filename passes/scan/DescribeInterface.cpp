@@ -29,14 +29,18 @@ namespace {
 struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfacePass> {
   void runOnOperation() override {
     getOperation()->walk([&](func::FuncOp function) {
-      if (!function.isDeclaration() && !function->hasAttr(kConstraintsAttr))
-        describe(function);
+      if (!function.isDeclaration() && !function->hasAttr(kConstraintsAttr) &&
+          failed(describe(function)))
+        signalPassFailure();
     });
   }
 
-  void describe(func::FuncOp function) {
+  LogicalResult describe(func::FuncOp function) {
     Builder b(&getContext());
     ShapeAnalysis shapes(function);
+    if (const auto &found = shapes.contradiction())
+      return found->op->emitError() << "needs one size where its tensors have " << found->one
+                                    << " and " << found->other;
     auto shapeOf = [&](Value tensor) {
       SmallVector<Attribute> shape;
       if (auto type = dyn_cast<RankedTensorType>(tensor.getType()))
@@ -83,6 +87,7 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
       add(one.dim, nullptr, one.message);
     function->setAttr(kConstraintsAttr, b.getArrayAttr(constraints));
     ++numFunctions;
+    return success();
   }
 };
 } // namespace
