@@ -105,6 +105,10 @@ private:
   void emitPrologue(Value firstStep, Value count, Value isLeader);
   void storeOutput(unsigned i, Value value, const Channels &at, Value isLeader);
   Layout outputLayout(Value value) const;
+  /// Runs `body` on all channels along the rows, `rowWidth` at a time.
+  llvm::SmallVector<Value>
+  overRows(mlir::ValueRange carried,
+           llvm::function_ref<llvm::SmallVector<Value>(const Channels &, mlir::ValueRange)> body);
   Value sumLanes(Value vector, bool isMax);
 
   // CpuScanRows.cpp: a step on a column block.
@@ -112,6 +116,8 @@ private:
   void runLevel(unsigned level, const Block &block, Scope &step, Scope &columns);
   void runAnchor(AnchorOp op, const Block &block, Scope &step, Scope &columns);
   void storeSave(unsigned i, const Block &block, Scope &step, Scope &columns);
+  void storeSavedRow(unsigned i, Value row, const Block &block, Value state);
+  void finishSave(unsigned i, const Block &block);
   /// Evaluates, before a loop over rows, what the loop takes along the columns and per head.
   void prepareMatrix(Value matrix, const Channels &at, Scope &columns, Scope &prepared);
   /// Row `row` of a K×V value.
@@ -121,6 +127,28 @@ private:
       llvm::function_ref<llvm::SmallVector<Value>(Value row, mlir::ValueRange sums)>;
   /// Sums over all rows, in as many partial sums as keep a core's pipelines full.
   llvm::SmallVector<Value> sumOverRows(unsigned numSums, RowBody body);
+
+  llvm::SmallVector<Value> loadCarried(const Block &block);
+  void storeCarried(const Block &block, mlir::ValueRange carried);
+  /// What follows from a step's reads: its outputs, and the next of the carried vectors.
+  llvm::SmallVector<Value> finishStep(const Block &block, Scope &columns, mlir::ValueRange carried,
+                                      Value isLeader);
+
+  // CpuScanLinear.cpp: several steps in one pass over the rows.
+  struct LinearRows {
+    unsigned numReads = 0, numTerms = 0, numDots = 0;
+    /// Whether a decay lies along the rows; else reads and terms are staged values.
+    bool decays = false;
+    Value vectors = {}, dots = {};
+  };
+  void forEachLinearOp(const LinearState &state,
+                       llvm::function_ref<void(unsigned t, mlir::Operation *op)> visit);
+  void allocateLinear();
+  Value linearVector(const LinearRows &rows, Value block, unsigned index, Value position);
+  void emitLinearPrologue(Value count);
+  void emitLinearRows(const LinearState &state, const LinearRows &rows, Value block);
+  Value hasBoundary(Value firstStep);
+  void runLinear(const Block &block, Value firstStep, Value inFirst, Value isLeader);
 
   // CpuScanStates.cpp: states in memory and in tiles.
   Value tileRow(Value tile, const Block &block, Value row);
@@ -156,6 +184,7 @@ private:
   /// What a step sums of a saved state, where it enters that state's chunk.
   llvm::DenseMap<mlir::Operation *, Value> anchorSums;
   llvm::SmallVector<Staged> staged;
+  llvm::SmallVector<LinearRows> linearRows;
   /// The step being computed: its place in its chunk, and its row in memory.
   Value inChunk, currentRow;
   bool inPrologue = false;

@@ -166,6 +166,8 @@ Kernel CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   b.setInsertionPointToEnd(module.getBody());
   buildSignature(sizeName);
   allocateStates();
+  if (plan.timeBlock > 1)
+    allocateLinear();
 
   // Items of one sequence and head together, as many as their tiles have room for.
   auto walk = b.make<scf::WhileOp>(
@@ -221,10 +223,28 @@ void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Va
   b.make<scf::YieldOp>();
   b.setInsertionPointAfter(before);
   forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
-    b.loop(b.i64(0), count, 1, {}, [&](Value step, ValueRange) {
-      inChunk = step;
-      currentRow = rowOfStep(b.add(firstStep, step));
-      runStep(block, isLeader);
+    auto singly = [&](Value from, Value to) {
+      b.loop(from, to, 1, {}, [&](Value step, ValueRange) {
+        inChunk = step;
+        currentRow = rowOfStep(b.add(firstStep, step));
+        runStep(block, isLeader);
+        return SmallVector<Value>();
+      });
+    };
+    if (plan.timeBlock == 1)
+      return singly(b.i64(0), count);
+    b.loop(b.i64(0), count, plan.timeBlock, {}, [&](Value inFirst, ValueRange) {
+      Value last = b.add(inFirst, plan.timeBlock), first = b.add(firstStep, inFirst);
+      Value isWhole =
+          b.make<arith::CmpIOp>(arith::CmpIPredicate::sle, last, count);
+      if (Value boundary = hasBoundary(first))
+        isWhole = b.make<arith::SelectOp>(boundary, b.make<arith::ConstantIntOp>(0, 1), isWhole);
+      auto branch = b.make<scf::IfOp>(TypeRange(), isWhole, /*withElseRegion=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      runLinear(block, first, inFirst, isLeader);
+      b.setInsertionPointToStart(branch.elseBlock());
+      singly(inFirst, b.min(last, count));
       return SmallVector<Value>();
     });
   });
@@ -233,6 +253,8 @@ void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Va
   inPrologue = true;
   emitPrologue(firstStep, count, isLeader);
   inPrologue = false;
+  if (plan.timeBlock > 1)
+    emitLinearPrologue(count);
 }
 
 Kernel ejk::emitCpuScan(const CpuScanPlan &plan, gpu::GPUModuleOp module, StringRef name,

@@ -10,6 +10,8 @@ using namespace ejk;
 /// on which a kernel may run, have megabytes of it.
 static constexpr uint64_t kTileBytes = 128 * 1024;
 static constexpr unsigned kMostSteps = 64;
+/// Steps of one pass over the rows of a linear state.
+static constexpr unsigned kTimeBlock = 4;
 
 /// The power of two up to `widest` in which `count` channels waste the fewest lanes, the wider
 /// one of equals; not narrower than a register of `lanes`, where the channels fill one.
@@ -72,6 +74,75 @@ static void findLevels(CpuScanPlan &plan) {
     note(value);
 }
 
+/// The states of `plan`'s scan as chains of decays and outer products by what does not depend
+/// on a state; none where one of them, or a use of one, is anything else.
+static SmallVector<LinearState> findLinear(const CpuScanPlan &plan) {
+  ScanOp scan = plan.steps.scan;
+  SmallVector<LinearState> states;
+  llvm::DenseMap<Value, unsigned> stateOf; // of each matrix in a chain
+  auto isEarly = [&](Value vector) { return !plan.late.contains(vector); };
+  YieldOp yield = scan.getYield();
+  for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
+    if (!isMatrix(arg))
+      continue;
+    LinearState state{unsigned(i), {}, {}};
+    Value value = yield.getStates()[i];
+    for (; value != arg; value = value.getDefiningOp()->getOperand(0)) {
+      Operation *op = value.getDefiningOp();
+      if (!isa_and_nonnull<DecayOp, OuterAddOp>(op) ||
+          !llvm::all_of(op->getOperands().drop_front(), isEarly))
+        return {};
+      stateOf[value] = states.size();
+      state.chain.insert(state.chain.begin(), op);
+    }
+    stateOf[arg] = states.size();
+    states.push_back(std::move(state));
+  }
+  for (Operation &op : scan.getStep().without_terminator()) {
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      auto found = stateOf.find(read.getState());
+      if (found == stateOf.end() || !isEarly(read.getVector()))
+        return {};
+      states[found->second].reads.push_back(read);
+    } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+      // It is summed before the first step of a block.
+      auto arg = dyn_cast<BlockArgument>(anchor.getState());
+      if (!arg)
+        return {};
+    } else if (isMatrix(op.getResult(0)) && !stateOf.count(op.getResult(0))) {
+      return {};
+    }
+  }
+  for (auto [i, value] : llvm::enumerate(yield.getSaves())) {
+    auto found = stateOf.find(value);
+    if (found == stateOf.end() || states[found->second].save)
+      return {};
+    LinearState &state = states[found->second];
+    state.save = i;
+    // Behind it, the step may add to the state, but not decay it.
+    for (Operation *op : llvm::reverse(state.chain)) {
+      if (op->getResult(0) == value)
+        break;
+      if (isa<DecayOp>(op))
+        return {};
+      ++state.addsAfterSave;
+    }
+  }
+  return states;
+}
+
+/// Vector registers that one pass over the rows needs for `count` steps.
+static unsigned registersOf(const SmallVector<LinearState> &states, unsigned count,
+                            unsigned vectors) {
+  unsigned most = 0;
+  for (const LinearState &state : states) {
+    unsigned adds = llvm::count_if(state.chain, [](Operation *op) { return isa<OuterAddOp>(op); });
+    // Terms and sums stay in registers; the row itself and an operand pass through others.
+    most = std::max(most, unsigned(count * (adds + state.reads.size()) + 1) * vectors + 2);
+  }
+  return most;
+}
+
 FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   FailureOr<StepPlan> steps = StepPlan::analyze(scan);
   if (failed(steps))
@@ -89,7 +160,20 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   }
   findLevels(plan);
 
-  plan.width = chooseWidth(plan.steps.columns, target.lanes, 2 * std::max(8u, target.lanes));
+  // Four steps in a pass cost 2.25 operations a row and step in place of 3; more steps would save
+  // less than their dot products cost. A second vector of columns halves the loads.
+  plan.linear = findLinear(plan);
+  bool isSingle = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1) == 1;
+  unsigned widest = 2 * std::max(8u, target.lanes);
+  if (!plan.linear.empty() && !isSingle) {
+    plan.timeBlock = kTimeBlock;
+    while (plan.timeBlock > 1 && registersOf(plan.linear, plan.timeBlock, 1) > target.registers)
+      plan.timeBlock /= 2;
+    while (plan.timeBlock > 1 && widest > target.lanes &&
+           registersOf(plan.linear, plan.timeBlock, widest / target.lanes) > target.registers)
+      widest /= 2;
+  }
+  plan.width = chooseWidth(plan.steps.columns, target.lanes, widest);
   plan.rowWidth = chooseWidth(plan.steps.rows, target.lanes, target.lanes);
   // Channels that are turned lie in one half of their vector.
   scan.getBody().walk([&](RotateHalfOp op) {

@@ -7,6 +7,17 @@
 
 namespace ejk {
 
+/// A K×V state that several steps update in one pass over its rows (CpuScanLinear.cpp).
+struct LinearState {
+  unsigned number;
+  /// Its decays and outer products in a step, from its argument to what is yielded.
+  llvm::SmallVector<mlir::Operation *> chain;
+  llvm::SmallVector<ReadOp> reads;
+  /// The save that is taken of it, and how many outer products a step adds behind that.
+  std::optional<unsigned> save = {};
+  unsigned addsAfterSave = 0;
+};
+
 /// What the step-by-step schedule knows of a scan, and the sizes of a CPU's register blocks.
 struct CpuScanPlan {
   /// Axes, layouts, and what depends on a state. Its tile over threads is not made.
@@ -30,6 +41,11 @@ struct CpuScanPlan {
   /// pass over the rows computes all matrices and reads of one level.
   llvm::DenseMap<mlir::Value, unsigned> levels;
   unsigned lastLevel = 0;
+
+  /// Steps that one pass over the rows computes; more than 1 only where all K×V states are
+  /// `linear`. Divides `chunk`.
+  unsigned timeBlock = 1;
+  llvm::SmallVector<LinearState> linear;
 
   unsigned levelOf(mlir::Value value) const { return levels.lookup(value); }
   unsigned paddedRows() const { return (steps.rows + rowWidth - 1) / rowWidth * rowWidth; }

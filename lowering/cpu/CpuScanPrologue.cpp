@@ -12,6 +12,24 @@
 using namespace mlir;
 using namespace ejk;
 
+/// The last time there may be fewer channels than `rowWidth`.
+SmallVector<Value> CpuScanEmitter::overRows(
+    ValueRange carried,
+    llvm::function_ref<SmallVector<Value>(const Channels &, ValueRange)> body) {
+  int64_t whole = steps.rows / plan.rowWidth * plan.rowWidth;
+  SmallVector<Value> sums(carried);
+  if (whole)
+    sums = b.loop(b.i64(0), b.i64(whole), plan.rowWidth, sums,
+                  [&](Value position, ValueRange inner) {
+                    return body({Layout::row, position, plan.rowWidth, {}}, inner);
+                  });
+  if (int64_t rest = steps.rows - whole) {
+    Value mask = b.firstLanes(plan.rowWidth, b.i64(rest));
+    sums = body({Layout::row, b.i64(whole), plan.rowWidth, mask}, sums);
+  }
+  return sums;
+}
+
 void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) {
   SmallVector<unsigned> vectorStates, numberStates;
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
@@ -42,23 +60,6 @@ void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) 
     Scope numbers;
     for (unsigned i : numberStates)
       numbers.known[scan.getStateArgs()[i]] = b.loadLanes(b.getF32Type(), tiles[i]);
-    // The vectors' channels, `rowWidth` at a time; the last time perhaps fewer.
-    auto overRows = [&](ValueRange carried,
-                        llvm::function_ref<SmallVector<Value>(const Channels &, ValueRange)> body) {
-      int64_t whole = steps.rows / plan.rowWidth * plan.rowWidth;
-      SmallVector<Value> sums(carried);
-      if (whole)
-        sums = b.loop(b.i64(0), b.i64(whole), plan.rowWidth, sums,
-                      [&](Value position, ValueRange inner) {
-                        return body({Layout::row, position, plan.rowWidth, {}}, inner);
-                      });
-      if (int64_t rest = steps.rows - whole) {
-        Value mask = b.firstLanes(plan.rowWidth, b.i64(rest));
-        sums = body({Layout::row, b.i64(whole), plan.rowWidth, mask}, sums);
-      }
-      return sums;
-    };
-
     if (!reductions.empty()) {
       SmallVector<Value> neutral;
       for (Operation *op : reductions)

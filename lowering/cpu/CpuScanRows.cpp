@@ -147,28 +147,37 @@ void CpuScanEmitter::runAnchor(AnchorOp op, const Block &block, Scope &step, Sco
   anchorSums[op] = branch.getResult(0);
 }
 
+/// Puts row `row` of the matrix that is saved `i`-th where it goes, or on its way there.
+void CpuScanEmitter::storeSavedRow(unsigned i, Value row, const Block &block, Value state) {
+  if (!plan.liesAsInMemory())
+    return b.storeLanes(state, floatAt(turnedTile, b.mul(row, plan.width)));
+  Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
+  Value start = b.mul(savedIndex(currentRow), matrixElements());
+  Value offset = b.add(start, b.add(b.mul(row, steps.columns), block.position));
+  b.storeLanes(b.roundTo(element, state), b.at(savePointers[i], element, offset), block.mask);
+}
+
+/// What is left to do when all rows are stored.
+void CpuScanEmitter::finishSave(unsigned i, const Block &block) {
+  if (plan.liesAsInMemory())
+    return;
+  Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
+  Value start = b.mul(savedIndex(currentRow), matrixElements());
+  copyMatrix(b.at(savePointers[i], element, start), element, turnedTile, block, /*toMemory=*/true);
+}
+
 void CpuScanEmitter::storeSave(unsigned i, const Block &block, Scope &step, Scope &columns) {
   Value value = scan.getYield().getSaves()[i];
   Channels at{Layout::column, block.position, plan.width, block.mask};
   Scope prepared;
   prepareMatrix(value, at, columns, prepared);
   b.onlyIf(leavesChunk(currentRow), [&] {
-    Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
-    Value memory =
-        b.at(savePointers[i], element, b.mul(savedIndex(currentRow), matrixElements()));
     sumOverRows(0, [&](Value row, ValueRange) {
       Scope rows(&step);
-      Value state = matrixRow(value, row, block, prepared, rows);
-      if (plan.liesAsInMemory())
-        b.storeLanes(b.roundTo(element, state),
-                     b.at(memory, element, b.add(b.mul(row, steps.columns), block.position)),
-                     block.mask);
-      else
-        b.storeLanes(state, floatAt(turnedTile, b.mul(row, plan.width)));
+      storeSavedRow(i, row, block, matrixRow(value, row, block, prepared, rows));
       return SmallVector<Value>();
     });
-    if (!plan.liesAsInMemory())
-      copyMatrix(memory, element, turnedTile, block, /*toMemory=*/true);
+    finishSave(i, block);
   });
 }
 
@@ -224,31 +233,57 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
     columns.known[read.getResult()] = sum;
 }
 
-void CpuScanEmitter::runStep(const Block &block, Value isLeader) {
-  Scope step;
-  Scope columns(&step);
-  Channels at{Layout::column, block.position, plan.width, block.mask};
-  auto place = [&](unsigned i) {
-    return hasChannels(scan.getStateArgs()[i])
-               ? floatAt(tiles[i], b.mul(block.index, plan.width))
-               : tiles[i];
-  };
-  auto isCarried = [&](Value arg) { return plan.late.contains(arg) && !isMatrix(arg); };
-  for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
-    if (isCarried(arg))
-      columns.known[arg] = b.loadLanes(
-          CpuBuilder::withCount(b.getF32Type(), hasChannels(arg) ? plan.width : 1), place(i));
-  for (unsigned level = 0; level <= plan.lastLevel; ++level)
-    runLevel(level, block, step, columns);
+static bool isCarried(const CpuScanPlan &plan, Value arg) {
+  return plan.late.contains(arg) && !isMatrix(arg);
+}
 
+/// The vectors along the columns, and late numbers, that the block carries from step to step.
+SmallVector<Value> CpuScanEmitter::loadCarried(const Block &block) {
+  SmallVector<Value> carried;
+  for (auto [tile, arg] : llvm::zip(tiles, scan.getStateArgs()))
+    if (isCarried(plan, arg))
+      carried.push_back(
+          hasChannels(arg)
+              ? b.loadLanes(CpuBuilder::withCount(b.getF32Type(), plan.width),
+                            floatAt(tile, b.mul(block.index, plan.width)))
+              : b.loadLanes(b.getF32Type(), tile));
+  return carried;
+}
+
+void CpuScanEmitter::storeCarried(const Block &block, ValueRange carried) {
+  auto next = carried.begin();
+  for (auto [tile, arg] : llvm::zip(tiles, scan.getStateArgs()))
+    if (isCarried(plan, arg))
+      b.storeLanes(*next++, hasChannels(arg) ? floatAt(tile, b.mul(block.index, plan.width)) : tile);
+}
+
+SmallVector<Value> CpuScanEmitter::finishStep(const Block &block, Scope &columns,
+                                              ValueRange carried, Value isLeader) {
+  Channels at{Layout::column, block.position, plan.width, block.mask};
+  auto now = carried.begin();
+  for (Value arg : scan.getStateArgs())
+    if (isCarried(plan, arg))
+      columns.known[arg] = *now++;
   YieldOp yield = scan.getYield();
   for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
     if (plan.late.contains(value) || outputLayout(value) == Layout::column)
       storeOutput(i, evaluate(value, at, columns), at, isLeader);
-  SmallVector<std::pair<unsigned, Value>> next;
-  for (auto [i, value] : llvm::enumerate(yield.getStates()))
-    if (isCarried(scan.getStateArgs()[i]))
-      next.push_back({i, evaluate(value, at, columns)});
-  for (auto [i, value] : next)
-    b.storeLanes(value, place(i));
+  SmallVector<Value> next;
+  for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
+    if (isCarried(plan, arg))
+      next.push_back(evaluate(value, at, columns));
+  return next;
+}
+
+void CpuScanEmitter::runStep(const Block &block, Value isLeader) {
+  Scope step;
+  Scope columns(&step);
+  SmallVector<Value> carried = loadCarried(block);
+  auto now = carried.begin();
+  for (Value arg : scan.getStateArgs())
+    if (isCarried(plan, arg))
+      columns.known[arg] = *now++;
+  for (unsigned level = 0; level <= plan.lastLevel; ++level)
+    runLevel(level, block, step, columns);
+  storeCarried(block, finishStep(block, columns, carried, isLeader));
 }

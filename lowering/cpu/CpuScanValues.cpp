@@ -162,8 +162,11 @@ Value CpuScanEmitter::evaluateOp(Operation *op, const Channels &at, Scope &scope
     return b.make<arith::SelectOp>(isFirstHalf, b.make<arith::NegFOp>(vector), vector);
   }
   if (auto anchor = dyn_cast<AnchorOp>(op)) {
-    Value otherwise = evaluateWide(anchor.getVector(), at, scope);
-    return b.make<arith::SelectOp>(entersChunk(currentRow), anchorSums.lookup(op), otherwise);
+    Value otherwise = b.splat(evaluateWide(anchor.getVector(), at, scope), width);
+    Value sum = anchorSums.lookup(op);
+    if (!sum)
+      return otherwise;
+    return b.make<arith::SelectOp>(entersChunk(currentRow), sum, otherwise);
   }
   if (auto gradient = dyn_cast<GateGradientOp>(op)) {
     Value x = evaluate(gradient.getGradient(), at, scope);

@@ -1,21 +1,16 @@
 //===- Compiler.cpp - from MLIR to a kernel package -----------------------===//
 #include "lowering/driver/Compiler.h"
-#include "lowering/Passes.h"
-#include "lowering/driver/Pipelines.h"
-#include "lowering/host/ManifestWriter.h"
-#include "lowering/ptx/EmitPTX.h"
-#include "lowering/target/Target.h"
+#include "lowering/driver/BackEnd.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
-#include "runtime/package/Package.h"
 #include <nlohmann/json.hpp>
 
 using namespace mlir;
 using namespace ejk;
 
-static std::string print(Operation *op) {
+std::string ejk::printOp(Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
   op->print(os);
@@ -52,71 +47,77 @@ LogicalResult ejk::derive(ModuleOp module, unsigned order, ArrayRef<std::string>
   return clean.run(module);
 }
 
+/// Adds `next`'s way to compute each entry to `manifest`, which has the same entries.
+static void addVariants(llvm::json::Object &manifest, llvm::json::Object next, StringRef arch) {
+  auto asVariant = [&](llvm::json::Object &entry) {
+    llvm::json::Object variant{{"schedule", "step"}, {"arch", arch}};
+    for (const char *key : {"workspace", "launches"}) {
+      variant[key] = std::move(*entry.get(key));
+      entry.erase(key);
+    }
+    return llvm::json::Array{std::move(variant)};
+  };
+  llvm::json::Array &entries = *next.getArray("entries");
+  llvm::json::Array *known = manifest.getArray("entries");
+  for (llvm::json::Value &value : entries) {
+    llvm::json::Object &entry = *value.getAsObject();
+    // A schedule that has variants of its own names their architecture itself.
+    llvm::json::Array variants =
+        entry.get("variants") ? std::move(*entry.getArray("variants")) : asVariant(entry);
+    if (!known) {
+      entry["variants"] = std::move(variants);
+      continue;
+    }
+    auto same = llvm::find_if(*known, [&](llvm::json::Value &other) {
+      return other.getAsObject()->getString("name") == entry.getString("name");
+    });
+    for (llvm::json::Value &variant : variants)
+      same->getAsObject()->getArray("variants")->push_back(std::move(variant));
+  }
+  if (!known)
+    manifest = std::move(next);
+}
+
 FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileOptions &options) {
-  const Target *target = findTarget(options.arch, module.getLoc());
-  if (!target)
+  std::vector<std::unique_ptr<BackEnd>> backEnds;
+  if (!options.arch.empty())
+    backEnds.push_back(makeCudaBackEnd(options.arch, options, module.getLoc()));
+  for (const std::string &cpu : options.cpus)
+    backEnds.push_back(makeCpuBackEnd(cpu, options, module.getLoc()));
+  if (llvm::is_contained(backEnds, nullptr))
     return failure();
-  auto cancelled = [&] { return options.cancelled && options.cancelled(); };
   if (options.derivatives &&
       failed(derive(module, options.derivatives, options.wrt, options.savePolicy)))
     return failure();
   PassManager pm(module.getContext());
   if (!options.derivatives)
     buildSpecializePipeline(pm);
-  ToGPUOptions toGPU = {options.arch,       options.schedule, options.fuse,
-                        options.saveStates, options.roles,    options.roundComputed};
-  if (stage == Stage::tile || stage == Stage::plan)
-    buildToTilePipeline(pm, toGPU);
-  if (stage == Stage::plan)
-    buildPlanPipeline(pm, toGPU);
-  if (stage >= Stage::gpu)
-    buildToGPUPipeline(pm, toGPU);
-  if (failed(pm.run(module)) || cancelled())
+  if (failed(pm.run(module)) || isCancelled(options))
     return failure();
-  if (stage <= Stage::gpu)
-    return print(module);
+  if (stage == Stage::scan)
+    return printOp(module);
+  if (backEnds.empty())
+    return module.emitError("is to be compiled for no architecture"), failure();
+  if (stage != Stage::package)
+    return backEnds.front()->print(module, stage);
 
-  // The manifest is read off the launches before the kernels change.
-  FailureOr<llvm::json::Object> manifest = writeManifest(module, *target);
-  if (failed(manifest))
-    return failure();
-  PassManager lower(module.getContext());
-  buildToNVVMPipeline(lower);
-  if (failed(lower.run(module)) || cancelled())
-    return failure();
-  if (stage == Stage::nvvm)
-    return print(module);
-  auto kernels = *module.getOps<gpu::GPUModuleOp>().begin();
-  if (stage == Stage::llvm)
-    return emitLLVM(kernels, *target);
-  FailureOr<std::string> ptx = emitPTX(kernels, *target);
-  if (failed(ptx) || stage == Stage::ptx)
-    return ptx;
-  if (cancelled())
-    return failure();
-
-  auto image = [&](Image::Kind kind, std::string bytes) {
-    return ImageData{kind, std::move(bytes), target->name.str(), !target->isPortable()};
-  };
-  std::vector<ImageData> images = {image(Image::Kind::Ptx, *ptx)};
-  std::optional<std::string> ptxas;
-  if (options.cubin != CompileOptions::Cubin::never)
-    ptxas = findPtxas();
-  if (ptxas) {
-    FailureOr<std::optional<std::string>> cubin =
-        assemble(module.getLoc(), *ptxas, *ptx, *target,
-                 /*mayBeUnknown=*/options.cubin == CompileOptions::Cubin::automatic);
-    if (failed(cubin))
+  llvm::json::Object manifest;
+  std::vector<ImageData> images;
+  for (std::unique_ptr<BackEnd> &backEnd : backEnds) {
+    // The last one may have the module itself.
+    OwningOpRef<ModuleOp> copy =
+        backEnd == backEnds.back() ? OwningOpRef<ModuleOp>() : OwningOpRef<ModuleOp>(module.clone());
+    FailureOr<BackEnd::Code> code = backEnd->compile(copy ? *copy : module);
+    if (failed(code) || isCancelled(options))
       return failure();
-    if (*cubin)
-      images.push_back(image(Image::Kind::Cubin, std::move(**cubin)));
-  } else if (options.cubin == CompileOptions::Cubin::always) {
-    return module.emitError("ptxas was not found in $CUDA_HOME/bin, on PATH or in "
-                            "/usr/local/cuda/bin; install CUDA's compiler, or leave the cubin out"),
-           failure();
+    if (backEnds.size() == 1)
+      manifest = std::move(code->manifest);
+    else
+      addVariants(manifest, std::move(code->manifest), backEnd->arch());
+    llvm::move(code->images, std::back_inserter(images));
   }
   std::string text;
-  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(*manifest));
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(manifest));
   std::string package = serializePackage(nlohmann::json::parse(text), images);
   // As whoever loads it will.
   if (Result<Package> loaded = readPackage(package); !loaded)

@@ -14,8 +14,11 @@ namespace ejk {
 
 /// How a package is made. Defaults suit a machine with or without CUDA.
 struct CompileOptions {
-  /// The architecture PTX is made for, by its name in the table of targets (Target.h).
+  /// The architecture PTX is made for, by its name in the table of targets (Target.h); "" for
+  /// none.
   std::string arch = "sm_90";
+  /// The CPUs' instruction sets that machine code is made for, by their names in CpuTarget.h.
+  std::vector<std::string> cpus;
   /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas is found, in
   /// $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin, and knows the architecture.
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
@@ -46,8 +49,9 @@ llvm::LogicalResult derive(mlir::ModuleOp module, unsigned order, llvm::ArrayRef
                            const SavePolicy &policy);
 
 /// The stages `ejk-compile --emit` can stop at. `tile` has block programs without layouts, `plan` the same
-/// with layouts, staged copies and their final order.
-enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, package };
+/// with layouts, staged copies and their final order. `ptx` is a GPU's code, `assembly` a CPU's.
+/// What comes before a package is that of the first architecture.
+enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, assembly, package };
 
 /// Compiles `module` in place down to `stage` and returns the stage's text, or
 /// for Stage::package the bytes of a package (package_format.h) with one entry

@@ -4,6 +4,7 @@
 #include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
 #include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -86,7 +87,38 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   kernels.addPass(createCSEPass());
 }
 
+void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target) {
+  ToGPUOptions options;
+  options.schedule = Schedule::step;
+  buildToTilePipeline(pm, options);
+  LowerToCPUOptions lower;
+  lower.target = target.str();
+  pm.addPass(createLowerToCPU(lower));
+  pm.addPass(createCanonicalizerPass(foldsOnly()));
+  pm.addPass(createCSEPass());
+}
+
+void ejk::buildCPUToLLVMPipeline(OpPassManager &pm) {
+  OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
+  kernels.addPass(createLegalizeKernelMath());
+  // LLVM would call a library to round to bf16.
+  arith::ArithExpandOpsPassOptions expand;
+  expand.includeBf16 = true;
+  kernels.addPass(arith::createArithExpandOpsPass(expand));
+  kernels.addPass(createCanonicalizerPass(foldsOnly()));
+  kernels.addPass(createCSEPass());
+  kernels.addPass(createConvertVectorToLLVMPass());
+  kernels.addPass(createSCFToControlFlowPass());
+  kernels.addPass(createConvertToLLVMPass());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+}
+
 namespace {
+struct ToCPUFlags : PassPipelineOptions<ToCPUFlags> {
+  Option<std::string> target{*this, "target", llvm::cl::desc("the instruction set"),
+                             llvm::cl::init("x86-64-v4")};
+};
+
 struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
   Option<std::string> arch{*this, "arch", llvm::cl::desc("the architecture to lower for"),
                            llvm::cl::init("sm_90")};
@@ -120,6 +152,11 @@ void ejk::registerLoweringPipelines() {
                            {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles,
                             flags.roundComputed});
       });
+  PassPipelineRegistration<ToCPUFlags>(
+      "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",
+      [](OpPassManager &pm, const ToCPUFlags &flags) { buildToCPUPipeline(pm, flags.target); });
+  PassPipelineRegistration<>("ejk-cpu-to-llvm", "a CPU's kernels to the llvm dialect",
+                             [](OpPassManager &pm) { buildCPUToLLVMPipeline(pm); });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
                              [](OpPassManager &pm) { buildToNVVMPipeline(pm); });
 }

@@ -30,6 +30,10 @@ void buildPlanPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {}
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);
+/// Splits, canonicalises and lowers scans to a CPU's kernels; --ejk-to-cpu.
+void buildToCPUPipeline(mlir::OpPassManager &pm, llvm::StringRef target);
+/// A CPU's kernels to the llvm dialect; --ejk-cpu-to-llvm.
+void buildCPUToLLVMPipeline(mlir::OpPassManager &pm);
 void registerLoweringPipelines();
 
 } // namespace ejk

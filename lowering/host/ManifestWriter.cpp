@@ -278,11 +278,14 @@ static json::Object makeManifest(json::Array entries) {
 }
 
 /// That the runtime takes a package of `entry` alone: it has limits, and rules for names.
-static LogicalResult checkLoads(func::FuncOp program, const Target &target,
+static LogicalResult checkLoads(func::FuncOp program, StringRef arch, StringRef imageKind,
                                 const json::Object &entry) {
   json::Object manifest = makeManifest(json::Array{json::Object(entry)});
-  manifest["images"] =
-      json::Array{json::Object{{"kind", "ptx"}, {"arch", target.name}, {"offset", 0}, {"size", 1}}};
+  manifest["images"] = json::Array{json::Object{{"kind", imageKind},
+                                                {"arch", arch},
+                                                {"offset", 0},
+                                                {"size", 1},
+                                                {"kernels", json::Object()}}};
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(manifest));
   Result<Manifest> parsed = parseManifest(text, /*payloadSize=*/1);
@@ -292,7 +295,7 @@ static LogicalResult checkLoads(func::FuncOp program, const Target &target,
                              << parsed.error().message;
 }
 
-FailureOr<json::Object> ejk::writeManifest(ModuleOp module, const Target &target) {
+FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch, StringRef imageKind) {
   json::Array entries;
   for (auto program : module.getOps<func::FuncOp>()) {
     if (program.isPrivate())
@@ -307,7 +310,7 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, const Target &target
       (*entry)["vjp_of"] = name;
     if (auto forwardOf = program->getAttrOfType<StringAttr>(kForwardOfAttr))
       (*entry)["fwd_of"] = forwardOf.getValue();
-    if (failed(checkLoads(program, target, *entry)))
+    if (failed(checkLoads(program, arch, imageKind, *entry)))
       return failure();
     entries.push_back(std::move(*entry));
   }

@@ -2,14 +2,15 @@
 #ifndef EJK_LOWERING_HOST_MANIFESTWRITER_H
 #define EJK_LOWERING_HOST_MANIFESTWRITER_H
 
-#include "lowering/target/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 
 namespace ejk {
 /// The manifest (docs/package-format.md, without images) of a module that
-/// `ejk-lower-to-gpu` made: one entry per public function.
-llvm::FailureOr<llvm::json::Object> writeManifest(mlir::ModuleOp module, const Target &target);
+/// `ejk-lower-to-gpu` or `ejk-lower-to-cpu` made: one entry per public function. Its kernels
+/// will be in images of `imageKind` for `arch`.
+llvm::FailureOr<llvm::json::Object> writeManifest(mlir::ModuleOp module, llvm::StringRef arch,
+                                                  llvm::StringRef imageKind);
 } // namespace ejk
 
 #endif // EJK_LOWERING_HOST_MANIFESTWRITER_H

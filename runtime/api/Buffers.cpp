@@ -93,8 +93,16 @@ ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs, TensorList o
 }
 
 static ejk_error *checkDevice(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
-                              int ordinal) {
+                              const ejk_executable &executable) {
   int32_t type = deviceType(tensor), given = tensor.device.device_id;
+  int ordinal = executable.device.ordinal;
+  if (executable.image) {
+    if (type == kDLCPU || type == kDLCUDAHost)
+      return nullptr;
+    std::string place = type == kDLCUDA ? "CUDA device " + std::to_string(given)
+                                        : "a device of DLPack type " + std::to_string(type);
+    return fail(kind, spec, "it is in " + place + ", expected host memory (kDLCPU)");
+  }
   // Pinned and managed memory is mapped into every device's address space.
   if ((type == kDLCUDA && given == ordinal) || type == kDLCUDAHost || type == kDLCUDAManaged)
     return nullptr;
@@ -107,12 +115,12 @@ static ejk_error *checkDevice(const char *kind, const TensorSpec &spec, const DL
 }
 
 ejk_error *ejk::checkDevices(const Entry &entry, TensorList inputs, TensorList outputs,
-                             int ordinal) {
+                             const ejk_executable &executable) {
   for (size_t i = 0; i < inputs.count; ++i)
-    if (ejk_error *error = checkDevice("input", entry.inputs[i], *inputs.tensors[i], ordinal))
+    if (ejk_error *error = checkDevice("input", entry.inputs[i], *inputs.tensors[i], executable))
       return error;
   for (size_t o = 0; o < outputs.count; ++o)
-    if (ejk_error *error = checkDevice("output", entry.outputs[o], *outputs.tensors[o], ordinal))
+    if (ejk_error *error = checkDevice("output", entry.outputs[o], *outputs.tensors[o], executable))
       return error;
   return nullptr;
 }

@@ -187,7 +187,7 @@ ejk_error *ejk::planCall(const Manifest &manifest, const Entry &entry,
   if (ejk_error *error = checkOutputs(entry, outputs, plan.symbols))
     return error;
   if (const ejk_executable *executable = arguments.executable)
-    if (ejk_error *error = checkDevices(entry, inputs, outputs, executable->device.ordinal))
+    if (ejk_error *error = checkDevices(entry, inputs, outputs, *executable))
       return error;
   if (ejk_error *error = checkBuffers(entry, inputs, outputs, buffers))
     return error;

@@ -1,6 +1,7 @@
 //===- Executables.cpp - a package's code on a device ---------------------===//
 
 #include "Choose.h"
+#include "CpuExecutable.h"
 
 #include "../package/Names.h"
 
@@ -47,7 +48,9 @@ static std::vector<Code> findCodes(const Package &package, const Device &device)
   const std::vector<Architecture> &archs = package.manifest.architectures;
   std::vector<Code> codes;
   for (size_t a = 0; a < archs.size(); ++a)
-    if (Code code = findCode(package, int(a), device); code.ptx || code.cubin)
+    if (archs[a].isCpu)
+      continue;
+    else if (Code code = findCode(package, int(a), device); code.ptx || code.cubin)
       codes.push_back(code);
   std::sort(codes.begin(), codes.end(), [&](const Code &a, const Code &b) {
     const Architecture &left = archs[size_t(a.architecture)];
@@ -62,8 +65,10 @@ static Error archMismatch(const Package &package, const Device &device) {
   std::string compiled;
   const std::vector<Architecture> &archs = package.manifest.architectures;
   for (size_t a = 0; a < archs.size(); ++a) {
+    if (archs[a].isCpu)
+      continue;
     bool hasPtx = package.findImage(Image::Kind::Ptx, int(a)) != nullptr;
-    compiled += (a == 0 ? " " : "; for ") + archs[a].name;
+    compiled += (compiled.empty() ? " " : "; for ") + archs[a].name;
     compiled += archs[a].isSpecific ? " and runs on no other architecture"
                 : hasPtx            ? " and runs on that architecture or later ones"
                                     : ", and only as a binary, with no PTX";
@@ -254,6 +259,31 @@ create(const ejk_package &package, const Driver &driver, int ordinal, bool prefe
   return executable;
 }
 
+/// What `options` want, or, where they leave it open, a GPU before a CPU.
+static Result<std::unique_ptr<ejk_executable>> createAnywhere(const ejk_package &package,
+                                                              const ejk_executable_options *options) {
+  const Manifest &manifest = package.package->manifest;
+  int32_t type = options && EJK_HAS_FIELD(*options, device_type) ? options->device_type : 0;
+  if (type != 0 && type != kDLCPU && type != kDLCUDA)
+    return Error{ErrorCode::InvalidArgument, "device_type is " + std::to_string(type) +
+                                                 ", expected kDLCPU, kDLCUDA or 0 for either"};
+  if (type == kDLCPU || (type == 0 && !hasGpuCode(manifest)))
+    return createCpuExecutable(package.package);
+  if (!hasGpuCode(manifest))
+    return Error{ErrorCode::ArchMismatch, "the package is compiled for " + manifest.archText +
+                                              ", not for GPUs; compile it with --target=cuda, too"};
+  Result<const Driver *> driver = loadDriver();
+  Result<std::unique_ptr<ejk_executable>> created =
+      driver ? create(package, **driver, options ? options->device_ordinal : 0,
+                      options && options->prefer_ptx)
+             : Result<std::unique_ptr<ejk_executable>>(driver.error());
+  bool isMissing = !created && (created.error().code == ErrorCode::NoDriver ||
+                                created.error().code == ErrorCode::NoDevice);
+  if (type == 0 && isMissing && hasCpuCode(manifest))
+    return createCpuExecutable(package.package);
+  return created;
+}
+
 ejk_error *ejk_executable_create(const ejk_package *package, const ejk_executable_options *options,
                                  ejk_executable **executable) {
   return guarded([&]() -> ejk_error * {
@@ -261,14 +291,10 @@ ejk_error *ejk_executable_create(const ejk_package *package, const ejk_executabl
       return makeError(ErrorCode::InvalidArgument,
                        package ? "executable is NULL" : "package is NULL");
     if (options)
-      if (ejk_error *error =
-              checkStructSize("ejk_executable_options", options->struct_size, sizeof(*options)))
+      if (ejk_error *error = checkStructSize("ejk_executable_options", options->struct_size,
+                                             offsetof(ejk_executable_options, device_type)))
         return error;
-    Result<const Driver *> driver = loadDriver();
-    if (!driver)
-      return makeError(driver.error());
-    Result<std::unique_ptr<ejk_executable>> created = create(
-        *package, **driver, options ? options->device_ordinal : 0, options && options->prefer_ptx);
+    Result<std::unique_ptr<ejk_executable>> created = createAnywhere(*package, options);
     if (!created)
       return makeError(created.error());
     *executable = created->release();
@@ -280,6 +306,10 @@ void ejk_executable_destroy(ejk_executable *executable) { delete executable; }
 
 int32_t ejk_executable_uses_binary(const ejk_executable *executable) {
   return executable && executable->usesBinary;
+}
+
+int32_t ejk_executable_device_type(const ejk_executable *executable) {
+  return !executable ? 0 : executable->image ? kDLCPU : kDLCUDA;
 }
 
 const char *ejk_executable_arch(const ejk_executable *executable) {

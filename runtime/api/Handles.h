@@ -5,6 +5,7 @@
 
 #include "ejk/runtime.h"
 
+#include "../cpu/Image.h"
 #include "../driver/Driver.h"
 #include "../package/Package.h"
 
@@ -36,11 +37,15 @@ struct ejk_executable {
   const ejk::Driver *driver = nullptr;
   ejk::Device device; ///< retained where its context is not null
   ejk::CUmodule module = nullptr;
+  /// A CPU's code; then there is no driver.
+  std::unique_ptr<ejk::CpuImage> image;
   bool usesBinary = false;
   int architecture = 0; ///< of the manifest's: that of the module
   int64_t facts[EJK_NUM_DEVICE_FACTS] = {};
   /// functions[entry][variant][launch]; none for a variant that is not usable.
   std::vector<std::vector<std::vector<ejk::CUfunction>>> functions;
+  /// The same of a CPU's executable.
+  std::vector<std::vector<std::vector<ejk_cpu_kernel>>> cpuFunctions;
   /// usable[entry][variant]: it is for the module's architecture, and the device has the shared
   /// memory that it needs.
   std::vector<std::vector<char>> usable;

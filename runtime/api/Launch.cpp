@@ -1,11 +1,12 @@
 //===- Launch.cpp - the hot path ------------------------------------------===//
 //
-// No allocation, no synchronisation, no read of any tensor's data. All that is
-// computed lives in arrays on the stack, whose sizes package_format.h bounds.
+// No allocation. All that is computed lives in arrays on the stack, whose sizes
+// package_format.h bounds. On a GPU, no synchronisation and no read of any
+// tensor's data, either.
 //
 //===----------------------------------------------------------------------===//
 
-#include "CallPlan.h"
+#include "CpuExecutable.h"
 
 using namespace ejk;
 
@@ -98,6 +99,14 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
       return error;
     if (plan.isEmpty)
       return nullptr;
+    if (executable->image) {
+      // Offsets lie in memory that is at hand.
+      if (ejk_error *error = checkSequenceOffsets(*entry, arguments.inputs, plan.symbols))
+        return error;
+      bool isGiven = EJK_HAS_FIELD(*params, parallel_context);
+      return runOnCpu(*executable, index, plan, isGiven ? params->parallel_for : nullptr,
+                      isGiven ? params->parallel_context : nullptr);
+    }
     // For tensor maps, too: the driver makes none where no context is current.
     const Driver &driver = *executable->driver;
     ContextScope scope(driver, executable->device.context);

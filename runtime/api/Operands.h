@@ -68,8 +68,9 @@ ejk_error *checkOutputs(const Entry &entry, TensorList outputs, const Symbols &s
 ejk_error *checkBuffers(const Entry &entry, TensorList inputs, TensorList outputs,
                         Buffers &buffers);
 
-/// Checks that kernels on device `ordinal` can reach every tensor.
-ejk_error *checkDevices(const Entry &entry, TensorList inputs, TensorList outputs, int ordinal);
+/// Checks that kernels on the executable's device can reach every tensor.
+ejk_error *checkDevices(const Entry &entry, TensorList inputs, TensorList outputs,
+                        const ejk_executable &executable);
 
 /// Reads and checks the cu_seqlens inputs that are in host memory.
 ejk_error *checkSequenceOffsets(const Entry &entry, TensorList inputs, const Symbols &symbols);

@@ -134,13 +134,17 @@ struct Architecture {
   int number = 0;
   /// Uses instructions of one architecture only, so runs on no later one.
   bool isSpecific = false;
+  /// A CPU's instruction set, "x86-64-v3", rather than a GPU.
+  bool isCpu = false;
 };
 
 struct Image {
-  enum class Kind : uint8_t { Ptx, Cubin };
+  enum class Kind : uint8_t { Ptx, Cubin, Cpu };
   Kind kind = Kind::Ptx;
   int architecture = 0; ///< of Manifest::architectures
   uint64_t offset = 0, size = 0;
+  /// Of a CPU's: where each kernel starts in it.
+  std::vector<std::pair<std::string, uint64_t>> kernels;
 };
 
 struct Manifest {

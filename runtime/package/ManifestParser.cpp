@@ -210,19 +210,46 @@ bool ManifestParser::image(const json &object, const std::string &where, Manifes
       !integerMember(object, "offset", where, 0, max, offset) ||
       !integerMember(object, "size", where, 1, max, size))
     return false;
-  if (kind != "ptx" && kind != "cubin")
+  bool isCpu = kind == "cpu" && hasVariants();
+  if (kind != "ptx" && kind != "cubin" && !isCpu)
     return fail(where, "unknown image kind " + inQuotes(kind));
   if (uint64_t(offset) > payloadSize || uint64_t(size) > payloadSize - uint64_t(offset))
     return fail(where, "bytes " + std::to_string(offset) + " to +" + std::to_string(size) +
                            " lie outside the " + std::to_string(payloadSize) +
                            " bytes of the payload");
   Image image;
-  image.kind = kind == "ptx" ? Image::Kind::Ptx : Image::Kind::Cubin;
+  image.kind = isCpu           ? Image::Kind::Cpu
+               : kind == "ptx" ? Image::Kind::Ptx
+                               : Image::Kind::Cubin;
   image.offset = uint64_t(offset);
   image.size = uint64_t(size);
-  if (!imageArchitecture(object, where, manifest, image))
+  if (!imageArchitecture(object, where, manifest, image) ||
+      (isCpu && !imageKernels(object, where, image)))
     return false;
-  manifest.images.push_back(image);
+  manifest.images.push_back(std::move(image));
+  return true;
+}
+
+// Where each kernel starts: within the image, at an address that its instructions can have.
+bool ManifestParser::imageKernels(const json &object, const std::string &where, Image &image) {
+  const json *kernels = member(object, "kernels", where);
+  if (!kernels)
+    return false;
+  std::string here = dot(where, "kernels");
+  if (!kernels->is_object() || kernels->size() > EJK_MAX_KERNELS)
+    return fail(here, "expected an object of at most " + std::to_string(EJK_MAX_KERNELS) +
+                          " kernels");
+  for (auto it = kernels->begin(); it != kernels->end(); ++it) {
+    int64_t offset;
+    if (const char *problem = nameProblem(it.key()))
+      return fail(here, inQuotes(it.key()) + " is not a name: " + problem);
+    if (!integer(it.value(), dot(here, it.key().c_str()), 0, int64_t(image.size) - 1, offset))
+      return false;
+    if (offset % EJK_CPU_CODE_ALIGNMENT != 0)
+      return fail(dot(here, it.key().c_str()), "expected a multiple of " +
+                                                   std::to_string(EJK_CPU_CODE_ALIGNMENT));
+    image.kernels.emplace_back(it.key(), uint64_t(offset));
+  }
   return true;
 }
 
@@ -230,15 +257,19 @@ bool ManifestParser::image(const json &object, const std::string &where, Manifes
 bool ManifestParser::imageArchitecture(const json &object, const std::string &where,
                                        Manifest &manifest, Image &image) {
   std::vector<Architecture> &known = manifest.architectures;
-  if (!hasVariants() || (!object.contains("arch") && !known.empty())) {
+  if (!hasVariants() || (image.kind != Image::Kind::Cpu && !object.contains("arch") &&
+                         !known.empty() && !known.front().isCpu)) {
     image.architecture = 0;
     return true;
   }
   Architecture own;
-  if (!architecture(object, where, own))
+  own.isCpu = image.kind == Image::Kind::Cpu;
+  if (own.isCpu ? !name(object, "arch", where, own.name) : !architecture(object, where, own))
     return false;
   auto same = std::find_if(known.begin(), known.end(),
                            [&](const Architecture &other) { return other.name == own.name; });
+  if (same != known.end() && same->isCpu != own.isCpu)
+    return fail(dot(where, "arch"), own.name + " is a CPU's in one image and a GPU's in another");
   if (same != known.end() && same->isSpecific != own.isSpecific)
     return fail(dot(where, "arch_specific"),
                 "differs from what another image of " + own.name + " says");

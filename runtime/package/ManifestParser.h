@@ -54,6 +54,7 @@ private:
   bool image(const json &object, const std::string &where, Manifest &manifest);
   bool imageArchitecture(const json &object, const std::string &where, Manifest &manifest,
                          Image &image);
+  bool imageKernels(const json &object, const std::string &where, Image &image);
   bool entry(const json &object, const std::string &where, const Manifest &manifest, Entry &entry);
   bool constraint(const json &object, const std::string &where, Entry &entry);
   bool tensor(const json &object, const std::string &where, TensorSpec &spec);

@@ -179,13 +179,18 @@ std::string ejk::serializePackage(const nlohmann::json &manifestWithoutImages,
   manifest["images"] = nlohmann::json::array();
   std::string payload;
   for (const ImageData &image : images) {
-    nlohmann::json described = {{"kind", image.kind == Image::Kind::Ptx ? "ptx" : "cubin"},
+    nlohmann::json described = {{"kind", image.kind == Image::Kind::Ptx     ? "ptx"
+                                         : image.kind == Image::Kind::Cubin ? "cubin"
+                                                                            : "cpu"},
                                 {"offset", payload.size()},
                                 {"size", image.bytes.size()}};
     if (!image.arch.empty()) {
       described["arch"] = image.arch;
-      described["arch_specific"] = image.archSpecific;
+      if (image.kind != Image::Kind::Cpu)
+        described["arch_specific"] = image.archSpecific;
     }
+    for (const auto &[name, offset] : image.kernels)
+      described["kernels"][name] = offset;
     manifest["images"].push_back(std::move(described));
     payload += image.bytes;
   }

@@ -40,6 +40,8 @@ struct ImageData {
   /// "" for the manifest's own "arch".
   std::string arch = "";
   bool archSpecific = false;
+  /// Of a CPU's image: where each kernel starts in it.
+  std::vector<std::pair<std::string, uint64_t>> kernels = {};
 };
 
 /// Lays out a package's file. The manifest's "format", "version" and "images"

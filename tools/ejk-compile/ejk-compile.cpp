@@ -1,5 +1,6 @@
 //===- ejk-compile.cpp - MLIR to a kernel package -------------------------===//
 #include "lowering/driver/Compiler.h"
+#include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
@@ -24,6 +25,15 @@ static cl::opt<std::string> output("o", cl::desc("Where to write; '-' is standar
                                    cl::value_desc("file"), cl::init("-"), cl::cat(category));
 static cl::opt<std::string> arch("arch", cl::cat(category), cl::init("sm_90"),
                                  cl::desc("Architecture to compile for (--list-archs)"));
+enum class TargetKind { cuda, cpu };
+static cl::list<TargetKind>
+    targets("target", cl::CommaSeparated, cl::cat(category), cl::desc("What to compile for (cuda)"),
+            cl::values(clEnumValN(TargetKind::cuda, "cuda", "NVIDIA GPUs of --arch"),
+                       clEnumValN(TargetKind::cpu, "cpu", "CPUs of --cpu-arch")));
+static cl::list<std::string>
+    cpuArchs("cpu-arch", cl::CommaSeparated, cl::cat(category), cl::value_desc("x86-64-v4,..."),
+             cl::desc("For --target=cpu: instruction sets; all in the table by default "
+                      "(--list-archs)"));
 static cl::opt<bool> listArchs("list-archs", cl::cat(category),
                                cl::desc("Print the table of architectures and exit"));
 static ejk::Choice<Stage>
@@ -36,6 +46,7 @@ static ejk::Choice<Stage>
                     clEnumValN(Stage::nvvm, "nvvm", "kernels in the nvvm and llvm dialects"),
                     clEnumValN(Stage::llvm, "llvm", "optimised LLVM IR"),
                     clEnumValN(Stage::ptx, "ptx", "PTX"),
+                    clEnumValN(Stage::assembly, "asm", "a CPU's assembly"),
                     clEnumValN(Stage::package, "package", "a kernel package (the default)")));
 static ejk::Choice<CompileOptions::Cubin>
     cubin("cubin", cl::desc("Whether the package holds machine code beside PTX"),
@@ -64,7 +75,7 @@ int main(int argc, char **argv) {
                               "Compiles a file's public functions to a kernel package.\n");
 
   if (listArchs) {
-    outs() << ejk::describeTargets();
+    outs() << ejk::describeTargets() << "\n" << ejk::describeCpuTargets();
     return 0;
   }
   if (!ejk::findTarget(arch)) {
@@ -105,7 +116,15 @@ int main(int argc, char **argv) {
   if (!module)
     return 1;
   CompileOptions options;
-  options.arch = arch;
+  bool forCpu = is_contained(targets, TargetKind::cpu);
+  bool forCuda = targets.empty() || is_contained(targets, TargetKind::cuda);
+  options.arch = forCuda ? arch.getValue() : "";
+  if (forCpu) {
+    options.cpus.assign(cpuArchs.begin(), cpuArchs.end());
+    if (cpuArchs.empty())
+      for (const ejk::CpuTarget &cpu : ejk::knownCpuTargets())
+        options.cpus.push_back(cpu.name.str());
+  }
   options.cubin = cubin;
   options.derivatives = vjp;
   options.wrt.assign(wrt.begin(), wrt.end());

@@ -1,7 +1,7 @@
 //===- ejk-run.cpp - compile, run, check and time a function --------------===//
 //
-// From an MLIR file to a checked result: on a GPU where there is one, in the
-// interpreter where not.
+// From an MLIR file to a checked result: on a GPU where there is one, on the CPU
+// where not, or in the interpreter.
 //
 //===----------------------------------------------------------------------===//
 #include "Differences.h"
@@ -39,7 +39,7 @@ namespace cl = llvm::cl;
 // Options
 //===----------------------------------------------------------------------===//
 
-enum class DeviceKind { automatic, cuda, interpreter };
+enum class DeviceKind { automatic, cuda, cpu, interpreter };
 
 static cl::OptionCategory category("ejk-run's options");
 static cl::opt<std::string> file(cl::Positional, cl::Required, cl::desc("FILE.mlir"),
@@ -63,9 +63,11 @@ static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
 static Choice<DeviceKind> device(
     "device", cl::init(DeviceKind::automatic), cl::cat(category), cl::desc("Where to run"),
     cl::values(clEnumValN(DeviceKind::automatic, "auto",
-                          "the GPU if there is one, else the interpreter"),
-               clEnumValN(DeviceKind::cuda, "cuda", "the GPU"),
-               clEnumValN(DeviceKind::interpreter, "interpreter", "the interpreter, on the host")));
+                          "the GPU if there is one, else the CPU"),
+               clEnumValN(DeviceKind::cuda, "cuda", "kernels on the GPU"),
+               clEnumValN(DeviceKind::cpu, "cpu", "kernels on the CPU"),
+               clEnumValN(DeviceKind::interpreter, "interpreter",
+                          "the interpreter, which defines what a function means")));
 static Choice<reference::Precision>
     precision("precision", cl::init(reference::Precision::native), cl::cat(category),
               cl::desc("The interpreter's, when it is what runs"),
@@ -82,7 +84,7 @@ static cl::opt<double> tolerance(
              "(--schedule); for gradients 2e-5 and 5e-3. The error of a gate's gradient may be "
              "larger, up to 1e-5 of the norm of its terms, but is 0 where the gradient is"));
 static cl::opt<bool> bench("bench", cl::cat(category),
-                           cl::desc("Time it on the GPU, beside the GPU's own copy bandwidth"));
+                           cl::desc("Time it, beside the device's own copy bandwidth"));
 static cl::opt<std::string> arch("arch", cl::cat(category), cl::value_desc("sm_90"),
                                  cl::desc("The architecture to compile for; the GPU's by default"));
 static cl::opt<bool> inPlace("in-place", cl::cat(category),
@@ -224,7 +226,7 @@ toHost(func::FuncOp function, ArrayRef<reference::Tensor> results, bool asRefere
 /// Compiles the functions in `entries`, and what they call, alone: the rest of the file may hold
 /// what no kernel can.
 static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::string> entries,
-                                             StringRef arch) {
+                                             StringRef arch, bool isCpu) {
   OwningOpRef<ModuleOp> copy(module.clone());
   for (auto function : copy->getOps<func::FuncOp>())
     if (!llvm::is_contained(entries, function.getName()))
@@ -236,7 +238,9 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   if (failed(pm.run(*copy)))
     return failure();
   CompileOptions options;
-  options.arch = arch.str();
+  options.arch = isCpu ? "" : arch.str();
+  if (isCpu)
+    options.cpus = {arch.str()};
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
@@ -350,14 +354,14 @@ static int runInterpreter(func::FuncOp function, GateTerms *terms,
     return 1;
   int status = finish(function, terms, inputs, *outputs);
   if (bench)
-    llvm::outs() << "bench: skipped, there is nothing to time without a GPU\n";
+    llvm::outs() << "bench: skipped, the interpreter is not made to be fast\n";
   return status;
 }
 
 /// Times `name` and shows that. With `primal`, its forward saves for it, what inputs behind
 /// the first `numGiven` are: the time that this takes more than the function itself is the
 /// derivative's, too.
-static int benchCuda(DeviceSession &session, const Program &program, const std::string &name,
+static int benchDevice(DeviceSession &session, const Program &program, const std::string &name,
                      const std::string &primal, const std::vector<HostTensor> &inputs,
                      size_t numGiven) {
   BenchOptions options;
@@ -387,11 +391,13 @@ static int benchCuda(DeviceSession &session, const Program &program, const std::
   return 0;
 }
 
-static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp function,
+static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp function,
                    const std::string &primal, GateTerms *terms, std::vector<HostTensor> inputs) {
   // The package is for this device alone, and may use what no later one has.
   std::string target = arch.getValue();
-  if (arch.empty()) {
+  if (session.isCpu()) {
+    target = session.architecture();
+  } else if (arch.empty()) {
     const Target *own = findTargetOfDevice(session.majorCapability(), session.minorCapability());
     if (!own)
       return fail("the device is of " + Twine(session.architecture()) + "; kernels need " +
@@ -403,18 +409,20 @@ static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp functio
                    << "\n";
   }
   std::string name = function.getName().str();
-  bool saves = vjp && schedule.saveStates();
+  bool saves = vjp && schedule.saveStates() && !session.isCpu();
   SmallVector<std::string> entries = {name};
   if (saves)
     entries.push_back(primal);
-  FailureOr<std::string> package = compileEntries(module, entries, target);
+  FailureOr<std::string> package = compileEntries(module, entries, target, session.isCpu());
   if (failed(package))
     return 1;
   Result<std::unique_ptr<Program>> program = session.load(*package);
   if (!program)
     return fail(program.error().message);
-  llvm::outs() << "device: " << session.deviceName() << ", " << session.architecture() << ", from "
-               << ((*program)->usesBinary() ? "the binary" : "PTX") << "\n";
+  llvm::outs() << "device: " << session.deviceName() << ", " << session.architecture();
+  if (!session.isCpu())
+    llvm::outs() << ", from " << ((*program)->usesBinary() ? "the binary" : "PTX");
+  llvm::outs() << "\n";
   RunOptions options;
   options.inPlace = inPlace;
   size_t numGiven = inputs.size();
@@ -434,7 +442,7 @@ static int runCuda(DeviceSession &session, ModuleOp module, func::FuncOp functio
     return fail(outputs.error().message);
   int status = finish(function, terms, inputs, *outputs);
   if (bench)
-    if (int failed = benchCuda(session, **program, name, saves ? primal : "", inputs, numGiven))
+    if (int failed = benchDevice(session, **program, name, saves ? primal : "", inputs, numGiven))
       return failed;
   return status;
 }
@@ -509,12 +517,15 @@ int main(int argc, char **argv) {
   }
   if (device == DeviceKind::interpreter)
     return runInterpreter(function, terms ? &*terms : nullptr, *inputs, "");
+  if (device == DeviceKind::cpu)
+    return runDevice(*DeviceSession::openCpu(), *module, function, primal,
+                     terms ? &*terms : nullptr, *inputs);
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
   if (session)
-    return runCuda(**session, *module, function, primal, terms ? &*terms : nullptr, *inputs);
+    return runDevice(**session, *module, function, primal, terms ? &*terms : nullptr, *inputs);
   if (device == DeviceKind::automatic &&
       (session.error().code == ErrorCode::NoDriver || session.error().code == ErrorCode::NoDevice))
-    return runInterpreter(function, terms ? &*terms : nullptr, *inputs,
-                          ", for there is no GPU");
+    return runDevice(*DeviceSession::openCpu(), *module, function, primal,
+                     terms ? &*terms : nullptr, *inputs);
   return fail(session.error().message);
 }

@@ -221,6 +221,8 @@ Result<BenchResult> DeviceSession::bench(const Program &program, const std::stri
   Result<size_t> index = program.findEntry(entry);
   if (!index)
     return index.error();
+  if (isCpu())
+    return benchCpu(program, *index, inputs, options);
   ContextScope scope(*driver, device.context);
   if (scope.status != cudaSuccess)
     return driver->error("cuCtxPushCurrent", scope.status);
@@ -304,6 +306,19 @@ Result<BenchResult> DeviceSession::bench(const Program &program, const std::stri
 
 std::string BenchResult::describe() const {
   char text[1024];
+  if (threads) {
+    std::snprintf(text, sizeof(text),
+                  "time       %.2f us, at best %.2f us, on %d thread%s\n"
+                  "bytes      %.3f MB, inputs and outputs once each\n"
+                  "bandwidth  %.1f GB/s, %.1f %% of a copy's by as many threads (%.1f GB/s)\n"
+                  "floor      %.2f us to move the bytes; the time is %.2f x the floor\n"
+                  "cores      %.1f GFLOP/s in f32 multiply-adds, by as many threads\n"
+                  "method     median of %d on the same tensors\n",
+                  plainMicros, leastMicros, threads, threads == 1 ? "" : "s",
+                  double(bytes) * 1e-6, bandwidth * 1e-9, 100 * bandwidth / copyBandwidth,
+                  copyBandwidth * 1e-9, floorMicros, ratioToFloor, fmaFlops * 1e-9, repetitions);
+    return text;
+  }
   std::snprintf(text, sizeof(text),
                 "time       %.2f us in a CUDA graph, %.2f us launched one by one, %.2f us without "
                 "rest\n"

@@ -1,10 +1,10 @@
 //===- Harness.h - run and time kernel packages on a device -----*- C++ -*-===//
 //
-// What ejk-run and ejk-launch share: device memory, one checked run, timing
+// What ejk-run and ejk-launch share: a GPU's or the CPU's memory, one checked run, timing
 // against the device's own copy bandwidth. Everything goes through the C API,
 // as a user's program would, so that the tools test it too.
 //
-//   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
+//   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();  // or openCpu()
 //   auto program = (*session)->load(packageBytes);
 //   auto outputs = (*session)->run(**program, "gla", inputs);
 //
@@ -82,6 +82,11 @@ struct BenchResult {
   int64_t l2Bytes = 0;
   int repetitions = 0;
 
+  /// Of the CPU: how many threads launches have, what FMA units do on as many in a second, and
+  /// the shortest of the repetitions.
+  int threads = 0;
+  double fmaFlops = 0, leastMicros = 0;
+
   /// A few lines for people.
   std::string describe() const;
 };
@@ -90,10 +95,13 @@ class DeviceSession {
 public:
   /// Opens a device; the error says what is missing where there is none.
   static Result<std::unique_ptr<DeviceSession>> open(int ordinal = 0);
+  /// This machine's CPU, as one device.
+  static std::unique_ptr<DeviceSession> openCpu();
   ~DeviceSession();
   DeviceSession(const DeviceSession &) = delete;
   DeviceSession &operator=(const DeviceSession &) = delete;
 
+  bool isCpu() const { return !driver; }
   const std::string &deviceName() const { return name; }
   /// "sm_90"
   std::string architecture() const;
@@ -126,7 +134,19 @@ private:
   friend class TensorSet;
   DeviceSession() = default;
 
-  const Driver *driver = nullptr;
+  // The device's memory. Fills and copies within it are in the stream's order.
+  Result<uint64_t> allocate(size_t bytes) const;
+  void release(uint64_t address) const;
+  Error fill(uint64_t address, unsigned char byte, size_t bytes) const;
+  Error upload(uint64_t address, const void *host, size_t bytes) const;
+  Error download(void *host, uint64_t address, size_t bytes) const;
+  Error copyWithin(uint64_t to, uint64_t from, size_t bytes) const;
+  Error synchronize() const;
+
+  Result<BenchResult> benchCpu(const Program &program, size_t entry,
+                               const std::vector<HostTensor> &inputs, const BenchOptions &options);
+
+  const Driver *driver = nullptr; ///< null for the CPU
   Device device;
   CUstream stream = nullptr;
   std::string name;

@@ -2,6 +2,11 @@
 
 #include "TensorSet.h"
 
+#include "cpu/Image.h"
+
+#include <fstream>
+#include <optional>
+
 using namespace ejk;
 
 Error ejk::takeError(ejk_error *error) {
@@ -53,8 +58,24 @@ Result<std::unique_ptr<DeviceSession>> DeviceSession::open(int ordinal) {
   return session;
 }
 
+// "AMD EPYC", as the system calls the processor.
+static std::string processorName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.rfind("model name", 0) == 0)
+      if (size_t colon = line.find(": "); colon != std::string::npos)
+        return "CPU (" + line.substr(colon + 2) + ")";
+  return "CPU";
+}
+
+std::unique_ptr<DeviceSession> DeviceSession::openCpu() {
+  std::unique_ptr<DeviceSession> session(new DeviceSession);
+  session->name = processorName();
+  return session;
+}
+
 DeviceSession::~DeviceSession() {
-  if (!driver)
+  if (isCpu())
     return;
   {
     ContextScope scope(*driver, device.context);
@@ -65,6 +86,8 @@ DeviceSession::~DeviceSession() {
 }
 
 std::string DeviceSession::architecture() const {
+  if (isCpu())
+    return bestCpuArchitecture();
   return "sm_" + std::to_string(device.major) + std::to_string(device.minor);
 }
 
@@ -83,6 +106,7 @@ Result<std::unique_ptr<Program>> DeviceSession::load(std::string_view packageByt
   options.struct_size = sizeof(options);
   options.device_ordinal = device.ordinal;
   options.prefer_ptx = preferPtx;
+  options.device_type = isCpu() ? kDLCPU : kDLCUDA;
   error = takeError(ejk_executable_create(program->handle, &options, &program->executable));
   if (!error.message.empty())
     return error;
@@ -95,9 +119,10 @@ Result<std::vector<HostTensor>> DeviceSession::run(const Program &program, const
   Result<size_t> index = program.findEntry(entry);
   if (!index)
     return index.error();
-  ContextScope scope(*driver, device.context);
-  if (scope.status != cudaSuccess)
-    return driver->error("cuCtxPushCurrent", scope.status);
+  std::optional<ContextScope> scope;
+  if (!isCpu())
+    if (scope.emplace(*driver, device.context); scope->status != cudaSuccess)
+      return driver->error("cuCtxPushCurrent", scope->status);
   Result<TensorSet> set = TensorSet::create(*this, program, *index, inputs, options.inPlace);
   if (!set)
     return set.error();

@@ -52,8 +52,11 @@ void TensorSet::pointViews() {
     views.clear();
     for (Tensor &tensor : tensors) {
       tensor.view.data =
-          slab ? reinterpret_cast<void *>(slab + CUdeviceptr(tensor.offset)) : nullptr;
-      tensor.view.device = {kDLCUDA, session->device.ordinal};
+          slab ? reinterpret_cast<void *>(slab + uint64_t(tensor.offset)) : nullptr;
+      if (session->isCpu())
+        tensor.view.device = {kDLCPU, 0};
+      else
+        tensor.view.device = {kDLCUDA, session->device.ordinal};
       tensor.view.ndim = int(tensor.shape.size());
       tensor.view.shape = tensor.shape.data();
       views.push_back(&tensor.view);
@@ -102,12 +105,10 @@ Error TensorSet::allocate() {
   }
   workspaceOffset = slabBytes;
   slabBytes += alignUp(int64_t(workspaceBytes)) + guardBytes;
-  if (CUresult r = session->driver->memAlloc(&slab, size_t(slabBytes))) {
-    slab = 0;
-    Error error = session->driver->error("cuMemAlloc", r);
-    error.message += " (" + std::to_string(slabBytes) + " bytes)";
-    return error;
-  }
+  Result<uint64_t> memory = session->allocate(size_t(slabBytes));
+  if (!memory)
+    return memory.error();
+  slab = *memory;
   pointViews();
   return success;
 }
@@ -116,14 +117,11 @@ Error TensorSet::upload(const std::vector<const HostTensor *> &matched) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].bytes == 0)
       continue;
-    if (CUresult r = session->driver->memcpyHtoD(slab + CUdeviceptr(inputs[i].offset),
-                                                 matched[i]->data.data(), size_t(inputs[i].bytes)))
-      return session->driver->error("cuMemcpyHtoD", r);
+    Error error = session->upload(slab + uint64_t(inputs[i].offset), matched[i]->data.data(),
+                                  size_t(inputs[i].bytes));
+    if (!error.message.empty())
+      return error;
   }
-  // From pageable memory the last part may still be on its way, and the
-  // session's stream does not wait for the default one.
-  if (CUresult r = session->driver->streamSynchronize(nullptr))
-    return session->driver->error("cuStreamSynchronize", r);
   return success;
 }
 
@@ -171,10 +169,9 @@ Result<TensorSet> TensorSet::copyOf(const TensorSet &other) {
   Error error = set.allocate();
   if (!error.message.empty())
     return error;
-  const Driver &driver = *set.session->driver;
-  if (CUresult r =
-          driver.memcpyDtoDAsync(set.slab, other.slab, size_t(set.slabBytes), set.session->stream))
-    return driver.error("cuMemcpyDtoDAsync", r);
+  error = set.session->copyWithin(set.slab, other.slab, size_t(set.slabBytes));
+  if (!error.message.empty())
+    return error;
   return set;
 }
 
@@ -192,24 +189,22 @@ TensorSet::TensorSet(TensorSet &&other)
 
 TensorSet::~TensorSet() {
   if (slab)
-    session->driver->memFree(slab);
+    session->release(slab);
 }
 
 Error TensorSet::poison() {
-  auto fill = [&](int64_t offset, int64_t bytes) -> CUresult {
-    return session->driver->memsetD8Async(slab + CUdeviceptr(offset), poisonByte, size_t(bytes),
-                                          session->stream);
+  Error error = success;
+  auto fill = [&](int64_t offset, int64_t bytes) {
+    if (error.message.empty())
+      error = session->fill(slab + uint64_t(offset), poisonByte, size_t(bytes));
   };
-  CUresult r = cudaSuccess;
   for (const Tensor &input : inputs)
-    if (r == cudaSuccess)
-      r = fill(input.offset + input.bytes, alignUp(input.bytes) - input.bytes + guardBytes);
+    fill(input.offset + input.bytes, alignUp(input.bytes) - input.bytes + guardBytes);
   for (const Tensor &output : outputs)
-    if (r == cudaSuccess && !output.replacesInput)
-      r = fill(output.offset, alignUp(output.bytes) + guardBytes);
-  if (r == cudaSuccess)
-    r = fill(workspaceOffset, alignUp(int64_t(workspaceBytes)) + guardBytes);
-  return r == cudaSuccess ? success : session->driver->error("cuMemsetD8Async", r);
+    if (!output.replacesInput)
+      fill(output.offset, alignUp(output.bytes) + guardBytes);
+  fill(workspaceOffset, alignUp(int64_t(workspaceBytes)) + guardBytes);
+  return error;
 }
 
 Error TensorSet::launch() {
@@ -219,7 +214,7 @@ Error TensorSet::launch() {
   params.num_inputs = inputViews.size();
   params.outputs = outputViews.data();
   params.num_outputs = outputViews.size();
-  params.workspace = reinterpret_cast<void *>(slab + CUdeviceptr(workspaceOffset));
+  params.workspace = reinterpret_cast<void *>(slab + uint64_t(workspaceOffset));
   params.workspace_bytes = workspaceBytes;
   params.stream = session->stream;
   return takeError(ejk_launch(program->executable, entry, &params));
@@ -228,9 +223,9 @@ Error TensorSet::launch() {
 Error TensorSet::checkGuards() {
   auto check = [&](const std::string &what, int64_t end, int64_t bytes) -> Error {
     std::vector<unsigned char> guard(static_cast<size_t>(bytes));
-    if (CUresult r =
-            session->driver->memcpyDtoH(guard.data(), slab + CUdeviceptr(end), guard.size()))
-      return session->driver->error("cuMemcpyDtoH", r);
+    if (Error error = session->download(guard.data(), slab + uint64_t(end), guard.size());
+        !error.message.empty())
+      return error;
     if (std::any_of(guard.begin(), guard.end(),
                     [](unsigned char byte) { return byte != poisonByte; }))
       return {ErrorCode::Driver, "a kernel wrote past the end of " + what};
@@ -251,19 +246,19 @@ Error TensorSet::checkGuards() {
 }
 
 Result<std::vector<HostTensor>> TensorSet::download() {
-  const Driver &driver = *session->driver;
-  if (CUresult r = driver.streamSynchronize(session->stream))
-    return driver.error("running the kernels: cuStreamSynchronize", r);
-  Error error = checkGuards();
+  Error error = session->synchronize();
+  if (error.message.empty())
+    error = checkGuards();
   if (!error.message.empty())
     return error;
   std::vector<HostTensor> tensors;
   for (const Tensor &output : outputs) {
     HostTensor tensor = makeTensor(output.spec->name, output.spec->dtype, output.shape);
     if (output.bytes != 0)
-      if (CUresult r = driver.memcpyDtoH(tensor.data.data(), slab + CUdeviceptr(output.offset),
-                                         tensor.data.size()))
-        return driver.error("cuMemcpyDtoH", r);
+      if (Error error = session->download(tensor.data.data(), slab + uint64_t(output.offset),
+                                          tensor.data.size());
+          !error.message.empty())
+        return error;
     tensors.push_back(std::move(tensor));
   }
   return tensors;

@@ -8,7 +8,7 @@
 namespace ejk {
 
 /// Inputs, outputs and workspace of one entry, in one allocation, with the
-/// DLPack views that a launch takes. The device's context must be current.
+/// DLPack views that a launch takes. A GPU's context must be current.
 class TensorSet {
 public:
   /// Matches the inputs by name, has the runtime check them, and allocates.
@@ -59,7 +59,7 @@ private:
   std::vector<const DLTensor *> inputViews, outputViews;
   int64_t workspaceOffset = 0;
   size_t workspaceBytes = 0;
-  CUdeviceptr slab = 0;
+  uint64_t slab = 0; ///< its address in the device's memory
   int64_t slabBytes = 0;
 };
 

@@ -82,6 +82,19 @@ typedef struct ejk_package_header {
 /* What a condition may read of the device, besides the entry's symbols. */
 #define EJK_NUM_DEVICE_FACTS 2
 
+/* A CPU's kernel is a C function in its image. It computes items [first, end) of
+ * its grid, which are independent, from the launch's arguments: 64 bits each,
+ * addresses of host memory or signed integers. It keeps no state, calls nothing and
+ * takes at most EJK_CPU_STACK_BYTES of the thread's stack. */
+typedef void (*ejk_cpu_kernel)(const void *arguments, int64_t first, int64_t end);
+#define EJK_CPU_STACK_BYTES (1024 * 1024)
+
+/* Kernels start at multiples of this many bytes of the image. The image is mapped
+ * at a multiple of EJK_CPU_IMAGE_ALIGNMENT: its code may count pages. */
+#define EJK_CPU_CODE_ALIGNMENT 4
+#define EJK_CPU_IMAGE_ALIGNMENT 4096
+#define EJK_MAX_KERNELS 65536 /* of one image */
+
 /* Dynamic shared memory past this must be asked for when a kernel is loaded. */
 #define EJK_DEFAULT_SHARED_BYTES (48 * 1024)
 

@@ -1,7 +1,8 @@
 /*===-- ejk/runtime.h - load and launch kernel packages ---------*- C -*-===*\
 |*
 |* The whole interface of libejk_runtime. Load a package, create an executable
-|* for a device, launch it on DLPack tensors that you own.
+|* for a device, a GPU or this machine's CPU, launch it on DLPack tensors that
+|* you own.
 |*
 |* Errors. Most functions return an ejk_error*: NULL is success; anything else
 |* belongs to the caller, who reads it and calls ejk_error_destroy. After an
@@ -196,11 +197,22 @@ typedef struct ejk_executable_options {
   /* Nonzero: let the driver compile the PTX even if a binary for this device is
    * in the package. */
   int32_t prefer_ptx;
+  /* kDLCUDA, kDLCPU, or 0: a GPU if the package has code for one and this machine
+   * a driver and a device, else the CPU. */
+  int32_t device_type;
 } ejk_executable_options;
 
-/* Loads the package's code on a device, in its primary context. Uses a binary
- * made for the device if there is one, else compiles the PTX, which may take
- * seconds; a failure carries the driver's log. `options` may be NULL. */
+/* Loads the package's code on a device. `options` may be NULL.
+ *
+ * On a GPU, in its primary context. Uses a binary made for the device if there is
+ * one, else compiles the PTX, which may take seconds; a failure carries the
+ * driver's log.
+ *
+ * On the CPU, uses the code of the best instruction set that this process runs,
+ * and starts the threads that launches share (EJK_NUM_THREADS of them, counting
+ * the caller's; as many as the process may run on if that is not set). Memory is
+ * never writable and executable at once. Where the system forbids to execute
+ * memory that was written, name in EJK_IMAGE_DIR a folder whose files may be. */
 EJK_API ejk_error *ejk_executable_create(const ejk_package *package,
                                          const ejk_executable_options *options,
                                          ejk_executable **executable);
@@ -211,8 +223,11 @@ EJK_API void ejk_executable_destroy(ejk_executable *executable);
 /* 1 if the code came from a binary in the package, 0 if from PTX. */
 EJK_API int32_t ejk_executable_uses_binary(const ejk_executable *executable);
 
-/* The architecture of the code that was loaded, for example "sm_90a". */
+/* The architecture of the code that was loaded, for example "sm_90a" or "x86-64-v4". */
 EJK_API const char *ejk_executable_arch(const ejk_executable *executable);
+
+/* kDLCUDA or kDLCPU; 0 for NULL. */
+EJK_API int32_t ejk_executable_device_type(const ejk_executable *executable);
 
 typedef struct ejk_choice {
   size_t struct_size;
@@ -231,18 +246,28 @@ EJK_API ejk_error *ejk_executable_choose(const ejk_executable *executable, size_
                                          const DLTensor *const *inputs, size_t num_inputs,
                                          const char *schedule, ejk_choice *choice);
 
+/* Has threads of the caller's do work: calls body(data, first, end) for ranges that
+ * together are [0, count), and returns when all calls have. Ranges that are
+ * multiples of `grain` long are best; any give the same bits. A body throws nothing,
+ * takes no lock and uses at most a megabyte of its thread's stack. */
+typedef void (*ejk_parallel_for)(void *context, int64_t count, int64_t grain,
+                                 void (*body)(void *data, int64_t first, int64_t end), void *data);
+
 typedef struct ejk_launch_params {
   size_t struct_size;
   const DLTensor *const *inputs; /* in the manifest's order */
   size_t num_inputs;
   const DLTensor *const *outputs;
   size_t num_outputs;
-  void *workspace; /* device memory, aligned to 256 bytes; NULL if 0 bytes */
+  void *workspace; /* the device's memory, aligned to 256 bytes; NULL if 0 bytes */
   size_t workspace_bytes;
-  void *stream; /* a CUstream of the executable's device; NULL is stream 0 */
+  void *stream; /* a CUstream of the executable's device; NULL is stream 0, or a CPU's */
   /* The schedule to take, for example "step"; NULL for the one that conditions give.
    * A forced schedule may need another workspace. */
   const char *schedule;
+  /* On the CPU: what divides the work among threads; NULL for the library's own. */
+  ejk_parallel_for parallel_for;
+  void *parallel_context;
 } ejk_launch_params;
 
 /* Enqueues the entry's kernels on the stream and returns. Before the first of
@@ -258,7 +283,11 @@ typedef struct ejk_launch_params {
  * be exactly that input's buffer.
  *
  * Where all outputs are empty, nothing is enqueued. When a driver call fails,
- * kernels enqueued before it still run. */
+ * kernels enqueued before it still run.
+ *
+ * On the CPU tensors lie in host memory (kDLCPU, or pinned), the work is done when
+ * the call returns, and the contents of cu_seqlens are checked, too. Several threads
+ * may launch at once: one has the library's threads, the others compute alone. */
 EJK_API ejk_error *ejk_launch(const ejk_executable *executable, size_t entry,
                               const ejk_launch_params *params);
 

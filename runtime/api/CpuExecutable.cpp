@@ -1,0 +1,123 @@
+//===- CpuExecutable.cpp - a package's code on this CPU -------------------===//
+
+#include "CpuExecutable.h"
+
+#include "../cpu/Threads.h"
+
+#include <algorithm>
+
+using namespace ejk;
+
+bool ejk::hasCpuCode(const Manifest &manifest) {
+  return std::any_of(manifest.architectures.begin(), manifest.architectures.end(),
+                     [](const Architecture &arch) { return arch.isCpu; });
+}
+
+bool ejk::hasGpuCode(const Manifest &manifest) {
+  return std::any_of(manifest.architectures.begin(), manifest.architectures.end(),
+                     [](const Architecture &arch) { return !arch.isCpu; });
+}
+
+static Error noCode(const Manifest &manifest) {
+  return {ErrorCode::ArchMismatch,
+          "the package is compiled for " + manifest.archText +
+              (hasCpuCode(manifest) ? ", and this CPU runs none of these; compile it for this "
+                                      "CPU's architecture, too (--target=cpu)"
+                                    : ", not for CPUs; compile it with --target=cpu, too")};
+}
+
+static int findBest(const Manifest &manifest) {
+  int best = -1;
+  const std::vector<Architecture> &archs = manifest.architectures;
+  for (size_t a = 0; a < archs.size(); ++a)
+    if (archs[a].isCpu && runsCpuArchitecture(archs[a].name) &&
+        (best < 0 || isBetterCpuArchitecture(archs[a].name, archs[size_t(best)].name)))
+      best = int(a);
+  return best;
+}
+
+static const Image *findImage(const Manifest &manifest, int architecture) {
+  auto found = std::find_if(manifest.images.begin(), manifest.images.end(), [&](const Image &i) {
+    return i.kind == Image::Kind::Cpu && i.architecture == architecture;
+  });
+  return &*found; // an architecture is named by an image
+}
+
+static Error findKernels(ejk_executable &executable, const Image &image) {
+  for (const Entry &entry : executable.package->manifest.entries) {
+    std::vector<std::vector<ejk_cpu_kernel>> &functions = executable.cpuFunctions.emplace_back();
+    std::vector<char> &usable = executable.usable.emplace_back();
+    for (const Variant &variant : entry.variants) {
+      functions.emplace_back();
+      usable.push_back(variant.isFor(executable.architecture));
+      if (!usable.back())
+        continue;
+      for (const Launch &launch : variant.launches) {
+        auto kernel =
+            std::find_if(image.kernels.begin(), image.kernels.end(),
+                         [&](const auto &known) { return known.first == launch.kernel; });
+        if (kernel == image.kernels.end())
+          return {ErrorCode::InvalidPackage,
+                  "kernel '" + launch.kernel + "' is not in the package's CPU image"};
+        if (!launch.tensorMaps.empty())
+          return {ErrorCode::InvalidPackage,
+                  "kernel '" + launch.kernel + "' of a CPU takes tensor maps"};
+        functions.back().push_back(executable.image->kernel(kernel->second));
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<ejk_executable>>
+ejk::createCpuExecutable(const std::shared_ptr<const Package> &package) {
+  const Manifest &manifest = package->manifest;
+  int architecture = findBest(manifest);
+  if (architecture < 0)
+    return noCode(manifest);
+  auto executable = std::make_unique<ejk_executable>();
+  executable->package = package;
+  executable->architecture = architecture;
+  executable->usesBinary = true;
+  const Image *image = findImage(manifest, architecture);
+  Result<CpuImage> mapped =
+      CpuImage::map(package->images[size_t(image - manifest.images.data())]);
+  if (!mapped)
+    return mapped.error();
+  executable->image = std::make_unique<CpuImage>(std::move(*mapped));
+  if (Error error = findKernels(*executable, *image); !error.message.empty())
+    return error;
+  startThreads();
+  return executable;
+}
+
+namespace {
+/// A kernel with its arguments, for threads to run on ranges of its items.
+struct Job {
+  ejk_cpu_kernel kernel;
+  const uint64_t *arguments;
+};
+} // namespace
+
+static void runRange(void *data, int64_t first, int64_t end) {
+  const Job *job = static_cast<const Job *>(data);
+  job->kernel(job->arguments, first, end);
+}
+
+ejk_error *ejk::runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
+                         ejk_parallel_for parallelFor, void *context) {
+  const Variant &variant = executable.package->manifest.entries[entry].variants[plan.variant];
+  const uint64_t *arguments = plan.values;
+  for (size_t l = 0; l < variant.launches.size(); ++l) {
+    const Launch &launch = variant.launches[l];
+    Job job{executable.cpuFunctions[entry][plan.variant][l], arguments};
+    arguments += launch.args.size();
+    if (plan.grids[l] == 0)
+      continue;
+    if (parallelFor)
+      parallelFor(context, plan.grids[l], launch.block[0], runRange, &job);
+    else
+      runOnThreads(plan.grids[l], launch.block[0], runRange, &job);
+  }
+  return nullptr;
+}

@@ -1,0 +1,25 @@
+//===- CpuExecutable.h - a package's code on this CPU -----------*- C++ -*-===//
+
+#ifndef EJK_RUNTIME_API_CPUEXECUTABLE_H
+#define EJK_RUNTIME_API_CPUEXECUTABLE_H
+
+#include "CallPlan.h"
+
+namespace ejk {
+
+/// Whether the package has code for CPUs, whichever they are; or for GPUs.
+bool hasCpuCode(const Manifest &manifest);
+bool hasGpuCode(const Manifest &manifest);
+
+/// Maps the image of the best instruction set that this process runs, and finds its kernels.
+Result<std::unique_ptr<ejk_executable>>
+createCpuExecutable(const std::shared_ptr<const Package> &package);
+
+/// Runs the planned call's kernels one after the other, each on all threads, and returns when
+/// they are done.
+ejk_error *runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
+                    ejk_parallel_for parallelFor, void *context);
+
+} // namespace ejk
+
+#endif // EJK_RUNTIME_API_CPUEXECUTABLE_H
