@@ -1,7 +1,6 @@
 //===- CpuTarget.cpp - the table of CPUs ----------------------------------===//
 #include "lowering/target/CpuTarget.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace ejk;
@@ -27,9 +26,10 @@ const CpuTarget *ejk::findCpuTarget(llvm::StringRef name) {
 std::string ejk::describeCpuTargets() {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "name         f32 lanes  registers\n";
+  os << "| `--cpu-arch` | f32 lanes of a register | vector registers | multiply-adds a cycle | "
+        "first cache |\n|---|---|---|---|---|\n";
   for (const CpuTarget &target : kTargets)
-    os << llvm::left_justify(target.name, 12) << llvm::format(" %9u  %9u\n", target.lanes,
-                                                              target.registers);
+    os << "| `" << target.name << "` | " << target.lanes << " | " << target.registers << " | "
+       << target.fmaPerCycle << " | " << target.firstCacheBytes / 1024 << " KB |\n";
   return text;
 }

@@ -44,6 +44,7 @@ int main(void) {
   FIELD(ejk_executable_options, struct_size);
   FIELD(ejk_executable_options, device_ordinal);
   FIELD(ejk_executable_options, prefer_ptx);
+  FIELD(ejk_executable_options, device_type);
   STRUCT(ejk_launch_params);
   FIELD(ejk_launch_params, struct_size);
   FIELD(ejk_launch_params, inputs);
@@ -54,6 +55,8 @@ int main(void) {
   FIELD(ejk_launch_params, workspace_bytes);
   FIELD(ejk_launch_params, stream);
   FIELD(ejk_launch_params, schedule);
+  FIELD(ejk_launch_params, parallel_for);
+  FIELD(ejk_launch_params, parallel_context);
   STRUCT(ejk_package_header);
   FIELD(ejk_package_header, magic);
   FIELD(ejk_package_header, version);
