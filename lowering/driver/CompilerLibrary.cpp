@@ -7,6 +7,7 @@
 #include "lowering/driver/Dialects.h"
 #include "lowering/driver/HostTensors.h"
 #include "lowering/driver/ReadModule.h"
+#include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -83,9 +84,14 @@ private:
   }
   /// Whether the options are ones that this library knows; adds an error where not.
   bool checkOptions();
+  /// Finds the targets that the options name; adds an error where one is unknown.
+  bool chooseTargets();
 
   ejk_source source;
   ejk_compile_options options;
+  /// What the options' target names.
+  std::string arch;
+  std::vector<std::string> cpus;
   OwnedResult &result;
   MLIRContext context;
   ScopedDiagnosticHandler handler;
@@ -97,13 +103,60 @@ bool Call::checkOptions() {
     result.log.addError("derivatives must be 0, 1 or 2, but is " + Twine(options.derivatives).str());
   else if (options.emit < EJK_EMIT_PACKAGE || options.emit > EJK_EMIT_PTX)
     result.log.addError("emit must be one of ejk_emit, but is " + Twine(options.emit).str());
-  else if (options.target && !findTarget(options.target))
-    result.log.addError(describeUnknownTarget(options.target));
+  else if (!chooseTargets())
+    return false;
   else if (!source.data && source.size)
     result.log.addError("the source has a size, but no data");
   else
     return true;
   return false;
+}
+
+/// The instruction set that is best on this machine; "" where none of the table runs.
+static const char *hostArch() {
+  const char *best = "";
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4"))
+    best = "x86-64-v4";
+  else if (__builtin_cpu_supports("x86-64-v3"))
+    best = "x86-64-v3";
+#elif defined(__aarch64__)
+  best = "aarch64";
+#endif
+  return best;
+}
+
+bool Call::chooseTargets() {
+  arch = options.target ? "" : CompileOptions().arch;
+  SmallVector<StringRef> names;
+  StringRef(options.target ? options.target : "").split(names, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef name : names) {
+    if (name == "cpu") {
+      for (const CpuTarget &cpu : knownCpuTargets())
+        cpus.push_back(cpu.name.str());
+    } else if (name == "native") {
+      cpus.push_back(hostArch());
+      if (cpus.back().empty()) {
+        result.log.addError("this machine's CPU is none of those that kernels are made for:\n" +
+                            describeCpuTargets());
+        return false;
+      }
+    } else if (findCpuTarget(name)) {
+      cpus.push_back(name.str());
+    } else if (!findTarget(name)) {
+      result.log.addError(describeUnknownTarget(name) + "; or cpu, native and:\n" +
+                          describeCpuTargets());
+      return false;
+    } else if (!arch.empty()) {
+      result.log.addError("a package is for one GPU architecture, but the target names '" + arch +
+                          "' and '" + name.str() + "'");
+      return false;
+    } else {
+      arch = name.str();
+    }
+  }
+  return true;
 }
 
 OwningOpRef<ModuleOp> Call::read() {
@@ -123,8 +176,8 @@ FailureOr<std::string> Call::compile() {
   if (!module)
     return failure();
   CompileOptions compile;
-  if (options.target)
-    compile.arch = options.target;
+  compile.arch = arch;
+  compile.cpus = cpus;
   if (options.no_binary)
     compile.cubin = CompileOptions::Cubin::never;
   compile.derivatives = options.derivatives;
@@ -216,14 +269,20 @@ static ejk_result *interpretSource(const ejk_source *source, const ejk_compile_o
 static void destroyResult(ejk_result *result) { delete reinterpret_cast<OwnedResult *>(result); }
 
 static const char *targetNames() {
-  static const std::string names = llvm::join(
-      llvm::map_range(knownTargets(), [](const Target &target) { return target.name.str(); }), " ");
+  static const std::string names = [] {
+    std::string text = "cpu native";
+    for (const CpuTarget &target : knownCpuTargets())
+      text += " " + target.name.str();
+    for (const Target &target : knownTargets())
+      text += " " + target.name.str();
+    return text;
+  }();
   return names.c_str();
 }
 
 extern "C" const ejk_compiler *ejk_get_compiler(int32_t version) {
   static const ejk_compiler table = {sizeof(ejk_compiler), EJK_COMPILER_VERSION, EJK_VERSION,
-                                     targetNames(),        compileSource,        interpretSource,
-                                     destroyResult};
+                                     targetNames(),        hostArch(),           compileSource,
+                                     interpretSource,      destroyResult};
   return version == EJK_COMPILER_VERSION ? &table : nullptr;
 }

@@ -38,7 +38,7 @@ def _entry(program, entry):
 
 def _result_types(entry, arrays):
     exact = any(describe(a)[0] == "f64" for a in arrays)
-    shapes = entry.output_shapes([a.shape for a in arrays])
+    shapes = entry.output_shapes(tuple(a.shape for a in arrays))
     for tensor, shape in zip(entry.outputs, shapes):
         dtype = "f64" if exact and tensor["dtype"][0] != "i" else tensor["dtype"]
         yield jax.ShapeDtypeStruct(tuple(shape), _numpy._own_dtype(dtype))

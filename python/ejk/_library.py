@@ -68,7 +68,7 @@ class _Options(ctypes.Structure):
 class _Table(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("version", c_int32), ("release", c_char_p),
-        ("targets", c_char_p),
+        ("targets", c_char_p), ("native", c_char_p),
         ("compile", ctypes.CFUNCTYPE(POINTER(_Result), POINTER(_Source), POINTER(_Options))),
         ("interpret", ctypes.CFUNCTYPE(POINTER(_Result), POINTER(_Source), POINTER(_Options),
                                        c_char_p, POINTER(POINTER(DLTensor)), c_size_t, c_int32)),
@@ -117,7 +117,7 @@ def _diagnostics(array, count):
         for d in (array[i] for i in range(count)))
 
 
-class _Options2:
+class _CompileOptions:
     """An ejk_compile_options with the memory that it points to."""
 
     def __init__(self, target=None, emit=0, derivatives=0, wrt=(), binary=True):
@@ -140,6 +140,7 @@ class Compiler:
         self._table = table.contents
         self.release = self._table.release.decode()
         self.targets = tuple(self._table.targets.decode().split())
+        self.native = self._table.native.decode()  # this machine's CPU, "" where it has no kernels
 
     def _source(self, text, name):
         data = text.encode() if isinstance(text, str) else bytes(text)
@@ -159,14 +160,14 @@ class Compiler:
 
     def compile(self, text, name="source", **options):
         """A package's bytes, or with `emit` text as bytes; and the diagnostics."""
-        given = _Options2(**options)
+        given = _CompileOptions(**options)
         result = self._table.compile(ctypes.byref(self._source(text, name)),
                                      ctypes.byref(given.view))
         return self._finish(result, lambda c: ctypes.string_at(c.data, c.size))
 
     def interpret(self, text, entry, inputs, exact, derivatives=0, wrt=(), name="source"):
         """[(name, dtype, shape, bytes)] of the results; with `exact`, floats are f64."""
-        given = _Options2(derivatives=derivatives, wrt=wrt)
+        given = _CompileOptions(derivatives=derivatives, wrt=wrt)
         pointers, keep = dl_tensors(inputs)
         result = self._table.interpret(
             ctypes.byref(self._source(text, name)), ctypes.byref(given.view), entry.encode(),
@@ -193,11 +194,13 @@ def compiler():
 class _LaunchParams(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("inputs", c_void_p), ("num_inputs", c_size_t),
                 ("outputs", c_void_p), ("num_outputs", c_size_t), ("workspace", c_void_p),
-                ("workspace_bytes", c_size_t), ("stream", c_void_p)]
+                ("workspace_bytes", c_size_t), ("stream", c_void_p), ("schedule", c_char_p),
+                ("parallel_for", c_void_p), ("parallel_context", c_void_p)]
 
 
 class _ExecutableOptions(ctypes.Structure):
-    _fields_ = [("struct_size", c_size_t), ("device_ordinal", c_int32), ("prefer_ptx", c_int32)]
+    _fields_ = [("struct_size", c_size_t), ("device_ordinal", c_int32), ("prefer_ptx", c_int32),
+                ("device_type", c_int32)]
 
 
 _TENSOR_ERROR = 2
@@ -242,8 +245,9 @@ class Runtime:
         self.call("ejk_package_find_entry", package, name.encode(), ctypes.byref(index))
         return index.value
 
-    def create_executable(self, package, ordinal):
-        options = _ExecutableOptions(ctypes.sizeof(_ExecutableOptions), ordinal, 0)
+    def create_executable(self, package, device):
+        """`device` is as in DLPack: a type and a number."""
+        options = _ExecutableOptions(ctypes.sizeof(_ExecutableOptions), device[1], 0, device[0])
         executable = c_void_p()
         self.call("ejk_executable_create", package, ctypes.byref(options), ctypes.byref(executable))
         return executable
@@ -253,13 +257,31 @@ class Runtime:
         self.call("ejk_entry_workspace_bytes", package, entry, pointers, count, ctypes.byref(size))
         return size.value
 
-    def launch(self, executable, entry, inputs, outputs, workspace=None, stream=None):
-        """`inputs` and `outputs` are what dl_tensors gives, with their counts."""
-        params = _LaunchParams(
-            ctypes.sizeof(_LaunchParams), ctypes.cast(inputs[0], c_void_p), inputs[1],
-            ctypes.cast(outputs[0], c_void_p), outputs[1],
-            workspace.address if workspace else None, workspace.shape[0] if workspace else 0, stream)
-        self.call("ejk_launch", executable, entry, ctypes.byref(params))
+
+class Launch:
+    """A launch of an entry on tensors of certain shapes, of which only the addresses change. One
+    thread has it at a time."""
+
+    def __init__(self, package, entry, executable, inputs, outputs):
+        self._inputs, keep = dl_tensors(inputs)
+        self._outputs, keep_too = dl_tensors(outputs)
+        self._tensors = [*keep[0]][:len(inputs)] + [*keep_too[0]][:len(outputs)]
+        self._keep = keep, keep_too
+        self._entry, self._executable = entry, executable
+        self.workspace_bytes = runtime().workspace_bytes(package, entry, self._inputs, len(inputs))
+        self._params = _LaunchParams(
+            ctypes.sizeof(_LaunchParams), ctypes.cast(self._inputs, c_void_p), len(inputs),
+            ctypes.cast(self._outputs, c_void_p), len(outputs), None, self.workspace_bytes, None,
+            None, None, None)
+        self._reference = ctypes.byref(self._params)
+
+    def __call__(self, buffers, workspace, stream):
+        """`buffers` are the inputs and then the outputs."""
+        for tensor, buffer in zip(self._tensors, buffers):
+            tensor.data = buffer.address
+        self._params.workspace = workspace.address if workspace else None
+        self._params.stream = stream
+        runtime().call("ejk_launch", self._executable, self._entry, self._reference)
 
 
 @functools.lru_cache(maxsize=None)

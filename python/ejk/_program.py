@@ -9,7 +9,7 @@ import time
 
 from . import _cache
 from ._errors import CompileError, EjkError, RuntimeFailure, TensorError
-from ._library import BYTES, Buffer, compiler, dl_tensors, library_path, runtime
+from ._library import BYTES, Buffer, Launch, compiler, library_path, runtime
 
 _SUFFIXES = ("", "_vjp", "_vjp_vjp")
 _INTEGERS = ("i32", "i64")
@@ -50,6 +50,8 @@ class Entry:
         self.package = package  # the bytes
         self._lock = threading.Lock()
         self._loaded = {}
+        self._shapes = {}
+        self._launches = threading.local()
 
     def symbols(self, shapes):
         """The sizes that the inputs' shapes decide. Raises where shapes do not fit."""
@@ -81,7 +83,19 @@ class Entry:
         return found
 
     def output_shapes(self, shapes):
-        """The results' shapes for inputs of these shapes. Sizes may be symbolic ones of torch's."""
+        """The results' shapes for inputs of these shapes, a tuple. Sizes may be symbolic ones of
+        torch's, which cannot be looked up."""
+        try:
+            known = self._shapes.get(shapes)
+        except TypeError:
+            return self._output_shapes(shapes)
+        if known is None:
+            known = self._output_shapes(shapes)
+            if len(self._shapes) < 1024:
+                self._shapes[shapes] = known
+        return known
+
+    def _output_shapes(self, shapes):
         found = self.symbols(shapes)
         return [[_evaluate(e, found) for e in tensor["shape"]] for tensor in self.outputs]
 
@@ -90,7 +104,7 @@ class Entry:
         device = inputs[0].device
         if any(b.dtype == "f64" for b in inputs):
             return self._interpret(inputs, outputs, exact=True)
-        if device[0] == 1 and not _compiles_for_host():
+        if device[0] == 1 and not compiler().native:
             return self._interpret(inputs, outputs, exact=False)
         return self._launch(inputs, outputs, device, stream, allocate)
 
@@ -108,31 +122,29 @@ class Entry:
             if device not in self._loaded:
                 package = runtime().load(self.package)
                 self._loaded[device] = (package, runtime().find_entry(package, self.name),
-                                        runtime().create_executable(package, device[1]))
+                                        runtime().create_executable(package, device))
             return self._loaded[device]
 
     def _launch(self, inputs, outputs, device, stream, allocate):
-        package, entry, executable = self._loaded.get(device) or self._load(device)
-        ins, keep = dl_tensors(inputs)
-        outs, keep_too = dl_tensors(outputs)
-        size = runtime().workspace_bytes(package, entry, ins, len(inputs))
-        workspace = allocate(size) if size else None
-        runtime().launch(executable, entry, (ins, len(inputs)), (outs, len(outputs)), workspace,
-                         stream)
-        del keep, keep_too
-
-
-def _compiles_for_host():
-    """Whether the compiler makes code for this machine's processor."""
-    return "cpu" in compiler().targets
+        # Each thread has launches of its own, since one holds the addresses of a call.
+        launches = self._launches.__dict__
+        key = (device, tuple(b.shape for b in inputs))
+        launch = launches.get(key)
+        if not launch:
+            package, entry, executable = self._load(device)
+            launch = Launch(package, entry, executable, inputs, outputs)
+            if len(launches) < 256:
+                launches[key] = launch
+        workspace = allocate(launch.workspace_bytes) if launch.workspace_bytes else None
+        launch((*inputs, *outputs), workspace, stream)
 
 
 def target_for(device):
     """The name of what a package is compiled for. `device` is as in DLPack, with a CUDA device's
     capability behind it: (2, 0, 90)."""
     if device[0] == 1:
-        # Without a back end for the host a package is made for its manifest alone.
-        return "cpu" if _compiles_for_host() else "sm_80"
+        # On a CPU that has no kernels a package is made for its manifest alone.
+        return compiler().native or "sm_80"
     capability = device[2]
 
     def number(name):

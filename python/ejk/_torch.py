@@ -70,7 +70,7 @@ def _entry(program, entry, device):
 
 def _results(entry, inputs):
     exact = any(t.dtype == torch.float64 for t in inputs)
-    shapes = entry.output_shapes([t.shape for t in inputs])
+    shapes = entry.output_shapes(tuple(t.shape for t in inputs))
     for tensor, shape in zip(entry.outputs, shapes):
         dtype = torch.float64 if exact and tensor["dtype"][0] != "i" else _OWN[tensor["dtype"]]
         yield inputs[0].new_empty(shape, dtype=dtype)

@@ -101,7 +101,10 @@ typedef enum ejk_emit {
 
 typedef struct ejk_compile_options {
   size_t struct_size;
-  const char *target; /* one of ejk_compiler.targets; NULL for the library's default */
+  /* One or several of ejk_compiler.targets, with commas between them: at most one GPU
+   * architecture, and any CPUs. "native" is this machine's CPU, "cpu" all of them. NULL for the
+   * library's default, a GPU. */
+  const char *target;
   int32_t emit;       /* ejk_emit */
   int32_t no_binary;  /* nonzero: PTX alone, even where ptxas is found */
   /* How often each public function F is differentiated. 1: the package holds F and its
@@ -118,7 +121,8 @@ typedef struct ejk_compiler {
   size_t struct_size;
   int32_t version;       /* EJK_COMPILER_VERSION of the library */
   const char *release;   /* "0.2.0" */
-  const char *targets;   /* names, separated by spaces */
+  const char *targets;   /* what packages can be compiled for: names, separated by spaces */
+  const char *native;    /* which of them this machine's CPU is; "" where it is none */
 
   /* Compiles all public functions of `source`. `options` may be NULL. */
   ejk_result *(*compile)(const ejk_source *source, const ejk_compile_options *options);
