@@ -37,21 +37,42 @@ def allocate_host(size):
     return Buffer(address, "i32", (size,), array)
 
 
+def _address(array):
+    return array.__array_interface__["data"][0]
+
+
+def _aligned_empty(shape, dtype, align):
+    """An array at an address that `align` divides."""
+    array = np.empty(shape, dtype)
+    if _address(array) % align == 0:
+        return array
+    memory = np.empty(array.nbytes + align, np.uint8)
+    start = -_address(memory) % align
+    return memory[start:start + array.nbytes].view(dtype).reshape(shape)
+
+
+def _aligned(array, align):
+    array = np.asarray(array)
+    copy = _aligned_empty(array.shape, array.dtype, align)
+    copy[...] = array
+    return copy
+
+
 def _buffer(array, dtype):
-    return Buffer(array.__array_interface__["data"][0], dtype, array.shape, array)
+    return Buffer(_address(array), dtype, array.shape, array)
 
 
 def run(entry, arrays):
     """The entry's results, as arrays of their own."""
-    arrays = [a if type(a) is np.ndarray and a.flags.c_contiguous and a.flags.aligned
-              else np.require(a, requirements=["C", "A"]) for a in arrays]
+    arrays = [a if type(a) is np.ndarray and a.flags.c_contiguous and _address(a) % align == 0
+              else _aligned(a, align) for a, align in zip(arrays, entry.alignments)]
     kinds = [describe(a)[0] for a in arrays]
     exact = "f64" in kinds
     inputs = [_buffer(a, k) for a, k in zip(arrays, kinds)]
     results = []
     for tensor, shape in zip(entry.outputs, entry.output_shapes(tuple(a.shape for a in arrays))):
         dtype = "f64" if exact and not tensor["dtype"].startswith("i") else tensor["dtype"]
-        results.append(np.empty(shape, _own_dtype(dtype)))
+        results.append(_aligned_empty(shape, _own_dtype(dtype), tensor["align"]))
     outputs = [_buffer(r, describe(r)[0]) for r in results]
     entry.run(inputs, outputs, allocate=allocate_host)
     return results

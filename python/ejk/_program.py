@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 
 from . import _cache
 from ._errors import CompileError, EjkError, RuntimeFailure, TensorError
@@ -13,6 +14,8 @@ from ._library import BYTES, Buffer, Launch, compiler, library_path, runtime
 
 _SUFFIXES = ("", "_vjp", "_vjp_vjp")
 _INTEGERS = ("i32", "i64")
+# Where a CPU has no kernels, a package for this is made for its manifest alone.
+_MANIFEST_TARGET = "sm_80"
 
 
 def _evaluate(expression, symbols):
@@ -47,7 +50,9 @@ class Entry:
         self.description = description
         self.inputs = description["inputs"]
         self.outputs = description["outputs"]
+        self.alignments = [t["align"] for t in self.inputs]  # of the inputs' addresses, in bytes
         self.package = package  # the bytes
+        self.interpreted = False  # whether there is no kernel for a CPU
         self._lock = threading.Lock()
         self._loaded = {}
         self._shapes = {}
@@ -104,7 +109,7 @@ class Entry:
         device = inputs[0].device
         if any(b.dtype == "f64" for b in inputs):
             return self._interpret(inputs, outputs, exact=True)
-        if device[0] == 1 and not compiler().native:
+        if device[0] == 1 and (self.interpreted or not compiler().native):
             return self._interpret(inputs, outputs, exact=False)
         return self._launch(inputs, outputs, device, stream, allocate)
 
@@ -143,8 +148,7 @@ def target_for(device):
     """The name of what a package is compiled for. `device` is as in DLPack, with a CUDA device's
     capability behind it: (2, 0, 90)."""
     if device[0] == 1:
-        # On a CPU that has no kernels a package is made for its manifest alone.
-        return compiler().native or "sm_80"
+        return compiler().native or _MANIFEST_TARGET
     capability = device[2]
 
     def number(name):
@@ -194,7 +198,12 @@ class Program:
             if data is not None:
                 _cache.forget(name)
             with _Progress(f"compiling {self.name}{_SUFFIXES[order]} for {target}"):
-                data, _ = self.compile(target=target, derivatives=order, wrt=wrt)
+                try:
+                    data, _ = self.compile(target=target, derivatives=order, wrt=wrt)
+                except CompileError as refusal:
+                    if target != compiler().native:
+                        raise
+                    return self._make_interpreted(order, wrt, refusal)
             manifest = _manifest(data)
             _cache.write(name, data)
             # Another process that meets the program's key, in a graph of torch's, finds it here.
@@ -202,6 +211,18 @@ class Program:
         entry_name = self.name + _SUFFIXES[order]
         description = next(e for e in manifest["entries"] if e["name"] == entry_name)
         return Entry(self, order, wrt, description, data, target)
+
+    def _make_interpreted(self, order, wrt, refusal):
+        """An entry for what has no kernel on a CPU, but has one on a GPU, and so a manifest."""
+        try:
+            entry = self._make(order, wrt, _MANIFEST_TARGET)
+        except CompileError:
+            raise refusal from None
+        reason = next((d.text for d in refusal.diagnostics if d.severity == "error"), "")
+        warnings.warn(f"ejk has no CPU kernel for '{entry.name}' and runs it in the interpreter, "
+                      f"which is slow: {reason}", stacklevel=2)
+        entry.interpreted = True
+        return entry
 
     def compile(self, **options):
         """Bytes and diagnostics, which name the user's own lines."""

@@ -83,7 +83,10 @@ def _run(program, entry, inputs):
             raise TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a call's "
                               "tensors are on one device")
     found = _entry(program, entry, device)
-    inputs = [t.contiguous() for t in inputs]
+    # A slice may be contiguous and start anywhere.
+    inputs = [t if t.is_contiguous() and t.data_ptr() % align == 0
+              else t.clone(memory_format=torch.contiguous_format)
+              for t, align in zip(inputs, found.alignments)]
     results = list(_results(found, inputs))
     buffers = [Buffer(t.data_ptr(), _DTYPES[t.dtype], t.shape, t, device[:2])
                for t in (*inputs, *results)]
