@@ -41,6 +41,8 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
            "one kernel for all gradients where it fits">,
     Option<"roundComputed", "round-computed-operands", "bool", "true",
            "round operands that are computed in f32 from 16-bit rows">,
+    Option<"roundExponentials", "round-exponentials", "bool", "true",
+           "keep exponentials that are live across a chunk's branch in bf16">,
     Option<"saveStates", "save-states", "bool", "false",
            "make f_fwd, which saves the states that f_vjp would recompute">];
   let dependentDialects = [

@@ -191,10 +191,11 @@ def TruncateLiveExponentials : Pass<"ejk-truncate-live-exponentials"> {
   let summary = "keep exponentials that are live across a branch in bf16";
   let description = [{
     What: rows are scaled by e^x and e^-x before a chunk's branch, and results are scaled back
-    inside it. Where at least two such exponentials are only multiplied with, and every product is
-    truncated to bf16, the exponentials are kept in bf16. Why: each takes as many registers as its
-    tile while it is live, and registers are short in a branch of more than six matmuls. Results
-    change: a gradient has one bf16 rounding more, of the kind that its operands had.
+    inside it. Where such an exponential is only multiplied with in the branch, and every result is
+    truncated to bf16, the exponential is kept in bf16. Why: in f32 it takes as many registers as its
+    tile while it is live. Results change: a gradient has one bf16 rounding more, of the kind that its operands
+    had. Pipelines run the pass for every target, so that bits do not depend on it; their option
+    `round-exponentials=false` leaves it out.
 
     Before:
     ```mlir

@@ -33,6 +33,8 @@ struct CompileOptions {
   bool roles = false;
   /// Whether these round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
+  /// Whether derivatives of these keep exponentials that are live across a branch in bf16.
+  bool roundExponentials = true;
   /// 1: also derive and compile each function's vector-Jacobian product, f_vjp, with a gradient
   /// for each argument named in `wrt`, or for every float one. 2: derive and compile that of
   /// f_vjp alone, f_vjp_vjp.

@@ -30,6 +30,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.fuse = options.fuse;
   chunk.saveStates = options.saveStates;
   chunk.roundComputed = options.roundComputed;
+  chunk.roundExponentials = options.roundExponentials;
   pm.addPass(createSelectSchedule(chunk));
   pm.addPass(createSplitReads());
   pm.addPass(createCanonicalizerPass());
@@ -49,7 +50,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
 }
 
 void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
-  buildTileLayoutPipeline(pm, options.arch);
+  buildTileLayoutPipeline(pm, options.arch, options.roundExponentials);
   SelectStagesOptions stage;
   stage.arch = options.arch;
   pm.addPass(createSelectStages(stage));
@@ -141,6 +142,10 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       *this, "round-computed-operands",
       llvm::cl::desc("round operands that are computed in f32 from 16-bit rows"),
       llvm::cl::init(true)};
+  Option<bool> roundExponentials{
+      *this, "round-exponentials",
+      llvm::cl::desc("keep exponentials that are live across a chunk's branch in bf16"),
+      llvm::cl::init(true)};
 };
 } // namespace
 
@@ -150,7 +155,7 @@ void ejk::registerLoweringPipelines() {
       [](OpPassManager &pm, const ToGPUFlags &flags) {
         buildToGPUPipeline(pm,
                            {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles,
-                            flags.roundComputed});
+                            flags.roundComputed, flags.roundExponentials});
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",

@@ -19,6 +19,8 @@ struct ToGPUOptions {
   bool roles = false;
   /// Round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
+  /// Keep exponentials that are live across a chunk's branch in bf16.
+  bool roundExponentials = true;
 };
 /// Selects each scan's schedule: scans with a chunkwise form become block programs without layouts, the
 /// others are split into scans that one kernel each computes. What stands between them becomes linalg ops.

@@ -339,7 +339,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     OpBuilder b(program);
     auto copy = cast<tile::ProgramOp>(b.clone(*program));
     OpPassManager layOut(tile::ProgramOp::getOperationName());
-    buildTileLayoutPipeline(layOut, arch);
+    buildTileLayoutPipeline(layOut, arch, roundExponentials);
     LogicalResult result = runPipeline(layOut, copy);
     if (succeeded(result))
       holdInRegisters(copy); // as they are where memory does not suffice

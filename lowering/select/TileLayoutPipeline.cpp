@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
+void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundExponentials) {
   // An unknown name is an error of the passes that take it.
   const ejk::Target *target = ejk::findTarget(arch);
   bool hasWgmma = target && target->hasWgmma;
@@ -22,7 +22,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch) {
   pm.addPass(createDeferStateScaling());
   pm.addPass(createHoistFromBranches());
   pm.addPass(createReuseScaledRows());
-  if (hasWgmma)
+  if (roundExponentials)
     pm.addPass(createTruncateLiveExponentials());
   pm.addPass(createSplitOperands());
   AssignTileLayoutsOptions layouts;

@@ -8,7 +8,8 @@ namespace ejk {
 
 /// Gives the tiles of block programs their layouts, after the rewrites that this needs. The
 /// selection of a schedule runs it on copies, to see what fits.
-void buildTileLayoutPipeline(mlir::OpPassManager &pm, llvm::StringRef arch);
+/// `roundExponentials` keeps exponentials that are live across a branch in bf16.
+void buildTileLayoutPipeline(mlir::OpPassManager &pm, llvm::StringRef arch, bool roundExponentials);
 
 } // namespace ejk
 

@@ -1,6 +1,5 @@
-//===- TruncateLiveExponentials.cpp - what a branch keeps of exponentials, in 16 bits ----===//
+//===- TruncateLiveExponentials.cpp - exponentials that are live across a branch, in bf16 --===//
 #include "passes/Passes.h"
-#include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,44 +29,39 @@ struct TruncateLiveExponentialsPass : ejk::impl::TruncateLiveExponentialsBase<Tr
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
         return; // it is laid out
-      program.walk([&](scf::IfOp branch) {
-        if (hasManyMatmuls(*branch.thenBlock()))
-          narrowFor(branch);
-      });
+      program.walk([&](scf::IfOp branch) { narrowFor(branch); });
     });
   }
 
   void narrowFor(scf::IfOp branch) {
-    struct Held {
+    struct LiveExponential {
       math::ExpOp exp;
       SmallVector<OpOperand *> uses;
     };
-    SmallVector<Held> all;
+    SmallVector<LiveExponential> all;
     for (auto exp : branch->getBlock()->getOps<math::ExpOp>()) {
       auto type = dyn_cast<VectorType>(exp.getType());
       if (!type || type.getRank() != 2 || !type.getElementType().isF32())
         continue;
-      Held held{exp, {}};
+      LiveExponential live{exp, {}};
       for (OpOperand &use : exp.getResult().getUses())
         if (branch->isProperAncestor(use.getOwner()))
-          held.uses.push_back(&use);
-      if (!held.uses.empty() && llvm::all_of(held.uses, [&](OpOperand *use) {
+          live.uses.push_back(&use);
+      if (!live.uses.empty() && llvm::all_of(live.uses, [&](OpOperand *use) {
             Operation *user = use->getOwner();
             return user->getBlock() == branch.thenBlock() && isa<arith::MulFOp>(user) &&
                    isOnlyScaling(user->getResult(0));
           }))
-        all.push_back(held);
+        all.push_back(live);
     }
-    if (all.size() < 2)
-      return; // there is room for one
-    for (Held &held : all) {
-      Location loc = held.exp.getLoc();
-      auto type = cast<VectorType>(held.exp.getType());
+    for (LiveExponential &live : all) {
+      Location loc = live.exp.getLoc();
+      auto type = cast<VectorType>(live.exp.getType());
       OpBuilder b(&getContext());
-      b.setInsertionPointAfter(held.exp);
+      b.setInsertionPointAfter(live.exp);
       Value narrow = arith::TruncFOp::create(
-          b, loc, VectorType::get(type.getShape(), b.getBF16Type()), held.exp.getResult());
-      for (OpOperand *use : held.uses) {
+          b, loc, VectorType::get(type.getShape(), b.getBF16Type()), live.exp.getResult());
+      for (OpOperand *use : live.uses) {
         b.setInsertionPoint(use->getOwner());
         use->set(arith::ExtFOp::create(b, loc, type, narrow));
       }

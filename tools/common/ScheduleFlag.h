@@ -6,7 +6,7 @@
 #include "tools/common/Choice.h"
 
 namespace ejk {
-/// --schedule, --fuse, --save-states, --roles and --round-computed-operands, of tools that compile.
+/// --schedule, --fuse, --save-states, --roles, --round-computed-operands and --round-exponentials, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -34,17 +34,24 @@ public:
             llvm::cl::desc("Chunk by chunk, round keys, values, queries and cotangents that are "
                            "computed in f32 from 16-bit rows to 16 bits, an error of 1.1e-3 of "
                            "their norm (the default); with --round-computed-operands=false such "
-                           "recurrences are computed step by step")) {}
+                           "recurrences are computed step by step")),
+        roundExponentialsFlag(
+            "round-exponentials", llvm::cl::cat(category), llvm::cl::init(true),
+            llvm::cl::desc("Chunk by chunk, keep exponentials of a derivative's gates in bf16 while "
+                           "a branch computes (the default); --round-exponentials=false keeps them "
+                           "in f32, which takes more registers")) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
   bool saveStates() const { return saveStatesFlag; }
   bool roles() const { return separateRoles; }
   bool roundComputed() const { return roundComputedFlag; }
+  bool roundExponentials() const { return roundExponentialsFlag; }
 
 private:
   Choice<Schedule> schedule;
-  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles, roundComputedFlag;
+  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles, roundComputedFlag,
+      roundExponentialsFlag;
 };
 } // namespace ejk
 

@@ -133,6 +133,7 @@ int main(int argc, char **argv) {
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
+  options.roundExponentials = schedule.roundExponentials();
   options.roles = schedule.roles();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))

@@ -245,6 +245,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
+  options.roundExponentials = schedule.roundExponentials();
   options.roles = schedule.roles();
   return ejk::compile(*copy, Stage::package, options);
 }
