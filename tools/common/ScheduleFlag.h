@@ -38,8 +38,9 @@ public:
         roundExponentialsFlag(
             "round-exponentials", llvm::cl::cat(category), llvm::cl::init(true),
             llvm::cl::desc("Chunk by chunk, keep exponentials of a derivative's gates in bf16 while "
-                           "a branch computes (the default); --round-exponentials=false keeps them "
-                           "in f32, which takes more registers")) {}
+                           "a branch computes, which makes dq's error 3.0e-3 of its norm (the "
+                           "default); with --round-exponentials=false it is 2.5e-3, and kernels "
+                           "spill more registers")) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
