@@ -18,11 +18,15 @@
 // CHECK-NEXT: arith.mulf %{{.*}}, %[[WN]]
 // CHECK: } else {
 
-// An exponential stays in f32 where a result is added to, truncated to another type, or computed where the
-// branch is not taken.
-// RUN: sed 's/%%dq = arith.mulf/%%dq = arith.addf/' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=STAYS
+// An exponential stays in f32 where a result is added to, or where the other branch uses it; the other exponential does not.
+// Both stay where results are truncated to another type.
+// RUN: sed 's/%%dq = arith.mulf/%%dq = arith.addf/' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=ONE
 // RUN: sed 's/bf16/f16/g' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=STAYS
-// RUN: sed 's/%%none = arith.mulf %%kf, %%kf/%%none = arith.mulf %%kf, %%ne/' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/%%none = arith.mulf %%kf, %%kf/%%none = arith.mulf %%kf, %%ne/' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=ONE
+// ONE: scf.if
+// ONE: arith.extf
+// ONE-NOT: arith.extf
+// ONE: } else {
 // STAYS: scf.if
 // STAYS-NOT: arith.extf
 // STAYS: } else {
