@@ -54,6 +54,25 @@ public:
     return make<mlir::vector::BroadcastOp>(withCount(scalar.getType(), width), scalar);
   }
   Value number(double value, unsigned width) { return splat(f32(value), width); }
+  /// Turns a square of `rows`, as many as each has lanes, a power of two: halves of pairs of
+  /// rows change places, then quarters, and so on.
+  void transpose(llvm::MutableArrayRef<Value> rows) {
+    unsigned side = rows.size();
+    for (unsigned distance = side / 2; distance > 0; distance /= 2) {
+      llvm::SmallVector<int64_t> low, high;
+      for (unsigned lane = 0; lane < side; ++lane) {
+        bool isUpper = lane & distance;
+        low.push_back(isUpper ? side + lane - distance : lane);
+        high.push_back(isUpper ? side + lane : lane + distance);
+      }
+      for (unsigned i = 0; i < side; ++i)
+        if (!(i & distance)) {
+          Value a = rows[i], c = rows[i + distance];
+          rows[i] = make<mlir::vector::ShuffleOp>(a, c, low);
+          rows[i + distance] = make<mlir::vector::ShuffleOp>(a, c, high);
+        }
+    }
+  }
   Value mulF(Value a, Value c) { return make<mlir::arith::MulFOp>(a, c); }
   Value addF(Value a, Value c) { return make<mlir::arith::AddFOp>(a, c); }
   Value fma(Value a, Value c, Value sum) { return make<mlir::math::FmaOp>(a, c, sum); }

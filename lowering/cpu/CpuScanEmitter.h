@@ -83,6 +83,7 @@ private:
   Value rowOfStep(Value step);
   void allocateStates();
   void runSequence(Value firstBlock, Value numBlocks);
+  void prefetchChunk(Value firstStep);
   void runChunk(Value firstStep, Value count, Value firstBlock, Value numBlocks);
   Value allocate(int64_t floats);
   Value floatAt(Value base, Value offset) { return b.at(base, b.getF32Type(), offset); }

@@ -5,6 +5,8 @@
 using namespace mlir;
 using namespace ejk;
 
+static constexpr int64_t kCacheLine = 64;
+
 static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
 /// Dimensions of a parameter before those of its step value.
@@ -214,9 +216,36 @@ void CpuScanEmitter::runSequence(Value firstBlock, Value numBlocks) {
   storeStates(firstBlock, numBlocks, isLeader);
 }
 
+/// Asks for the rows of the chunk that comes after the one of `firstStep`. A head's rows lie too
+/// far apart for the processor to see what comes next, and a step takes each only once.
+void CpuScanEmitter::prefetchChunk(Value firstStep) {
+  Value next = b.add(firstStep, plan.chunk);
+  Value end = b.min(b.add(next, plan.chunk), length);
+  auto prefetch = [&](const Row &row, RankedTensorType type, Value memoryRow, bool isWritten) {
+    int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
+    int64_t step = kCacheLine / CpuBuilder::elementBytes(row.element);
+    Value start = b.mul(memoryRow, row.stride);
+    b.loop(b.i64(0), b.i64(channels), step, {}, [&](Value channel, ValueRange) {
+      b.make<LLVM::Prefetch>(b.at(row.base, row.element, b.add(start, channel)),
+                             b.getI32IntegerAttr(isWritten), b.getI32IntegerAttr(2),
+                             b.getI32IntegerAttr(1));
+      return SmallVector<Value>();
+    });
+  };
+  b.loop(next, end, 1, {}, [&](Value step, ValueRange) {
+    Value memoryRow = rowOfStep(step);
+    for (auto [i, tensor] : llvm::enumerate(scan.getSequences()))
+      prefetch(sequences[i], tensorType(tensor), memoryRow, /*isWritten=*/false);
+    for (auto [i, tensor] : llvm::enumerate(scan.getOutputs()))
+      prefetch(outputs[i], tensorType(tensor), memoryRow, /*isWritten=*/true);
+    return SmallVector<Value>();
+  });
+}
+
 void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Value numBlocks) {
   // The column blocks say what they need of the prologue, which comes before them.
   staged.clear();
+  prefetchChunk(firstStep);
   Value isLeader = b.equal(firstBlock, 0);
   auto before = b.make<scf::ExecuteRegionOp>(TypeRange());
   b.createBlock(&before.getRegion());

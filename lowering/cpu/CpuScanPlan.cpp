@@ -184,6 +184,9 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
       plan.rowWidth /= 2;
   });
   plan.blocks = unsigned(llvm::divideCeil(plan.steps.columns, plan.width));
+  unsigned side = std::min(target.lanes, plan.width);
+  if (plan.steps.rows % side == 0 && plan.steps.columns % side == 0)
+    plan.squareSide = side;
   plan.unroll = unsigned(std::min<int64_t>(plan.steps.rows, 4));
 
   uint64_t tileBytes = sizeof(float) * plan.width;

@@ -32,6 +32,9 @@ struct CpuScanPlan {
   unsigned group = 1;
   /// Steps of a chunk: as many as their staged values fit the first cache.
   unsigned chunk = 1;
+  /// Lanes of the squares that matrices are turned in where they lie the other way in memory;
+  /// 1 where rows or columns do not fill them.
+  unsigned squareSide = 1;
   /// Rows of an iteration of a loop over rows, each with sums of its own.
   unsigned unroll = 4;
 

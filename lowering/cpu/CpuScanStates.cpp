@@ -57,6 +57,35 @@ void CpuScanEmitter::copyMatrix(Value memory, Type element, Value tile, const Bl
     return;
   }
   Value count = b.min(b.sub(b.i64(steps.columns), block.position), b.i64(plan.width));
+  // Squares of a register's lanes are turned in registers.
+  unsigned side = plan.squareSide;
+  if (side > 1) {
+    b.loop(b.i64(0), count, side, {}, [&](Value column, ValueRange) {
+      Value start = b.mul(b.add(block.position, column), steps.rows);
+      b.loop(b.i64(0), b.i64(steps.rows), side, {}, [&](Value row, ValueRange) {
+        auto there = [&](unsigned i) { // row i of the square in memory
+          return b.at(memory, element, b.add(b.add(start, row), i * steps.rows));
+        };
+        auto here = [&](unsigned i) { // and in the tile
+          return floatAt(tile, b.add(b.mul(b.add(row, i), plan.width), column));
+        };
+        SmallVector<Value> square;
+        for (unsigned i = 0; i < side; ++i)
+          square.push_back(
+              toMemory ? b.loadLanes(CpuBuilder::withCount(b.getF32Type(), side), here(i))
+                       : b.widen(b.loadLanes(CpuBuilder::withCount(element, side), there(i))));
+        b.transpose(square);
+        for (unsigned i = 0; i < side; ++i)
+          if (toMemory)
+            b.storeLanes(b.roundTo(element, square[i]), there(i));
+          else
+            b.storeLanes(square[i], here(i));
+        return SmallVector<Value>();
+      });
+      return SmallVector<Value>();
+    });
+    return;
+  }
   b.loop(b.i64(0), count, 1, {}, [&](Value column, ValueRange) {
     Value start = b.mul(b.add(block.position, column), steps.rows);
     b.loop(b.i64(0), b.i64(steps.rows), 1, {}, [&](Value row, ValueRange) {

@@ -309,12 +309,13 @@ std::string BenchResult::describe() const {
   if (threads) {
     std::snprintf(text, sizeof(text),
                   "time       %.2f us, at best %.2f us, on %d thread%s\n"
+                  "processor  %.2f us\n"
                   "bytes      %.3f MB, inputs and outputs once each\n"
                   "bandwidth  %.1f GB/s, %.1f %% of a copy's by as many threads (%.1f GB/s)\n"
                   "floor      %.2f us to move the bytes; the time is %.2f x the floor\n"
                   "cores      %.1f GFLOP/s in f32 multiply-adds, by as many threads\n"
                   "method     median of %d on the same tensors\n",
-                  plainMicros, leastMicros, threads, threads == 1 ? "" : "s",
+                  plainMicros, leastMicros, threads, threads == 1 ? "" : "s", processorMicros,
                   double(bytes) * 1e-6, bandwidth * 1e-9, 100 * bandwidth / copyBandwidth,
                   copyBandwidth * 1e-9, floorMicros, ratioToFloor, fmaFlops * 1e-9, repetitions);
     return text;

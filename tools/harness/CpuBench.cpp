@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <thread>
 
@@ -26,6 +27,13 @@ static double microsOf(const std::function<void()> &work) {
   work();
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
       .count();
+}
+
+// What all of the process's threads have used so far; other processes have no part in it.
+static double processorMicros() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return double(time.tv_sec) * 1e6 + double(time.tv_nsec) * 1e-3;
 }
 
 static double median(std::vector<double> values) {
@@ -140,13 +148,17 @@ Result<BenchResult> DeviceSession::benchCpu(const Program &program, size_t entry
            count;
   };
   int count = std::max(1, int(leastMicros / std::max(launch(1), 0.1)));
-  std::vector<double> times;
-  for (int r = 0; r < result.repetitions && error.message.empty(); ++r)
+  std::vector<double> times, processor;
+  for (int r = 0; r < result.repetitions && error.message.empty(); ++r) {
+    double before = processorMicros();
     times.push_back(launch(count));
+    processor.push_back((processorMicros() - before) / count);
+  }
   if (!error.message.empty())
     return error;
   result.plainMicros = median(times);
   result.leastMicros = *std::min_element(times.begin(), times.end());
+  result.processorMicros = median(processor);
   result.bandwidth = double(result.bytes) / (result.plainMicros * 1e-6);
   result.floorMicros = double(result.bytes) / result.copyBandwidth * 1e6;
   result.ratioToFloor = result.floorMicros > 0 ? result.plainMicros / result.floorMicros : 0;

@@ -82,10 +82,11 @@ struct BenchResult {
   int64_t l2Bytes = 0;
   int repetitions = 0;
 
-  /// Of the CPU: how many threads launches have, what FMA units do on as many in a second, and
-  /// the shortest of the repetitions.
+  /// Of the CPU: how many threads launches have, what FMA units do on as many in a second, the
+  /// shortest of the repetitions, and the processor time of all threads, which other processes
+  /// do not change.
   int threads = 0;
-  double fmaFlops = 0, leastMicros = 0;
+  double fmaFlops = 0, leastMicros = 0, processorMicros = 0;
 
   /// A few lines for people.
   std::string describe() const;
