@@ -193,7 +193,7 @@ Kernel CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   b.setInsertionPointAfter(walk);
   b.make<LLVM::ReturnOp>(ValueRange());
 
-  kernel.threads = 1;
+  kernel.threads = plan.blocks; // items that share a prologue
   kernel.gridSizes.push_back({scan.getSequences().front(), 2});
   if (Value cu = scan.getCuSeqlens())
     kernel.sequencesFrom = cu;

@@ -209,6 +209,7 @@ struct Kernel {
   /// In the order of the launch's arguments. On a GPU they are the function's: ptr<1> for
   /// tensors, i64 for sizes, and 128 bytes by value, a ptr to them, for tensor maps.
   llvm::SmallVector<KernelOperand> operands;
+  /// Of a GPU's block; on a CPU, how many successive items of the grid share some work.
   unsigned threads = 0;
   /// Dynamic shared memory of a block.
   unsigned sharedBytes = 0;

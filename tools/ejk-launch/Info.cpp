@@ -81,13 +81,18 @@ static std::string describeConditions(const Manifest &manifest, const Variant &v
   return text + (variant.when ? ", if " + variant.when->text() : "") + "\n";
 }
 
+static const char *imageKindName(Image::Kind kind) {
+  return kind == Image::Kind::Ptx ? "ptx" : kind == Image::Kind::Cubin ? "cubin" : "cpu";
+}
+
 std::string ejk::describePackage(const Package &package) {
   const Manifest &manifest = package.manifest;
   std::string text = "producer: " + manifest.producer + "\n";
   for (const Architecture &arch : manifest.architectures)
-    text += "architecture: " + arch.name + (arch.isSpecific ? " only\n" : " or later\n");
+    text += "architecture: " + arch.name +
+            (arch.isCpu ? " CPUs\n" : arch.isSpecific ? " only\n" : " or later\n");
   for (const Image &image : manifest.images)
-    text += std::string("image: ") + (image.kind == Image::Kind::Ptx ? "ptx" : "cubin") +
+    text += std::string("image: ") + imageKindName(image.kind) +
             (manifest.architectures.size() > 1
                  ? " for " + manifest.architectures[size_t(image.architecture)].name
                  : "") +

@@ -9,7 +9,7 @@ using namespace ejk;
 const char *const ejk::launchHelp =
     R"(ejk-launch PACKAGE [options]
 
-Runs a kernel package on a GPU, with no compiler.
+Runs a kernel package on a GPU, or on the CPU, with no compiler.
 
   --info                Print what the package holds; needs no GPU. With
                         --random, also the bytes that its launches move.
@@ -27,7 +27,8 @@ Runs a kernel package on a GPU, with no compiler.
   --bench               Time the entry against the device's copy bandwidth.
   --in-place            Let outputs replace inputs where the entry allows it.
   --prefer-ptx          Have the driver compile the PTX even if there is a binary.
-  --device=N            The device to use (default 0).
+  --device=N            The GPU to use, or 'cpu'. By default GPU 0 if the package
+                        has code for it and there is one, else the CPU.
   --help                This text.
 
 Exit status: 0 done and equal, 1 outputs differ from the expected ones, 2 wrong
@@ -102,11 +103,14 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       options.rtol = std::strtod(value.c_str(), &end);
       if (*end || !(options.rtol >= 0))
         return usage("--rtol takes a number that is not negative");
+    } else if (name == "--device" && value == "cpu") {
+      options.deviceKind = LaunchOptions::Device::cpu;
     } else if (!parseNumber(value, number)) {
       return usage(name + " takes a natural number");
     } else if (name == "--seed") {
       options.seed = number;
     } else {
+      options.deviceKind = LaunchOptions::Device::cuda;
       options.device = int(number);
     }
   }

@@ -21,6 +21,8 @@ struct LaunchOptions {
   std::optional<std::string> random;
   uint64_t seed = 0;
   double rtol = 3e-3;
+  /// Which GPU, the CPU, or whichever the package has code for: a GPU first.
+  enum class Device { automatic, cuda, cpu } deviceKind = Device::automatic;
   int device = 0;
   bool bench = false;
   bool info = false;

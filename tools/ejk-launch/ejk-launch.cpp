@@ -137,6 +137,24 @@ static Error checkOutputs(const LaunchOptions &options, const Package &package) 
   return {ErrorCode::Io, checkTensorOutputs(options.outputs, names, files)};
 }
 
+// The device that is asked for, or else a GPU before the CPU.
+static Result<std::unique_ptr<DeviceSession>> openSession(const LaunchOptions &options,
+                                                          const Package &package) {
+  using Device = LaunchOptions::Device;
+  const std::vector<Architecture> &archs = package.manifest.architectures;
+  auto isCpu = [](const Architecture &arch) { return arch.isCpu; };
+  bool hasGpu = !std::all_of(archs.begin(), archs.end(), isCpu);
+  bool hasCpu = std::any_of(archs.begin(), archs.end(), isCpu);
+  if (options.deviceKind == Device::cpu || (options.deviceKind == Device::automatic && !hasGpu))
+    return DeviceSession::openCpu();
+  Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open(options.device);
+  bool isMissing = !session && (session.error().code == ErrorCode::NoDriver ||
+                                session.error().code == ErrorCode::NoDevice);
+  if (options.deviceKind == Device::automatic && isMissing && hasCpu)
+    return DeviceSession::openCpu();
+  return session;
+}
+
 static int launch(const LaunchOptions &options, const std::string &bytes, const Package &package) {
   if (!options.outputs.empty())
     if (Error error = checkOutputs(options, package); !error.message.empty())
@@ -144,14 +162,17 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
   Result<std::vector<HostTensor>> inputs = makeInputs(options, package);
   if (!inputs)
     return report(inputs.error());
-  Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open(options.device);
+  Result<std::unique_ptr<DeviceSession>> session = openSession(options, package);
   if (!session)
     return report(session.error());
   Result<std::unique_ptr<Program>> program = (*session)->load(bytes, options.preferPtx);
   if (!program)
     return report(program.error());
   std::printf("device: %s, %s, from %s\n", (*session)->deviceName().c_str(),
-              (*session)->architecture().c_str(), (*program)->usesBinary() ? "the binary" : "PTX");
+              (*session)->architecture().c_str(),
+              (*session)->isCpu()      ? ("the code for " + (*program)->architecture()).c_str()
+              : (*program)->usesBinary() ? "the binary"
+                                         : "PTX");
 
   RunOptions run;
   run.inPlace = options.inPlace;

@@ -42,6 +42,8 @@ public:
   const Package &package() const { return parsed; }
   /// Whether the code came from a binary in the package rather than its PTX.
   bool usesBinary() const { return ejk_executable_uses_binary(executable); }
+  /// The architecture of the code that was loaded.
+  std::string architecture() const { return ejk_executable_arch(executable); }
 
 private:
   friend class DeviceSession;

@@ -1,0 +1,271 @@
+//===- CpuTest.cpp - packages with code for CPUs --------------------------===//
+
+#include "TestPackage.h"
+
+#include "cpu/Image.h"
+#include "cpu/Threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
+
+using namespace ejk;
+using namespace ejk::test;
+using nlohmann::json;
+
+namespace {
+// void number(const void *arguments, int64_t first, int64_t end): y[i] = i for these items.
+const unsigned char numberCode[] = {
+    0x48, 0x39, 0xd6,       // 0:  cmp rsi, rdx
+    0x7d, 0x0c,             //     jge 17
+    0x48, 0x8b, 0x47, 0x08, //     mov rax, [rdi + 8]    the second argument
+    0x89, 0x34, 0xb0,       //     mov [rax + rsi*4], esi
+    0x48, 0xff, 0xc6,       //     inc rsi
+    0xeb, 0xef,             //     jmp 0
+    0xc3,                   // 17: ret
+};
+
+std::string numberBytes() {
+  return std::string(reinterpret_cast<const char *>(numberCode), sizeof(numberCode));
+}
+
+/// copyManifest's entry, whose kernel numbers the elements of y.
+json numberManifest() {
+  json manifest = copyManifest("number");
+  manifest.erase("arch");
+  json &launch = manifest["entries"][0]["launches"][0];
+  launch["grid"] = {"*", "R", 4};
+  launch["block"] = {4, 1, 1};
+  launch["shared_bytes"] = 0;
+  launch["args"] = {{{"input", 0}}, {{"output", 0}}};
+  return manifest;
+}
+
+std::string packFor(std::vector<std::string> archs, json manifest = numberManifest(),
+                    uint64_t offset = 0, const char *kernel = "number") {
+  std::vector<ImageData> images;
+  for (const std::string &arch : archs) {
+    ImageData image{Image::Kind::Cpu, numberBytes(), arch};
+    image.kernels = {{kernel, offset}};
+    images.push_back(std::move(image));
+  }
+  return serializePackage(manifest, images);
+}
+
+class Cpu : public testing::Test {
+protected:
+  void SetUp() override {
+    if (!runsCpuArchitecture("x86-64-v3"))
+      GTEST_SKIP() << "the code of these tests is for x86-64-v3";
+  }
+  void TearDown() override { ejk_executable_destroy(executable); }
+
+  void open(const std::string &bytes) {
+    std::string message;
+    package = load(bytes, message);
+    ASSERT_NE(package, nullptr) << message;
+    ASSERT_EQ(create(kDLCPU), "");
+  }
+  std::string create(int32_t type) {
+    ejk_executable_options options = {};
+    options.struct_size = sizeof(options);
+    options.device_type = type;
+    return take(ejk_executable_create(package.get(), &options, &executable));
+  }
+
+  /// Rows of 4 numbers.
+  struct Call {
+    explicit Call(int64_t rows) : x(size_t(4 * rows)), y(size_t(4 * rows), -1), shape{rows, 4} {
+      for (auto [tensor, data] : {std::pair(&in, x.data()), std::pair(&out, y.data())}) {
+        *tensor = {};
+        tensor->data = data;
+        tensor->device = {kDLCPU, 0};
+        tensor->ndim = 2;
+        tensor->dtype = f32;
+        tensor->shape = shape;
+      }
+      params = {};
+      params.struct_size = sizeof(params);
+      params.inputs = inputs;
+      params.num_inputs = 1;
+      params.outputs = outputs;
+      params.num_outputs = 1;
+    }
+    bool isNumbered() const {
+      for (size_t i = 0; i < y.size(); ++i)
+        if (y[i] != int32_t(i))
+          return false;
+      return true;
+    }
+    std::vector<int32_t> x, y; // y's bytes are numbers to its kernel
+    int64_t shape[2];
+    DLTensor in, out;
+    const DLTensor *inputs[1] = {&in}, *outputs[1] = {&out};
+    ejk_launch_params params;
+  };
+
+  PackagePtr package;
+  ejk_executable *executable = nullptr;
+};
+} // namespace
+
+TEST_F(Cpu, RunsAKernelOnHostTensors) {
+  open(packFor({"x86-64-v3"}));
+  EXPECT_EQ(ejk_executable_device_type(executable), kDLCPU);
+  EXPECT_STREQ(ejk_executable_arch(executable), "x86-64-v3");
+  for (int64_t rows : {1, 2, 1000}) {
+    Call call(rows);
+    ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+    EXPECT_TRUE(call.isNumbered()) << rows;
+  }
+}
+
+TEST_F(Cpu, IsTakenWhereThePackageHasNoOtherCode) {
+  std::string message;
+  package = load(packFor({"x86-64-v3"}), message);
+  ASSERT_EQ(take(ejk_executable_create(package.get(), nullptr, &executable)), "");
+  EXPECT_EQ(ejk_executable_device_type(executable), kDLCPU);
+}
+
+TEST_F(Cpu, TakesTheBestInstructionSetThatItHas) {
+  // What no processor is called is passed over, and so is what this one has not.
+  open(packFor({"aarch64", "x86-64-v9", "x86-64-v3"}));
+  EXPECT_STREQ(ejk_executable_arch(executable), "x86-64-v3");
+  if (!runsCpuArchitecture("x86-64-v4"))
+    return;
+  ejk_executable_destroy(executable);
+  executable = nullptr;
+  open(packFor({"x86-64-v3", "x86-64-v4"}));
+  EXPECT_STREQ(ejk_executable_arch(executable), "x86-64-v4");
+}
+
+TEST_F(Cpu, RefusesPackagesWithoutCodeForIt) {
+  std::string message;
+  package = load(packFor({"aarch64"}), message);
+  EXPECT_EQ(create(kDLCPU), "the package is compiled for aarch64, and this CPU runs none of these; "
+                            "compile it for this CPU's architecture, too (--target=cpu)");
+  EXPECT_EQ(create(kDLCUDA), "the package is compiled for aarch64, not for GPUs; compile it with "
+                             "--target=cuda, too");
+  EXPECT_EQ(create(7), "device_type is 7, expected kDLCPU, kDLCUDA or 0 for either");
+  package = load(pack(copyManifest("copy")), message);
+  EXPECT_EQ(create(kDLCPU),
+            "the package is compiled for sm_80, not for CPUs; compile it with --target=cpu, too");
+}
+
+TEST_F(Cpu, RefusesAnImageWithoutTheKernel) {
+  std::string message;
+  package = load(packFor({"x86-64-v3"}, numberManifest(), 0, "other"), message);
+  EXPECT_EQ(create(kDLCPU), "kernel 'number' is not in the package's CPU image");
+}
+
+TEST_F(Cpu, RefusesKernelsOutsideTheImage) {
+  for (uint64_t offset : {uint64_t(1000000), uint64_t(2), uint64_t(1) << 63}) {
+    std::string message;
+    EXPECT_EQ(load(packFor({"x86-64-v3"}, numberManifest(), offset), message), nullptr);
+    EXPECT_NE(message.find("images[0].kernels.number"), std::string::npos) << message;
+  }
+}
+
+TEST_F(Cpu, RefusesTensorsOfAGpu) {
+  open(packFor({"x86-64-v3"}));
+  Call call(3);
+  call.out.device = {kDLCUDA, 1};
+  EXPECT_EQ(take(ejk_launch(executable, 0, &call.params)),
+            "output 'y': it is in CUDA device 1, expected host memory (kDLCPU)");
+  EXPECT_EQ(call.y[0], -1);
+}
+
+TEST_F(Cpu, GivesTheWorkToTheCallersThreads) {
+  open(packFor({"x86-64-v3"}));
+  Call call(100);
+  static int64_t calls;
+  calls = 0;
+  call.params.parallel_for = [](void *context, int64_t count, int64_t grain,
+                                void (*body)(void *, int64_t, int64_t), void *data) {
+    EXPECT_EQ(context, &calls);
+    EXPECT_EQ(count, 400);
+    EXPECT_EQ(grain, 4);
+    for (int64_t first = 0; first < count; first += 7, ++calls)
+      body(data, first, std::min(first + 7, count));
+  };
+  call.params.parallel_context = &calls;
+  ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+  EXPECT_TRUE(call.isNumbered());
+  EXPECT_EQ(calls, 58);
+}
+
+TEST_F(Cpu, UnderstandsParametersOfEarlierVersions) {
+  open(packFor({"x86-64-v3"}));
+  Call call(100);
+  call.params.struct_size = offsetof(ejk_launch_params, parallel_for);
+  call.params.parallel_for = [](void *, int64_t, int64_t, void (*)(void *, int64_t, int64_t),
+                                void *) { ADD_FAILURE() << "was not given"; };
+  ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+  EXPECT_TRUE(call.isNumbered());
+}
+
+TEST_F(Cpu, LaunchesFromManyThreadsAtOnce) {
+  open(packFor({"x86-64-v3"}));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        Call call(50 + i);
+        wrong += !take(ejk_launch(executable, 0, &call.params)).empty() || !call.isNumbered();
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Cpu, LaunchesNothingForEmptyTensors) {
+  open(packFor({"x86-64-v3"}));
+  Call call(0);
+  EXPECT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+}
+
+//===----------------------------------------------------------------------===//
+// Threads
+//===----------------------------------------------------------------------===//
+
+TEST(Threads, DivideARangeWithoutGapsOrRepeats) {
+  startThreads();
+  for (int64_t count : {1, 3, 64, 1000})
+    for (int64_t grain : {1, 4, 7, 5000}) {
+      std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+      runOnThreads(
+          count, grain,
+          [](void *data, int64_t first, int64_t end) {
+            for (int64_t i = first; i < end; ++i)
+              ++(*static_cast<std::vector<std::atomic<int>> *>(data))[size_t(i)];
+          },
+          &seen);
+      for (const std::atomic<int> &number : seen)
+        ASSERT_EQ(number, 1) << count << " by " << grain;
+    }
+}
+
+TEST(Threads, WorkOnARangeTogether) {
+  if (startThreads() < 2)
+    GTEST_SKIP() << "the process may run on one processor alone";
+  struct Meeting {
+    std::atomic<int> here{0};
+  } meeting;
+  // Each waits for another, which one thread alone could not.
+  runOnThreads(
+      2, 1,
+      [](void *data, int64_t, int64_t) {
+        auto *meeting = static_cast<Meeting *>(data);
+        ++meeting->here;
+        while (meeting->here < 2)
+          std::this_thread::yield();
+      },
+      &meeting);
+  EXPECT_EQ(meeting.here, 2);
+}
