@@ -96,6 +96,9 @@ class Value:
     def __getitem__(self, index):
         fail("single channels cannot be picked in a step; split the tensor before the call")
 
+    def __float__(self):
+        fail("a traced value has no number yet; use ejk's or NumPy's functions, not math's")
+
     def __array__(self, *arguments, **options):
         fail("a traced value has no numbers yet; use ejk's or NumPy's elementwise functions")
 

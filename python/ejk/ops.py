@@ -18,7 +18,7 @@ from ._recurrence import Recurrence, check_exact
 from ._trace import number_text
 
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
-           "mamba2_ssd", "rwkv6", "hgrn2", "delta_rule", "gated_delta_rule", "kda"]
+           "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda"]
 
 
 @functools.lru_cache(maxsize=None)
@@ -75,12 +75,24 @@ def _call_op(op, attributes, reverse, **tensors):
         if len(shape) not in rank:
             raise TensorError(f"'{name}' must have rank {' or '.join(map(str, rank))}, but has "
                               f"shape {list(shape)}")
+        _check_operand(name, dtype, shape, described[0][0])
         # Sizes that a program depends on: channels alone.
         fixed = 2 if name == "initial_state" else 3
         kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
         types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
     key = _resolve(op, names, tuple(types), attributes, reverse)
     return tuple(door.call(key, arrays))
+
+
+def _check_operand(name, dtype, shape, main):
+    """Types and channels of one operand; `main` is q's type."""
+    allowed = {"cu_seqlens": ("i32", "i64"), "q": ("f32", "f16", "bf16"), "k": (main,), "v": (main,),
+               "g_gamma": ("f32",), "initial_state": ("f32",)}.get(name, ("f32", main))
+    if dtype not in allowed and dtype != "f64":
+        raise TensorError(f"'{name}' must be {' or '.join(dict.fromkeys(allowed))}"
+                          + (", as q is" if name in ("k", "v") else "") + f", but is {dtype}")
+    if name in ("q", "k", "v") and not 1 <= shape[3] <= 512:
+        raise TensorError(f"'{name}' has {shape[3]} channels; ejk takes 1 to 512")
 
 
 def _scale(scale):
@@ -231,6 +243,30 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
     """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K]."""
     return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
                                 initial_state=initial_state, cu_seqlens=cu_seqlens)
+
+
+@functools.lru_cache(maxsize=None)
+def _mlstm(reverse):
+    def mlstm(C, n, m, q, k, v, i, f_, scale):
+        gate = f.log_sigmoid(f_)
+        top = f.maximum(gate + m, i)
+        decay, weight = gate + m - top, f.exp(i - top)
+        k = k * scale
+        C = C.decay(decay).add(k, v * weight)
+        n = n * f.exp(decay) + k * weight
+        return C, n, top, C.read(q) / f.maximum(abs(f.sum(n * q)), f.exp(-top))
+    return Recurrence(mlstm, 3, reverse)
+
+
+def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+    """xLSTM's matrix memory, with its stabiliser m. Returns (o, (C, n, m)).
+
+    C = σ(f)·C + exp(i)·k vᵀ;  n = σ(f)·n + exp(i)·k;  o = Cᵀ q / max(|n·q|, 1), k times `scale`
+
+    q and k [B, T, H, K]; v [B, T, H, V]; i and f [B, T, H], the gates before their functions. C and n
+    are kept divided by exp(m), so that exp(i) does not overflow."""
+    return _mlstm(reverse)(q, k, v, i, f, _default_scale(scale, q), initial_state=initial_state,
+                           cu_seqlens=cu_seqlens)
 
 
 _arrays.load_doors()

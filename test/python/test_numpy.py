@@ -190,6 +190,16 @@ class NamedFunctions(unittest.TestCase):
                     expected[b, t, h] = (S + u[h][:, None] * kv).T @ q[b, t, h]
                     S = np.exp(gk[b, t, h])[:, None] * S + kv
         self.assertLess(error(o, expected), TOLERANCE, "rwkv6")
+        o, _ = ejk.ops.mlstm(q, k, v, 3 * g, 2 * beta, scale=0.5)
+        for b in range(2):
+            for h in range(2):
+                S, n = np.zeros((4, 3)), np.zeros(4)
+                for t in range(6):
+                    forget = 1 / (1 + np.exp(-2 * np.float64(beta[b, t, h])))
+                    key = 0.5 * np.exp(3 * np.float64(g[b, t, h])) * k[b, t, h]
+                    S, n = forget * S + np.outer(key, v[b, t, h]), forget * n + key
+                    expected[b, t, h] = S.T @ q[b, t, h] / max(abs(n @ q[b, t, h]), 1)
+        self.assertLess(error(o, expected), TOLERANCE, "mlstm")
         self.assertEqual(before.shape, plain.shape)
 
 
@@ -255,6 +265,18 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError, "initial_state"):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))
+
+    def test_types_of_named_functions(self):
+        a = arrays()
+        q, k, v, gk = (a[n] for n in ("q", "k", "v", "gk"))
+        for wrong, words in [((q.astype("f2"), k, v, gk), "'k' must be f16, as q is, but is f32"),
+                             ((q.astype("i4"), k, v, gk), "'q' must be f32 or f16 or bf16"),
+                             ((q, k, v, gk.astype("f2")), "'g' must be f32, but is f16"),
+                             ((q, k, v, gk[0, 0]), "'g' must have rank 3 or 4")]:
+            with self.assertRaisesRegex(ejk.TensorError, words):
+                ejk.ops.gla(*wrong)
+        with self.assertRaisesRegex(ejk.TensorError, "600 channels"):
+            ejk.ops.linear_attn(*np.zeros((3, 1, 2, 1, 600), np.float32))
 
     def test_mlir_errors(self):
         with self.assertRaises(ejk.CompileError) as caught:

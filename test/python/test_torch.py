@@ -111,6 +111,22 @@ class Derivatives(unittest.TestCase):
         self.assertTrue(torch.autograd.gradcheck(lambda *a: ejk.ops.gla(*a), inputs))
         self.assertTrue(torch.autograd.gradgradcheck(lambda *a: ejk.ops.gla(*a)[0], inputs))
 
+    def test_gradcheck_of_named_functions(self):
+        t = tensors(B=1, T=3, dtype=torch.float64)
+        q, k, v, g, gk = (t[n].requires_grad_() for n in ("q", "k", "v", "g", "gk"))
+        beta = torch.rand(1, 3, 2, dtype=torch.float64, requires_grad=True)
+        u = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+        A = -torch.rand(2, dtype=torch.float64)
+        D = torch.rand(2, dtype=torch.float64, requires_grad=True)
+        for name, arguments in {
+                "retention": (q, k, v), "rwkv6": (q, k, v, gk, u), "hgrn2": (q, gk, v),
+                "mamba2_ssd": (v, beta, A.requires_grad_(), k, q, D), "mlstm": (q, k, v, g, beta),
+                "delta_rule": (q, k, v, beta), "gated_delta_rule": (q, k, v, g, beta),
+                "kda": (q, k, v, gk, beta)}.items():
+            function = getattr(ejk.ops, name)
+            with self.subTest(name):
+                self.assertTrue(torch.autograd.gradcheck(lambda *a: function(*a)[0], arguments))
+
     def test_a_third_derivative_is_an_error(self):
         t = tensors(B=1, T=2)
         q = t["q"].requires_grad_()
