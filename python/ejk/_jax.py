@@ -65,6 +65,22 @@ def _fold(entry, sizes, batched, arrays):
     return folded
 
 
+def _axes(array):
+    """The axes of a shard_map's mesh along which an array varies. JAX has renamed them once."""
+    kind = jax.typeof(array)
+    kind = getattr(kind, "manual_axis_type", kind)
+    return getattr(kind, "varying", None) or getattr(kind, "vma", None) or frozenset()
+
+
+def _vary(array, axes):
+    missing = tuple(axes - _axes(array))
+    if not missing:
+        return array
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(array, missing, to="varying")
+    return jax.lax.pvary(array, missing)
+
+
 @functools.lru_cache(maxsize=None)
 def _function(program, entry):
     """The program's entry as a function of arrays, with its derivative and its batches."""
@@ -89,7 +105,10 @@ def _function(program, entry):
 
     @jax.custom_vjp
     def function(*arrays):
-        return plain(*arrays)
+        # In a shard_map, a result varies along the axes of the mesh that any input varies along;
+        # a callback's does not say so.
+        axes = frozenset().union(*map(_axes, arrays))
+        return tuple(_vary(r, axes) for r in plain(*arrays))
 
     def forward(*arrays):
         return function(*arrays), arrays  # not `plain`: this, too, may be differentiated
@@ -100,7 +119,7 @@ def _function(program, entry):
             raise EjkError(f"'{here.name}' is a second derivative, and ejk has no third")
         derivative = f"{here.order + 1}:" + ",".join(here.wrt)
         gradients = iter(_function(program, derivative)(*arrays, *cotangents))
-        return tuple(next(gradients) if _program.is_float(t) else
+        return tuple(_vary(next(gradients), _axes(a)) if _program.is_float(t) else
                      np.zeros(a.shape, jax.dtypes.float0) for t, a in zip(here.inputs, arrays))
 
     function.defvjp(forward, backward)

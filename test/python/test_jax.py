@@ -1,8 +1,12 @@
 """Recurrences on JAX's arrays: values, gradients, and JAX's transformations."""
 
+import os
 import unittest
 
-import jax
+# Several devices, for shard_map.
+os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "")
+                           + " --xla_force_host_platform_device_count=2")
+import jax  # noqa: E402
 import jax.numpy as jnp
 import numpy as np
 import reference
@@ -102,6 +106,20 @@ class Jax(unittest.TestCase):
         gradient = jax.grad(lambda v: jnp.sum(ejk.ops.simple_gla(
             a["q"], a["k"], v, a["g"], cu_seqlens=cu)[0]))(a["v"])
         self.assertEqual(gradient.shape, a["v"].shape)
+
+    def test_shard_map(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("heads",))
+        P = jax.sharding.PartitionSpec
+        rows, state = P(None, None, "heads"), P(None, "heads")
+        split = jax.jit(jax.shard_map(gated, mesh=mesh, in_specs=(rows,) * 4,
+                                      out_specs=(rows, state)))
+        for a, b in zip(split(*self.arguments), gated(*self.arguments)):
+            self.assertLess(error(a, b), 1e-6)
+        found = jax.grad(lambda q: jnp.sum(split(q, *self.arguments[1:])[0] ** 2))(
+            self.arguments[0])
+        wanted = jax.grad(lambda q: jnp.sum(gated(q, *self.arguments[1:])[0] ** 2))(
+            self.arguments[0])
+        self.assertLess(error(found, wanted), 1e-6)
 
     def test_errors(self):
         q, k, v, g = self.arguments
