@@ -28,15 +28,28 @@ public:
   Value loadLanes(Type type, Value address, Value mask = {}) {
     if (!mask)
       return make<mlir::LLVM::LoadOp>(type, address, elementBytes(type));
-    return make<mlir::LLVM::MaskedLoadOp>(type, address, mask, zero(type),
-                                          getI32IntegerAttr(elementBytes(type)));
+    Type stored = asStored(type);
+    Value loaded = make<mlir::LLVM::MaskedLoadOp>(stored, address, mask, zero(stored),
+                                                  getI32IntegerAttr(elementBytes(type)));
+    return stored == type ? loaded : make<mlir::arith::BitcastOp>(type, loaded).getResult();
   }
   void storeLanes(Value value, Value address, Value mask = {}) {
-    if (!mask)
-      make<mlir::LLVM::StoreOp>(value, address, elementBytes(value.getType()));
-    else
-      make<mlir::LLVM::MaskedStoreOp>(value, address, mask,
-                                      getI32IntegerAttr(elementBytes(value.getType())));
+    Type type = value.getType();
+    if (!mask) {
+      make<mlir::LLVM::StoreOp>(value, address, elementBytes(type));
+      return;
+    }
+    Type stored = asStored(type);
+    if (stored != type)
+      value = make<mlir::arith::BitcastOp>(stored, value);
+    make<mlir::LLVM::MaskedStoreOp>(value, address, mask, getI32IntegerAttr(elementBytes(type)));
+  }
+  /// What masked loads and stores take `type` as: some lanes of a 16-bit float LLVM would pass
+  /// through f32, and call a library to round them back.
+  Type asStored(Type type) {
+    auto vector = mlir::cast<mlir::VectorType>(type);
+    bool isNarrow = vector.getElementType().isF16() || vector.getElementType().isBF16();
+    return isNarrow ? vector.clone(getI16Type()) : type;
   }
   /// A mask of the first `count` of `width` lanes.
   Value firstLanes(unsigned width, Value count) {

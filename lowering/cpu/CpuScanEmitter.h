@@ -146,8 +146,9 @@ private:
                        llvm::function_ref<void(unsigned t, mlir::Operation *op)> visit);
   void allocateLinear();
   Value linearVector(const LinearRows &rows, Value block, unsigned index, Value position);
-  void emitLinearPrologue(Value count);
-  void emitLinearRows(const LinearState &state, const LinearRows &rows, Value block);
+  void emitLinearPrologue(Value firstStep, Value count);
+  void emitLinearRows(const LinearState &state, const LinearRows &rows, Value firstStep,
+                      Value block);
   Value hasBoundary(Value firstStep);
   void runLinear(const Block &block, Value firstStep, Value inFirst, Value isLeader);
 

@@ -283,7 +283,7 @@ void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Va
   emitPrologue(firstStep, count, isLeader);
   inPrologue = false;
   if (plan.timeBlock > 1)
-    emitLinearPrologue(count);
+    emitLinearPrologue(firstStep, count);
 }
 
 Kernel ejk::emitCpuScan(const CpuScanPlan &plan, gpu::GPUModuleOp module, StringRef name,

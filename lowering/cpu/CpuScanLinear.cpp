@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/cpu/CpuScanEmitter.h"
 #include "passes/scan/ScanProperties.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -83,16 +84,16 @@ Value CpuScanEmitter::linearVector(const LinearRows &rows, Value block, unsigned
 // Along the rows
 //===----------------------------------------------------------------------===//
 
-void CpuScanEmitter::emitLinearPrologue(Value count) {
+void CpuScanEmitter::emitLinearPrologue(Value firstStep, Value count) {
   b.loop(b.i64(0), b.div(count, plan.timeBlock), 1, {}, [&](Value block, ValueRange) {
     for (auto [i, state] : llvm::enumerate(plan.linear))
-      emitLinearRows(state, linearRows[i], block);
+      emitLinearRows(state, linearRows[i], firstStep, block);
     return SmallVector<Value>();
   });
 }
 
 void CpuScanEmitter::emitLinearRows(const LinearState &state, const LinearRows &rows,
-                                    Value block) {
+                                    Value firstStep, Value block) {
   if (!rows.decays && !rows.numDots)
     return;
   Scope none;
@@ -103,7 +104,9 @@ void CpuScanEmitter::emitLinearRows(const LinearState &state, const LinearRows &
     SmallVector<Value> terms; // each with the decays since it was added
     unsigned dot = 0, read = 0;
     auto lanes = [&](unsigned t, Value value, bool isExponential) {
+      llvm::SaveAndRestore keepPlace(inChunk), keepRow(currentRow);
       inChunk = b.add(b.mul(block, plan.timeBlock), t);
+      currentRow = rowOfStep(b.add(firstStep, inChunk));
       Scope scope(&none);
       Value row = isExponential ? exponential(value, at, scope) : evaluateWide(value, at, scope);
       return b.splat(row, at.width);
@@ -240,6 +243,8 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
                          plan.width);
         };
         auto operand = [&](unsigned t, Value vector) {
+          // The loop's values of these are none after it.
+          llvm::SaveAndRestore keepPlace(inChunk), keepRow(currentRow);
           enter(t);
           Scope scope;
           return b.splat(rowOperand(vector, row, false, scope), plan.width);
@@ -277,10 +282,8 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPointToStart(saves ? branch.thenBlock() : branch.elseBlock());
         SmallVector<Value> results = pass(saves);
-        if (saves) {
-          enter(count - 1);
+        if (saves)
           finishSave(*state.save, block);
-        }
         if (!types.empty())
           b.make<scf::YieldOp>(results);
       }
