@@ -45,6 +45,10 @@ if os.path.exists("/dev/nvidia0"):
     config.available_features.add("cuda")
 cuda_home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
 ptxas = shutil.which("ptxas") or shutil.which(os.path.join(cuda_home, "bin", "ptxas"))
+qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+if qemu:
+    config.available_features.add("qemu-aarch64")
+    config.substitutions.append(("%qemu-aarch64", qemu))
 if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
