@@ -1,4 +1,4 @@
-//===- DotOperands.h - the factors of a product as it is stored ---*- C++ -*-===//
+//===- DotOperands.h - A and B of a matmul in stored orientation --*- C++ -*-===//
 #ifndef EJK_LOWERING_EMIT_DOTOPERANDS_H
 #define EJK_LOWERING_EMIT_DOTOPERANDS_H
 
@@ -6,17 +6,18 @@
 
 namespace ejk {
 
-/// What is multiplied to get a product as it is stored: the product's own operands or,
-/// where its transpose is stored, (lhs · rhs)ᵀ = rhsᵀ · lhsᵀ, its operands' transposes.
-struct TileEmitter::Factors {
+/// Operands A and B of the matmul that computes the result as it is stored. If the result is stored
+/// transposed, they are the transposes of the op's operands in reverse order, because (lhs · rhs)ᵀ
+/// = rhsᵀ · lhsᵀ.
+struct TileEmitter::DotOperands {
   Value left, right;
-  /// Whether the factor is the operand's transpose.
+  /// Whether A or B is the transpose of its value.
   bool leftTransposed, rightTransposed;
-  /// Of the sums.
+  /// The K extent of the matmul.
   int64_t length;
 
-  /// Whether the rows of a factor in shared memory run across the result: along its
-  /// rows, of the left one, or its columns, of the right one.
+  /// Whether the rows in shared memory of an operand run across the result: along M for A, along N
+  /// for B. If not, they run along K.
   bool rowsAcross(const Placed &tile, bool isLeft) const {
     bool transposed = (isLeft ? leftTransposed : rightTransposed) != isTransposed(tile.layout);
     return isLeft != transposed;

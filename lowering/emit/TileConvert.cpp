@@ -1,4 +1,10 @@
 //===- TileConvert.cpp - tiles from one layout to another ------------------===//
+//
+// Emits tile.convert. A conversion between two layouts in registers goes through
+// shared memory, unless the tile is uniform. A conversion to or from shared memory
+// stores or loads each thread's elements.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
 
 using namespace mlir;
@@ -9,12 +15,10 @@ using namespace ejk::tile;
 // Which part of a matrix a thread has
 //===----------------------------------------------------------------------===//
 
-/// The first row of this warp's part.
 Value TileEmitter::partRow(const Fragments &f) {
   return f.rowParts == 1 ? b.i32(0) : b.mul(b.rem(warp, f.rowParts), 16);
 }
 
-/// The first column of this warp's part.
 Value TileEmitter::partColumn(const Fragments &f) {
   if (f.columnParts == 1)
     return b.i32(0);
@@ -26,8 +30,8 @@ Value TileEmitter::firstColumnOf(const Fragments &f) {
   return b.add(partColumn(f), b.mul(member, 2));
 }
 
-/// Where this thread's first element of a matrix lies in `shared`; every other
-/// one is a constant distance away.
+/// The address of this thread's first element in `shared`. Every other element lies at a constant
+/// distance from it.
 Value TileEmitter::fragmentsAddress(const Fragments &f, const Placed &shared) {
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
   Value row = firstRowOf(f), column = firstColumnOf(f);
@@ -37,9 +41,9 @@ Value TileEmitter::fragmentsAddress(const Fragments &f, const Placed &shared) {
   return b.at(shared.address, b.getI8Type(), offset);
 }
 
-/// Calls `visit` for each run of neighbours in a matrix's rows that a thread has, two of
-/// them or, of a transposed matrix, one: the number of the first, how many, and their
-/// distance in bytes from the thread's first element.
+/// Calls `visit` for each run of adjacent elements that a thread has in a stored row: two elements,
+/// or one if the fragments are transposed. The arguments are the slot of the first element, the
+/// number of elements, and the distance in bytes from the thread's first element.
 static void forEachRun(const Fragments &f, unsigned pitch, unsigned bytes,
                        llvm::function_ref<void(unsigned, unsigned, int64_t)> visit) {
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
@@ -57,7 +61,7 @@ static void forEachRun(const Fragments &f, unsigned pitch, unsigned bytes,
 
 void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
   if (isPanels(shared.layout))
-    return writePanels(tile, shared);
+    return writeSwizzled(tile, shared);
   Fragments f = Fragments::of(tile.type, tile.layout);
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
   beforeWrite(shared.range);
@@ -68,7 +72,7 @@ void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
   });
 }
 
-/// Of a vector that all warps have, each writes what is one number in its lanes, or several.
+/// Stores a vector that every warp has a copy of. Each warp stores its share of the elements.
 void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
   beforeWrite(shared.range);
   int64_t length = lanesLength(vector.type);
@@ -85,7 +89,8 @@ void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
   }
 }
 
-/// Of a vector whose rows several lanes and warps have, one of them each writes it.
+/// Stores a vector in `rows` layout. Several lanes and warps have the same elements; one of them
+/// stores each.
 void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
   beforeWrite(shared.range);
   Fragments f = Fragments::ofRows(vector.type, vector.layout);
@@ -99,7 +104,7 @@ void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
 
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   if (isPanels(shared.layout))
-    return fragmentsFromPanels(shared, layout);
+    return fragmentsFromSwizzled(shared, layout);
   Placed tile;
   tile.layout = layout;
   tile.type = shared.type;
@@ -122,8 +127,8 @@ Placed TileEmitter::lanesFrom(const Placed &shared, Value row) {
   return vectorFrom(shared, row, LayoutAttr::get(b.getContext(), LayoutKind::lanes, 0, 0));
 }
 
-/// Row `row` of a matrix in shared memory, or all of a vector. Over lanes, what lies beyond the
-/// end repeats the last element.
+/// Loads row `row` of a matrix in shared memory, or a whole vector. In `lanes` layout, lanes past
+/// the end load the last element, so that every address is valid.
 Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layout) {
   auto type = cast<VectorType>(shared.type);
   int64_t length = type.getShape().back();
@@ -137,7 +142,7 @@ Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layou
     start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
   auto add = [&](Value number) {
     tile.elements.push_back(b.load(element, isPanels(shared.layout)
-                                                ? panelElement(shared, row, number)
+                                                ? swizzledElement(shared, row, number)
                                                 : b.at(start, element, number)));
   };
   if (isRows(layout)) {
@@ -156,7 +161,7 @@ Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layou
   return tile;
 }
 
-/// A uniform tile with its one element everywhere.
+/// A uniform tile with its single element in every slot of `layout`.
 Placed TileEmitter::repeated(const Placed &tile, LayoutAttr layout) {
   Placed result = tile;
   result.layout = layout;
@@ -177,9 +182,9 @@ void TileEmitter::emitConvert(ConvertOp op) {
                           (isRows(from.layout) && !isInShared(to)) ||
                           (isRows(to) && !isInShared(from.layout) && !isUniform);
   if (isInShared(to) || isBetweenThreads) {
-    Placed shared = isInShared(to) ? sharedFor(op, to, isFactor(op))
-                                   : newShared(from.type, LayoutAttr(), isFactor(op));
-    // Of several in a row, the first waits for all of their places.
+    Placed shared = isInShared(to) ? sharedFor(op, to, isMatmulOperand(op))
+                                   : newShared(from.type, LayoutAttr(), isMatmulOperand(op));
+    // Adjacent conversions share one wait: the first waits for the readers of all their buffers.
     for (Operation *next = op->getNextNode(); isa_and_nonnull<ConvertOp>(next);
          next = next->getNextNode())
       if (const Placed *place = carriedPlace(next->getResult(0)))
@@ -197,7 +202,7 @@ void TileEmitter::emitConvert(ConvertOp op) {
     memory.release(shared.range);
   }
   if (isFragments(to) && from.range.end)
-    asked.push_back({op.getResult(), from.range});
+    loadsSinceBarrier.push_back({op.getResult(), from.range});
   tiles[op.getResult()] = isUniform         ? repeated(from, to)
                           : isFragments(to) ? fragmentsFrom(from, to)
                                             : vectorFrom(from, Value(), to);

@@ -1,21 +1,22 @@
-//===- TileDot.cpp - products, and running sums as products ----------------===//
+//===- TileDot.cpp - matmuls by mma.sync, and cumsums as matmuls -----------===//
 //
-// A product's factors lie in shared memory, the left one perhaps in fragments, as
-// its result does. One
-// `mma.sync.m16n8k16` multiplies a 16×16 block A by a 16×8 block B; `ldmatrix`
-// brings A whole, or two Bs side by side, 16×16 numbers at a time. Lane l gives
-// it the address of one row of 8 numbers: of the 16×16 block that starts at
-// (r, c) in memory, the row that starts at
+// Emits tile.dot with one warp per matmul, and tile.cumsum as a matmul with a triangular
+// matrix of ones. (Matmuls by four warps: TileWarpgroup.cpp.)
 //
-//   by halves of the block's rows first:     (r + l mod 16,             c + 8 (l / 16))
-//   by halves of its columns first:          (r + l mod 8 + 8 (l / 16), c + 8 (l / 8 mod 2))
+// Operand B lies in shared memory; operand A lies there or in fragments. One
+// `mma.sync.m16n8k16` multiplies a 16×16 block of A by a 16×8 block of B. One `ldmatrix.x4`
+// loads a 16×16 block: one block of A, or two adjacent blocks of B. Lane l passes the address
+// of one row of 8 elements. For the block that starts at (r, c) in memory, that row starts at
 //
-// The four registers it returns are then, in order,
+//   row halves first:      (r + l mod 16,             c + 8 (l / 16))
+//   column halves first:   (r + l mod 8 + 8 (l / 16), c + 8 (l / 8 mod 2))
 //
-//   A      halves of rows first, as stored    A's a0 a1 a2 a3
-//   Aᵀ     halves of columns first, .trans    A's a0 a1 a2 a3
-//   B      halves of rows first, .trans       b0 b1 of the left B, b0 b1 of the right
-//   Bᵀ     halves of columns first, as stored b0 b1 of the left B, b0 b1 of the right
+// The four registers that `ldmatrix` returns are then, in order,
+//
+//   A      row halves first                  A's a0 a1 a2 a3
+//   Aᵀ     column halves first, .trans       A's a0 a1 a2 a3
+//   B      row halves first, .trans          b0 b1 of the left B, b0 b1 of the right
+//   Bᵀ     column halves first               b0 b1 of the left B, b0 b1 of the right
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -26,19 +27,22 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// A factor in shared memory as a lane reads it, once beforeRead was called for it. Across is
-/// along the result's rows (of a left factor) or columns (of a right one); along is the other way.
-struct TileEmitter::Operand {
-  Value address; // of the first block's row that this lane names
+/// What a lane needs to load blocks of an operand by `ldmatrix`. "Across" is along the result's
+/// rows for A and along its columns for B; "along" is the K direction. The caller has called
+/// beforeRead for the operand.
+struct TileEmitter::LdmatrixOperand {
+  Value address; // of this lane's row in the first block
   unsigned pitch;
-  std::optional<PanelPlace> panels; // that row, instead, where it lies in panels
-  bool rowsAcross;                  // the memory's rows run across
-  bool transposes;                  // ldmatrix's .trans
+  std::optional<SwizzledAddress> swizzled; // the same for a swizzled operand
+  bool rowsAcross;
+  bool transposes; // whether ldmatrix uses .trans
 };
 
-/// `partSize`: of the parts across that warps have, one of which begins at `part`.
-TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLeft, bool rowsAcross,
-                                            Value part, int64_t partSize) {
+/// `part` is the first row or column of this warp's part of the result, and `partSize` the size of
+/// the part.
+TileEmitter::LdmatrixOperand TileEmitter::ldmatrixOperand(const Placed &tile, bool isLeft,
+                                                          bool rowsAcross, Value part,
+                                                          int64_t partSize) {
   bool columnsFirst = isLeft != rowsAcross;
   Value half = b.div(lane, 16), row, column;
   if (columnsFirst) {
@@ -49,20 +53,21 @@ TileEmitter::Operand TileEmitter::operandOf(const Placed &tile, bool isLeft, boo
     column = b.mul(half, 8);
   }
   (rowsAcross ? row : column) = b.add(rowsAcross ? row : column, part);
-  Operand operand{{}, tile.pitch, std::nullopt, rowsAcross, /*transposes=*/!rowsAcross};
+  LdmatrixOperand operand{{}, tile.pitch, std::nullopt, rowsAcross, /*transposes=*/!rowsAcross};
   if (isPanels(tile.layout))
-    operand.panels =
-        panelPlace(tile, row, b.div(column, 8), !rowsAcross && !llvm::isPowerOf2_64(partSize));
+    operand.swizzled =
+        swizzledAddress(tile, row, b.div(column, 8), !rowsAcross && !llvm::isPowerOf2_64(partSize));
   else
     operand.address =
         b.at(tile.address, b.getI8Type(), b.add(b.mul(row, tile.pitch), b.mul(column, 2)));
   return operand;
 }
 
-SmallVector<Value> TileEmitter::loadBlock(const Operand &operand, int64_t across, int64_t along) {
+SmallVector<Value> TileEmitter::loadBlock(const LdmatrixOperand &operand, int64_t across,
+                                          int64_t along) {
   int64_t row = operand.rowsAcross ? across : along, column = operand.rowsAcross ? along : across;
-  Value address = operand.panels
-                      ? operand.panels->at(b, row, column / 8)
+  Value address = operand.swizzled
+                      ? operand.swizzled->at(b, row, column / 8)
                       : b.at(operand.address, b.getI8Type(), row * operand.pitch + column * 2);
   Value loaded = loadMatrices(address, operand.transposes);
   SmallVector<Value> words;
@@ -71,8 +76,8 @@ SmallVector<Value> TileEmitter::loadBlock(const Operand &operand, int64_t across
   return words;
 }
 
-/// The four words of the 16×16 block of accumulators (m, 2·block) and (m, 2·block + 1) of a tile
-/// of 16-bit numbers: those of a left factor, and of four matrices of `stmatrix`.
+/// The four words of the 16×16 block of accumulators (m, 2·block) and (m, 2·block + 1) of a 16-bit
+/// tile. They are a block of operand A for `mma.sync`, and four matrices for `stmatrix`.
 SmallVector<Value> TileEmitter::wordsOf(const Placed &tile, unsigned m, unsigned block) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   SmallVector<Value> words;
@@ -109,7 +114,7 @@ void TileEmitter::multiply(SmallVector<Value> &acc, const Fragments &f, unsigned
   }
 }
 
-TileEmitter::Factors TileEmitter::factorsOf(DotOp op, const Fragments &f) {
+TileEmitter::DotOperands TileEmitter::operandsOf(DotOp op, const Fragments &f) {
   VectorType lhsType = op.getLhs().getType();
   int64_t length = lhsType.getDimSize(op.getLhsTransposed() ? 0 : 1);
   if (f.transposed)
@@ -122,21 +127,21 @@ void TileEmitter::emitDot(DotOp op) {
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
-  Factors factors = factorsOf(op, f);
-  if (isForWarpgroups(op, factors))
-    return emitWarpgroupDot(op, factors);
+  DotOperands operands = operandsOf(op, f);
+  if (isForWarpgroups(op, operands))
+    return emitWarpgroupDot(op, operands);
   const Placed &acc = placed(op.getAcc());
   for (unsigned i = 0; i < f.size(); ++i)
     result.elements.push_back(element(acc, i));
-  Placed left = placed(factors.left), right = placed(factors.right);
+  Placed left = placed(operands.left), right = placed(operands.right);
   bool inRegisters = isFragments(left.layout);
   beforeRead(inRegisters ? SmallVector<SharedMemory::Range>{right.range}
                          : SmallVector<SharedMemory::Range>{right.range, left.range});
-  Operand lhs, rhs = operandOf(right, false, factors.rowsAcross(right, false), partColumn(f),
-                               f.partColumns());
+  LdmatrixOperand lhs, rhs = ldmatrixOperand(right, false, operands.rowsAcross(right, false),
+                                             partColumn(f), f.partColumns());
   if (!inRegisters)
-    lhs = operandOf(left, true, factors.rowsAcross(left, true), partRow(f), 16);
-  for (int64_t along = 0; along < factors.length; along += 16) {
+    lhs = ldmatrixOperand(left, true, operands.rowsAcross(left, true), partRow(f), 16);
+  for (int64_t along = 0; along < operands.length; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
       blocks.push_back(inRegisters ? wordsOf(left, m, along / 16)
@@ -154,14 +159,15 @@ void TileEmitter::emitDot(DotOp op) {
 // Running sums
 //===----------------------------------------------------------------------===//
 
-/// The matrix of ones on one side of the diagonal and zeros on the other, as
-/// left operand: the words of the 16×16 blocks on the diagonal, and all ones.
+/// A triangular matrix of ones as operand A in registers: the four words of a 16×16 block on the
+/// diagonal, and the word of two ones. A cumsum along rows is this matrix times the tile.
 struct TileEmitter::Triangle {
   SmallVector<Value> diagonal;
   Value ones;
   bool upper;
-  uint32_t one; // the bits of 1
-  /// Less a row, which has what this says of a column and its number.
+  uint32_t one; // the bits of 1.0
+  /// If set, this row is subtracted from every row of the matrix, so that the cumsum is relative to
+  /// element `from`. Column c of that row is 1 if `inRow` holds for (c, from).
   std::optional<int64_t> from;
   arith::CmpIPredicate inRow;
 };
@@ -170,7 +176,7 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
   uint32_t one = type.isBF16() ? 0x3F80 : 0x3C00;
   bool upper = op.getReverse(), strict = op.getExclusive();
   Value ones = b.i32(int32_t(one << 16 | one)), none = b.i32(0);
-  // Of row g the numbers in columns 2t and 2t + 1.
+  // Row g, columns 2t and 2t + 1.
   auto predicate = sideOfDiagonal(upper, strict);
   Value corner = none;
   for (unsigned i : {0, 1}) {
@@ -187,11 +193,11 @@ TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
           predicate};
 }
 
-/// Of two ones or zeros of 16 bits each, less one where `mask` has bits.
+/// Subtracts 1 from two 16-bit values, each 0 or 1, where `mask` is set.
 static Value lessOne(KernelBuilder &b, Value word, Value mask, uint32_t one) {
   uint32_t lowest = one & -one, pair = one << 16 | one;
   Value isZero = b.make<arith::XOrIOp>(word, b.i32(int32_t(pair)));
-  // A one's lowest bit, moved to the sign.
+  // Turns 1 into the sign bit: 0 - 1 = -1.
   Value sign = b.make<arith::MulIOp>(
       b.make<arith::AndIOp>(isZero, b.i32(int32_t(lowest << 16 | lowest))), b.i32(0x8000 / lowest));
   Value less = b.make<arith::OrIOp>(isZero, sign);
@@ -199,20 +205,21 @@ static Value lessOne(KernelBuilder &b, Value word, Value mask, uint32_t one) {
   return b.make<arith::OrIOp>(kept, b.make<arith::AndIOp>(less, mask));
 }
 
-/// The words of the triangle's 16×16 block beside accumulators m, from column `along` on.
+/// The words of the triangle's 16×16 block in the rows of accumulators m that starts at column
+/// `along`.
 SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragments &f, unsigned m,
                                         int64_t along) {
   Value before = triangle.upper ? b.i32(0) : triangle.ones;
-  Value behind = triangle.upper ? triangle.ones : b.i32(0);
+  Value after = triangle.upper ? triangle.ones : b.i32(0);
   Value row = b.add(partRow(f), f.rowOffset(2 * m));
   Value onDiagonal = b.equal(row, along), isBefore = b.less(b.i32(along), row);
-  Value off = b.make<arith::SelectOp>(isBefore, before, behind);
+  Value off = b.make<arith::SelectOp>(isBefore, before, after);
   SmallVector<Value> words = llvm::map_to_vector(triangle.diagonal, [&](Value word) -> Value {
     return b.make<arith::SelectOp>(onDiagonal, word, off);
   });
   if (!triangle.from)
     return words;
-  // Words 0 and 1 are of columns 2t and 2t + 1, the others of those 8 further on.
+  // Words 0 and 1 cover columns 2t and 2t + 1; words 2 and 3 the columns 8 to the right.
   for (unsigned half : {0, 1}) {
     Value mask = b.i32(0);
     for (unsigned i : {0, 1}) {
@@ -227,7 +234,7 @@ SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragment
   return words;
 }
 
-/// Whether groups of warps take `op`'s sums, from a triangle in shared memory.
+/// Whether warpgroups compute `op`, with the triangle in shared memory.
 static bool isByWarpgroups(CumsumOp op) {
   return hasWarpgroupSums(op.getType(), ejk::layoutOf(op.getResult()));
 }
@@ -243,7 +250,7 @@ TileEmitter::TriangleKey TileEmitter::triangleKey(CumsumOp op, Type element) {
           cast<VectorType>(op.getType()).getDimSize(0), op.getFrom().value_or(-1)};
 }
 
-/// Writes the triangles that the program's sums need, once.
+/// Stores the triangles that the program's cumsums need to shared memory, once per kernel.
 void TileEmitter::writeTriangles() {
   program.walk([&](CumsumOp op) {
     if (!warpgroups || !isByWarpgroups(op))
@@ -253,11 +260,11 @@ void TileEmitter::writeTriangles() {
     TriangleKey key = triangleKey(op, element);
     if (triangles.count(key))
       return;
-    Placed panel = newShared(VectorType::get({rows, rows}, element),
-                             LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0));
-    beforeWrite(panel.range);
+    Placed stored = newShared(VectorType::get({rows, rows}, element),
+                              LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0));
+    beforeWrite(stored.range);
     Placed ones;
-    ones.type = panel.type;
+    ones.type = stored.type;
     ones.layout = LayoutAttr::get(b.getContext(), LayoutKind::fragments, kWarpgroup, 1);
     ones.elements.assign(Fragments::of(ones.type, ones.layout).size(),
                          b.make<arith::ConstantOp>(b.getFloatAttr(element, 1.0)));
@@ -265,11 +272,11 @@ void TileEmitter::writeTriangles() {
       return b.make<arith::ConstantOp>(b.getFloatAttr(element, value));
     };
     Placed less = ones;
-    keepSide(ones, op.getReverse(), op.getExclusive(), constant(0.0));
+    maskSide(ones, op.getReverse(), op.getExclusive(), constant(0.0));
     if (std::optional<int64_t> from = op.getFrom()) {
-      // In the columns that row `from` has, a one less.
+      // Subtract row `from`, which has ones in these columns.
       less.elements.assign(less.elements.size(), constant(0.0));
-      keepSide(less, op.getReverse(), op.getExclusive(), constant(-1.0));
+      maskSide(less, op.getReverse(), op.getExclusive(), constant(-1.0));
       Fragments f = Fragments::of(ones.type, ones.layout);
       Value first = firstColumnOf(f);
       SmallVector<Value> has(2 * f.columnTiles());
@@ -281,17 +288,17 @@ void TileEmitter::writeTriangles() {
             b.make<arith::SelectOp>(has[column], less.elements[slot], ones.elements[slot]);
       });
     }
-    writePanels(ones, panel);
-    triangles[key] = panel;
+    writeSwizzled(ones, stored);
+    triangles[key] = stored;
   });
 }
 
-/// result += triangle · piece, of a piece in shared memory.
-void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &triangle) {
+/// result += triangle · term, for a term in shared memory.
+void TileEmitter::addSums(Placed &result, const Placed &term, const Triangle &triangle) {
   Fragments f = Fragments::of(result.type, result.layout);
-  beforeRead(piece.range);
-  Operand rhs =
-      operandOf(piece, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f), f.partColumns());
+  beforeRead(term.range);
+  LdmatrixOperand rhs =
+      ldmatrixOperand(term, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f), f.partColumns());
   for (int64_t along = 0; along < f.rows; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
@@ -299,12 +306,12 @@ void TileEmitter::addSums(Placed &result, const Placed &piece, const Triangle &t
     for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
       SmallVector<Value> columns = loadBlock(rhs, 16 * pair, along);
       for (unsigned m = 0; m < f.rowTiles(); ++m)
-        multiply(result.elements, f, m, pair, blocks[m], columns, getElementTypeOrSelf(piece.type));
+        multiply(result.elements, f, m, pair, blocks[m], columns, getElementTypeOrSelf(term.type));
     }
   }
 }
 
-/// The tile in shared memory that `op` sums up numbers of, if it was widened from there.
+/// The tile in shared memory that the operand of `op` was loaded and widened from, if any.
 const Placed *TileEmitter::summedInShared(CumsumOp op) {
   auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
   auto convert = widened ? widened.getIn().getDefiningOp<ConvertOp>() : ConvertOp();
@@ -312,8 +319,9 @@ const Placed *TileEmitter::summedInShared(CumsumOp op) {
   return loaded != tiles.end() && isInShared(loaded->second.layout) ? &loaded->second : nullptr;
 }
 
-/// `rest` rounded to `type`; what that leaves over stays.
-Placed TileEmitter::takePiece(Placed &rest, Type type) {
+/// Splits off the next 16-bit term of an f32: returns `rest` rounded to `type` and leaves the
+/// remainder in `rest`.
+Placed TileEmitter::splitTerm(Placed &rest, Type type) {
   Placed rounded = rest;
   rounded.elements = roundPairs(rest.elements, type);
   for (auto [left, wide] : llvm::zip(rest.elements, widenPairs(rounded.elements)))
@@ -321,7 +329,7 @@ Placed TileEmitter::takePiece(Placed &rest, Type type) {
   return rounded;
 }
 
-/// Of a matrix that is transposed, the sums along its stored rows: itself times a triangle.
+/// Cumsum of a matrix stored transposed, along its stored rows: the tile times a triangle.
 void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   Type element = summedType(op);
   const Placed &triangle = triangles.at(triangleKey(op, element));
@@ -331,9 +339,9 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   result.layout = layoutOf(op.getResult());
   SmallVector<SharedMemory::Range> reads = {triangle.range};
   auto sum = [&](bool fromZero, const Placed *left, const Placed *inRegisters) {
-    issueProduct(result, fromZero, length, triangle, /*rightAcross=*/true, left,
-                 /*leftAcross=*/false,
-                 [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); });
+    issueMatmul(result, fromZero, length, triangle, /*rightAcross=*/true, left,
+                /*leftAcross=*/false,
+                [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); });
     ++groupsIssued;
   };
   const Placed *inShared = summedInShared(op);
@@ -349,7 +357,7 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
     Placed rest = placed(op.getTile());
     beforeRead(reads);
     for (unsigned i = 0; i < kSumPieces; ++i) {
-      Placed rounded = takePiece(rest, element);
+      Placed rounded = splitTerm(rest, element);
       sum(/*fromZero=*/i == 0, nullptr, &rounded);
     }
   }
@@ -358,8 +366,8 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   inFlight.push_back({op.getResult(), groupsIssued, reads});
 }
 
-/// Of an f32 three roundings to bf16, each of what the one before left over, are
-/// summed up one after another; of a number that was widened, the one it was.
+/// Cumsum as matmul. An f32 tile is split into three bf16 terms, whose cumsums are accumulated. A
+/// tile that was widened from 16 bits needs only one.
 void TileEmitter::emitCumsum(CumsumOp op) {
   LayoutAttr layout = layoutOf(op.getResult());
   if (layout.getKind() == LayoutKind::lanes) {
@@ -373,35 +381,36 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   unsigned groupsBefore = groupsIssued;
   bool fromZero = true;
   SmallVector<SharedMemory::Range> reads;
-  SmallVector<Placed> pieces;
+  SmallVector<Placed> terms;
   auto write = [&](const Placed &rounded, Type element) {
     Type type = VectorType::get(cast<VectorType>(rest.type).getShape(), element);
-    bool inPanels = warpgroups && fitsPanels(type);
-    pieces.push_back(newShared(
-        type, inPanels ? LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0) : LayoutAttr()));
-    writeFragments(rounded, pieces.back());
+    bool isSwizzled = warpgroups && fitsPanels(type);
+    terms.push_back(newShared(type, isSwizzled
+                                        ? LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0)
+                                        : LayoutAttr()));
+    writeFragments(rounded, terms.back());
   };
-  // From a triangle in shared memory by groups of warps, or from words made here.
-  auto sum = [&](const Placed &piece, Type element) {
+  // Warpgroups read the triangle from shared memory; single warps build it in registers.
+  auto sum = [&](const Placed &term, Type element) {
     auto triangle = triangles.find(triangleKey(op, element));
-    if (triangle == triangles.end() || !isPanels(piece.layout) ||
+    if (triangle == triangles.end() || !isPanels(term.layout) ||
         !endsWithPanels(Fragments::of(rest.type, rest.layout).partColumns()))
-      return addSums(result, piece, triangleOf(op, element));
-    beforeRead({piece.range, triangle->second.range});
-    issueProduct(result, fromZero, cast<VectorType>(rest.type).getDimSize(0), piece,
-                 /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
+      return addSums(result, term, triangleOf(op, element));
+    beforeRead({term.range, triangle->second.range});
+    issueMatmul(result, fromZero, cast<VectorType>(rest.type).getDimSize(0), term,
+                /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
     fromZero = false;
     ++groupsIssued;
-    reads.push_back(piece.range);
+    reads.push_back(term.range);
   };
-  auto sumPieces = [&](Type element) {
-    for (const Placed &piece : pieces) {
-      sum(piece, element);
-      memory.release(piece.range);
+  auto sumTerms = [&](Type element) {
+    for (const Placed &term : terms) {
+      sum(term, element);
+      memory.release(term.range);
     }
-    pieces.clear();
+    terms.clear();
   };
-  // Of what groups of warps still sum up, one after another, the last is awaited.
+  // The result is complete when the last of its warpgroup matmuls is.
   auto finish = [&] {
     tiles[op.getResult()] = result;
     if (groupsIssued == groupsBefore)
@@ -416,15 +425,16 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     } else {
       write(placed(widened.getIn()), element);
     }
-    sumPieces(element);
+    sumTerms(element);
     return finish();
   }
   Type bf16 = b.getBF16Type();
   for (unsigned i = 0; i < kSumPieces; ++i) {
-    Placed rounded = takePiece(rest, bf16);
-    // Together as far as that is free.
-    if (!pieces.empty() && !fitsFreely(pieces.back().type, pieces.back().layout)) {
-      sumPieces(bf16);
+    Placed rounded = splitTerm(rest, bf16);
+    // Keep all terms in shared memory at once if that needs no more memory; then their matmuls run
+    // without a wait between them.
+    if (!terms.empty() && !fitsFreely(terms.back().type, terms.back().layout)) {
+      sumTerms(bf16);
       finish();
       result = placed(op.getResult());
       groupsBefore = groupsIssued;
@@ -432,6 +442,6 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     }
     write(rounded, bf16);
   }
-  sumPieces(bf16);
+  sumTerms(bf16);
   finish();
 }

@@ -1,4 +1,11 @@
-//===- TileEmitter.h - the parts of a block program's kernel share -*- C++ -*-===//
+//===- TileEmitter.h - state shared by the emission of a kernel ---*- C++ -*-===//
+//
+// TileEmitter turns a laid-out block program into a gpu.func, op by op, in program
+// order. While it emits, it allocates shared memory, and inserts barriers, fences and
+// waits where the accesses so far require them. Each section of the class is
+// implemented in the file that its comment names.
+//
+//===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_EMIT_TILEEMITTER_H
 #define EJK_LOWERING_EMIT_TILEEMITTER_H
 
@@ -13,61 +20,60 @@
 
 namespace ejk {
 
-/// A tile as one thread sees it: what it holds, or where in shared memory all
-/// of it lies.
+/// A tile in the kernel: a thread's elements, or its address in shared memory.
 struct Placed {
   tile::LayoutAttr layout;
-  /// Scalars, in the order of TileLayout.h; one where the tile is uniform.
+  /// This thread's elements, in the order of TileLayout.h; one element if the tile is uniform.
   llvm::SmallVector<mlir::Value> elements;
 
   // In shared memory:
   mlir::Value address;       // of the first element
-  unsigned pitch = 0;        // bytes between rows, where it does not lie in panels
-  SharedMemory::Range range; // empty where the loop around orders accesses
+  unsigned pitch = 0;        // bytes between rows, if it is not swizzled
+  SharedMemory::Range range; // empty if the enclosing loop orders accesses
   mlir::Type type;           // of the tile
 
-  /// Of a product still being taken: the number of its group; what is awaited has none.
+  /// The wgmma group that computes this tile; 0 once it has been waited for.
   unsigned group = 0;
 };
 
-/// A place in panels, of a row and a piece of 16 bytes that a lane names, from which
-/// others are reached whose distance in rows is a multiple of 8, and in pieces one
-/// whose bits the lane's own piece does not have; or any, from `anywhere`.
-struct PanelPlace {
-  mlir::Value row;   // the address of the row's panel; of its first one, from anywhere
-  mlir::Value piece; // in it, in bytes
+/// A lane's address in a 128-byte-swizzled tile. `at` adds a constant number of rows, a multiple of
+/// 8, and of 16-byte segments. Without `anywhere`, the added segments must share no bits with the
+/// lane's own segment, so that the swizzle of the sum is one xor.
+struct SwizzledAddress {
+  mlir::Value row; // address of the row in its 64-column block; in the first block if `anywhere`
+  mlir::Value segment; // swizzled offset in that row, in bytes
   int64_t panelBytes = 0;
-  mlir::Value anywhere; // the piece's number, where it is any
-  mlir::Value pattern;  // then, what the numbers of the row's pieces are xored with
-  mlir::Value at(KernelBuilder &b, int64_t rows, int64_t pieces) const;
+  mlir::Value anywhere; // the unswizzled segment number, if segments may carry
+  mlir::Value pattern;  // then the xor pattern of the row
+  mlir::Value at(KernelBuilder &b, int64_t rows, int64_t segments) const;
 };
 
-/// How a column's number compares with the row's on one side of the diagonal.
+/// How a column index compares with the row index on one side of the diagonal.
 mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 
-/// What an iteration of each loop leaves touched in shared memory since its last barrier.
-/// Found by making a kernel, which has a barrier at the head of each loop that is not known,
-/// and waits for all that is sent at its end; a second one then has the barriers that are needed.
+/// The shared memory accesses that each loop leaves pending at the end of an iteration. They are
+/// found by emission: the first kernel has a barrier at the head of each loop and waits for all
+/// bulk stores at its end. The next kernel knows the accesses and has only the barriers that they
+/// need.
 struct LoopEnds {
   llvm::DenseMap<mlir::Operation *, SharedMemory::Pending> known, found;
-  /// Whether a loop that was known left more than that.
+  /// Whether an iteration left more accesses than `known` says.
   bool wrong = false;
-  /// Whether places are taken as if nothing was known.
+  /// Whether allocation ignores the accesses of the previous iteration.
   bool areInPlace = false;
-  /// Whether loops that are known have a barrier at their heads, too: what is known is what was
-  /// sent.
+  /// Whether loops in `known` keep the barrier at their head; `known` then lists only bulk stores.
   bool haveBarriers = false;
 };
 
 class TileEmitter {
 public:
-  /// Up to `freeBytes` of shared memory are used for fewer barriers: what was just used is
-  /// not taken for something else, and the parts of f32 running sums lie there at a time. Factors
-  /// that a loop carries may lie in two places by turns (`placesByTurns`).
+  /// Up to `freeBytes` of shared memory are spent to save barriers: a recently used range is not
+  /// reused, and the bf16 terms of an f32 cumsum lie side by side. `doubleBuffered` gives matmul
+  /// operands that a loop carries two buffers.
   TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
-              unsigned freeBytes, bool placesByTurns, LoopEnds &loopEnds)
+              unsigned freeBytes, bool doubleBuffered, LoopEnds &loopEnds)
       : program(program), name(name), b(builder, program.getLoc()), freeBytes(freeBytes),
-        placesByTurns(placesByTurns), loopEnds(loopEnds) {}
+        doubleBuffered(doubleBuffered), loopEnds(loopEnds) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -77,21 +83,20 @@ private:
   using Operation = mlir::Operation;
   template <typename T> using Vector = llvm::SmallVector<T>;
 
-  /// Where rows begin in their tensor's map, i32: in which of several matrices of rows, and
-  /// from which row and column on.
-  struct PlaceInMap {
+  /// TMA coordinates of the first row, i32: the matrix in the tensor map, the row and the column.
+  struct TmaCoordinates {
     Value matrix, row, column;
   };
-  /// The rows of this sequence and head, or of a cell: row i starts at base + i·stride
-  /// elements, and there are `length`.
+  /// Rows of this sequence and head, or of a state slot. Row i starts `base + i·stride` elements
+  /// into the tensor; there are `length` rows.
   struct Rows {
     Value pointer, heads = {}, base = {}, stride = {}, length = {};
     Type element = {};
     int64_t channels = 1;
-    PlaceInMap inMap = {};
+    TmaCoordinates tmaOrigin = {};
   };
-  /// Its cells: cell i starts at base + i·stride elements, there are `count`, and the first
-  /// is the tensor's number `first`.
+  /// The state slots of this sequence and head. Slot i starts at `base + i·stride` elements; there
+  /// are `count` slots, and slot 0 is number `first` of the tensor.
   struct Cells {
     Value pointer, base = {}, stride = {}, first = {}, count = {};
     Type element = {};
@@ -116,12 +121,12 @@ private:
   Value ownHead(Value ownHeads);
   void describeLaunch();
 
-  // TileProgram.cpp: its ops, and what is of elements.
+  // TileProgram.cpp: dispatch over ops, elementwise ops.
   static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }
-  /// How many scalars a thread holds of a tile; of one in shared memory none, for no value moves
-  /// it.
+  /// How many elements of a tile a thread has in registers; 0 if the tile lies in shared memory.
   static unsigned sizeOf(Type type, tile::LayoutAttr layout);
-  /// Who uses what lies where `value` does: what a loop carries stays where it starts.
+  /// The users of the buffer of `value`. A tile in shared memory that a loop carries keeps its
+  /// buffer, so users of the loop's result count.
   static Vector<Operation *> usersOfPlace(Value value);
   void findLastUses();
   void emitBlock(mlir::Block &block);
@@ -132,82 +137,85 @@ private:
   Vector<Value> elementwise(Operation *op, llvm::ArrayRef<llvm::ArrayRef<Value>> operands,
                             unsigned count);
 
-  // TileLoops.cpp: its loops and branches.
+  // TileLoops.cpp: loops and branches.
   bool beginsWithBarrier(mlir::Block &body) const;
-  /// Places of one size: what an iteration has in the first, the next one has in the second.
-  using Turn = std::pair<SharedMemory::Range, SharedMemory::Range>;
-  /// Of a loop over chunks with places by turns: what says whose turn it is.
-  struct Turns {
+  /// Two buffers of one size. An iteration uses the first where the next iteration uses the second.
+  using BufferPair = std::pair<SharedMemory::Range, SharedMemory::Range>;
+  /// The double buffers of a loop over chunks.
+  struct DoubleBuffers {
     mlir::Block *body = nullptr;
-    Value isOdd, isEven; // its counter, i32
-    /// How many places had been handed out in front of it.
+    Value isOdd, isEven; // the loop counter's parity, i32
+    /// How many buffers were allocated before the loop.
     unsigned before = 0;
-    Vector<Turn> carried, own;
-    /// Tiles of an iteration's own, whose places stay theirs for the whole loop.
+    Vector<BufferPair> carried, own;
+    /// Tiles in `own`: their buffers stay allocated for the whole loop.
     llvm::DenseSet<Value> tiles;
   };
-  bool mayTakeTurns(Value carried) const;
-  bool isSentOnly(Value tile) const;
-  std::pair<Placed, Placed> byTurns(const SharedMemory::Range &own, const SharedMemory::Range &next,
-                                    const Placed &like, Value isOdd, Value isEven);
-  Turns placeCarried(mlir::scf::ForOp op, Value counter);
-  Placed placeByTurns(Type type, tile::LayoutAttr layout, bool isFactor);
+  bool needsDoubleBuffer(Value carried) const;
+  bool isOnlyBulkStored(Value tile) const;
+  std::pair<Placed, Placed> bufferPair(const SharedMemory::Range &own,
+                                       const SharedMemory::Range &next, const Placed &like,
+                                       Value isOdd, Value isEven);
+  DoubleBuffers placeCarried(mlir::scf::ForOp op, Value counter);
+  Placed allocateDoubleBuffer(Type type, tile::LayoutAttr layout, bool isMatmulOperand);
   std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
-  void holdVectorsOver(mlir::scf::ForOp loop);
+  void materializeVectorsBefore(mlir::scf::ForOp loop);
   void emitFor(mlir::scf::ForOp op);
   void emitIf(mlir::scf::IfOp op);
   void bind(ValueRange values, ValueRange from);
   Vector<Value> flatten(ValueRange values);
 
-  // TileRings.cpp: rows copied ahead of their use.
-  /// A ring: the stages of a tile lie one behind the other, those of the next behind them.
+  // TileRings.cpp: multi-stage copies of rows to shared memory.
+  /// A ring in shared memory: all stages of its first tile, then all stages of the next.
   struct Ring {
-    SharedMemory::Range range = {}, mbarriers = {}; // the latter between roles, and for boxes
+    SharedMemory::Range range = {},
+                        mbarriers = {}; // mbarriers only with TMA or warp specialisation
     unsigned stages = 0;
-    bool inBoxes = false;
+    bool usesTma = false;
     Vector<Placed> tiles = {};
-    Vector<unsigned> offsets = {}, tileBytes = {}; // of a tile's first stage, of each stage
+    Vector<unsigned> offsets = {}, tileBytes = {}; // offset of a tile's stages, bytes of one stage
   };
   void emitMakeRing(tile::MakeRingOp op);
   void emitAcquire(tile::AcquireOp op);
   void emitFill(tile::FillOp op);
   void emitTake(tile::TakeOp op);
-  unsigned groupsBehind(tile::TakeOp take) const;
+  unsigned groupsAfter(tile::TakeOp take) const;
   void emitRelease(tile::ReleaseOp op);
   void endRing(Value value);
   Value stageOf(const Ring &ring, Value item);
   Vector<Placed> tilesOf(const Ring &ring, Value item);
   void waitForCopies(unsigned groups);
 
-  // TileTma.cpp: rows that one thread has copied.
+  // TileTma.cpp: loads and stores by TMA.
   struct Copy {
     Value rows, first, channel;
     Placed tile;
   };
-  /// A copy that is made at once, by the kernel's argument `map`, where `exists`, if not null.
-  struct Box {
+  /// A TMA load of one tile. `map` is the kernel argument that is the tensor map; the load is
+  /// skipped unless `exists`, if not null.
+  struct TmaLoad {
     Copy copy;
     unsigned map;
     Value exists;
   };
   void findMaps();
-  void findBoxes(const llvm::DenseMap<Value, Value> &tensors);
-  void findSends();
+  void findTmaLoads(const llvm::DenseMap<Value, Value> &tensors);
+  void findTmaStores();
   unsigned mapFor(Value arg, Value tensor, Type tile);
   void byOneLane(Value condition, llvm::function_ref<void()> body);
-  void sendPanels(const Placed &tile, const Rows &to, tile::StoreOp op);
-  void awaitSent(llvm::function_ref<bool(const SharedMemory::Sent &)> is);
-  void awaitSent() {
-    awaitSent([](auto &) { return true; });
+  void storeByTma(const Placed &tile, const Rows &to, tile::StoreOp op);
+  void awaitBulkStores(llvm::function_ref<bool(const SharedMemory::BulkStore &)> is);
+  void awaitBulkStores() {
+    awaitBulkStores([](auto &) { return true; });
   }
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
   void makeStageMbarriers(tile::MakeRingOp op);
-  void fillBoxes(tile::FillOp op);
-  void orderBoxes(llvm::ArrayRef<Box> boxes, Value full, Value isBehind);
+  void fillByTma(tile::FillOp op);
+  void issueTmaLoads(llvm::ArrayRef<TmaLoad> loads, Value full, Value isPastEnd);
   void copyRagged(const Copy &copy);
   void copyBeside(tile::FillOp op, llvm::ArrayRef<Copy> vectors, Value isTaken);
 
-  // TileWarpRoles.cpp: warps that do different things.
+  // TileWarpRoles.cpp: warp specialisation.
   unsigned countWarps();
   void emitRoles(tile::RolesOp op);
   void emitRole(tile::RoleOp role);
@@ -219,13 +227,13 @@ private:
   void waitForPhase(Value mbarrier, Value parity);
   void waitForEmpty(const Ring &ring, Value item);
   void arriveAtEmpty(tile::ReleaseOp op);
-  bool hasCome(Value tile);
+  bool hasArrived(Value tile);
   void releaseAwaited();
   bool isRead(const SharedMemory::Range &range);
 
   // TileMemory.cpp: global and shared memory.
-  /// One or two neighbours in memory: which they are of a thread's elements, how
-  /// many elements they start behind their row's offset, and whether they exist.
+  /// One or two elements that are adjacent in memory: their slots in the thread's elements, their
+  /// distance in elements from the row's offset, and whether they exist.
   struct Run {
     Vector<unsigned> slots;
     int64_t offset;
@@ -249,11 +257,11 @@ private:
   void emitCellRows(tile::CellRowsOp op);
   void emitLoadCell(tile::LoadCellOp op);
   void emitStoreCell(tile::StoreCellOp op);
-  Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isFactor = true);
-  /// The same for `value`, of that layout: where a loop carries it, in its place.
-  Placed sharedFor(Value value, tile::LayoutAttr layout, bool isFactor = true);
+  Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isMatmulOperand = true);
+  /// The same for `value`. If a loop carries `value`, its existing buffer.
+  Placed sharedFor(Value value, tile::LayoutAttr layout, bool isMatmulOperand = true);
   const Placed *carriedPlace(Value value);
-  /// Whether it lies within what is used freely, where nothing was just used.
+  /// Whether a tile that avoids recently used ranges still fits into `freeBytes`.
   bool fitsFreely(Type type, tile::LayoutAttr layout) const {
     return fitsFreely(type, layout, justUsed());
   }
@@ -262,56 +270,56 @@ private:
     return memory.find(sharedBytes(type, layout), sharedAlignment(layout), avoided).end <=
            freeBytes;
   }
-  /// Since the last barrier, or by products that are not awaited.
+  /// Ranges accessed since the last barrier, or read by outstanding matmuls.
   Vector<SharedMemory::Range> justUsed() const;
-  /// What the place for a new tile of that kind should not overlap.
+  /// Ranges that a new tile should not overlap.
   Vector<SharedMemory::Range> avoidedFor(Type type, tile::LayoutAttr layout) const;
-  /// Whether products read `tile` where it lies in shared memory.
-  bool isFactor(Value tile) const;
-  void storePanels(const Placed &tile, const Rows &to, tile::StoreOp op);
+  /// Whether matmuls or TMA stores read `tile` from shared memory.
+  bool isMatmulOperand(Value tile) const;
+  void storeSwizzled(const Placed &tile, const Rows &to, tile::StoreOp op);
   Value barrier(Value everywhere = {});
-  void fenceForProducts();
+  void fenceForMatmuls();
   void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
   void awaitReaders(const SharedMemory::Range &range);
   void makeWritable(const SharedMemory::Range &range);
   void beforeWrite(const SharedMemory::Range &range);
   Value sharedAt(const SharedMemory::Range &range);
 
-  // TileSwizzle.cpp: shared memory in panels.
-  PanelPlace panelPlace(const Placed &shared, Value row, Value piece, bool isAnywhere = false);
-  /// The address of one stored element.
-  Value panelElement(const Placed &shared, Value row, Value column);
-  void writePanels(const Placed &tile, const Placed &shared);
-  Placed fragmentsFromPanels(const Placed &shared, tile::LayoutAttr layout);
-  Vector<Value> blockFromPanels(Type element, Value address, bool transposes);
-  void forEachPanelBlock(const Fragments &f, const Placed &shared,
-                         llvm::function_ref<void(unsigned, unsigned, Value)> visit);
+  // TileSwizzle.cpp: 128-byte-swizzled tiles.
+  SwizzledAddress swizzledAddress(const Placed &shared, Value row, Value segment,
+                                  bool isAnywhere = false);
+  /// The address of one element.
+  Value swizzledElement(const Placed &shared, Value row, Value column);
+  void writeSwizzled(const Placed &tile, const Placed &shared);
+  Placed fragmentsFromSwizzled(const Placed &shared, tile::LayoutAttr layout);
+  Vector<Value> blockFromSwizzled(Type element, Value address, bool transposes);
+  void forEachSwizzledBlock(const Fragments &f, const Placed &shared,
+                            llvm::function_ref<void(unsigned, unsigned, Value)> visit);
   Value loadMatrices(Value address, bool transposes);
 
-  // TileConvert.cpp: from one layout to another.
+  // TileConvert.cpp: layout conversion.
   void emitConvert(tile::ConvertOp op);
   void writeLanes(const Placed &vector, const Placed &shared);
   void writeFragments(const Placed &tile, const Placed &shared);
   Placed fragmentsFrom(const Placed &shared, tile::LayoutAttr layout);
   void writeRows(const Placed &vector, const Placed &shared);
   Placed lanesFrom(const Placed &shared, Value row);
-  /// The same over lanes or as rows lie.
+  /// The same in `lanes` or `rows` layout.
   Placed vectorFrom(const Placed &shared, Value row, tile::LayoutAttr layout);
   Placed repeated(const Placed &tile, tile::LayoutAttr layout);
   Value fragmentsAddress(const Fragments &f, const Placed &shared);
   Value partRow(const Fragments &f);
   Value partColumn(const Fragments &f);
-  /// Row and column of this thread's first element of a matrix.
   Value firstRowOf(const Fragments &f);
   Value firstColumnOf(const Fragments &f);
 
-  // TileMasks.cpp: what is kept of a tile, by where it is.
-  void keepSide(Placed &tile, bool upper, bool strict, Value otherwise);
+  // TileMasks.cpp: masks by position.
+  void maskSide(Placed &tile, bool upper, bool strict, Value otherwise);
   void emitKeep(tile::KeepOp op);
   void emitWindow(tile::WindowOp op);
   Value isWithin(Value from, Value to, int64_t size, Value first, int64_t offset);
 
-  // TileVectors.cpp: vectors, and what joins them with matrices.
+  // TileVectors.cpp: vectors, broadcasts and reductions.
   void emitSpread(tile::SpreadOp op);
   void findSummedInParts();
   void emitSum(tile::SumOp op);
@@ -336,17 +344,18 @@ private:
   Value butterfly(Value value, unsigned from, unsigned to,
                   llvm::function_ref<Value(Value, Value)> combine);
 
-  // TileDot.cpp: products, and the running sums made of them.
+  // TileDot.cpp: matmuls, and cumsums as matmuls.
   void emitDot(tile::DotOp op);
   void emitCumsum(tile::CumsumOp op);
   void emitTransposedCumsum(tile::CumsumOp op);
   const Placed *summedInShared(tile::CumsumOp op);
-  Placed takePiece(Placed &rest, Type type);
-  struct Operand;
-  struct Factors;
-  Operand operandOf(const Placed &tile, bool isLeft, bool rowsAcross, Value part, int64_t partSize);
-  Factors factorsOf(tile::DotOp op, const Fragments &f);
-  Vector<Value> loadBlock(const Operand &operand, int64_t across, int64_t along);
+  Placed splitTerm(Placed &rest, Type type);
+  struct LdmatrixOperand;
+  struct DotOperands;
+  LdmatrixOperand ldmatrixOperand(const Placed &tile, bool isLeft, bool rowsAcross, Value part,
+                                  int64_t partSize);
+  DotOperands operandsOf(tile::DotOp op, const Fragments &f);
+  Vector<Value> loadBlock(const LdmatrixOperand &operand, int64_t across, int64_t along);
   Vector<Value> wordsOf(const Placed &tile, unsigned m, unsigned block);
   void multiply(Vector<Value> &acc, const Fragments &f, unsigned m, unsigned pair,
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
@@ -354,16 +363,16 @@ private:
   Triangle triangleOf(tile::CumsumOp op, Type type);
   void writeTriangles();
   Vector<Value> wordsOf(const Triangle &triangle, const Fragments &f, unsigned m, int64_t along);
-  void addSums(Placed &result, const Placed &piece, const Triangle &triangle);
+  void addSums(Placed &result, const Placed &term, const Triangle &triangle);
 
-  // TileWarpgroup.cpp: products by groups of four warps, which go on behind what follows.
-  bool isForWarpgroups(tile::DotOp op, const Factors &factors);
-  Vector<Value> heldHere(llvm::ArrayRef<Value> elements);
-  void emitWarpgroupDot(tile::DotOp op, const Factors &factors);
+  // TileWarpgroup.cpp: asynchronous matmuls by warpgroups.
+  bool isForWarpgroups(tile::DotOp op, const DotOperands &operands);
+  Vector<Value> materializeHere(llvm::ArrayRef<Value> elements);
+  void emitWarpgroupDot(tile::DotOp op, const DotOperands &operands);
   Placed accumulatorsFor(tile::DotOp op, Vector<SharedMemory::Range> &reads);
-  void issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,
-                    bool rightAcross, const Placed *left, bool leftAcross,
-                    llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
+  void issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                   bool rightAcross, const Placed *left, bool leftAcross,
+                   llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
   Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
   Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,
                 Type result);
@@ -374,9 +383,9 @@ private:
   Value forPowersOfTwo(Value x);
   Value exponential(Operation *op, Value x);
   Value exponentialByPolynomial(Value x);
-  /// e^x, or 2^x, whichever `op` is, of `count` elements, or of one that is all of them.
+  /// e^x or 2^x of `count` elements, as `op` says. A single x stands for all elements.
   Vector<Value> exponentials(Operation *op, mlir::ArrayRef<Value> x, unsigned count);
-  /// What `value` is in the kernel, once it is there.
+  /// The emitted tile of `value`. Waits for its matmul and finishes its reduction first.
   Placed &placed(Value value);
   static Value element(const Placed &tile, unsigned i) {
     return tile.elements.size() == 1 ? tile.elements.front() : tile.elements[i];
@@ -390,7 +399,7 @@ private:
   llvm::StringRef name;
   KernelBuilder b;
   unsigned freeBytes;
-  bool placesByTurns;
+  bool doubleBuffered;
   LoopEnds &loopEnds;
   Kernel kernel;
 
@@ -398,73 +407,74 @@ private:
   llvm::DenseMap<Value, Cells> cells;
   Vector<Parameter> parameters;
   llvm::DenseMap<Value, Vector<Value>> pointers;
-  /// The head read of operands with fewer heads, by their number.
+  /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
   Value sequenceIndex, stateIndex, firstRow, length;    // i64
   unsigned warps = 0;
-  /// The threads that do what is emitted, and the number of their barrier.
+  /// The number of threads that run the current code, and the id of their named barrier.
   unsigned workers = 0, namedBarrier = 0;
   bool warpgroups = false;
-  /// Whether a block has many products. Then x log2 e is kept for e^x, e^-x and the check of x, and
-  /// not x, of which each would be multiplied anew; and what is sent is awaited late.
+  /// Whether a block has many matmuls. Registers are short then, so e^x, e^-x and the range guard
+  /// share x·log2 e instead of x. Bulk stores are waited for later.
   bool isLong = false;
-  Value warpgroup; // the number of this warp's
-  /// Whether what is emitted is on one of two sides of a branch.
+  Value warpgroup; // index of this warp's warpgroup
+  /// Whether the current code is inside an `if` with an `else`.
   bool inBranch = false;
 
-  /// Products being taken, from the oldest on, and what each reads of shared memory.
+  /// Outstanding wgmma matmuls, oldest first, and the shared memory that each reads.
   struct InFlight {
-    Value product;
+    Value matmul;
     unsigned group;
     Vector<SharedMemory::Range> reads;
   };
   Vector<InFlight> inFlight;
-  /// What threads have read of shared memory since the last barrier, into which fragments if any,
-  /// and where.
-  Vector<std::pair<Value, SharedMemory::Range>> asked;
+  /// Loads from shared memory since the last barrier: the fragments that they fill, if any, and the
+  /// range.
+  Vector<std::pair<Value, SharedMemory::Range>> loadsSinceBarrier;
   unsigned groupsIssued = 0;
 
-  /// Of ones and zeros, less a row of it or -1, by whether above the diagonal, without it, of
-  /// bf16, how many rows, and that row.
+  /// Above the diagonal; strict; bf16; number of rows; the row that is subtracted, or -1.
   using TriangleKey = std::tuple<bool, bool, bool, int64_t, int64_t>;
   std::map<TriangleKey, Placed> triangles;
   static TriangleKey triangleKey(tile::CumsumOp op, Type element);
 
   mlir::LLVM::GlobalOp shared;
   SharedMemory memory;
-  /// Whatever has been sent from, so far, and handed out for tiles.
-  Vector<SharedMemory::Range> sentFrom, handedOut;
-  /// Of a loop's arguments whose place is another one in the next iteration: that.
+  /// Ranges that bulk stores have read from so far; ranges that were allocated for tiles.
+  Vector<SharedMemory::Range> bulkStoredFrom, allocatedRanges;
+  /// The next iteration's buffer of a double-buffered loop argument.
   llvm::DenseMap<Value, Placed> nextPlaces;
-  /// Of the loop whose body is being emitted.
-  Turns turns;
-  /// Values of the program that are no tiles, and its tiles.
+  /// The double buffers of the innermost loop.
+  DoubleBuffers buffers;
+  /// The kernel's values for the program's scalars, and for its tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Placed> tiles;
-  /// Sums that lie in shared memory in parts, which are added up where the sum is used.
+  /// Reductions whose per-warp partial sums lie in shared memory. They are added at the first use,
+  /// where a barrier may have passed already.
   struct PartialSum {
     Placed scratch;
     int64_t parts;
   };
   llvm::MapVector<Value, PartialSum> partialSums;
-  /// Ops that nothing but a sum needs, of tiles in shared memory at last: they are done part
-  /// by part where the sum is, so that no tile of theirs is in registers as a whole.
+  /// Elementwise ops on swizzled tiles whose only use is a reduction. They are emitted block by
+  /// block with the reduction, so that no whole tile of theirs is live in registers.
   llvm::DenseMap<Operation *, tile::SumOp> summedInParts;
-  /// Tiles whose last use an op is, or holds.
+  /// The values whose last use is the op, or lies in its regions.
   llvm::DenseMap<Operation *, Vector<Value>> lastUses;
   llvm::DenseMap<Value, Ring> rings;
-  /// Those whose tiles come in boxes.
-  llvm::DenseSet<Value> boxed;
-  /// The stores of tiles that go in boxes, and the kernel's arguments that are their maps.
-  llvm::DenseMap<Operation *, unsigned> sends;
-  /// The kernel's arguments that are tensor maps, by the program's argument and a box's size.
+  /// The rings that are filled by TMA.
+  llvm::DenseSet<Value> tmaRings;
+  /// The stores that use TMA, with the kernel argument that is their tensor map.
+  llvm::DenseMap<Operation *, unsigned> tmaStores;
+  /// The kernel arguments that are tensor maps, by the program's argument and the size of the TMA
+  /// tile.
   llvm::DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, unsigned> maps;
-  Vector<tile::ReleaseOp> heldReleases;
+  Vector<tile::ReleaseOp> pendingReleases;
 };
 
-/// That its roles have the warps that a kernel's can have.
+/// Checks that the warps of the program's roles fit a block and its layouts.
 mlir::LogicalResult checkRoles(tile::ProgramOp program);
 
 } // namespace ejk

@@ -1,4 +1,10 @@
 //===- TileExponentials.cpp - e^x and 2^x in kernels -----------------------===//
+//
+// Emits exponentials, either by `ex2.approx` on the special function unit or by a
+// polynomial on the FMA pipes. ejk-split-exponentials decides how many elements use
+// the polynomial, so that both units work at the same time.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -11,7 +17,7 @@ Value TileEmitter::forPowersOfTwo(Value x) {
   return b.make<arith::MulFOp>(x, b.f32(llvm::numbers::log2e));
 }
 
-/// By the unit's own exponential of two: off by some 2^-22 of the result.
+/// By `ex2.approx`, whose relative error is about 2^-22.
 Value TileEmitter::exponential(Operation *op, Value x) {
   if (isa<math::ExpOp>(op)) {
     auto negated = isLong ? x.getDefiningOp<arith::NegFOp>() : arith::NegFOp();
@@ -25,10 +31,10 @@ Value TileEmitter::exponential(Operation *op, Value x) {
       .getResult(0);
 }
 
-/// e^x without that unit, for |x| ≤ 87: 2^n · 2^f with n whole and |f| ≤ ½, and 2^f as an even and
-/// an odd polynomial. 2^-n · 2^-f takes the same ones, so that e^-x costs two instructions more,
-/// once common subexpressions are one. The polynomials are off by 2.8e-6 of the result at most, and
-/// with log2 e rounded e^x is by 4.1e-6 at the range's ends.
+/// e^x without the special function unit, for |x| ≤ 87: 2^n · 2^f with integer n and |f| ≤ ½, where
+/// 2^f is an even plus an odd polynomial. e^-x is 2^-n · 2^-f with the same polynomials, so it
+/// costs two more instructions after common subexpression elimination. The relative error is at
+/// most 2.8e-6, or 4.1e-6 at the ends of the range, because log2 e is rounded.
 Value TileEmitter::exponentialByPolynomial(Value x) {
   auto fma = [&](Value a, Value c, Value d) -> Value { return b.make<math::FmaOp>(a, c, d); };
   auto bits = [&](Value f) -> Value { return b.make<arith::BitcastOp>(b.getI32Type(), f); };
@@ -36,7 +42,7 @@ Value TileEmitter::exponentialByPolynomial(Value x) {
   if (negated)
     x = negated.getOperand();
   Value log2e = b.f32(llvm::numbers::log2e);
-  // Of a number so large the last bit is worth one.
+  // At this magnitude one unit in the last place is 1, so the addition rounds to an integer.
   Value large = b.f32(3 << 22);
   Value shifted = fma(x, log2e, large);
   Value whole = b.make<arith::SubFOp>(shifted, large);

@@ -1,12 +1,12 @@
 //===- TileKernel.cpp - the kernel around a block program -----------------===//
 //
-// One thread block for each sequence, head and slice:
+// Emits the kernel of a laid-out block program, with one thread block for each sequence, head and
+// slice. The kernel first computes the block's position and loads scalar parameters; then follow
+// the program's ops in order. A scalar of the program becomes a value that every thread has; a tile
+// becomes a `Placed`.
 //
-//   find the sequence's rows and cells; load the parameters that are numbers
-//   the program, op by op, in its order
-//
-// The program's scalars and counters become one value that every thread has,
-// its tiles what Placed says.
+// The kernel may be emitted several times: barriers at loop heads, and double buffers, are chosen
+// by what an earlier emission found.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileKernel.h"
@@ -30,9 +30,8 @@ static unsigned prefixRank(Value parameter, Value arg) {
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::buildSignature(SizeName sizeName) {
-  // Tensors, in the order of the program's operands and results. What is only
-  // read may go through the read-only cache, but for initial states, which may be
-  // the final states' own memory.
+  // Tensors, in the order of the program's operands and results. Tensors that are only read may use
+  // the read-only cache. Initial states may not, because they may alias the final states.
   KernelSignature signature(kernel, sizeName);
   auto addTensors = [&](ValueRange tensors, bool isReadOnly) {
     for (Value tensor : tensors)
@@ -69,14 +68,14 @@ void TileEmitter::buildSignature(SizeName sizeName) {
       signature.makeFunction(b, name, LLVM::LLVMPointerType::get(b.getContext()));
   kernel.threads = workers = countWarps() * kWarpSize;
   function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kernel.threads), 1, 1}));
-  // A block on a multiprocessor is enough: no registers are to be saved for more.
+  // One block per SM suffices, so the assembler need not limit registers for more.
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(1));
   for (unsigned i = firstMap; i < kernel.operands.size(); ++i)
     passByValue(function, i);
   kernel.function = function;
   b.setInsertionPointToStart(&function.getBody().front());
 
-  // A size that the type says is the same number in every address.
+  // A static size folds into address computations.
   auto size = [&](unsigned i) -> Value {
     const KernelOperand &operand = kernel.operands[numPointers + i];
     int64_t known = tensorType(operand.tensor).getDimSize(*operand.dim);
@@ -89,7 +88,7 @@ void TileEmitter::buildSignature(SizeName sizeName) {
     sequences = b.sub(size(*offsets), 1);
   for (unsigned i = 0; i < numPointers; ++i)
     pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
-  // Tensors may be passed twice; each place takes its own argument.
+  // A tensor may be passed twice; each program argument takes one kernel argument.
   for (auto [arg, tensor, i] :
        llvm::zip(program.getSequenceArgs(), program.getSequences(), sequenceHeads))
     rows[arg] = {takePointer(tensor), size(i)};
@@ -112,7 +111,7 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   addCells(program.getSaveArgs(), program.getSaves());
 }
 
-/// The next of the arguments that pass `tensor`; null where it is not passed.
+/// The next kernel argument that passes `tensor`; null if none is left.
 Value TileEmitter::takePointer(Value tensor) {
   auto &left = pointers[tensor];
   if (left.empty())
@@ -130,8 +129,8 @@ void TileEmitter::locateThread(Value number) {
   thread = number;
   lane = b.rem(thread, kWarpSize);
   warp = b.div(thread, kWarpSize);
-  // As a lane's own it is the same to the assembler in all lanes, and what follows from it,
-  // as the places of products' factors, needs no vector registers.
+  // A shuffled value is known to the assembler to be uniform in the warp. Addresses computed from
+  // it, such as those of matmul operands, need no vector registers.
   if (warpgroups)
     warp = shuffle(warp, b.i32(0), gpu::ShuffleMode::IDX);
   warpgroup = b.div(warp, kWarpgroup);
@@ -176,8 +175,8 @@ void TileEmitter::locate() {
   scalars.map(program.getNumHeads(), heads);
 }
 
-/// Row `index` of the offsets. They are the caller's; clamped, no value of them can reach
-/// outside.
+/// Entry `index` of cu_seqlens. The caller provides the offsets, so they are clamped: no value can
+/// cause an access out of bounds.
 Value TileEmitter::packedOffset(Value index) {
   Type type = tensorType(program.getCuSeqlens()).getElementType();
   Value loaded = b.load(type, b.at(cuPointer, type, index));
@@ -191,10 +190,10 @@ Value TileEmitter::packedLength(Value sequence) {
   return b.max(b.sub(end, begin), b.i64(0));
 }
 
-/// The sequence that has number `place` by length. Blocks start in the order of their
-/// numbers: one with a long sequence that started last would work when all others have
-/// ended. Of few sequences, each lane of a warp counts those before two of them; of many,
-/// or where they are short, that is not worth it, and `place` is the sequence.
+/// The sequence of rank `place` by length, longest first. Blocks start in order of their index, so
+/// a long sequence that started last would run alone at the end. For few sequences, each lane ranks
+/// two of them by counting. For many or short sequences that does not pay, and the result is
+/// `place`.
 Value TileEmitter::longestFirst(Value place) {
   constexpr int64_t most = 2 * kWarpSize, leastRows = 256;
   Value few = b.less(sequences, most + 1),
@@ -227,13 +226,13 @@ Value TileEmitter::longestFirst(Value place) {
     found = b.make<arith::SelectOp>(b.both(isIt, b.less(own[i], count)), own[i], found);
   }
   found = butterfly(found, 1, kWarpSize / 2, [&](Value x, Value y) { return b.max(x, y); });
-  // As a lane's own, so that all addresses are known to be the same in all lanes.
+  // Shuffled, so that the assembler knows all addresses to be uniform in the warp.
   found = shuffle(found, b.i32(0), gpu::ShuffleMode::IDX);
   b.make<scf::YieldOp>(ValueRange{found});
   return branch.getResult(0);
 }
 
-/// The sequence's rows: one batch entry's, or those between two offsets.
+/// A sequence is one batch entry, or the rows between two offsets.
 void TileEmitter::locateSequence(Value sequence) {
   sequenceIndex = b.wide(sequence);
   firstRow = cuPointer ? packedOffset(sequenceIndex) : b.mul(sequenceIndex, totalSteps);
@@ -248,8 +247,8 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   Value column = b.mul(ownHead(place.heads), place.channels);
   place.base = b.at(place.pointer, place.element, b.add(b.mul(firstRow, place.stride), column));
   place.length = length;
-  place.inMap = cuPointer ? PlaceInMap{b.i32(0), b.narrow(firstRow), b.narrow(column)}
-                          : PlaceInMap{b.narrow(sequenceIndex), b.i32(0), b.narrow(column)};
+  place.tmaOrigin = cuPointer ? TmaCoordinates{b.i32(0), b.narrow(firstRow), b.narrow(column)}
+                              : TmaCoordinates{b.narrow(sequenceIndex), b.i32(0), b.narrow(column)};
 }
 
 void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
@@ -272,7 +271,7 @@ void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
   place.stride = b.mul(heads, elements);
 }
 
-/// Numbers are loaded at once, of vectors the place is noted.
+/// Loads scalar parameters. For a vector parameter, notes its address.
 void TileEmitter::takeParameters(Value sequence) {
   for (auto [parameter, tensor, arg] :
        llvm::zip(parameters, program.getParameters(), program.getParameterArgs())) {
@@ -287,7 +286,7 @@ void TileEmitter::takeParameters(Value sequence) {
       base = b.at(base, element, b.mul(index, vector ? vector.getNumElements() : 1));
     }
     if (vector)
-      // The only cell: its number is no matter.
+      // There is only one slot, so its index does not matter.
       cells[arg] = {parameter.pointer,
                     base,
                     b.i64(0),
@@ -300,7 +299,7 @@ void TileEmitter::takeParameters(Value sequence) {
   }
 }
 
-/// The head, of `ownHeads` that divide the query heads, that this one shares.
+/// The head to read in a tensor with `ownHeads` heads, which divide the query heads.
 Value TileEmitter::ownHead(Value ownHeads) {
   if (ownHeads == heads)
     return b.wide(head);
@@ -318,7 +317,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
   warpgroups = program->hasAttr(kWarpgroupsAttr);
   b.setInsertionPointToEnd(module.getBody());
-  // One name for the shared memory of all kernels: its size is the launch's.
+  // All kernels of a module share this symbol; the launch sets the size.
   StringRef sharedName = "ejk_shared";
   shared = module.lookupSymbol<LLVM::GlobalOp>(sharedName);
   if (!shared)
@@ -333,7 +332,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   writeTriangles();
   emitBlock(program.getBlock());
   awaitAll();
-  awaitSent();
+  awaitBulkStores();
   b.make<gpu::ReturnOp>();
   kernel.sharedBytes = memory.size();
   describeLaunch();
@@ -350,20 +349,21 @@ void TileEmitter::describeLaunch() {
   kernel.gridFactor = program.getSlices();
 }
 
-/// Makes kernels until loops have the barriers that they need, and no others; then, where the
-/// device stores tiles, until loops know which are on their way, with a barrier at each one's
-/// head; at last one with these that waits at each one's end.
-static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                         SizeName sizeName, unsigned freeBytes, bool placesByTurns) {
+/// Emits kernels until each loop has only the barriers that it needs. If that fails and TMA stores
+/// are in use, emits kernels with a barrier at each loop head, until loops know their outstanding
+/// bulk stores. If that fails, too, the loops wait for all bulk stores at the end of each
+/// iteration.
+static Kernel emitWithBudget(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
+                             SizeName sizeName, unsigned freeBytes, bool doubleBuffered) {
   LoopEnds ends;
   auto emit = [&] {
-    return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, placesByTurns,
+    return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, doubleBuffered,
                        ends)
         .run(module, sizeName);
   };
   constexpr unsigned kRounds = 3;
   bool done = false;
-  // Knows what the kernel before it found.
+  // Each round knows what the previous kernel found.
   auto emitRounds = [&](Kernel &kernel, bool areInPlace, bool haveBarriers) {
     for (unsigned round = 0; round < kRounds && !done; ++round) {
       LoopEnds next;
@@ -372,26 +372,26 @@ static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef n
       next.known = std::move(ends.found);
       if (haveBarriers)
         for (auto &[loop, touched] : next.known)
-          touched = touched.onlySent();
+          touched = touched.onlyBulkStores();
       ends = std::move(next);
       kernel.function.erase();
       kernel = emit();
       done = !ends.wrong;
     }
   };
-  auto sends = [&] {
-    return llvm::any_of(ends.found, [](auto &loop) { return !loop.second.sent.empty(); });
+  auto hasBulkStores = [&] {
+    return llvm::any_of(ends.found, [](auto &loop) { return !loop.second.bulkStores.empty(); });
   };
   Kernel kernel = emit();
   if (ends.found.empty())
-    return kernel; // there are no loops
+    return kernel;
   emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/false);
-  // What an iteration touches last may have its place where the one before it has not, and so on:
-  // then that is not avoided, where the device stores tiles and a barrier at a loop's head would
-  // wait for it.
-  if (sends())
+  // Avoiding the ranges of the previous iteration may move the tiles in every round, so that it
+  // never converges. Kernels with TMA stores then stop avoiding them, because a barrier at the loop
+  // head would wait for the stores.
+  if (hasBulkStores())
     emitRounds(kernel, /*areInPlace=*/true, /*haveBarriers=*/false);
-  if (sends())
+  if (hasBulkStores())
     emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/true);
   if (done)
     return kernel;
@@ -400,23 +400,23 @@ static Kernel emitWithin(ProgramOp program, gpu::GPUModuleOp module, StringRef n
   return emit();
 }
 
-unsigned ejk::sharedMemoryNeed(ProgramOp program, bool placesByTurns) {
+unsigned ejk::sharedMemoryNeed(ProgramOp program, bool doubleBuffered) {
   OpBuilder b(program.getContext());
   OwningOpRef<gpu::GPUModuleOp> module = gpu::GPUModuleOp::create(b, program.getLoc(), "measured");
-  // Any names will do.
+  // The names are arbitrary but distinct.
   auto sizeName = [](Value tensor, unsigned dim) {
     return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
            std::to_string(dim);
   };
   LoopEnds ends;
   return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freeBytes=*/0,
-                     placesByTurns, ends)
+                     doubleBuffered, ends)
       .run(*module, sizeName)
       .sharedBytes;
 }
 
-/// Whether a loop hands on a tile in panels.
-static bool carriesFactors(ProgramOp program) {
+/// Whether a loop carries a swizzled tile.
+static bool carriesMatmulOperands(ProgramOp program) {
   return program
       ->walk([](scf::ForOp loop) {
         return llvm::any_of(loop.getInits(),
@@ -434,13 +434,13 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
   if (failed(checkLaidOut(program)) || failed(checkRoles(program)))
     return failure();
   unsigned needed = 0;
-  // What was used freely may be missing later on.
+  // Memory spent to save barriers early in the program may be missing later, so retry with less.
   SmallVector<std::pair<unsigned, bool>> attempts = {
       {sharedLimit, false}, {sharedLimit - sharedLimit / 8, false}, {0, false}};
-  if (carriesFactors(program))
+  if (carriesMatmulOperands(program))
     attempts.insert(attempts.begin(), {sharedLimit, true});
-  for (auto [freeBytes, placesByTurns] : attempts) {
-    Kernel kernel = emitWithin(program, module, name, sizeName, freeBytes, placesByTurns);
+  for (auto [freeBytes, doubleBuffered] : attempts) {
+    Kernel kernel = emitWithBudget(program, module, name, sizeName, freeBytes, doubleBuffered);
     if (kernel.sharedBytes <= sharedLimit)
       return kernel;
     needed = kernel.sharedBytes;

@@ -8,17 +8,16 @@
 
 namespace ejk {
 
-/// That `program` is laid out, its rings too, as a kernel needs them; an error at the op
+/// Checks that `program` and its rings are laid out as emission requires. Emits an error at the op
 /// if not.
 mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
 
-/// The shared memory in bytes that the kernel of `program`, laid out, needs at least; with what
-/// loops carry in two places by turns (`placesByTurns`), or in one.
-unsigned sharedMemoryNeed(tile::ProgramOp program, bool placesByTurns = false);
+/// The minimum of shared memory, in bytes, that the kernel of laid-out `program` needs, with or
+/// without double buffers for matmul operands that loops carry.
+unsigned sharedMemoryNeed(tile::ProgramOp program, bool doubleBuffered = false);
 
-/// Makes a kernel in `module` for a program that ejk-assign-tile-layouts has
-/// laid out. Fails, with an error at the program, where it needs more than
-/// `sharedLimit` bytes of shared memory.
+/// Emits the kernel of a program that ejk-assign-tile-layouts has laid out into `module`. Fails
+/// with an error at the program if the kernel needs more than `sharedLimit` bytes of shared memory.
 mlir::FailureOr<Kernel> emitTileKernel(tile::ProgramOp program, mlir::gpu::GPUModuleOp module,
                                        llvm::StringRef name, SizeName sizeName,
                                        unsigned sharedLimit);

@@ -1,4 +1,10 @@
 //===- TileLoops.cpp - a block program's loops and branches ----------------===//
+//
+// Emits scf.for and scf.if. A tile in registers becomes one loop-carried value per
+// element. A tile in shared memory stays in its buffer; a matmul operand may have two
+// buffers, so that the next iteration can write while this one's matmuls still read.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -8,7 +14,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Takes values of `program`'s `values` from the front of `from`.
+/// Binds `values` of the program to kernel values taken from the front of `from`.
 void TileEmitter::bind(ValueRange values, ValueRange from) {
   for (Value value : values) {
     if (!isTile(value)) {
@@ -36,13 +42,13 @@ SmallVector<Value> TileEmitter::flatten(ValueRange values) {
   return flat;
 }
 
-/// Whether ops under `op` read or write shared memory. In roles, those on rings wait for
-/// each other by other means than barriers.
+/// Whether ops under `op` access shared memory such that barriers must order it. In
+/// warp-specialised code mbarriers order the accesses to rings.
 static bool touchesShared(Operation *op) {
   bool inRole = op->getParentOfType<RoleOp>() != nullptr;
   return op
       ->walk([&](Operation *inner) {
-        // There is nothing to wait for.
+        // The item was taken before.
         if (auto take = dyn_cast<TakeOp>(inner); take && take.getHeld())
           return WalkResult::advance();
         if (inRole && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
@@ -54,7 +60,7 @@ static bool touchesShared(Operation *op) {
       .wasInterrupted();
 }
 
-/// Whether the first op of `body` that touches shared memory has a barrier anyway.
+/// Whether the first op of `body` that accesses shared memory starts with a barrier itself.
 bool TileEmitter::beginsWithBarrier(Block &body) const {
   for (Operation &op : body)
     if (touchesShared(&op)) {
@@ -64,7 +70,7 @@ bool TileEmitter::beginsWithBarrier(Block &body) const {
   return false;
 }
 
-/// Where a loop counts from, to and by: i32 where all of it is.
+/// Bounds and step of a loop: i32 if all of them are.
 std::array<Value, 3> TileEmitter::boundsOf(scf::ForOp op) {
   Value from = scalar(op.getLowerBound()), to = scalar(op.getUpperBound()),
         step = scalar(op.getStep());
@@ -78,8 +84,8 @@ std::array<Value, 3> TileEmitter::boundsOf(scf::ForOp op) {
   if (!isNarrow(from) || !isNarrow(step) ||
       !any([&](Value operand) { return isNarrow(scalar(operand)); }))
     return {wideIndex(op.getLowerBound()), wideIndex(op.getUpperBound()), wideIndex(op.getStep())};
-  // What is no more than something narrow may be far below 0; but of rows that are left no
-  // chunk's start is 2^31 rows behind the end.
+  // The minimum with an i32 may still be far below 0, so it is clamped. The number of remaining
+  // rows needs no clamp: no chunk starts 2^31 rows past the end.
   bool isLeft = any([&](Value operand) {
     auto left = operand.getDefiningOp<arith::SubIOp>();
     return left && left.getLhs() == program.getLength();
@@ -89,51 +95,52 @@ std::array<Value, 3> TileEmitter::boundsOf(scf::ForOp op) {
   return {from, b.narrow(to), step};
 }
 
-/// Vectors that are made before `loop` and used behind it are made no later than here: else the
-/// compiler would make them there, and have all that they are made of in registers meanwhile.
-void TileEmitter::holdVectorsOver(scf::ForOp loop) {
+/// Materialises vectors that are defined before `loop` and used after it. Otherwise LLVM would sink
+/// their computation past the loop and keep all of their inputs live in registers during it.
+void TileEmitter::materializeVectorsBefore(scf::ForOp loop) {
   Block &block = *loop->getBlock();
   for (Operation &op : llvm::make_range(block.begin(), loop->getIterator()))
     for (Value result : op.getResults()) {
       auto type = dyn_cast<VectorType>(result.getType());
       auto tile = tiles.find(result);
-      bool isHeld = type && type.getRank() == 1 && type.getElementType().isF32() &&
-                    tile != tiles.end() && tile->second.elements.size() > 1 &&
-                    llvm::any_of(result.getUsers(), [&](Operation *user) {
-                      return loop->isBeforeInBlock(block.findAncestorOpInBlock(*user));
-                    });
-      if (isHeld)
-        tile->second.elements = heldHere(tile->second.elements);
+      bool isLiveAcross = type && type.getRank() == 1 && type.getElementType().isF32() &&
+                          tile != tiles.end() && tile->second.elements.size() > 1 &&
+                          llvm::any_of(result.getUsers(), [&](Operation *user) {
+                            return loop->isBeforeInBlock(block.findAncestorOpInBlock(*user));
+                          });
+      if (isLiveAcross)
+        tile->second.elements = materializeHere(tile->second.elements);
     }
 }
 
-/// Whether a block's last product reads `factor`.
-static bool isReadLast(Value factor) {
-  return llvm::any_of(factor.getUsers(), [](Operation *user) {
-    Operation *behind = user->getNextNode();
-    while (behind && !isa<DotOp>(behind))
-      behind = behind->getNextNode();
-    return isa<DotOp>(user) && !behind;
+/// Whether the last matmul of a block reads `operand`.
+static bool isReadLast(Value operand) {
+  return llvm::any_of(operand.getUsers(), [](Operation *user) {
+    Operation *after = user->getNextNode();
+    while (after && !isa<DotOp>(after))
+      after = after->getNextNode();
+    return isa<DotOp>(user) && !after;
   });
 }
 
-/// Whether nothing but the device's stores use `tile`.
-bool TileEmitter::isSentOnly(Value tile) const {
+/// Whether all users of `tile` are TMA stores.
+bool TileEmitter::isOnlyBulkStored(Value tile) const {
   return !tile.use_empty() &&
-         llvm::all_of(tile.getUsers(), [&](Operation *user) { return sends.contains(user); });
+         llvm::all_of(tile.getUsers(), [&](Operation *user) { return tmaStores.contains(user); });
 }
 
-/// Whether what is written for the next iteration would else wait until this one's is read: by
-/// the last product, or by the device.
-bool TileEmitter::mayTakeTurns(Value carried) const {
-  return isPanels(layoutOf(carried)) && (isReadLast(carried) || isSentOnly(carried));
+/// Whether the store for the next iteration would have to wait for this iteration's readers: the
+/// last matmul or a TMA store. A double buffer then removes the wait.
+bool TileEmitter::needsDoubleBuffer(Value carried) const {
+  return isPanels(layoutOf(carried)) && (isReadLast(carried) || isOnlyBulkStored(carried));
 }
 
-/// A tile like `like` in one of two places, `own` in iterations of even numbers, and in the other.
-std::pair<Placed, Placed> TileEmitter::byTurns(const SharedMemory::Range &own,
-                                               const SharedMemory::Range &next, const Placed &like,
-                                               Value isOdd, Value isEven) {
-  // Nothing is taken off an address, which hardware adds constants to.
+/// Two tiles like `like`: the first lies in `own` in even iterations and in `next` in odd ones, the
+/// second in the other buffer.
+std::pair<Placed, Placed> TileEmitter::bufferPair(const SharedMemory::Range &own,
+                                                  const SharedMemory::Range &next,
+                                                  const Placed &like, Value isOdd, Value isEven) {
+  // Offsets are never negative, because only then can hardware fold constants into addresses.
   unsigned low = std::min(own.begin, next.begin);
   bool isLow = own.begin == low;
   int64_t distance = std::max(own.begin, next.begin) - low;
@@ -147,66 +154,68 @@ std::pair<Placed, Placed> TileEmitter::byTurns(const SharedMemory::Range &own,
   return {placeAt(own, isLow ? isOdd : isEven), placeAt(next, isLow ? isEven : isOdd)};
 }
 
-/// Has the tiles that `op` carries in shared memory where they lie. The next iteration's may lie in
-/// another place, by turns, so that they can be written while this one's are read: as laid-out
-/// programs are checked, they are stored anew in each iteration, and handed on as nothing else.
-TileEmitter::Turns TileEmitter::placeCarried(scf::ForOp op, Value counter) {
+/// Binds the tiles that `op` carries in shared memory to their buffers, and double-buffers matmul
+/// operands. Overwriting the next buffer early is safe: checkCarried has verified that each
+/// iteration stores the tile anew and only the yield uses it.
+TileEmitter::DoubleBuffers TileEmitter::placeCarried(scf::ForOp op, Value counter) {
   bool counts = matchPattern(op.getLowerBound(), m_Zero()) && matchPattern(op.getStep(), m_One());
-  Turns turns;
+  DoubleBuffers buffers;
   for (auto [arg, init] : llvm::zip(op.getRegionIterArgs(), op.getInitArgs())) {
     if (!isTile(arg) || !isInShared(layoutOf(arg)))
       continue;
     Placed own = placed(init);
-    if (placesByTurns && counts && mayTakeTurns(arg)) {
-      if (!turns.isOdd) {
-        turns.isOdd = b.make<arith::AndIOp>(b.narrow(counter), b.i32(1));
-        turns.isEven = b.make<arith::XOrIOp>(turns.isOdd, b.i32(1));
+    if (doubleBuffered && counts && needsDoubleBuffer(arg)) {
+      if (!buffers.isOdd) {
+        buffers.isOdd = b.make<arith::AndIOp>(b.narrow(counter), b.i32(1));
+        buffers.isEven = b.make<arith::XOrIOp>(buffers.isOdd, b.i32(1));
       }
       SharedMemory::Range other =
           memory.allocate(own.range.end - own.range.begin, sharedAlignment(own.layout));
-      other.isFactor = true;
-      turns.carried.push_back({own.range, other});
-      // Where all that is carried so is stored, an iteration need have no barrier but one.
-      if (isSentOnly(arg))
-        turns.body = op.getBody();
-      std::tie(own, nextPlaces[arg]) = byTurns(own.range, other, own, turns.isOdd, turns.isEven);
+      other.isMatmulOperand = true;
+      buffers.carried.push_back({own.range, other});
+      // If the carried tile is only stored, double-buffering the body's other operands leaves one
+      // barrier per iteration.
+      if (isOnlyBulkStored(arg))
+        buffers.body = op.getBody();
+      std::tie(own, nextPlaces[arg]) =
+          bufferPair(own.range, other, own, buffers.isOdd, buffers.isEven);
     }
     tiles[arg] = own;
   }
-  return turns;
+  return buffers;
 }
 
-/// A place for a factor of the iteration's own products: the next iteration's is another one. Both
-/// are theirs throughout the loop: what had been anywhere in its body before lies where it lies in
-/// each iteration, whosever turn it is.
-Placed TileEmitter::placeByTurns(Type type, LayoutAttr layout, bool isFactor) {
+/// A double buffer for a matmul operand that one iteration writes and reads. Both buffers are
+/// allocated for the whole loop. They may not overlap any tile allocated earlier in the body: such
+/// a tile has a fixed place in each iteration, whatever the parity.
+Placed TileEmitter::allocateDoubleBuffer(Type type, LayoutAttr layout, bool isMatmulOperand) {
   Placed like;
   like.type = type;
   like.layout = layout;
   like.pitch = sharedPitch(type);
-  ArrayRef<SharedMemory::Range> avoided = ArrayRef(handedOut).drop_front(turns.before);
+  ArrayRef<SharedMemory::Range> avoided = ArrayRef(allocatedRanges).drop_front(buffers.before);
   auto allocate = [&] {
     SharedMemory::Range range =
         memory.allocate(sharedBytes(type, layout), sharedAlignment(layout), avoided);
-    range.isFactor = isFactor && isPanels(layout);
+    range.isMatmulOperand = isMatmulOperand && isPanels(layout);
     return range;
   };
   SharedMemory::Range own = allocate(), other = allocate();
-  turns.own.push_back({own, other});
-  return byTurns(own, other, like, turns.isOdd, turns.isEven).first;
+  buffers.own.push_back({own, other});
+  return bufferPair(own, other, like, buffers.isOdd, buffers.isEven).first;
 }
 
-/// Iterations are ordered by a barrier at each one's head, or those that they need where it
-/// is known what they touch.
+/// Accesses of two iterations are ordered by a barrier at the loop head, or, if `loopEnds` knows
+/// the pending accesses, by the barriers that these need.
 void TileEmitter::emitFor(scf::ForOp op) {
   awaitAll();
   finishSums();
-  holdVectorsOver(op);
+  materializeVectorsBefore(op);
   auto [from, to, step] = boundsOf(op);
   SmallVector<Value> inits = flatten(op.getInitArgs());
   SharedMemory::Pending before = memory.pending;
   auto loop = b.make<scf::ForOp>(from, to, step, inits);
-  Turns outside = std::move(turns);
+  DoubleBuffers outside = std::move(buffers);
   {
     OpBuilder::InsertionGuard guard(b);
     Location outer = b.loc;
@@ -214,8 +223,8 @@ void TileEmitter::emitFor(scf::ForOp op) {
     ValueRange args = loop.getRegionIterArgs();
     scalars.map(op.getInductionVar(), loop.getInductionVar());
     bind(op.getRegionIterArgs(), args);
-    turns = placeCarried(op, loop.getInductionVar());
-    turns.before = handedOut.size();
+    buffers = placeCarried(op, loop.getInductionVar());
+    buffers.before = allocatedRanges.size();
     bool isOrdered = !touchesShared(op) || beginsWithBarrier(*op.getBody());
     auto known = loopEnds.known.find(op);
     bool isKnown = known != loopEnds.known.end();
@@ -227,33 +236,33 @@ void TileEmitter::emitFor(scf::ForOp op) {
     SmallVector<Value> next = flatten(op.getBody()->getTerminator()->getOperands());
     awaitAll();
     finishSums();
-    // The barrier at the head does not know what it must fence.
+    // The barrier at the loop head is emitted before it is known that a fence is needed.
     if (warpgroups && !isOrdered && (!isKnown || loopEnds.haveBarriers) && memory.pending.unfenced)
-      fenceForProducts();
-    for (ArrayRef<Turn> places : {ArrayRef(turns.carried), ArrayRef(turns.own)})
+      fenceForMatmuls();
+    for (ArrayRef<BufferPair> places : {ArrayRef(buffers.carried), ArrayRef(buffers.own)})
       for (const auto &[own, next] : places)
         memory.pending.exchange(own, next);
     if (!isOrdered)
       loopEnds.found[op] = memory.pending;
     if (isKnown)
-      loopEnds.wrong |= !(loopEnds.haveBarriers ? known->second.coversSent(memory.pending)
+      loopEnds.wrong |= !(loopEnds.haveBarriers ? known->second.coversBulkStores(memory.pending)
                                                 : known->second.covers(memory.pending));
-    // The next iteration does not know.
+    // The next iteration does not know of outstanding bulk stores.
     if (!isKnown)
-      awaitSent();
-    // A loop made with no values to carry comes with its terminator.
+      awaitBulkStores();
+    // A loop without iter_args is built with its terminator.
     if (!next.empty())
       b.make<scf::YieldOp>(next);
     b.loc = outer;
   }
-  // Whose turn it was is not known behind the loop.
-  for (ArrayRef<Turn> places : {ArrayRef(turns.carried), ArrayRef(turns.own)})
+  // After the loop either buffer may be the current one.
+  for (ArrayRef<BufferPair> places : {ArrayRef(buffers.carried), ArrayRef(buffers.own)})
     for (const auto &[own, next] : places) {
       SharedMemory::Pending otherwise = memory.pending;
       otherwise.exchange(own, next);
       memory.pending.add(otherwise);
     }
-  for (const auto &[own, next] : turns.own) {
+  for (const auto &[own, next] : buffers.own) {
     memory.release(own);
     memory.release(next);
   }
@@ -264,26 +273,27 @@ void TileEmitter::emitFor(scf::ForOp op) {
     if (!isTile(result) || !isInShared(layoutOf(result)))
       continue;
     Placed place = placed(init);
-    auto turn = llvm::find_if(
-        turns.carried, [&](const Turn &turn) { return turn.first.begin == place.range.begin; });
+    auto pair = llvm::find_if(buffers.carried, [&](const BufferPair &each) {
+      return each.first.begin == place.range.begin;
+    });
     tiles[result] = place;
-    if (turn == turns.carried.end())
+    if (pair == buffers.carried.end())
       continue;
     if (result.use_empty()) {
-      memory.release(turn->second);
+      memory.release(pair->second);
       continue;
     }
-    // It is where an iteration more would have it; both places stay its own.
+    // The result lies in the buffer that one more iteration would use; both buffers stay allocated.
     if (!odd) {
       odd = b.make<arith::AndIOp>(b.narrow(to), b.i32(1));
       even = b.make<arith::XOrIOp>(odd, b.i32(1));
     }
-    const auto &[own, next] = *turn;
-    tiles[result] = byTurns(own, next, place, odd, even).first;
+    const auto &[own, next] = *pair;
+    tiles[result] = bufferPair(own, next, place, odd, even).first;
     tiles[result].range.begin = std::min(own.begin, next.begin);
     tiles[result].range.end = std::max(own.end, next.end);
   }
-  turns = std::move(outside);
+  buffers = std::move(outside);
 }
 
 void TileEmitter::emitIf(scf::IfOp op) {
@@ -297,17 +307,17 @@ void TileEmitter::emitIf(scf::IfOp op) {
   }
   auto branch =
       b.make<scf::IfOp>(types, scalar(op.getCondition()), /*withElseRegion=*/!!op.elseBlock());
-  // Behind it is what either side has left.
+  // After the `if`, the accesses of both branches are pending.
   SharedMemory::Pending before = memory.pending, after;
-  auto askedBefore = asked;
-  decltype(asked) askedAfter;
+  auto loadsBefore = loadsSinceBarrier;
+  decltype(loadsSinceBarrier) loadsAfter;
   if (!op.elseBlock()) {
     after = before;
-    askedAfter = asked;
+    loadsAfter = loadsSinceBarrier;
   }
   auto emitBranch = [&](Block &from, Block *to) {
     OpBuilder::InsertionGuard guard(b);
-    // What only the other side uses lies here for nothing.
+    // Tiles that only the other branch uses are dead in this one.
     auto isUsed = [&](Value value) {
       return llvm::any_of(usersOfPlace(value), [&](Operation *user) {
         return from.getParent()->isAncestor(user->getParentRegion());
@@ -324,13 +334,13 @@ void TileEmitter::emitIf(scf::IfOp op) {
     else
       b.setInsertionPointToStart(to);
     memory.pending = before;
-    asked = askedBefore;
-    // What follows from a thread's place is made where it is used: for the other side, and for
-    // many products, it would take registers all through the loop around.
+    loadsSinceBarrier = loadsBefore;
+    // Values that derive from the thread index are recomputed in this branch. Shared with the other
+    // branch, they would be live in registers throughout the enclosing loop.
     auto outside = std::make_tuple(thread, lane, warp, warpgroup, group, member, inBranch);
     inBranch = op.elseBlock() != nullptr;
     if (warpgroups && inBranch && (&from == op.elseBlock() || hasManyMatmuls(from)))
-      locateThread(heldHere(thread).front());
+      locateThread(materializeHere(thread).front());
     emitBlock(from);
     std::tie(thread, lane, warp, warpgroup, group, member, inBranch) = outside;
     SmallVector<Value> results = flatten(from.getTerminator()->getOperands());
@@ -339,7 +349,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
     if (!types.empty())
       b.make<scf::YieldOp>(results);
     after.add(memory.pending);
-    askedAfter.append(asked);
+    loadsAfter.append(loadsSinceBarrier);
     for (const SharedMemory::Range &range : unused)
       memory.occupy(range);
   };
@@ -347,6 +357,6 @@ void TileEmitter::emitIf(scf::IfOp op) {
   if (op.elseBlock())
     emitBranch(*op.elseBlock(), branch.elseBlock());
   memory.pending = after;
-  asked = askedAfter;
+  loadsSinceBarrier = loadsAfter;
   bind(op.getResults(), branch.getResults());
 }

@@ -1,4 +1,9 @@
-//===- TileMasks.cpp - what is kept of a tile, by where it is --------------===//
+//===- TileMasks.cpp - causal masks and windows ----------------------------===//
+//
+// Emits ops that replace elements of a tile depending on their row and column: the
+// causal mask, and the window of rows and columns that exist.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
 #include "mlir/IR/Matchers.h"
@@ -12,10 +17,10 @@ arith::CmpIPredicate ejk::sideOfDiagonal(bool upper, bool strict) {
                : (strict ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle);
 }
 
-/// Puts `otherwise` in the place of what is not on the side of the diagonal.
-void TileEmitter::keepSide(Placed &tile, bool upper, bool strict, Value otherwise) {
+/// Replaces elements off the chosen side of the diagonal by `otherwise`.
+void TileEmitter::maskSide(Placed &tile, bool upper, bool strict, Value otherwise) {
   Fragments f = Fragments::of(tile.type, tile.layout);
-  // The matrix's column - row of this thread's first element.
+  // Column minus row of this thread's first element.
   Value distance = b.sub(firstColumnOf(f), firstRowOf(f));
   if (f.transposed)
     distance = b.sub(b.i32(0), distance);
@@ -29,18 +34,18 @@ void TileEmitter::keepSide(Placed &tile, bool upper, bool strict, Value otherwis
 
 void TileEmitter::emitKeep(KeepOp op) {
   Placed tile = placed(op.getTile());
-  keepSide(tile, op.getUpper(), op.getStrict(), b.make<arith::ConstantOp>(op.getOtherwiseAttr()));
+  maskSide(tile, op.getUpper(), op.getStrict(), b.make<arith::ConstantOp>(op.getOtherwiseAttr()));
   tiles[op.getResult()] = tile;
 }
 
-/// Whether `from` ≤ first + offset < `to`, of places below `size`; null where that is
-/// so of all. In a branch registers are short: how far a bound is from the first is one number for
-/// all of a thread's places.
+/// The condition `from` ≤ first + offset < `to` for an index below `size`; null if it always holds.
+/// In a branch, registers are short: the distance from bound to first is then one register for all
+/// elements of a thread.
 Value TileEmitter::isWithin(Value from, Value to, int64_t size, Value first, int64_t offset) {
   APInt constant;
   auto isConstant = [&](Value bound) { return matchPattern(bound, m_ConstantInt(&constant)); };
   auto compare = [&](arith::CmpIPredicate predicate, Value index) -> Value {
-    // Bounds of 64 bits may be anywhere; places are small, and so is what is narrow.
+    // Clamp 64-bit bounds, so that they fit 32 bits. Narrow bounds are small already.
     Value bound = scalar(index);
     if (!bound.getType().isInteger(32))
       bound = b.narrow(b.min(b.max(bound, b.i64(0)), b.i64(size)));

@@ -1,8 +1,10 @@
 //===- TileMemory.cpp - tiles between global memory and a block ------------===//
 //
-// Rows go to shared memory by asynchronous copies of 16, 8 or 4 bytes, whatever
-// divides a row; the copy itself writes zeros for rows and channels that are not
-// there. Cells, and everything stored, pass between global memory and registers.
+// Emits loads and stores of tiles, and the barriers that order shared memory.
+//
+// Rows go to shared memory by `cp.async` of 16, 8 or 4 bytes, whatever divides a row. The copy
+// itself writes zeros for rows and channels that do not exist. (Rows by TMA: TileTma.cpp.) State
+// slots, and tiles in registers, move between global memory and registers.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileMemory.h"
@@ -15,7 +17,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Channel `first` and the `count` behind it may reach beyond `channels`.
+/// Whether channels `first` to `first` + `count` may exceed `channels`.
 static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
   APInt constant;
   return !matchPattern(first, m_ConstantInt(&constant)) ||
@@ -26,27 +28,26 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-bool TileEmitter::isFactor(Value tile) const {
+bool TileEmitter::isMatmulOperand(Value tile) const {
   return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
     Operation *user = use.getOwner();
     if (auto loop = dyn_cast<scf::ForOp>(user))
-      return isFactor(loop.getTiedLoopRegionIterArg(&use));
-    return isa<DotOp>(user) || !sumsOfWhatIsRead(user).empty() || sends.contains(user);
+      return isMatmulOperand(loop.getTiedLoopRegionIterArg(&use));
+    return isa<DotOp>(user) || !sumsOfWhatIsRead(user).empty() || tmaStores.contains(user);
   });
 }
 
-/// While a thread makes so many numbers, the device reads what was sent: to wait for it then costs
-/// nothing. Where a chunk has far more of them, and its tiles are sent together, they are awaited
-/// later.
-static constexpr unsigned kWorkOfSent = 192, kLongWorkOfSent = 512;
+/// After a thread has computed this many elements, a bulk store has read its source, so waiting for
+/// it costs nothing. Long blocks issue their stores together, so they wait later.
+static constexpr unsigned kWorkOfBulkStore = 192, kLongWorkOfBulkStore = 512;
 
-/// Of all threads; with a condition, whether it is true of all of them.
+/// A barrier of all threads; with a condition, returns whether it holds in all of them.
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && memory.pending.unfenced)
-    fenceForProducts();
-  // What the device has read by now all threads may write behind this.
-  unsigned enough = isLong ? kLongWorkOfSent : kWorkOfSent;
-  awaitSent([&](const SharedMemory::Sent &sent) { return sent.work >= enough; });
+    fenceForMatmuls();
+  // All threads may overwrite the source of a completed bulk store after this barrier.
+  unsigned enough = isLong ? kLongWorkOfBulkStore : kWorkOfBulkStore;
+  awaitBulkStores([&](const SharedMemory::BulkStore &store) { return store.work >= enough; });
   Value number, count, all;
   if (namedBarrier) {
     number = b.i32(namedBarrier);
@@ -55,7 +56,7 @@ Value TileEmitter::barrier(Value everywhere) {
   if (everywhere) {
     Value word = b.make<arith::ExtUIOp>(b.getI32Type(), everywhere);
     auto kind = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::AND);
-    // Upstream's op reduces at barrier 0 alone.
+    // Upstream's op can reduce only at barrier 0.
     if (namedBarrier)
       all = callAsm("{\n\t.reg .pred all;\n\tsetp.ne.b32 all, $3, 0;\n\t"
                     "barrier.cta.red.and.pred all, $1, $2, all;\n\tselp.b32 $0, 1, 0, all;\n\t}",
@@ -69,20 +70,20 @@ Value TileEmitter::barrier(Value everywhere) {
     b.make<gpu::BarrierOp>();
   }
   memory.noteBarrier();
-  asked.clear();
-  // What products still read stays to be waited for.
+  loadsSinceBarrier.clear();
+  // Operands of outstanding matmuls stay pending: a barrier does not wait for them.
   for (const InFlight &dot : inFlight)
     for (const SharedMemory::Range &range : dot.reads)
       memory.noteRead(range);
   return all;
 }
 
-/// `wgmma` sees what this thread wrote to shared memory, once it has passed a barrier.
-void TileEmitter::fenceForProducts() {
+/// Makes this thread's stores to shared memory visible to `wgmma` and TMA after the next barrier.
+void TileEmitter::fenceForMatmuls() {
   callAsm("fence.proxy.async.shared::cta;", "~{memory}", {}, {});
 }
 
-/// What is read together is named together: a barrier for one is before all.
+/// Ranges that are read together are passed together, so that one barrier covers all.
 void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
   if (llvm::any_of(ranges, [&](auto &range) { return memory.readNeedsBarrier(range); }))
     barrier();
@@ -90,18 +91,19 @@ void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
     memory.noteRead(range);
 }
 
-/// Until this thread's products no longer read `range`.
+/// Waits until this thread's outstanding matmuls no longer read `range`.
 void TileEmitter::awaitReaders(const SharedMemory::Range &range) {
   for (const InFlight &dot : llvm::reverse(inFlight))
     if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); }))
       return awaitGroup(dot.group);
 }
 
-/// Until nobody uses what lay in `range`.
+/// Waits until `range` is no longer used.
 void TileEmitter::makeWritable(const SharedMemory::Range &range) {
   awaitReaders(range);
-  if (memory.isSent(range))
-    awaitSent([&](const SharedMemory::Sent &sent) { return sent.range.overlaps(range); });
+  if (memory.hasBulkStore(range))
+    awaitBulkStores(
+        [&](const SharedMemory::BulkStore &store) { return store.range.overlaps(range); });
   if (memory.writeNeedsBarrier(range))
     barrier();
 }
@@ -118,37 +120,37 @@ Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
 SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
   SmallVector<SharedMemory::Range> used(memory.pending.reads);
   used.append(memory.pending.writes);
-  used.append(memory.pending.sentRanges());
+  used.append(memory.pending.bulkStoreRanges());
   llvm::erase_if(used, [](const SharedMemory::Range &range) { return range.isOld; });
   for (const InFlight &dot : inFlight)
     used.append(dot.reads);
   return used;
 }
 
-/// Where memory suffices, a place from which a tile was sent is left to that: the next iteration
-/// has no need to wait until what another tile was sent from there, behind it, is read.
+/// If memory suffices, the source of a bulk store is not reused for other tiles. Otherwise the next
+/// iteration would have to wait for a later store from the same range.
 SmallVector<SharedMemory::Range> TileEmitter::avoidedFor(Type type, LayoutAttr layout) const {
   SmallVector<SharedMemory::Range> used = justUsed(), all(used);
-  all.append(sentFrom);
+  all.append(bulkStoredFrom);
   return fitsFreely(type, layout, all)    ? all
          : fitsFreely(type, layout, used) ? used
                                           : SmallVector<SharedMemory::Range>();
 }
 
-Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isFactor) {
+Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isMatmulOperand) {
   Placed tile;
   tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
   tile.type = type;
   tile.pitch = sharedPitch(type);
   tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
                                avoidedFor(type, tile.layout));
-  tile.range.isFactor = isFactor && isPanels(tile.layout);
-  handedOut.push_back(tile.range);
+  tile.range.isMatmulOperand = isMatmulOperand && isPanels(tile.layout);
+  allocatedRanges.push_back(tile.range);
   tile.address = sharedAt(tile.range);
   return tile;
 }
 
-/// Of a value that a loop hands on to its next iteration: where it has it.
+/// The buffer of a value that a loop yields to its next iteration; null if no loop carries it.
 const Placed *TileEmitter::carriedPlace(Value value) {
   while (value.hasOneUse() && isa<scf::YieldOp>(*value.user_begin())) {
     OpOperand &use = *value.use_begin();
@@ -163,14 +165,15 @@ const Placed *TileEmitter::carriedPlace(Value value) {
   return nullptr;
 }
 
-Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isFactor) {
+Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isMatmulOperand) {
   if (const Placed *place = carriedPlace(value))
     return *place;
-  if (turns.body && isFactor && isPanels(layout) && value.getParentBlock() == turns.body) {
-    turns.tiles.insert(value);
-    return placeByTurns(value.getType(), layout, isFactor);
+  if (buffers.body && isMatmulOperand && isPanels(layout) &&
+      value.getParentBlock() == buffers.body) {
+    buffers.tiles.insert(value);
+    return allocateDoubleBuffer(value.getType(), layout, isMatmulOperand);
   }
-  return newShared(value.getType(), layout, isFactor);
+  return newShared(value.getType(), layout, isMatmulOperand);
 }
 
 //===----------------------------------------------------------------------===//
@@ -182,7 +185,7 @@ Value RowSpan::has(KernelBuilder &b, Value row) const {
   return b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, b.sub(row, begin), count);
 }
 
-/// Which of a tile's `rows` rows, from `first` of `place` on, there are.
+/// The rows that exist among the `rows` rows of `place` from `first` on.
 RowSpan TileEmitter::rowsWithin(const Rows &place, Value first, int64_t rows) {
   auto clamp = [&](Value row) { return b.narrow(b.min(b.max(row, b.i64(0)), b.i64(rows))); };
   Value begin = clamp(b.sub(b.i64(0), first)), end = clamp(b.sub(place.length, first));
@@ -200,11 +203,10 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   unsigned count = width / bytes, perRow = columns / count;
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
   bool checkChannels = isMatrix && mayReachBeyond(firstChannel, columns, from.channels);
-  // From one unit of a thread to its next; where those are of one column, they lie a
-  // constant number of rows apart.
+  // If all units of a thread lie in one column, they are a constant number of rows apart.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
   auto placeIn = [&](Value row, Value column) {
-    return isPanels(tile.layout) ? panelElement(tile, row, column)
+    return isPanels(tile.layout) ? swizzledElement(tile, row, column)
                                  : b.at(tile.address, b.getI8Type(),
                                         b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
   };
@@ -258,7 +260,7 @@ void TileEmitter::emitLoad(LoadOp op) {
                  from.base, from.element);
     return;
   }
-  Placed tile = newShared(op.getType(), layoutOf(op), isFactor(op));
+  Placed tile = newShared(op.getType(), layoutOf(op), isMatmulOperand(op));
   beforeWrite(tile.range);
   copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
   if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {
@@ -304,7 +306,7 @@ TileGrid TileEmitter::gridOf(const Cells &place, ValueRange offsets, Type part) 
   return grid;
 }
 
-/// What a thread has of a tile, by rows, each in runs of one or two neighbours.
+/// A thread's elements of a tile, by row, in runs of one or two adjacent elements.
 SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layout,
                                                       const TileGrid &grid) {
   SmallVector<RowRuns> result;
@@ -387,7 +389,7 @@ Placed TileEmitter::loadFrom(Type type, LayoutAttr layout, const TileGrid &grid,
 }
 
 void TileEmitter::storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element) {
-  // Every warp has a vector; the first one stores it.
+  // Every warp has a copy of the vector; the first warp stores it.
   Value leads = tile.layout.getKind() == LayoutKind::lanes ? b.equal(warp, 0) : Value();
   for (const RowRuns &row : runsOf(tile.type, tile.layout, grid))
     b.onlyIf(b.both(leads, row.valid), [&] {
@@ -403,13 +405,13 @@ void TileEmitter::storeTo(const Placed &tile, const TileGrid &grid, Value base, 
 
 void TileEmitter::emitStore(StoreOp op) {
   if (!rows.contains(op.getRows()))
-    return; // nobody asks for it
+    return; // unused
   const Rows &to = rows[op.getRows()];
   auto type = cast<VectorType>(op.getTile().getType());
-  if (sends.contains(op))
-    return sendPanels(placed(op.getTile()), to, op);
+  if (tmaStores.contains(op))
+    return storeByTma(placed(op.getTile()), to, op);
   if (isPanels(layoutOf(op.getTile())))
-    return storePanels(placed(op.getTile()), to, op);
+    return storeSwizzled(placed(op.getTile()), to, op);
   storeTo(placed(op.getTile()), gridOf(to, op.getFirst(), op.getChannel(), type), to.base,
           to.element);
 }
@@ -420,9 +422,9 @@ Value TileEmitter::cellBase(const Cells &place, Value index) {
 
 void TileEmitter::emitCellRows(CellRowsOp op) {
   if (!cells.contains(op.getCells()))
-    return; // nobody asks for it
+    return; // unused
   const Cells &from = cells[op.getCells()];
-  // Unsigned, so that cells before the first are not less.
+  // Unsigned, so that negative indices are out of range.
   Value index = scalar(op.getIndex());
   Value exists =
       b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, index,
@@ -435,8 +437,9 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
   place.stride = b.i64(from.shape[1]);
   place.length = b.make<arith::SelectOp>(exists, b.i64(from.shape[0]), b.i64(0));
   Value number = b.add(from.first, b.mul(wideIndex(op.getIndex()), heads));
-  // Outside of a map, there are zeros.
-  place.inMap = {b.make<arith::SelectOp>(exists, b.narrow(number), b.i32(-1)), b.i32(0), b.i32(0)};
+  // TMA loads zeros outside of the tensor map.
+  place.tmaOrigin = {b.make<arith::SelectOp>(exists, b.narrow(number), b.i32(-1)), b.i32(0),
+                     b.i32(0)};
   rows[op.getRows()] = place;
 }
 
@@ -454,7 +457,7 @@ void TileEmitter::emitLoadCell(LoadCellOp op) {
 
 void TileEmitter::emitStoreCell(StoreCellOp op) {
   if (!cells.contains(op.getCells()))
-    return; // nobody asks for it
+    return; // unused
   const Cells &to = cells[op.getCells()];
   Value base = cellBase(to, op.getIndex());
   if (!isa<VectorType>(op.getTile().getType())) {

@@ -7,17 +7,16 @@
 
 namespace ejk {
 
-/// Where a tile lies in global memory: its row i and column j at element
-/// (firstRow + i)·stride + firstColumn + j. Null, or none, is without limit.
-/// A vector lies along the rows' only column, or along the only row.
+/// The position of a tile in global memory: element (i, j) is number (firstRow + i)·stride +
+/// firstColumn + j. A null limit means no limit. A vector is a column, or a row if `vectorIsRow`.
 struct TileGrid {
   mlir::Value firstRow, rowLimit, stride, firstColumn; // i64
   std::optional<int64_t> columnLimit;
-  /// Whether elements 2j and 2j+1 of a row are aligned to two elements' bytes.
+  /// Whether elements 2j and 2j+1 of a row may be accessed together.
   bool paired = false;
   bool vectorIsRow = false;
 
-  /// All of a tensor of `type`, which has no limits.
+  /// A whole tensor of `type`, without limits.
   static TileGrid whole(KernelBuilder &b, mlir::VectorType type) {
     int64_t columns = type.getShape().back();
     return {b.i64(0),           {}, b.i64(columns), b.i64(0), std::nullopt, columns % 2 == 0,
@@ -25,7 +24,7 @@ struct TileGrid {
   }
 };
 
-/// Rows of a tile that a sequence has: `count` from `begin` on. i32.
+/// The rows of a tile that exist in the sequence: `count` rows from `begin` on. i32.
 struct RowSpan {
   mlir::Value begin, count;
   mlir::Value has(KernelBuilder &b, mlir::Value row) const;

@@ -1,4 +1,10 @@
-//===- TileProgram.cpp - a block program's ops, and what is of elements ----===//
+//===- TileProgram.cpp - dispatch over ops, elementwise ops, indices -------===//
+//
+// Emits the ops of a block one by one, and releases each tile's shared memory after
+// its last use. Elementwise ops become one scalar op per element. Indices are i32
+// where they provably fit, because an i64 takes two registers.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
@@ -43,14 +49,14 @@ Placed &TileEmitter::placed(Value value) {
   return it->second;
 }
 
-/// `index` of the program as an i64 of the kernel.
+/// An index of the program as i64.
 Value TileEmitter::wideIndex(Value index) {
   Value value = scalar(index);
   return value.getType().isInteger(64) ? value
                                        : b.make<arith::ExtSIOp>(b.getI64Type(), value).getResult();
 }
 
-/// The same as an i32, where it is known to fit.
+/// The same as i32; the caller knows that it fits.
 Value TileEmitter::narrowIndex(Value index) { return b.narrow(scalar(index)); }
 
 //===----------------------------------------------------------------------===//
@@ -79,7 +85,7 @@ void TileEmitter::findLastUses() {
   };
   program.walk([&](Operation *op) {
     if (isa<TakeOp>(op))
-      return; // the ring's
+      return; // its tiles live as long as the ring
     for (Value result : op->getResults())
       if (isa<MakeRingOp>(op) || (isTile(result) && isInShared(layoutOf(result)) &&
                                   !isa<scf::ForOp, vector::InsertOp>(op)))
@@ -97,7 +103,7 @@ void TileEmitter::emitBlock(Block &block) {
       if (rings.contains(value)) {
         endRing(value);
       } else if (SharedMemory::Range range = placed(value).range; range.end) {
-        if (!turns.tiles.contains(value))
+        if (!buffers.tiles.contains(value))
           memory.release(range);
         tiles.erase(value);
       }
@@ -146,7 +152,7 @@ void TileEmitter::findLongBlocks() {
   program.walk([&](Block *block) { isLong |= hasManyMatmuls(*block); });
 }
 
-/// Roundings to 16 bits go two at a time, as one instruction has it.
+/// Rounds to 16 bits in pairs, because one instruction converts two elements.
 SmallVector<Value> TileEmitter::roundPairs(ArrayRef<Value> elements, Type to) {
   SmallVector<Value> result;
   for (unsigned i = 0; i < elements.size(); i += 2) {
@@ -156,7 +162,7 @@ SmallVector<Value> TileEmitter::roundPairs(ArrayRef<Value> elements, Type to) {
   return result;
 }
 
-/// bf16 is the upper half of f32: two at a time, of the word that they came in.
+/// Widens bf16 pairs: bf16 is the upper half of an f32, so one shift and one mask convert a word.
 SmallVector<Value> TileEmitter::widenPairs(ArrayRef<Value> elements) {
   SmallVector<Value> result;
   for (unsigned i = 0; i < elements.size(); i += 2) {
@@ -168,8 +174,8 @@ SmallVector<Value> TileEmitter::widenPairs(ArrayRef<Value> elements) {
   return result;
 }
 
-/// What a division by a constant multiplies by instead: a division takes a dozen
-/// instructions, and a call for what is not ordinary. Off by a unit in the last place.
+/// The reciprocal of a constant divisor. A division takes a dozen instructions and a call for
+/// special values; the multiplication differs by one unit in the last place.
 static std::optional<double> inverseOfDivisor(Operation *op) {
   APFloat divisor(0.0);
   if (!isa<arith::DivFOp>(op) || !matchPattern(op->getOperand(1), m_ConstantFloat(&divisor)))
@@ -180,16 +186,15 @@ static std::optional<double> inverseOfDivisor(Operation *op) {
   return inverse;
 }
 
-/// Whether `op` multiplies, on the other side of a branch, and something else than sums takes what
-/// it makes. A sum that took the factors in its place would spare no multiplication, and keep them
-/// until it is made: a state that is scaled in place would be copied before the branch.
-static bool isUsedAsProduct(Operation *op) {
+/// Whether `op` is a multiplication on the exact path with users other than additions. Contracting
+/// it into an FMA would save no multiplication, and would keep its operands live: a state that is
+/// scaled in place would be copied before the branch.
+static bool keepsMultiplication(Operation *op) {
   return isa<arith::MulFOp>(op) && isOnOtherSide(op) &&
          !llvm::all_of(op->getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>);
 }
 
-/// `count` elements of `op`'s result, of as many of its operands or of one that is all of
-/// them.
+/// `count` elements of the result of `op`. An operand of one element stands for all elements.
 SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Value>> operands,
                                             unsigned count) {
   Type type = getElementTypeOrSelf(op->getResult(0).getType());
@@ -215,7 +220,7 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
       mapping.map(operand, element(all));
     Operation *clone = b.clone(*op, mapping);
     clone->removeAttr(kLayoutsAttr);
-    if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone) && !isUsedAsProduct(op))
+    if (isa<arith::MulFOp, arith::AddFOp, arith::SubFOp>(clone) && !keepsMultiplication(op))
       cast<arith::ArithFastMathInterface>(clone)->setAttr(
           "fastmath",
           arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::contract));
@@ -225,12 +230,12 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
   return elements;
 }
 
-/// An index is an i32 where it is a counter, a number of chunks, or what sums and differences
-/// of those make, and else an i64. Each register counts in what goes on all through a loop.
+/// An index is i32 if it is a counter, a number of chunks, or a sum or difference of those, and i64
+/// otherwise. Indices often live throughout a loop, where each register counts.
 Value TileEmitter::emitIndex(Operation *op) {
   Value result = op->getResult(0);
   APInt number;
-  // No sums of counters and of constants so small leave 32 bits.
+  // Sums of counters and constants this small cannot overflow 32 bits.
   constexpr unsigned kSmallBits = 20;
   if (matchPattern(op, m_ConstantInt(&number)))
     return number.isSignedIntN(kSmallBits) ? b.i32(number.getSExtValue())
@@ -245,8 +250,8 @@ Value TileEmitter::emitIndex(Operation *op) {
                      llvm::all_of(op->getOperands(), [&](Value operand) {
                        return scalar(operand).getType().isInteger(32);
                      });
-  // Of rows that are left it only counts whether they are fewer than a chunk's, and by how many:
-  // no chunk starts far behind the end. For a branch that is one register, not two.
+  // The number of remaining rows matters only if it is below a chunk's length, so it is clamped to
+  // i32. A branch then keeps one register live instead of two.
   auto isBound = [&](Operation *user) {
     return isa<WindowOp>(user) || (isa<arith::MinSIOp>(user) &&
                                    matchPattern(user->getOperand(1), m_ConstantInt(&number)) &&
@@ -266,7 +271,7 @@ Value TileEmitter::emitIndex(Operation *op) {
   if (!result.getType().isIndex())
     return clone->getResult(0);
   clone->getResult(0).setType(staysNarrow ? b.getI32Type() : b.getI64Type());
-  // A sequence has fewer than 2^31 chunks of 16 rows or more.
+  // A sequence has fewer than 2^31 chunks, because a chunk has at least 16 rows.
   constexpr int64_t kFewestRows = 16;
   bool isCount = isa<arith::CeilDivUIOp>(op) && op->getOperand(0) == program.getLength() &&
                  matchPattern(op->getOperand(1), m_ConstantInt(&number)) && number.sge(kFewestRows);
@@ -299,9 +304,9 @@ void TileEmitter::emitElementwise(Operation *op) {
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));
   } else if (isa<arith::TruncFOp>(op) && operands[0].size() % 2 == 0 && operands[0].size() > 1) {
     elements = roundPairs(operands[0], type);
-    // Accumulators of the iteration before are read where this stands, not behind products.
+    // Round here, before the next matmuls overwrite the accumulators of the previous iteration.
     if (warpgroups && isTile(result) && isFragments(layout) && isa<scf::ForOp>(op->getParentOp()))
-      elements = heldHere(elements);
+      elements = materializeHere(elements);
   } else {
     elements = elementwise(op, operands, count);
   }

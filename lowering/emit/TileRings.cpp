@@ -1,24 +1,26 @@
 //===- TileRings.cpp - rings of stages in shared memory --------------------===//
 //
-// Item i lies in stage i mod N. Where all threads do everything, one barrier says both
-// that an item is there and that the ones before are used no more, and copies come in
-// groups, one for each item:
+// Emits multi-stage copies to shared memory (CUTLASS's pipelines: acquire, fill and
+// commit, take, release). Item i lies in stage i mod N.
+//
+// Without warp specialisation, one barrier makes an item visible to all threads and orders
+// all uses of earlier items. Copies are committed as one group per item:
 //
 //   acquire   a barrier, unless there was one since the last release
-//   fill      this thread's copies; commit them as a group
+//   fill      issue this thread's copies; commit them as a group
 //   take      wait for this thread's groups up to the item's; barrier
-//   release   noted
+//   release   noted, no code
 //
-// (TMA loads, which one thread issues: TileTma.cpp.)
+// (Loads by TMA: TileTma.cpp.)
 //
-// Between roles, each stage has two mbarriers, `full` and `empty`; in the phase of item
-// i they are those of its round ⌊i / N⌋:
+// With warp specialisation, each stage has two mbarriers, `full` and `empty`. Item i uses
+// their phase ⌊i / N⌋:
 //
-//   acquire   wait until `empty` has ended the round before
-//   fill      this thread's copies; they arrive at `full` when they are there (for
+//   acquire   wait until `empty` has completed the previous phase
+//   fill      issue this thread's copies, which arrive at `full` when complete (for
 //             `wgmma`, the thread waits for them, fences them and arrives itself)
-//   take      wait until `full` has ended the item's round
-//   release   each warp arrives at `empty`, when no product reads the stage any more
+//   take      wait until `full` has completed the item's phase
+//   release   each warp arrives at `empty`, once no outstanding matmul reads the stage
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/SpilledToShared.h"
@@ -35,8 +37,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether `op` is used behind `maker`, in the same iteration of `loop`.
-static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {
+/// Whether `op` runs after `maker` in the same iteration of `loop`.
+static bool runsAfter(Operation *maker, Operation *op, scf::ForOp loop) {
   for (Operation *at = maker; at != loop; at = at->getParentOp()) {
     Operation *here = at->getBlock()->findAncestorOpInBlock(*op);
     if (here && at->isBeforeInBlock(here))
@@ -45,9 +47,9 @@ static bool isBehind(Operation *maker, Operation *op, scf::ForOp loop) {
   return false;
 }
 
-/// A tile that a loop carries in shared memory has one place, or two by turns: what the next
-/// iteration has is written where this one's is used no more, or is this one's with a row more.
-/// Behind the loop it can only be stored.
+/// Checks a tile that a loop carries in shared memory. Its one or two buffers are fixed, so the
+/// yielded value must be stored after the last use of the argument, or be the argument with one
+/// more row. After the loop it may only be stored to global memory.
 static LogicalResult checkCarried(scf::ForOp loop) {
   for (auto [arg, init, result] :
        llvm::zip(loop.getRegionIterArgs(), loop.getInitArgs(), loop.getResults())) {
@@ -65,7 +67,7 @@ static LogicalResult checkCarried(scf::ForOp loop) {
       return loop.emitError("carries a tile in shared memory that comes from another place, or is "
                             "used behind the loop");
     if (isRowByRow)
-      continue; // each row is put where it stays
+      continue; // each row is stored to its final place
     SmallVector<Value> left = {loop.getYieldedValues()[arg.getArgNumber() - 1]};
     while (!left.empty()) {
       Value next = left.pop_back_val();
@@ -84,15 +86,15 @@ static LogicalResult checkCarried(scf::ForOp loop) {
         return loop.emitError("hands on a tile in shared memory that is not stored there for the "
                               "next iteration alone");
       for (Operation *user : arg.getUsers())
-        if (isBehind(maker, user, loop))
+        if (runsAfter(maker, user, loop))
           return user->emitError("uses a tile in shared memory behind what takes its place");
     }
   }
   return success();
 }
 
-/// A matrix in shared memory that rows are put into is its loop's own from the start, and is read
-/// through conversions.
+/// Checks a matrix in shared memory that a loop builds row by row: the loop must own its buffer,
+/// and users must read it through conversions.
 static LogicalResult checkRowByRow(RowByRow matrix) {
   if (!isInShared(layoutOf(matrix.result())))
     return success();
@@ -164,22 +166,22 @@ void TileEmitter::emitMakeRing(MakeRingOp op) {
     ring.tiles.push_back(tile);
   }
   ring.range = memory.allocate(bytes, alignment);
-  ring.inBoxes = boxed.contains(op.getRing());
+  ring.usesTma = tmaRings.contains(op.getRing());
   for (Operation *user : op->getUsers())
     if (isa<TakeOp>(user))
-      ring.range.isFactor |=
-          llvm::any_of(user->getResults(), [&](Value tile) { return isFactor(tile); });
+      ring.range.isMatmulOperand |=
+          llvm::any_of(user->getResults(), [&](Value tile) { return isMatmulOperand(tile); });
   makeMbarriers(op);
-  // What lay here may still be read.
+  // Earlier tiles in this range may still be read.
   makeWritable(ring.range);
-  if (ring.inBoxes)
+  if (ring.usesTma)
     makeStageMbarriers(op);
 }
 
-/// A ring that nothing uses any more; its last copies may be under way.
+/// Ends a ring after its last use. Its last copies may still be outstanding.
 void TileEmitter::endRing(Value value) {
-  if (rings[value].mbarriers.end && !rings[value].inBoxes)
-    return; // the program ends, too
+  if (rings[value].mbarriers.end && !rings[value].usesTma)
+    return; // with warp specialisation, the program ends here
   waitForCopies(0);
   memory.noteWrite(rings[value].range);
   memory.release(rings[value].range);
@@ -189,7 +191,8 @@ Value TileEmitter::stageOf(const Ring &ring, Value item) {
   return ring.stages == 1 ? b.i32(0) : b.rem(narrowIndex(item), ring.stages);
 }
 
-/// The tiles of `item`'s stage. Of the ring's range: the ops on the ring order it.
+/// The tiles in the stage of `item`. They share the ring's range, because ops on the ring order
+/// accesses to all of it.
 SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
   Value base = sharedAt(ring.range), stage = stageOf(ring, item);
   SmallVector<Placed> result = ring.tiles;
@@ -203,25 +206,25 @@ SmallVector<Placed> TileEmitter::tilesOf(const Ring &ring, Value item) {
 
 void TileEmitter::waitForCopies(unsigned groups) { b.make<NVVM::CpAsyncWaitGroupOp>(groups); }
 
-/// How many groups of copies may still be under way when `take`'s item is there: those
-/// that are always committed behind it. Of a loop that takes items by its counter, by going
-/// through its first iterations; 0 where it is not known.
-unsigned TileEmitter::groupsBehind(TakeOp take) const {
+/// How many copy groups may still be outstanding when the item of `take` is complete: the fewest
+/// groups that are committed after it in any iteration. Found by simulating the first iterations of
+/// a loop that takes items by its counter; 0 if unknown.
+unsigned TileEmitter::groupsAfter(TakeOp take) const {
   auto loop = dyn_cast<scf::ForOp>(take->getParentOp());
   if (!loop)
     return 0;
   std::optional<int64_t> taken = itemsAhead(loop.getInductionVar(), take.getItem());
   if (!taken)
     return 0;
-  // Which items are filled before the loop, and in it by how many ahead of its counter.
+  // The fills before the loop, and those in it with their distance to the counter.
   struct Fill {
     Value ring;
     int64_t item;
-    bool isBehindTake;
+    bool isAfterTake;
   };
   SmallVector<Fill> before, inside;
   APInt number;
-  auto isGroup = [&](FillOp fill) { return !boxed.contains(fill.getRing()); };
+  auto isGroup = [&](FillOp fill) { return !tmaRings.contains(fill.getRing()); };
   for (auto fill : loop->getBlock()->getOps<FillOp>())
     if (fill->isBeforeInBlock(loop) && isGroup(fill)) {
       if (!matchPattern(fill.getItem(), m_ConstantInt(&number)))
@@ -242,7 +245,7 @@ unsigned TileEmitter::groupsBehind(TakeOp take) const {
     if (isa<FillOp>(user) && user->getBlock() != loop.getBody() &&
         (user->getBlock() != loop->getBlock() || !user->isBeforeInBlock(loop)))
       return 0;
-  // The items of `take`'s ring, and null groups of others, as they are committed.
+  // Groups in commit order: the item for the ring of `take`, null for other rings.
   SmallVector<std::optional<int64_t>> committed;
   auto commit = [&](const Fill &fill, int64_t counter) {
     bool isOwn = fill.ring == take.getRing();
@@ -253,14 +256,14 @@ unsigned TileEmitter::groupsBehind(TakeOp take) const {
   unsigned fewest = std::numeric_limits<unsigned>::max();
   for (int64_t counter = 0; counter <= furthest + 1; ++counter) {
     for (const Fill &fill : inside)
-      if (!fill.isBehindTake)
+      if (!fill.isAfterTake)
         commit(fill, counter);
     auto place = llvm::find(committed, std::optional(counter + *taken));
     if (place == committed.end())
       return 0;
     fewest = std::min<unsigned>(fewest, committed.end() - place - 1);
     for (const Fill &fill : inside)
-      if (fill.isBehindTake)
+      if (fill.isAfterTake)
         commit(fill, counter);
   }
   return fewest;
@@ -270,7 +273,7 @@ unsigned TileEmitter::groupsBehind(TakeOp take) const {
 // An item's way
 //===----------------------------------------------------------------------===//
 
-/// Whether an item is released behind `take` and before `acquire`, or may be.
+/// Whether an item may be released between `take` and `acquire`.
 static bool isReleasedBetween(TakeOp take, AcquireOp acquire) {
   for (Operation *op = take; op != acquire; op = op->getNextNode())
     if (op->walk([&](ReleaseOp release) {
@@ -281,9 +284,9 @@ static bool isReleasedBetween(TakeOp take, AcquireOp acquire) {
   return false;
 }
 
-/// Whether a take in front of `acquire`, with its barrier, has ordered it behind all uses of
-/// what its stage had: less than a round ahead of the counter, that was used in an iteration
-/// before.
+/// Whether the barrier of an earlier take orders `acquire` after all uses of its stage. That is so
+/// if the acquired item is less than N ahead of the counter: its stage was last used in an earlier
+/// iteration.
 static bool followsTake(AcquireOp acquire) {
   auto loop = dyn_cast<scf::ForOp>(acquire->getParentOp());
   if (!loop)
@@ -307,17 +310,19 @@ void TileEmitter::emitAcquire(AcquireOp op) {
       makeWritable(ring.range);
     return;
   }
-  if (!ring.inBoxes)
+  if (!ring.usesTma)
     return waitForEmpty(ring, op.getItem());
-  // Who fills waits, and not for a release of its own that still waits for products.
-  if (llvm::any_of(heldReleases, [&](ReleaseOp held) { return held.getRing() == op.getRing(); }))
+  // The filling lane will wait for `empty`. A release of its own must not be pending then, or it
+  // would wait for itself.
+  if (llvm::any_of(pendingReleases,
+                   [&](ReleaseOp release) { return release.getRing() == op.getRing(); }))
     awaitReaders(ring.range);
 }
 
 void TileEmitter::emitFill(FillOp op) {
   const Ring &ring = rings[op.getRing()];
-  if (ring.inBoxes)
-    return fillBoxes(op);
+  if (ring.usesTma)
+    return fillByTma(op);
   for (auto [tile, rows, first, channel] :
        llvm::zip_equal(tilesOf(ring, op.getItem()), op.getRows(), op.getFirst(), op.getChannels()))
     copyRows(rows, first, channel, tile);
@@ -328,10 +333,10 @@ void TileEmitter::emitFill(FillOp op) {
   }
   b.make<NVVM::CpAsyncCommitGroupOp>();
   if (ring.mbarriers.end) {
-    // `wgmma` sees what the thread that wrote it has fenced, once it is there.
+    // `wgmma` sees copies that the copying thread has fenced after they completed.
     waitForCopies(0);
-    if (ring.range.isFactor)
-      fenceForProducts();
+    if (ring.range.isMatmulOperand)
+      fenceForMatmuls();
     b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), fullOf(ring, stageOf(ring, op.getItem())),
                                    Value());
   }
@@ -340,14 +345,14 @@ void TileEmitter::emitFill(FillOp op) {
 void TileEmitter::emitTake(TakeOp op) {
   const Ring &ring = rings[op.getRing()];
   if (op.getHeld()) {
-    // Since it was taken, all threads see it.
+    // An earlier take made the item visible to all threads.
   } else if (ring.mbarriers.end) {
     waitForPhase(fullOf(ring, stageOf(ring, op.getItem())), parityOf(ring, op.getItem()));
   } else {
-    waitForCopies(groupsBehind(op));
-    // A barrier fences what else was written.
-    if (warpgroups && ring.range.isFactor && !memory.pending.unfenced)
-      fenceForProducts();
+    waitForCopies(groupsAfter(op));
+    // The barrier itself fences if other stores are unfenced.
+    if (warpgroups && ring.range.isMatmulOperand && !memory.pending.unfenced)
+      fenceForMatmuls();
     barrier();
   }
   for (auto [value, tile] : llvm::zip_equal(op.getTiles(), tilesOf(ring, op.getItem())))
@@ -360,6 +365,6 @@ void TileEmitter::emitRelease(ReleaseOp op) {
     memory.noteRead(ring.range);
     return;
   }
-  heldReleases.push_back(op);
+  pendingReleases.push_back(op);
   releaseAwaited();
 }

@@ -1,12 +1,14 @@
-//===- TileSwizzle.cpp - tiles in panels of shared memory -------------------===//
+//===- TileSwizzle.cpp - 128-byte-swizzled tiles in shared memory ----------===//
 //
-// A panel is 64 columns of 16 bits wide; in its row r the 16 bytes of columns 8p
-// to 8p+7 stand at place p xor (r mod 8). `ldmatrix` and `stmatrix` move four
-// blocks of 8×8 numbers at a time, whose rows are such pieces: lane l names row
-// l mod 8 of block l / 8. Blocks 0 and 1 are those above each other in a thread's
-// fragments, 2 and 3 the ones to their right; where the panels have the transpose
-// of what the fragments have, blocks 0 and 1 lie side by side there, and each is
-// transposed on its way.
+// Loads and stores tiles in the layout `panels`: blocks of 64 columns of 16-bit elements,
+// one after another, each with rows of 128 bytes. In row r, the 16-byte segment of columns
+// 8p to 8p+7 is stored at position p xor (r mod 8). This is the 128-byte swizzle of TMA and
+// `wgmma`; it avoids bank conflicts.
+//
+// `ldmatrix` and `stmatrix` move four 8×8 blocks at a time, whose rows are segments: lane l
+// passes the address of row l mod 8 of block l / 8. In a thread's fragments, blocks 0 and 1
+// lie one above the other, and blocks 2 and 3 to their right. If shared memory has the
+// transpose, blocks 0 and 1 lie side by side there, and `.trans` transposes each.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -16,85 +18,88 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-static constexpr int64_t kPieceColumns = 8, kPieceBytes = 16;
-static constexpr int64_t kPieces = kPanelColumns / kPieceColumns;
+static constexpr int64_t kSegmentColumns = 8, kSegmentBytes = 16;
+static constexpr int64_t kSegments = kPanelColumns / kSegmentColumns;
 
-Value PanelPlace::at(KernelBuilder &b, int64_t rows, int64_t pieces) const {
+Value SwizzledAddress::at(KernelBuilder &b, int64_t rows, int64_t segments) const {
   if (anywhere) {
-    Value number = b.add(anywhere, pieces);
-    Value inPanel = b.make<arith::XOrIOp>(b.rem(number, kPieces), pattern);
-    Value offset = b.add(b.mul(b.div(number, kPieces), panelBytes), b.mul(inPanel, kPieceBytes));
+    Value number = b.add(anywhere, segments);
+    Value inPanel = b.make<arith::XOrIOp>(b.rem(number, kSegments), pattern);
+    Value offset =
+        b.add(b.mul(b.div(number, kSegments), panelBytes), b.mul(inPanel, kSegmentBytes));
     return b.at(b.at(row, b.getI8Type(), offset), b.getI8Type(), rows * kPanelPitch);
   }
-  Value swizzled = piece;
-  if (int64_t inPanel = pieces % kPieces)
-    swizzled = b.make<arith::XOrIOp>(piece, b.i32(inPanel * kPieceBytes));
+  Value swizzled = segment;
+  if (int64_t inPanel = segments % kSegments)
+    swizzled = b.make<arith::XOrIOp>(segment, b.i32(inPanel * kSegmentBytes));
   Value address = b.at(row, b.getI8Type(), swizzled);
-  return b.at(address, b.getI8Type(), rows * kPanelPitch + pieces / kPieces * panelBytes);
+  return b.at(address, b.getI8Type(), rows * kPanelPitch + segments / kSegments * panelBytes);
 }
 
-/// The rows of what is stored.
+/// The number of rows in stored orientation.
 static int64_t storedRows(const Placed &shared) {
   return cast<VectorType>(shared.type).getDimSize(isTransposed(shared.layout));
 }
 
-PanelPlace TileEmitter::panelPlace(const Placed &shared, Value row, Value piece, bool isAnywhere) {
-  PanelPlace place;
+SwizzledAddress TileEmitter::swizzledAddress(const Placed &shared, Value row, Value segment,
+                                             bool isAnywhere) {
+  SwizzledAddress place;
   place.panelBytes = storedRows(shared) * kPanelPitch;
   if (isAnywhere) {
     place.row = b.at(shared.address, b.getI8Type(), b.mul(row, kPanelPitch));
-    place.anywhere = piece;
-    place.pattern = b.rem(row, kPieces);
+    place.anywhere = segment;
+    place.pattern = b.rem(row, kSegments);
     return place;
   }
-  Value offset = b.add(b.mul(row, kPanelPitch), b.mul(b.div(piece, kPieces), place.panelBytes));
+  Value offset = b.add(b.mul(row, kPanelPitch), b.mul(b.div(segment, kSegments), place.panelBytes));
   place.row = b.at(shared.address, b.getI8Type(), offset);
-  Value swizzled = b.make<arith::XOrIOp>(b.rem(piece, kPieces), b.rem(row, kPieces));
-  place.piece = b.mul(swizzled, kPieceBytes);
+  Value swizzled = b.make<arith::XOrIOp>(b.rem(segment, kSegments), b.rem(row, kSegments));
+  place.segment = b.mul(swizzled, kSegmentBytes);
   return place;
 }
 
-Value TileEmitter::panelElement(const Placed &shared, Value row, Value column) {
-  Value piece = panelPlace(shared, row, b.div(column, kPieceColumns)).at(b, 0, 0);
-  return b.at(piece, b.getI8Type(), b.mul(b.rem(column, kPieceColumns), 2));
+Value TileEmitter::swizzledElement(const Placed &shared, Value row, Value column) {
+  Value segment = swizzledAddress(shared, row, b.div(column, kSegmentColumns)).at(b, 0, 0);
+  return b.at(segment, b.getI8Type(), b.mul(b.rem(column, kSegmentColumns), 2));
 }
 
-/// Calls `visit` for each 16×16 block of a thread's fragments, the one of
-/// accumulators (m, 2·pair) and (m, 2·pair + 1), with what the lane names of it.
-void TileEmitter::forEachPanelBlock(const Fragments &f, const Placed &shared,
-                                    llvm::function_ref<void(unsigned, unsigned, Value)> visit) {
+/// Calls `visit` for each 16×16 block of a thread's fragments, i.e. accumulators (m, 2·pair) and
+/// (m, 2·pair + 1), with the address that this lane passes.
+void TileEmitter::forEachSwizzledBlock(const Fragments &f, const Placed &shared,
+                                       llvm::function_ref<void(unsigned, unsigned, Value)> visit) {
   bool transposes = f.transposed != isTransposed(shared.layout);
   Value low = b.rem(b.div(lane, 8), 2), high = b.div(lane, 16);
   Value inRow = b.add(b.rem(lane, 8), b.mul(transposes ? high : low, 8));
-  Value inPiece = transposes ? low : high;
+  Value inSegment = transposes ? low : high;
   Value row = partRow(f), column = partColumn(f);
   if (transposes)
     std::swap(row, column);
-  Value firstRow = b.add(row, inRow), firstPiece = b.add(b.div(column, kPieceColumns), inPiece);
-  // A warp's part of columns may begin in the middle of a panel, and not end there.
-  PanelPlace place = panelPlace(shared, firstRow, firstPiece,
-                                !transposes && !llvm::isPowerOf2_64(f.partColumns()));
+  Value firstRow = b.add(row, inRow),
+        firstSegment = b.add(b.div(column, kSegmentColumns), inSegment);
+  // A warp's columns may start or end inside a 64-column block. Then segments can carry.
+  SwizzledAddress place = swizzledAddress(shared, firstRow, firstSegment,
+                                          !transposes && !llvm::isPowerOf2_64(f.partColumns()));
   for (unsigned m = 0; m < f.rowTiles(); ++m)
     for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
       int64_t rows = f.rowOffset(2 * m), columns = 16 * pair;
       if (transposes)
         std::swap(rows, columns);
-      visit(m, pair, place.at(b, rows, columns / kPieceColumns));
+      visit(m, pair, place.at(b, rows, columns / kSegmentColumns));
     }
 }
 
-void TileEmitter::writePanels(const Placed &tile, const Placed &shared) {
+void TileEmitter::writeSwizzled(const Placed &tile, const Placed &shared) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool transposes = f.transposed != isTransposed(shared.layout);
   beforeWrite(shared.range);
-  forEachPanelBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
+  forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
     b.make<NVVM::StMatrixOp>(
         address, wordsOf(tile, m, pair), transposes ? NVVM::MMALayout::col : NVVM::MMALayout::row,
         NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
   });
 }
 
-/// Four words of `ldmatrix`.
+/// `ldmatrix.x4`: four words.
 Value TileEmitter::loadMatrices(Value address, bool transposes) {
   Type word = b.getI32Type();
   auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {word, word, word, word});
@@ -103,7 +108,7 @@ Value TileEmitter::loadMatrices(Value address, bool transposes) {
       NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
 }
 
-Placed TileEmitter::fragmentsFromPanels(const Placed &shared, LayoutAttr layout) {
+Placed TileEmitter::fragmentsFromSwizzled(const Placed &shared, LayoutAttr layout) {
   Placed tile;
   tile.layout = layout;
   tile.type = shared.type;
@@ -111,15 +116,15 @@ Placed TileEmitter::fragmentsFromPanels(const Placed &shared, LayoutAttr layout)
   tile.elements.resize(f.size());
   beforeRead(shared.range);
   bool transposes = f.transposed != isTransposed(shared.layout);
-  forEachPanelBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
-    llvm::copy(blockFromPanels(getElementTypeOrSelf(shared.type), address, transposes),
+  forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
+    llvm::copy(blockFromSwizzled(getElementTypeOrSelf(shared.type), address, transposes),
                tile.elements.begin() + f.index(m, 2 * pair, 0));
   });
   return tile;
 }
 
-/// The eight elements of accumulators (m, 2·pair) and (m, 2·pair + 1), one behind the other.
-SmallVector<Value> TileEmitter::blockFromPanels(Type element, Value address, bool transposes) {
+/// The eight elements of accumulators (m, 2·pair) and (m, 2·pair + 1), in order.
+SmallVector<Value> TileEmitter::blockFromSwizzled(Type element, Value address, bool transposes) {
   Value loaded = loadMatrices(address, transposes);
   SmallVector<Value> elements;
   for (unsigned i = 0; i < 4; ++i) {
@@ -130,22 +135,22 @@ SmallVector<Value> TileEmitter::blockFromPanels(Type element, Value address, boo
   return elements;
 }
 
-/// A tile's rows from panels to memory, 16 bytes at a time.
-void TileEmitter::storePanels(const Placed &tile, const Rows &to, StoreOp op) {
+/// Stores a swizzled tile to global memory by threads, 16 bytes at a time.
+void TileEmitter::storeSwizzled(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
   beforeRead(tile.range);
-  asked.push_back({Value(), tile.range});
-  int64_t perRow = type.getDimSize(1) / kPieceColumns;
+  loadsSinceBarrier.push_back({Value(), tile.range});
+  int64_t perRow = type.getDimSize(1) / kSegmentColumns;
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
-  auto piece = VectorType::get({kPieceColumns}, type.getElementType());
+  auto segment = VectorType::get({kSegmentColumns}, type.getElementType());
   Value first = wideIndex(op.getFirst()), channel = wideIndex(op.getChannel());
   RowSpan span = rowsWithin(to, first, type.getDimSize(0));
-  // As for copies: a thread's pieces are of one column where that comes out even.
+  // As in copyRows: a thread's segments lie in one column if the division is exact.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
   auto placeOf = [&](Value row, Value number) {
-    Value memoryColumn = b.add(channel, b.wide(b.mul(number, kPieceColumns)));
+    Value memoryColumn = b.add(channel, b.wide(b.mul(number, kSegmentColumns)));
     Value offset = b.add(b.mul(b.add(first, b.wide(row)), to.stride), memoryColumn);
-    return std::make_tuple(panelPlace(tile, row, number).at(b, 0, 0),
+    return std::make_tuple(swizzledAddress(tile, row, number).at(b, 0, 0),
                            b.at(to.base, to.element, offset), b.less(memoryColumn, to.channels));
   };
   Value row0 = b.div(thread, perRow);
@@ -164,6 +169,6 @@ void TileEmitter::storePanels(const Placed &tile, const Rows &to, StoreOp op) {
     Value valid = b.both(span.has(b, row), exists);
     if (units - done < threads)
       valid = b.both(valid, b.less(unit, units));
-    b.onlyIf(valid, [&] { b.store(b.load(piece, from), target); });
+    b.onlyIf(valid, [&] { b.store(b.load(segment, from), target); });
   }
 }

@@ -1,22 +1,24 @@
-//===- TileTma.cpp - rows that one thread has copied ---------------------===//
+//===- TileTma.cpp - loads and stores by TMA -------------------------------===//
 //
-// From sm_90a on, rows that come to lie in panels need no threads to copy them. A tensor map, 128
-// bytes that the runtime makes, describes a tensor as matrices of panels of 64 columns: of rows
-// [B, T, H, K], B matrices of T rows in H·K/64 panels, and a box is some rows of some panels. One
-// lane orders a stage's boxes, which tell an mbarrier how many bytes have come; rows outside of a
-// matrix are zeros. As between roles (TileRings.cpp), a stage has two mbarriers; the first warp
-// is the one that fills:
+// Emits loads and stores of swizzled tiles by TMA, from sm_90a on: one elected lane issues a
+// copy, and the other threads go on. A tensor map, 128 bytes that the runtime encodes,
+// describes a tensor as matrices of 64-column blocks: rows [B, T, H, K] are B matrices of T
+// rows and H·K/64 blocks. A TMA tile is some rows of some blocks. An mbarrier counts the
+// bytes that have arrived; rows outside of a matrix are zeros.
 //
-//   acquire   wait for products that hold back a release
-//   fill      one lane waits until `empty` has ended the round before, arrives at `full` with the
-//             bytes of what comes in boxes, and orders those; where some of a packed sequence's
-//             rows are another's, all threads have waited, copied and met at a barrier before
-//   take      wait until `full` has ended the item's round: no barrier
-//   release   each warp arrives at `empty`, when no product reads the stage any more
+// Each stage has two mbarriers, as with warp specialisation (TileRings.cpp). A lane of the
+// first warp is the producer:
 //
-// Tiles are stored so as well, by one lane, when all have written them, fenced that and met. It
-// waits until the device has read a tile in front of a barrier that comes so late that this is so
-// anyway, or of the one behind which others write its place.
+//   acquire   wait for matmuls that delay a release
+//   fill      one lane waits until `empty` has completed the previous phase, arrives at `full`
+//             with the number of bytes, and issues the loads. If some rows of a packed tile
+//             belong to another sequence, all threads first wait, copy and pass a barrier
+//   take      wait until `full` has completed the item's phase; no barrier
+//   release   each warp arrives at `empty`, once no outstanding matmul reads the stage
+//
+// Stores use TMA too. One elected lane issues the bulk store after a proxy fence and a
+// barrier. The lane waits until the store has read its source either before a barrier so much
+// later that the wait is free, or before the barrier after which other threads overwrite it.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/MultistageLoads.h"
@@ -29,14 +31,14 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The bytes that threads copy at once.
-static constexpr int64_t kPieceBytes = 16;
+/// Bytes of a segment, which a thread copies at once.
+static constexpr int64_t kSegmentBytes = 16;
 
 //===----------------------------------------------------------------------===//
 // Tensor maps
 //===----------------------------------------------------------------------===//
 
-/// Between roles, threads copy and store themselves.
+/// With warp specialisation, threads copy and store.
 void TileEmitter::findMaps() {
   if (!warpgroups || !program.getBlock().getOps<RolesOp>().empty())
     return;
@@ -45,27 +47,27 @@ void TileEmitter::findMaps() {
     tensors[arg] = tensor;
   for (auto [arg, tensor] : llvm::zip(program.getSavedArgs(), program.getSavedStates()))
     tensors[arg] = tensor;
-  findBoxes(tensors);
-  findSends();
+  findTmaLoads(tensors);
+  findTmaStores();
 }
 
-/// The number of the kernel's argument that is a map of `tensor`, for boxes that are a `tile`.
+/// The kernel argument that is a map of `tensor`, for TMA tiles of the size of `tile`.
 unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
-  auto [height, panels] = boxOf(tile);
-  auto [it, isNew] = maps.try_emplace({arg, {height, panels}}, kernel.operands.size());
-  // Of a state's cells [slots, H, K, V] rows are K, of sequences [B, T, H, K] T.
+  auto [height, blocks] = boxOf(tile);
+  auto [it, isNew] = maps.try_emplace({arg, {height, blocks}}, kernel.operands.size());
+  // The rows of states [slots, H, K, V] are K, those of sequences [B, T, H, K] are T.
   unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
   unsigned rowDim = isa<CellsType>(arg.getType()) ? rank - 2 : 1;
   if (isNew)
-    kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, panels}});
+    kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, blocks}});
   return it->second;
 }
 
-void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
+void TileEmitter::findTmaLoads(const llvm::DenseMap<Value, Value> &tensors) {
   if (!usesTmaLoads(program))
     return;
   for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>()) {
-    boxed.insert(ring.getRing());
+    tmaRings.insert(ring.getRing());
     for (FillOp fill : fillsOf(ring))
       for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
         if (isVectorTile(tile.getType()))
@@ -76,8 +78,8 @@ void TileEmitter::findBoxes(const llvm::DenseMap<Value, Value> &tensors) {
   }
 }
 
-/// The loop that hands on the tile and the row of `store` together, if one does: which result's
-/// row.
+/// The loop that carries the tile and the row index of `store`, if any, and the number of the row
+/// index among the loop's results.
 static std::pair<scf::ForOp, unsigned> carrierOf(StoreOp store) {
   auto arg = dyn_cast<BlockArgument>(store.getFirst());
   auto loop = arg ? dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp())
@@ -87,15 +89,15 @@ static std::pair<scf::ForOp, unsigned> carrierOf(StoreOp store) {
   return {loop, arg ? arg.getArgNumber() - 1 : cast<OpResult>(store.getFirst()).getResultNumber()};
 }
 
-/// Whether a store's rows are others in each iteration of the loop that it is in, if any: the
-/// device stores two tiles in any order.
+/// Whether no two iterations of the enclosing loop store the same rows. TMA stores complete in any
+/// order, so two stores to one place would race.
 static bool storesOnce(StoreOp store) {
   auto loop = store->getParentOfType<scf::ForOp>();
   if (!loop)
     return true;
   if (!isa<ProgramOp>(loop->getParentOp()))
     return false;
-  // What the iteration before has handed on; before the first, of rows behind all.
+  // A store that is deferred by one iteration. The first iteration must store past the end.
   Value first = store.getFirst();
   if (auto [carrier, result] = carrierOf(store); carrier == loop) {
     if (loop.getInitArgs()[result] != store->getParentOfType<ProgramOp>().getLength())
@@ -113,19 +115,19 @@ static bool storesOnce(StoreOp store) {
     }
     return value;
   };
-  // Of a cell of their own.
+  // Rows of a state slot that belongs to the iteration.
   if (auto ofCell = store.getRows().getDefiningOp<CellRowsOp>())
     return withoutConstant(ofCell.getIndex()) == loop.getInductionVar();
-  // Or the counter times as many rows or more.
-  auto product = withoutConstant(first).getDefiningOp<arith::MulIOp>();
+  // Or rows at the counter times at least the tile's number of rows.
+  auto scaled = withoutConstant(first).getDefiningOp<arith::MulIOp>();
   APInt rows;
-  return product && matchPattern(product.getRhs(), m_ConstantInt(&rows)) &&
+  return scaled && matchPattern(scaled.getRhs(), m_ConstantInt(&rows)) &&
          rows.sge(cast<VectorType>(store.getTile().getType()).getDimSize(0)) &&
-         withoutConstant(product.getLhs()) == loop.getInductionVar();
+         withoutConstant(scaled.getLhs()) == loop.getInductionVar();
 }
 
-/// Whether the two stand on two sides of a branch, or one stores what a loop hands on, and the
-/// other what it has handed on last.
+/// Whether the two stores never write the same rows: they are in different branches of one `if`, or
+/// one stores what the loop carries and the other the loop's final result.
 static bool areApart(StoreOp a, StoreOp b) {
   auto [loop, result] = carrierOf(a);
   if (loop && std::make_pair(loop, result) == carrierOf(b) &&
@@ -135,10 +137,10 @@ static bool areApart(StoreOp a, StoreOp b) {
   return branch && branch == b->getParentOp() && a->getBlock() != b->getBlock();
 }
 
-/// The stores that the device does: of tiles in panels, where all that is copied comes in boxes.
-/// Such a store needs a fence, which would wait for copies by threads that are under way.
-void TileEmitter::findSends() {
-  if (boxed.empty())
+/// Finds the stores that use TMA: those of swizzled tiles, if all copies use TMA as well. Copies by
+/// threads exclude it, because the proxy fence of a store would wait for outstanding copies.
+void TileEmitter::findTmaStores() {
+  if (tmaRings.empty())
     return;
   auto send = [&](Value arg, Value tensor) {
     SmallVector<StoreOp> stores;
@@ -147,18 +149,18 @@ void TileEmitter::findSends() {
       for (Operation *op : ofCell ? llvm::to_vector(ofCell->getUsers()) : SmallVector{user})
         stores.push_back(dyn_cast<StoreOp>(op));
     }
-    bool areBoxes = llvm::all_of(stores, [&](StoreOp store) {
+    bool canUseTma = llvm::all_of(stores, [&](StoreOp store) {
       auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
-      // A ring's stage may be filled again before the device has read it.
+      // A stage of a ring could be refilled before the bulk store has read it.
       return type && !store.getTile().getDefiningOp<TakeOp>() &&
              isInBoxes(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
              storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
                return other == store || (other && areApart(store, other));
              });
     });
-    if (areBoxes && !tensor.use_empty())
+    if (canUseTma && !tensor.use_empty())
       for (StoreOp store : stores)
-        sends[store] = mapFor(arg, tensor, store.getTile().getType());
+        tmaStores[store] = mapFor(arg, tensor, store.getTile().getType());
   };
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     send(arg, tensor);
@@ -174,7 +176,7 @@ void TileEmitter::passByValue(gpu::GPUFuncOp function, unsigned arg) {
 }
 
 //===----------------------------------------------------------------------===//
-// A stage's boxes
+// A stage's loads
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::makeStageMbarriers(MakeRingOp op) {
@@ -184,24 +186,25 @@ void TileEmitter::makeStageMbarriers(MakeRingOp op) {
     initializeMbarriers(op);
     b.make<NVVM::FenceMbarrierInitOp>();
   });
-  // Before boxes come, all that threads wrote here has been written.
-  fenceForProducts();
+  // TMA must not overtake earlier stores of threads to this range.
+  fenceForMatmuls();
   barrier();
 }
 
-void TileEmitter::fillBoxes(FillOp op) {
+void TileEmitter::fillByTma(FillOp op) {
   const Ring &ring = rings[op.getRing()];
   Value item = op.getItem();
   TakenItems taken = *takenOf(op.getRing().getDefiningOp<MakeRingOp>());
   Value count = narrowIndex(taken.count);
-  // As many rows of one packed sequence, and from one place on, exist together. Else what is not
-  // there is outside of a matrix; so is all of an item behind the sequence's end.
+  // Tiles that start at one row of a packed sequence exist or do not exist together. Otherwise
+  // missing rows lie outside of the matrix and become zeros, as do all rows of an item past the
+  // sequence's end.
   struct Part {
     Value exist;
     SmallVector<Copy> copies;
   };
   llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
-  SmallVector<Box> boxes;
+  SmallVector<TmaLoad> loads;
   SmallVector<Copy> vectors;
   for (auto [i, tile] : llvm::enumerate(tilesOf(ring, item))) {
     Copy copy{op.getRows()[i], op.getFirst()[i], op.getChannels()[i], tile};
@@ -209,25 +212,26 @@ void TileEmitter::fillBoxes(FillOp op) {
       vectors.push_back(copy);
       continue;
     }
-    auto [height, panels] = boxOf(tile.type);
-    unsigned map = maps.at({argOf(copy.rows), {height, panels}});
+    auto [height, blocks] = boxOf(tile.type);
+    unsigned map = maps.at({argOf(copy.rows), {height, blocks}});
     if (!cuPointer || copy.rows.getDefiningOp<CellRowsOp>()) {
-      boxes.push_back({copy, map, Value()});
+      loads.push_back({copy, map, Value()});
       continue;
     }
     Part &part = parts[{{rows[copy.rows].length, copy.first}, height}];
     if (!part.exist) {
-      // What has a map has fewer than 2^31 rows.
+      // A tensor with a map has fewer than 2^31 rows.
       Value first = narrowIndex(copy.first), last = b.add(first, height - 1);
       part.exist = b.both(b.less(b.i32(-1), first), b.less(last, b.narrow(rows[copy.rows].length)));
       if (taken.more)
         part.exist = b.make<arith::OrIOp>(part.exist, b.less(b.sub(count, 1), narrowIndex(item)));
     }
     part.copies.push_back(copy);
-    boxes.push_back({copy, map, part.exist});
+    loads.push_back({copy, map, part.exist});
   }
-  // Boxes that nobody takes would come when others may use their place, or after the block's end;
-  // such an item's rows may exist, as a saved state's that several chunks share.
+  // Loads of items that are never taken are not issued: they could arrive after their buffer is
+  // reused or the block has ended. Their rows may exist, for example if several chunks share a
+  // saved state.
   Value isTaken = b.less(narrowIndex(item), b.add(count, taken.more));
   Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
   for (const auto &[place, part] : parts) {
@@ -238,20 +242,20 @@ void TileEmitter::fillBoxes(FillOp op) {
         copyRagged(copy);
       b.make<NVVM::CpAsyncCommitGroupOp>();
       waitForCopies(0);
-      fenceForProducts();
+      fenceForMatmuls();
       b.make<gpu::BarrierOp>();
     });
   }
   byOneLane(isTaken, [&] {
     waitForEmpty(ring, item);
-    Value isBehind = taken.more ? b.less(b.sub(count, 1), narrowIndex(item)) : Value();
-    orderBoxes(boxes, fullOf(ring, stageOf(ring, item)), isBehind);
+    Value isPastEnd = taken.more ? b.less(b.sub(count, 1), narrowIndex(item)) : Value();
+    issueTmaLoads(loads, fullOf(ring, stageOf(ring, item)), isPastEnd);
   });
   if (!vectors.empty())
     copyBeside(op, vectors, isTaken);
 }
 
-/// By the last warp, which orders no boxes.
+/// Vectors are copied by the last warp, which issues no TMA loads.
 void TileEmitter::copyBeside(FillOp op, ArrayRef<Copy> vectors, Value isTaken) {
   const Ring &ring = rings[op.getRing()];
   b.onlyIf(b.both(isTaken, b.equal(warp, warps - 1)), [&] {
@@ -266,64 +270,65 @@ void TileEmitter::copyBeside(FillOp op, ArrayRef<Copy> vectors, Value isTaken) {
   });
 }
 
-/// By one lane of the first warp, that the assembler knows to be one: else it would loop over those
-/// that may be.
+/// Runs `body` in one lane of the first warp. `elect.sync` tells the assembler that it is a single
+/// lane; otherwise it would emit a loop over lanes.
 void TileEmitter::byOneLane(Value condition, llvm::function_ref<void()> body) {
   b.onlyIf(b.both(condition, b.equal(warp, 0)),
            [&] { b.onlyIf(b.make<NVVM::ElectSyncOp>(b.getI1Type(), Value()), body); });
 }
 
-/// Of rows outside of a matrix where `isBehind`, if not null.
-void TileEmitter::orderBoxes(ArrayRef<Box> boxes, Value full, Value isBehind) {
+/// Issues TMA loads that arrive at `full`. If `isPastEnd` holds, the rows are moved outside of the
+/// matrix, so that they become zeros.
+void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPastEnd) {
   Value bytes = b.i32(0);
-  for (const Box &box : boxes) {
-    auto [rows, panels] = boxOf(box.copy.tile.type);
-    Value all = b.i32(rows * panels * kPanelPitch);
-    bytes = b.add(bytes, box.exists ? b.make<arith::SelectOp>(box.exists, all, b.i32(0)).getResult()
-                                    : all);
+  for (const TmaLoad &load : loads) {
+    auto [rows, blocks] = boxOf(load.copy.tile.type);
+    Value all = b.i32(rows * blocks * kPanelPitch);
+    bytes = b.add(
+        bytes, load.exists ? b.make<arith::SelectOp>(load.exists, all, b.i32(0)).getResult() : all);
   }
   b.make<NVVM::MBarrierArriveExpectTxOp>(TypeRange(), full, bytes, NVVM::MemScopeKind::CTA, false,
                                          Value());
-  // A block's own shared memory has the same addresses in its cluster's.
+  // Within a cluster, a block's own shared memory has the same addresses.
   Type inCluster =
       LLVM::LLVMPointerType::get(b.getContext(), unsigned(NVVM::NVVMMemorySpace::SharedCluster));
-  for (const Box &box : boxes)
-    b.onlyIf(box.exists, [&] {
-      const Copy &copy = box.copy;
-      const auto &place = rows[copy.rows].inMap;
+  for (const TmaLoad &load : loads)
+    b.onlyIf(load.exists, [&] {
+      const Copy &copy = load.copy;
+      const auto &place = rows[copy.rows].tmaOrigin;
       Value row = b.add(place.row, narrowIndex(copy.first));
-      if (isBehind)
-        row = b.make<arith::SelectOp>(isBehind, b.i32(-boxOf(copy.tile.type).first), row);
-      Value panel = b.div(b.add(place.column, narrowIndex(copy.channel)), kPanelColumns);
+      if (isPastEnd)
+        row = b.make<arith::SelectOp>(isPastEnd, b.i32(-boxOf(copy.tile.type).first), row);
+      Value block = b.div(b.add(place.column, narrowIndex(copy.channel)), kPanelColumns);
       Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), copy.tile.address);
       b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
-          b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(box.map),
-          ValueRange{b.i32(0), row, panel, place.matrix}, full, ValueRange(), Value(), Value(),
+          b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(load.map),
+          ValueRange{b.i32(0), row, block, place.matrix}, full, ValueRange(), Value(), Value(),
           NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false, NVVM::CTAGroupKindAttr(), Value());
     });
 }
 
-/// Seldom done: what only this needs is made here, piece by piece, and held in no register
-/// meanwhile.
+/// Copies rows by threads at the ragged end of a packed sequence. This is rare, so everything it
+/// needs is computed here, segment by segment, and occupies no registers elsewhere.
 void TileEmitter::copyRagged(const Copy &copy) {
   const Rows &from = rows[copy.rows];
   auto type = cast<VectorType>(copy.tile.type);
-  constexpr int64_t perPiece = kPieceBytes / 2;
-  int64_t perRow = type.getDimSize(1) / perPiece;
-  // Unknown to be 0, so that no address is made before the loop over chunks.
+  constexpr int64_t perSegment = kSegmentBytes / 2;
+  int64_t perRow = type.getDimSize(1) / perSegment;
+  // An opaque 0, so that LLVM does not hoist the address computation out of the loop over chunks.
   Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());
-  Value mapRow = b.wide(b.add(from.inMap.row, here));
+  Value mapRow = b.wide(b.add(from.tmaOrigin.row, here));
   Value first = wideIndex(copy.first);
   Value start = b.add(b.mul(b.add(mapRow, first), from.stride),
-                      b.wide(b.add(from.inMap.column, narrowIndex(copy.channel))));
+                      b.wide(b.add(from.tmaOrigin.column, narrowIndex(copy.channel))));
   RowSpan span = rowsWithin(from, first, type.getDimSize(0));
   b.loop(b.add(thread, here), b.i32(type.getDimSize(0) * perRow), workers, {},
-         [&](Value piece, ValueRange) -> SmallVector<Value> {
-           Value row = b.div(piece, perRow), column = b.mul(b.rem(piece, perRow), perPiece);
+         [&](Value segment, ValueRange) -> SmallVector<Value> {
+           Value row = b.div(segment, perRow), column = b.mul(b.rem(segment, perRow), perSegment);
            Value offset = b.add(start, b.add(b.mul(b.wide(row), from.stride), b.wide(column)));
-           Value size = b.make<arith::SelectOp>(span.has(b, row), b.i32(kPieceBytes), b.i32(0));
-           b.make<NVVM::CpAsyncOp>(panelElement(copy.tile, row, column),
-                                   b.at(from.pointer, from.element, offset), kPieceBytes,
+           Value size = b.make<arith::SelectOp>(span.has(b, row), b.i32(kSegmentBytes), b.i32(0));
+           b.make<NVVM::CpAsyncOp>(swizzledElement(copy.tile, row, column),
+                                   b.at(from.pointer, from.element, offset), kSegmentBytes,
                                    NVVM::LoadCacheModifierKind::CG, size);
            return {};
          });
@@ -333,55 +338,57 @@ void TileEmitter::copyRagged(const Copy &copy) {
 // Stores
 //===----------------------------------------------------------------------===//
 
-/// One lane has the device store a tile's panels, when all threads have written and fenced them;
-/// rows outside of a matrix are left out. Of a packed sequence's ragged end, threads store those
-/// that are its own.
-void TileEmitter::sendPanels(const Placed &tile, const Rows &to, StoreOp op) {
+/// One elected lane issues the bulk store of a swizzled tile, after all threads have stored and
+/// fenced it. TMA skips rows outside of the matrix. At the ragged end of a packed sequence, threads
+/// store the rows that belong to it.
+void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
   if (memory.readNeedsBarrier(tile.range))
     barrier();
   Value isWhole;
-  // A loop's first iteration may have nothing to store, and a tensor of no rows has a map of one.
+  // The first iteration of a loop may have nothing to store. A tensor of no rows has a map of one
+  // row.
   if (carrierOf(op).first)
     isWhole = b.less(wideIndex(op.getFirst()), to.length);
   if (cuPointer) {
     Value first = wideIndex(op.getFirst()), last = b.add(first, type.getDimSize(0) - 1);
     isWhole = b.both(b.less(b.i64(-1), first), b.less(last, to.length));
     Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
-    b.onlyIf(b.make<arith::XOrIOp>(isWhole, always), [&] { storePanels(tile, to, op); });
+    b.onlyIf(b.make<arith::XOrIOp>(isWhole, always), [&] { storeSwizzled(tile, to, op); });
     memory.noteRead(tile.range);
   }
-  // A group each, in which there may be nothing.
+  // One bulk group per store, possibly empty, so that groups can be counted.
   byOneLane({}, [&] {
     b.onlyIf(isWhole, [&] {
-      Value row = b.add(to.inMap.row, narrowIndex(op.getFirst()));
-      Value panel = b.div(b.add(to.inMap.column, narrowIndex(op.getChannel())), kPanelColumns);
+      Value row = b.add(to.tmaOrigin.row, narrowIndex(op.getFirst()));
+      Value block = b.div(b.add(to.tmaOrigin.column, narrowIndex(op.getChannel())), kPanelColumns);
       b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
-          kernel.function.getArgument(sends.lookup(op)), tile.address,
-          ValueRange{b.i32(0), row, panel, to.inMap.matrix}, /*l2CacheHint=*/Value(),
+          kernel.function.getArgument(tmaStores.lookup(op)), tile.address,
+          ValueRange{b.i32(0), row, block, to.tmaOrigin.matrix}, /*l2CacheHint=*/Value(),
           NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
     });
     b.make<NVVM::CpAsyncBulkCommitGroupOp>();
   });
-  memory.pending.noteSent(tile.range);
-  sentFrom.push_back(tile.range);
+  memory.pending.noteBulkStore(tile.range);
+  bulkStoredFrom.push_back(tile.range);
 }
 
-/// Until the device has read what was sent that `is`; a barrier then tells all threads.
-void TileEmitter::awaitSent(llvm::function_ref<bool(const SharedMemory::Sent &)> is) {
-  auto &sent = memory.pending.sent;
-  std::optional<unsigned> left; // that may be read later
-  for (const SharedMemory::Sent &one : sent)
+/// Waits until the bulk stores for which `is` holds have read their source. The next barrier tells
+/// all threads.
+void TileEmitter::awaitBulkStores(llvm::function_ref<bool(const SharedMemory::BulkStore &)> is) {
+  auto &bulkStores = memory.pending.bulkStores;
+  std::optional<unsigned> left; // groups that may stay outstanding
+  for (const SharedMemory::BulkStore &one : bulkStores)
     if (is(one))
-      left = std::min(left.value_or(one.behind), one.behind);
+      left = std::min(left.value_or(one.later), one.later);
   if (!left)
     return;
   byOneLane({}, [&] {
     b.make<NVVM::CpAsyncBulkWaitGroupOp>(b.getI32IntegerAttr(*left), b.getUnitAttr());
   });
-  llvm::erase_if(sent, [&](const SharedMemory::Sent &one) {
-    if (one.behind >= *left)
+  llvm::erase_if(bulkStores, [&](const SharedMemory::BulkStore &one) {
+    if (one.later >= *left)
       memory.noteRead(one.range);
-    return one.behind >= *left;
+    return one.later >= *left;
   });
 }

@@ -1,10 +1,10 @@
-//===- TileVectors.cpp - vectors, and what joins them with matrices --------===//
+//===- TileVectors.cpp - vectors, broadcasts and reductions ----------------===//
 //
-// Every warp has all of a vector, element i in lane i mod 32, so that work on
-// vectors needs no barrier, but for those that lie as the rows of matrices do. From there a shuffle
-// brings an element to whoever needs it; the way back, from parts of a matrix to vectors, goes
-// through a few hundred bytes of shared memory. There a vector may wait for a branch, too, and is
-// spread from there.
+// Emits ops on vectors and between vectors and matrices. In `lanes` layout every warp has a copy of
+// the vector, element i in lane i mod 32, so that ops on vectors need no barrier. In `rows` layout
+// a thread has the elements of its fragments' rows. A broadcast fetches elements by shuffles. A
+// reduction that crosses warps goes through a few hundred bytes of shared memory. A vector may also
+// stay in shared memory and be broadcast from there.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -29,21 +29,21 @@ Value TileEmitter::shuffle(Value value, Value by, gpu::ShuffleMode mode) {
   return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
 }
 
-/// To each lane 4g + t what lane 4·`group` + t has.
+/// Lane 4g + t receives the value of lane 4·`group` + t.
 Value TileEmitter::fromOwnMember(Value value, unsigned group) {
   Type type = value.getType();
   bool narrow = type.getIntOrFloatBitWidth() < 32;
   if (narrow)
     value = b.make<arith::ExtFOp>(b.getF32Type(), value);
-  // Lanes keep the bits of their numbers that are set above the bound.
+  // `shfl.idx` keeps the lane bits that are set in the mask above bit 8.
   constexpr int kMember = 3 << 8, kLastLane = kWarpSize - 1;
   value = b.make<NVVM::ShflOp>(b.getF32Type(), b.i32(-1), value, b.i32(4 * group),
                                b.i32(kMember | kLastLane), NVVM::ShflKind::idx, UnitAttr());
   return narrow ? Value(b.make<arith::TruncFOp>(type, value)) : value;
 }
 
-/// Combines `value` over the lanes that differ in bits `from` to `to`; all get
-/// the same bits.
+/// Combines `value` over the lanes that differ in bits `from` to `to`; all of them get identical
+/// bits.
 Value TileEmitter::butterfly(Value value, unsigned from, unsigned to,
                              llvm::function_ref<Value(Value, Value)> combine) {
   for (unsigned distance = from; distance <= to; distance *= 2)
@@ -51,7 +51,7 @@ Value TileEmitter::butterfly(Value value, unsigned from, unsigned to,
   return value;
 }
 
-/// elements[index], of an index that a warp's lanes agree on.
+/// elements[index], for an index that is uniform in the warp.
 Value TileEmitter::pick(ArrayRef<Value> elements, Value index) {
   Value result = elements.front();
   for (unsigned i = 1; i < elements.size(); ++i)
@@ -59,18 +59,17 @@ Value TileEmitter::pick(ArrayRef<Value> elements, Value index) {
   return result;
 }
 
-/// To each lane the element start + offset of a vector over lanes, where start
-/// is a multiple of 8 and offset less than 8.
+/// Element start + offset of a vector in `lanes` layout, where start is a multiple of 8 and offset
+/// is less than 8.
 Value TileEmitter::elementAt(const Placed &vector, Value start, Value offset) {
   if (vector.layout.getKind() == LayoutKind::uniform)
     return vector.elements.front();
-  Value held = pick(vector.elements, b.div(start, kWarpSize));
-  return shuffle(held, b.add(b.rem(start, kWarpSize), offset), gpu::ShuffleMode::IDX);
+  Value picked = pick(vector.elements, b.div(start, kWarpSize));
+  return shuffle(picked, b.add(b.rem(start, kWarpSize), offset), gpu::ShuffleMode::IDX);
 }
 
-/// A vector's elements as this thread's stored columns (`dim` 1) or rows (0) of `f`
-/// need them: for a row those of (m, half) at 2m + half, for a column those of
-/// (n, i) at 2n + i.
+/// The elements of a vector that this thread's stored columns (`dim` 1) or rows (0) of `f` need:
+/// row (m, half) at 2m + half, column (n, i) at 2n + i.
 SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &f, unsigned dim) {
   if (isRows(vector.layout)) {
     assert(dim == 0 && "a vector along rows is spread along others");
@@ -81,7 +80,7 @@ SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &
     beforeRead(vector.range);
     Type element = getElementTypeOrSelf(vector.type);
     Value from = b.at(vector.address, element, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
-    // Columns are neighbours by two.
+    // Columns are adjacent in pairs.
     unsigned count = dim == 0 ? 2 * f.rowTiles() : f.columnTiles();
     for (unsigned i = 0; i < count; ++i) {
       int64_t offset = dim == 0 ? f.rowOffset(i) : Fragments::columnOffset(2 * i);
@@ -103,8 +102,9 @@ SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &
             elementAt(vector, b.add(partColumn(f), 8 * n), b.add(b.mul(member, 2), i)));
     return slices;
   }
-  // In a branch registers are short. Of 32 at a time, 8n + 2t + i first goes to lane 4 (2n + i) +
-  // t: then it is in a lane whose number is the same for all, but for the member, and takes none.
+  // In a branch, registers are short. Each block of 32 elements is first permuted: element 8n + 2t
+  // + i goes to lane 4 (2n + i) + t. Then the source lane of each element is a constant but for t,
+  // and the shuffle needs no register for it.
   bool isUniform = vector.layout.getKind() == LayoutKind::uniform;
   Value source = b.add(b.add(b.mul(b.div(lane, 8), 8), b.mul(member, 2)), b.rem(group, 2));
   Value turned;
@@ -142,8 +142,9 @@ void TileEmitter::emitSpread(SpreadOp op) {
 // From matrices to vectors
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` makes fragments of what it takes from them, or reads them from panels.
-static bool isByParts(Operation *op) {
+/// Whether `op` can be computed block by block: an elementwise op on fragments, or a load from a
+/// swizzled tile.
+static bool canComputeByBlocks(Operation *op) {
   if (op->getNumResults() != 1 || !isFragments(layoutOf(op->getResult(0))))
     return false;
   if (auto convert = dyn_cast<ConvertOp>(op))
@@ -158,7 +159,7 @@ void TileEmitter::findSummedInParts() {
     bool reads = false;
     while (!left.empty()) {
       Operation *op = left.pop_back_val().getDefiningOp();
-      if (!op || op->getBlock() != sum->getBlock() || !isByParts(op) ||
+      if (!op || op->getBlock() != sum->getBlock() || !canComputeByBlocks(op) ||
           layoutOf(op->getResult(0)) != layoutOf(sum.getTile()) ||
           !llvm::all_of(op->getUsers(),
                         [&](Operation *user) { return user == sum || found.contains(user); }))
@@ -168,8 +169,8 @@ void TileEmitter::findSummedInParts() {
       if (!isa<ConvertOp>(op))
         left.append(op->operand_begin(), op->operand_end());
     }
-    // A ring's tile may be overwritten on the way.
-    auto isBehindRing = [&](Operation *op) {
+    // A ring op in between could let the tile be overwritten.
+    auto crossesRingOp = [&](Operation *op) {
       auto isOnRing = [](Operation *inner) {
         return isa<AcquireOp, ReleaseOp, TakeOp>(inner) ? WalkResult::interrupt()
                                                         : WalkResult::advance();
@@ -180,14 +181,14 @@ void TileEmitter::findSummedInParts() {
       return false;
     };
     Fragments f = Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()));
-    if (!reads || f.columnTiles() % 2 || llvm::any_of(found, isBehindRing))
+    if (!reads || f.columnTiles() % 2 || llvm::any_of(found, crossesRingOp))
       return;
     for (Operation *op : found)
       summedInParts[op] = sum;
   });
 }
 
-/// What is summed, block by block.
+/// Computes the operand of a reduction block by block.
 struct TileEmitter::SummedParts {
   SummedParts(TileEmitter &emitter, tile::SumOp sum)
       : emitter(emitter), sum(sum),
@@ -195,14 +196,14 @@ struct TileEmitter::SummedParts {
     SmallVector<SharedMemory::Range> ranges;
     find(sum.getTile(), ranges);
     emitter.beforeRead(ranges);
-    for (auto &[tile, addresses] : panels)
-      emitter.forEachPanelBlock(f, emitter.placed(tile),
-                                [&, &addresses = addresses](unsigned, unsigned, Value address) {
-                                  addresses.push_back(address);
-                                });
+    for (auto &[tile, addresses] : swizzledTiles)
+      emitter.forEachSwizzledBlock(f, emitter.placed(tile),
+                                   [&, &addresses = addresses](unsigned, unsigned, Value address) {
+                                     addresses.push_back(address);
+                                   });
   }
 
-  /// The eight elements of each block that a thread has, in their order.
+  /// This thread's eight elements of 16×16 block `number`.
   SmallVector<Value> block(unsigned number) {
     llvm::DenseMap<Value, SmallVector<Value>> known;
     return block(sum.getTile(), number, known);
@@ -214,7 +215,7 @@ private:
     return value.getDefiningOp() && emitter.summedInParts.lookup(value.getDefiningOp()) == sum;
   }
 
-  /// What the parts are made of is there from here on.
+  /// Waits here for the inputs, and collects the swizzled tiles that are read.
   void find(Value value, SmallVector<SharedMemory::Range> &ranges) {
     if (!isInParts(value)) {
       if (isa<VectorType>(value.getType()))
@@ -222,9 +223,9 @@ private:
       return;
     }
     if (auto convert = value.getDefiningOp<ConvertOp>()) {
-      panels[convert.getTile()];
+      swizzledTiles[convert.getTile()];
       ranges.push_back(emitter.placed(convert.getTile()).range);
-      emitter.asked.push_back({convert.getResult(), ranges.back()});
+      emitter.loadsSinceBarrier.push_back({convert.getResult(), ranges.back()});
       return;
     }
     for (Value operand : value.getDefiningOp()->getOperands())
@@ -245,9 +246,9 @@ private:
         elements.append(all.begin() + number * kBlock, all.begin() + (number + 1) * kBlock);
     } else if (auto convert = value.getDefiningOp<ConvertOp>()) {
       Placed &shared = emitter.placed(convert.getTile());
-      elements = emitter.blockFromPanels(getElementTypeOrSelf(shared.type),
-                                         panels[convert.getTile()][number],
-                                         f.transposed != isTransposed(shared.layout));
+      elements = emitter.blockFromSwizzled(getElementTypeOrSelf(shared.type),
+                                           swizzledTiles[convert.getTile()][number],
+                                           f.transposed != isTransposed(shared.layout));
     } else {
       Operation *op = value.getDefiningOp();
       SmallVector<SmallVector<Value>> operands;
@@ -262,14 +263,14 @@ private:
   TileEmitter &emitter;
   tile::SumOp sum;
   Fragments f;
-  /// The address of each block in them.
-  llvm::MapVector<Value, SmallVector<Value>> panels;
+  /// Each swizzled tile, and the address of each of its blocks.
+  llvm::MapVector<Value, SmallVector<Value>> swizzledTiles;
 };
 
-/// Adds up `partial`, numbers of a thread's columns, over the warp's eight groups of lanes.
-/// Where each group can be left with as many, a lane sends the half of its numbers that the
-/// lane it meets goes on with, 14 of 16 in three rounds where all of them to all lanes were
-/// 48; the result says which eighth a lane has then. Else all lanes have all.
+/// Adds `partial`, a thread's column sums, over the warp's eight groups of lanes. If the columns
+/// divide evenly, each round exchanges half of the remaining columns, so that each group ends with
+/// an eighth of them: 14 shuffles for 16 columns, where a butterfly of all needs 48. The result is
+/// the index of that eighth. Otherwise all lanes get all sums, and the result is null.
 std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
                                                 llvm::function_ref<Value(Value, Value)> plus) {
   if (partial.size() != 8 && partial.size() % 16) {
@@ -293,7 +294,7 @@ std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
   return which;
 }
 
-/// Whether nothing but the sum of all is taken of `op`'s running sums.
+/// Whether users of the cumsum read only its last element, the total.
 static bool isTotal(CumsumOp op) {
   int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
   return !op.getExclusive() && !op.getFrom() && llvm::all_of(op->getUsers(), [&](Operation *user) {
@@ -302,7 +303,7 @@ static bool isTotal(CumsumOp op) {
   });
 }
 
-/// Whether a square's sums are only added up.
+/// Whether only the total of a square matrix's sums is used.
 static bool isOnlyAddedUp(tile::SumOp op) {
   VectorType type = op.getTile().getType();
   return type.getDimSize(0) == type.getDimSize(1) && llvm::all_of(op->getUsers(), [](auto *user) {
@@ -322,14 +323,14 @@ void TileEmitter::emitSum(tile::SumOp op) {
     tile = placed(op.getTile());
   }
   Fragments f = Fragments::of(tile.type, tile.layout);
-  // Of a square, all of whose sums are only added up, either will do.
+  // For the total of a square matrix, summing over either dimension is right.
   bool overColumns = f.storedDim(op.getDim()) == 1 || isOnlyAddedUp(op);
   auto plus = [&](Value x, Value y) -> Value {
     return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
   };
   SmallVector<Value> partial(overColumns ? 2 * f.rowTiles() : 2 * f.columnTiles());
   f.forEachElement([&](unsigned slot, unsigned row, unsigned column) {
-    // Blocks come one behind the other.
+    // Blocks are visited in order.
     if (byBlocks && slot == tile.elements.size())
       tile.elements.append(byBlocks->block(slot / SummedParts::kBlock));
     Value &sum = partial[overColumns ? row : column];
@@ -350,7 +351,7 @@ void TileEmitter::emitSum(tile::SumOp op) {
     return;
   }
 
-  // A row of sums from each of the parts that share the result's elements.
+  // One row of partial sums from each of the parts that share the result's elements.
   int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
   Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
   beforeWrite(scratch.range);
@@ -359,7 +360,7 @@ void TileEmitter::emitSum(tile::SumOp op) {
   Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
   Value address = b.at(scratch.address, b.getF32Type(), first);
   if (which) {
-    // Two columns side by side are two numbers.
+    // Adjacent columns are stored in pairs.
     unsigned size = partial.size();
     Value offset = size % 2 ? b.add(b.mul(b.div(*which, 2), Fragments::columnOffset(2 * size)),
                                     b.rem(*which, 2))
@@ -375,12 +376,12 @@ void TileEmitter::emitSum(tile::SumOp op) {
                           overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
     });
   }
-  // Read where it is first used: a barrier may come before that.
+  // The partial sums are added at the first use: another barrier may pass before.
   partialSums.insert({op.getResult(), {scratch, parts}});
-  tiles[op.getResult()] = {}; // its place: no reference to a tile is lost later
+  tiles[op.getResult()] = {}; // inserted now, because a later insertion would invalidate references
 }
 
-/// The sum of the parts of a sum that lie in shared memory.
+/// Adds the partial sums of `sum` in shared memory.
 void TileEmitter::finishSum(Value sum) {
   auto [scratch, parts] = partialSums.lookup(sum);
   partialSums.erase(sum);
@@ -400,14 +401,15 @@ void TileEmitter::finishSum(Value sum) {
   tiles[sum] = result;
 }
 
-/// Before a region, which may not be taken, or a loop.
+/// Called before a loop or a region that may not run.
 void TileEmitter::finishSums() {
   while (!partialSums.empty())
     finishSum(partialSums.begin()->first);
 }
 
-/// The barrier at which the threads agree is one for shared memory too. What is one number in all
-/// elements is compared by itself, for it may be known early.
+/// The range guard: whether |x| is at most the bound everywhere. The barrier that combines the
+/// threads' answers also orders shared memory. Uniform tiles are compared separately, because they
+/// may be constant.
 void TileEmitter::emitWithin(WithinOp op) {
   double bound = op.getBound().convertToDouble();
   Value most, mine;
@@ -418,7 +420,7 @@ void TileEmitter::emitWithin(WithinOp op) {
       mine = b.both(mine, b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, size, b.f32(bound)));
       continue;
     }
-    // What lies beyond a vector's end repeats its last element, or is one of its sums.
+    // Lanes past the end of a vector repeat its last element or have partial sums; ignore them.
     bool isOverLanes = tile.layout.getKind() == LayoutKind::lanes;
     int64_t length = isOverLanes ? lanesLength(tile.type) : 0;
     for (unsigned i = 0; i < tile.elements.size(); ++i) {
@@ -436,7 +438,8 @@ void TileEmitter::emitWithin(WithinOp op) {
   scalars.map(op.getResult(), barrier(mine));
 }
 
-/// Row `row` of a matrix in fragments, to shared memory; where a loop carries it, as `carried`.
+/// Stores row `row` of a matrix in fragments to shared memory; to the buffer of `carried` if a loop
+/// carries it.
 Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   Type element = getElementTypeOrSelf(tile.type);
@@ -445,7 +448,8 @@ Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
               : newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
   beforeWrite(scratch.range);
   Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
-  // Where the row runs along, and where it is to be found across that.
+  // `along` is the address of this thread's first element of the row; `across` is its position in
+  // the other direction.
   Value along = b.at(scratch.address, element, f.transposed ? firstRow : firstColumn);
   Value across = f.transposed ? firstColumn : firstRow;
   SmallVector<Value> has(f.transposed ? 2 * f.columnTiles() : 2 * f.rowTiles());
@@ -463,12 +467,12 @@ Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
   return scratch;
 }
 
-/// Column `column` of what is stored of a matrix, of which each warp has whole rows.
+/// Column `column` of the stored matrix. Each warp has whole rows.
 Placed TileEmitter::storedColumn(const Placed &tile, Value column, LayoutAttr layout) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   Placed result;
   result.layout = layout;
-  // Columns 8n + 2t + i are those of lane 4g + t.
+  // Lane 4g + t has columns 8n + 2t + i.
   Value half = b.rem(column, 2), block = b.div(column, 8);
   Value holder = b.add(b.mul(group, 4), b.rem(b.div(column, 2), 4));
   for (unsigned row = 0; row < 2 * f.rowTiles(); ++row) {
@@ -522,11 +526,11 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
     }
   }
   Value index = positionOf(positions.back());
-  Value held = pick(tile.elements, b.div(index, kWarpSize));
-  scalars.map(result, shuffle(held, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));
+  Value picked = pick(tile.elements, b.div(index, kWarpSize));
+  scalars.map(result, shuffle(picked, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));
 }
 
-/// In shared memory the row is put where all of the matrix stays.
+/// In shared memory the row is stored in place.
 void TileEmitter::emitInsert(vector::InsertOp op) {
   Placed tile = placed(op.getDest()), row = placed(op.getValueToStore());
   Value at = positionOf(op.getMixedPosition().front());
@@ -542,7 +546,7 @@ void TileEmitter::emitInsert(vector::InsertOp op) {
     return;
   }
   Fragments f = Fragments::of(tile.type, tile.layout);
-  unsigned dim = f.storedDim(0); // that the matrix's rows are counted along
+  unsigned dim = f.storedDim(0); // the stored direction that counts rows
   SmallVector<Value> slices = slicesOf(row, f, 1 - dim);
   Value distance = b.sub(at, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
   f.forEachElement([&](unsigned slot, unsigned i, unsigned j) {
@@ -558,7 +562,7 @@ void TileEmitter::emitInsert(vector::InsertOp op) {
 // Along a vector
 //===----------------------------------------------------------------------===//
 
-/// The sum of all in every element.
+/// A vector with the total in every element.
 Placed TileEmitter::totalOfLanes(const Placed &tile) {
   Placed result = tile;
   int64_t length = lanesLength(tile.type);
@@ -574,7 +578,8 @@ Placed TileEmitter::totalOfLanes(const Placed &tile) {
   return result;
 }
 
-/// Log-step sums in each of a lane's numbers, then from one to the next.
+/// Cumsum in `lanes` layout: a log-step scan over each 32 elements, with a running total between
+/// them.
 Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
   Placed tile = placed(op.getTile());
   if (isTotal(op))
@@ -582,7 +587,7 @@ Placed TileEmitter::cumsumOfLanes(CumsumOp op) {
   int64_t length = lanesLength(tile.type);
   bool reverse = op.getReverse();
   gpu::ShuffleMode mode = reverse ? gpu::ShuffleMode::DOWN : gpu::ShuffleMode::UP;
-  // The lane's place in the order of the walk.
+  // The lane's position in scan order.
   Value place = reverse ? b.sub(b.i32(kWarpSize - 1), lane) : lane;
   Value sum = b.f32(0.0);
   for (unsigned k = 0, size = tile.elements.size(); k < size; ++k) {

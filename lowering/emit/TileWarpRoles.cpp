@@ -1,11 +1,13 @@
-//===- TileWarpRoles.cpp - warps of a block that do different things -----------===//
+//===- TileWarpRoles.cpp - warp specialisation -----------------------------===//
 //
-//   one thread prepares the rings' mbarriers; barrier of the block
-//   warps 0 to a-1: the first role; a to b-1: the second; …
+// Emits tile.roles: producer and consumer warps that run different code.
 //
-// Within a role, threads and warps count from its first one on, and barriers are named
-// ones of its threads alone. What a role has had in shared memory no other role gets,
-// for nothing says which of them is done with it.
+//   one thread initialises the rings' mbarriers; barrier of the block
+//   warps 0 to a-1: the first role; warps a to b-1: the second; …
+//
+// Within a role, threads and warps count from its first one, and barriers are named
+// barriers of its threads. A role's shared memory is not reused by other roles, because
+// nothing tells when the role is done with it.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -16,7 +18,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Barrier 0 is the block's; there are 16, and as many warps as 1024 threads make.
+/// A block has 16 barriers, and barrier 0 is for the whole block. It has at most 1024 threads.
 static constexpr int64_t kMostRoles = 15, kMostWarps = 32;
 
 static RolesOp rolesOf(ProgramOp program) {
@@ -50,7 +52,6 @@ LogicalResult ejk::checkRoles(ProgramOp program) {
   return success();
 }
 
-/// All warps of the block.
 unsigned TileEmitter::countWarps() {
   RolesOp roles = rolesOf(program);
   if (!roles)
@@ -76,16 +77,16 @@ Value TileEmitter::emptyOf(const Ring &ring, Value stage) {
 
 void TileEmitter::makeMbarriers(MakeRingOp op) {
   Ring &ring = rings[op.getRing()];
-  if (rolesOf(program) || ring.inBoxes)
+  if (rolesOf(program) || ring.usesTma)
     ring.mbarriers = memory.allocate(2 * ring.stages * kMbarrierBytes);
 }
 
-/// All threads that fill arrive at `full`, of boxes one, beside those of the warp that copies
-/// vectors, and one of each warp that takes at `empty`.
+/// Sets arrival counts. At `full` all filling threads arrive; with TMA, one lane, and the warp that
+/// copies vectors if there are any. At `empty`, one lane of each consumer warp arrives.
 void TileEmitter::initializeMbarriers(MakeRingOp op) {
   const Ring &ring = rings[op.getRing()];
   unsigned fillers = 1, takers = warps;
-  if (ring.inBoxes &&
+  if (ring.usesTma &&
       llvm::any_of(ring.tiles, [](const Placed &tile) { return isVectorTile(tile.type); }))
     fillers += kWarpSize;
   for (Operation *user : op->getUsers()) {
@@ -103,12 +104,12 @@ void TileEmitter::initializeMbarriers(MakeRingOp op) {
   }
 }
 
-/// The parity of the round that `item` is of.
+/// The parity of the phase of `item`.
 Value TileEmitter::parityOf(const Ring &ring, Value item) {
   return b.rem(b.div(narrowIndex(item), ring.stages), 2);
 }
 
-/// Until a phase of `parity` has ended that is this one or the one before.
+/// Waits until the phase of `parity` has completed.
 void TileEmitter::waitForPhase(Value mbarrier, Value parity) {
   auto loop = b.make<scf::WhileOp>(TypeRange(), ValueRange());
   OpBuilder::InsertionGuard guard(b);
@@ -120,20 +121,21 @@ void TileEmitter::waitForPhase(Value mbarrier, Value parity) {
   b.make<scf::YieldOp>();
 }
 
-/// Until nobody uses what `item`'s stage had before. At first, that counts as ended.
+/// Waits until all uses of the stage's previous item have ended. In the first phase this returns at
+/// once.
 void TileEmitter::waitForEmpty(const Ring &ring, Value item) {
   waitForPhase(emptyOf(ring, stageOf(ring, item)), b.sub(b.i32(1), parityOf(ring, item)));
 }
 
 void TileEmitter::arriveAtEmpty(ReleaseOp op) {
   const Ring &ring = rings[op.getRing()];
-  // What is ordered by an arrival are accesses of threads: what a warp has asked for, and not got,
-  // a box could overwrite.
-  if (ring.inBoxes && llvm::any_of(asked, [&](const auto &read) {
-        return read.second.overlaps(ring.range) && !(read.first && hasCome(read.first));
+  // An arrival orders accesses of threads. TMA could still overwrite a stage from which a load is
+  // outstanding, so fence.
+  if (ring.usesTma && llvm::any_of(loadsSinceBarrier, [&](const auto &read) {
+        return read.second.overlaps(ring.range) && !(read.first && hasArrived(read.first));
       }))
-    fenceForProducts();
-  // What the warp's other lanes have read is read before its one arrival.
+    fenceForMatmuls();
+  // All lanes must have read before the one arrival.
   b.make<NVVM::SyncWarpOp>(b.i32(-1));
   b.onlyIf(b.equal(lane, 0), [&] {
     b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), emptyOf(ring, stageOf(ring, op.getItem())),
@@ -141,12 +143,12 @@ void TileEmitter::arriveAtEmpty(ReleaseOp op) {
   });
 }
 
-/// Whether something was done behind which `tile` is there: a product awaited, or sums stored, of
-/// what is made of it.
-bool TileEmitter::hasCome(Value tile) {
+/// Whether the load of `tile` has certainly completed: a matmul of it has been waited for, or sums
+/// of it have been stored.
+bool TileEmitter::hasArrived(Value tile) {
   return llvm::any_of(tile.getUsers(), [&](Operation *user) {
     if (OpTrait::hasElementwiseMappableTraits(user))
-      return hasCome(user->getResult(0));
+      return hasArrived(user->getResult(0));
     if (!isa<DotOp, tile::SumOp>(user))
       return false;
     Value result = user->getResult(0);
@@ -156,9 +158,9 @@ bool TileEmitter::hasCome(Value tile) {
   });
 }
 
-/// Releases that waited for products which read their stage.
+/// Emits releases whose stage no outstanding matmul reads any more.
 void TileEmitter::releaseAwaited() {
-  llvm::erase_if(heldReleases, [&](ReleaseOp op) {
+  llvm::erase_if(pendingReleases, [&](ReleaseOp op) {
     if (isRead(rings[op.getRing()].range))
       return false;
     arriveAtEmpty(op);
@@ -222,7 +224,7 @@ void TileEmitter::emitRole(RoleOp role) {
                                        : NVVM::SetMaxRegisterAction::decrease);
   emitBlock(role.getBody().front());
   awaitAll();
-  // No thread ends while its copies are under way.
+  // A thread must not exit with outstanding copies.
   bool fills = role.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (fills)
     waitForCopies(0);

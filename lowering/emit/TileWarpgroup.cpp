@@ -1,17 +1,15 @@
-//===- TileWarpgroup.cpp - products by groups of four warps ----------------===//
+//===- TileWarpgroup.cpp - matmuls by warpgroups (wgmma) -------------------===//
 //
-// `wgmma` multiplies 64 rows of a left factor, from shared memory or from the four
-// warps' registers, by a right factor in shared memory, and goes on while the warps
-// do other work. So a product is issued where it stands in the program and awaited
-// where its result is first used. What is issued later is done later: to wait for
-// one is to wait for all before it.
+// Emits tile.dot by `wgmma`. Four warps multiply 64 rows of operand A, from shared memory or
+// from their registers, by operand B in shared memory. The matmul runs asynchronously, so it
+// is issued where it stands in the program and waited for at the first use of its result.
+// Groups complete in order: waiting for one waits for all earlier ones.
 //
-// A factor in shared memory is named by a descriptor: where its first 8 rows of 128
-// bytes start, and how far apart such groups of 8 rows, and panels side by side,
-// are. Rows of memory run across the result (along its rows, of a left factor, or
-// its columns), or along the sum: the instruction takes either.
+// A descriptor names an operand in shared memory: the address of its first 8 rows of 128
+// bytes, the distance to the next 8 rows, and the distance to the next 64-column block.
+// The rows of memory may run across the result (along M for A, along N for B), or along K:
 //
-//   across   16 numbers further along the sum are 32 bytes further in a row
+//   across   16 elements further along K are 32 bytes further in a row
 //   along    they are 16 rows further
 //
 //===----------------------------------------------------------------------===//
@@ -24,49 +22,50 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Numbers that one instruction sums up.
+/// K of one instruction.
 static constexpr int64_t kStep = 16;
 static constexpr int64_t kMostColumns = 256;
-/// Descriptors count in units of 16 bytes.
+/// Addresses in descriptors count 16 bytes.
 static constexpr int64_t kUnit = 16;
 
 static int64_t panelBytesOf(const Placed &tile) {
   return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kPanelPitch;
 }
 
-bool TileEmitter::isForWarpgroups(DotOp op, const Factors &factors) {
-  LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(factors.left);
-  if (!warpgroups || !isPanels(layoutOf(factors.right)))
+bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
+  LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(operands.left);
+  if (!warpgroups || !isPanels(layoutOf(operands.right)))
     return false;
-  bool across = isTransposed(layoutOf(factors.right)) == factors.rightTransposed;
+  bool across = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
   if (across && !endsWithPanels(Fragments::of(op.getType(), result).partColumns()))
     return false;
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
-         factors.length % kStep == 0 &&
-         (isPanels(left) || isLeftFactor(left, factors.leftTransposed, result));
+         operands.length % kStep == 0 &&
+         (isPanels(left) || isLeftFactor(left, operands.leftTransposed, result));
 }
 
-/// Of a factor in panels, from `first` across on.
+/// The descriptor of a swizzled operand, from row or column `first` across on.
 Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first) {
   int64_t panel = panelBytesOf(tile);
   Value offset = rowsAcross ? b.mul(first, kPanelPitch)
                             : b.add(b.mul(b.div(first, kPanelColumns), panel),
                                     b.mul(b.rem(first, kPanelColumns), 2));
-  // Descriptors of all factors differ by constants, and few registers serve them all.
+  // All descriptors are computed from one base, so that they differ by constants and share
+  // registers.
   auto numberOf = [&](Value address) -> Value {
     return b.make<LLVM::PtrToIntOp>(b.getI32Type(), address);
   };
   Value all = numberOf(b.make<LLVM::AddressOfOp>(shared));
   Value start = b.make<arith::AndIOp>(b.div(all, kUnit), b.i32(0x3FFF));
-  Value behind = b.sub(numberOf(tile.address), all);
+  Value fromBase = b.sub(numberOf(tile.address), all);
   Value low = b.add(b.add(start, b.div(offset, kUnit)),
-                    b.add(b.div(behind, kUnit), b.i32((panel / kUnit) << 16)));
+                    b.add(b.div(fromBase, kUnit), b.i32((panel / kUnit) << 16)));
   int64_t groups = 8 * kPanelPitch / kUnit, swizzle128 = int64_t(1) << 62;
   return b.make<arith::OrIOp>(b.wide(low), b.i64(swizzle128 | groups << 32));
 }
 
-/// How far the descriptor of step `step` of the sum is behind the first one's.
+/// The distance of the descriptor of K step `step` from that of the first.
 static int64_t descriptorOffset(const Placed &tile, bool rowsAcross, int64_t step) {
   int64_t along = step * kStep;
   int64_t bytes = rowsAcross
@@ -103,8 +102,9 @@ static std::string operandList(unsigned from, unsigned count) {
   return list + "}";
 }
 
-/// Numbers that are made no later than here: of 16 bits, an even count, or of 32.
-SmallVector<Value> TileEmitter::heldHere(ArrayRef<Value> elements) {
+/// Materialises `elements` here: passes them through an empty inline assembly, which LLVM cannot
+/// move their computation past. 16-bit elements must come in an even number.
+SmallVector<Value> TileEmitter::materializeHere(ArrayRef<Value> elements) {
   Type element = elements.front().getType();
   unsigned perWord = 32 / element.getIntOrFloatBitWidth();
   Type word = perWord == 1 ? element : VectorType::get({perWord}, element);
@@ -118,28 +118,28 @@ SmallVector<Value> TileEmitter::heldHere(ArrayRef<Value> elements) {
   Type type = b.getI32Type();
   if (!isSingle)
     type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(words.size(), type));
-  Value held = callAsm("", constraints, words, type);
+  Value made = callAsm("", constraints, words, type);
   SmallVector<Value> result;
   for (unsigned i = 0; i < words.size(); ++i) {
-    Value own = isSingle ? held : Value(b.make<LLVM::ExtractValueOp>(held, int64_t(i)));
+    Value own = isSingle ? made : Value(b.make<LLVM::ExtractValueOp>(made, int64_t(i)));
     result.append(b.unpack(b.make<LLVM::BitcastOp>(word, own)));
   }
   return result;
 }
 
-void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
+void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
   DenseElementsAttr constant;
   bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&
                   constant.getSplatValue<APFloat>().isPosZero();
-  Placed left = placed(factors.left), right = placed(factors.right);
+  Placed left = placed(operands.left), right = placed(operands.right);
   bool inRegisters = isFragments(left.layout);
   SmallVector<SharedMemory::Range> operandRanges = {right.range};
   if (!inRegisters)
     operandRanges.push_back(left.range);
   beforeRead(operandRanges);
 
-  // What the accumulators' own product still reads, this one goes on reading. A barrier
-  // in between would forget it.
+  // A matmul that takes over the accumulators of an outstanding one also keeps that one's reads
+  // pending; a barrier in between would drop them.
   SmallVector<SharedMemory::Range> reads;
   Placed result;
   if (!fromZero)
@@ -147,23 +147,23 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const Factors &factors) {
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   reads.append(operandRanges);
-  bool rightAcross = factors.rowsAcross(right, /*isLeft=*/false);
+  bool rightAcross = operands.rowsAcross(right, /*isLeft=*/false);
   if (inRegisters)
-    issueProduct(result, fromZero, factors.length, right, rightAcross, nullptr, false,
-                 [&](unsigned m, unsigned step) { return wordsOf(left, m, step); });
+    issueMatmul(result, fromZero, operands.length, right, rightAcross, nullptr, false,
+                [&](unsigned m, unsigned step) { return wordsOf(left, m, step); });
   else
-    issueProduct(result, fromZero, factors.length, right, rightAcross, &left,
-                 factors.rowsAcross(left, /*isLeft=*/true), nullptr);
+    issueMatmul(result, fromZero, operands.length, right, rightAcross, &left,
+                operands.rowsAcross(left, /*isLeft=*/true), nullptr);
   result.group = ++groupsIssued;
   tiles[op.getResult()] = result;
   inFlight.push_back({op.getResult(), result.group, reads});
 }
 
-/// One group of instructions: result (+)= left · right, of a left factor in panels or, null, of
-/// the words that `words` has of it for accumulators m at a step of the sum.
-void TileEmitter::issueProduct(Placed &result, bool fromZero, int64_t length, const Placed &right,
-                               bool rightAcross, const Placed *left, bool leftAcross,
-                               llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
+/// Issues one wgmma group: result (+)= left · right. `left` is a swizzled operand, or null; then
+/// `words` gives A's registers for accumulators m and K step.
+void TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                              bool rightAcross, const Placed *left, bool leftAcross,
+                              llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
   Fragments f = Fragments::of(result.type, result.layout);
   result.elements.resize(f.size());
   Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
@@ -210,7 +210,7 @@ void TileEmitter::issueProduct(Placed &result, bool fromZero, int64_t length, co
         descriptor("left", firstLeft, descriptorOffset(*left, leftAcross, step));
       text += opcode + operandList(0, count) + ", ";
       text += left ? "left" : operandList(firstLeft + 4 * step, 4);
-      // Neither factor is negated.
+      // Scales of A and B: 1.
       text += ", right, added, 1, 1";
       if (left)
         text += leftAcross ? ", 0" : ", 1";
@@ -221,16 +221,16 @@ void TileEmitter::issueProduct(Placed &result, bool fromZero, int64_t length, co
     for (unsigned i = 0; i < count; ++i)
       result.elements[m * count + i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
   }
-  // Unlike assembly, an op that no pass may copy into the sides of a branch: what stands
-  // beside it stays for all lanes, too.
+  // Unlike inline assembly, LLVM cannot duplicate this op into branches, so the code around it
+  // stays converged.
   b.make<NVVM::WgmmaGroupSyncAlignedOp>();
 }
 
-/// A product's accumulators. Those of a product that nobody else waits for are taken
-/// as they are: the instructions add to them in order.
+/// The accumulators of a matmul. If they come from an outstanding matmul that nothing else uses, no
+/// wait is needed, because `wgmma` accumulates in order.
 Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &reads) {
   Value acc = op.getAcc();
-  auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.product == acc; });
+  auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.matmul == acc; });
   if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock()) {
     reads = it->reads;
     inFlight.erase(it);
@@ -244,14 +244,14 @@ Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &
   return result;
 }
 
-/// Waits for product `group` and all before it. The numbers pass through assembly behind
-/// the wait, so that nothing that uses them can move in front of it.
+/// Waits for group `group` and all earlier ones. The results pass through inline assembly after the
+/// wait, so that LLVM cannot move a use before it.
 void TileEmitter::awaitGroup(unsigned group) {
   SmallVector<Value> sums;
   auto done = [&](const InFlight &dot) { return dot.group <= group; };
   for (const InFlight &dot : inFlight)
     if (done(dot))
-      sums.append(tiles[dot.product].elements);
+      sums.append(tiles[dot.matmul].elements);
   if (sums.empty())
     return;
   std::string constraints = listOf("=f", sums.size());
@@ -262,7 +262,7 @@ void TileEmitter::awaitGroup(unsigned group) {
   int64_t next = 0;
   for (const InFlight &dot : inFlight)
     if (done(dot)) {
-      Placed &tile = tiles[dot.product];
+      Placed &tile = tiles[dot.matmul];
       for (Value &element : tile.elements)
         element = b.make<LLVM::ExtractValueOp>(awaited, next++);
       tile.group = 0;

@@ -1,16 +1,16 @@
-//===- SharedMemory.h - a block's shared memory, while a kernel is made ----===//
+//===- SharedMemory.h - allocation and barriers of shared memory -*- C++ -*-===//
 //
-// Hands out ranges of a block's dynamic shared memory as a kernel is emitted in
-// program order, takes them back when their tile is dead, and knows what was
-// read and written in which range since the last barrier. The rule for barriers,
-// which makes any order of tiles in one place safe:
+// Allocates a block's dynamic shared memory while a kernel is emitted in program order,
+// and decides where barriers are needed. A range is free again after its tile's last
+// use. The class records the reads and writes since the last barrier. The rule for
+// barriers, which makes any reuse of memory safe:
 //
 //   before reading a range that any thread wrote since the last barrier: a barrier;
 //   before writing one that any thread read or wrote since then: a barrier.
 //
-// A place that nobody touched since the last barrier needs none: where memory suffices,
-// tiles are laid apart. What the device stores from here it may read behind any number of
-// barriers: it is waited for, and then counts as read.
+// A range without accesses since the last barrier needs none, so tiles are kept apart if
+// memory suffices. A bulk store may read its source after any number of barriers: the
+// issuing lane must wait for it, and then it counts as a read.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_MEMORY_SHAREDMEMORY_H
@@ -27,35 +27,34 @@
 namespace ejk {
 
 class SharedMemory {
-  /// What has no more lies where it may: a barrier is all that it costs.
+  /// Tiles up to this size may reuse recently used ranges: that costs only a barrier.
   static constexpr unsigned kVectorBytes = 2048;
 
 public:
   struct Range {
     unsigned begin = 0, end = 0;
-    /// Whether products read there what threads wrote, by `wgmma`: that must be fenced.
-    bool isFactor = false;
-    /// Whether it was touched in an iteration before, and is small: such places are not avoided.
+    /// Whether `wgmma` or TMA reads what threads write here, which requires a proxy fence.
+    bool isMatmulOperand = false;
+    /// Whether it was accessed in the previous iteration and is small. Such ranges are not avoided.
     bool isOld = false;
     bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
     bool contains(const Range &other) const { return begin <= other.begin && other.end <= end; }
   };
-  /// What the device stores from here, and may not have read yet; a barrier alone does not end
-  /// that.
-  struct Sent {
+  /// A bulk store that may not have read its source yet. A barrier alone does not complete it.
+  struct BulkStore {
     Range range;
-    /// Since it was sent, if it was: how many numbers a thread made, and the groups that were
-    /// surely sent behind it.
-    unsigned work = 0, behind = 0;
-    bool covers(const Sent &other) const {
-      return range.contains(other.range) && behind <= other.behind;
+    /// Since its issue: the least number of elements that a thread computed, and of bulk groups
+    /// that were committed.
+    unsigned work = 0, later = 0;
+    bool covers(const BulkStore &other) const {
+      return range.contains(other.range) && later <= other.later;
     }
   };
-  /// Ranges touched since the last barrier, but for what was sent.
+  /// Accesses since the last barrier, and outstanding bulk stores.
   struct Pending {
     llvm::SmallVector<Range> reads, writes;
-    llvm::SmallVector<Sent> sent;
-    /// Whether a factor was written, and not yet fenced.
+    llvm::SmallVector<BulkStore> bulkStores;
+    /// Whether a matmul operand was written and not fenced yet.
     bool unfenced = false;
 
     void add(const Pending &other, bool isOld = false) {
@@ -67,38 +66,38 @@ public:
       };
       append(reads, other.reads);
       append(writes, other.writes);
-      for (const Sent &one : other.sent) {
-        auto *same = llvm::find_if(sent, [&](const Sent &known) {
+      for (const BulkStore &one : other.bulkStores) {
+        auto *same = llvm::find_if(bulkStores, [&](const BulkStore &known) {
           return known.range.contains(one.range) && one.range.contains(known.range);
         });
-        if (same == sent.end()) {
-          sent.push_back(one);
+        if (same == bulkStores.end()) {
+          bulkStores.push_back(one);
           continue;
         }
         same->work = std::min(same->work, one.work);
-        same->behind = std::min(same->behind, one.behind);
+        same->later = std::min(same->later, one.later);
       }
       unfenced |= other.unfenced;
     }
-    llvm::SmallVector<Range> sentRanges() const {
-      return llvm::map_to_vector(sent, [](const Sent &one) { return one.range; });
+    llvm::SmallVector<Range> bulkStoreRanges() const {
+      return llvm::map_to_vector(bulkStores, [](const BulkStore &one) { return one.range; });
     }
-    /// Whether all that `other` has touched counts as touched here.
+    /// Whether every access in `other` is in this one.
     bool covers(const Pending &other) const {
       auto within = [](llvm::ArrayRef<Range> ranges, llvm::ArrayRef<Range> these) {
         return llvm::all_of(these, [&](const Range &range) {
           return llvm::any_of(ranges, [&](const Range &r) { return r.contains(range); });
         });
       };
-      return within(reads, other.reads) && within(writes, other.writes) && coversSent(other) &&
-             (unfenced || !other.unfenced);
+      return within(reads, other.reads) && within(writes, other.writes) &&
+             coversBulkStores(other) && (unfenced || !other.unfenced);
     }
-    bool coversSent(const Pending &other) const {
-      return llvm::all_of(other.sent, [&](const Sent &one) {
-        return llvm::any_of(sent, [&](const Sent &known) { return known.covers(one); });
+    bool coversBulkStores(const Pending &other) const {
+      return llvm::all_of(other.bulkStores, [&](const BulkStore &one) {
+        return llvm::any_of(bulkStores, [&](const BulkStore &known) { return known.covers(one); });
       });
     }
-    /// What was said of either of two places is said of the other.
+    /// Swaps the two buffers in all accesses.
     void exchange(const Range &one, const Range &other) {
       auto move = [&](Range &range) {
         if (range.begin == one.begin && range.end == one.end)
@@ -108,30 +107,30 @@ public:
       };
       llvm::for_each(reads, move);
       llvm::for_each(writes, move);
-      for (Sent &each : sent)
+      for (BulkStore &each : bulkStores)
         move(each.range);
     }
-    Pending onlySent() const {
+    Pending onlyBulkStores() const {
       Pending result;
-      result.sent = sent;
+      result.bulkStores = bulkStores;
       return result;
     }
-    void noteSent(const Range &range) {
-      for (Sent &one : sent)
-        ++one.behind;
-      sent.push_back({range});
+    void noteBulkStore(const Range &range) {
+      for (BulkStore &one : bulkStores)
+        ++one.later;
+      bulkStores.push_back({range});
     }
   };
 
-  /// The first free place that is large enough and overlaps none of `avoided`, by default
-  /// aligned for 16-byte accesses that start on the first bank.
+  /// Allocates the first free range that overlaps none of `avoided`. By default it is aligned for
+  /// 16-byte accesses that start at the first bank.
   Range allocate(unsigned bytes, unsigned alignment = 128, llvm::ArrayRef<Range> avoided = {}) {
     Range range = find(bytes, alignment, avoided);
     live.push_back(range);
     most = std::max(most, range.end);
     return range;
   }
-  /// Which that would be.
+  /// The range that `allocate` would return.
   Range find(unsigned bytes, unsigned alignment, llvm::ArrayRef<Range> avoided = {}) const {
     Range range{0, bytes};
     for (bool moved = true; moved;) {
@@ -149,28 +148,28 @@ public:
   void release(const Range &range) {
     llvm::erase_if(live, [&](const Range &r) { return r.begin == range.begin; });
   }
-  /// Takes a place that was released, and that nothing has now.
+  /// Allocates `range` again, which was released and is free.
   void occupy(const Range &range) { live.push_back(range); }
-  /// Hands out nothing again of what was handed out so far.
+  /// Never reuses memory that was allocated so far.
   void keepAll() { live.push_back({0, most}); }
-  /// Bytes that everything handed out so far needs.
+  /// The size in bytes of all allocations so far.
   unsigned size() const { return most; }
 
   bool readNeedsBarrier(const Range &range) const { return touches(pending.writes, range); }
   bool writeNeedsBarrier(const Range &range) const {
-    return touches(pending.writes, range) || touches(pending.reads, range) || isSent(range);
+    return touches(pending.writes, range) || touches(pending.reads, range) || hasBulkStore(range);
   }
-  bool isSent(const Range &range) const { return touches(pending.sentRanges(), range); }
+  bool hasBulkStore(const Range &range) const { return touches(pending.bulkStoreRanges(), range); }
   void noteRead(const Range &range) { pending.reads.push_back(range); }
   void noteWrite(const Range &range) {
     pending.writes.push_back(range);
-    pending.unfenced |= range.isFactor;
+    pending.unfenced |= range.isMatmulOperand;
   }
   void noteWork(unsigned numbers) {
-    for (Sent &one : pending.sent)
+    for (BulkStore &one : pending.bulkStores)
       one.work += numbers;
   }
-  void noteBarrier() { pending = pending.onlySent(); }
+  void noteBarrier() { pending = pending.onlyBulkStores(); }
 
   Pending pending;
 

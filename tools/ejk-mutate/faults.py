@@ -47,7 +47,7 @@ REWRITES = [
     ("guard", r"^(\s*(?:} else )?if) \((?!.*;)(?!failed)(.*)\)( \{)?$", r"\1 (false && (\2))\3"),
     ("answer", r"\breturn true;", "return false;"),
     ("answer", r"\breturn false;", "return true;"),
-    ("fence", r"^(\s*)(?:this->)?(?:barrier|fenceForProducts|awaitAll|awaitSent|waitForEmpty"
+    ("fence", r"^(\s*)(?:this->)?(?:barrier|fenceForMatmuls|awaitAll|awaitBulkStores|waitForEmpty"
               r"|waitForCopies)\([^;]*\);$", r"\1;"),
     ("fence", r"^(\s*)b\.make<(?:gpu::BarrierOp|NVVM::\w*(?:Fence|Wait|Barrier|Commit)\w*)>"
               r"\([^;]*\);$", r"\1;"),
