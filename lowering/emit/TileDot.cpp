@@ -356,7 +356,7 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   } else {
     Placed rest = placed(op.getTile());
     beforeRead(reads);
-    for (unsigned i = 0; i < kSumPieces; ++i) {
+    for (unsigned i = 0; i < kSplitTerms; ++i) {
       Placed rounded = splitTerm(rest, element);
       sum(/*fromZero=*/i == 0, nullptr, &rounded);
     }
@@ -429,7 +429,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
     return finish();
   }
   Type bf16 = b.getBF16Type();
-  for (unsigned i = 0; i < kSumPieces; ++i) {
+  for (unsigned i = 0; i < kSplitTerms; ++i) {
     Placed rounded = splitTerm(rest, bf16);
     // Keep all terms in shared memory at once if that needs no more memory; then their matmuls run
     // without a wait between them.

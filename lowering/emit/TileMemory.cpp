@@ -33,7 +33,7 @@ bool TileEmitter::isMatmulOperand(Value tile) const {
     Operation *user = use.getOwner();
     if (auto loop = dyn_cast<scf::ForOp>(user))
       return isMatmulOperand(loop.getTiedLoopRegionIterArg(&use));
-    return isa<DotOp>(user) || !sumsOfWhatIsRead(user).empty() || tmaStores.contains(user);
+    return isa<DotOp>(user) || !cumsumsReadBy(user).empty() || tmaStores.contains(user);
   });
 }
 

@@ -190,7 +190,7 @@ static std::optional<double> inverseOfDivisor(Operation *op) {
 /// it into an FMA would save no multiplication, and would keep its operands live: a state that is
 /// scaled in place would be copied before the branch.
 static bool keepsMultiplication(Operation *op) {
-  return isa<arith::MulFOp>(op) && isOnOtherSide(op) &&
+  return isa<arith::MulFOp>(op) && isOnExactPath(op) &&
          !llvm::all_of(op->getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>);
 }
 

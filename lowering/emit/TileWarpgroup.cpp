@@ -42,7 +42,7 @@ bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
          operands.length % kStep == 0 &&
-         (isPanels(left) || isLeftFactor(left, operands.leftTransposed, result));
+         (isPanels(left) || isRegisterOperand(left, operands.leftTransposed, result));
 }
 
 /// The descriptor of a swizzled operand, from row or column `first` across on.

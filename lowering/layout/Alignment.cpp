@@ -1,4 +1,4 @@
-//===- Alignment.cpp - what addresses in a program are multiples of -------===//
+//===- Alignment.cpp - alignment of indices and copies ---------------------===//
 #include "lowering/layout/Alignment.h"
 #include "lowering/kernels/KernelBuilder.h"
 #include "mlir/IR/Matchers.h"

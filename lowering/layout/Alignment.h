@@ -1,4 +1,4 @@
-//===- Alignment.h - what addresses in a program are multiples of -*- C++ -*-===//
+//===- Alignment.h - alignment of indices and copies --------------*- C++ -*-===//
 #ifndef EJK_LOWERING_LAYOUT_ALIGNMENT_H
 #define EJK_LOWERING_LAYOUT_ALIGNMENT_H
 
@@ -6,11 +6,11 @@
 
 namespace ejk {
 
-/// Whether the index `value` is a multiple of `factor` as it is computed.
+/// Whether the index `value` is a multiple of `factor` by the way it is computed.
 bool isMultipleOf(mlir::Value value, int64_t factor);
 
-/// The bytes that an asynchronous copy of rows' channels from `channel` on can move
-/// at a time: at most 16; fewer than 4 where there is none such.
+/// The width in bytes of an asynchronous copy of rows from channel `channel` on: at most 16. A
+/// width below 4 means that `cp.async` cannot copy them.
 unsigned copyBytes(tile::RowsType rows, mlir::Value channel);
 
 } // namespace ejk

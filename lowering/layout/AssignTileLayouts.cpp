@@ -1,9 +1,11 @@
-//===- AssignTileLayouts.cpp - how each tile lies over the threads --------===//
+//===- AssignTileLayouts.cpp - a layout for each tile ----------------------===//
 //
-// One walk in program order. An op's results have the layout that it computes
-// in, which their type decides, and, for groups of four warps, what products are
-// made of them (TileOrientation.h); an operand in another layout gets a
-// conversion, made where the first op needs it and shared by those behind.
+// One pass in program order. A result gets the layout in which its op computes it: its type
+// decides, and for `wgmma` also the matmuls that use it (TileOrientation.h). An operand in another
+// layout gets a conversion before its first user, which later users share.
+//
+// For example, a tile of q rows is loaded to shared memory (`panels`) and read there by a matmul;
+// the matmul's result is in `fragments`.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
@@ -28,8 +30,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Numbers of a matrix that a thread of four warps can hold, four or five such
-/// matrices at a time, in its registers; larger ones get eight warps.
+/// The largest matrix for which four warps suffice: a thread of four warps can keep four or five
+/// such matrices in registers. Programs with larger ones get eight warps.
 static constexpr int64_t kFourWarpElements = 64 * 64;
 
 namespace {
@@ -46,7 +48,7 @@ public:
           ArrayRef<Value>{matrix.argument(), matrix.insert.getResult(), matrix.result()});
     if (warpgroups) {
       program->setAttr(kWarpgroupsAttr, UnitAttr::get(context));
-      remake();
+      rematerialise();
       vectors.emplace(program, [&](Value matrix) { return computed(matrix); });
     }
     for (BlockArgument arg : program.getBlock().getArguments())
@@ -69,10 +71,11 @@ private:
       LayoutAttr rows = type && vectors ? vectors->layoutOf(value) : LayoutAttr();
       return rows ? rows : computedLayout(value.getType(), warps);
     }
-    auto remade = remadeFor.find(value);
-    return remade == remadeFor.end() ? orientation.layoutOf(value) : remade->second;
+    auto rematerialised = rematerialisedFor.find(value);
+    return rematerialised == rematerialisedFor.end() ? orientation.layoutOf(value)
+                                                     : rematerialised->second;
   }
-  /// Where `value` lies for products, and for whoever else reads it from shared memory.
+  /// The layout of `value` in shared memory, for matmuls and other readers.
   LayoutAttr inShared(Value value, bool transposed) {
     if (!warpgroups || !fitsPanels(value.getType(), transposed))
       return layout(LayoutKind::shared);
@@ -82,7 +85,7 @@ private:
     return !isTile(value.getType()) || layoutOf(value).getKind() == LayoutKind::uniform;
   }
 
-  /// The layout in which the op that `operand` belongs to computes with it.
+  /// The layout that the op expects `operand` in.
   LayoutAttr wantedFor(OpOperand &operand) {
     Operation *op = operand.getOwner();
     unsigned number = operand.getOperandNumber();
@@ -101,17 +104,17 @@ private:
     return passesOn ? computed(op->getResult(0)) : inRegisters(operand.get());
   }
 
-  /// Spread vectors, widened rows and rows that go to registers are made once for each layout
-  /// that they are used in.
-  void remake() {
+  /// Rematerialises broadcasts, widened rows, and rows that are loaded to registers, once for each
+  /// layout in which they are used. That is cheaper than a conversion.
+  void rematerialise() {
     SmallVector<Operation *> makers;
     program.walk([&](Operation *op) {
-      if (op->getNumResults() == 1 && TileOrientation::isRemade(op->getResult(0)) &&
+      if (op->getNumResults() == 1 && TileOrientation::isRematerialised(op->getResult(0)) &&
           !isUniformTile(op->getResult(0)) &&
           (!isa<LoadOp>(op) || goesToRegisters(cast<LoadOp>(op))))
         makers.push_back(op);
     });
-    // Users first: what they are made for is known then.
+    // Users first, because a maker's layout depends on its users' layouts.
     for (Operation *maker : llvm::reverse(makers)) {
       llvm::SmallMapVector<LayoutAttr, SmallVector<OpOperand *>, 2> uses;
       for (OpOperand &use : maker->getResult(0).getUses())
@@ -123,7 +126,7 @@ private:
           for (OpOperand *operand : operands)
             operand->set(made);
         }
-        remadeFor[made] = layout;
+        rematerialisedFor[made] = layout;
       }
     }
   }
@@ -155,8 +158,8 @@ private:
     op->setAttr(kLayoutsAttr, ArrayAttr::get(context, attributes));
   }
 
-  /// The conversion goes before the outermost loop that does not make `value`
-  /// anew, but never out of a branch that may not be taken.
+  /// Where to convert `value` for `user`: before the outermost loop in which `value` is invariant,
+  /// but never before an `if` that may not run it.
   Operation *pointFor(Value value, Operation *user) {
     while (user->getBlock() != value.getParentBlock() && isa<scf::ForOp>(user->getParentOp()))
       user = user->getParentOp();
@@ -164,11 +167,11 @@ private:
   }
 
   void need(OpOperand &operand, LayoutAttr wanted, bool uniformWillDo = true) {
-    // From one place in shared memory to another it goes through registers.
+    // A conversion between two layouts in shared memory goes through registers.
     if (rowByRow.contains(operand.get()) && isInShared(wanted) && wanted != layoutOf(operand.get()))
       need(operand, inRegisters(operand.get()));
     Value value = operand.get();
-    if (ConvertOp shared = crossing(operand); shared && wanted == layoutOf(value)) {
+    if (ConvertOp shared = spilledCopy(operand); shared && wanted == layoutOf(value)) {
       OpBuilder b(operand.getOwner());
       operand.set(ConvertOp::create(b, value.getLoc(), value.getType(), shared, wanted));
       ++toLanes;
@@ -185,20 +188,20 @@ private:
         return;
       }
     OpBuilder b(pointFor(value, user));
-    // Registers are scarcer than shared memory: what goes there goes at once.
+    // Registers are scarcer than shared memory, so store the tile as soon as it is computed.
     if (isInShared(wanted) && value.getDefiningOp())
       b.setInsertionPointAfter(value.getDefiningOp());
     auto convert = ConvertOp::create(b, user->getLoc(), value.getType(), value, wanted);
     conversions[value].push_back(convert);
     operand.set(convert);
     if (layoutOf(value).getKind() == LayoutKind::uniform)
-      return; // moves nothing
+      return; // no data moves
     ++(isInShared(wanted) ? toShared : isFragments(wanted) ? toFragments : toLanes);
   }
 
-  /// The layout in which a vector is spread: one in `rows`, along others than its own, from shared
-  /// memory.
-  LayoutAttr forSpread(Value vector, LayoutAttr matrix, unsigned dim) {
+  /// The layout in which a vector is broadcast. A vector in `rows` layout whose rows are not the
+  /// matrix's is broadcast from shared memory.
+  LayoutAttr broadcastLayout(Value vector, LayoutAttr matrix, unsigned dim) {
     LayoutAttr own = layoutOf(vector);
     if (!isRows(own))
       return layout(LayoutKind::lanes);
@@ -206,10 +209,10 @@ private:
     return isAlong && own.getRowParts() == matrix.getRowParts() ? own : layout(LayoutKind::shared);
   }
 
-  /// Vectors that are made before `branch` and used where it is taken lie in shared memory
-  /// meanwhile: over lanes each takes registers of all warps, and of a spread one, threads read
-  /// two neighbours at a time there, which they would shuffle one by one.
-  void shareVectorsFor(scf::IfOp branch) {
+  /// Spills vectors that are defined before `branch` and used in its `then` region to shared
+  /// memory. In `lanes` layout each would occupy registers of all warps. A broadcast from shared
+  /// memory also loads two adjacent elements at a time, where shuffles fetch one.
+  void spillVectorsFor(scf::IfOp branch) {
     llvm::SetVector<Value> vectors;
     branch.getThenRegion().walk([&](Operation *op) {
       for (Value operand : op->getOperands())
@@ -224,15 +227,14 @@ private:
       b.setInsertionPointAfterValue(vector);
       auto convert = ConvertOp::create(b, vector.getLoc(), vector.getType(), vector,
                                        layout(LayoutKind::shared));
-      acrossBranches[vector] = convert;
+      spilledVectors[vector] = convert;
       ++toShared;
     }
   }
 
-  /// Where what `operand` is lies in shared memory, if it was made before the branch that its
-  /// user is in.
-  ConvertOp crossing(OpOperand &operand) {
-    ConvertOp shared = acrossBranches.lookup(operand.get());
+  /// The spilled copy of `operand` if it was defined before the branch that its user is in.
+  ConvertOp spilledCopy(OpOperand &operand) {
+    ConvertOp shared = spilledVectors.lookup(operand.get());
     return shared && shared->getBlock() != operand.getOwner()->getBlock() ? shared : ConvertOp();
   }
 
@@ -264,11 +266,12 @@ private:
         })
         .Case([&](DotOp dot) { return visitDot(dot); })
         .Case([&](SpreadOp spread) {
-          if (ConvertOp shared = crossing(spread.getVectorMutable()))
+          if (ConvertOp shared = spilledCopy(spread.getVectorMutable()))
             spread.getVectorMutable().set(shared);
           else
-            need(spread.getVectorMutable(),
-                 forSpread(spread.getVector(), computed(spread.getResult()), spread.getDim()));
+            need(
+                spread.getVectorMutable(),
+                broadcastLayout(spread.getVector(), computed(spread.getResult()), spread.getDim()));
           setLayouts(spread, isUniform(spread.getVector()) ? layout(LayoutKind::uniform)
                                                            : computed(spread.getResult()));
           return success();
@@ -277,7 +280,7 @@ private:
         .Case([&](vector::ExtractOp extract) { return visitExtract(extract); })
         .Case([&](vector::InsertOp insert) { return visitInsert(insert); })
         .Case([&](StoreOp store) {
-          if (storesFromPanels(store))
+          if (storesFromSwizzled(store))
             need(store.getTileMutable(), layout(LayoutKind::panels), /*uniformWillDo=*/false);
           else
             needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
@@ -308,7 +311,7 @@ private:
         .Case([&](scf::IfOp branch) {
           setComputed(branch);
           if (warpgroups)
-            shareVectorsFor(branch);
+            spillVectorsFor(branch);
           if (failed(visitBlock(*branch.thenBlock())))
             return failure();
           return branch.elseBlock() ? visitBlock(*branch.elseBlock()) : success();
@@ -328,36 +331,37 @@ private:
       return dot.emitError() << "multiplies tiles of " << element
                              << "; tensor cores take bf16 or f16";
     LayoutAttr result = computed(dot.getResult());
-    for (OpOperand *factor : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
-      Value value = factor->get();
+    for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
+      Value value = operand->get();
       if (rowByRow.contains(value))
-        need(*factor, inRegisters(value));
-      LayoutAttr own = layoutOf(factor->get());
-      // Straight from registers, unless products find it in shared memory anyway, or registers are
-      // scarcer than time.
+        need(*operand, inRegisters(value));
+      LayoutAttr own = layoutOf(operand->get());
+      // Operand A stays in registers, unless it lies in shared memory for another matmul, or on the
+      // exact path, where registers are scarcer than time.
       Operation *maker = value.getDefiningOp();
-      bool isThere = (orientation.isStored(value) || (maker && isOnOtherSide(maker))) &&
-                     fitsPanels(value.getType(), isTransposed(own));
-      if (warpgroups && isLeftFactor(*factor, own, result) && !isThere)
+      bool staysInShared = (orientation.isStored(value) || (maker && isOnExactPath(maker))) &&
+                           fitsPanels(value.getType(), isTransposed(own));
+      if (warpgroups && isRegisterOperand(*operand, own, result) && !staysInShared)
         continue;
       if (!isInShared(own))
-        need(*factor, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
+        need(*operand, inShared(value, isTransposed(own)), /*uniformWillDo=*/false);
     }
     needComputed(dot.getAccMutable());
     setComputed(dot);
     return success();
   }
 
-  /// Rows of f32 that are computed with once need not pass through shared memory, which is
-  /// short where groups of warps multiply: four lanes read 32 bytes of a row at a time.
+  /// Whether f32 rows are loaded to registers. Rows with a single use need not pass through shared
+  /// memory, which is scarce with `wgmma`. Four lanes read 32 adjacent bytes.
   bool goesToRegisters(LoadOp load) {
     auto type = cast<VectorType>(load.getType());
     return warpgroups && type.getRank() == 2 && type.getElementType().isF32() &&
            load->hasOneUse() && !isa<vector::ExtractOp>(*load->user_begin());
   }
 
-  /// Rows of 16 bits leave through panels, from where whole lines are stored.
-  bool storesFromPanels(StoreOp store) {
+  /// Whether 16-bit rows are stored through a swizzled tile, from which whole cache lines are
+  /// written.
+  bool storesFromSwizzled(StoreOp store) {
     auto row = dyn_cast<VectorType>(store.getRows().getType().getRow());
     return warpgroups && row && row.getDimSize(0) % 8 == 0 && isMultipleOf(store.getChannel(), 8) &&
            fitsPanels(store.getTile().getType());
@@ -374,12 +378,12 @@ private:
 
   LogicalResult visitExtract(vector::ExtractOp extract) {
     auto from = extract.getSourceVectorType();
-    // A row of what lies in shared memory is read from there.
+    // A row of a tile in shared memory is read from there.
     bool direct = isInShared(layoutOf(extract.getSource())) && from.getRank() == 2 &&
                   !rowByRow.contains(extract.getSource());
     if (!direct)
       needComputed(extract.getSourceMutable());
-    // One of fragments gets there; who needs it over lanes reads it later.
+    // A row of fragments is stored to shared memory; users in `lanes` layout load it later.
     if (!isTile(extract.getType()))
       return success();
     LayoutAttr own = computed(extract.getResult());
@@ -390,7 +394,7 @@ private:
     return success();
   }
 
-  /// A loop's own place, where what it starts from stands at first.
+  /// Gives the loop a buffer of its own, initialised with the init value.
   void startInShared(OpOperand &init) {
     OpBuilder b(init.getOwner());
     Value start = init.get();
@@ -407,7 +411,8 @@ private:
     needComputed(insert.getDestMutable(), /*uniformWillDo=*/false);
     LayoutAttr matrix = computed(insert.getResult());
     if (isFragments(matrix))
-      need(insert.getValueToStoreMutable(), forSpread(insert.getValueToStore(), matrix, /*dim=*/1));
+      need(insert.getValueToStoreMutable(),
+           broadcastLayout(insert.getValueToStore(), matrix, /*dim=*/1));
     setComputed(insert);
     return success();
   }
@@ -443,9 +448,9 @@ private:
   TileOrientation orientation;
   std::optional<VectorLayouts> vectors;
   llvm::DenseSet<Value> rowByRow;
-  llvm::DenseMap<Value, LayoutAttr> remadeFor;
+  llvm::DenseMap<Value, LayoutAttr> rematerialisedFor;
   llvm::DenseMap<Value, SmallVector<ConvertOp>> conversions;
-  llvm::DenseMap<Value, ConvertOp> acrossBranches;
+  llvm::DenseMap<Value, ConvertOp> spilledVectors;
 };
 
 struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayoutsPass> {
@@ -457,7 +462,7 @@ struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayout
       return signalPassFailure();
     WalkResult result = getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
-        return WalkResult::advance(); // it is laid out
+        return WalkResult::advance(); // laid out already
       Assigner assigner(program, target->hasWgmma);
       if (failed(assigner.run()))
         return WalkResult::interrupt();

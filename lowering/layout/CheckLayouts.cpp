@@ -1,4 +1,10 @@
-//===- CheckLayouts.cpp - that a program's layouts fit its ops ------------===//
+//===- CheckLayouts.cpp - verification of layouts --------------------------===//
+//
+// Verifies each tile by itself (does its type fit the layout?) and each op with its
+// operands (can it be emitted for these layouts?). Malformed input thus fails with a
+// diagnostic, and not with an assertion during emission.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -12,9 +18,9 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The most warps of a block, and elements of a tile that its registers can hold.
+/// The most warps of a block, and the most elements of a tile that fit its registers.
 static constexpr int64_t kMostWarps = 32, kMostElements = 64 * 1024;
-/// More shared memory than any block has; sums of sizes below it do not overflow.
+/// More shared memory than any block has, and small enough that sums of sizes do not overflow.
 static constexpr int64_t kMostSharedBytes = 1 << 20;
 
 static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
@@ -52,7 +58,7 @@ private:
   // Each tile by itself
   //===--------------------------------------------------------------------===//
 
-  /// What keeps `type` from lying so; empty where nothing does.
+  /// Why `type` cannot have `layout`; empty if it can.
   std::string misfit(VectorType type, LayoutAttr layout) {
     Type element = type.getElementType();
     bool isFloat = isa<Float32Type, Float16Type, BFloat16Type>(element);
@@ -80,8 +86,9 @@ private:
     case LayoutKind::transposed_fragments: {
       if (!isMatrix || !hasParts)
         return "it takes a matrix, and as many parts as there are warps at most";
-      bool turned = isTransposed(layout);
-      return type.getDimSize(turned) % (16 * rowParts) || type.getDimSize(!turned) % (16 * columnParts)
+      bool isFlipped = isTransposed(layout);
+      return type.getDimSize(isFlipped) % (16 * rowParts) ||
+                     type.getDimSize(!isFlipped) % (16 * columnParts)
                  ? "parts are of whole 16x16 blocks"
                  : "";
     }
@@ -117,7 +124,7 @@ private:
     for (Value result : op->getResults())
       if (failed(checkTile(op, result)))
         return failure();
-    // A loop's arguments are laid out as its results.
+    // Loop arguments need no check of their own: they have the layouts of the loop's results.
     for (Region &region : op->getRegions()) {
       if (!region.empty() && !region.hasOneBlock())
         return op->emitError("has a region of several blocks");
@@ -138,11 +145,11 @@ private:
   static bool is(Value value, LayoutKind kind) { return layoutOf(value).getKind() == kind; }
   static bool isUniform(Value value) { return is(value, LayoutKind::uniform); }
   static bool isInFragments(Value value) { return isFragments(layoutOf(value)); }
-  /// Whether each thread has some of the tile's elements.
+  /// Whether threads have the tile's elements in registers.
   static bool isInRegisters(Value value) {
     return isInFragments(value) || is(value, LayoutKind::lanes) || isRows(layoutOf(value));
   }
-  /// As memory beyond the block is read and written.
+  /// Whether the tile can be loaded from and stored to global memory directly.
   static bool isDivided(Value value) {
     return isInFragments(value) || is(value, LayoutKind::lanes);
   }
@@ -203,7 +210,7 @@ private:
     return success();
   }
 
-  /// Which group of the program's arguments rows or cells are of, as in ProgramOp::args.
+  /// The index, as in ProgramOp::args, of the group of program arguments that `memory` is from.
   std::optional<unsigned> groupOf(Value memory) {
     if (auto rows = memory.getDefiningOp<CellRowsOp>())
       memory = rows.getCells();
@@ -254,7 +261,7 @@ private:
     bool fromUniform = from.getKind() == LayoutKind::uniform;
     bool fits = to.getKind() != LayoutKind::uniform && from != to &&
                 !(isInShared(from) && isInShared(to)) &&
-                // A matrix's transpose is no one number's.
+                // A uniform tile has no transpose to store.
                 !(fromUniform && to.getKind() == LayoutKind::transposed_panels);
     Type element = cast<VectorType>(convert.getType()).getElementType();
     bool isFloat = isa<Float32Type, Float16Type, BFloat16Type>(element);
@@ -273,7 +280,7 @@ private:
       return failure();
     for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
       LayoutAttr own = layoutOf(operand->get());
-      if (failed(need(dot, isInShared(own) || isLeftFactor(*operand, own, result),
+      if (failed(need(dot, isInShared(own) || isRegisterOperand(*operand, own, result),
                       "an operand lies in shared memory, or is the left one in fragments of the "
                       "result's rows")))
         return failure();
@@ -286,7 +293,7 @@ private:
     bool fits = layout.getKind() == LayoutKind::lanes ||
                 (isFragments(layout) &&
                  (!isTransposed(layout) || (warpgroups && hasWarpgroupSums(sums.getType(), layout))));
-    // What was widened is summed as it was before.
+    // The cumsum of a widened tile reads the tile before widening.
     if (auto widened = sums.getTile().getDefiningOp<arith::ExtFOp>())
       fits &= !isUniform(widened.getIn());
     if (failed(need(sums, fits, "running sums take lanes, or fragments that groups of warps sum")))
@@ -294,8 +301,8 @@ private:
     return sameAs(sums, sums.getTile(), sums.getResult());
   }
 
-  /// Whether `vector` may be along dimension `dim` of a matrix in `matrix`: over lanes, or as the
-  /// matrix's stored rows.
+  /// Whether `vector` can be broadcast along dimension `dim` of a matrix: it is in `lanes` layout,
+  /// or in `rows` layout of the matrix's stored rows.
   static bool isAlong(Value vector, LayoutAttr matrix, unsigned dim) {
     LayoutAttr own = layoutOf(vector);
     return !isRows(own) || (dim == unsigned(isTransposed(matrix)) &&
@@ -327,7 +334,7 @@ private:
                 "a number is repeated in registers");
   }
 
-  /// Positions that are there; that of poison is a negative one.
+  /// Whether positions are in range. A poison position is negative.
   static bool arePositions(ArrayRef<int64_t> positions, ArrayRef<int64_t> shape) {
     return llvm::all_of(llvm::zip(positions, shape), [](auto pair) {
       auto [position, size] = pair;

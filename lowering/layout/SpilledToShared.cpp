@@ -1,4 +1,4 @@
-//===- SpilledToShared.cpp - in shared memory for want of registers --------===//
+//===- SpilledToShared.cpp - tiles spilled to shared memory ----------------===//
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
 
@@ -40,32 +40,33 @@ static SmallVector<RowByRow> findInShared(ProgramOp program) {
   return found;
 }
 
-bool ejk::isOnOtherSide(Operation *op) {
+bool ejk::isOnExactPath(Operation *op) {
   auto branch = dyn_cast<scf::IfOp>(op->getParentOp());
   return branch && op->getBlock() == branch.elseBlock();
 }
 
-/// Left factors, as they are stored, that products on other sides alone take.
-static SmallVector<ConvertOp> findFactors(ProgramOp program) {
+/// Spills of operand A whose only users are matmuls on the exact path.
+static SmallVector<ConvertOp> findSpilledOperands(ProgramOp program) {
   SmallVector<ConvertOp> found;
   program.walk([&](ConvertOp store) {
     LayoutAttr own = layoutOf(store.getTile());
-    if (isPanels(store.getLayout()) && isFragments(own) && isOnOtherSide(store) &&
+    if (isPanels(store.getLayout()) && isFragments(own) && isOnExactPath(store) &&
         !store->use_empty() && llvm::all_of(store->getUses(), [&](OpOperand &use) {
           auto dot = dyn_cast<DotOp>(use.getOwner());
-          return dot && isOnOtherSide(dot) && isLeftFactor(use, own, layoutOf(dot.getResult()));
+          return dot && isOnExactPath(dot) &&
+                 isRegisterOperand(use, own, layoutOf(dot.getResult()));
         }))
       found.push_back(store);
   });
   return found;
 }
 
-unsigned ejk::countByChoice(ProgramOp program) {
-  return findInShared(program).size() + findFactors(program).size();
+unsigned ejk::countSpilledTiles(ProgramOp program) {
+  return findInShared(program).size() + findSpilledOperands(program).size();
 }
 
-static void hold(RowByRow matrix, unsigned warps) {
-  // Over the threads as who uses it has it.
+static void keepMatrixInRegisters(RowByRow matrix, unsigned warps) {
+  // Use the layout in which the matrix is read.
   LayoutAttr layout = computedLayout(matrix.insert.getType(), warps);
   SmallVector<ConvertOp> reads;
   for (Operation *user : matrix.result().getUsers())
@@ -80,7 +81,8 @@ static void hold(RowByRow matrix, unsigned warps) {
   stored.erase();
   setLayout(matrix.loop, matrix.number, layout);
   setLayout(matrix.insert, 0, layout);
-  // Whichever rows a warp has, it finds the others' in shared memory.
+  // A warp may need elements of the row that other warps have, so they exchange it through shared
+  // memory.
   b.setInsertionPoint(matrix.insert);
   Value row = matrix.insert.getValueToStore();
   if (isRows(layoutOf(row))) {
@@ -95,17 +97,17 @@ static void hold(RowByRow matrix, unsigned warps) {
     }
 }
 
-void ejk::holdInRegisters(ProgramOp program, uint64_t which) {
+void ejk::keepInRegisters(ProgramOp program, uint64_t which) {
   unsigned warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), number = 0;
-  auto isAsked = [&] { return which >> std::min(number++, 63u) & 1; };
+  auto isSelected = [&] { return which >> std::min(number++, 63u) & 1; };
   SmallVector<RowByRow> matrices = findInShared(program);
-  SmallVector<ConvertOp> factors = findFactors(program);
+  SmallVector<ConvertOp> operands = findSpilledOperands(program);
   for (const RowByRow &matrix : matrices)
-    if (isAsked())
-      hold(matrix, warps);
-  for (ConvertOp factor : factors)
-    if (isAsked()) {
-      factor.replaceAllUsesWith(factor.getTile());
-      factor.erase();
+    if (isSelected())
+      keepMatrixInRegisters(matrix, warps);
+  for (ConvertOp operand : operands)
+    if (isSelected()) {
+      operand.replaceAllUsesWith(operand.getTile());
+      operand.erase();
     }
 }

@@ -1,10 +1,11 @@
-//===- SpilledToShared.h - in shared memory for want of registers -*- C++ -*-===//
+//===- SpilledToShared.h - tiles spilled to shared memory ---------*- C++ -*-===//
 //
-// Two kinds of tiles lie in shared memory, where it suffices, so that the other side of a branch
-// needs fewer registers than its first, which then spills nothing for it:
+// Two kinds of tiles are spilled to shared memory if it suffices. Registers are allocated
+// for the exact path as well as for the fast path, so fewer live tiles on the exact path
+// keep the fast path from spilling to local memory:
 //
-//   - a matrix that a loop makes row by row;
-//   - on the other side, a left factor that could come from registers.
+//   - a matrix that a loop builds row by row;
+//   - on the exact path, an operand A that could come from registers.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_LAYOUT_SPILLEDTOSHARED_H
@@ -16,8 +17,8 @@
 
 namespace ejk {
 
-/// A matrix that `loop` carries as its argument `number`, and does nothing with but to put a row
-/// into it in each iteration.
+/// A matrix that `loop` carries as iter_arg `number` and that each iteration only inserts a row
+/// into.
 struct RowByRow {
   mlir::vector::InsertOp insert;
   mlir::scf::ForOp loop;
@@ -28,17 +29,18 @@ struct RowByRow {
   mlir::OpOperand &init() const;
 };
 
-/// Those in or under `op`.
+/// All such matrices under `op`.
 llvm::SmallVector<RowByRow> findRowByRow(mlir::Operation *op);
 
-/// Whether `op` is on the other side of a branch, which is taken where the first cannot be.
-bool isOnOtherSide(mlir::Operation *op);
+/// Whether `op` is on the exact path, i.e. in the `else` region of an scf.if, which runs where the
+/// fast path's range guard fails.
+bool isOnExactPath(mlir::Operation *op);
 
-/// How many tiles of a laid-out program lie in shared memory by choice.
-unsigned countByChoice(tile::ProgramOp program);
-/// Has those in registers, instead, whose bits `which` has: rows' matrices, then factors, as they
-/// come in the program.
-void holdInRegisters(tile::ProgramOp program, uint64_t which = ~uint64_t(0));
+/// The number of tiles of a laid-out program that are spilled to shared memory.
+unsigned countSpilledTiles(tile::ProgramOp program);
+/// Moves spilled tiles back to registers, those whose bit is set in `which`: first row-by-row
+/// matrices, then operands, in program order.
+void keepInRegisters(tile::ProgramOp program, uint64_t which = ~uint64_t(0));
 
 } // namespace ejk
 

@@ -1,4 +1,4 @@
-//===- TileLayout.cpp - the layouts tiles are computed in -----------------===//
+//===- TileLayout.cpp - the layouts that tiles are computed in -------------===//
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -6,10 +6,9 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The division of a matrix over warps whose parts have the shortest sides:
-/// a product reads (rows + columns) · length numbers for each. Of two equal
-/// ones that with fewer parts along the rows. Every part is of whole 16×16
-/// blocks; a small matrix keeps fewer warps busy, and the others repeat them.
+/// Divides a matrix over warps. Parts should be square: a matmul reads (rows + columns) · K
+/// elements for each. Of two equal choices, the one with fewer parts along rows. Every part has
+/// whole 16×16 blocks, so a small matrix uses fewer warps, and the other warps repeat their work.
 static std::pair<int64_t, int64_t> divide(int64_t rows, int64_t columns, unsigned warps) {
   std::pair<int64_t, int64_t> best = {1, 1};
   auto cost = [&](std::pair<int64_t, int64_t> parts) {
@@ -50,7 +49,7 @@ LayoutAttr ejk::warpgroupLayout(Type type, unsigned warps, bool transposed) {
   return LayoutAttr::get(type.getContext(), kind, parts.first, parts.second);
 }
 
-bool ejk::multipliesByWarps(Block &block) {
+bool ejk::usesWarpMatmuls(Block &block) {
   auto dots = block.getOps<DotOp>();
   int64_t byWarps = llvm::count_if(
       dots, [](DotOp dot) { return layoutOf(dot.getResult()).getRowParts() % kWarpgroup != 0; });
@@ -64,7 +63,7 @@ bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
          vector.getDimSize(0) % kPanelColumns == 0 && vector.getDimSize(1) % kPanelColumns == 0;
 }
 
-SmallVector<CumsumOp> ejk::sumsOfWhatIsRead(Operation *reader) {
+SmallVector<CumsumOp> ejk::cumsumsReadBy(Operation *reader) {
   SmallVector<CumsumOp> sums;
   if (isa<ConvertOp>(reader))
     for (Operation *widened : reader->getUsers())
@@ -88,16 +87,17 @@ LayoutAttr ejk::layoutOf(Value value) {
   auto arg = cast<BlockArgument>(value);
   Operation *parent = arg.getOwner()->getParentOp();
   if (isa<ProgramOp>(parent))
-    return {}; // memory and numbers
-  // A loop's first argument is its counter.
-  return arg.getArgNumber() && isa<scf::ForOp>(parent) ? layoutIn(parent, arg.getArgNumber() - 1) : LayoutAttr();
+    return {}; // memory and scalars
+  // The first argument of a loop's body is its counter.
+  return arg.getArgNumber() && isa<scf::ForOp>(parent) ? layoutIn(parent, arg.getArgNumber() - 1)
+                                                       : LayoutAttr();
 }
 
-bool ejk::isLeftFactor(OpOperand &use, LayoutAttr own, LayoutAttr result) {
+bool ejk::isRegisterOperand(OpOperand &use, LayoutAttr own, LayoutAttr result) {
   auto dot = cast<DotOp>(use.getOwner());
   bool isLhs = use == dot.getLhsMutable();
-  // Of a left factor the rows are the result's, as they are stored.
-  bool turned = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
+  // The rows of operand A must be the result's rows in stored orientation.
+  bool isFlipped = isLhs ? dot.getLhsTransposed() : !dot.getRhsTransposed();
   return use != dot.getAccMutable() && isLhs != isTransposed(result) &&
-         isLeftFactor(own, turned, result);
+         isRegisterOperand(own, isFlipped, result);
 }

@@ -1,4 +1,10 @@
-//===- TileLayout.h - where each thread's part of a tile lies ----*- C++ -*-===//
+//===- TileLayout.h - layouts of tiles over threads and memory ----*- C++ -*-===//
+//
+// Says which elements of a tile each thread has, and where an element lies in shared
+// memory. `Fragments` is the layout of mma.sync and wgmma accumulators. Matmul operands
+// in shared memory are 128-byte-swizzled (layout `panels`) if wgmma reads them.
+//
+//===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_LAYOUT_TILELAYOUT_H
 #define EJK_LOWERING_LAYOUT_TILELAYOUT_H
 
@@ -8,14 +14,14 @@
 namespace ejk {
 
 constexpr int64_t kWarpgroup = 4;
-/// Numbers of 16 bits that an f32 is the sum of, where tensor cores add it up.
-constexpr unsigned kSumPieces = 3;
-/// Columns, of 16 bits each, and bytes of a panel's row.
+/// The number of bf16 terms that an f32 is split into when tensor cores sum it.
+constexpr unsigned kSplitTerms = 3;
+/// The 16-bit columns, and the bytes, of a row of a 128-byte-swizzled block.
 constexpr int64_t kPanelColumns = 64, kPanelPitch = 128;
 
-/// Whether most products of a laid-out `block` are taken by one warp each (`mma.sync`), with all
-/// factors in registers.
-bool multipliesByWarps(mlir::Block &block);
+/// Whether most matmuls of a laid-out `block` run on single warps (`mma.sync`), with all operands
+/// in registers.
+bool usesWarpMatmuls(mlir::Block &block);
 
 inline bool isFragments(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::fragments ||
@@ -25,7 +31,7 @@ inline bool isPanels(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::panels ||
                     layout.getKind() == tile::LayoutKind::transposed_panels);
 }
-/// Whether a tile has one number of each row.
+/// Whether a tile is a vector: one element for each row.
 inline bool isVectorTile(mlir::Type tile) {
   return mlir::cast<mlir::VectorType>(tile).getRank() == 1;
 }
@@ -33,38 +39,37 @@ inline bool isVectorTile(mlir::Type tile) {
 inline bool isInShared(tile::LayoutAttr layout) {
   return isPanels(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);
 }
-/// Whether what is stored is the matrix's transpose.
+/// Whether the tile is stored transposed.
 inline bool isTransposed(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::transposed_fragments ||
                     layout.getKind() == tile::LayoutKind::transposed_panels);
 }
 
-/// Whether a vector lies as the rows of fragments do.
+/// Whether a vector has the layout of fragments' rows: a slice layout in Triton's terms.
 inline bool isRows(tile::LayoutAttr layout) {
   return layout && layout.getKind() == tile::LayoutKind::rows;
 }
 
-/// Whether a matrix laid out as `own` can be the left factor of a product laid out as
-/// `result` straight from registers: itself or, `transposed`, its transpose. Each warp
-/// must have all of the rows that it makes.
-inline bool isLeftFactor(tile::LayoutAttr own, bool transposed, tile::LayoutAttr result) {
+/// Whether a matrix with layout `own` can be operand A, in registers, of a matmul with layout
+/// `result`: itself or, if `transposed`, its transpose. Each warp must have all elements of the
+/// rows that it computes.
+inline bool isRegisterOperand(tile::LayoutAttr own, bool transposed, tile::LayoutAttr result) {
   return isFragments(own) && isTransposed(own) == transposed &&
          own.getRowParts() == result.getRowParts() && own.getColumnParts() == 1;
 }
 
-/// Whether the factor that `use` is of a product laid out as `result` could be that, laid out as
-/// `own`.
-bool isLeftFactor(mlir::OpOperand &use, tile::LayoutAttr own, tile::LayoutAttr result);
+/// The same for the operand `use` of a matmul.
+bool isRegisterOperand(mlir::OpOperand &use, tile::LayoutAttr own, tile::LayoutAttr result);
 
-/// A matrix, or, `transposed`, the transpose of one, as accumulators of `mma.sync`.
-/// Rows and columns are those of what is stored. Warp w works on part
-/// (r, c) = (w mod rowParts, w / rowParts mod columnParts); in it, lane 4g + t has
-/// of accumulator (m, n) four elements, i = 0 to 3, at
+/// A matrix, or, if `transposed`, the transpose of one, as accumulators of `mma.sync`. Rows
+/// and columns are those of the stored matrix. Warp w has part (r, c) = (w mod rowParts,
+/// w / rowParts mod columnParts). In that part, lane 4g + t has four elements, i = 0 to 3,
+/// of accumulator (m, n), at
 ///
 ///   row    = 16 (m · rowParts + r) + 8 (i / 2) + g
 ///   column = c · partColumns()     + 8 n + 2 t + i mod 2
 ///
-/// as number 4 (m · columnTiles() + n) + i of what the thread holds.
+/// Such an element is number 4 (m · columnTiles() + n) + i among the thread's elements.
 struct Fragments {
   int64_t rows, columns, rowParts, columnParts;
   bool transposed = false;
@@ -75,7 +80,7 @@ struct Fragments {
     return {vector.getDimSize(transposed), vector.getDimSize(!transposed), layout.getRowParts(),
             layout.getColumnParts(), transposed};
   }
-  /// Of which a vector in `rows` is a column.
+  /// Fragments of which a vector in `rows` layout is a column.
   static Fragments ofRows(mlir::Type vector, tile::LayoutAttr layout) {
     return {mlir::cast<mlir::VectorType>(vector).getDimSize(0), 16, layout.getRowParts(), 1};
   }
@@ -86,24 +91,24 @@ struct Fragments {
   unsigned index(unsigned m, unsigned n, unsigned i) const {
     return 4 * (m * columnTiles() + n) + i;
   }
-  /// Which of what is stored, rows (0) or columns (1), runs along the matrix's `dim`.
+  /// Whether the matrix's `dim` runs along stored rows (0) or columns (1).
   unsigned storedDim(unsigned dim) const { return dim ^ unsigned(transposed); }
-  /// Calls `visit` with each element's number, the number of its row among the
-  /// thread's 2 · rowTiles() and of its column among the 2 · columnTiles().
+  /// Calls `visit` with the number of each element, of its row among the thread's 2 · rowTiles()
+  /// and of its column among the 2 · columnTiles().
   void forEachElement(llvm::function_ref<void(unsigned, unsigned, unsigned)> visit) const {
     for (unsigned m = 0; m < rowTiles(); ++m)
       for (unsigned n = 0; n < columnTiles(); ++n)
         for (unsigned i = 0; i < 4; ++i)
           visit(index(m, n, i), 2 * m + i / 2, 2 * n + i % 2);
   }
-  /// How far a row or column of the thread's is behind its first.
+  /// The distance of a thread's row or column from its first.
   int64_t rowOffset(unsigned number) const {
     return 16 * rowParts * (number / 2) + 8 * (number % 2);
   }
   static int64_t columnOffset(unsigned number) { return 8 * (number / 2) + number % 2; }
 };
 
-/// How many numbers of a vector of `length` a lane has.
+/// The number of elements that a lane has of a vector in `lanes` layout.
 inline unsigned lanesSize(int64_t length) { return llvm::divideCeil(length, kWarpSize); }
 
 /// The elements of a vector.
@@ -111,13 +116,11 @@ inline int64_t lanesLength(mlir::Type type) {
   return mlir::cast<mlir::VectorType>(type).getDimSize(0);
 }
 
-/// Bytes from one row of a tile in shared memory to the next. Rows of a matrix
-/// are set 16 bytes apart, of 16-bit elements, or 32, of f32, beyond their own,
-/// so that the 8 rows that `ldmatrix` or a fragment's access touches at once
-/// fall on different banks: a row's own bytes are a multiple of 32, so that its
-/// pitch is an odd multiple of 16, or 32 more than a multiple of 64. Unlike an
-/// exclusive-or of addresses this keeps every offset from a thread's first
-/// element a constant.
+/// Bytes between rows of an unswizzled tile in shared memory. A matrix row is padded by 16 bytes
+/// for 16-bit elements, or by 32 for f32. The 8 rows that `ldmatrix` or a fragment access touches
+/// at once then fall on different banks: the row itself is a multiple of 32 bytes, so the pitch is
+/// an odd multiple of 16, or 32 more than a multiple of 64. Unlike an xor swizzle, padding keeps
+/// every offset from a thread's first element constant.
 inline unsigned sharedPitch(mlir::Type type) {
   auto vector = mlir::cast<mlir::VectorType>(type);
   unsigned bytes = KernelBuilder::bytesOf(vector.getElementType());
@@ -125,23 +128,24 @@ inline unsigned sharedPitch(mlir::Type type) {
     return bytes;
   return vector.getDimSize(1) * bytes + (bytes == 4 ? 32 : 16);
 }
-/// The bytes of a tile in shared memory, in rows or in panels.
+/// Bytes of a tile in shared memory.
 inline unsigned sharedBytes(mlir::Type type, tile::LayoutAttr layout) {
   auto vector = mlir::cast<mlir::VectorType>(type);
   if (isPanels(layout))
     return vector.getNumElements() * 2;
   return vector.getDimSize(0) * sharedPitch(type);
 }
-/// Where a tile in shared memory may start: panels where the pattern of their rows does.
+/// Alignment of a tile in shared memory. A swizzled tile must start where the pattern of 8 rows
+/// does.
 inline unsigned sharedAlignment(tile::LayoutAttr layout) {
   return isPanels(layout) ? 8 * kPanelPitch : 128;
 }
-/// Whether warps' parts of so many columns are whole panels or in one each, as those that
-/// `wgmma` finds across the rows of a factor must be.
+/// Whether parts of so many columns are whole 64-column blocks, or lie within one. `wgmma` requires
+/// it of an operand whose rows run across the result.
 inline bool endsWithPanels(int64_t columns) {
   return columns % kPanelColumns == 0 || kPanelColumns % columns == 0;
 }
-/// Whether a matrix of `type`, or its transpose, can lie in panels.
+/// Whether a matrix of `type`, or its transpose, can be 128-byte-swizzled.
 inline bool fitsPanels(mlir::Type type, bool transposed = false) {
   auto vector = mlir::dyn_cast<mlir::VectorType>(type);
   return vector && vector.getRank() == 2 && vector.getElementType().getIntOrFloatBitWidth() == 16 &&
@@ -149,28 +153,26 @@ inline bool fitsPanels(mlir::Type type, bool transposed = false) {
          vector.getDimSize(transposed) % 8 == 0;
 }
 
-
-/// The layout that an op of a laid-out program, or a loop's argument, gives
-/// `value`. Null for what is no tile.
+/// The layout of `value` in a laid-out program; null if it is no tile.
 tile::LayoutAttr layoutOf(mlir::Value value);
 
-/// The layout in which matrices (fragments) and vectors (lanes) of `type` are
-/// computed by `warps` warps with `mma.sync`. Null for what is no tile.
+/// The layout in which `mma.sync` computes tiles of `type` on `warps` warps: fragments for a
+/// matrix, lanes for a vector. Null for other types.
 tile::LayoutAttr computedLayout(mlir::Type type, unsigned warps);
 
-/// A matrix's, or its transpose's, where `wgmma` is to make it: groups of four warps
-/// one below the other as far as 64 rows go, and side by side beyond. As computedLayout
-/// where it has no 64 rows.
+/// The layout in which `wgmma` computes a matrix or its transpose. Warpgroups divide the rows by 64
+/// first and then the columns. If the rows are no multiple of 64, the result is that of
+/// computedLayout.
 tile::LayoutAttr warpgroupLayout(mlir::Type type, unsigned warps, bool transposed);
 
-/// Whether groups of four warps take the running sums down the rows of a matrix of `type` in
-/// `layout`, of numbers of 16 bits, as a product with a triangle. Transposed, its left factor are
-/// the numbers, which may come straight from registers; else the triangle is.
+/// Whether warpgroups compute the cumsum along the rows of a 16-bit matrix as a matmul with a
+/// triangle. If the matrix is transposed, it is operand A and may come from registers; otherwise
+/// the triangle is operand A.
 bool hasWarpgroupSums(mlir::Type type, tile::LayoutAttr layout);
 
-/// The running sums of what `reader`, a conversion, brings from shared memory to registers to be
-/// widened: they take it from where it lies.
-llvm::SmallVector<tile::CumsumOp> sumsOfWhatIsRead(mlir::Operation *reader);
+/// The cumsums whose operand `reader`, a conversion, loads from shared memory to be widened. They
+/// read it from there themselves.
+llvm::SmallVector<tile::CumsumOp> cumsumsReadBy(mlir::Operation *reader);
 
 } // namespace ejk
 

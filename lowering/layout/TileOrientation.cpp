@@ -1,4 +1,4 @@
-//===- TileOrientation.cpp - which matrices are kept transposed -----------===//
+//===- TileOrientation.cpp - which matrices are stored transposed ----------===//
 #include "lowering/layout/TileOrientation.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -7,12 +7,12 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Classes of which every combination is tried; of more, one after another is turned.
-static constexpr unsigned kMostTogether = 12;
-/// A cost that no conversion has: of what groups of warps cannot multiply, and of what
-/// cannot be done at all.
+/// Up to so many classes, every combination is tried. Of more, one or two at a time are flipped.
+static constexpr unsigned kMaxClassesTogether = 12;
+/// Costs above that of any conversion: of a matmul that `wgmma` cannot do, and of a choice that
+/// cannot be lowered.
 static constexpr int64_t kSlow = int64_t(1) << 24, kNever = int64_t(1) << 40;
-/// Of a barrier, in bytes that pass through shared memory meanwhile.
+/// The cost of a barrier in bytes of shared memory traffic that take as long.
 static constexpr int64_t kBarrierBytes = 8192;
 
 static bool isMatrix(Value value) {
@@ -34,7 +34,7 @@ bool ejk::isUniformTile(Value value) {
          llvm::all_of(def->getOperands(), [](Value operand) { return isUniformTile(operand); });
 }
 
-bool TileOrientation::isRemade(Value value) {
+bool TileOrientation::isRematerialised(Value value) {
   Operation *def = value.getDefiningOp();
   return isa_and_nonnull<SpreadOp, LoadOp>(def) ||
          (isa_and_nonnull<arith::ExtFOp>(def) && def->getOperand(0).getDefiningOp<LoadOp>());
@@ -51,12 +51,13 @@ TileOrientation::TileOrientation(ProgramOp program, unsigned warps, bool warpgro
 }
 
 void TileOrientation::join(Value a, Value b) {
-  if (!isMatrix(a) || isRemade(a) || isRemade(b) || isUniformTile(a) || isUniformTile(b))
+  if (!isMatrix(a) || isRematerialised(a) || isRematerialised(b) || isUniformTile(a) ||
+      isUniformTile(b))
     return;
   classes.unionSets(a.getAsOpaquePointer(), b.getAsOpaquePointer());
 }
 
-bool ejk::joinHandedOn(Operation *op, llvm::function_ref<void(Value, Value)> join) {
+bool ejk::joinPassedOn(Operation *op, llvm::function_ref<void(Value, Value)> join) {
   auto joinAll = [&](ValueRange as, ValueRange bs) {
     for (auto [a, b] : llvm::zip(as, bs))
       join(a, b);
@@ -81,7 +82,7 @@ void TileOrientation::collect(Operation *op) {
     dots.push_back(dot);
     classes.insert(dot.getResult().getAsOpaquePointer());
     join(dot.getAcc(), dot.getResult());
-  } else if (!joinHandedOn(op, [&](Value a, Value b) { join(a, b); }) &&
+  } else if (!joinPassedOn(op, [&](Value a, Value b) { join(a, b); }) &&
              (isa<CumsumOp, KeepOp, WindowOp, vector::InsertOp>(op) ||
               (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1))) {
     for (Value operand : op->getOperands())
@@ -90,19 +91,19 @@ void TileOrientation::collect(Operation *op) {
   }
   if (auto running = dyn_cast<CumsumOp>(op); running && isMatrix(running))
     sums.push_back(running);
-  // Of a transposed matrix's row each warp has the channels that it has of the matrix; of another's
-  // all wait for those that have the row.
+  // Extracting a row is cheap from a transposed matrix, where each warp keeps the channels that it
+  // has. From another matrix it takes a barrier.
   if (auto row = dyn_cast<vector::ExtractOp>(op);
       row && isMatrix(row.getSource()) && isa<VectorType>(row.getType()))
-    givingRows.push_back(row.getSource());
-  // Memory has rows, which a transposed matrix has no neighbours in. That counts where it is so
-  // for each chunk.
+    rowSources.push_back(row.getSource());
+  // Elements that are adjacent in global memory are not adjacent in a transposed matrix. That
+  // counts only inside loops.
   bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
   if (isOften && isa<LoadCellOp>(op) && isMatrix(op->getResult(0)))
-    inMemory.push_back(op->getResult(0));
+    memoryTiles.push_back(op->getResult(0));
   if (isOften && isa<StoreCellOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&
       getElementTypeOrSelf(op->getOperand(0)).getIntOrFloatBitWidth() == 32)
-    inMemory.push_back(op->getOperand(0));
+    memoryTiles.push_back(op->getOperand(0));
 }
 
 void *TileOrientation::classOf(Value value) {
@@ -127,41 +128,41 @@ static int64_t bytesOf(Value tile) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
-/// Adds the factors that must be stored to shared memory to `stored`.
+/// The cost of a matmul. Adds the operands that must be stored to shared memory to `stored`.
 int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored) {
-  bool turned = isTransposed(dot.getResult(), choice);
-  LayoutAttr layout = warpgroupLayout(dot.getType(), warps, turned);
+  bool isFlipped = isTransposed(dot.getResult(), choice);
+  LayoutAttr layout = warpgroupLayout(dot.getType(), warps, isFlipped);
   Value left = dot.getLhs(), right = dot.getRhs();
-  bool leftTurned = turned ? !dot.getRhsTransposed() : dot.getLhsTransposed();
-  if (turned)
+  bool isLeftFlipped = isFlipped ? !dot.getRhsTransposed() : dot.getLhsTransposed();
+  if (isFlipped)
     std::swap(left, right);
   int64_t cost = layout.getRowParts() % kWarpgroup == 0 ? 0 : kSlow;
-  for (Value factor : {left, right}) {
-    bool isLoad = factor.getDefiningOp<LoadOp>() != nullptr;
-    bool factorTurned = isTransposed(factor, choice);
-    LayoutAttr own = warpgroupLayout(factor.getType(), warps, factorTurned);
-    if (factor == left && !isLoad && isLeftFactor(own, leftTurned, layout))
+  for (Value operand : {left, right}) {
+    bool isLoad = operand.getDefiningOp<LoadOp>() != nullptr;
+    bool isOperandFlipped = isTransposed(operand, choice);
+    LayoutAttr own = warpgroupLayout(operand.getType(), warps, isOperandFlipped);
+    if (operand == left && !isLoad && isRegisterOperand(own, isLeftFlipped, layout))
       continue; // straight from registers
     if (!isLoad)
-      stored.insert(factor);
-    if (!fitsPanels(factor.getType(), factorTurned))
+      stored.insert(operand);
+    if (!fitsPanels(operand.getType(), isOperandFlipped))
       cost += kSlow;
   }
   return cost;
 }
 
-/// Of numbers in memory, or in registers: the sums of a transposed matrix take them from where
-/// they are, and sums that go down its rows from shared memory.
+/// The cost of a cumsum. Of a transposed matrix it reads registers or shared memory as they are;
+/// otherwise it stores the bf16 terms of an f32 to shared memory.
 int64_t TileOrientation::costOf(CumsumOp running, const Choice &choice) {
-  bool turned = isTransposed(running, choice);
-  if (turned &&
+  bool isFlipped = isTransposed(running, choice);
+  if (isFlipped &&
       !hasWarpgroupSums(running.getType(), warpgroupLayout(running.getType(), warps, true)))
     return kNever;
   bool isWidened = running.getTile().getDefiningOp<arith::ExtFOp>() != nullptr;
-  return turned || isWidened ? 0 : kSumPieces * bytesOf(running) / 2;
+  return isFlipped || isWidened ? 0 : kSplitTerms * bytesOf(running) / 2;
 }
 
-/// In bytes that pass through shared memory, or would.
+/// The cost in bytes through shared memory, or the equivalent.
 int64_t TileOrientation::costOf(const Choice &choice) {
   int64_t cost = 0;
   llvm::SetVector<Value> stored;
@@ -169,12 +170,12 @@ int64_t TileOrientation::costOf(const Choice &choice) {
     cost += costOf(dot, choice, stored);
   for (Value tile : stored)
     cost += bytesOf(tile);
-  for (Value tile : inMemory)
+  for (Value tile : memoryTiles)
     if (isTransposed(tile, choice))
       cost += bytesOf(tile) / 4;
   for (CumsumOp running : sums)
     cost += costOf(running, choice);
-  for (Value matrix : givingRows)
+  for (Value matrix : rowSources)
     if (classOf(matrix) && !isTransposed(matrix, choice))
       cost += kBarrierBytes;
   return cost;
@@ -195,7 +196,7 @@ void TileOrientation::choose() {
     transposed = choice;
     return true;
   };
-  if (leaders.size() <= kMostTogether) {
+  if (leaders.size() <= kMaxClassesTogether) {
     for (uint64_t bits = 1; bits < uint64_t(1) << leaders.size(); ++bits) {
       Choice choice;
       for (auto [i, leader] : llvm::enumerate(leaders))

@@ -1,11 +1,13 @@
-//===- TileOrientation.h - which matrices are kept transposed ------*- C++ -*-===//
+//===- TileOrientation.h - which matrices are stored transposed ----*- C++ -*-===//
 //
-// A group of four warps multiplies 64 rows at a time. Their left factor may come
-// straight from registers, where the accumulators of one product are the left
-// factor of another; all else comes from shared memory. Which products are made
-// transposed decides how much must pass through there, and whether a warp has whole
-// rows of a matrix that vectors are taken of. What elementwise ops, loops and sums
-// join lies one way; of all ways the cheapest is chosen.
+// A `wgmma` multiplies 64 rows of operand A. A may come from registers: the accumulators of one
+// matmul can be operand A of the next. All other operands come from shared memory. Computing a
+// matmul transposed (rhsᵀ · lhsᵀ) swaps A and B, so the choice decides how many bytes pass through
+// shared memory. It also decides whether a warp has whole rows of a matrix that is reduced to
+// vectors.
+//
+// Matrices that elementwise ops, loops and cumsums connect form a class with one orientation. All
+// combinations of classes are tried for the cheapest, up to a limit.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_LAYOUT_TILEORIENTATION_H
@@ -17,29 +19,29 @@
 
 namespace ejk {
 
-/// Whether `value` is one number in all its elements.
+/// Whether all elements of `value` are equal.
 bool isUniformTile(mlir::Value value);
 
-/// Calls `join` for each two values of which `op`, a loop or a branch, hands one on as the other.
-/// False where it is neither.
-bool joinHandedOn(mlir::Operation *op, llvm::function_ref<void(mlir::Value, mlir::Value)> join);
+/// If `op` is a loop or a branch, calls `join` for each pair of values of which one is passed on as
+/// the other, and returns true.
+bool joinPassedOn(mlir::Operation *op, llvm::function_ref<void(mlir::Value, mlir::Value)> join);
 
 class TileOrientation {
 public:
-  /// Without `warpgroups` every matrix lies as `computedLayout` says.
+  /// Without `warpgroups`, every matrix has its `computedLayout`.
   TileOrientation(tile::ProgramOp program, unsigned warps, bool warpgroups);
 
   /// The layout that `matrix` is computed in.
   tile::LayoutAttr layoutOf(mlir::Value matrix);
-  /// Whether some product takes `value` from shared memory.
+  /// Whether some matmul reads `value` from shared memory.
   bool isStored(mlir::Value value) const { return stored.contains(value); }
-  /// Whether `value` is made where it is needed, once for each layout: rows from
-  /// shared memory, and vectors spread over a matrix.
-  static bool isRemade(mlir::Value value);
+  /// Whether `value` is rematerialised for each layout in which it is used: rows loaded from shared
+  /// memory, and broadcast vectors.
+  static bool isRematerialised(mlir::Value value);
 
 private:
   using Value = mlir::Value;
-  /// Those of the classes that are transposed.
+  /// The classes that are transposed.
   using Choice = llvm::DenseSet<void *>;
 
   void join(Value a, Value b);
@@ -56,8 +58,8 @@ private:
   llvm::EquivalenceClasses<void *> classes;
   llvm::SmallVector<tile::DotOp> dots;
   llvm::SmallVector<tile::CumsumOp> sums;
-  llvm::SmallVector<Value> inMemory;   // better not transposed
-  llvm::SmallVector<Value> givingRows; // better transposed
+  llvm::SmallVector<Value> memoryTiles; // cheaper if not transposed
+  llvm::SmallVector<Value> rowSources;  // cheaper if transposed
   Choice transposed;
   llvm::SetVector<Value> stored;
 };

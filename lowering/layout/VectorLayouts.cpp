@@ -1,4 +1,4 @@
-//===- VectorLayouts.cpp - which vectors lie as a matrix's rows do --------===//
+//===- VectorLayouts.cpp - which vectors have a slice layout ---------------===//
 #include "lowering/layout/VectorLayouts.h"
 #include "lowering/layout/TileOrientation.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,7 +21,8 @@ VectorLayouts::VectorLayouts(ProgramOp program, llvm::function_ref<LayoutAttr(Va
     if (!isNew && known->second != layout)
       known->second = {};
   }
-  // What only comes from shared memory, or is summed and only goes there, is as well over lanes.
+  // `rows` pays only for vectors that come from matrices and go to matrices. Others stay in
+  // `lanes`.
   llvm::DenseSet<void *> made, kept;
   for (Value vector : ofMatrices) {
     made.insert(classOf(vector));
@@ -57,8 +58,8 @@ void VectorLayouts::propose(Value vector, LayoutAttr layout) {
   proposals.push_back({vector, layout});
 }
 
-/// That of a vector along the stored rows of matrices in `matrix`; where `isWhole`, which have all
-/// of their rows' columns.
+/// The layout of a vector along the stored rows of a matrix; with `isWhole`, only if each warp has
+/// whole rows.
 static LayoutAttr alongRows(LayoutAttr matrix, bool isWhole) {
   if (!isFragments(matrix) || (isWhole && matrix.getColumnParts() != 1))
     return {};
@@ -66,7 +67,7 @@ static LayoutAttr alongRows(LayoutAttr matrix, bool isWhole) {
 }
 
 void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)> computed) {
-  // Dimension `dim` of a matrix as it is stored.
+  // Whether `dim` of the matrix is its stored rows.
   auto isRow = [](LayoutAttr layout, unsigned dim) {
     return dim == unsigned(isTransposed(layout));
   };
@@ -77,7 +78,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
             isRow(matrix, 1 - sum.getDim()) ? alongRows(matrix, /*isWhole=*/true) : LayoutAttr());
   } else if (auto spread = dyn_cast<SpreadOp>(op)) {
     LayoutAttr matrix = computed(spread.getResult());
-    // Others read it from shared memory.
+    // A broadcast along the other dimension reads the vector from shared memory.
     if (!isRow(matrix, spread.getDim()))
       return;
     propose(spread.getVector(), alongRows(matrix, /*isWhole=*/false));
@@ -87,7 +88,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
       return propose(extract.getSource(), {});
     if (!isVector(extract.getResult()) || isUniformTile(extract.getSource()))
       return;
-    // Rows that were loaded are read as they are needed.
+    // Rows of loaded tiles are read from shared memory in any layout.
     classes.insert(extract.getResult().getAsOpaquePointer());
     if (extract.getSource().getDefiningOp<LoadOp>())
       return;
@@ -95,13 +96,13 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
     ofMatrices.push_back(extract.getResult());
     propose(extract.getResult(),
             isRow(matrix, 1) ? alongRows(matrix, /*isWhole=*/true) : LayoutAttr());
-  } else if (joinHandedOn(op, [&](Value a, Value b) { join(a, b); })) {
+  } else if (joinPassedOn(op, [&](Value a, Value b) { join(a, b); })) {
     return;
   } else if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1) {
     for (Value operand : op->getOperands())
       join(operand, op->getResult(0));
   } else if (!isa<WithinOp, scf::YieldOp, vector::InsertOp>(op)) {
-    // What is added up along a vector, cut, loaded or stored, is over lanes.
+    // Vectors that are scanned, sliced, loaded or stored are in `lanes`.
     for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
       for (Value value : values)
         if (isVector(value))

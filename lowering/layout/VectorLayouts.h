@@ -1,9 +1,10 @@
-//===- VectorLayouts.h - which vectors lie as a matrix's rows do ----*- C++ -*-===//
+//===- VectorLayouts.h - which vectors have a slice layout -----------*- C++ -*-===//
 //
-// A vector over lanes is in every warp, and what matrices give of it and take goes
-// through shared memory, with a barrier. Where each warp has whole rows of all the
-// matrices that a vector is summed over, taken from and spread along, as they are
-// stored, it needs no more of the vector than its own rows'.
+// In `lanes` layout every warp has a copy of a vector. Reductions to it and broadcasts of it then
+// go through shared memory, with a barrier. In `rows` layout (a slice layout in Triton's terms) a
+// warp has only the elements for its own rows, and needs no barrier. That is possible if each warp
+// has whole stored rows of all matrices that the vector is reduced from, extracted from or
+// broadcast along.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_LAYOUT_VECTORLAYOUTS_H
@@ -16,7 +17,7 @@ namespace ejk {
 
 class VectorLayouts {
 public:
-  /// `computed` says in which layout a matrix is computed.
+  /// `computed` returns the layout in which a matrix is computed.
   VectorLayouts(tile::ProgramOp program,
                 llvm::function_ref<tile::LayoutAttr(mlir::Value)> computed);
 
@@ -28,7 +29,8 @@ private:
   void collect(mlir::Operation *op, llvm::function_ref<tile::LayoutAttr(mlir::Value)> computed);
   void join(Value a, Value b);
   void *classOf(Value value) const;
-  /// Joined vectors have a layout that they all would like, or, null, lanes.
+  /// Connected vectors get the layout that all of them propose; if they differ, or one proposes
+  /// null, `lanes`.
   void propose(Value vector, tile::LayoutAttr layout);
 
   llvm::EquivalenceClasses<void *> classes;

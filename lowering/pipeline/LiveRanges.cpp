@@ -188,7 +188,7 @@ static bool isOfVectors(Operation *op) {
 
 void ejk::putOff(Block &block) {
   SmallVector<Operation *> ops = opsOf(block);
-  bool isShort = isa<scf::IfOp>(block.getParentOp()) && multipliesByWarps(block);
+  bool isShort = isa<scf::IfOp>(block.getParentOp()) && usesWarpMatmuls(block);
   for (Operation *op : llvm::reverse(ops)) {
     if (!canWait(op) && !(isShort && isOfVectors(op)))
       continue;

@@ -164,7 +164,7 @@ private:
   static SmallVector<Operation *> readersOf(Value tile) {
     SmallVector<Operation *> readers(tile.getUsers());
     for (Operation *user : tile.getUsers()) {
-      llvm::append_range(readers, sumsOfWhatIsRead(user));
+      llvm::append_range(readers, cumsumsReadBy(user));
       if (isa<ConvertOp>(user) && isFragments(layoutOf(user->getResult(0))))
         addSumsOf(user, readers);
     }

@@ -156,9 +156,9 @@ private:
 
   static int64_t mostRegisters(Block &block) {
     if (isa<scf::IfOp>(block.getParentOp()))
-      return multipliesByWarps(block) ? kRegistersOfWarpsBranch
+      return usesWarpMatmuls(block)  ? kRegistersOfWarpsBranch
              : hasManyMatmuls(block) ? kRegistersOfLongBranch
-                                      : kRegistersOfBranch;
+                                     : kRegistersOfBranch;
     return kRegisters - kRegistersOfProduct * int64_t(llvm::range_size(block.getOps<DotOp>()));
   }
 
@@ -397,7 +397,7 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
     getOperation()->walk([&](DotOp dot) {
       auto program = dot->getParentOfType<ProgramOp>();
       // A branch's other side is taken where gates are too strong, and need not be fast.
-      if (isOnOtherSide(dot))
+      if (isOnExactPath(dot))
         return;
       if (isToBeScheduled(program) && !llvm::is_contained(blocks, dot->getBlock()))
         blocks.push_back(dot->getBlock());

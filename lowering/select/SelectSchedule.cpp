@@ -342,7 +342,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     buildTileLayoutPipeline(layOut, arch, roundExponentials);
     LogicalResult result = runPipeline(layOut, copy);
     if (succeeded(result))
-      holdInRegisters(copy); // as they are where memory does not suffice
+      keepInRegisters(copy); // as they are where memory does not suffice
     StagedLoads staged = succeeded(result) ? multistageLoads(copy, stages) : StagedLoads();
     need = succeeded(result) ? sharedMemoryNeed(copy) + staged.mbarrierBytes() : 0;
     bool fits = succeeded(result) && need <= target->sharedBytesPerBlock;

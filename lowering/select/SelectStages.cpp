@@ -73,7 +73,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
   /// Of the tiles that lie in shared memory by choice those that cannot, with `plan`. One after
   /// the other, the one without which least is needed.
   uint64_t fewestHeld(ProgramOp program, Plan plan) {
-    unsigned tiles = countByChoice(program);
+    unsigned tiles = countSpilledTiles(program);
     for (plan.held = 0; need(program, plan) > target->sharedBytesPerBlock;) {
       if (tiles > kMostTried)
         return kAll;
@@ -97,7 +97,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
 
   /// Whether what `plan` asks for was done.
   bool stage(ProgramOp program, Plan plan) {
-    holdInRegisters(program, plan.held);
+    keepInRegisters(program, plan.held);
     staged = {};
     if (!plan.stages)
       return true;
