@@ -53,7 +53,7 @@ void TileEmitter::findMaps() {
 
 /// The kernel argument that is a map of `tensor`, for TMA tiles of the size of `tile`.
 unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
-  auto [height, blocks] = boxOf(tile);
+  auto [height, blocks] = tmaTileShape(tile);
   auto [it, isNew] = maps.try_emplace({arg, {height, blocks}}, kernel.operands.size());
   // The rows of states [slots, H, K, V] are K, those of sequences [B, T, H, K] are T.
   unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
@@ -153,7 +153,7 @@ void TileEmitter::findTmaStores() {
       auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
       // A stage of a ring could be refilled before the bulk store has read it.
       return type && !store.getTile().getDefiningOp<TakeOp>() &&
-             isInBoxes(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
+             isTmaTile(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
              storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
                return other == store || (other && areApart(store, other));
              });
@@ -212,7 +212,7 @@ void TileEmitter::fillByTma(FillOp op) {
       vectors.push_back(copy);
       continue;
     }
-    auto [height, blocks] = boxOf(tile.type);
+    auto [height, blocks] = tmaTileShape(tile.type);
     unsigned map = maps.at({argOf(copy.rows), {height, blocks}});
     if (!cuPointer || copy.rows.getDefiningOp<CellRowsOp>()) {
       loads.push_back({copy, map, Value()});
@@ -282,7 +282,7 @@ void TileEmitter::byOneLane(Value condition, llvm::function_ref<void()> body) {
 void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPastEnd) {
   Value bytes = b.i32(0);
   for (const TmaLoad &load : loads) {
-    auto [rows, blocks] = boxOf(load.copy.tile.type);
+    auto [rows, blocks] = tmaTileShape(load.copy.tile.type);
     Value all = b.i32(rows * blocks * kPanelPitch);
     bytes = b.add(
         bytes, load.exists ? b.make<arith::SelectOp>(load.exists, all, b.i32(0)).getResult() : all);
@@ -298,7 +298,7 @@ void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPas
       const auto &place = rows[copy.rows].tmaOrigin;
       Value row = b.add(place.row, narrowIndex(copy.first));
       if (isPastEnd)
-        row = b.make<arith::SelectOp>(isPastEnd, b.i32(-boxOf(copy.tile.type).first), row);
+        row = b.make<arith::SelectOp>(isPastEnd, b.i32(-tmaTileShape(copy.tile.type).first), row);
       Value block = b.div(b.add(place.column, narrowIndex(copy.channel)), kPanelColumns);
       Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), copy.tile.address);
       b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(

@@ -1,8 +1,10 @@
-//===- DeferStores.cpp - the last iteration's rows stored in this one -------===//
+//===- DeferStores.cpp - stores of the previous iteration ------------------===//
 //
-// What an iteration gives is there when its products end; to store it from shared memory takes
-// a barrier, at which all threads would wait while tensor cores have nothing to do. The next
-// iteration has one anyway, behind which its own products run.
+// Pipelines stores: an iteration stores the rows of the previous one.
+//
+// The results of an iteration are complete when its last matmul is. Storing them from shared memory
+// takes a barrier, during which the tensor cores would idle. In the next iteration such a barrier
+// passes anyway, and matmuls run after it.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/DeferStores.h"
@@ -32,7 +34,7 @@ public:
       return 0;
     SmallVector<StoreOp> stores;
     for (auto store : loop.getBody()->getOps<StoreOp>())
-      if (isLate(store))
+      if (canDefer(store))
         stores.push_back(store);
     for (StoreOp store : stores)
       defer(store);
@@ -40,21 +42,22 @@ public:
   }
 
 private:
-  /// The first product of what this iteration stored to shared memory, and the last product.
+  /// Finds the first matmul that reads what this iteration stored to shared memory, and the last
+  /// matmul.
   void findAnchor() {
     for (auto dot : loop.getBody()->getOps<DotOp>()) {
       last = dot;
-      if (!anchor && llvm::any_of(dot->getOperands(), [&](Value factor) {
-            auto stored = factor.getDefiningOp<ConvertOp>();
+      if (!anchor && llvm::any_of(dot->getOperands(), [&](Value operand) {
+            auto stored = operand.getDefiningOp<ConvertOp>();
             return stored && stored->getBlock() == loop.getBody() && isPanels(stored.getLayout());
           }))
         anchor = dot;
     }
   }
 
-  /// Whether it stores rows of the program's, behind all products, from panels that are made for
-  /// it alone.
-  bool isLate(StoreOp store) {
+  /// Whether `store` writes rows of the program, after all matmuls, from a swizzled tile with no
+  /// other use.
+  bool canDefer(StoreOp store) {
     auto stored = store.getTile().getDefiningOp<ConvertOp>();
     return stored && stored->getBlock() == loop.getBody() && last->isBeforeInBlock(stored) &&
            stored->hasOneUse() && isPanels(stored.getLayout()) &&
@@ -64,13 +67,13 @@ private:
   void defer(StoreOp store) {
     auto stored = store.getTile().getDefiningOp<ConvertOp>();
     auto type = cast<VectorType>(stored.getResult().getType());
-    // The first iteration has nothing to store: rows behind the sequence's last.
+    // The first iteration stores past the end of the sequence, i.e. nothing.
     b.setInsertionPoint(loop);
     auto zeros = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
     auto uniform = LayoutAttr::get(b.getContext(), LayoutKind::uniform, 0, 0);
     zeros->setAttr(kLayoutsAttr, b.getArrayAttr({uniform}));
     Value nothing = ConvertOp::create(b, loc, zeros, stored.getLayout());
-    Value behind = loop->getParentOfType<ProgramOp>().getLength();
+    Value pastEnd = loop->getParentOfType<ProgramOp>().getLength();
     SmallVector<Attribute> layouts;
     if (auto known = loop->getAttrOfType<ArrayAttr>(kLayoutsAttr))
       layouts = llvm::to_vector(known);
@@ -78,7 +81,7 @@ private:
     layouts.append({stored.getLayout(), b.getUnitAttr()});
     IRRewriter rewriter(b);
     loop = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
-        rewriter, {nothing, behind}, /*replaceInitOperandUsesInLoop=*/false,
+        rewriter, {nothing, pastEnd}, /*replaceInitOperandUsesInLoop=*/false,
         [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
           return SmallVector<Value>{stored.getResult(), store.getFirst()};
         }));

@@ -1,4 +1,4 @@
-//===- DeferStores.h - the last iteration's rows stored in this one ----*- C++ -*-===//
+//===- DeferStores.h - stores of the previous iteration -----------*- C++ -*-===//
 #ifndef EJK_LOWERING_PIPELINE_DEFERSTORES_H
 #define EJK_LOWERING_PIPELINE_DEFERSTORES_H
 
@@ -6,8 +6,8 @@
 
 namespace ejk {
 
-/// Stores of `program`'s loops that stand behind all products go into the next iteration,
-/// behind a product that has a barrier in front of it anyway. Returns how many.
+/// Moves stores after the last matmul of `program`'s loops into the next iteration, after a matmul
+/// that has a barrier anyway. Returns the number of stores moved.
 unsigned deferStores(tile::ProgramOp program);
 
 } // namespace ejk

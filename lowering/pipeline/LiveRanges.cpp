@@ -1,4 +1,4 @@
-//===- LiveRanges.cpp - how long tiles take registers ----------------------===//
+//===- LiveRanges.cpp - shorter live ranges of tiles -----------------------===//
 #include "lowering/pipeline/LiveRanges.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,7 +26,7 @@ bool ejk::canWait(Operation *op) {
     return isInShared(ejk::layoutOf(convert.getTile()));
   if (!OpTrait::hasElementwiseMappableTraits(op) || !op->hasOneUse())
     return false;
-  // What is made of nothing but such comes into registers with its use.
+  // An elementwise op on ops that can wait can wait, too.
   return isa<tile::SumOp>(*op->user_begin()) || llvm::all_of(op->getOperands(), [](Value operand) {
            Operation *maker = operand.getDefiningOp();
            return maker && (canWait(maker) || maker->hasTrait<OpTrait::ConstantLike>());
@@ -41,20 +41,20 @@ int64_t ejk::registersOf(Value value) {
          getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() / 32;
 }
 
-/// Whether `op` stores fragments to shared memory as a factor of products.
-static bool storesFactor(Operation *op) {
+/// Whether `op` stores fragments to shared memory as a matmul operand.
+static bool storesMatmulOperand(Operation *op) {
   auto store = dyn_cast<ConvertOp>(op);
   return store && isPanels(store.getLayout()) && isFragments(layoutOf(store.getTile()));
 }
 
-/// For `use` of what `store` stored: reads it from there.
-static void readFrom(ConvertOp store, OpOperand &use) {
+/// Makes `use` reload the tile that `store` stored.
+static void reloadFrom(ConvertOp store, OpOperand &use) {
   OpBuilder b(use.getOwner());
   use.set(ConvertOp::create(b, use.getOwner()->getLoc(), store.getType(), store.getResult(),
                             layoutOf(store.getTile())));
 }
 
-void ejk::endTilesEarly(ProgramOp program) {
+void ejk::shortenTileRanges(ProgramOp program) {
   SmallVector<vector::ExtractOp> rows;
   SmallVector<ConvertOp> stores;
   program.walk([&](Operation *op) {
@@ -62,7 +62,7 @@ void ejk::endTilesEarly(ProgramOp program) {
                                                     !row.hasDynamicPosition() &&
                                                     row.getSource().getDefiningOp())
       rows.push_back(row);
-    if (storesFactor(op))
+    if (storesMatmulOperand(op))
       stores.push_back(cast<ConvertOp>(op));
   });
   for (vector::ExtractOp row : rows)
@@ -72,10 +72,10 @@ void ejk::endTilesEarly(ProgramOp program) {
       if (Operation *user = use.getOwner();
           user->getBlock() != store->getBlock() && isa<scf::IfOp>(user->getParentOp()) &&
           user->getParentOp()->getBlock() == store->getBlock() && !isa<DotOp, ConvertOp>(user))
-        readFrom(store, use);
+        reloadFrom(store, use);
 }
 
-void ejk::moveIntoBranches(ProgramOp program) {
+void ejk::sinkLoadsIntoBranches(ProgramOp program) {
   SmallVector<Operation *> ops;
   program.walk([&](Operation *op) {
     if (isa<ConvertOp, arith::ExtFOp>(op) && canWait(op))
@@ -101,11 +101,11 @@ void ejk::moveIntoBranches(ProgramOp program) {
   }
 }
 
-void ejk::useInitsEarly(scf::ForOp loop) {
+void ejk::hoistUsesOfInits(scf::ForOp loop) {
   Block &block = *loop->getBlock();
   llvm::SetVector<Operation *> early;
   llvm::DenseSet<Operation *> late = {loop};
-  auto makerBehind = [&](Value value) -> Operation * {
+  auto makerAfter = [&](Value value) -> Operation * {
     Operation *maker = value.getDefiningOp();
     return maker && maker->getBlock() == &block && loop->isBeforeInBlock(maker) ? maker : nullptr;
   };
@@ -126,7 +126,7 @@ void ejk::useInitsEarly(scf::ForOp loop) {
       early.insert(op);
     }
   }
-  // With what they are made of.
+  // Include the ops that they depend on.
   llvm::SetVector<Operation *> all;
   SmallVector<Operation *> left(early.begin(), early.end());
   while (!left.empty()) {
@@ -134,19 +134,19 @@ void ejk::useInitsEarly(scf::ForOp loop) {
     if (!all.insert(op))
       continue;
     for (Value operand : op->getOperands())
-      if (Operation *maker = makerBehind(operand))
+      if (Operation *maker = makerAfter(operand))
         left.push_back(maker);
   }
   SmallVector<Operation *> inOrder = all.takeVector();
   Operation *place = loop;
   llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  // The last ones first: what is read again is widened again.
+  // In reverse order, because a rematerialised widening needs its load, too.
   for (Operation *op : llvm::reverse(inOrder)) {
     if (canWait(op) && llvm::none_of(op->getUsers(), [&](Operation *user) {
           return llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
         }))
       continue;
-    // What is read or widened is so again behind the loop.
+    // Loads and widenings are rematerialised after the loop.
     if (canWait(op) && llvm::any_of(op->getUsers(), [&](Operation *user) {
           return !llvm::is_contained(inOrder, block.findAncestorOpInBlock(*user));
         })) {
@@ -158,15 +158,15 @@ void ejk::useInitsEarly(scf::ForOp loop) {
     op->moveBefore(place);
     place = op;
   }
-  // A place that the loop has in shared memory is taken last.
+  // Allocate the loop's buffers in shared memory last.
   for (Value init : loop.getInitArgs())
     if (auto start = init.getDefiningOp<ConvertOp>();
         start && isInShared(start.getLayout()) && start->getBlock() == &block)
       start->moveBefore(loop);
 }
 
-/// Whether a product is issued between two ops, or a loop stands there.
-static bool isBehindProduct(Operation *from, Operation *to) {
+/// Whether a matmul or a region stands between the two ops.
+static bool isAfterMatmul(Operation *from, Operation *to) {
   if (!from->isBeforeInBlock(to))
     return false;
   for (Operation *op = from; op != to; op = op->getNextNode())
@@ -175,7 +175,7 @@ static bool isBehindProduct(Operation *from, Operation *to) {
   return false;
 }
 
-/// Whether `op` makes a vector of vectors.
+/// Whether `op` computes a vector from vectors and scalars.
 static bool isOfVectors(Operation *op) {
   auto isSmall = [](Value value) {
     auto type = dyn_cast<VectorType>(value.getType());
@@ -186,7 +186,7 @@ static bool isOfVectors(Operation *op) {
          isSmall(op->getResult(0)) && llvm::all_of(op->getOperands(), isSmall);
 }
 
-void ejk::putOff(Block &block) {
+void ejk::sinkToUses(Block &block) {
   SmallVector<Operation *> ops = opsOf(block);
   bool isShort = isa<scf::IfOp>(block.getParentOp()) && usesWarpMatmuls(block);
   for (Operation *op : llvm::reverse(ops)) {
@@ -205,29 +205,28 @@ void ejk::putOff(Block &block) {
     if (first != op->getNextNode())
       op->moveBefore(first);
     for (auto [here, use] : uses) {
-      if (isa<ConvertOp, arith::ExtFOp>(op) && isBehindProduct(made, here))
+      if (isa<ConvertOp, arith::ExtFOp>(op) && isAfterMatmul(made, here))
         made = OpBuilder(here).clone(*op);
       use->set(made->getResult(0));
     }
   }
 }
 
-void ejk::readAgain(Block &block) {
+void ejk::reloadOperands(Block &block) {
   for (Operation *op : opsOf(block)) {
-    if (!storesFactor(op))
+    if (!storesMatmulOperand(op))
       continue;
     auto store = cast<ConvertOp>(op);
     for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses())) {
       Operation *user = use.getOwner();
-      if (user->getBlock() != &block || isa<DotOp, ConvertOp>(user) ||
-          !isBehindProduct(store, user))
+      if (user->getBlock() != &block || isa<DotOp, ConvertOp>(user) || !isAfterMatmul(store, user))
         continue;
-      readFrom(store, use);
+      reloadFrom(store, use);
     }
   }
 }
 
-void ejk::makeAgain(Block &block) {
+void ejk::rematerialise(Block &block) {
   for (Operation *op : opsOf(block)) {
     if (op->getNumResults() != 1 || op->hasOneUse() || registersOf(op->getResult(0)) == 0 ||
         !OpTrait::hasElementwiseMappableTraits(op))
@@ -240,7 +239,7 @@ void ejk::makeAgain(Block &block) {
     llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
       return a->getOwner() != b->getOwner() && a->getOwner()->isBeforeInBlock(b->getOwner());
     });
-    // What a loop around carries and something behind takes is there anyway.
+    // Operands that can wait cost nothing. A loop-carried operand with a later use is live anyway.
     auto isThere = [&](Value operand) {
       if (Operation *maker = operand.getDefiningOp())
         return canWait(maker) || maker->hasTrait<OpTrait::ConstantLike>();

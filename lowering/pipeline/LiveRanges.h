@@ -1,7 +1,8 @@
-//===- LiveRanges.h - how long tiles take registers --------------*- C++ -*-===//
+//===- LiveRanges.h - shorter live ranges of tiles ----------------*- C++ -*-===//
 //
-// Of a program that is laid out: what ejk-schedule-matmuls moves, reads or makes again for
-// no tile to be kept longer than it must.
+// Transformations that ejk-schedule-matmuls applies to a laid-out program to reduce register
+// pressure. They sink, hoist, reload or rematerialise ops, so that no tile is live in registers
+// longer than it must be.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_PIPELINE_LIVERANGES_H
@@ -15,38 +16,36 @@ namespace ejk {
 /// The ops of a block but its terminator.
 llvm::SmallVector<mlir::Operation *> opsOf(mlir::Block &block);
 
-/// Whether `op` only adds to what is kept: it makes fragments of a tile in shared memory,
-/// of fewer bytes or of a vector, or of such alone; or nothing but a sum needs what it makes.
+/// Whether `op` is better computed late, because its result takes more registers than its operands:
+/// a load from shared memory, a broadcast, a widening, elementwise ops on such alone, or an op
+/// whose only use is a reduction.
 bool canWait(mlir::Operation *op);
 
-/// The registers of a thread that `value` takes, from when it is made until it is used last.
+/// The registers that `value` occupies per thread while it is live.
 int64_t registersOf(mlir::Value value);
 
-/// What is made of the tiles that `loop` starts from, or of an earlier loop's results, and not
-/// of its own, is made in front of it, and stored there: they need not be kept beside what the
-/// loop carries.
-void useInitsEarly(mlir::scf::ForOp loop);
+/// Moves uses of `loop`'s initial tiles, or of an earlier loop's results, before `loop` if they do
+/// not depend on it. Those tiles are then not live during the loop.
+void hoistUsesOfInits(mlir::scf::ForOp loop);
 
-/// Rows of tiles in registers are taken where the tile is made, and branches read again
-/// what was stored to shared memory: the tile need not be kept for them.
-void endTilesEarly(tile::ProgramOp program);
+/// Shortens live ranges of tiles: rows are extracted right after their tile is computed, and
+/// branches reload tiles that were stored to shared memory.
+void shortenTileRanges(tile::ProgramOp program);
 
-/// What is read from shared memory or widened, and used in branches, is so in each of them:
-/// not kept from before the branch on.
-void moveIntoBranches(tile::ProgramOp program);
+/// Sinks loads from shared memory and widenings into the branches that use them.
+void sinkLoadsIntoBranches(tile::ProgramOp program);
 
-/// Puts ops that can wait right in front of the first that needs them; where warps multiply one by
-/// one in a branch, those on vectors, too. What is read or widened is so once more for those that
-/// need it behind a product.
-void putOff(mlir::Block &block);
+/// Sinks ops that can wait to their first use; in branches of `mma.sync` matmuls, ops on vectors,
+/// too. Loads and widenings are rematerialised for uses after a matmul.
+void sinkToUses(mlir::Block &block);
 
-/// What was stored to shared memory as a factor, and is used in registers behind a
-/// product, is read from there again: it need not be kept meanwhile.
-void readAgain(mlir::Block &block);
+/// Reloads matmul operands from shared memory for uses in registers after another matmul, instead
+/// of keeping them live.
+void reloadOperands(mlir::Block &block);
 
-/// On the other side of a branch, what is made of tiles that wait, and of what is there all along,
-/// is made anew for each use: it need not be kept from one to the next.
-void makeAgain(mlir::Block &block);
+/// Rematerialises elementwise ops on the exact path for each use, if their operands can wait or are
+/// live anyway.
+void rematerialise(mlir::Block &block);
 
 } // namespace ejk
 

@@ -1,7 +1,8 @@
-//===- MultistageLoads.cpp - rows copied ahead of the loop that reads them ---===//
+//===- MultistageLoads.cpp - multi-stage copies to shared memory -----------===//
 //
-// Rows of an iteration that does not come lie outside the sequence, or are of no
-// use: they are zeros or never read.
+// Replaces loads in loops by asynchronous copies into a ring of stages, so that the copy for
+// iteration i + N - 1 runs while iteration i computes. Copies for iterations past the last one read
+// no rows of the sequence, so they write zeros, or they are never taken.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/MultistageLoads.h"
@@ -23,8 +24,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether the index `value` of `loop`'s body follows from its counter and what
-/// is known before it, and may be computed for any counter.
+/// Whether the index `value` depends only on the loop's counter and on values from before the loop,
+/// so that it can be computed for any iteration.
 static bool followsFromCounter(Value value, scf::ForOp loop) {
   if (!loop.getRegion().isAncestor(value.getParentRegion()) || value == loop.getInductionVar())
     return true;
@@ -34,7 +35,7 @@ static bool followsFromCounter(Value value, scf::ForOp loop) {
          llvm::all_of(def->getOperands(), [&](Value v) { return followsFromCounter(v, loop); });
 }
 
-/// Why `load` cannot be copied ahead of `loop`'s iteration; empty where it can.
+/// Why `load` cannot be issued before `loop`'s iteration; empty if it can.
 static StringRef obstacle(LoadOp load, scf::ForOp loop) {
   if (LayoutAttr layout = layoutOf(load); layout && !isInShared(layout))
     return "it does not go to shared memory";
@@ -50,11 +51,11 @@ static StringRef obstacle(LoadOp load, scf::ForOp loop) {
 }
 
 namespace {
-/// Gives one loop a ring.
-class Stager {
+/// Replaces loads of one loop by a ring.
+class RingBuilder {
 public:
-  /// `late`: whether an iteration waits where it first uses a tile, not where it starts.
-  Stager(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages, bool late)
+  /// `late`: wait for the copies at the first use of a tile, not at the start of the iteration.
+  RingBuilder(scf::ForOp loop, ArrayRef<LoadOp> loads, int64_t stages, bool late)
       : loop(loop), loads(loads), stages(stages), late(late), b(loop), loc(loop.getLoc()) {}
 
   void run() {
@@ -69,10 +70,10 @@ public:
     b.setInsertionPoint(late ? firstUse() : &loop.getBody()->front());
     Value item = itemOf(counter);
     auto take = TakeOp::create(b, loc, tiles, ring, item);
-    // With one stage, it must be free first.
+    // A ring of one stage is refilled after its release, below.
     if (stages > 1) {
       OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPoint(behindFirstProducts(take));
+      b.setInsertionPoint(afterFirstMatmuls(take));
       fill(ahead(counter, distance));
     }
     setLayouts(take);
@@ -80,31 +81,31 @@ public:
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
     Operation *last = lastUse(take);
     if (auto branch = dyn_cast<scf::IfOp>(last); branch && stages == 1 && branch.elseBlock()) {
-      // Copies for the next iteration start when it is known that this one needs no more.
-      setBehindLastUse(take, *branch.thenBlock());
-      handOn(item, ahead(counter, distance));
+      // Refill in each branch, as soon as its last use is done.
+      setAfterLastUse(take, *branch.thenBlock());
+      releaseAndFill(item, ahead(counter, distance));
       FillOp next = nextFill(*branch.thenBlock());
       b.setInsertionPoint(next ? releaseOf(next.getRing(), *branch.elseBlock())
                                : branch.elseBlock()->getTerminator());
-      handOn(item, ahead(counter, distance));
+      releaseAndFill(item, ahead(counter, distance));
     } else {
       b.setInsertionPointAfter(last);
       ReleaseOp::create(b, loc, ring, item);
       if (stages == 1)
-        fillBehind(last, ahead(counter, distance));
+        fillAfter(last, ahead(counter, distance));
     }
     for (LoadOp load : loads)
       load.erase();
   }
 
 private:
-  /// The counter `iterations` behind `counter`.
+  /// The counter `iterations` iterations after `counter`.
   Value ahead(Value counter, int64_t iterations) {
     Value number = arith::ConstantIndexOp::create(b, loc, iterations);
     return b.createOrFold<arith::AddIOp>(
         loc, counter, b.createOrFold<arith::MulIOp>(loc, number, loop.getStep()));
   }
-  /// The number of the iteration that counts `counter`.
+  /// The item number of the iteration with `counter`.
   Value itemOf(Value counter) {
     if (!matchPattern(loop.getLowerBound(), m_Zero()))
       counter = b.createOrFold<arith::SubIOp>(loc, counter, loop.getLowerBound());
@@ -113,7 +114,7 @@ private:
     return counter;
   }
 
-  /// `index` of the body, for the counter in `known`.
+  /// Clones the computation of `index` for the counter in `known`.
   Value indexFor(Value index, IRMapping &known) {
     if (Value value = known.lookupOrNull(index))
       return value;
@@ -127,7 +128,7 @@ private:
     return value;
   }
 
-  /// The item that is filled, of the iteration that counts `counter`.
+  /// Fills the item of the iteration with counter `counter`.
   void fill(Value counter) {
     Value item = itemOf(counter);
     IRMapping known;
@@ -142,9 +143,9 @@ private:
     FillOp::create(b, loc, ring, item, rows, first, channels);
   }
 
-  /// Fills the item of the iteration that counts `next` behind a release that follows `last`.
-  /// Copies start in the order in which iterations wait for them.
-  void fillBehind(Operation *last, Value next) {
+  /// Fills the item of the iteration with counter `next` after its release, which follows `last`.
+  /// Copies are issued in the order in which iterations wait for them.
+  void fillAfter(Operation *last, Value next) {
     for (auto other : loop.getBody()->getOps<FillOp>())
       if (last->isBeforeInBlock(other))
         last = other;
@@ -153,14 +154,15 @@ private:
     fill(next);
   }
 
-  /// Hands the stage of `item` on to the iteration that counts `next`.
-  void handOn(Value item, Value next) {
+  /// Releases the stage of `item` and fills it for the iteration with counter `next`.
+  void releaseAndFill(Value item, Value next) {
     ReleaseOp::create(b, loc, ring, item);
     fill(next);
   }
 
-  /// Who uses `tile`: running sums that take it from where it lies, too, and sums of what is made
-  /// of it in registers, for what was asked for is there when they are stored, no sooner.
+  /// The readers of `tile`: its users, cumsums that read it from shared memory, and reductions of
+  /// elementwise ops on it. The last are included because an outstanding load has certainly
+  /// completed only when its reduction is stored.
   static SmallVector<Operation *> readersOf(Value tile) {
     SmallVector<Operation *> readers(tile.getUsers());
     for (Operation *user : tile.getUsers()) {
@@ -178,14 +180,14 @@ private:
         addSumsOf(user, sums);
   }
 
-  /// The first item that another ring is given behind what was made in `block` last.
+  /// The first fill of another ring after the insertion point in `block`.
   FillOp nextFill(Block &block) {
     for (Operation &op : llvm::make_range(b.getInsertionPoint(), block.end()))
       if (auto fill = dyn_cast<FillOp>(op))
         return fill;
     return {};
   }
-  /// Where `ring`'s item is released in `block`.
+  /// The release of `ring` in `block`, or the end of the block.
   static Operation *releaseOf(Value ring, Block &block) {
     for (auto release : block.getOps<ReleaseOp>())
       if (release.getRing() == ring)
@@ -193,9 +195,9 @@ private:
     return block.getTerminator();
   }
 
-  /// Makes ops in `block`, which holds all later uses of the tiles, where none is used any more: of
-  /// a product, where it is awaited.
-  void setBehindLastUse(TakeOp take, Block &block) {
+  /// Sets the insertion point in `block` after the last use of the tiles. The use by a matmul ends
+  /// where the matmul is waited for.
+  void setAfterLastUse(TakeOp take, Block &block) {
     auto usersHere = [&](ValueRange values) {
       SmallVector<Operation *> users;
       for (Value value : values)
@@ -209,7 +211,7 @@ private:
     if (users.empty())
       return b.setInsertionPointToStart(&block);
     Operation *last = users.back();
-    if (isProduct(last))
+    if (runsOnTensorCores(last))
       for (Operation *user : usersHere(last->getResults()))
         if (!user->hasTrait<OpTrait::IsTerminator>()) {
           last = user;
@@ -227,14 +229,14 @@ private:
       take->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
   }
 
-  /// The op in front of which copies start: behind `take` and, where products are taken by
-  /// warps in groups, behind the first of these, which go on meanwhile.
-  Operation *behindFirstProducts(TakeOp take) {
+  /// The op before which to issue copies: after `take`, and with `wgmma` also after the first
+  /// matmuls, which run asynchronously meanwhile.
+  Operation *afterFirstMatmuls(TakeOp take) {
     Operation *next = take->getNextNode();
     if (!take->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr))
       return next;
     for (Operation *op = next; op; op = op->getNextNode())
-      if (isProduct(op) && !(op->getNextNode() && isProduct(op->getNextNode())))
+      if (runsOnTensorCores(op) && !(op->getNextNode() && runsOnTensorCores(op->getNextNode())))
         return op->getNextNode();
     return next;
   }
@@ -271,7 +273,7 @@ private:
 };
 } // namespace
 
-bool ejk::isProduct(Operation *op) {
+bool ejk::runsOnTensorCores(Operation *op) {
   auto sum = dyn_cast<CumsumOp>(op);
   return isa<DotOp>(op) || (sum && isFragments(layoutOf(sum.getResult())));
 }
@@ -286,7 +288,7 @@ std::optional<int64_t> ejk::itemsAhead(Value counter, Value item) {
   return number.getSExtValue();
 }
 
-/// Whether nothing but a branch, or several, uses what `load` loads.
+/// Whether only branches use `load`.
 static bool isForBranch(LoadOp load) {
   return !load->use_empty() && llvm::all_of(load->getUsers(), [&](Operation *user) {
     Operation *inBody = load->getBlock()->findAncestorOpInBlock(*user);
@@ -308,17 +310,18 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart)
       llvm::copy_if(early, std::back_inserter(forBranch), isForBranch);
       llvm::erase_if(early, isForBranch);
     }
-    // With one stage, what is used late is copied and waited for late, with the saved states.
+    // With one stage, loads that are used late are copied and waited for late, together with the
+    // saved states.
     if (!apart) {
       late.insert(late.begin(), forBranch.begin(), forBranch.end());
       forBranch.clear();
     }
     if (!early.empty())
-      Stager(loop, early, stages, /*late=*/false).run();
+      RingBuilder(loop, early, stages, /*late=*/false).run();
     if (!forBranch.empty())
-      Stager(loop, forBranch, stages, /*late=*/true).run();
+      RingBuilder(loop, forBranch, stages, /*late=*/true).run();
     if (!late.empty())
-      Stager(loop, late, /*stages=*/1, /*late=*/true).run();
+      RingBuilder(loop, late, /*stages=*/1, /*late=*/true).run();
     result.rings += !early.empty() + !forBranch.empty() + !late.empty();
     result.staged += early.size() + forBranch.size() + late.size();
   }

@@ -1,4 +1,4 @@
-//===- MultistageLoads.h - rows copied ahead of the loop that reads them -----===//
+//===- MultistageLoads.h - multi-stage copies to shared memory ----*- C++ -*-===//
 #ifndef EJK_LOWERING_PIPELINE_MULTISTAGELOADS_H
 #define EJK_LOWERING_PIPELINE_MULTISTAGELOADS_H
 
@@ -10,21 +10,20 @@ namespace ejk {
 /// What ejk-multistage-loads did to a program.
 struct StagedLoads {
   unsigned rings = 0, staged = 0;
-  /// Bytes of shared memory that the rings' mbarriers take, if roles are to use them.
+  /// Bytes of shared memory for the rings' mbarriers, if warps are specialised.
   unsigned mbarrierBytes() const { return 128 * rings; }
-  /// Loads of loops over chunks that stay, and why.
+  /// Loads in loops over chunks that were not staged, with the reason.
   llvm::SmallVector<std::pair<tile::LoadOp, llvm::StringRef>> declined;
 };
 
-/// Copies the rows of `program`'s loops through rings of `stages` stages; with `apart`, those
-/// that only branches use through rings of their own.
+/// Turns loads in `program`'s loops into copies through rings of `stages` stages. With `apart`,
+/// rows that only branches use get rings of their own.
 StagedLoads multistageLoads(tile::ProgramOp program, unsigned stages, bool apart = false);
 
-/// Whether `op`, laid out, is taken as products are: running sums of matrices are, too.
-bool isProduct(mlir::Operation *op);
+/// Whether tensor cores compute `op`: a matmul, or the cumsum of a matrix.
+bool runsOnTensorCores(mlir::Operation *op);
 
-/// How many items `item` is ahead of the one that `counter` counts, as a constant added to
-/// it says; null where it is not known.
+/// The constant distance of `item` from the loop's `counter`; null if it is not known.
 std::optional<int64_t> itemsAhead(mlir::Value counter, mlir::Value item);
 
 } // namespace ejk

@@ -1,13 +1,13 @@
-//===- PipelineBranchOperands.cpp - the next chunk's factors in a branch ------------===//
+//===- PipelineBranchOperands.cpp - operands one iteration early -----------===//
 //
-// What an iteration makes of its item in front of its branch, factors, the check that chooses
-// a side and vectors, keeps threads busy while products wait; the branch's products keep tensor
-// cores busy while threads wait. So the next item's is made in the branch: running sums, which
-// are products, in front of the last ones, the rest behind them. The loop carries it, in
-// registers or, where it lies in shared memory, in a place that is written when this iteration
-// has used it, or in two by turns (TileLoops.cpp).
+// Software-pipelines a loop whose body is a prologue and a branch with a range guard. The prologue
+// computes matmul operands, the guard and vectors from the iteration's rows. It keeps threads busy
+// while tensor cores idle; the branch's matmuls do the reverse. So this pass computes the next
+// iteration's prologue inside the branch: cumsums, which are matmuls, before the branch's last
+// matmuls, and the rest after them. The loop carries the results in registers or in shared memory,
+// in one buffer that is overwritten after its last use, or in a double buffer (TileLoops.cpp).
 //
-// The branch's own products stand so that its barriers pass while tensor cores are busy.
+// The branch's own matmuls are reordered, so that barriers overlap with running matmuls.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/PipelineBranchOperands.h"
@@ -31,7 +31,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// One stage for the item that is used, and one for the next.
+/// One stage for the current item, and one for the next.
 static constexpr int64_t kStages = 2;
 
 static bool isOnRing(Operation &op, Value ring) {
@@ -39,14 +39,14 @@ static bool isOnRing(Operation &op, Value ring) {
 }
 
 namespace {
-class Preparer {
+class BranchPipeliner {
 public:
-  explicit Preparer(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
+  explicit BranchPipeliner(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
 
   bool run() {
     if (!find() || !findPrepared() || !findCarried())
       return false;
-    orderProducts();
+    orderMatmuls();
     prepareFirst();
     widenBranch();
     prepareNext(*branch.thenBlock());
@@ -60,7 +60,8 @@ private:
   // What there is
   //===--------------------------------------------------------------------===//
 
-  /// The loop's branch on a check, and the ring of two stages that the check looks at.
+  /// Finds the loop's branch on a range guard, and the ring of two stages whose rows the guard
+  /// depends on.
   bool find() {
     if (!matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
       return false;
@@ -86,10 +87,10 @@ private:
     for (Operation *user : take.getRing().getUsers()) {
       if (user == take)
         continue;
-      bool isInFront = user->getBlock() == loop->getBlock() && user->isBeforeInBlock(loop);
-      if (!isInFront && user->getBlock() != loop.getBody())
+      bool isBeforeLoop = user->getBlock() == loop->getBlock() && user->isBeforeInBlock(loop);
+      if (!isBeforeLoop && user->getBlock() != loop.getBody())
         return false;
-      if (auto op = dyn_cast<FillOp>(user); op && !isInFront) {
+      if (auto op = dyn_cast<FillOp>(user); op && !isBeforeLoop) {
         if (fill || itemsAhead(loop.getInductionVar(), op.getItem()) != 1)
           return false;
         fill = op;
@@ -98,7 +99,7 @@ private:
     return bool(fill);
   }
 
-  /// `op` and what makes its operands, in the loop's body.
+  /// Collects `op` and the ops in the loop's body that it depends on.
   void collectMakers(Operation *op, SetVector<Operation *> &makers) {
     if (!op || op->getBlock() != loop.getBody() || !makers.insert(op))
       return;
@@ -106,8 +107,8 @@ private:
       collectMakers(operand.getDefiningOp(), makers);
   }
 
-  /// What is made of the item in front of the branch, and of nothing that is not there an
-  /// iteration earlier.
+  /// Finds the prologue: ops before the branch that depend on the item. Their other operands must
+  /// be available an iteration earlier.
   bool findPrepared() {
     llvm::DenseSet<Value> ofItem(take->result_begin(), take->result_end());
     auto isOfItem = [&](Value value) { return ofItem.contains(value); };
@@ -122,20 +123,21 @@ private:
       prepared.push_back(&op);
     }
     for (Operation *op : prepared) {
-      if (isProduct(op))
-        collectMakers(op, sums);
+      if (runsOnTensorCores(op))
+        collectMakers(op, cumsums);
       for (Value operand : op->getOperands())
-        if (!isOfItem(operand) && !isHandedOn(operand) && !isKnownEarly(operand))
+        if (!isOfItem(operand) && !isYieldedByBranch(operand) && !isKnownEarly(operand))
           return false;
     }
-    // Sums are taken before the branch knows what it hands on.
-    for (Operation *op : sums)
-      if (llvm::any_of(op->getOperands(), [&](Value operand) { return isHandedOn(operand); }))
+    // Cumsums run before the branch yields, so they may not depend on what it yields.
+    for (Operation *op : cumsums)
+      if (llvm::any_of(op->getOperands(),
+                       [&](Value operand) { return isYieldedByBranch(operand); }))
         return false;
     return llvm::all_of(fill->getOperands(), [&](Value operand) { return isKnownEarly(operand); });
   }
 
-  /// Whether `value` follows from the counter.
+  /// Whether `value` depends on the counter and on values from before the loop only.
   bool isKnownEarly(Value value) {
     if (loop.isDefinedOutsideOfLoop(value) || value == loop.getInductionVar())
       return true;
@@ -145,8 +147,8 @@ private:
            llvm::all_of(maker->getOperands(), [&](Value v) { return isKnownEarly(v); });
   }
 
-  /// Whether `value` is what the branch of the iteration before has handed on.
-  bool isHandedOn(Value value) {
+  /// Whether `value` is a result of the previous iteration's branch.
+  bool isYieldedByBranch(Value value) {
     auto arg = dyn_cast<BlockArgument>(value);
     return arg && arg.getOwner() == loop.getBody() && arg != loop.getInductionVar() &&
            loop.getYieldedValues()[arg.getArgNumber() - 1].getDefiningOp() == branch;
@@ -154,7 +156,8 @@ private:
 
   bool isPrepared(Operation *op) { return llvm::is_contained(prepared, op); }
 
-  /// What others use of it.
+  /// Finds the prologue's results that the loop must carry, and the branch's matmuls to place code
+  /// between.
   bool findCarried() {
     for (Value tile : take.getTiles())
       for (Operation *user : tile.getUsers())
@@ -164,20 +167,21 @@ private:
       for (Value result : op->getResults())
         if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !isPrepared(user); })) {
           bool isStored = isa<VectorType>(result.getType()) && isInShared(layoutOf(result));
-          // It has no place of its own until then, and no other use.
-          if (isStored && (!isa<ConvertOp, vector::ExtractOp>(op) || sums.contains(op) ||
+          // A tile in shared memory is written to its carried buffer, so it may have no other use
+          // before.
+          if (isStored && (!isa<ConvertOp, vector::ExtractOp>(op) || cumsums.contains(op) ||
                            isUsedIn(result, prepared)))
             return false;
-          // Registers that a loop holds all through are missing in its products.
+          // Fragments carried through the loop would take registers from its matmuls.
           if (isa<VectorType>(result.getType()) && isFragments(layoutOf(result)))
             return false;
-          // Its place is the next one's by then.
+          // After the branch, the buffer belongs to the next iteration.
           for (Operation *user : result.getUsers())
             if (isStored && !isPrepared(user) && !branch->isAncestor(user))
               return false;
           carried.push_back(result);
         }
-    // The products that the branch ends with.
+    // The first group of matmuls in the branch, and its last matmul.
     for (Operation &op : *branch.thenBlock())
       if (isa<DotOp>(op)) {
         first = first ? first : &op;
@@ -187,13 +191,14 @@ private:
       return false;
     while (isa<DotOp>(first->getNextNode()) && first->getNextNode() != last)
       first = first->getNextNode();
-    // First those of what is there already.
+    // Matmuls whose operands are available before the branch.
     for (auto dot : branch.thenBlock()->getOps<DotOp>())
       if (dot != last && dot != first && llvm::none_of(dot->getOperands(), [&](Value operand) {
             return branch.getThenRegion().isAncestor(operand.getParentRegion());
           }))
         ready.push_back(dot);
-    // What takes the place of what the branch has of its own item is written behind the products.
+    // Stores after the last matmul that read a carried buffer must move before it, because the
+    // buffer is overwritten after the last matmul.
     for (Value value : carried)
       for (Operation *user : value.getUsers()) {
         Operation *here = branch.thenBlock()->findAncestorOpInBlock(*user);
@@ -204,9 +209,9 @@ private:
           return false;
         late.insert(user);
       }
-    // And so must be what it hands on to the check.
+    // What the branch yields for the next guard must be computed before the last matmul, too.
     for (BlockArgument arg : loop.getRegionIterArgs())
-      if (isHandedOn(arg) && isUsedIn(arg, prepared))
+      if (isYieldedByBranch(arg) && isUsedIn(arg, prepared))
         if (Operation *maker = ofSide(*branch.thenBlock(), arg).getDefiningOp();
             maker && maker->getBlock() == branch.thenBlock() && last->isBeforeInBlock(maker) &&
             !late.contains(maker))
@@ -219,7 +224,7 @@ private:
                         [&](Operation *user) { return llvm::is_contained(ops, user); });
   }
 
-  /// What `side` of the branch hands on as `arg` of the next iteration.
+  /// The value that branch `side` yields as `arg` of the next iteration.
   Value ofSide(Block &side, BlockArgument arg) {
     auto next = cast<OpResult>(loop.getYieldedValues()[arg.getArgNumber() - 1]);
     return side.getTerminator()->getOperand(next.getResultNumber());
@@ -229,10 +234,10 @@ private:
   // The branch's own products
   //===--------------------------------------------------------------------===//
 
-  /// First those of what is there already, and, while these are taken, what the others need of
-  /// what the loop carries; then what becomes of them, in shared memory, so that others run while
-  /// threads wait for one another.
-  void orderProducts() {
+  /// Reorders the branch: first matmuls with available operands; while they run, the threads
+  /// prepare operands of later matmuls. Results that other warps need are stored to shared memory
+  /// before the next MMAs are issued, so the barrier overlaps with those MMAs.
+  void orderMatmuls() {
     Block &block = *branch.thenBlock();
     for (Operation *dot : llvm::reverse(ready))
       dot->moveBefore(&block.front());
@@ -243,7 +248,7 @@ private:
     Operation *next = ready.back()->getNextNode();
     while (!isa<DotOp>(next))
       next = next->getNextNode();
-    // Vectors for that one are read from shared memory meanwhile.
+    // Broadcasts for that matmul are loaded from shared memory meanwhile.
     auto isThere = [&](Value value) { return value.getParentBlock() != &block; };
     for (auto spread : llvm::make_early_inc_range(block.getOps<SpreadOp>()))
       if (isThere(spread.getVector()) && spread->isBeforeInBlock(next))
@@ -264,9 +269,9 @@ private:
       op->moveBefore(next);
   }
 
-  /// What the loop stores of what it carries, in front of the branch, would have a barrier of its
-  /// own there. It becomes each side's: on the first it is made before `next`, a product, and
-  /// leaves before the last.
+  /// Moves stores before the branch into both branches, where they need no barrier of their own. On
+  /// the fast path the operands are computed before `next`, a matmul, and stored before the last
+  /// matmul.
   void storeInBranch(Operation *next) {
     SmallVector<StoreOp> stores;
     for (auto store : loop.getBody()->getOps<StoreOp>())
@@ -279,16 +284,16 @@ private:
             return op != store && (!isPure(op) || op->getNumRegions());
           }))
         continue;
-      // Operands first.
+      // In program order, so that operands come first.
       SmallVector<Operation *> ops;
       for (Operation &op : *loop.getBody())
         if (makers.contains(&op))
           ops.push_back(&op);
       Operation *start = &branch.elseBlock()->front();
-      for (bool byProducts : {true, false}) {
+      for (bool isFastPath : {true, false}) {
         IRMapping known;
         for (Operation *op : ops) {
-          b.setInsertionPoint(!byProducts ? start : op == store ? last : next);
+          b.setInsertionPoint(!isFastPath ? start : op == store ? last : next);
           b.clone(*op, known);
         }
       }
@@ -302,7 +307,7 @@ private:
   // An iteration early
   //===--------------------------------------------------------------------===//
 
-  /// `value` of the body as `known` has it, made again where it must be.
+  /// The copy of `value` in `known`; clones its computation if there is none.
   Value copyOf(Value value, IRMapping &known) {
     if (Value copy = known.lookupOrNull(value))
       return copy;
@@ -318,16 +323,16 @@ private:
     b.clone(*op, known);
   }
 
-  /// Takes `item`.
+  /// Emits the take of `item`.
   void takeItem(Value item, IRMapping &known) {
     known.map(loop.getInductionVar(), item);
     auto copy = cast<TakeOp>(b.clone(*take, known));
     copy.getItemMutable().assign(item);
   }
 
-  /// Has the stage of item `item` filled for the one `ahead` of it.
+  /// Emits the fill of the item `ahead` of `counter`.
   void fillItem(Value counter, int64_t ahead) {
-    // As the body does for the item one ahead of its counter.
+    // The body fills the item one ahead of its counter.
     Value before = addTo(counter, ahead - 1);
     IRMapping known;
     known.map(loop.getInductionVar(), before);
@@ -367,7 +372,7 @@ private:
     loop->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
   }
 
-  /// The layouts of what `op` gives, and of what is carried.
+  /// The layouts of `op`'s results, followed by those of the carried values.
   SmallVector<Attribute> layoutsOf(Operation *op) {
     SmallVector<Attribute> layouts;
     auto add = [&](Value value) {
@@ -381,7 +386,7 @@ private:
     return layouts;
   }
 
-  /// The branch with what is carried as results; by now the loop hands on what the body makes.
+  /// Adds the carried values to the branch's results, and makes the loop yield them.
   void widenBranch() {
     b.setInsertionPoint(branch);
     SmallVector<Type> types(branch.getResultTypes());
@@ -406,20 +411,20 @@ private:
   }
 
   void prepareNext(Block &side) {
-    bool byProducts = &side == branch.thenBlock();
+    bool isFastPath = &side == branch.thenBlock();
     Value counter = loop.getInductionVar();
-    auto handOn = [&] {
+    auto releaseAndFill = [&] {
       ReleaseOp::create(b, loc, take.getRing(), counter);
       fillItem(counter, kStages);
     };
     IRMapping known;
-    if (byProducts) {
-      // Where the branch begins with a product, while that is taken: the warp that orders boxes
-      // would keep the others waiting at their next barrier.
-      Operation *product = ready.empty() ? first : ready.back();
-      b.setInsertionPointAfter(product);
-      handOn();
-      if (product != first)
+    if (isFastPath) {
+      // Issue copies while the branch's first matmul runs. Otherwise the warp that issues TMA loads
+      // would delay the other warps at their next barrier.
+      Operation *matmul = ready.empty() ? first : ready.back();
+      b.setInsertionPointAfter(matmul);
+      releaseAndFill();
+      if (matmul != first)
         b.setInsertionPointAfter(first);
     } else {
       b.setInsertionPointToStart(&side);
@@ -429,21 +434,21 @@ private:
         return branch.getElseRegion().isAncestor(use.getOwner()->getParentRegion());
       });
       b.setInsertionPoint(side.getTerminator());
-      handOn();
+      releaseAndFill();
     }
     takeItem(addTo(counter, 1), known);
     for (BlockArgument arg : loop.getRegionIterArgs().drop_back(carried.size()))
       if (loop.getYieldedValues()[arg.getArgNumber() - 1].getDefiningOp() == branch)
         known.map(arg, ofSide(side, arg));
-    // Sums early. Then one barrier, for products that read what factors take the place of and for
-    // vectors that threads make for each other, and another for the check, behind which all is
-    // stored.
+    // Cumsums come first. Then two barriers suffice: one for matmuls that read buffers about to be
+    // overwritten and for vectors that warps exchange, and the guard's, which also orders all
+    // stores.
     SmallVector<Operation *> early, rest, stores, exchanged, checks;
     llvm::DenseSet<Operation *> isExchanged;
     for (Operation *op : prepared) {
       auto convert = dyn_cast<ConvertOp>(op);
       auto isLate = [&](Value operand) { return isExchanged.contains(operand.getDefiningOp()); };
-      if (sums.contains(op)) {
+      if (cumsums.contains(op)) {
         early.push_back(op);
       } else if (isa<WithinOp>(op)) {
         checks.push_back(op);
@@ -458,7 +463,7 @@ private:
         rest.push_back(op);
       }
     }
-    // Unless what is stored needs them.
+    // Exchanged vectors that stores depend on cannot wait.
     if (llvm::any_of(stores, [&](Operation *op) {
           return isExchanged.contains(op->getOperand(0).getDefiningOp());
         })) {
@@ -467,13 +472,13 @@ private:
     }
     for (Operation *op : early)
       copy(op, known);
-    if (byProducts && first != last)
+    if (isFastPath && first != last)
       b.setInsertionPointAfter(last);
     for (ArrayRef<Operation *> ops : {ArrayRef(rest), ArrayRef(stores), ArrayRef(exchanged)})
       for (Operation *op : ops)
         copy(op, known);
-    // What else is stored to shared memory is there behind the check's barrier, too.
-    if (byProducts)
+    // The guard's barrier also covers later stores to shared memory in the branch.
+    if (isFastPath)
       for (Operation *op = &*b.getInsertionPoint(); op && !isa<StoreOp>(op); op = op->getNextNode())
         if (auto convert = dyn_cast<ConvertOp>(op); convert && isInShared(convert.getLayout()))
           b.setInsertionPointAfter(op);
@@ -504,14 +509,14 @@ private:
   TakeOp take;
   FillOp fill;
   SmallVector<Operation *> prepared;
-  /// Of that, running sums and what makes them.
-  SetVector<Operation *> sums;
+  /// The cumsums in `prepared` and the ops that they depend on.
+  SetVector<Operation *> cumsums;
   SmallVector<Value> carried;
-  /// Products of the branch that all is there for, and what goes in front of its last one, for
-  /// its place is written behind that.
+  /// Matmuls of the branch whose operands are available, and stores that must move before its last
+  /// matmul, after which their source is overwritten.
   SmallVector<Operation *> ready;
   SetVector<Operation *> late;
-  /// The last of the first products that stand together in the branch, and the last product.
+  /// The last matmul of the branch's first group, and the last matmul.
   Operation *first = nullptr, *last = nullptr;
 };
 
@@ -527,6 +532,6 @@ struct PipelineBranchOperandsPass : ejk::impl::PipelineBranchOperandsBase<Pipeli
 unsigned ejk::pipelineBranchOperands(ProgramOp program) {
   unsigned count = 0;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>()))
-    count += Preparer(loop).run();
+    count += BranchPipeliner(loop).run();
   return count;
 }

@@ -1,4 +1,4 @@
-//===- PipelineBranchOperands.h - the next chunk's factors in a branch ------*- C++ -*-===//
+//===- PipelineBranchOperands.h - operands one iteration early ----*- C++ -*-===//
 #ifndef EJK_LOWERING_PIPELINE_PIPELINEBRANCHOPERANDS_H
 #define EJK_LOWERING_PIPELINE_PIPELINEBRANCHOPERANDS_H
 
@@ -6,8 +6,9 @@
 
 namespace ejk {
 
-/// Has `program`'s loops make of an item what a branch takes an iteration early, in that
-/// iteration's branch (ejk-pipeline-branch-operands). Returns how many loops do.
+/// Software-pipelines the operands of branches (ejk-pipeline-branch-operands): each iteration of
+/// `program`'s loops computes the operands of the next iteration's branch inside its own branch.
+/// Returns the number of loops changed.
 unsigned pipelineBranchOperands(tile::ProgramOp program);
 
 } // namespace ejk

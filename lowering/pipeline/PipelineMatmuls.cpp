@@ -1,11 +1,13 @@
-//===- PipelineMatmuls.cpp - the next iteration's first products -----------===//
+//===- PipelineMatmuls.cpp - matmuls one iteration early -------------------===//
 //
-// An iteration's last products end late: the loop's state is one. What the next one
-// multiplies first, of rows alone, queues behind them and is there when it starts.
-// The next item is taken where the last products begin, which have a barrier in front of
-// them anyway; from there on it is held. Of items that come in boxes no take has a barrier:
-// then it is taken behind those products, and boxes are ordered in front of the next one's,
-// for a warp that issues products waits until the ones before have begun.
+// Issues matmuls that need only the next iteration's rows right after this iteration's last
+// matmuls, e.g. q·kᵀ of the next chunk. They queue on the tensor cores and are complete when the
+// next iteration starts.
+//
+// The next item is taken before the last matmuls, which have a barrier anyway; later takes of it
+// are marked `held`. With TMA no take has a barrier. The next item is then taken after the last
+// matmuls, and TMA loads are issued before the next item's matmuls, because a warp that issues
+// `wgmma` waits until earlier ones have started.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/PipelineMatmuls.h"
@@ -27,14 +29,14 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// One stage for the item that is used, one for the next, and one to be filled.
+/// One stage for the current item, one for the next, and one that is being filled.
 static constexpr int64_t kStages = 3;
 
 namespace {
-/// Rotates the products of one loop.
-class Rotator {
+/// Pipelines the matmuls of one loop.
+class MatmulPipeliner {
 public:
-  explicit Rotator(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
+  explicit MatmulPipeliner(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
 
   unsigned run() {
     if (!matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
@@ -47,21 +49,21 @@ public:
       return 0;
     for (auto dot : loop.getBody()->getOps<DotOp>())
       if (isOfItem(dot))
-        products.push_back(dot);
+        matmuls.push_back(dot);
       else
         last = dot;
-    // Without others that follow, there is nothing to queue behind.
-    if (products.empty() || !last || last->isBeforeInBlock(products.back()))
+    // If no other matmuls follow, there is nothing to queue after.
+    if (matmuls.empty() || !last || last->isBeforeInBlock(matmuls.back()))
       return 0;
-    inBoxes = usesTmaLoads(loop->getParentOfType<ProgramOp>());
+    usesTma = usesTmaLoads(loop->getParentOfType<ProgramOp>());
     takeFirst();
     takeNext();
-    return products.size();
+    return matmuls.size();
   }
 
 private:
-  /// Whether the next item is always filled when an iteration begins: the first two are in
-  /// front of the loop, and in it those that come two behind its own or later.
+  /// Whether the next item is always filled when an iteration starts: items 0 and 1 are filled
+  /// before the loop, and the body fills items two or more ahead.
   bool isFilledAhead() {
     llvm::DenseSet<int64_t> before;
     for (Operation *user : take.getRing().getUsers()) {
@@ -81,7 +83,7 @@ private:
     return before.contains(0) && before.contains(1);
   }
 
-  /// Whether `dot` is of the item's tiles alone.
+  /// Whether `dot` reads only the item's tiles.
   bool isOfItem(DotOp dot) {
     return dot.getLhs().getDefiningOp() == take && dot.getRhs().getDefiningOp() == take &&
            loop.isDefinedOutsideOfLoop(dot.getAcc());
@@ -93,62 +95,61 @@ private:
     return copy;
   }
 
-  /// The products of an item that was taken.
+  /// Emits the matmuls for a taken item.
   SmallVector<Value> multiply(TakeOp item) {
     IRMapping map;
     map.map(take->getResults(), item->getResults());
     return llvm::map_to_vector(
-        products, [&](DotOp dot) -> Value { return b.clone(*dot, map)->getResult(0); });
+        matmuls, [&](DotOp dot) -> Value { return b.clone(*dot, map)->getResult(0); });
   }
 
-  /// In front of the loop, which carries the products from here on.
+  /// Emits the first matmuls before the loop, which carries the results from now on.
   void takeFirst() {
     Value zero = arith::ConstantIndexOp::create(b, loc, 0);
     SmallVector<Value> first = multiply(takeItem(zero));
     SmallVector<Attribute> layouts;
     if (auto known = loop->getAttrOfType<ArrayAttr>(kLayoutsAttr))
       layouts = llvm::to_vector(known);
-    for (DotOp dot : products)
+    for (DotOp dot : matmuls)
       if (LayoutAttr layout = layoutOf(dot.getResult()))
         layouts.push_back(layout);
     IRRewriter rewriter(b);
     loop = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
         rewriter, first, /*replaceInitOperandUsesInLoop=*/false,
         [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
-          // Until the next ones are there.
-          return llvm::map_to_vector(products, [](DotOp dot) -> Value { return dot; });
+          // Placeholders, until takeNext emits the next matmuls.
+          return llvm::map_to_vector(matmuls, [](DotOp dot) -> Value { return dot; });
         }));
     if (!layouts.empty())
       loop->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
   }
 
   void takeNext() {
-    // The first of the products that stand together with the last one.
+    // The first matmul of the last group.
     Operation *group = last;
     while (isa_and_nonnull<DotOp>(group->getPrevNode()) &&
-           !llvm::is_contained(products, group->getPrevNode()))
+           !llvm::is_contained(matmuls, group->getPrevNode()))
       group = group->getPrevNode();
     b.setInsertionPoint(group);
-    if (inBoxes)
+    if (usesTma)
       b.setInsertionPointAfter(last);
     Value one = arith::ConstantIndexOp::create(b, loc, 1);
     TakeOp next = takeItem(arith::AddIOp::create(b, loc, loop.getInductionVar(), one));
-    b.setInsertionPointAfter(inBoxes ? next.getOperation() : last);
+    b.setInsertionPointAfter(usesTma ? next.getOperation() : last);
     SmallVector<Value> results = multiply(next);
-    moveCopies(inBoxes ? next.getOperation() : results.back().getDefiningOp());
+    moveCopies(usesTma ? next.getOperation() : results.back().getDefiningOp());
 
     take.setHeld(true);
     auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
-    unsigned carried = yield.getNumOperands() - products.size();
-    for (auto [i, dot] : llvm::enumerate(products)) {
+    unsigned carried = yield.getNumOperands() - matmuls.size();
+    for (auto [i, dot] : llvm::enumerate(matmuls)) {
       yield.setOperand(carried + i, results[i]);
       dot.getResult().replaceAllUsesWith(loop.getRegionIterArg(carried + i));
       dot.erase();
     }
   }
 
-  /// Copies of the ring start behind `op`: the next item's take has the barrier that they
-  /// need.
+  /// Moves fills of the ring after `op`: the take of the next item has the barrier that they need.
   void moveCopies(Operation *op) {
     SmallVector<Operation *> copies;
     for (Operation &inner : *loop.getBody())
@@ -165,10 +166,10 @@ private:
   OpBuilder b;
   Location loc;
   TakeOp take;
-  SmallVector<DotOp> products;
+  SmallVector<DotOp> matmuls;
   DotOp last;
-  /// Whether items come in boxes.
-  bool inBoxes = false;
+  /// Whether TMA fills the ring.
+  bool usesTma = false;
 };
 
 struct PipelineMatmulsPass : ejk::impl::PipelineMatmulsBase<PipelineMatmulsPass> {
@@ -183,6 +184,6 @@ struct PipelineMatmulsPass : ejk::impl::PipelineMatmulsBase<PipelineMatmulsPass>
 unsigned ejk::pipelineMatmuls(ProgramOp program) {
   unsigned count = 0;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>()))
-    count += Rotator(loop).run();
+    count += MatmulPipeliner(loop).run();
   return count;
 }

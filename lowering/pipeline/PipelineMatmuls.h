@@ -1,4 +1,4 @@
-//===- PipelineMatmuls.h - the next iteration's first products ----*- C++ -*-===//
+//===- PipelineMatmuls.h - matmuls one iteration early ------------*- C++ -*-===//
 #ifndef EJK_LOWERING_PIPELINE_PIPELINEMATMULS_H
 #define EJK_LOWERING_PIPELINE_PIPELINEMATMULS_H
 
@@ -6,8 +6,9 @@
 
 namespace ejk {
 
-/// Takes the products of `program`'s loops whose factors come through a ring of three stages
-/// or more, and are of one item alone, an iteration early. Returns how many.
+/// Software-pipelines matmuls of `program`'s loops: those whose operands all come from one item of
+/// a ring with at least three stages are issued an iteration early. Returns the number of matmuls
+/// moved.
 unsigned pipelineMatmuls(tile::ProgramOp program);
 
 } // namespace ejk

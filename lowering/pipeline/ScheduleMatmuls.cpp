@@ -1,10 +1,10 @@
-//===- ScheduleMatmuls.cpp - products early, other work meanwhile ---------===//
+//===- ScheduleMatmuls.cpp - list scheduling around matmuls ----------------===//
 //
-// List scheduling of one block, on a clock that counts a thread block's cycles. The
-// warps issue one op after another; products queue for the tensor cores and end
-// later; what other warps wrote to shared memory can be read behind a barrier, which
-// serves all that was written before it. In the end, what takes registers that it need
-// not take yet is put off.
+// List scheduling of a block, with a clock in cycles of one SM. Warps issue ops one after another.
+// Matmuls queue on the tensor cores and complete later. Data that other warps stored to shared
+// memory can be read after a barrier, and one barrier serves all earlier stores. The schedule
+// issues matmuls as early as possible and fills the wait with other work. In the end, ops whose
+// results take registers are sunk to their uses.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
@@ -31,17 +31,17 @@ using namespace ejk::tile;
 // Estimates, in cycles
 //===----------------------------------------------------------------------===//
 
-/// Of one multiprocessor: multiplications a cycle on tensor cores, elementwise ops,
-/// exponentials, and bytes of shared memory.
-static constexpr int64_t kProductsPerCycle = 2048, kOpsPerCycle = 128, kExpsPerCycle = 16,
+/// Per SM and cycle: multiplications on tensor cores, elementwise ops, exponentials, bytes of
+/// shared memory.
+static constexpr int64_t kMultipliesPerCycle = 2048, kOpsPerCycle = 128, kExpsPerCycle = 16,
                          kBytesPerCycle = 128;
-static constexpr int64_t kProductLatency = 40, kSharedLatency = 30, kBarrier = 60, kIssue = 4;
+static constexpr int64_t kMatmulLatency = 40, kSharedLatency = 30, kBarrier = 60, kIssue = 4;
 
-/// Registers of a thread that fragments may take before a product must wait for others to
-/// end: what its block's products leave, each of which has addresses of factors and of what
-/// is made of it. Those of a branch were made in front of it, more where it has many products;
-/// most where warps take these one by one (`mma.sync`), with all factors in registers.
-static constexpr int64_t kRegisters = 224, kRegistersOfProduct = 12, kRegistersOfBranch = 150,
+/// The registers per thread that live fragments may take before another matmul is delayed. A block
+/// has what its matmuls leave: each needs registers for addresses of its operands and uses. A
+/// branch has less, because values from before it are live, and least if single warps compute
+/// (`mma.sync`) with all operands in registers.
+static constexpr int64_t kRegisters = 224, kRegistersPerMatmul = 12, kRegistersOfBranch = 150,
                          kRegistersOfLongBranch = 118, kRegistersOfWarpsBranch = 90;
 
 static int64_t elementsOf(Value value) {
@@ -49,7 +49,7 @@ static int64_t elementsOf(Value value) {
   return type ? type.getNumElements() : 1;
 }
 
-/// Cycles in which the warps issue `op`.
+/// Cycles that the warps need to issue `op`.
 static int64_t issueOf(Operation *op) {
   if (op->getNumResults() == 0 || isa<DotOp, LoadOp>(op))
     return kIssue;
@@ -59,7 +59,7 @@ static int64_t issueOf(Operation *op) {
   if (auto sum = dyn_cast<tile::SumOp>(op))
     return kIssue + elementsOf(sum.getTile()) / kOpsPerCycle;
   LayoutAttr layout = isa<VectorType>(result.getType()) ? ejk::layoutOf(result) : LayoutAttr();
-  if (!isFragments(layout)) // of a vector, or a number, all warps have the whole
+  if (!isFragments(layout)) // every warp computes the whole vector or scalar
     return isa<CumsumOp>(op) ? 100 : kIssue;
   if (isa<SpreadOp>(op))
     return 100;
@@ -67,10 +67,10 @@ static int64_t issueOf(Operation *op) {
          elementsOf(result) / (isa<math::ExpOp, math::Exp2Op>(op) ? kExpsPerCycle : kOpsPerCycle);
 }
 
-static int64_t productTime(DotOp dot) {
+static int64_t matmulTime(DotOp dot) {
   auto lhs = cast<VectorType>(dot.getLhs().getType());
   int64_t length = lhs.getDimSize(dot.getLhsTransposed() ? 0 : 1);
-  return elementsOf(dot.getResult()) * length / kProductsPerCycle;
+  return elementsOf(dot.getResult()) * length / kMultipliesPerCycle;
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,17 +102,17 @@ public:
       moved += before != after;
       after->moveBefore(block.getTerminator());
     }
-    putOff(block);
-    readAgain(block);
-    putOff(block);
+    sinkToUses(block);
+    reloadOperands(block);
+    sinkToUses(block);
     putVectorsLast();
     return moved;
   }
 
 private:
-  /// What comes of vectors and numbers alone, and goes nowhere but to memory or to the next
-  /// iteration, goes behind the last product, which is taken meanwhile: their chains of
-  /// shuffles side by side, behind one barrier for all the sums that they start from.
+  /// Moves ops on vectors and scalars whose results only go to memory or the next iteration after
+  /// the last matmul, so that they overlap with it. Their chains of shuffles then run side by side,
+  /// after one barrier for all their reductions.
   void putVectorsLast() {
     auto dots = block.getOps<DotOp>();
     if (dots.empty() || !isa<scf::ForOp>(block.getParentOp()))
@@ -141,7 +141,7 @@ private:
     }
   }
 
-  /// Whether `op` only takes and gives vectors over lanes, and numbers, in registers.
+  /// Whether `op` has only vectors and scalars in registers as operands and results.
   static bool isOfVectors(Operation *op) {
     auto isVector = [](Value value) {
       auto vector = dyn_cast<VectorType>(value.getType());
@@ -159,13 +159,14 @@ private:
       return usesWarpMatmuls(block)  ? kRegistersOfWarpsBranch
              : hasManyMatmuls(block) ? kRegistersOfLongBranch
                                      : kRegistersOfBranch;
-    return kRegisters - kRegistersOfProduct * int64_t(llvm::range_size(block.getOps<DotOp>()));
+    return kRegisters - kRegistersPerMatmul * int64_t(llvm::range_size(block.getOps<DotOp>()));
   }
 
-  /// What must stand before each op: the makers of its operands; of an op that stores,
-  /// the ones that store there before; of an op with regions, all, and it before all behind.
+  /// Finds the dependences of each op: the ops that define its operands; for a store, earlier
+  /// stores to the same tensor; for an op with regions, all earlier ops; for any op, the last op
+  /// with regions before it.
   void findDependences(ArrayRef<Operation *> order) {
-    llvm::DenseMap<Value, Operation *> lastStore; // by where it goes
+    llvm::DenseMap<Value, Operation *> lastStore; // by destination
     Operation *lastRegion = nullptr;
     SmallVector<Operation *> ofCarried;
     for (Operation *op : order)
@@ -195,21 +196,21 @@ private:
         last = op;
       }
     }
-    // Behind all that must be so.
+    // After all true dependences are known.
     for (DotOp dot : block.getOps<DotOp>())
       addOtherUsers(dot);
   }
 
-  /// What else uses the accumulators that `dot` adds to, down to the sums that this is for, goes
-  /// before it where it can: behind it they would have to be kept twice.
+  /// Orders other users of the accumulators that `dot` adds to before it if possible. After it, the
+  /// old accumulators would have to be live, too.
   void addOtherUsers(DotOp dot) {
     if (registersOf(dot.getAcc()) == 0)
-      return; // a constant, which takes none
+      return; // a constant takes no registers
     SmallVector<Operation *> left(dot.getAcc().getUsers());
     while (!left.empty()) {
       Operation *user = left.pop_back_val();
       if (user == dot || user->getBlock() != &block ||
-          (isa<DotOp>(user) && dot->isBeforeInBlock(user)) || comesBehind(user, dot))
+          (isa<DotOp>(user) && dot->isBeforeInBlock(user)) || dependsOn(user, dot))
         continue;
       needs[dot].push_back(user);
       if (OpTrait::hasElementwiseMappableTraits(user) && user->hasOneUse())
@@ -217,8 +218,8 @@ private:
     }
   }
 
-  /// Whether `op` must come behind `other`.
-  bool comesBehind(Operation *op, Operation *other) {
+  /// Whether `op` depends on `other`.
+  bool dependsOn(Operation *op, Operation *other) {
     llvm::SetVector<Operation *> before;
     before.insert(op);
     for (unsigned i = 0; i < before.size(); ++i) {
@@ -231,9 +232,9 @@ private:
     return false;
   }
 
-  /// Whether `op` rounds what a loop carries, perhaps scaled. That goes before all
-  /// products: the assembler lets nobody make a factor in registers, or read accumulators of
-  /// the iteration before, while a product is taken.
+  /// Whether `op` rounds a loop-carried value, perhaps scaled. Such ops go before all matmuls:
+  /// while a `wgmma` runs, the assembler cannot write an operand to registers or read the previous
+  /// iteration's accumulators.
   static bool isOfCarried(Operation *op) {
     return isa<arith::TruncFOp>(op) && madeOfCarried(op->getOperand(0));
   }
@@ -251,18 +252,19 @@ private:
                          [](Value operand) { return operand.getDefiningOp<DotOp>() != nullptr; });
   }
 
-  /// Cycles from when each op's result is there to the end of the last that needs it.
+  /// Computes for each op the length of the longest chain of dependent ops after it, in cycles.
   void findRemaining(ArrayRef<Operation *> order) {
     for (Operation *op : llvm::reverse(order)) {
       int64_t time = remaining.lookup(op) + issueOf(op);
       if (auto dot = dyn_cast<DotOp>(op))
-        time += productTime(dot) + kProductLatency;
+        time += matmulTime(dot) + kMatmulLatency;
       for (Operation *maker : needs.lookup(op))
         remaining[maker] = std::max(remaining.lookup(maker), time);
     }
   }
 
-  /// Which values each op uses, in regions too; those from before the block are there.
+  /// Finds the values that each op uses, also in its regions. Values from before the block are live
+  /// at its start.
   void findUses(ArrayRef<Operation *> order) {
     auto note = [&](Operation *op) {
       llvm::SetVector<Value> used;
@@ -285,7 +287,7 @@ private:
     note(block.getTerminator());
   }
 
-  /// Whether `op` passes a barrier on its own.
+  /// Whether `op` contains a barrier.
   static bool hasBarrier(Operation *op) { return op->getNumRegions() || isa<WithinOp>(op); }
 
   bool needsBarrier(Operation *op) const {
@@ -302,27 +304,27 @@ private:
     return start;
   }
 
-  /// When `op` would best start: at once, but for a product that others, which more depends
-  /// on, should not queue behind. That one waits until the tensor cores have nothing to do.
+  /// The best start of `op`: its earliest one. But a matmul waits until the tensor cores are idle
+  /// if more depends on another matmul, which would otherwise queue after it.
   int64_t bestStartOf(Operation *op, const llvm::SetVector<Operation *> &left) const {
     int64_t start = startOf(op);
     bool lets =
         isa<DotOp>(op) && llvm::any_of(left, [&](Operation *other) {
           return isa<DotOp>(other) && other != op && remaining.lookup(other) > remaining.lookup(op);
         });
-    return lets ? std::max(start, productsDone) : start;
+    return lets ? std::max(start, matmulsDone) : start;
   }
 
-  /// The op that can start first: of several the first product, or the first in program
-  /// order. A product lets one pass that more depends on, if that will not be long.
+  /// The op that can start first; among equals a matmul, then program order. A matmul gives way to
+  /// one that more depends on, if that one can start soon.
   Operation *choose(const llvm::SetVector<Operation *> &left) const {
     SmallVector<Operation *> available;
     for (Operation *op : left)
       if (llvm::none_of(needs.lookup(op), [&](Operation *maker) { return left.contains(maker); }))
         available.push_back(op);
     assert(!available.empty() && "ops that must come before each other");
-    if (!llvm::all_of(available, [&](Operation *op) { return takesTooMany(op); }))
-      llvm::erase_if(available, [&](Operation *op) { return takesTooMany(op); });
+    if (!llvm::all_of(available, [&](Operation *op) { return lacksRegisters(op); }))
+      llvm::erase_if(available, [&](Operation *op) { return lacksRegisters(op); });
     Operation *best = available.front();
     for (Operation *op : ArrayRef(available).drop_front()) {
       int64_t start = bestStartOf(op, left), bestStart = bestStartOf(best, left);
@@ -338,8 +340,8 @@ private:
     return best;
   }
 
-  /// Whether `op` is a product with accumulators of its own for which registers are missing.
-  bool takesTooMany(Operation *op) const {
+  /// Whether `op` is a matmul for whose new accumulators there are too few registers.
+  bool lacksRegisters(Operation *op) const {
     auto dot = dyn_cast<DotOp>(op);
     return dot && registersOf(dot.getAcc()) == 0 && registers + registersOf(dot.getResult()) > most;
   }
@@ -356,14 +358,14 @@ private:
     now = start + issueOf(op);
     int64_t done = now;
     if (auto dot = dyn_cast<DotOp>(op)) {
-      productsDone = std::max(productsDone, now) + productTime(dot);
-      done = productsDone + kProductLatency;
+      matmulsDone = std::max(matmulsDone, now) + matmulTime(dot);
+      done = matmulsDone + kMatmulLatency;
     } else if (isa<ConvertOp>(op)) {
       done += kSharedLatency;
     }
     ready[op] = done;
     for (Value result : op->getResults())
-      // The parts of a sum are there, too, until it is used.
+      // A reduction's partial sums lie in shared memory until its first use.
       if (isa<VectorType>(result.getType()) && !isa<LoadOp>(op) &&
           (isInShared(ejk::layoutOf(result)) || isa<tile::SumOp>(op)))
         written[result] = barriers;
@@ -376,16 +378,16 @@ private:
   llvm::DenseMap<Value, unsigned> usesLeft;
   int64_t registers = 0;
   llvm::DenseMap<Operation *, int64_t> remaining;
-  /// When an op's results are there.
+  /// When an op's results are available.
   llvm::DenseMap<Operation *, int64_t> ready;
-  /// What lies in shared memory, by how many barriers were before it.
+  /// Tiles in shared memory, with the number of barriers before their store.
   llvm::DenseMap<Value, unsigned> written;
-  int64_t now = 0, productsDone = 0;
+  int64_t now = 0, matmulsDone = 0;
   unsigned barriers = 0;
 };
 
 struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass> {
-  /// Items of rings are taken and released in their order, which this does not know.
+  /// Programs with rings are not scheduled: the scheduler does not know the order of ring ops.
   static bool isToBeScheduled(ProgramOp program) {
     return program->hasAttr(kWarpgroupsAttr) && program.getBlock().getOps<MakeRingOp>().empty();
   }
@@ -396,7 +398,7 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
     SmallVector<Block *> blocks;
     getOperation()->walk([&](DotOp dot) {
       auto program = dot->getParentOfType<ProgramOp>();
-      // A branch's other side is taken where gates are too strong, and need not be fast.
+      // The exact path is rare and need not be fast.
       if (isOnExactPath(dot))
         return;
       if (isToBeScheduled(program) && !llvm::is_contained(blocks, dot->getBlock()))
@@ -407,23 +409,23 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
         return;
       program.walk([](scf::ForOp loop) {
         if (isa<scf::IfOp>(loop->getParentOp()))
-          useInitsEarly(loop);
+          hoistUsesOfInits(loop);
       });
-      // Its barrier serves what is stored before the branch, too.
+      // The guard's barrier then also serves stores before the branch.
       program.walk([](WithinOp within) {
         if (within->hasOneUse() && isa<scf::IfOp>(*within->user_begin()))
           within->moveBefore(*within->user_begin());
       });
-      endTilesEarly(program);
-      moveIntoBranches(program);
+      shortenTileRanges(program);
+      sinkLoadsIntoBranches(program);
     });
     for (Block *block : blocks) {
       numMoved += BlockScheduler(*block).run();
       if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp())) {
-        putOff(*branch->getBlock());
+        sinkToUses(*branch->getBlock());
         if (branch.elseBlock()) {
-          makeAgain(*branch.elseBlock());
-          putOff(*branch.elseBlock());
+          rematerialise(*branch.elseBlock());
+          sinkToUses(*branch.elseBlock());
         }
       }
     }

@@ -1,8 +1,8 @@
-//===- SpecializeWarps.cpp - warps that copy, and warps that compute ------===//
+//===- SpecializeWarps.cpp - producer and consumer warps -------------------===//
 //
-// The program is divided in three: numbers that both roles may need stay in front;
-// the producer gets a copy of the loops around fills, with the numbers that these
-// need; the consumer what is left.
+// Splits a program into producer warps, which copy, and consumer warps, which compute. Scalars that
+// both may need stay before the roles. The producer gets a copy of the loops around fills, with the
+// scalars that the fills need. The consumer gets everything else.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
@@ -23,7 +23,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The consumer's warps where no layouts say how many work on tiles.
+/// The number of consumer warps if the program is not laid out.
 static constexpr int64_t kWarps = 4;
 
 static bool isTile(Value value) { return isa<VectorType>(value.getType()); }
@@ -45,11 +45,11 @@ public:
       : program(program), producerWarps(producerWarps), setsRegisters(setsRegisters),
         b(program.getContext()) {}
 
-  /// Fails after a remark.
+  /// Emits a remark and fails if the program cannot be split.
   LogicalResult run() {
     for (Operation &op : program.getBlock().without_terminator())
-      if (staysInFront(&op))
-        front.insert(&op);
+      if (staysBeforeRoles(&op))
+        beforeRoles.insert(&op);
     if (failed(checkFills(program.getBlock())))
       return failure();
 
@@ -69,13 +69,13 @@ public:
 
     Block &consumed = consumer.getBody().front();
     for (Operation &op : llvm::make_early_inc_range(program.getBlock().without_terminator()))
-      if (!front.contains(&op) && &op != roles.getOperation())
+      if (!beforeRoles.contains(&op) && &op != roles.getOperation())
         op.moveBefore(&consumed, consumed.end());
     consumer.walk([](Operation *op) {
       if (fillsRing(op))
         op->erase();
     });
-    // What only the fills needed.
+    // Erase ops that only the fills needed.
     consumer.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
       if (isOpTriviallyDead(op))
         op->erase();
@@ -84,8 +84,8 @@ public:
   }
 
 private:
-  /// Numbers, made of such, and tiles that are one number throughout.
-  bool staysInFront(Operation *op) {
+  /// Whether `op` stays before the roles: scalars computed from scalars, and constants.
+  bool staysBeforeRoles(Operation *op) {
     if (isa<MakeRingOp>(op))
       return true;
     if (op->getNumRegions() || !isPure(op) || isa<TileDialect>(op->getDialect()))
@@ -93,11 +93,11 @@ private:
     if (op->hasTrait<OpTrait::ConstantLike>())
       return true;
     return llvm::none_of(op->getResults(), isTile) &&
-           llvm::all_of(op->getOperands(), [&](Value v) { return isInFront(v); });
+           llvm::all_of(op->getOperands(), [&](Value v) { return isBeforeRoles(v); });
   }
-  bool isInFront(Value value) {
+  bool isBeforeRoles(Value value) {
     Operation *def = value.getDefiningOp();
-    return def ? front.contains(def) : value.getParentBlock() == &program.getBlock();
+    return def ? beforeRoles.contains(def) : value.getParentBlock() == &program.getBlock();
   }
 
   LogicalResult decline(Operation *op, StringRef why) {
@@ -107,7 +107,7 @@ private:
 
   /// Whether the producer can compute `value`.
   bool canCopy(Value value) {
-    if (isInFront(value))
+    if (isBeforeRoles(value))
       return true;
     if (auto arg = dyn_cast<BlockArgument>(value)) {
       auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
@@ -118,7 +118,7 @@ private:
            llvm::all_of(def->getOperands(), [&](Value v) { return canCopy(v); });
   }
 
-  /// Whether two values are one, or made alike of such.
+  /// Whether two values are the same or computed by equal ops.
   static bool areAlike(Value a, Value b) {
     Operation *x = a.getDefiningOp(), *y = b.getDefiningOp();
     auto operandsAreAlike = [](Value a, Value b) { return success(areAlike(a, b)); };
@@ -129,9 +129,8 @@ private:
                                                            OperationEquivalence::IgnoreLocations));
   }
 
-  /// Whether rings are filled alike on both sides of `branch`: the producer need not know which
-  /// is taken.
-  static bool fillsOnBothSides(scf::IfOp branch) {
+  /// Whether both branches fill rings equally, so that the producer need not know the condition.
+  static bool fillsInBothBranches(scf::IfOp branch) {
     if (!branch.elseBlock())
       return false;
     auto fillsOf = [](Block &side) {
@@ -156,7 +155,7 @@ private:
       auto loop = dyn_cast<scf::ForOp>(op);
       if (!fillsRing(&op) && !holdsFills(&op))
         continue;
-      if (auto branch = dyn_cast<scf::IfOp>(op); branch && fillsOnBothSides(branch)) {
+      if (auto branch = dyn_cast<scf::IfOp>(op); branch && fillsInBothBranches(branch)) {
         if (failed(checkFills(*branch.thenBlock())))
           return failure();
         continue;
@@ -176,7 +175,7 @@ private:
   }
 
   Value copyOf(Value value, IRMapping &known) {
-    if (isInFront(value))
+    if (isBeforeRoles(value))
       return value;
     if (Value copy = known.lookupOrNull(value))
       return copy;
@@ -216,8 +215,8 @@ private:
     return role;
   }
 
-  /// Where the block's threads have too few each, the consumer gets what the producer
-  /// can do without.
+  /// With `setmaxnreg`, gives the consumer the registers that the producer does not need, if
+  /// threads have fewer than the maximum.
   void shareRegisters(RoleOp consumer, RoleOp producer) {
     constexpr int64_t group = 4, few = 40;
     int64_t consumers = consumer.getWarps(), producers = producer.getWarps();
@@ -233,7 +232,7 @@ private:
   int64_t producerWarps;
   bool setsRegisters;
   OpBuilder b;
-  llvm::DenseSet<Operation *> front;
+  llvm::DenseSet<Operation *> beforeRoles;
 };
 
 struct SpecializeWarpsPass : ejk::impl::SpecializeWarpsBase<SpecializeWarpsPass> {

@@ -1,4 +1,10 @@
-//===- SplitExponentials.cpp - exponentials by two units at once -----------===//
+//===- SplitExponentials.cpp - exponentials on SFU and FMA -----------------===//
+//
+// Computes a third of the exponentials by a polynomial on the FMA pipes, while the
+// special function unit computes the rest. The polynomial is valid only within a range,
+// so all uses of such an exponential must be guarded by a range guard.
+//
+//===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
@@ -17,19 +23,20 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The largest exponent, either way, whose power of e is an ordinary f32.
+/// The largest |x| for which e^x and e^-x are normal f32.
 static constexpr double kMostExponent = 87;
 
-/// One in three: the unit of exponentials gives 16 a cycle, and the multiply-adds, twelve for e^x
-/// and e^-x together, are taken at 128 a cycle, beside other work.
+/// Every third element uses the polynomial. The special function unit computes 16 exponentials a
+/// cycle. The FMA pipes do 128 operations a cycle beside other work; e^x and e^-x together take
+/// twelve.
 static constexpr int64_t kOneIn = 3;
 
 namespace {
-/// Follows what is made of a tile to where it is used.
+/// Follows a tile to its uses.
 class Uses {
 public:
-  /// Whether all of `value`, and of what is made of it, is used on the first side of branches by
-  /// `guard`, or what loops and branches carry it as, on the same way, alone.
+  /// Whether all transitive uses of `value` lie in `then` regions of branches on `guard`. If loops
+  /// or branches carry the value, they must carry the guard the same way.
   bool areGuarded(Value value, Value guard) {
     if (!seen.insert({value, guard}).second)
       return true;
@@ -39,19 +46,19 @@ public:
 private:
   bool isGuarded(OpOperand &use, Value guard) {
     Operation *user = use.getOwner();
-    if (isOnFirstSide(user, guard))
+    if (isOnFastPath(user, guard))
       return true;
     if (auto loop = dyn_cast<scf::ForOp>(user))
       return isGuardedStart(loop, use, guard);
     if (isa<scf::YieldOp>(user))
       return isGuardedYield(user, use, guard);
-    // Other terminators hand it on, to whom is not known.
+    // Other terminators pass the value on to unknown users.
     return isPure(user) && !user->hasTrait<OpTrait::IsTerminator>() &&
            llvm::all_of(user->getResults(),
                         [&](Value result) { return areGuarded(result, guard); });
   }
 
-  static bool isOnFirstSide(Operation *user, Value guard) {
+  static bool isOnFastPath(Operation *user, Value guard) {
     for (Operation *op = user; auto branch = op->getParentOfType<scf::IfOp>(); op = branch)
       if (branch.getCondition() == guard &&
           branch.getThenRegion().isAncestor(user->getParentRegion()))
@@ -96,11 +103,11 @@ struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponential
     });
   }
 
-  /// e^-x, of x `negated`, and e^x.
+  /// Marks the exponentials e^x and e^-x, where `negated` is -x.
   void share(arith::NegFOp negated) {
     auto type = dyn_cast<VectorType>(negated.getType());
     if (!type || type.getRank() != 2 || !type.getElementType().isF32() ||
-        !isFragments(layoutOf(negated)) || !hasProductsInFront(negated))
+        !isFragments(layoutOf(negated)) || !followsMatmuls(negated))
       return;
     SmallVector<math::ExpOp> positive = exponentialsOf(negated.getOperand(), negated),
                              negative = exponentialsOf(negated, negated);
@@ -120,12 +127,12 @@ struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponential
     }
   }
 
-  static bool hasProductsInFront(Operation *op) {
+  static bool followsMatmuls(Operation *op) {
     return llvm::any_of(op->getBlock()->getOps<DotOp>(),
                         [&](DotOp dot) { return dot->isBeforeInBlock(op); });
   }
 
-  /// Those of `x` in `place`'s block.
+  /// The exponentials of `x` in the block of `place`.
   static SmallVector<math::ExpOp> exponentialsOf(Value x, Operation *place) {
     SmallVector<math::ExpOp> result;
     for (Operation *user : x.getUsers())

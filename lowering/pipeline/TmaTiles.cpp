@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The most rows, or panels, of a box.
-static constexpr int64_t kMostBoxSize = 256;
+/// The most rows, or 64-column blocks, of a TMA tile.
+static constexpr int64_t kMaxTmaTileSize = 256;
 
 TakeOp ejk::takeOf(MakeRingOp ring) {
   for (Operation *user : ring->getUsers())
@@ -24,19 +24,19 @@ Value ejk::argOf(Value rows) {
   return ofCell ? ofCell.getCells() : rows;
 }
 
-bool ejk::isInBoxes(Value rows, Value channel, VectorType type, LayoutAttr layout) {
+bool ejk::isTmaTile(Value rows, Value channel, VectorType type, LayoutAttr layout) {
   auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
   APInt first;
   if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::panels ||
       row.getElementTypeBitWidth() != 16 || !matchPattern(channel, m_ConstantInt(&first)))
     return false;
   int64_t channels = row.getDimSize(0), columns = type.getDimSize(1);
-  return type.getDimSize(0) <= kMostBoxSize && columns <= kMostBoxSize * kPanelColumns &&
+  return type.getDimSize(0) <= kMaxTmaTileSize && columns <= kMaxTmaTileSize * kPanelColumns &&
          columns % kPanelColumns == 0 && channels % kPanelColumns == 0 &&
          first.getSExtValue() % kPanelColumns == 0 && first.getSExtValue() + columns <= channels;
 }
 
-std::pair<int64_t, int64_t> ejk::boxOf(Type tile) {
+std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
   auto type = cast<VectorType>(tile);
   return {type.getDimSize(0), type.getDimSize(1) / kPanelColumns};
 }
@@ -71,7 +71,8 @@ SmallVector<FillOp> ejk::fillsOf(MakeRingOp ring) {
   return fills;
 }
 
-/// Whether `fill` is of an item that is known: by `loop`'s counter in it, as a number before it.
+/// Whether the item of `fill` is known: the counter of `loop` plus a constant inside it, a constant
+/// before it.
 static bool fillsKnown(FillOp fill, scf::ForOp loop) {
   APInt number;
   return loop->isProperAncestor(fill)
@@ -79,8 +80,8 @@ static bool fillsKnown(FillOp fill, scf::ForOp loop) {
              : matchPattern(fill.getItem(), m_ConstantInt(&number));
 }
 
-/// Whether each iteration of `loop` takes the item `ahead` of its counter, on both sides of a
-/// branch at least.
+/// Whether each iteration of `loop` takes the item `ahead` of its counter, in its body or in both
+/// branches of an `if`.
 static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
   llvm::DenseSet<Block *> blocks;
   for (Operation *user : ring->getUsers())
@@ -88,12 +89,12 @@ static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
         take && !take.getHeld() && loop->isAncestor(take) &&
         itemsAhead(loop.getInductionVar(), take.getItem()) == ahead)
       blocks.insert(take->getBlock());
-  auto takesOnBoth = [&](scf::IfOp branch) {
+  auto takesInBoth = [&](scf::IfOp branch) {
     return branch.elseBlock() && blocks.contains(branch.thenBlock()) &&
            blocks.contains(branch.elseBlock());
   };
   return blocks.contains(loop.getBody()) ||
-         llvm::any_of(loop.getBody()->getOps<scf::IfOp>(), takesOnBoth);
+         llvm::any_of(loop.getBody()->getOps<scf::IfOp>(), takesInBoth);
 }
 
 std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
@@ -120,7 +121,7 @@ std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
       !matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()) ||
       !takesAhead(loop, ring, most))
     return {};
-  // Those that no iteration takes so, and no others, are taken in front of the loop.
+  // Exactly the items that no iteration takes are taken before the loop.
   if (int64_t(inFront.size()) != most ||
       !llvm::all_of(llvm::seq<int64_t>(0, most), [&](int64_t i) { return inFront.contains(i); }))
     return {};
@@ -140,14 +141,14 @@ bool ejk::usesTmaLoads(ProgramOp program) {
   if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() ||
       !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))
     return false;
-  auto comesInBoxes = [&](FillOp fill, TakeOp take) {
+  auto isFilledByTma = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {
       Value arg = argOf(fill.getRows()[i]);
       bool isPassed = llvm::is_contained(program.getSequenceArgs(), arg) ||
                       llvm::is_contained(program.getSavedArgs(), arg);
       if (isVectorTile(take.getTiles()[i].getType()))
-        return true; // copied beside
-      return isPassed && isInBoxes(fill.getRows()[i], fill.getChannels()[i],
+        return true; // one warp copies vectors
+      return isPassed && isTmaTile(fill.getRows()[i], fill.getChannels()[i],
                                    cast<VectorType>(take.getTiles()[i].getType()),
                                    layoutOf(take.getTiles()[i]));
     });
@@ -155,6 +156,6 @@ bool ejk::usesTmaLoads(ProgramOp program) {
   return llvm::all_of(rings, [&](MakeRingOp ring) {
     TakeOp take = takeOf(ring);
     return take && takenOf(ring) &&
-           llvm::all_of(fillsOf(ring), [&](FillOp fill) { return comesInBoxes(fill, take); });
+           llvm::all_of(fillsOf(ring), [&](FillOp fill) { return isFilledByTma(fill, take); });
   });
 }

@@ -1,7 +1,6 @@
 //===- TmaTiles.h - which tiles of rings are TMA tiles ------------*- C++ -*-===//
 //
-// Of a laid-out program with rings: what of it the device can copy by itself. emit/TileTma.cpp
-// emits those copies.
+// Decides which rings of a laid-out program TMA fills. emit/TileTma.cpp emits the loads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_PIPELINE_TMATILES_H
@@ -11,27 +10,29 @@
 
 namespace ejk {
 
-/// The op that takes `ring`'s items; its tiles' layouts are those of the stages.
+/// A take of `ring`; its tiles have the layouts of the stages.
 tile::TakeOp takeOf(tile::MakeRingOp ring);
 /// The fills of `ring`.
 llvm::SmallVector<tile::FillOp> fillsOf(tile::MakeRingOp ring);
 
-/// The program's argument that has `rows`.
+/// The program argument that `rows` belong to.
 mlir::Value argOf(mlir::Value rows);
 
-/// Whether panels of `type`, from `channel` on, are panels of memory.
-bool isInBoxes(mlir::Value rows, mlir::Value channel, mlir::VectorType type,
+/// Whether a tile of `type` with `layout`, from `channel` on, is a TMA tile: 128-byte-swizzled, and
+/// aligned to 64-column blocks of the tensor.
+bool isTmaTile(mlir::Value rows, mlir::Value channel, mlir::VectorType type,
                tile::LayoutAttr layout);
 
-/// Rows and panels of a box that has all of a tile.
-std::pair<int64_t, int64_t> boxOf(mlir::Type tile);
+/// The TMA tile of a whole tile: its rows, and its 64-column blocks.
+std::pair<int64_t, int64_t> tmaTileShape(mlir::Type tile);
 
-/// How many items of a ring are taken: as many as a loop counts, and some more.
+/// The number of items of a ring that are taken: the trip count of a loop, plus `more`.
 struct TakenItems {
   mlir::Value count;
   int64_t more;
 };
-/// Null where that is not known before all fills of `ring`, or not which items these are of.
+/// Null if the number is not known before all fills of `ring`, or the items of the fills are not
+/// known.
 std::optional<TakenItems> takenOf(tile::MakeRingOp ring);
 
 /// Whether TMA loads (emit/TileTma.cpp) fill the rings of the laid-out `program`. They do for all
