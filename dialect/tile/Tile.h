@@ -1,7 +1,7 @@
 //===- Tile.h - the tile dialect ------------------------------------------===//
 //
-// One thread block's work on a chunked recurrence. See dialect/tile/Tile.td for
-// the meaning.
+// The program of one thread block for a chunked recurrence. dialect/tile/Tile.td
+// defines what the ops mean.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_DIALECT_TILE_TILE_H
@@ -28,14 +28,14 @@
 #include "dialect/tile/TileOps.h.inc"
 
 namespace ejk {
-/// On every op of a laid-out program that makes tiles: a layout per result.
+/// On every op of a laid-out program with tiles as results: the layout of each.
 constexpr llvm::StringLiteral kLayoutsAttr = "tile.layouts";
-/// On a laid-out program: the warps that work on it.
+/// On a laid-out program: the number of warps that tiles are divided over.
 constexpr llvm::StringLiteral kWarpsAttr = "tile.warps";
-/// On a laid-out program: products are taken by groups of four warps (`wgmma`).
+/// On a laid-out program: matmuls run on warpgroups (`wgmma`).
 constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
-/// On an exponential of a laid-out program: of so many of a thread's elements one is evaluated by
-/// multiply-adds, which is right where |x| ≤ 87. Others are not used (ejk-split-exponentials).
+/// On an exponential of a laid-out program: every n-th element of a thread is computed by a
+/// polynomial, which is valid for |x| ≤ 87 (ejk-split-exponentials).
 constexpr llvm::StringLiteral kPolynomialAttr = "tile.polynomial";
 } // namespace ejk
 

@@ -13,19 +13,19 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Tile_Dialect : Dialect {
   let name = "tile";
   let cppNamespace = "::ejk::tile";
-  let summary = "A chunked recurrence as one thread block sees it";
+  let summary = "The program of one thread block for a chunked recurrence";
   let description = [{
-    Below `ejk.scan` and above threads: what one thread block does for one
-    sequence and head, chunk by chunk, as a plain program on *tiles*. A tile is a
-    `vector` of rank 1 or 2 whose first dimension is usually a chunk's steps, in
-    the order they lie in memory. Elementwise `arith` and `math`, `vector.broadcast`
-    of one number, `vector.extract` and `vector.insert` of a row, `scf.for` and `scf.if` are
-    used as they are; this dialect adds what they lack: the program itself, moving tiles from and
-    to memory, products, sums along a dimension and along time, and masks.
+    The level between `ejk.scan` and threads. A program says what one thread block
+    computes for one sequence and head, chunk by chunk, on *tiles*. A tile is a
+    `vector` of rank 1 or 2. Its first dimension is usually the steps of a chunk, in
+    memory order. Programs use elementwise `arith` and `math`, `vector.broadcast` of a
+    scalar, `vector.extract` and `vector.insert` of a row, `scf.for` and `scf.if`. This
+    dialect adds the program itself, loads and stores of tiles, matmuls, reductions,
+    cumsums and masks.
 
-    A program says nothing of threads, layouts or shared memory. Later, passes copy
-    rows ahead through *rings* (`tile.ring`), and divide a program into *roles* that
-    run at once (`tile.roles`). The interpreter runs all of it as it stands.
+    A program starts without threads, layouts or shared memory. Later passes give each
+    tile a layout (`tile.layout`), copy rows ahead through *rings* (`tile.ring`), and
+    specialise warps (`tile.roles`). The interpreter runs programs at every stage.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -45,20 +45,21 @@ class Tile_Type<string name, string mnemonicText> : TypeDef<Tile_Dialect, name> 
 def Tile_RowsType : Tile_Type<"Rows", "rows"> {
   let summary = "the rows of one sequence and head in memory";
   let description = [{
-    Rows 0 to length-1 of one sequence, of the head that this program works for
-    (of the key/value head that it reads, where heads are shared), each of type
-    `row`: a scalar or a vector of channels. `!tile.rows<vector<64xbf16>>`.
+    Rows 0 to length-1 of one sequence and of the program's head. If heads are shared,
+    it is the key/value head that the query head reads. Each row has the type `row`: a
+    scalar or a vector of channels. Example: `!tile.rows<vector<64xbf16>>`.
   }];
   let parameters = (ins "::mlir::Type":$row);
   let assemblyFormat = "`<` $row `>`";
 }
 
 def Tile_CellsType : Tile_Type<"Cells", "cells"> {
-  let summary = "values kept once, or every so many rows, for one sequence and head";
+  let summary = "state slots of one sequence and head in memory";
   let description = [{
-    Cell 0, or one cell for every so many rows of the sequence, each of type `cell`: a
-    scalar, a vector or a matrix. Vector parameters, initial and final states have
-    one, saved states one per `save_every` rows. `!tile.cells<vector<64x32xf32>>`.
+    Slots for values that do not belong to one row, each of type `cell`: a scalar, a
+    vector or a matrix. Vector parameters, initial and final states have one slot.
+    Saved states have one slot per `save_every` rows. Example:
+    `!tile.cells<vector<64x32xf32>>`.
   }];
   let parameters = (ins "::mlir::Type":$cell);
   let assemblyFormat = "`<` $cell `>`";
@@ -87,30 +88,29 @@ def Tile_ProgramOp : Tile_Op<"program", [
     SingleBlock]> {
   let summary = "a block program, run for every sequence, head and slice";
   let description = [{
-    Runs its region once for each sequence n, query head h and slice s, in no
-    order, and independently of each other. Operands and results are those of
-    `ejk.scan`; the region sees of them what belongs to n and h. Its arguments
-    are, in this order:
+    Runs its region once for each sequence n, query head h and slice s, independently
+    and in any order. Operands and results are those of `ejk.scan`. The region's
+    arguments are the parts of them that belong to n and h, in this order:
 
     | for each | argument |
     |---|---|
     | sequence | `!tile.rows` of its step type |
-    | parameter | its step value where that is a number, else `!tile.cells`, cell 0 |
-    | initial state | `!tile.cells`, cell 0 |
-    | saved state read | `!tile.cells`, a cell per `save_every` rows |
+    | parameter | its step value if that is a scalar, otherwise `!tile.cells`, slot 0 |
+    | initial state | `!tile.cells`, slot 0 |
+    | saved state read | `!tile.cells`, a slot per `save_every` rows |
     | output | `!tile.rows`, to be stored to |
-    | final state | `!tile.cells`, cell 0, to be stored to |
-    | saved state written | `!tile.cells`, a cell per `save_every` rows, to be stored to |
+    | final state | `!tile.cells`, slot 0, to be stored to |
+    | saved state written | `!tile.cells`, a slot per `save_every` rows, to be stored to |
 
-    and then, all `index`: the sequence's length, the slice s, the query head h and the
-    number of query heads H. What is not stored is undefined; two slices may
-    store the same numbers to one place.
+    The last four arguments are of type `index`: the sequence's length, the slice s, the
+    query head h and the number of query heads H. Results are undefined where nothing is
+    stored. Two slices may store equal values to the same place.
 
-    `chunk` is the number of steps in a tile's first dimension. A saved state's
-    cells are one per `save_every` steps from the sequence's first row on: cell c is
-    slot ⌊first/save_every⌋ + n + c of the tensor, where `first` is the
-    sequence's first row among all rows (n·T, or cu_seqlens[n]). `slices` counts
-    the parts into which the program divides one axis of the state.
+    `chunk` is the number of steps in a tile's first dimension. `slices` is the number of
+    parts into which the program divides one axis of the state. A saved state has one
+    slot per `save_every` steps from the sequence's first row on. Its slot c is number
+    ⌊first/save_every⌋ + n + c in the tensor, where `first` is the sequence's first row
+    among all rows (n·T, or cu_seqlens[n]).
 
     Example:
 
@@ -129,8 +129,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
     Constraints:
     - C1: there is at least one sequence, and the region's arguments are those above.
     - C2: `chunk` and `slices` are positive.
-    - C3: `save_every` is given, a multiple of `chunk`, where states are saved or saved
-      ones read, and nowhere else.
+    - C3: `save_every` is given if and only if states are saved or saved states are read,
+      and is a multiple of `chunk`.
   }];
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
@@ -168,19 +168,19 @@ def Tile_ProgramOp : Tile_Op<"program", [
     ::mlir::Value getNumHeads() { return args(7, 4)[3]; }
     /// The arguments of group `group`, of `count`, in the order of the description.
     ::mlir::ValueRange args(unsigned group, unsigned count);
-    /// The types that the region's arguments must have. A parameter's is not
-    /// determined by the operands; `parameterTypes` gives them.
+    /// The types that the region's arguments must have. The operands do not determine
+    /// those of parameters, so `parameterTypes` gives them.
     ::llvm::SmallVector<::mlir::Type> argumentTypes(::mlir::TypeRange parameterTypes);
   }];
 }
 
 def Tile_ChooseOp : Tile_Op<"choose", [
     Pure, AllTypesMatch<["single", "several", "result"]>]> {
-  let summary = "what was computed for as many rows as there are";
+  let summary = "select a result by the number of rows";
   let description = [{
-    `single` where the sequence `rows` has one row, else `several`; of the other
-    nothing is asked, and what only it needs is not computed. A scan of one step, as
-    decoding takes, and a block program may so share their place.
+    The result is `single` if the sequence `rows` has one row, and `several` otherwise.
+    The other operand is not computed. So one function can have a fast kernel for a
+    single step, as in decoding, and a block program for longer sequences.
 
     Example:
 
@@ -208,9 +208,9 @@ def Tile_EndOp : Tile_Op<"end", [Terminator, HasParent<"ProgramOp">]> {
 def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
   let summary = "load a tile of rows";
   let description = [{
-    Rows `first` to `first`+R-1, of rows of channels those from `channel` on. Rows
-    outside 0 to length-1 and channels beyond the row's end are zero. Rows of
-    scalars give a vector of R.
+    Loads rows `first` to `first`+R-1, and channels from `channel` on. Rows outside 0 to
+    length-1 and channels past the end of a row are zero. Rows of scalars give a vector
+    of R elements.
 
     Example:
 
@@ -234,7 +234,7 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
 def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "store a tile of rows";
   let description = [{
-    The inverse of `tile.load`: what lies outside the rows and channels is dropped.
+    The inverse of `tile.load`. Elements outside the rows and channels are dropped.
 
     Example:
 
@@ -253,11 +253,11 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
 }
 
 def Tile_CellRowsOp : Tile_Op<"cell_rows", [Pure]> {
-  let summary = "the rows of a cell";
+  let summary = "the rows of a state slot";
   let description = [{
-    Of cell `index`, an R×C matrix, rows 0 to R-1 as rows of C channels, which go through
-    `tile.load`, `tile.store` and rings as a sequence's do. A cell that is not there has
-    no rows.
+    Rows 0 to R-1 of slot `index`, an R×C matrix, as rows of C channels. `tile.load`,
+    `tile.store` and rings use them like rows of a sequence. A slot that does not exist
+    has no rows.
 
     Example:
 
@@ -276,10 +276,10 @@ def Tile_CellRowsOp : Tile_Op<"cell_rows", [Pure]> {
 }
 
 def Tile_LoadCellOp : Tile_Op<"load_cell", [MemoryEffects<[MemRead]>]> {
-  let summary = "load a part of a cell";
+  let summary = "load a part of a state slot";
   let description = [{
-    Of cell `index`, the part that starts at `offsets`, one for each of the cell's
-    dimensions. What lies beyond the cell's end is zero.
+    Loads the part of slot `index` that starts at `offsets`, one for each dimension of the
+    slot. Elements past the slot's end are zero.
 
     Example:
 
@@ -301,9 +301,9 @@ def Tile_LoadCellOp : Tile_Op<"load_cell", [MemoryEffects<[MemRead]>]> {
 }
 
 def Tile_StoreCellOp : Tile_Op<"store_cell", [MemoryEffects<[MemWrite]>]> {
-  let summary = "store a part of a cell";
+  let summary = "store a part of a state slot";
   let description = [{
-    The inverse of `tile.load_cell`: what lies beyond the cell's end is dropped.
+    The inverse of `tile.load_cell`. Elements past the slot's end are dropped.
 
     Example:
 
@@ -325,10 +325,10 @@ def Tile_StoreCellOp : Tile_Op<"store_cell", [MemoryEffects<[MemWrite]>]> {
 }
 
 def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
-  let summary = "a product of two tiles, added to a third";
+  let summary = "multiply two matrices and accumulate";
   let description = [{
-    `result = acc + lhs · rhs`, with lhs [M,L], rhs [L,N], or either of them
-    `transposed`: [L,M], [N,L]. Products are exact and summed in f32.
+    `result = acc + lhs · rhs`, a matmul with lhs [M,L] and rhs [L,N]. With `transposed`,
+    lhs is [L,M] and rhs is [N,L]. Elements are multiplied exactly and accumulated in f32.
 
     Example:
 
@@ -352,12 +352,13 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
 
 def Tile_CumsumOp : Tile_Op<"cumsum", [
     Pure, AllTypesMatch<["tile", "result"]>]> {
-  let summary = "a running sum along time";
+  let summary = "cumulative sum along time";
   let description = [{
-    Along the first dimension: `result[i] = Σ_{j≤i} tile[j]`; with `exclusive`,
-    j<i; with `reverse`, from the end: j≥i, or j>i. In f32, in the order of the
-    walk. With `from` m, less what it would have in row m: that one is zero, and no
-    sum of a matrix has terms from both of its sides.
+    Along the first dimension: `result[i] = Σ_{j≤i} tile[j]`. With `exclusive`, j<i. With
+    `reverse`, the sum starts at the end: j≥i, or j>i. Sums are in f32, in the direction of
+    the scan. With `from` m, row m of the result is subtracted from all rows, so that row
+    m is zero. For a matrix this is computed without cancellation: no sum contains terms
+    from both sides of row m.
 
     Example:
 
@@ -381,11 +382,11 @@ def Tile_CumsumOp : Tile_Op<"cumsum", [
 }
 
 def Tile_KeepOp : Tile_Op<"keep", [Pure, AllTypesMatch<["tile", "result"]>]> {
-  let summary = "keep one side of the diagonal";
+  let summary = "mask one side of the diagonal";
   let description = [{
-    `result[i,j]` is `tile[i,j]` on one side of the diagonal and `otherwise`
-    elsewhere, whatever `tile` has there: `lower` keeps j≤i, `upper` j≥i, with
-    `strict` not the diagonal itself.
+    `result[i,j]` is `tile[i,j]` on one side of the diagonal and `otherwise` elsewhere,
+    even where `tile` is NaN. `lower` (the causal mask) keeps j≤i, and `upper` keeps j≥i.
+    With `strict`, the diagonal is replaced, too.
 
     Example:
 
@@ -405,12 +406,11 @@ def Tile_KeepOp : Tile_Op<"keep", [Pure, AllTypesMatch<["tile", "result"]>]> {
 
 def Tile_WindowOp : Tile_Op<"window", [
     Pure, SameVariadicOperandSize, AllTypesMatch<["tile", "result"]>]> {
-  let summary = "keep the elements inside bounds";
+  let summary = "mask elements outside of bounds";
   let description = [{
-    `result[i,j]` is `tile[i,j]` where `from` ≤ (i,j) < `to` in each dimension,
-    and `otherwise` elsewhere, whatever `tile` has there. Bounds may lie outside the tile.
-    Takes out what is computed of rows and channels beyond the end, and puts a row
-    in its place.
+    `result[i,j]` is `tile[i,j]` where `from` ≤ (i,j) < `to` in each dimension, and
+    `otherwise` elsewhere, even where `tile` is NaN. Bounds may lie outside the tile. A
+    window masks values computed for rows and channels past the end, or all rows but one.
 
     Example:
 
@@ -432,7 +432,7 @@ def Tile_WindowOp : Tile_Op<"window", [
 }
 
 def Tile_SpreadOp : Tile_Op<"spread", [Pure]> {
-  let summary = "repeat a vector along the other dimension";
+  let summary = "broadcast a vector along the other dimension";
   let description = [{
     `along 0`: `result[i,j] = vector[i]`; `along 1`: `result[i,j] = vector[j]`.
 
@@ -456,8 +456,8 @@ def Tile_SpreadOp : Tile_Op<"spread", [Pure]> {
 def Tile_SumOp : Tile_Op<"sum", [Pure]> {
   let summary = "sum a tile over one dimension";
   let description = [{
-    `over 0`: `result[j] = Σ_i tile[i,j]`; `over 1`: `result[i] = Σ_j tile[i,j]`,
-    in f32, in an order that only the tile's shape and the schedule decide.
+    `over 0`: `result[j] = Σ_i tile[i,j]`; `over 1`: `result[i] = Σ_j tile[i,j]`.
+    Sums are in f32. Their order depends only on the tile's shape and the schedule.
 
     Example:
 
@@ -477,11 +477,11 @@ def Tile_SumOp : Tile_Op<"sum", [Pure]> {
 }
 
 def Tile_WithinOp : Tile_Op<"within", [Pure]> {
-  let summary = "whether no element is larger than a bound";
+  let summary = "range guard: whether no element exceeds a bound";
   let description = [{
-    Whether |x| ≤ `bound` for every element x of every tile; of NaN it is not. Every
-    thread of the block gets the answer, so that it may decide a branch of the whole
-    block.
+    True if |x| ≤ `bound` for every element x of every tile; false if one is NaN. Every
+    thread of the block gets the same result, so the block can branch on it: to a fast
+    path that is accurate within the bound, or to an exact path.
 
     Example:
 
@@ -499,7 +499,7 @@ def Tile_WithinOp : Tile_Op<"within", [Pure]> {
 }
 
 //===----------------------------------------------------------------------===//
-// Layouts: how a tile lies over a block's threads
+// Layouts: which thread has which elements
 //===----------------------------------------------------------------------===//
 
 def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
@@ -513,25 +513,24 @@ def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
 
 def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
   let mnemonic = "layout";
-  let summary = "how a tile lies over the threads of a block";
+  let summary = "which thread has which elements of a tile";
   let description = [{
-    - `uniform`: one number, which every thread has, stands for all elements.
+    - `uniform`: all elements are equal, and every thread has that value.
     - `lanes`: element i of a vector is in lane i mod 32 of every warp.
-    - `fragments over R by C`: a matrix is divided over warps, warp w having part
-      (w mod R, ⌊w / R⌋ mod C): of every 16·R rows those from 16·(w mod R) on, 16 of
-      them, and of the columns the one of C equal parts. What it has is in 16×8
-      accumulators of `mma.sync`: lane 4g+t has of each the elements (g, 2t),
-      (g, 2t+1), (g+8, 2t), (g+8, 2t+1). With R a multiple of 4 these are the
-      accumulators of `wgmma` too, of R/4 groups of four warps.
-    - `transposed_fragments over R by C`: the matrix's transpose lies so.
+    - `fragments over R by C`: a matrix is divided over warps. Warp w has part
+      (w mod R, ⌊w / R⌋ mod C): rows 16·(w mod R) to 16·(w mod R)+15 of every 16·R rows,
+      and one of C equal parts of the columns. The part is in 16×8 accumulators of
+      `mma.sync`: lane 4g+t has the elements (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1) of
+      each. If R is a multiple of 4, these are also the accumulators of `wgmma`, for R/4
+      warpgroups.
+    - `transposed_fragments over R by C`: the transpose of the matrix in that layout.
     - `shared`: in shared memory, row by row.
-    - `panels`: in shared memory, in panels of 64 columns of 16 bits, one behind the
-      other, whose rows of 128 bytes stand row by row; the 16 bytes at place p of row r
-      stand at place p xor (r mod 8) (`wgmma`'s and TMA's 128-byte swizzle), so that
-      neither rows nor columns fall on the same banks.
-    - `transposed_panels`: the matrix's transpose lies so.
-    - `rows over R by 1`: of a vector, each thread has the elements of the rows that it
-      has of a matrix in `fragments over R by C`, in the same order.
+    - `panels`: in shared memory with the 128-byte swizzle of `wgmma` and TMA. The matrix
+      is divided into blocks of 64 columns of 16-bit elements. In row r of a block, the
+      16-byte segment p is stored at position p xor (r mod 8), which avoids bank conflicts.
+    - `transposed_panels`: the transpose of the matrix in that layout.
+    - `rows over R by 1`: a slice layout. A thread has the elements of a vector for the
+      rows that it has of a matrix in `fragments over R by C`, in the same order.
 
     Example: `#tile.layout<fragments over 2 by 4>`
   }];
@@ -542,10 +541,10 @@ def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
 }
 
 def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>]> {
-  let summary = "the same tile, laid out otherwise";
+  let summary = "change the layout of a tile";
   let description = [{
-    Written by `ejk-assign-tile-layouts`, where an op needs a tile in another layout
-    than the one it is made in.
+    `ejk-assign-tile-layouts` inserts this op if an op needs a tile in another layout
+    than the one in which it is computed.
 
     Example:
 

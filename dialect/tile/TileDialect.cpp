@@ -51,9 +51,9 @@ ValueRange ProgramOp::args(unsigned group, unsigned count) {
 
 SmallVector<Type> ProgramOp::argumentTypes(TypeRange parameterTypes) {
   SmallVector<Type> types;
-  // The type of what belongs to one step, or to one sequence and head.
-  auto part = [](Type type, unsigned walked) {
-    return ScanOp::getStepType(cast<RankedTensorType>(type), walked);
+  // The type for one step, or for one sequence and head: without the leading dimensions.
+  auto part = [](Type type, unsigned leading) {
+    return ScanOp::getStepType(cast<RankedTensorType>(type), leading);
   };
   auto rows = [&](TypeRange tensors) {
     for (Type type : tensors)
@@ -74,15 +74,15 @@ SmallVector<Type> ProgramOp::argumentTypes(TypeRange parameterTypes) {
   return types;
 }
 
-/// Whether a region sees `tensor`, a parameter, as `type`.
+/// Whether `type` can be the region argument for the parameter `tensor`.
 static bool isParameterOf(RankedTensorType tensor, Type type) {
   auto cells = dyn_cast<CellsType>(type);
   auto vector = cells ? dyn_cast<VectorType>(cells.getCell()) : VectorType();
   if (cells && !vector)
     return false;
   ArrayRef<int64_t> shape = vector ? vector.getShape() : ArrayRef<int64_t>();
-  int64_t walked = tensor.getRank() - int64_t(shape.size());
-  return walked >= 0 && walked <= 2 && tensor.getShape().drop_front(walked) == shape &&
+  int64_t leading = tensor.getRank() - int64_t(shape.size());
+  return leading >= 0 && leading <= 2 && tensor.getShape().drop_front(leading) == shape &&
          tensor.getElementType() == (vector ? vector.getElementType() : type);
 }
 

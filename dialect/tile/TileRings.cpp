@@ -1,4 +1,4 @@
-//===- TileRings.cpp - verifiers of rings and roles -----------------------===//
+//===- TileRings.cpp - verifiers of rings and roles ------------------------===//
 #include "dialect/tile/Tile.h"
 #include "dialect/tile/TileVerify.h"
 #include "llvm/ADT/StringSet.h"
@@ -25,7 +25,7 @@ LogicalResult RingType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return success();
 }
 
-/// The interpreter and the lowering know rings by the op that makes them.
+/// The interpreter and the lowering identify a ring by its tile.make_ring.
 static LogicalResult verifyRing(Operation *op, Value ring, StringRef constraint) {
   if (ring.getDefiningOp<MakeRingOp>())
     return success();
@@ -73,7 +73,7 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
-/// That no role but the one known for `ring` uses it so.
+/// Records that `role` uses `ring` this way. An error if another role does, too.
 static LogicalResult noteUser(llvm::DenseMap<Value, RoleOp> &known, Value ring, Operation *user,
                               RoleOp role, StringRef what) {
   auto [it, isNew] = known.try_emplace(ring, role);

@@ -1,4 +1,4 @@
-//===- TileRings.td - asynchronous copies and concurrent roles --*- tablegen -*-===//
+//===- TileRings.td - asynchronous copies, warp specialisation --*- tablegen -*-===//
 //
 // Included by Tile.td.
 //
@@ -7,21 +7,22 @@
 #define EJK_DIALECT_TILE_TILERINGS_TD
 
 //===----------------------------------------------------------------------===//
-// Rings: rows copied ahead of their use
+// Rings: multi-stage copies to shared memory
 //===----------------------------------------------------------------------===//
 
 def Tile_RingType : Tile_Type<"Ring", "ring"> {
-  let summary = "stages of a block's own memory that rows are copied through";
+  let summary = "stages of shared memory for asynchronous copies";
   let description = [{
-    Items 0, 1, 2, … pass through a ring of N stages, item i in stage i mod N. Each
-    consists of one tile of each of the types `tiles`, and goes through four ops:
+    A multi-stage copy pipeline, as in CUTLASS. Items 0, 1, 2, … pass through a ring of N
+    stages, item i in stage i mod N. An item has one tile of each of the types `tiles`. It
+    goes through four ops:
 
-    | op | waits until | then the item's stage is |
-    |---|---|---|
-    | `tile.acquire` | item i-N is released | to be filled |
-    | `tile.fill` | | being filled |
-    | `tile.take` | its copies have arrived, unless it is held | in use |
-    | `tile.release` | | free |
+    | op | CUTLASS | waits until | then the item's stage is |
+    |---|---|---|---|
+    | `tile.acquire` | producer acquire | item i-N is released | to be filled |
+    | `tile.fill` | copy, producer commit | | being filled |
+    | `tile.take` | consumer wait | its copies have arrived, unless it is held | in use |
+    | `tile.release` | consumer release | | free |
 
     `!tile.ring<3 of vector<64x128xbf16>, vector<64xf32>>` has three stages of a
     matrix and a vector.
@@ -35,9 +36,10 @@ def Tile_RingType : Tile_Type<"Ring", "ring"> {
 }
 
 def Tile_MakeRingOp : Tile_Op<"make_ring", [HasParent<"ProgramOp">, MemoryEffects<[MemAlloc]>]> {
-  let summary = "a ring whose stages are free";
+  let summary = "create a ring with free stages";
   let description = [{
-    A ring is the program's own, made before its loops, and is not passed on as values are.
+    A ring belongs to its program. It is created before the loops, and is not passed on by
+    loops or branches.
 
     Example:
 
@@ -49,7 +51,7 @@ def Tile_MakeRingOp : Tile_Op<"make_ring", [HasParent<"ProgramOp">, MemoryEffect
   let assemblyFormat = "attr-dict `:` type($ring)";
 }
 
-/// A step in an item's way through a ring. Effects keep these in their order.
+/// An op on an item of a ring. Memory effects keep these ops in order.
 class Tile_RingOp<string mnemonic, list<Trait> traits = []>
     : Tile_Op<mnemonic, traits # [MemoryEffects<[MemRead, MemWrite]>]> {
   let hasVerifier = 1;
@@ -58,8 +60,8 @@ class Tile_RingOp<string mnemonic, list<Trait> traits = []>
 def Tile_AcquireOp : Tile_RingOp<"acquire"> {
   let summary = "wait until an item's stage is free";
   let description = [{
-    Waits until item `item`-N is released, of a ring of N stages; its first N items
-    find their stages free. A stage takes its items in order, each once.
+    Waits until item `item`-N of a ring of N stages is released. The stages of the first
+    N items are free at once. Each item is acquired once, in order within a stage.
 
     Example:
 
@@ -75,11 +77,11 @@ def Tile_AcquireOp : Tile_RingOp<"acquire"> {
 }
 
 def Tile_FillOp : Tile_RingOp<"fill", [SameVariadicOperandSize]> {
-  let summary = "start copying an item's rows";
+  let summary = "issue the copies of an item";
   let description = [{
-    Starts copies of what `tile.load` would load for each of the ring's tiles into the
-    stage of item `item`, which must have been acquired for it, and does not wait for
-    them. They may arrive as late as `tile.take` lets them.
+    Issues copies into the stage of item `item`, which must have been acquired. Each tile
+    of the ring gets the elements that `tile.load` would load. The op does not wait for
+    the copies; `tile.take` does.
 
     Example:
 
@@ -103,12 +105,12 @@ def Tile_FillOp : Tile_RingOp<"fill", [SameVariadicOperandSize]> {
 }
 
 def Tile_TakeOp : Tile_RingOp<"take"> {
-  let summary = "wait for an item, and use its tiles";
+  let summary = "wait for an item and get its tiles";
   let description = [{
-    Waits until the copies of item `item` have arrived, and gives its tiles. They lie in
-    the stage: what reads them comes before the item's `tile.release`. An item that is
-    `held` was taken before, in an earlier iteration perhaps, and not released: there is
-    nothing to wait for.
+    Waits until the copies of item `item` have arrived, and returns its tiles. The tiles
+    lie in the stage, so all reads of them must come before the item's `tile.release`. With
+    `held`, the item was taken before, perhaps in an earlier iteration, and not released;
+    the op then does not wait.
 
     Example:
 
@@ -131,7 +133,7 @@ def Tile_TakeOp : Tile_RingOp<"take"> {
 }
 
 def Tile_ReleaseOp : Tile_RingOp<"release"> {
-  let summary = "an item's tiles are no longer used";
+  let summary = "free the stage of an item";
   let description = [{
     Frees the stage of item `item`, which must have been taken, for item `item`+N.
 
@@ -149,16 +151,16 @@ def Tile_ReleaseOp : Tile_RingOp<"release"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Roles: warps of one block that do different things
+// Roles: warp specialisation
 //===----------------------------------------------------------------------===//
 
 def Tile_RolesOp : Tile_Op<"roles", [
     HasParent<"ProgramOp">, RecursiveMemoryEffects, NoTerminator, SingleBlock]> {
-  let summary = "parts of a program that run at once";
+  let summary = "warp specialisation: parts of a program that run concurrently";
   let description = [{
-    Runs the `tile.role`s in it at once, each by warps of its own, numbered in their
-    order from 0 on. They see what is computed before, and nothing of each other but
-    through rings.
+    Runs its `tile.role`s concurrently, each on warps of its own. Warps are numbered from
+    0 in the order of the roles. Roles can use values from before the op, and communicate
+    only through rings.
 
     Example:
 
@@ -183,10 +185,10 @@ def Tile_RolesOp : Tile_Op<"roles", [
     ```
 
     Constraints:
-    - C1: it holds `tile.role`s of different names, at least one, and nothing else.
-    - C2: it stands at the end of its program, and beside it no ops of this dialect but
-      `tile.make_ring`.
-    - C3: of a ring, one role alone acquires and fills items, and one alone takes and
+    - C1: it contains at least one `tile.role`, all of different names, and nothing else.
+    - C2: it is the last op of its program, and the only other ops of this dialect beside
+      it are `tile.make_ring`.
+    - C3: a single role acquires and fills items of a ring, and a single role takes and
       releases them.
   }];
   let regions = (region SizedRegion<1>:$body);
@@ -196,10 +198,10 @@ def Tile_RolesOp : Tile_Op<"roles", [
 
 def Tile_RoleOp : Tile_Op<"role", [
     HasParent<"RolesOp">, RecursiveMemoryEffects, NoTerminator, SingleBlock]> {
-  let summary = "what some warps of a block do";
+  let summary = "the code of some warps of a block";
   let description = [{
-    See `tile.roles`. `registers` are those that each of its threads may have, where the
-    architecture lets warps of one block have different numbers (`setmaxnreg`).
+    See `tile.roles`. `registers` is the number of registers for each of its threads, on
+    architectures where warps of one block can have different numbers (`setmaxnreg`).
 
     Example: `tile.role "producer" warps 4 registers 40 { … }`
 

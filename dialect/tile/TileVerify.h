@@ -1,4 +1,4 @@
-//===- TileVerify.h - what verifiers of the tile dialect share ---*- C++ -*-===//
+//===- TileVerify.h - shared verifiers of the tile dialect -------*- C++ -*-===//
 #ifndef EJK_DIALECT_TILE_TILEVERIFY_H
 #define EJK_DIALECT_TILE_TILEVERIFY_H
 
@@ -6,8 +6,8 @@
 
 namespace ejk::tile {
 
-/// That `tile` may hold rows of `rows`; `constraint` is the number that `op`'s
-/// description gives this.
+/// Verifies that `tile` can have rows of `rows`. `constraint` is the number of this constraint in
+/// the description of `op`.
 mlir::LogicalResult verifyRows(mlir::Operation *op, RowsType rows, mlir::Type tile,
                                llvm::StringRef constraint);
 
