@@ -1,10 +1,12 @@
-//===- DeferStateScaling.cpp - two scalings of a state become one ----------------===//
+//===- DeferStateScaling.cpp - scale the state once per chunk --------------===//
 //
-// A state that chunks decay by channel is scaled at the end of a chunk, by e^v, and at the
-// start of the next, by e^m. Where nothing but a branch and its result are between the
-// two, the loop carries v beside the state, which is scaled once by e^(v + m). What the
-// state has at a chunk's end may be as large as e^v is small, and what is read of it as
-// e^m: e^(v + m), which is both, must not be lost. So the branch's range check sees to that.
+// Merges two scalings of a loop-carried state. With decays per channel, a chunk scales the state by
+// e^v at its end, and the next chunk scales it by e^m at its start. If nothing but a branch lies
+// between the two, the loop carries v beside the unscaled state, and the state is scaled once, by
+// e^(v + m).
+//
+// The unscaled state may be as large as e^v is small, so v + m must stay in the range of f32. The
+// branch's range guard checks that.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
@@ -23,7 +25,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 namespace {
-/// A tile times e^exponent, spread along `dim`.
+/// A tile times e^exponent, broadcast along `dim`.
 struct Scaling {
   arith::MulFOp op;
   Value tile, exponent;
@@ -31,17 +33,17 @@ struct Scaling {
 };
 } // namespace
 
-/// How `op` scales a tile, which is `tile` unless that is null.
+/// How `op` scales a tile; it must be `tile` unless that is null.
 static std::optional<Scaling> scalingBy(Operation *op, Value tile) {
-  auto product = dyn_cast_or_null<arith::MulFOp>(op);
-  if (!product)
+  auto mul = dyn_cast_or_null<arith::MulFOp>(op);
+  if (!mul)
     return std::nullopt;
   for (bool second : {false, true}) {
-    Value scaled = product->getOperand(second);
-    auto spread = product->getOperand(!second).getDefiningOp<SpreadOp>();
+    Value scaled = mul->getOperand(second);
+    auto spread = mul->getOperand(!second).getDefiningOp<SpreadOp>();
     auto exp = spread ? spread.getVector().getDefiningOp<math::ExpOp>() : math::ExpOp();
     if (exp && (!tile || tile == scaled))
-      return Scaling{product, scaled, exp.getOperand(), unsigned(spread.getDim())};
+      return Scaling{mul, scaled, exp.getOperand(), unsigned(spread.getDim())};
   }
   return std::nullopt;
 }
@@ -52,14 +54,14 @@ static Value scale(OpBuilder &b, Location loc, Value tile, Value exponent, unsig
   return arith::MulFOp::create(b, loc, tile, spread);
 }
 
-/// The largest exponent, either way, whose exponential f32 has with all its digits.
+/// The largest |x| for which e^x and e^-x are normal f32 with full precision.
 static constexpr double kMost = 86;
 
 namespace {
-/// Number `number` of what a loop carries.
-class Carrier {
+/// A loop-carried value, by its number.
+class StateScaling {
 public:
-  Carrier(scf::ForOp loop, unsigned number) : loop(loop), number(number) {}
+  StateScaling(scf::ForOp loop, unsigned number) : loop(loop), number(number) {}
 
   bool find() {
     auto result = dyn_cast<OpResult>(loop.getYieldedValues()[number]);
@@ -76,7 +78,7 @@ public:
         !last->tile.getDefiningOp<DotOp>())
       return false;
     end = *last;
-    // Before that, one other scaling by the same dimension uses the state there.
+    // At the chunk's start, exactly one other scaling along the same dimension uses the state.
     Value state = loop.getRegionIterArg(number);
     for (Operation *user : state.getUsers()) {
       if (branch.getElseRegion().isAncestor(user->getParentRegion()))
@@ -86,7 +88,7 @@ public:
         return false;
       start = scaling;
     }
-    // The check must know the exponent.
+    // The exponent must be available at the range guard.
     Operation *maker = start ? start->exponent.getDefiningOp() : nullptr;
     return start && (!maker || !loop.getBody()->findAncestorOpInBlock(*maker) ||
                      (maker->getBlock() == loop.getBody() && maker->isBeforeInBlock(check)));
@@ -135,8 +137,7 @@ public:
   }
 
 private:
-  /// The branch with the exponent that is still to be taken as another result; the other
-  /// side leaves none.
+  /// Adds the pending exponent to the branch's results. The exact path leaves none pending.
   scf::IfOp widen(OpBuilder &b, Location loc, Value none) {
     b.setInsertionPoint(branch);
     SmallVector<Type> types(branch.getResultTypes());
@@ -166,8 +167,8 @@ struct DeferStateScalingPass : ejk::impl::DeferStateScalingBase<DeferStateScalin
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
     getOperation()->walk([&](ProgramOp program) {
-      // Of two walks that share saved states each has its own m and v, and they would
-      // not take the same chunks by products.
+      // Two programs that share saved states have different m and v, and would not take the fast
+      // path for the same chunks.
       auto hasReads = [](Value saved) {
         auto maker = saved.getDefiningOp<ProgramOp>();
         return maker && !maker.getOutputs().empty();
@@ -179,16 +180,16 @@ struct DeferStateScalingPass : ejk::impl::DeferStateScalingBase<DeferStateScalin
     });
     for (scf::ForOp loop : loops)
       for (unsigned number = 0; number < loop.getNumRegionIterArgs(); ++number)
-        if (Carrier carrier(loop, number); carrier.find()) {
+        if (StateScaling carrier(loop, number); carrier.find()) {
           auto program = loop->getParentOfType<ProgramOp>();
           carrier.run();
           ++numCarried;
-          // The factors of their own.
+          // Erase the exponentials that are now unused.
           program.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
             if (isa<math::ExpOp, SpreadOp>(op) && isOpTriviallyDead(op))
               op->erase();
           });
-          break; // the loop is another one now
+          break; // the loop was replaced
         }
   }
 };

@@ -1,10 +1,13 @@
-//===- FusePrograms.cpp - two walks of one sequence in one loop -----------===//
+//===- FusePrograms.cpp - two programs in one loop over a sequence ---------===//
 //
-// The first program saves the state that each chunk is entered with, rounded or not. Its
-// chunks then no longer wait for each other: whoever loads the saved state may take
-// them in any order. So the second program takes them in its own, in the
-// iteration that has the same rows, and what the one handed the other in memory stays
-// where it is made. Of the first program the state alone remains.
+// Fuses two programs over one sequence. The first program saves the state at the start of each
+// chunk. From the saved states its chunks can be computed in any order. So the second program
+// computes them in its own order, in the iteration that has the same rows, and results that passed
+// from one to the other through memory stay on chip. The first program is reduced to computing and
+// saving the states.
+//
+// For example, a backward pass over a sequence recomputes the outputs' gradients from the saved
+// states in the same loop that computes the gradient of the state.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/program/FusePrograms.h"
@@ -29,39 +32,39 @@ using namespace ejk::tile;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A program whose work is one loop over chunks.
-struct Walk {
+/// A program that consists of one loop over chunks.
+struct ChunkLoop {
   ProgramOp program;
   scf::ForOp loop;
   Value chunk, firstRow;
 
-  static FailureOr<Walk> of(ProgramOp program) {
+  static FailureOr<ChunkLoop> of(ProgramOp program) {
     auto loops = program.getBlock().getOps<scf::ForOp>();
     if (!llvm::hasSingleElement(loops) || program.getSlices() != 1 ||
         program.getSaveEvery() != program.getChunk())
       return failure();
-    Walk walk{program, *loops.begin(), {}, {}};
-    // Cells are one per chunk, so that their number is the chunk's.
-    walk.loop.walk([&](Operation *op) {
+    ChunkLoop result{program, *loops.begin(), {}, {}};
+    // There is one state slot per chunk, so a slot's index is the chunk's.
+    result.loop.walk([&](Operation *op) {
       Value cells = op->getNumOperands() ? op->getOperand(isa<StoreCellOp>(op) ? 1 : 0) : Value();
       if (isa<StoreCellOp>(op) && llvm::is_contained(program.getSaveArgs(), cells))
-        walk.chunk = cast<StoreCellOp>(op).getIndex();
+        result.chunk = cast<StoreCellOp>(op).getIndex();
       if (isa<LoadCellOp>(op) && llvm::is_contained(program.getSavedArgs(), cells))
-        walk.chunk = cast<LoadCellOp>(op).getIndex();
+        result.chunk = cast<LoadCellOp>(op).getIndex();
     });
-    if (!walk.chunk)
+    if (!result.chunk)
       return failure();
-    for (Operation *user : walk.chunk.getUsers())
-      if (auto product = dyn_cast<arith::MulIOp>(user))
-        walk.firstRow = product;
-    if (!walk.firstRow)
+    for (Operation *user : result.chunk.getUsers())
+      if (auto mul = dyn_cast<arith::MulIOp>(user))
+        result.firstRow = mul;
+    if (!result.firstRow)
       return failure();
-    return walk;
+    return result;
   }
 };
 
-/// The ops between two programs that need what the first gives.
-SmallVector<Operation *> needersOf(ProgramOp first, ProgramOp second) {
+/// The ops between two programs that depend on the first.
+SmallVector<Operation *> dependentsOf(ProgramOp first, ProgramOp second) {
   llvm::SmallSetVector<Operation *, 4> needers;
   auto isNeeded = [&](Value value) {
     Operation *maker = value.getDefiningOp();
@@ -80,7 +83,7 @@ SmallVector<Operation *> needersOf(ProgramOp first, ProgramOp second) {
 
 class Fuser {
 public:
-  Fuser(Walk first, Walk second) : first(first), second(second) {}
+  Fuser(ChunkLoop first, ChunkLoop second) : first(first), second(second) {}
 
   bool isPossible() {
     ProgramOp a = first.program, b = second.program;
@@ -90,8 +93,8 @@ public:
     auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };
     if (llvm::none_of(b.getSavedStates(), isFirst) || llvm::none_of(b.getSequences(), isFirst))
       return false;
-    // What is made of the first's results comes behind both.
-    SmallVector<Operation *> needers = needersOf(a, b);
+    // Ops that depend on the first program move after both.
+    SmallVector<Operation *> needers = dependentsOf(a, b);
     auto isLater = [&](Value value) { return llvm::is_contained(needers, value.getDefiningOp()); };
     if (a->getBlock() != b->getBlock() || llvm::any_of(b->getOperands(), isLater))
       return false;
@@ -112,7 +115,7 @@ private:
     return llvm::all_of(offsets, [](Value v) { return isConstantIntValue(v, 0); });
   }
 
-  /// Where each carried value is saved as the chunk is entered with it.
+  /// Finds the store that saves each carried value at the start of a chunk.
   bool findStates() {
     for (Value carried : first.loop.getRegionIterArgs()) {
       StoreCellOp found;
@@ -130,7 +133,7 @@ private:
     return true;
   }
 
-  /// The one store of each of the first's outputs.
+  /// Finds the only store of each output of the first program.
   bool findRows() {
     unsigned count = 0;
     for (auto store : first.loop.getBody()->getOps<StoreOp>()) {
@@ -143,7 +146,7 @@ private:
     return count == first.program.getOutputs().size();
   }
 
-  /// That the second loads the first's outputs as they were stored.
+  /// Checks that the second program loads the first's outputs exactly as they were stored.
   bool findForwarded() {
     for (auto [arg, tensor] :
          llvm::zip(second.program.getSequenceArgs(), second.program.getSequences())) {
@@ -164,7 +167,7 @@ private:
     return true;
   }
 
-  /// Copies the ops around the loop, and the loop itself.
+  /// Clones the whole body of a program.
   static void cloneBody(ProgramOp from, ProgramOp to, IRMapping &mapping) {
     OpBuilder b = OpBuilder::atBlockEnd(&to.getBlock());
     for (Operation &op : from.getBlock())
@@ -188,10 +191,10 @@ private:
     return program;
   }
 
-  /// The first program without its outputs, and what only they needed.
+  /// Creates the first program without its outputs and what only they need.
   ProgramOp makeStates(OpBuilder &b) {
     ProgramOp from = first.program;
-    // What is read is known once the rest is gone: of a copy that is dropped again.
+    // Which sequences are still read shows after simplifying a trial copy.
     auto trial = cast<ProgramOp>(b.clone(*from));
     scf::ForOp loop = *trial.getBlock().getOps<scf::ForOp>().begin();
     for (auto store : llvm::make_early_inc_range(loop.getBody()->getOps<StoreOp>()))
@@ -201,7 +204,7 @@ private:
     SmallVector<unsigned> kept;
     int64_t heads = headsOf(from.getSequences().front());
     auto isNeeded = [&](unsigned i) { return !trial.getSequenceArgs()[i].use_empty(); };
-    // The first sequence says how many heads there are.
+    // The first sequence determines the number of heads.
     for (unsigned i = 0; i < from.getSequences().size(); ++i)
       if (isNeeded(i) &&
           (!i || (!ShapedType::isDynamic(heads) && headsOf(from.getSequences()[i]) == heads))) {
@@ -234,10 +237,10 @@ private:
     return cast<RankedTensorType>(sequence.getType()).getDimSize(2);
   }
 
-  /// The second program with the first's outputs.
+  /// Creates the second program with the first's outputs.
   ProgramOp makeAll(OpBuilder &b, ProgramOp states) {
     ProgramOp a = first.program, from = second.program;
-    // Sequences and parameters of both; what passed between them does no longer.
+    // Sequences and parameters of both programs, without those that passed between them.
     SmallVector<Value> sequences, parameters(from.getParameters());
     SmallVector<Type> parameterTypes(from.getParameterArgs().getTypes());
     auto addSequence = [&](Value tensor) {
@@ -280,7 +283,7 @@ private:
       return made.getSequenceArgs()[llvm::find(sequences, tensor) - sequences.begin()];
     };
     IRMapping mapping;
-    // The second's own work, with what it took of the first left open.
+    // The second program's body; loads of the first's outputs are replaced below.
     for (auto [arg, tensor] : llvm::zip(from.getSequenceArgs(), from.getSequences()))
       if (tensor.getDefiningOp() != a)
         mapping.map(arg, sequenceArg(tensor));
@@ -295,7 +298,7 @@ private:
     auto loop = cast<scf::ForOp>(mapping.lookup(second.loop.getOperation()));
     Value chunk = mapping.lookup(second.chunk), firstRow = mapping.lookup(second.firstRow);
 
-    // Rows that both load are loaded before either stores.
+    // Rows that both programs read are loaded before either one's stores.
     Operation *place = firstRow.getDefiningOp();
     auto isForwarded = [&](LoadOp load) {
       return isa<BlockArgument>(load.getRows()) &&
@@ -311,7 +314,7 @@ private:
       }
     }
 
-    // The first's chunk, from the saved state.
+    // The first program's chunk, computed from the saved state.
     IRMapping inner;
     for (auto [arg, tensor] : llvm::zip(a.getSequenceArgs(), a.getSequences()))
       inner.map(arg, sequenceArg(tensor));
@@ -361,7 +364,7 @@ private:
     return made;
   }
 
-  /// What `store` saved, as the second loads it already or once more.
+  /// Loads what `store` saved; reuses the second program's load if it has one.
   static Value loadState(scf::ForOp loop, OpBuilder &body, StoreCellOp store, Value cells,
                          Value chunk, ValueRange offsets) {
     for (auto load : loop.getBody()->getOps<LoadCellOp>())
@@ -376,16 +379,16 @@ private:
                               offsets);
   }
 
-  Walk first, second;
-  /// Per carried value of the first.
+  ChunkLoop first, second;
+  /// One for each value that the first loop carries.
   SmallVector<StoreCellOp> states;
-  /// By the first's output.
+  /// By output argument of the first program.
   llvm::DenseMap<Value, StoreOp> rows;
 };
 } // namespace
 
 FailureOr<FusedPrograms> ejk::fusePrograms(ProgramOp first, ProgramOp second) {
-  FailureOr<Walk> a = Walk::of(first), b = Walk::of(second);
+  FailureOr<ChunkLoop> a = ChunkLoop::of(first), b = ChunkLoop::of(second);
   if (failed(a) || failed(b))
     return failure();
   Fuser fuser(*a, *b);
@@ -396,7 +399,7 @@ FailureOr<FusedPrograms> ejk::fusePrograms(ProgramOp first, ProgramOp second) {
 
 void ejk::replacePrograms(ProgramOp first, ProgramOp second, FusedPrograms fused) {
   Operation *last = fused.all;
-  for (Operation *needer : needersOf(first, second)) {
+  for (Operation *needer : dependentsOf(first, second)) {
     needer->moveAfter(last);
     last = needer;
   }

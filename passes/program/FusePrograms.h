@@ -1,4 +1,4 @@
-//===- FusePrograms.h - two walks of one sequence in one loop -----*- C++ -*-===//
+//===- FusePrograms.h - two programs in one loop over a sequence --*- C++ -*-===//
 #ifndef EJK_PASSES_PROGRAM_FUSEPROGRAMS_H
 #define EJK_PASSES_PROGRAM_FUSEPROGRAMS_H
 
@@ -11,12 +11,11 @@ struct FusedPrograms {
   tile::ProgramOp states, all;
 };
 
-/// See ejk-fuse-programs. Makes programs behind `second` that together compute what
-/// `first` and `second` do, and leaves those in place; failure where they cannot be
-/// fused.
+/// Fuses two programs (ejk-fuse-programs). Creates programs after `second` that together compute
+/// what `first` and `second` do, and leaves those in place. Fails if they cannot be fused.
 mlir::FailureOr<FusedPrograms> fusePrograms(tile::ProgramOp first, tile::ProgramOp second);
 
-/// Puts the fused programs in the place of those they were made of.
+/// Replaces the original programs by the fused ones.
 void replacePrograms(tile::ProgramOp first, tile::ProgramOp second, FusedPrograms fused);
 
 } // namespace ejk

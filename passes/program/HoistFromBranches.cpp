@@ -1,4 +1,10 @@
-//===- HoistFromBranches.cpp - operands of products before the branch ------===//
+//===- HoistFromBranches.cpp - matmul operands before the branch -----------===//
+//
+// Hoists the computation of matmul operands out of a branch if it depends only on the
+// chunk's rows. It then overlaps with the previous chunk's matmuls, and shares the barrier
+// of the range guard.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -19,18 +25,18 @@ namespace {
 class Hoister {
 public:
   unsigned hoistFrom(scf::IfOp branch) {
-    unsigned count = hoistSpread(*branch.thenBlock(), branch);
+    unsigned count = hoistBroadcastVectors(*branch.thenBlock(), branch);
     SmallVector<Operation *> hoisted;
-    llvm::DenseSet<Operation *> forProducts = makersOfFactors(*branch.thenBlock());
+    llvm::DenseSet<Operation *> forMatmuls = matmulOperandMakers(*branch.thenBlock());
     for (Operation &op : llvm::make_early_inc_range(branch.thenBlock()->without_terminator()))
-      if (forProducts.contains(&op) && op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
+      if (forMatmuls.contains(&op) && op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
           !isa<DotOp>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
-            return operand.getParentBlock() != branch.thenBlock() && isOfChunk(operand);
+            return operand.getParentBlock() != branch.thenBlock() && dependsOnRowsOnly(operand);
           })) {
         op.moveBefore(branch);
         hoisted.push_back(&op);
       }
-    // A vector that is spread for the branch alone is a tile there alone.
+    // A broadcast that only the branch uses stays in the branch, where its matrix is live shorter.
     for (Operation *op : hoisted)
       if (isa<SpreadOp>(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
             return branch.thenBlock() == user->getBlock();
@@ -42,9 +48,9 @@ public:
   }
 
 private:
-  /// Vectors that are spread over a matrix, and what makes them of others: before the branch,
-  /// they share the barrier of its condition on their way to all threads.
-  static unsigned hoistSpread(Block &block, scf::IfOp branch) {
+  /// Hoists vectors that are broadcast, with the elementwise ops that compute them: before the
+  /// branch they share the range guard's barrier.
+  static unsigned hoistBroadcastVectors(Block &block, scf::IfOp branch) {
     llvm::SetVector<Operation *> makers;
     for (auto spread : block.getOps<SpreadOp>())
       if (Operation *maker = spread.getVector().getDefiningOp())
@@ -54,7 +60,8 @@ private:
     return makers.size();
   }
 
-  /// `op` of `block` behind all in it that it needs, where all of it are vectors' elementwise ops.
+  /// Adds `op` of `block` after the ops that it needs; false if one of those is no elementwise op
+  /// on vectors.
   static bool collectVectors(Operation *op, Block &block, llvm::SetVector<Operation *> &makers) {
     if (op->getBlock() != &block || makers.contains(op))
       return true;
@@ -69,23 +76,23 @@ private:
     return true;
   }
 
-  /// The ops of a block that products' factors are made by.
-  static llvm::DenseSet<Operation *> makersOfFactors(Block &block) {
+  /// The ops of a block that matmul operands depend on.
+  static llvm::DenseSet<Operation *> matmulOperandMakers(Block &block) {
     llvm::DenseSet<Operation *> makers;
-    SmallVector<Value> factors;
+    SmallVector<Value> operands;
     for (auto dot : block.getOps<DotOp>())
-      factors.append({dot.getLhs(), dot.getRhs()});
-    while (!factors.empty()) {
-      Operation *maker = factors.pop_back_val().getDefiningOp();
+      operands.append({dot.getLhs(), dot.getRhs()});
+    while (!operands.empty()) {
+      Operation *maker = operands.pop_back_val().getDefiningOp();
       if (maker && maker->getBlock() == &block && makers.insert(maker).second)
-        factors.append(maker->operand_begin(), maker->operand_end());
+        operands.append(maker->operand_begin(), maker->operand_end());
     }
     return makers;
   }
 
-  /// Whether a tile is made of the chunk's rows alone: not of what a loop carries, nor of
-  /// products, which take longer than the branch.
-  bool isOfChunk(Value value) {
+  /// Whether a tile depends only on the chunk's rows: not on loop-carried values, and not on
+  /// matmuls, which take longer than the branch.
+  bool dependsOnRowsOnly(Value value) {
     if (!isa<VectorType>(value.getType()))
       return true;
     Operation *maker = value.getDefiningOp();
@@ -93,8 +100,8 @@ private:
       return false;
     auto [it, isNew] = known.try_emplace(value, true);
     if (isNew)
-      known[value] =
-          llvm::all_of(maker->getOperands(), [&](Value operand) { return isOfChunk(operand); });
+      known[value] = llvm::all_of(maker->getOperands(),
+                                  [&](Value operand) { return dependsOnRowsOnly(operand); });
     return known[value];
   }
 

@@ -1,4 +1,9 @@
-//===- LoadStatesByRows.cpp - matrices in cells loaded and stored by rows -------===//
+//===- LoadStatesByRows.cpp - load and store state slots by rows -----------===//
+//
+// Replaces loads and stores of 16-bit matrices in state slots by loads and stores of
+// their rows, so that they can use asynchronous copies, rings and TMA as sequences do.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
 
 namespace ejk {
@@ -10,8 +15,8 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether a part of a cell goes through shared memory as rows do.
-static bool goesByRows(Type part) {
+/// Whether a part of a slot can go through shared memory like rows.
+static bool canMoveByRows(Type part) {
   auto matrix = dyn_cast<VectorType>(part);
   return matrix && matrix.getRank() == 2 && matrix.getElementType().getIntOrFloatBitWidth() == 16;
 }
@@ -28,11 +33,12 @@ struct LoadStatesByRowsPass : ejk::impl::LoadStatesByRowsBase<LoadStatesByRowsPa
     SmallVector<Operation *> moves;
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
-        return; // it is laid out
+        return; // laid out already
       program.walk([&](Operation *op) {
-        if (auto load = dyn_cast<LoadCellOp>(op); load && goesByRows(load.getResult().getType()))
+        if (auto load = dyn_cast<LoadCellOp>(op); load && canMoveByRows(load.getResult().getType()))
           moves.push_back(op);
-        if (auto store = dyn_cast<StoreCellOp>(op); store && goesByRows(store.getTile().getType()))
+        if (auto store = dyn_cast<StoreCellOp>(op);
+            store && canMoveByRows(store.getTile().getType()))
           moves.push_back(op);
       });
     });

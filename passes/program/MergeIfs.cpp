@@ -1,4 +1,9 @@
-//===- MergeIfs.cpp - one branch for what is decided once --------------===//
+//===- MergeIfs.cpp - merge ifs with the same condition --------------------===//
+//
+// Merges `scf.if` ops with the same condition, so that a chunk has one branch on its
+// range guard, whose two sides can each be scheduled as a whole.
+//
+//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Passes.h"
@@ -14,7 +19,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// What is stored to, or loaded from, under `op`.
+/// The rows and state slots that ops under `op` store to, or load from.
 template <typename... Accesses> static llvm::SetVector<Value> placesOf(Operation *op) {
   llvm::SetVector<Value> places;
   op->walk([&](Operation *inner) {
@@ -26,24 +31,24 @@ template <typename... Accesses> static llvm::SetVector<Value> placesOf(Operation
   return places;
 }
 
-/// Whether `op` may go in front of ops that store to `stored`.
+/// Whether `op` may move before ops that store to `stored`.
 static bool isMovable(Operation *op, const llvm::SetVector<Value> &stored) {
   return op->getNumRegions() == 0 && (isMemoryEffectFree(op) || isa<LoadOp, LoadCellOp>(op)) &&
          llvm::none_of(op->getOperands(), [&](Value v) { return stored.contains(v); });
 }
 
-/// Puts `next` right behind the last of `choices`, which stand behind each other, and what it
-/// needs in front of them; false where it needs what they give, or what cannot move.
-static bool bringTogether(ArrayRef<scf::IfOp> choices, scf::IfOp next) {
-  scf::IfOp first = choices.front(), last = choices.back();
+/// Moves `next` directly after the last of `ifs`, which are adjacent, and the ops that it
+/// depends on before them. False if it depends on them or on an op that cannot move.
+static bool makeAdjacent(ArrayRef<scf::IfOp> ifs, scf::IfOp next) {
+  scf::IfOp first = ifs.front(), last = ifs.back();
   Block *block = first->getBlock();
   if (!placesOf<StoreOp, StoreCellOp>(next).empty())
     return false;
   llvm::SetVector<Value> stored;
   for (Operation *op = first; op != next; op = op->getNextNode()) {
-    bool isChoice = llvm::is_contained(choices, op);
+    bool isIf = llvm::is_contained(ifs, op);
     llvm::SetVector<Value> here = placesOf<StoreOp, StoreCellOp>(op);
-    if (isChoice ? !here.empty() : op->getNumRegions() != 0)
+    if (isIf ? !here.empty() : op->getNumRegions() != 0)
       return false;
     stored.insert_range(here);
   }
@@ -78,13 +83,13 @@ unsigned ejk::mergeIfs(ProgramOp program) {
   unsigned merged = 0;
   program.walk([&](Block *block) {
     SmallVector<scf::IfOp> together;
-    for (scf::IfOp choice : llvm::to_vector(block->getOps<scf::IfOp>())) {
-      if (!together.empty() && together.front().getCondition() == choice.getCondition() &&
-          bringTogether(together, choice))
+    for (scf::IfOp next : llvm::to_vector(block->getOps<scf::IfOp>())) {
+      if (!together.empty() && together.front().getCondition() == next.getCondition() &&
+          makeAdjacent(together, next))
         ++merged;
       else
         together.clear();
-      together.push_back(choice);
+      together.push_back(next);
     }
   });
   if (merged)

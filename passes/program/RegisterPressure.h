@@ -1,4 +1,4 @@
-//===- RegisterPressure.h - how short registers are in a block ----*- C++ -*-===//
+//===- RegisterPressure.h - register pressure of a block ----------*- C++ -*-===//
 #ifndef EJK_PASSES_PROGRAM_REGISTERPRESSURE_H
 #define EJK_PASSES_PROGRAM_REGISTERPRESSURE_H
 
@@ -7,7 +7,7 @@
 
 namespace ejk {
 
-/// Whether `block` has so many matmuls that registers are short beside their accumulators.
+/// Whether `block` has so many matmuls that registers are short.
 inline bool hasManyMatmuls(mlir::Block &block) {
   constexpr unsigned most = 6;
   return llvm::range_size(block.getOps<tile::DotOp>()) > most;

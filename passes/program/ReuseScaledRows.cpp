@@ -1,4 +1,10 @@
-//===- ReuseScaledRows.cpp - a row's own part of its scaled copy -----------===//
+//===- ReuseScaledRows.cpp - diagonal terms from scaled rows ---------------===//
+//
+// The diagonal term of a chunk multiplies rows x by a decay e^d. The chunk's matmul
+// operand is already e^-d · x in bf16, so (e^-d · x) · e^d gives the same term, and the
+// rows x need not be live in registers beside it.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,12 +21,12 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The largest exponent, either way, whose power bf16 has with all its digits, of ordinary rows.
+/// The largest |x| for which e^x times a row of usual size is a normal bf16.
 static constexpr double kMostExponent = 80;
 
 static Value other(Operation *op, unsigned number) { return op->getOperand(1 - number); }
 
-/// The exponent of e^x; null where `factor` is none.
+/// x if `factor` is e^x, otherwise null.
 static Value exponentOf(Value factor) {
   auto exp = factor.getDefiningOp<math::ExpOp>();
   return exp ? exp.getOperand() : Value();
@@ -31,14 +37,14 @@ static bool isNegated(Value x, Value y) {
   return negated && negated.getOperand() == y;
 }
 
-/// The 16-bit tile that was loaded and is widened here; null where there is none.
+/// The loaded 16-bit tile that `value` widens; null if it widens none.
 static Value loadedRows(Value value) {
   auto widened = value.getDefiningOp<arith::ExtFOp>();
   return widened && widened.getIn().getDefiningOp<LoadOp>() ? widened.getIn() : Value();
 }
 
 namespace {
-/// Of one branch, where the range of the gates' sums is known.
+/// Rewrites the fast path of one branch, where the range of the gates' cumsums is known.
 class Reuser {
 public:
   explicit Reuser(scf::IfOp branch) : branch(branch) {}
@@ -53,8 +59,8 @@ public:
   }
 
 private:
-  /// Whether operand `number` of `sum` is a product by loaded rows, the other one by a decay of
-  /// whose inverse the rows' copy is.
+  /// Rewrites `sum` if operand `number` is a multiple of loaded rows, and the other operand is a
+  /// multiple of the decay whose inverse the rows were scaled by.
   bool rewrite(arith::AddFOp sum, unsigned number) {
     auto own = sum->getOperand(number).getDefiningOp<arith::MulFOp>();
     if (!own || !own->hasOneUse())
@@ -68,7 +74,7 @@ private:
     return false;
   }
 
-  /// With `scaling` of the `widened` rows as what is rounded to the copy.
+  /// Tries the copy of the rows that is `scaling` of `widened`, rounded.
   bool tryCopy(arith::AddFOp sum, unsigned number, Value factor, arith::MulFOp scaling,
                Operation *widened) {
     if (!scaling || !isa<arith::ExtFOp>(widened) || !scaling->hasOneUse())
@@ -76,7 +82,7 @@ private:
     auto copy = dyn_cast<arith::TruncFOp>(*scaling->user_begin());
     bool isSecond = scaling.getRhs() == widened->getResult(0);
     Value inverse = exponentOf(other(scaling, isSecond));
-    // Other 16-bit types have not the range of what the check lets pass.
+    // f16 lacks the range that the guard admits.
     if (!copy || copy->getBlock() != branch->getBlock() || !copy->isBeforeInBlock(branch) ||
         !inverse || !getElementTypeOrSelf(copy.getType()).isBF16())
       return false;
@@ -104,11 +110,11 @@ private:
     return llvm::is_contained(check.getTiles(), x) || llvm::is_contained(check.getTiles(), y);
   }
 
-  /// What is multiplied to `product` alone.
-  static void collectFactors(Value product, SmallVector<Value> &factors) {
-    auto op = product.getDefiningOp<arith::MulFOp>();
+  /// The factors of `value`, through multiplications with a single use.
+  static void collectFactors(Value value, SmallVector<Value> &factors) {
+    auto op = value.getDefiningOp<arith::MulFOp>();
     if (!op || !op->hasOneUse())
-      return factors.push_back(product);
+      return factors.push_back(value);
     collectFactors(op.getLhs(), factors);
     collectFactors(op.getRhs(), factors);
   }
@@ -121,9 +127,9 @@ struct ReuseScaledRowsPass : ejk::impl::ReuseScaledRowsBase<ReuseScaledRowsPass>
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
-        return; // it is laid out
+        return; // laid out already
       program.walk([&](scf::IfOp branch) { numReused += Reuser(branch).run(); });
-      // What the sums were made of.
+      // Erase operands that became unused.
       IRRewriter rewriter(&getContext());
       (void)runRegionDCE(rewriter, program->getRegions());
     });

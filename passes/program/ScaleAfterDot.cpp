@@ -1,4 +1,10 @@
-//===- ScaleAfterDot.cpp - what factors were multiplied by, after products -----===//
+//===- ScaleAfterDot.cpp - scale the result of a matmul, not an operand ----===//
+//
+// (diag(s) · A) · B = diag(s) · (A · B): if an operand of a matmul is 16-bit data scaled
+// along an outer dimension, the result is scaled instead. The operand is then read from
+// shared memory as it was loaded, without a pass through registers.
+//
+//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
@@ -14,41 +20,40 @@ using namespace ejk;
 using namespace ejk::tile;
 
 namespace {
-/// A factor of a product that was there in 16 bits, and was scaled along one dimension.
-struct ScaledFactor {
+/// A matmul operand that is a 16-bit tile scaled along one dimension.
+struct ScaledOperand {
   Value narrow, scales;
   unsigned dim;
 
-  static std::optional<ScaledFactor> of(Value factor) {
-    auto rounded = factor.getDefiningOp<arith::TruncFOp>();
-    auto product = rounded ? rounded.getIn().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
-    if (!product)
+  static std::optional<ScaledOperand> of(Value operand) {
+    auto rounded = operand.getDefiningOp<arith::TruncFOp>();
+    auto mul = rounded ? rounded.getIn().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
+    if (!mul)
       return std::nullopt;
     for (unsigned side : {0, 1}) {
-      auto widened = product->getOperand(side).getDefiningOp<arith::ExtFOp>();
-      auto spread = product->getOperand(1 - side).getDefiningOp<SpreadOp>();
-      if (widened && spread && widened.getIn().getType() == factor.getType())
-        return ScaledFactor{widened.getIn(), spread.getVector(), unsigned(spread.getDim())};
+      auto widened = mul->getOperand(side).getDefiningOp<arith::ExtFOp>();
+      auto spread = mul->getOperand(1 - side).getDefiningOp<SpreadOp>();
+      if (widened && spread && widened.getIn().getType() == operand.getType())
+        return ScaledOperand{widened.getIn(), spread.getVector(), unsigned(spread.getDim())};
     }
     return std::nullopt;
   }
 };
 } // namespace
 
-/// Scales what `dot` gives by what one of its factors was scaled by along the dimension that
-/// the result has of it.
+/// Scales the result of `dot` instead of an operand that is scaled along the result's dimension.
 static bool scaleAfterDot(DotOp dot) {
   if (!matchPattern(dot.getAcc(), m_AnyZeroFloat()))
     return false;
   for (unsigned side : {0, 1}) {
-    std::optional<ScaledFactor> factor = ScaledFactor::of(dot->getOperand(side));
+    std::optional<ScaledOperand> operand = ScaledOperand::of(dot->getOperand(side));
     bool transposed = side ? dot.getRhsTransposed() : dot.getLhsTransposed();
-    if (!factor || factor->dim != (side != transposed))
+    if (!operand || operand->dim != (side != transposed))
       continue;
     OpBuilder b(dot);
     b.setInsertionPointAfter(dot);
-    dot->setOperand(side, factor->narrow);
-    auto spread = SpreadOp::create(b, dot.getLoc(), dot.getType(), factor->scales, side);
+    dot->setOperand(side, operand->narrow);
+    auto spread = SpreadOp::create(b, dot.getLoc(), dot.getType(), operand->scales, side);
     auto scaled = arith::MulFOp::create(b, dot.getLoc(), dot.getResult(), spread);
     dot.getResult().replaceAllUsesExcept(scaled, scaled);
     return true;

@@ -1,4 +1,4 @@
-//===- SimplifyProgram.cpp - block programs without what is of no use -----===//
+//===- SimplifyProgram.cpp - dead code and common subexpressions -----------===//
 #include "passes/program/SimplifyProgram.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
@@ -10,8 +10,9 @@
 using namespace mlir;
 using namespace ejk;
 
-/// Lets what a loop carries only for itself stay as it was.
-static void dropCarriedForNothing(scf::ForOp loop) {
+/// Makes a loop yield its argument unchanged if only the loop itself uses the carried value.
+/// Canonicalisation then removes it.
+static void dropUnusedCarried(scf::ForOp loop) {
   Block &body = *loop.getBody();
   Operation *yield = body.getTerminator();
   llvm::DenseSet<Value> live;
@@ -45,7 +46,7 @@ void ejk::simplifyProgram(tile::ProgramOp program) {
   FrozenRewritePatternSet frozen(std::move(patterns));
   for (unsigned round = 0; round < 2; ++round) {
     (void)applyPatternsGreedily(program, frozen);
-    program.walk([](scf::ForOp loop) { dropCarriedForNothing(loop); });
+    program.walk([](scf::ForOp loop) { dropUnusedCarried(loop); });
   }
   (void)applyPatternsGreedily(program, frozen);
   IRRewriter rewriter(program.getContext());

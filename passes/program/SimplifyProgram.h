@@ -1,4 +1,4 @@
-//===- SimplifyProgram.h - block programs without what is of no use -*- C++ -*-===//
+//===- SimplifyProgram.h - dead code and common subexpressions ----*- C++ -*-===//
 #ifndef EJK_PASSES_PROGRAM_SIMPLIFYPROGRAM_H
 #define EJK_PASSES_PROGRAM_SIMPLIFYPROGRAM_H
 
@@ -6,14 +6,14 @@
 
 namespace ejk {
 
-/// Removes what no store needs, be it carried through loops and branches, and makes once
-/// what is made twice.
+/// Removes code that no store depends on, also values that loops and branches carry, and common
+/// subexpressions.
 void simplifyProgram(tile::ProgramOp program);
 
-/// See ejk-merge-ifs. Gives the number of branches that went into others.
+/// Merges ifs (ejk-merge-ifs). Returns the number of ifs that were merged into others.
 unsigned mergeIfs(tile::ProgramOp program);
 
-/// See ejk-scale-after-dot. Gives the number of products.
+/// Scales after matmuls (ejk-scale-after-dot). Returns the number of matmuls changed.
 unsigned scaleAfterDot(tile::ProgramOp program);
 
 } // namespace ejk

@@ -1,4 +1,9 @@
-//===- SinkIntoBranches.cpp - what follows a branch into both sides --------===//
+//===- SinkIntoBranches.cpp - sink code after an if into both branches -----===//
+//
+// Sinks ops between an `scf.if` and the end of its loop's body into both branches, so that
+// the branch's matmuls overlap with them and its results need not be live after it.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -15,7 +20,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 /// The ops between `branch` and its block's terminator; none if one has regions.
-static SmallVector<Operation *> opsBehind(scf::IfOp branch) {
+static SmallVector<Operation *> opsAfter(scf::IfOp branch) {
   SmallVector<Operation *> ops;
   for (Operation *op = branch->getNextNode(); op != branch->getBlock()->getTerminator();
        op = op->getNextNode()) {
@@ -26,22 +31,21 @@ static SmallVector<Operation *> opsBehind(scf::IfOp branch) {
   return ops;
 }
 
-/// Moves `ops` to the end of one side, which then yields `wanted` of what the branch and
-/// they made.
+/// Clones `ops` to the end of one branch, which then yields `wanted`.
 static void appendTo(Block &side, scf::IfOp branch, ArrayRef<Operation *> ops,
                      ArrayRef<Value> wanted) {
   Operation *yield = side.getTerminator();
   IRMapping mapping;
   mapping.map(branch.getResults(), yield->getOperands());
   OpBuilder b(yield);
-  bool holds = &side == branch.thenBlock();
+  bool isThen = &side == branch.thenBlock();
   SmallVector<Operation *> copies;
   for (Operation *op : ops) {
-    // On this side it is known what a choice by the branch's condition takes.
+    // In a branch, a select on the branch's condition is decided.
     auto choice = dyn_cast<arith::SelectOp>(op);
     if (choice && choice.getCondition() == branch.getCondition())
-      mapping.map(choice.getResult(), mapping.lookupOrDefault(
-                                          holds ? choice.getTrueValue() : choice.getFalseValue()));
+      mapping.map(choice.getResult(),
+                  mapping.lookupOrDefault(isThen ? choice.getTrueValue() : choice.getFalseValue()));
     else
       copies.push_back(b.clone(*op, mapping));
   }
@@ -54,11 +58,11 @@ static void appendTo(Block &side, scf::IfOp branch, ArrayRef<Operation *> ops,
 }
 
 static unsigned sinkInto(scf::IfOp branch) {
-  SmallVector<Operation *> ops = opsBehind(branch);
+  SmallVector<Operation *> ops = opsAfter(branch);
   if (ops.empty() || !branch.elseBlock())
     return 0;
   Operation *end = branch->getBlock()->getTerminator();
-  // Of the block's results those that are not known before the branch.
+  // The values that the block yields and that are computed by the branch or after it.
   SmallVector<Value> wanted;
   for (Value value : end->getOperands()) {
     Operation *maker = value.getDefiningOp();

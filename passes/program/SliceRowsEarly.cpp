@@ -1,4 +1,9 @@
-//===- SliceRowsEarly.cpp - one row's work, where one row is taken ----------===//
+//===- SliceRowsEarly.cpp - compute one row instead of a tile --------------===//
+//
+// Moves the extraction of a row before the elementwise ops that compute its tile, so that
+// they compute a vector and not a matrix.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -17,13 +22,13 @@ using namespace ejk;
 using namespace ejk::tile;
 
 namespace {
-/// Makes row `at` of tiles, by the ops that make the tiles, in front of one op.
+/// Clones the ops that compute a tile for its row `at`.
 class RowMaker {
 public:
   RowMaker(vector::ExtractOp extract)
       : b(extract), loc(extract.getLoc()), at(extract.getMixedPosition().front()) {}
 
-  /// Null where the tile's maker must make it whole.
+  /// The row of `maker`'s result; null if `maker` cannot compute a single row.
   Value makeFrom(Operation *maker) {
     return llvm::TypeSwitch<Operation *, Value>(maker)
         .Case([&](SpreadOp spread) -> Value {
@@ -101,7 +106,7 @@ struct SliceRowsEarlyPass : ejk::impl::SliceRowsEarlyBase<SliceRowsEarlyPass> {
     SmallVector<vector::ExtractOp> extracts;
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
-        return; // it is laid out
+        return; // laid out already
       program.walk([&](vector::ExtractOp extract) {
         if (extract.getSourceVectorType().getRank() == 2 && isa<VectorType>(extract.getType()))
           extracts.push_back(extract);

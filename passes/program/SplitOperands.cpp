@@ -1,4 +1,10 @@
-//===- SplitOperands.cpp - factors of few channels in two terms -------------===//
+//===- SplitOperands.cpp - split matmul operands into two terms ------------===//
+//
+// With few channels, the errors of rounding matmul operands to 16 bits do not average out.
+// A rounded operand is therefore split into two 16-bit terms, x ≈ x1 + x2, and a matmul
+// with the second term is added. The matmuls are cheap because they are small.
+//
+//===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -17,7 +23,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Of rows, of which there are some, and of states in memory.
+/// Whether the rows, at least one kind, and the states in memory have few channels.
 static bool hasFewChannels(ProgramOp program) {
   bool hasRows = false;
   for (Type type : program.getBlock().getArgumentTypes()) {
@@ -40,7 +46,7 @@ class Splitter {
 public:
   explicit Splitter(MLIRContext *context) : b(context) {}
 
-  /// Adds what `dot` leaves out, less one product of two such rests.
+  /// Adds matmuls with the rests of `dot`'s operands, but not the one with both rests.
   bool run(DotOp dot) {
     Value left = restOf(dot.getLhs()), right = restOf(dot.getRhs());
     if (!left && !right)
@@ -63,13 +69,13 @@ public:
   }
 
 private:
-  /// What rounding to `factor` has left out, rounded too; null where that is nothing. Of what is
-  /// not finite, or is not when it is rounded, it is nothing as well.
-  Value restOf(Value factor) {
-    auto round = factor.getDefiningOp<arith::TruncFOp>();
+  /// The rest that rounding to `operand` dropped, rounded; null if nothing was rounded. The rest of
+  /// an infinite or overflowing element is zero.
+  Value restOf(Value operand) {
+    auto round = operand.getDefiningOp<arith::TruncFOp>();
     if (!round)
       return {};
-    auto [known, isNew] = rests.try_emplace(factor);
+    auto [known, isNew] = rests.try_emplace(operand);
     if (!isNew)
       return known->second;
     Value exact = round.getIn();
@@ -80,21 +86,21 @@ private:
       return arith::ConstantOp::create(
           b, loc, DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), number)));
     };
-    Value back = arith::ExtFOp::create(b, loc, type, factor);
+    Value back = arith::ExtFOp::create(b, loc, type, operand);
     Value left = arith::SubFOp::create(b, loc, exact, back);
     Value isFinite =
         arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, math::AbsFOp::create(b, loc, left),
                               splat(std::numeric_limits<double>::infinity()));
     Value rest = arith::SelectOp::create(b, loc, isFinite, left, splat(0));
-    return rests[factor] = arith::TruncFOp::create(b, loc, factor.getType(), rest);
+    return rests[operand] = arith::TruncFOp::create(b, loc, operand.getType(), rest);
   }
 
   OpBuilder b;
   llvm::DenseMap<Value, Value> rests;
 };
 
-/// What is computed of a rounded factor, widened again, is computed of what was rounded.
-static void takeUnrounded(ProgramOp program) {
+/// Replaces a rounded and widened operand by the original in other computations.
+static void useUnrounded(ProgramOp program) {
   program.walk([](arith::ExtFOp wide) {
     auto round = wide.getIn().getDefiningOp<arith::TruncFOp>();
     if (!round || round.getIn().getType() != wide.getType() || !isa<VectorType>(wide.getType()))
@@ -112,7 +118,7 @@ struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
       Splitter splitter(&getContext());
       SmallVector<DotOp> dots;
       program.walk([&](DotOp dot) { dots.push_back(dot); });
-      takeUnrounded(program);
+      useUnrounded(program);
       for (DotOp dot : dots)
         numSplit += splitter.run(dot);
     });

@@ -1,4 +1,9 @@
-//===- TruncateLiveExponentials.cpp - exponentials that are live across a branch, in bf16 --===//
+//===- TruncateLiveExponentials.cpp - live exponentials in bf16 ------------===//
+//
+// Rounds exponentials that are live across a branch to bf16, which halves the registers that they
+// occupy. Only exponentials whose results are all rounded to bf16 are truncated.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -14,7 +19,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether all that is made of `value` by multiplications alone is rounded to bf16.
+/// Whether all results that derive from `value` by multiplications are rounded to bf16.
 static bool isOnlyScaling(Value value) {
   return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
     if (isa<arith::TruncFOp>(user))
@@ -28,7 +33,7 @@ struct TruncateLiveExponentialsPass : ejk::impl::TruncateLiveExponentialsBase<Tr
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
-        return; // it is laid out
+        return; // laid out already
       program.walk([&](scf::IfOp branch) { narrowFor(branch); });
     });
   }
