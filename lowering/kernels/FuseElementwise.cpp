@@ -1,4 +1,4 @@
-//===- FuseElementwise.cpp - elementwise ops become few, up to a size -----===//
+//===- FuseElementwise.cpp - fuse elementwise ops up to a size -------------===//
 #include "lowering/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -33,7 +33,7 @@ struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass>
     linalg::GenericOp::getCanonicalizationPatterns(patterns, &getContext());
     getContext().getLoadedDialect<linalg::LinalgDialect>()->getCanonicalizationPatterns(patterns);
     linalg::populateConstantFoldLinalgOperations(patterns, isSmall);
-    // Producers first, so that no body is copied twice for one fusion.
+    // Producers first, so that no body is cloned twice for one fusion.
     (void)applyPatternsGreedily(getOperation(), std::move(patterns),
                                 GreedyRewriteConfig().setUseTopDownTraversal());
   }

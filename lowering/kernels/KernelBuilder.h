@@ -1,9 +1,8 @@
-//===- KernelBuilder.h - short spellings for emitting a kernel ----*- C++ -*-===//
+//===- KernelBuilder.h - shorthands for emitting a kernel ---------*- C++ -*-===//
 //
-// Kernels are emitted as upstream gpu, scf, arith, math and llvm ops; this
-// wraps the builders that an address or a tile needs on every other line.
-// Integers are i32 (within a block) or i64 (global offsets); a literal takes
-// the type of the value beside it.
+// Kernels are emitted as upstream gpu, scf, arith, math and llvm ops. This class wraps the builders
+// that address and tile computations use most. Integers are i32 (within a block) or i64 (global
+// offsets); a literal takes the type of the other operand.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_KERNELS_KERNELBUILDER_H
@@ -18,10 +17,10 @@
 
 namespace ejk {
 
-/// Global and shared memory's address spaces on NVIDIA GPUs.
+/// The address spaces of global and shared memory on NVIDIA GPUs.
 constexpr unsigned kGlobalSpace = 1, kSharedSpace = 3;
 constexpr unsigned kWarpSize = 32;
-/// A tensor map's.
+/// Size and alignment of a tensor map.
 constexpr unsigned kMapBytes = 128, kMapAlignment = 64;
 
 class KernelBuilder : public mlir::OpBuilder {
@@ -66,7 +65,7 @@ public:
   Value equal(Value a, int64_t b) {
     return make<mlir::arith::CmpIOp>(mlir::arith::CmpIPredicate::eq, a, like(a, b));
   }
-  /// Conjunction in which null stands for true.
+  /// Conjunction. Null means true.
   Value both(Value a, Value b) {
     return !a ? b : !b ? a : make<mlir::arith::AndIOp>(a, b).getResult();
   }
@@ -109,15 +108,15 @@ public:
   Value at(Value base, Type element, int64_t offset) {
     return offset ? at(base, element, i32(offset)) : base;
   }
-  /// Loads `type` (scalar or vector), aligned to its own size, or to the 16
-  /// bytes that tensors and stages are aligned to where it is larger.
+  /// Loads a value of `type`, scalar or vector. It must be aligned to its size, or to 16 bytes if
+  /// it is larger.
   Value load(Type type, Value address) {
     return make<mlir::LLVM::LoadOp>(type, address, alignmentOf(type));
   }
   void store(Value value, Value address) {
     make<mlir::LLVM::StoreOp>(value, address, alignmentOf(value.getType()));
   }
-  /// load, or zero where `valid` is false; null stands for true.
+  /// Loads if `valid`, otherwise returns zero. Null means true.
   Value loadIf(Value valid, Type type, llvm::function_ref<Value()> address) {
     if (!valid)
       return load(type, address());
@@ -129,7 +128,7 @@ public:
     make<mlir::scf::YieldOp>(zero(type));
     return branch.getResult(0);
   }
-  /// Runs `body` where `valid`; null stands for true.
+  /// Emits `body` under the condition `valid`. Null means true.
   void onlyIf(Value valid, llvm::function_ref<void()> body) {
     if (!valid)
       return body();
@@ -189,13 +188,12 @@ public:
   }
 };
 
-/// One actual argument of a kernel: a whole tensor's memory, a size of one, or a tensor map
-/// of one.
+/// An argument of a kernel: the memory of a tensor, the size of a dimension, or a tensor map.
 struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
-  /// Of a tensor map, and what is copied by it at once: rows, which `rowDim` of the tensor's
-  /// dimensions counts, those behind it being one row, and of each some panels of 64 columns.
+  /// The TMA tile of a tensor map. Dimension `rowDim` of the tensor counts rows; the dimensions
+  /// after it form one row. A tile has `rows` rows and `panels` blocks of 64 columns.
   struct Box {
     unsigned rowDim;
     int64_t rows, panels;
@@ -203,18 +201,18 @@ struct KernelOperand {
   std::optional<Box> box = {};
 };
 
-/// A kernel made for an op, and what its launch needs.
+/// A kernel and its launch parameters.
 struct Kernel {
   mlir::FunctionOpInterface function;
-  /// In the order of the launch's arguments. On a GPU they are the function's: ptr<1> for
-  /// tensors, i64 for sizes, and 128 bytes by value, a ptr to them, for tensor maps.
+  /// In the order of the launch's arguments. GPU functions take ptr<1> for tensors, i64 for sizes,
+  /// and a ptr to 128 bytes passed by value for tensor maps.
   llvm::SmallVector<KernelOperand> operands;
   /// Of a GPU's block; on a CPU, how many successive items of the grid share some work.
   unsigned threads = 0;
-  /// Dynamic shared memory of a block.
+  /// Dynamic shared memory of a block, in bytes.
   unsigned sharedBytes = 0;
-  /// The grid is ceil(product of `gridSizes` / gridDivisor) · gridFactor
-  /// blocks; with `sequencesFrom`, also times its number of entries less one.
+  /// The grid has ceil(∏ `gridSizes` / gridDivisor) · gridFactor blocks. With `sequencesFrom`, it
+  /// is also multiplied by the number of packed sequences.
   llvm::SmallVector<KernelOperand> gridSizes;
   mlir::Value sequencesFrom;
   int64_t gridDivisor = 1, gridFactor = 1;

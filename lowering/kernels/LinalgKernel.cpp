@@ -1,7 +1,7 @@
 //===- LinalgKernel.cpp - the kernel of a linalg.generic ------------------===//
 //
-// What stands between recurrences: elementwise arithmetic and small sums. Each
-// thread computes one element of the parallel loops, the last loop fastest.
+// Emits a kernel for elementwise ops and small reductions between recurrences. Each thread computes
+// one element of the parallel loops; the last loop varies fastest.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/LinalgKernel.h"
@@ -45,7 +45,7 @@ private:
     source.resize(numLoops);
     for (OpOperand &operand : op->getOpOperands()) {
       AffineMap map = op.getMatchingIndexingMap(&operand);
-      // Results say more of their sizes than the empty tensors they start from.
+      // Results have more static sizes than the empty tensors that they start from.
       Value sized = op.isDpsInit(&operand) ? Value(op.getTiedOpResult(&operand)) : operand.get();
       for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
         if (auto loop = dyn_cast<AffineDimExpr>(expr))
@@ -112,19 +112,19 @@ private:
   bool readsInit(unsigned i) {
     return !op.getRegionOutputArgs()[i].use_empty() || !reductions.empty();
   }
-  /// The number that `init` is filled with, where that is known.
+  /// The constant that `init` is filled with; null if there is none.
   static TypedAttr constantInit(Value init) {
-    Attribute number;
+    Attribute constant;
     if (auto fill = init.getDefiningOp<linalg::FillOp>())
-      if (matchPattern(fill.value(), m_Constant(&number)))
-        return cast<TypedAttr>(number);
+      if (matchPattern(fill.value(), m_Constant(&constant)))
+        return cast<TypedAttr>(constant);
     DenseElementsAttr dense;
     if (matchPattern(init, m_Constant(&dense)) && dense.isSplat())
       return cast<TypedAttr>(dense.getSplatValue<Attribute>());
     return {};
   }
 
-  /// The address of the element of `tensor` that the loops' `indices` pick.
+  /// The address of the element of a tensor at the loops' `indices`.
   Value address(Value pointer, RankedTensorType type, AffineMap map, ArrayRef<Value> indices) {
     Value offset = b.i64(0);
     for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
@@ -154,8 +154,8 @@ private:
       auto type = cast<RankedTensorType>(init.getType());
       if (!readsInit(i))
         values.push_back(b.zero(type.getElementType()));
-      else if (TypedAttr number = constantInit(init))
-        values.push_back(b.make<arith::ConstantOp>(number));
+      else if (TypedAttr constant = constantInit(init))
+        values.push_back(b.make<arith::ConstantOp>(constant));
       else
         values.push_back(
             b.load(type.getElementType(), address(inits[i], type, outputMap(i), indices)));
@@ -192,7 +192,7 @@ private:
     mapping.map(op.getRegionOutputArgs(), accumulators);
     for (Operation &inner : op.getBody()->without_terminator()) {
       for (Value v : inner.getOperands())
-        if (!mapping.contains(v)) // a constant from outside: check() saw to that
+        if (!mapping.contains(v)) // a constant from outside, as check() verified
           mapping.map(v, b.clone(*v.getDefiningOp())->getResult(0));
       if (auto index = dyn_cast<linalg::IndexOp>(inner))
         mapping.map(index.getResult(),
@@ -212,7 +212,7 @@ private:
   KernelBuilder b;
   Kernel kernel;
   SmallVector<unsigned> parallel, reductions;
-  SmallVector<KernelOperand> source; // where each loop's size comes from
+  SmallVector<KernelOperand> source; // the operand that gives each loop's size
   SmallVector<Value> inputs, inits, results, sizes;
 };
 } // namespace

@@ -1,8 +1,8 @@
 //===- SumHeadsKernel.cpp - the kernel of an ejk.sum_heads ----------------===//
 //
-// Each thread sums one element of the result, its group's heads in their order.
-// The tensor is [outer, heads', group, inner] to it, the result [outer, heads',
-// inner]: neighbouring threads read neighbouring channels.
+// Each thread computes one element of the result by summing over its group of heads in order. The
+// tensor is viewed as [outer, heads', group, inner] and the result as [outer, heads', inner], so
+// adjacent threads read adjacent channels.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/SumHeadsKernel.h"
