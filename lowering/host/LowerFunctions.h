@@ -1,7 +1,7 @@
 //===- LowerFunctions.h - functions on tensors to launches --------*- C++ -*-===//
 //
-// A function becomes a program of launches over buffers in the same way for every back end. A
-// back end makes the kernels: a launch is a grid of independent blocks of work.
+// Lowers a function on tensors to a program of kernel launches on buffers. This is the same for
+// every back end; the back end only emits the kernels. A launch is a grid of independent blocks.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_HOST_LOWERFUNCTIONS_H
@@ -14,12 +14,12 @@
 
 namespace ejk {
 
-/// What a back end makes a kernel of. Each function adds a kernel called `name` to `module`,
-/// or fails after an error at the op in the way.
+/// The interface of a back end: emits kernels. Each function adds a kernel called `name` to
+/// `module`, or emits an error at the op and fails.
 class KernelMaker {
 public:
   virtual ~KernelMaker() = default;
-  /// Whether a scan that may have one step or several gets a kernel for each case.
+  /// Whether a scan with a dynamic number of steps gets a separate kernel for one step.
   virtual bool separatesSingleSteps() const = 0;
   virtual llvm::FailureOr<Kernel> makeScan(ScanOp scan, mlir::gpu::GPUModuleOp module,
                                            llvm::StringRef name, SizeName sizeName,
@@ -34,13 +34,13 @@ public:
                               llvm::StringRef name) = 0;
 };
 
-/// How many kernels were made of what.
+/// The number of kernels, by kind.
 struct LoweredCounts {
   unsigned scans = 0, programs = 0, plain = 0;
 };
 
-/// Replaces every public function of `module` by a program of launches of kernels that `maker`
-/// makes, in a `gpu.module` called "kernels".
+/// Replaces every public function of `module` by a program that launches kernels from `maker`. The
+/// kernels are in a `gpu.module` called "kernels".
 llvm::FailureOr<LoweredCounts> lowerFunctions(mlir::ModuleOp module, KernelMaker &maker);
 
 } // namespace ejk

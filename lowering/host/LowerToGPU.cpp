@@ -1,4 +1,4 @@
-//===- LowerToGPU.cpp - scans to kernels, functions to launches -----------===//
+//===- LowerToGPU.cpp - scans to kernels, functions to launches ------------===//
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
 #include "lowering/Passes.h"
@@ -32,7 +32,7 @@ static MemRefType bufferType(Value tensor) {
 }
 
 namespace {
-/// Turns one function on tensors into launches on buffers.
+/// Lowers one function on tensors to launches on buffers.
 class ProgramBuilder {
 public:
   ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, KernelMaker &maker)
@@ -55,7 +55,7 @@ public:
   unsigned numScans = 0, numBlocks = 0, numPlain = 0;
 
 private:
-  /// The function's successor: memref arguments, inputs first.
+  /// Creates the function of launches. Its arguments are memrefs, inputs first.
   LogicalResult createProgram() {
     Operation *ret = function.getBody().front().getTerminator();
     SmallVector<Type> types;
@@ -95,12 +95,12 @@ private:
     return shapes.dim(tensor, dim);
   }
 
-  /// A final state may take its initial state's place when nothing else reads
-  /// that: a K×V state, each of whose numbers one thread alone reads and writes.
+  /// Lets a final state alias its initial state if nothing else reads that. This is safe for a K×V
+  /// state, because the same thread reads and writes each element.
   void describeAlias(unsigned index, Value result) {
     unsigned readers = 1;
     if (auto choose = result.getDefiningOp<tile::ChooseOp>()) {
-      // The block program beside it reads the same state, its blocks each their part.
+      // The block program for several steps reads the same state, and each block only its part.
       result = choose.getSingle();
       readers = 2;
     }
@@ -116,7 +116,7 @@ private:
       program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
   }
 
-  /// Remembers the first argument that gives each symbol.
+  /// Records the first argument that determines each size symbol.
   void noteSizes(Value tensor, Value buffer) {
     auto type = cast<MemRefType>(buffer.getType());
     for (int64_t d = 0; d < type.getRank(); ++d) {
@@ -166,12 +166,12 @@ private:
   }
 
   FailureOr<Value> bufferOf(Operation *op, Value tensor) {
-    // A cast knows other sizes of the same memory.
+    // A cast is the same memory with other static sizes.
     while (auto cast = tensor.getDefiningOp<tensor::CastOp>())
       tensor = cast.getSource();
     if (Value buffer = buffers.lookup(tensor))
       return buffer;
-    // What is chosen of is made where the choice lies.
+    // Both alternatives of a choice write to the buffer of its result.
     for (Operation *user : tensor.getUsers())
       if (auto choose = dyn_cast<tile::ChooseOp>(user); choose && tensor != choose.getRows()) {
         FailureOr<Value> chosen = bufferOf(op, choose.getResult());
@@ -200,7 +200,7 @@ private:
     return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
   }
 
-  /// 1 if `size` is 1, else 0.
+  /// 1 if `size` is 1, otherwise 0.
   Value isOne(Location loc, Value size) {
     Value one = index(1);
     Value more = arith::SubIOp::create(b, loc, size, one);
@@ -210,17 +210,17 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // What only sequences of one row, or of several, need
+  // Ops for sequences of one row only, or of several
   //===--------------------------------------------------------------------===//
 
-  /// The rows that `op`'s results are asked for.
+  /// The condition under which an op's results are used.
   struct Alternative {
-    Value rows; // the sequence that has them; null for any
+    Value rows; // the sequence whose rows are counted; null: always used
     bool single = false;
     bool operator==(const Alternative &o) const { return rows == o.rows && single == o.single; }
   };
 
-  /// Notes of each op what its users, further down, choose it for.
+  /// Finds the ops whose results are all used under the same condition.
   void findAlternatives() {
     for (Operation &op : llvm::reverse(function.getBody().front())) {
       std::optional<Alternative> all;
@@ -241,7 +241,7 @@ private:
     }
   }
 
-  /// 1 where there is one row and `single`, or several and not, else 0.
+  /// 1 if `alternative` holds, otherwise 0.
   FailureOr<Value> isAskedFor(Operation *op, const Alternative &alternative) {
     FailureOr<Value> size = hostSize(op, alternative.rows, 1);
     if (failed(size))
@@ -250,13 +250,13 @@ private:
     return alternative.single ? one : Value(arith::SubIOp::create(b, op->getLoc(), index(1), one));
   }
 
-  /// A tensor map of `buffer`, for boxes of it: [matrices, panels, rows, columns of a panel].
+  /// A tensor map of `buffer`: [matrices, 64-column blocks, rows, columns of a block].
   FailureOr<Value> tensorMap(Operation *op, const KernelOperand &operand, Value buffer) {
     Location loc = op->getLoc();
     auto type = cast<MemRefType>(buffer.getType());
     const KernelOperand::Box &box = *operand.box;
     auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
-    Value matrices = index(1), rows, panels = index(1);
+    Value matrices = index(1), rows, blocks = index(1);
     for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
       FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / kPanelColumns)
                                             : hostSize(op, operand.tensor, d);
@@ -265,17 +265,17 @@ private:
       if (d == box.rowDim)
         rows = *size;
       else
-        (d < box.rowDim ? matrices : panels) = times(d < box.rowDim ? matrices : panels, *size);
+        (d < box.rowDim ? matrices : blocks) = times(d < box.rowDim ? matrices : blocks, *size);
     }
-    Value width = times(panels, index(kPanelColumns));
+    Value width = times(blocks, index(kPanelColumns));
     int64_t dynamic = ShapedType::kDynamic;
     Attribute columns = b.getIndexAttr(kPanelColumns), one = b.getIndexAttr(1);
-    auto inPanels = MemRefType::get(
+    auto inBlocks = MemRefType::get(
         {dynamic, dynamic, dynamic, kPanelColumns}, type.getElementType(),
         StridedLayoutAttr::get(b.getContext(), 0, {dynamic, kPanelColumns, dynamic, 1}));
     Value whole = memref::ReinterpretCastOp::create(
-        b, loc, inPanels, buffer, OpFoldResult(b.getIndexAttr(0)),
-        ArrayRef<OpFoldResult>{matrices, panels, rows, columns},
+        b, loc, inBlocks, buffer, OpFoldResult(b.getIndexAttr(0)),
+        ArrayRef<OpFoldResult>{matrices, blocks, rows, columns},
         ArrayRef<OpFoldResult>{times(rows, width), columns, width, one});
     Value unranked = memref::CastOp::create(
         b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
@@ -294,8 +294,7 @@ private:
         .getResult(0);
   }
 
-  /// Launches `kernel`; `times`, null for 1, multiplies the grid, so that 0
-  /// leaves the launch out.
+  /// Launches `kernel`. `gridTimes`, null for 1, multiplies the grid, so that 0 omits the launch.
   LogicalResult launch(Operation *op, const Kernel &kernel, Value gridTimes = Value()) {
     Location loc = op->getLoc();
     if (auto it = alternatives.find(op); !gridTimes && it != alternatives.end()) {
@@ -371,8 +370,8 @@ private:
     return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
-  /// That the saved states have the slots that the scan's chunks need: what made
-  /// them, or the caller, may have had other sizes in mind.
+  /// Verifies that the saved states have the slots that the scan's chunks need. Another scan, or
+  /// the caller, may have saved them for other sizes.
   template <typename Scan> LogicalResult checkSlots(Scan scan, int64_t every) {
     Value first = scan.getSequences().front();
     DimExpr sequences = shapes.dim(first, 0);
@@ -399,8 +398,8 @@ private:
     return success();
   }
 
-  /// One kernel for any number of steps; one for a single step where that can
-  /// be told from T; a choice between them by T where both can be.
+  /// Emits one kernel for any number of steps, or one for a single step, or both with a choice by
+  /// T, as far as T is known.
   LogicalResult lowerScan(ScanOp scan, const std::string &name) {
     if (scan.getSaveEvery() && failed(checkSlots(scan, *scan.getSaveEvery())))
       return failure();
@@ -451,8 +450,7 @@ private:
     if (auto sum = dyn_cast<SumHeadsOp>(op))
       return launch(&op, maker.makeSumHeads(sum, kernels,
                                             prefix + "_heads" + std::to_string(numPlain++)));
-    // Constants and fills are read where they are used; sizes are known from
-    // the arguments.
+    // Constants and fills are read where they are used. Sizes are computed from the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       return success();
@@ -472,12 +470,12 @@ private:
   llvm::StringMap<Value> symbols;
 };
 
-/// Kernels in gpu and nvvm.
+/// The back end for NVIDIA GPUs, in gpu and nvvm.
 class GPUKernelMaker : public KernelMaker {
 public:
   explicit GPUKernelMaker(const Target &target) : target(target) {}
 
-  /// A kernel made for one step has no walk, and more lanes to load with.
+  /// A kernel for one step has no loop over steps, and more lanes to load with.
   bool separatesSingleSteps() const override { return true; }
 
   FailureOr<Kernel> makeScan(ScanOp scan, gpu::GPUModuleOp module, StringRef name,
@@ -502,7 +500,7 @@ public:
   }
 
 private:
-  /// That the target has what the roles of `program` need.
+  /// Verifies that the target supports the roles of `program`.
   LogicalResult checkRoles(tile::ProgramOp program) {
     WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
       if (isa<tile::RolesOp>(op) && !target.hasBulkCopies)
@@ -547,7 +545,8 @@ FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker
   auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), name);
   LoweredCounts counts;
   for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-    // A caller cannot reach it; an op that calls it is an error at that op.
+    // Callers cannot reach a private function. A call of it in another function is an error at that
+    // op.
     if (function.isPrivate())
       continue;
     if (!function.getBody().hasOneBlock())

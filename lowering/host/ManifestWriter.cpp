@@ -1,7 +1,7 @@
-//===- ManifestWriter.cpp - what a package says of a program --------------===//
+//===- ManifestWriter.cpp - the manifest of a package ----------------------===//
 //
-// Reads a program of launches (see LowerToGPU) as formulas over the symbols
-// that its arguments' shapes bind.
+// Writes a function of launches (LowerToGPU.cpp) as JSON. Sizes, grids and workspaces become
+// formulas over the symbols that the shapes of arguments bind.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/host/ManifestWriter.h"
@@ -28,7 +28,7 @@ static json::Value sizeExpr(StringRef spelling) {
   int64_t number;
   if (!spelling.getAsInteger(10, number))
     return number;
-  // What binds loosest first.
+  // The operator that binds loosest comes first.
   for (auto [sign, name] : {std::pair('+', "+"), std::pair('/', "floordiv"), std::pair('*', "*")})
     if (auto [left, right] = spelling.rsplit(sign); !right.empty())
       return json::Array{name, sizeExpr(left), sizeExpr(right)};
@@ -91,13 +91,13 @@ private:
     json::Object tensor{{"name", name},
                         {"dtype", dtype},
                         {"shape", std::move(shape)},
-                        // Rows are read 16 bytes at a time; offsets one by one.
+                        // Kernels read rows 16 bytes at a time, and offsets one by one.
                         {"align", isFloat ? 16 : type.getElementTypeBitWidth() / 8}};
     if (auto total = program.getArgAttrOfType<StringAttr>(i, kTotalAttr)) {
       tensor["role"] = "cu_seqlens";
       tensor["total"] = sizeExpr(total.getValue());
     }
-    // Tools that make inputs up keep gates at 0 or below.
+    // Tools that generate random inputs keep gates at 0 or below.
     if (program.getArgAttr(i, kLogDecayAttr))
       tensor["role"] = "log_decay";
     if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
@@ -105,8 +105,8 @@ private:
     return tensor;
   }
 
-  /// What `size` has to be divisible by: `divisor`, or, where that is 0, size + 1, which divides
-  /// no size but 0. A call without heads has nothing to do; it is no error.
+  /// The divisor of the constraint on `size`: `divisor`, or, if that is 0, size + 1, which divides
+  /// only 0. A call without heads has nothing to do and is no error.
   static json::Value nonZero(const json::Value &divisor, const json::Value &size) {
     if (divisor.getAsInteger())
       return divisor;
@@ -130,7 +130,7 @@ private:
     return result;
   }
 
-  /// `value`, an index or i64, as a formula.
+  /// The formula of `value`, an index or i64.
   FailureOr<json::Value> expr(Value value) {
     APInt constant;
     if (matchPattern(value, m_ConstantInt(&constant)))
@@ -182,17 +182,17 @@ private:
     }
     if (auto launch = dyn_cast<gpu::LaunchFuncOp>(op))
       return visitLaunch(launch);
-    return success(); // sizes and addresses, read from where they are used
+    return success(); // sizes and addresses are read at their uses
   }
 
   json::Object placeOf(Value buffer) const {
-    // Workspace some of whose sizes turned out to be constants.
+    // Workspace whose sizes have partly become constants.
     while (auto cast = buffer.getDefiningOp<memref::CastOp>())
       buffer = cast.getSource();
     return places.find(buffer)->second;
   }
 
-  /// A view of the buffer's elements, and what is copied of it at once.
+  /// A tensor map: a strided view of a buffer, and the TMA tile.
   FailureOr<json::Object> tensorMap(nvgpu::TmaCreateDescriptorOp map) {
     Value viewed = map.getTensor();
     while (auto cast = viewed.getDefiningOp<memref::CastOp>())
@@ -277,7 +277,8 @@ static json::Object makeManifest(json::Array entries) {
                       {"entries", std::move(entries)}};
 }
 
-/// That the runtime takes a package of `entry` alone: it has limits, and rules for names.
+/// Verifies that the runtime accepts a package with only `entry`: it has limits and rules for
+/// names.
 static LogicalResult checkLoads(func::FuncOp program, StringRef arch, StringRef imageKind,
                                 const json::Object &entry) {
   json::Object manifest = makeManifest(json::Array{json::Object(entry)});
@@ -303,8 +304,8 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch, Stri
     FailureOr<json::Object> entry = EntryWriter(program).run();
     if (failed(entry))
       return failure();
-    // A derivative takes its function's inputs again, then a cotangent for
-    // each result, then what the function's forward saved for it.
+    // A derivative takes its function's inputs, a cotangent for each result, and the values that
+    // the forward saved.
     StringRef name = program.getName();
     if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
       (*entry)["vjp_of"] = name;

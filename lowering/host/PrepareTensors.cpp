@@ -1,4 +1,4 @@
-//===- PrepareTensors.cpp - every tensor made by one kernel ---------------===//
+//===- PrepareTensors.cpp - a kernel for every tensor ----------------------===//
 #include "lowering/host/PrepareTensors.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
@@ -22,7 +22,7 @@ bool ejk::isKernel(Operation *op) {
       op);
 }
 
-/// An elementwise op after `after` that makes `type` of `inputs` by `body`.
+/// Creates an elementwise op on `inputs` with result `type` and the given body.
 static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like,
                                    ValueRange inputs,
                                    llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
@@ -39,8 +39,8 @@ static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType 
                                    });
 }
 
-/// Constants and fills are numbers to a linalg op that starts from them; any
-/// other user reads memory, which a kernel of their own fills.
+/// Materialises constants and fills that kernels read from memory, each by a kernel of its own. A
+/// linalg op that only starts from one uses its value directly.
 static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Value> &copied) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
     TypedAttr number;
@@ -68,8 +68,8 @@ static void materializeConstants(func::FuncOp function, llvm::DenseMap<Value, Va
   }
 }
 
-/// A result is written by the op that makes it. Where there is no such op (an
-/// argument, or a value returned twice) a copy makes it.
+/// Ensures that a different kernel writes each returned value. An argument, or a value that is
+/// returned twice, is copied.
 static LogicalResult copyReturned(func::FuncOp function, llvm::DenseMap<Value, Value> &copied) {
   Operation *ret = function.getBody().front().getTerminator();
   llvm::DenseSet<Value> seen;

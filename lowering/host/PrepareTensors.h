@@ -1,4 +1,4 @@
-//===- PrepareTensors.h - every tensor made by one kernel ---------*- C++ -*-===//
+//===- PrepareTensors.h - a kernel for every tensor ---------------*- C++ -*-===//
 #ifndef EJK_LOWERING_HOST_PREPARETENSORS_H
 #define EJK_LOWERING_HOST_PREPARETENSORS_H
 
@@ -6,16 +6,16 @@
 
 namespace ejk {
 
-/// Whether a package, and memory between kernels, can hold tensors of `type`.
+/// Whether packages, and memory between kernels, support tensors of `type`.
 bool isStorable(mlir::Type type);
 constexpr llvm::StringLiteral kStorable = "ranked tensors of f16, bf16, f32, f64, i32 or i64";
 
-/// Whether `op` becomes a kernel, or chooses between two.
+/// Whether `op` becomes a kernel, or chooses between two results.
 bool isKernel(mlir::Operation *op);
 
-/// Makes ops of constants that kernels read and of values that are returned without
-/// one that makes them; `copied`: a copy's result to its source. Fails, with an error,
-/// where a function returns what cannot be stored.
+/// Adds ops that write constants that kernels read, and copies of returned values that no kernel
+/// writes. `copied` maps a copy to its source. Fails with an error if a function returns a type
+/// that cannot be stored.
 mlir::LogicalResult prepareTensors(mlir::func::FuncOp function,
                                    llvm::DenseMap<mlir::Value, mlir::Value> &copied);
 
