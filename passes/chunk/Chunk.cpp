@@ -1,4 +1,10 @@
-//===- Chunk.cpp - a scan as a block program over chunks ------------------===//
+//===- Chunk.cpp - a scan as a block program over chunks -------------------===//
+//
+// Writes the block program of a scan: loads of initial states, a loop over chunks whose
+// body computes reads, outputs and the next states as tiles, and stores of final states.
+// ChunkPlan.h analyses the scan; ChunkedState.h has the formulas for a K×V state.
+//
+//===----------------------------------------------------------------------===//
 #include "passes/chunk/Chunk.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
@@ -16,12 +22,12 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// The most rows of a chunk, at a sequence's end, that are always taken by steps where a gate asks
-/// for that side.
-static constexpr int64_t kRowsBySteps = 4;
+/// A last chunk of a sequence with at most so many rows takes the exact path, if gates per channel
+/// make two paths.
+static constexpr int64_t kExactPathRows = 4;
 
 namespace {
-/// Writes the program of one scan.
+/// Writes the block program of one scan.
 class ChunkWriter {
 public:
   ChunkWriter(ScanOp scan, const ChunkPlan &plan)
@@ -30,31 +36,31 @@ public:
         body(within, loc) {
     outer.setInsertionPointAfter(scan);
   }
-  /// The program, behind the scan.
+  /// Returns the program, which follows the scan.
   tile::ProgramOp write();
 
 private:
   void createProgram();
   void createLoop();
-  /// `carried`: chains' states first, then accumulators'.
+  /// `carried` are the loop's iter_args: the states of chains, then those of accumulators.
   void writeChunk(Value first, ValueRange carried);
   void storeOutputs(Value first);
   void storeFinals();
-  /// The type of a state's, or its slice's, tile.
+  /// The type of the tile of a state or of its slice.
   Type paddedState(Type type, bool sliceRows, bool sliceColumns);
-  /// What a state starts from, over `scale`.
+  /// The initial value of a state, divided by `scale`.
   Value initialValue(unsigned number, bool sliceRows, bool sliceColumns, double scale = 1);
-  SmallVector<Value> cellOffsets(Type cell, bool sliceRows, bool sliceColumns);
+  SmallVector<Value> slotOffsets(Type cell, bool sliceRows, bool sliceColumns);
   unsigned initialArgument(unsigned number) {
     return llvm::count(scan.getHasInitial().take_front(number), true);
   }
-  /// The number of a chunk's cell among the saved states.
-  Value cellOf(TileBuilder &e);
-  /// Whether the walk enters, or leaves, rows of a cell with this chunk; null where every
-  /// chunk has one.
-  Value isCellsEnd(bool entering, Value count);
+  /// The state slot of a chunk among the saved states.
+  Value slotOf(TileBuilder &e);
+  /// Whether this chunk is the first, or the last, in scan order of the chunks of a state slot;
+  /// null if every chunk has its own slot.
+  Value isSlotBoundary(bool entering, Value count);
   ChunkedSaves savesOf(const StateChain &chain, ValueRange carried);
-  /// `scale`: what `value` is to be multiplied by.
+  /// Stores `value` times `scale`.
   void storeFinal(unsigned number, Value value, bool sliceRows, bool sliceColumns,
                   double scale = 1);
 
@@ -67,7 +73,7 @@ private:
   std::unique_ptr<ChunkTiles> tiles;
   scf::ForOp loop;
   Value chunkNumber, entersSaved, leavesSaved;
-  /// Outputs and final states that somebody uses.
+  /// Outputs and final states that are used.
   SmallVector<unsigned> outputs, finals;
 };
 } // namespace
@@ -115,7 +121,7 @@ tile::ProgramOp ChunkWriter::write() {
 // States in memory
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> ChunkWriter::cellOffsets(Type cell, bool sliceRows, bool sliceColumns) {
+SmallVector<Value> ChunkWriter::slotOffsets(Type cell, bool sliceRows, bool sliceColumns) {
   SmallVector<Value> offsets;
   auto vector = dyn_cast<VectorType>(cell);
   for (int64_t dim = 0; vector && dim < vector.getRank(); ++dim)
@@ -140,7 +146,7 @@ Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColum
     return prologue.constant(padded, 0.0);
   Value loaded = tile::LoadCellOp::create(
       inner, loc, padded, program.getInitialArgs()[initialArgument(number)], prologue.index(0),
-      cellOffsets(type, sliceRows, sliceColumns));
+      slotOffsets(type, sliceRows, sliceColumns));
   return scale == 1 ? loaded : prologue.div(loaded, prologue.constant(padded, scale));
 }
 
@@ -152,7 +158,7 @@ void ChunkWriter::storeFinal(unsigned number, Value value, bool sliceRows, bool 
   Type type = scan.getStateArgs()[number].getType();
   tile::StoreCellOp::create(inner, loc, prologue.scale(value, scale),
                             program.getFinalArgs()[place - finals.begin()], prologue.index(0),
-                            cellOffsets(type, sliceRows, sliceColumns));
+                            slotOffsets(type, sliceRows, sliceColumns));
 }
 
 void ChunkWriter::storeFinals() {
@@ -164,12 +170,12 @@ void ChunkWriter::storeFinals() {
     storeFinal(accumulator.number, loop.getResult(i++), accumulator.isSliced, false);
 }
 
-Value ChunkWriter::cellOf(TileBuilder &e) {
+Value ChunkWriter::slotOf(TileBuilder &e) {
   int64_t chunks = *scan.getSaveEvery() / plan.chunk;
   return chunks == 1 ? chunkNumber : e.divIndex(chunkNumber, prologue.index(chunks));
 }
 
-Value ChunkWriter::isCellsEnd(bool entering, Value count) {
+Value ChunkWriter::isSlotBoundary(bool entering, Value count) {
   int64_t chunks = *scan.getSaveEvery() / plan.chunk;
   if (chunks == 1)
     return {};
@@ -184,7 +190,7 @@ Value ChunkWriter::isCellsEnd(bool entering, Value count) {
   return arith::OrIOp::create(within, loc, last, end);
 }
 
-/// `carried`: per accumulator.
+/// `carried`: one value for each accumulator.
 ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
   ChunkedSaves saved;
   saved.enters = entersSaved;
@@ -198,15 +204,15 @@ ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
     Value cells = program.getSaveArgs()[save.number];
     Type cell = cast<tile::CellsType>(cells.getType()).getCell();
     tile::StoreCellOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(cell)), cells,
-                              cellOf(e), cellOffsets(cell, sliceRows, sliceColumns));
+                              slotOf(e), slotOffsets(cell, sliceRows, sliceColumns));
   };
   saved.load = [=, this](TileBuilder &e, AnchorOp anchor) {
     ValueRange args = scan.getSavedArgs();
     Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
     Type cell = cast<tile::CellsType>(cells.getType()).getCell();
     return e.widen(tile::LoadCellOp::create(e.b, loc, paddedState(cell, sliceRows, sliceColumns),
-                                            cells, cellOf(e),
-                                            cellOffsets(cell, sliceRows, sliceColumns)));
+                                            cells, slotOf(e),
+                                            slotOffsets(cell, sliceRows, sliceColumns)));
   };
   return saved;
 }
@@ -229,14 +235,14 @@ void ChunkWriter::createLoop() {
   within.setInsertionPointToEnd(loop.getBody());
   OpBuilder::InsertionGuard guard(inner);
   inner.setInsertionPoint(loop);
-  Value walked = loop.getInductionVar(), chunk = walked;
+  Value number = loop.getInductionVar(), chunk = number;
   if (scan.getReverse())
-    chunk = body.subIndex(prologue.subIndex(count, one), walked);
+    chunk = body.subIndex(prologue.subIndex(count, one), number);
   chunkNumber = chunk;
   Value first = body.mulIndex(chunk, size);
   if (scan.getSaveEvery()) {
-    entersSaved = isCellsEnd(/*entering=*/true, count);
-    leavesSaved = isCellsEnd(/*entering=*/false, count);
+    entersSaved = isSlotBoundary(/*entering=*/true, count);
+    leavesSaved = isSlotBoundary(/*entering=*/false, count);
   }
   tiles->beginChunk(first, body.subIndex(length, first), entersSaved);
   writeChunk(first, loop.getRegionIterArgs());
@@ -244,9 +250,9 @@ void ChunkWriter::createLoop() {
 
 void ChunkWriter::writeChunk(Value first, ValueRange carried) {
   Value rows = body.subIndex(program.getLength(), first);
-  // Chunks of more rows are so many; to compare with that takes nothing of a chunk's rows.
+  // Compares chunk numbers instead of row counts, so that no register for the count is live.
   Value more =
-      prologue.addIndex(program.getLength(), prologue.index(plan.chunk - 1 - kRowsBySteps));
+      prologue.addIndex(program.getLength(), prologue.index(plan.chunk - 1 - kExactPathRows));
   Value hasFewRows = arith::CmpIOp::create(within, loc, arith::CmpIPredicate::sge, chunkNumber,
                                            prologue.divIndex(more, prologue.index(plan.chunk)));
   llvm::DenseMap<const StateChain *, Value> states;
@@ -298,7 +304,7 @@ FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &sett
   if (failed(plan.analyze()))
     return failure();
   tile::ProgramOp program = ChunkWriter(scan, plan).write();
-  // A tile that several formulas name is made once.
+  // Tiles that several formulas use are computed once.
   IRRewriter rewriter(program.getContext());
   DominanceInfo dominance(program);
   eliminateCommonSubExpressions(rewriter, dominance, program);
@@ -346,7 +352,7 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
       for (ScanOp scan : group)
         if (FailureOr<tile::ProgramOp> program = chunkScan(scan, settings); succeeded(program))
           made.push_back({scan, *program});
-      // Scans that share saved states mean the same by them.
+      // Scans that share saved states must agree on what a saved state is.
       if (settings.saveEntries && made.size() < group.size()) {
         for (auto [scan, program] : made)
           program.erase();

@@ -8,32 +8,33 @@
 namespace ejk {
 
 struct ChunkSettings {
-  /// Steps in a chunk; fewer where that does not divide those between saved states.
+  /// The number of steps in a chunk. A chunk is shorter if this does not divide the distance of
+  /// saved states.
   int64_t chunk = 64;
-  /// Take f32 too, with products in f32.
+  /// Also accept f32 rows, with matmuls in f32.
   bool force = false;
-  /// Take what sums up over the sequence what was read.
+  /// Also accept scans that sum, over the whole sequence, what was read from a state.
   bool drift = false;
-  /// What is saved, and read, is the state that a chunk is entered with; see
-  /// `maySaveEntries`. Only where chunks divide the steps for which one is saved; the chunk
-  /// is the one at their end.
+  /// Save and read the state at the start of a chunk; see `maySaveEntries`. Requires that chunks
+  /// divide the distance of saved states; the state is that of the last chunk of each.
   bool saveEntries = false;
-  /// A head's decays are powers of two, and have constants that multiply what is read in their
-  /// exponents: fewer instructions, and one more rounding of those. Not for products in f32.
+  /// Compute a head's decays as powers of two, and put constant multiples of reads into their
+  /// exponents. This saves instructions and rounds those constants once more. Not for matmuls in
+  /// f32.
   bool inExponents = false;
-  /// Take what is computed in f32 from 16-bit rows: see `findOperandSources`.
+  /// Also accept operands computed in f32 from 16-bit rows: see `findOperandSources`.
   bool roundComputed = false;
 };
 
-/// Makes a block program of `scan` behind it, which computes those of its results that
-/// are used. Fails, with a remark that says why, when the scan is to be left alone.
+/// Creates a block program after `scan` that computes the results of `scan` that are used. Fails
+/// with a remark that says why if the scan is not supported.
 mlir::FailureOr<tile::ProgramOp> chunkScan(ScanOp scan, const ChunkSettings &settings);
 
-/// That each chunk has a saved state of its own, and may save the state it is entered
-/// with.
+/// Whether each chunk of the scans has a saved state of its own and may save the state at its
+/// start.
 bool savesEntries(llvm::ArrayRef<ScanOp> group, int64_t chunk);
 
-/// Puts `program`, made of `scan`, in its place.
+/// Replaces `scan` by `program`, which chunkScan created from it.
 void replaceScan(ScanOp scan, tile::ProgramOp program);
 
 } // namespace ejk

@@ -20,10 +20,10 @@ Value RunningGates::perStep(TileBuilder &e) const {
 
 Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
   bool all = count == gates.size();
-  // The sums of gates' gradients are inclusive: with the same ones here, a kernel has one
-  // matrix for both.
+  // The cumsums of gate gradients are inclusive. Inclusive ones here let a kernel share one
+  // triangular matrix.
   bool lessOwn = !all && finite;
-  Value at = e.cumsum(perStep(e), walk.reverse, /*exclusive=*/!all && !lessOwn);
+  Value at = e.cumsum(perStep(e), direction.reverse, /*exclusive=*/!all && !lessOwn);
   if (lessOwn)
     at = e.sub(at, perStep(e));
   if (!all)
@@ -33,23 +33,23 @@ Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
 }
 
 Value RunningGates::around(TileBuilder &e, int64_t row) const {
-  // Backwards, the same sums with the other sign: Σ_{t>j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t≤j}, and
-  // Σ_{t≥j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t<j}.
-  bool exclusive = walk.reverse == walk.decayFirst;
+  // In a backward pass, the same cumsums with the opposite sign: Σ_{t>j} − Σ_{t>row} = Σ_{t≤row} −
+  // Σ_{t≤j}, and Σ_{t≥j} − Σ_{t>row} = Σ_{t≤row} − Σ_{t<j}.
+  bool exclusive = direction.reverse == direction.decayFirst;
   Value sums = e.cumsum(perStep(e), /*reverse=*/false, exclusive, row + exclusive);
-  return walk.reverse ? e.neg(sums) : sums;
+  return direction.reverse ? e.neg(sums) : sums;
 }
 
 Value RunningGates::startOf(TileBuilder &e, Value around) const {
-  OpFoldResult first = e.b.getIndexAttr(walk.firstRow());
+  OpFoldResult first = e.b.getIndexAttr(direction.firstRow());
   Value less = e.row(around, first);
-  return walk.decayFirst ? e.sub(e.row(perStep(e), first), less) : e.neg(less);
+  return direction.decayFirst ? e.sub(e.row(perStep(e), first), less) : e.neg(less);
 }
 
 Value RunningGates::restOf(TileBuilder &e, Value around) const {
-  OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
+  OpFoldResult last = e.b.getIndexAttr(direction.lastRow());
   Value sum = e.row(around, last);
-  return walk.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
+  return direction.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
 }
 
 Value RunningGates::fromAddToEnd(TileBuilder &e) const {
@@ -58,38 +58,38 @@ Value RunningGates::fromAddToEnd(TileBuilder &e) const {
 }
 
 Value RunningGates::total(TileBuilder &e) const {
-  OpFoldResult last = e.b.getIndexAttr(walk.lastRow());
+  OpFoldResult last = e.b.getIndexAttr(direction.lastRow());
   Value before = e.row(atAdd(e), last);
-  return walk.decayFirst ? before : e.add(before, e.row(perStep(e), last));
+  return direction.decayFirst ? before : e.add(before, e.row(perStep(e), last));
 }
 
 Value RunningGates::toEnd(TileBuilder &e) const {
-  return e.cumsum(perStep(e), !walk.reverse, /*exclusive=*/walk.decayFirst);
+  return e.cumsum(perStep(e), !direction.reverse, /*exclusive=*/direction.decayFirst);
 }
 
 Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
-  OpFoldResult first = e.b.getIndexAttr(walk.firstRow());
-  Value behind = e.row(toEnd, first);
-  return walk.decayFirst ? e.add(behind, e.row(perStep(e), first)) : behind;
+  OpFoldResult first = e.b.getIndexAttr(direction.firstRow());
+  Value after = e.row(toEnd, first);
+  return direction.decayFirst ? e.add(after, e.row(perStep(e), first)) : after;
 }
 
 //===----------------------------------------------------------------------===//
 // Per head
 //===----------------------------------------------------------------------===//
 
-double ejk::gateFloor(Type productType) { return productType.isF32() ? -760 : -104; }
+double ejk::gateFloor(Type operandType) { return operandType.isF32() ? -760 : -104; }
 
-/// Up to 2¹⁷, multiples of 2⁻⁷ have 24 bits.
+/// Multiples of 2⁻⁷ up to 2¹⁷ have 24 bits.
 static constexpr double kUnitsPerNat = 128;
 
-HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, Type productType,
-                       bool binary)
-    : walk(walk), binary(binary && !productType.isF32()) {
-  bool exact = productType.isF32();
+HeadDecays::HeadDecays(TileBuilder &e, ScanDirection direction, ArrayRef<Value> gates,
+                       Type operandType, bool binary)
+    : direction(direction), binary(binary && !operandType.isF32()) {
+  bool exact = operandType.isF32();
   SmallVector<Value> large, small;
   for (Value gate : gates) {
     auto constant = [&](double value) { return e.constant(gate.getType(), value); };
-    Value raised = e.larger(gate, constant(gateFloor(productType)));
+    Value raised = e.larger(gate, constant(gateFloor(operandType)));
     if (!exact) {
       large.push_back(this->binary ? e.mul(raised, constant(llvm::numbers::log2e)) : raised);
       continue;
@@ -98,9 +98,9 @@ HeadDecays::HeadDecays(TileBuilder &e, Walk walk, ArrayRef<Value> gates, Type pr
     large.push_back(e.mul(units, constant(1 / kUnitsPerNat)));
     small.push_back(e.sub(raised, large.back()));
   }
-  parts.push_back(RunningGates(walk, large));
+  parts.push_back(RunningGates(direction, large));
   if (exact)
-    parts.push_back(RunningGates(walk, small));
+    parts.push_back(RunningGates(direction, small));
 }
 
 Value HeadDecays::sum(TileBuilder &e, llvm::function_ref<Value(const RunningGates &)> take) const {
@@ -120,7 +120,7 @@ Value HeadDecays::scaled(TileBuilder &e, Value sum, double scale) const {
 
 Value HeadDecays::fromStart(TileBuilder &e, unsigned count, double scale) const {
   Value exponent = sum(e, [&](const RunningGates &part) {
-    if (!walk.reverse || !part.isAtAdd(count))
+    if (!direction.reverse || !part.isAtAdd(count))
       return part.atRead(e, count);
     Value toEnd = part.toEnd(e);
     return e.sub(e.overRows(part.totalOf(e, toEnd), toEnd), toEnd);
@@ -130,27 +130,27 @@ Value HeadDecays::fromStart(TileBuilder &e, unsigned count, double scale) const 
 
 Value HeadDecays::toEnd(TileBuilder &e) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
-                       return walk.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
+                       return direction.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
                      }));
 }
 
 Value HeadDecays::total(TileBuilder &e) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
-                       return walk.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
+                       return direction.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
                      }));
 }
 
 Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {
-  SmallVector<int64_t> square = {walk.chunk, walk.chunk};
-  // Of a read's step, and of what a step adds: the later of the two has a row.
+  SmallVector<int64_t> square = {direction.chunk, direction.chunk};
+  // The later of the two steps is the row.
   auto difference = [&](Value read, Value add) {
-    return e.sub(e.spread(scaled(e, read, scale), walk.reverse, square),
-                 e.spread(add, !walk.reverse, square));
+    return e.sub(e.spread(scaled(e, read, scale), direction.reverse, square),
+                 e.spread(add, !direction.reverse, square));
   };
   Value exponent = sum(e, [&](const RunningGates &part) {
-    if (!walk.reverse || !part.isAtAdd(count))
+    if (!direction.reverse || !part.isAtAdd(count))
       return difference(part.atRead(e, count), part.atAdd(e));
-    // L_j − L_i, as the walk forward writes R_i − W_j.
+    // L_j − L_i, computed as the forward pass computes R_i − W_j.
     Value toEnd = part.toEnd(e);
     return e.sub(e.spread(scaled(e, toEnd, scale), 0, square), e.spread(toEnd, 1, square));
   });

@@ -1,20 +1,20 @@
 //===- ChunkDecays.h - cumulative log gates of a chunk ------------*- C++ -*-===//
 //
-// Of the gates of one axis. With g_t the sum of a step's log gates there, and sums
-// taken in the direction of the walk within the chunk, a read that sees the first
-// p of its own step's decays sees the entering state decayed by e^{R_i},
+// Let g_t be the sum of a step's log gates along one axis. Sums run in scan order within
+// the chunk. A read that comes after the first p decays of its step sees the chunk's
+// initial state decayed by e^{R_i},
 //
 //   R_i = Σ_{t before i} g_t + (the first p gates of step i),
 //
-// and what step j adds decayed by e^{R_i − W_j}, where
+// and the addition of step j decayed by e^{R_i − W_j}, where
 //
-//   W_j = Σ_{t up to j} g_t       where decays come first in a step,
-//   W_j = Σ_{t before j} g_t      where they come last.
+//   W_j = Σ_{t up to j} g_t       if decays come first in a step,
+//   W_j = Σ_{t before j} g_t      if they come last.
 //
-// From step j to the chunk's end it decays by e^{L_j}, L_j = Σ_all g_t − W_j.
+// From step j to the end of the chunk the state decays by e^{L_j}, L_j = Σ_all g_t − W_j.
 //
-// Where R is W, R_i − W_j = L_j − L_i, too. So a walk back may take its sums from the first
-// row on, as the walk forward of the same rows does, and have the same.
+// If R is W, R_i − W_j = L_j − L_i, too. So a backward pass can compute the same cumsums,
+// from the first row on, as the forward pass over the same rows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNK_CHUNKDECAYS_H
@@ -25,78 +25,82 @@
 
 namespace ejk {
 
-/// The direction of a walk and where its decays stand.
-struct Walk {
+/// The direction of a scan within a chunk, and the position of decays in a step.
+struct ScanDirection {
   bool reverse, decayFirst;
   int64_t chunk;
-  /// The row of the walk's last step.
+  /// The row of the last step.
   int64_t lastRow() const { return reverse ? 0 : chunk - 1; }
   int64_t firstRow() const { return chunk - 1 - lastRow(); }
 };
 
-/// Running sums of the gates along one axis, as tiles. Each call makes its ops
-/// anew, where `e` stands.
+/// Cumsums of the gates along one axis, as tiles. Each call creates ops at the insertion point of
+/// `e`.
 class RunningGates {
 public:
-  /// `gates`: one tile per decay of a step, in order; at least one. `finite`: none is -inf, so
-  /// that a sum less its own step's is the sum before it.
-  RunningGates(Walk walk, llvm::ArrayRef<mlir::Value> gates, bool finite = false)
-      : walk(walk), gates(gates), finite(finite) {}
+  /// `gates` has one tile per decay of a step, in order, and is not empty. `finite` says that no
+  /// gate is -inf, so that an exclusive cumsum is the inclusive one minus the step's own gate.
+  RunningGates(ScanDirection direction, llvm::ArrayRef<mlir::Value> gates, bool finite = false)
+      : direction(direction), gates(gates), finite(finite) {}
 
-  /// R, for a read that sees the first `count` of its step's decays.
+  /// R, for a read after the first `count` decays of its step.
   mlir::Value atRead(TileBuilder &e, unsigned count) const;
   /// W.
-  mlir::Value atAdd(TileBuilder &e) const { return atRead(e, walk.decayFirst ? gates.size() : 0); }
-  /// W − M, with M the W between `row` and the next one: so a walk back, and one forward that
-  /// reads before it decays, have the same of the same rows.
+  mlir::Value atAdd(TileBuilder &e) const {
+    return atRead(e, direction.decayFirst ? gates.size() : 0);
+  }
+  /// W − M, where M is the value of W between `row` and the next row. The backward pass, and a
+  /// forward pass that reads before it decays, thus get equal values for the same rows.
   mlir::Value around(TileBuilder &e, int64_t row) const;
-  /// M, and the sum over the chunk less that, from `around` of that row.
+  /// M, and the sum over the chunk minus M, computed from `around` of that row.
   mlir::Value startOf(TileBuilder &e, mlir::Value around) const;
   mlir::Value restOf(TileBuilder &e, mlir::Value around) const;
-  /// Whether R, for a read that sees `count` decays, is W.
-  bool isAtAdd(unsigned count) const { return count == (walk.decayFirst ? gates.size() : 0); }
-  /// L, as a sum of its own.
+  /// Whether R equals W for a read after `count` decays.
+  bool isAtAdd(unsigned count) const { return count == (direction.decayFirst ? gates.size() : 0); }
+  /// L, as a cumsum of its own.
   mlir::Value toEnd(TileBuilder &e) const;
-  /// The sum over the chunk, from L.
+  /// The sum over the chunk, computed from L.
   mlir::Value totalOf(TileBuilder &e, mlir::Value toEnd) const;
-  /// L, as a difference of sums.
+  /// L, as a difference of cumsums.
   mlir::Value fromAddToEnd(TileBuilder &e) const;
-  /// The sum over the chunk: a row, or a number.
+  /// The sum over the chunk: a row or a scalar.
   mlir::Value total(TileBuilder &e) const;
 
 private:
   mlir::Value perStep(TileBuilder &e) const;
 
-  Walk walk;
+  ScanDirection direction;
   llvm::SmallVector<mlir::Value> gates;
   bool finite;
 };
 
-/// A log gate whose exponential is zero: as f32 has it, or, for products of f32, in f64
-/// too, which the interpreter works in; 128 of these stay above -2¹⁷.
-double gateFloor(mlir::Type productType);
+/// A log gate whose exponential is zero in f32. For matmuls in f32 it is zero also in f64, in which
+/// the interpreter computes. 128 of these sum to more than -2¹⁷.
+double gateFloor(mlir::Type operandType);
 
-/// The gates per head. Their decays between two steps are a C×C matrix whatever the
-/// channels, but R_i − W_j is a difference of sums that may be large where it is
-/// small itself: after one gate of -1000, 60 gates of -0.01. So gates are first
-/// raised to a floor whose exponential is zero. One gate's sums over 64 steps then stay above
-/// -2¹³, of binary logarithms above -2¹⁴, where f32 has units of 2⁻¹¹ and 2⁻¹⁰: less than what
-/// rounding to bf16 may lose. For products of f32, gates are also split into multiples of
-/// 2⁻⁷, whose sums and differences over a chunk are exact in f32, and remainders, whose sums
-/// stay below 1. Where reads are at W, sums go down the rows whichever way the walk goes. With
-/// `binary` they are of binary logarithms: powers of two are what hardware has.
+/// Decays by gates per head. The decays between steps form a C×C matrix, whatever the number of
+/// channels. R_i − W_j is a difference of cumsums, which may be large although the difference is
+/// small: for example after one gate of -1000 and 60 gates of -0.01. So gates are first raised to a
+/// floor whose exponential is zero. The sums of gates over 64 steps then stay above -2¹³, and those
+/// of binary logarithms above -2¹⁴, where the spacing of f32 is 2⁻¹¹ and 2⁻¹⁰: less than the error
+/// of rounding to bf16.
+///
+/// For matmuls in f32, gates are also split into multiples of 2⁻⁷, whose sums and differences over
+/// a chunk are exact in f32, and remainders, whose sums stay below 1. If reads are at W, cumsums
+/// run down the rows in either direction of the scan. With `binary`, sums are of binary logarithms,
+/// because hardware computes powers of two.
 class HeadDecays {
 public:
-  HeadDecays(TileBuilder &e, Walk walk, llvm::ArrayRef<mlir::Value> gates, mlir::Type productType,
-             bool binary);
+  HeadDecays(TileBuilder &e, ScanDirection direction, llvm::ArrayRef<mlir::Value> gates,
+             mlir::Type operandType, bool binary);
 
-  /// Whether `scale` of the following may be another positive number than 1: it then is in the
-  /// exponents.
+  /// Whether the `scale` arguments below may differ from 1. They are then added to the exponents.
   bool takesScale() const { return binary; }
   /// scale · e^{R_i}.
   mlir::Value fromStart(TileBuilder &e, unsigned count, double scale = 1) const;
-  /// scale · e^{R_i − W_j} for j before i, or up to i with `inclusive`, and 0 elsewhere. The later
-  /// of the two steps has a row, the earlier a column, which in a walk back is i's.
+  /// scale · e^{R_i − W_j} for j before i, with `inclusive` also for j = i, and 0 elsewhere. Rows
+  /// are the later of the two steps and columns the earlier one; in a backward pass, i is the
+  /// earlier one.
   mlir::Value between(TileBuilder &e, unsigned count, bool inclusive, double scale = 1) const;
   /// e^{L_j}.
   mlir::Value toEnd(TileBuilder &e) const;
@@ -104,15 +108,15 @@ public:
   mlir::Value total(TileBuilder &e) const;
 
 private:
-  /// The sum of what `take` takes of each part.
+  /// The sum of `take` over the parts.
   mlir::Value sum(TileBuilder &e, llvm::function_ref<mlir::Value(const RunningGates &)> take) const;
-  /// The exponential of a sum, and what multiplies that by `scale`.
+  /// The exponential of a sum; and a sum whose exponential is `scale` times larger.
   mlir::Value exponential(TileBuilder &e, mlir::Value sum) const;
   mlir::Value scaled(TileBuilder &e, mlir::Value sum, double scale) const;
 
-  Walk walk;
+  ScanDirection direction;
   bool binary;
-  /// Coarse and fine, where they are exact.
+  /// The coarse and the fine part, for exact sums.
   llvm::SmallVector<RunningGates, 2> parts;
 };
 

@@ -1,4 +1,4 @@
-//===- ChunkPlan.cpp - what of a scan's step a chunk is made of -----------===//
+//===- ChunkPlan.cpp - analysis of a scan's step for chunking --------------===//
 #include "passes/chunk/ChunkPlan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -56,7 +56,7 @@ std::pair<const Accumulator *, unsigned> ChunkPlan::sumOf(Value value) const {
 LogicalResult ChunkPlan::findStates() {
   for (auto [i, arg, next] : llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
     auto state = cast<BlockArgument>(arg);
-    // A state that only feeds itself concerns nobody.
+    // A state that nothing but itself uses is dropped.
     if (!isMatrix(arg)) {
       if (failed(followSum(i, state)))
         return failure();
@@ -96,19 +96,19 @@ LogicalResult ChunkPlan::checkSaves() {
   return success();
 }
 
-/// Takes a constant that all channels of `vector` are multiplied by out of it, into
-/// `scale`. What is left is a row as it was loaded, more often than not, and rounded no more.
-static bool takeConstant(Value &vector, double &scale) {
-  auto product = vector.getDefiningOp<arith::MulFOp>();
-  for (unsigned side = 0; product && side < 2; ++side) {
-    auto constant = product->getOperand(side).getDefiningOp<arith::ConstantOp>();
+/// Moves a constant multiplier of `vector` into `scale`. What remains is often a row as loaded,
+/// which needs no rounding.
+static bool splitConstant(Value &vector, double &scale) {
+  auto mul = vector.getDefiningOp<arith::MulFOp>();
+  for (unsigned side = 0; mul && side < 2; ++side) {
+    auto constant = mul->getOperand(side).getDefiningOp<arith::ConstantOp>();
     auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
     if (!splat)
       continue;
     double value = splat.getSplatValue<APFloat>().convertToDouble();
     if (!(std::abs(value) > 1e-6 && std::abs(value) < 1e6))
-      return false; // nor would the state over it be as safe
-    vector = product->getOperand(1 - side);
+      return false; // the state divided by it could over- or underflow
+    vector = mul->getOperand(1 - side);
     scale *= value;
     return true;
   }
@@ -120,8 +120,8 @@ void ChunkPlan::findAddVectors(StateChain &chain) {
   for (OuterAddOp add : chain.adds) {
     std::array<Value, 2> vectors = {add.getKey(), add.getValue()};
     scales.push_back(1);
-    if (!takeConstant(vectors[0], scales.back()))
-      takeConstant(vectors[1], scales.back());
+    if (!splitConstant(vectors[0], scales.back()))
+      splitConstant(vectors[1], scales.back());
     chain.addVectors.push_back(vectors);
   }
   if (!scales.empty() && llvm::all_equal(scales)) {
@@ -136,11 +136,11 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   StateChain::Read read;
   read.op = op;
   read.whole = op;
-  if (auto product = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
-      product && !product->hasAttr(kPairingAttr)) {
-    Value rest = product.getResult();
-    if (takeConstant(rest, read.scale))
-      read.whole = product;
+  if (auto mul = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
+      mul && !mul->hasAttr(kPairingAttr)) {
+    Value rest = mul.getResult();
+    if (splitConstant(rest, read.scale))
+      read.whole = mul;
   }
   read.along = op.getAxis() == Axis::value;
   read.vector = op.getVector();
@@ -148,26 +148,27 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
     read.decays[axis] = chain.decays[axis].size();
   read.adds = chain.adds.size();
   for (Operation *user : op->getUsers())
-    if (auto product = dyn_cast<arith::MulFOp>(user); product && product->hasAttr(kPairingAttr)) {
-      Value vector = product.getLhs() == op ? product.getRhs() : product.getLhs();
+    if (auto mul = dyn_cast<arith::MulFOp>(user); mul && mul->hasAttr(kPairingAttr)) {
+      Value vector = mul.getLhs() == op ? mul.getRhs() : mul.getLhs();
       double scale = 1;
-      takeConstant(vector, scale);
-      read.pairings.push_back({product, vector, scale});
+      splitConstant(vector, scale);
+      read.pairings.push_back({mul, vector, scale});
     }
-  auto isNumber = [](Value factor) {
-    if (auto broadcast = factor.getDefiningOp<vector::BroadcastOp>())
+  auto isNumber = [](Value multiplier) {
+    if (auto broadcast = multiplier.getDefiningOp<vector::BroadcastOp>())
       return broadcast.getSourceType().isF32();
-    auto constant = factor.getDefiningOp<arith::ConstantOp>();
+    auto constant = multiplier.getDefiningOp<arith::ConstantOp>();
     return constant && isa<SplatElementsAttr>(constant.getValue());
   };
-  takeConstant(read.vector, read.scale);
-  // The other side of a pairing rounds the vector with its other factors.
-  while (auto product =
+  splitConstant(read.vector, read.scale);
+  // The other scan of a cancelling pair rounds the vector with these multipliers, so they must
+  // stay.
+  while (auto mul =
              read.pairings.empty() ? read.vector.getDefiningOp<arith::MulFOp>() : arith::MulFOp()) {
-    Value lhs = product.getLhs(), rhs = product.getRhs();
+    Value lhs = mul.getLhs(), rhs = mul.getRhs();
     if (!isNumber(lhs) && !isNumber(rhs))
       break;
-    read.factors.push_back(isNumber(rhs) ? rhs : lhs);
+    read.multipliers.push_back(isNumber(rhs) ? rhs : lhs);
     read.vector = isNumber(rhs) ? lhs : rhs;
   }
   chain.reads.push_back(std::move(read));
@@ -181,7 +182,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   YieldOp yield = scan.getYield();
   unsigned firstSave = yield.getStates().size() + yield.getOutputs().size();
   for (Value value = arg; value;) {
-    // Reads first: they see what the chain holds so far.
+    // Reads first: they see the state so far.
     SmallVector<OpOperand *> others;
     for (OpOperand &use : value.getUses())
       if (auto read = dyn_cast<ReadOp>(use.getOwner()))
@@ -244,7 +245,7 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   Accumulator accumulator;
   accumulator.number = number;
   accumulator.arg = arg;
-  // What depends on the state in this step.
+  // The values of this step that depend on the state.
   llvm::DenseSet<Value> dependent = {arg};
   for (Operation &op : scan.getStep().without_terminator())
     if (llvm::any_of(op.getOperands(), [&](Value v) { return dependent.contains(v); }))
@@ -278,7 +279,7 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   std::reverse(accumulator.terms.begin(), accumulator.terms.end());
   if (accumulator.anchor) {
     accumulator.anchorAt = accumulator.terms.size() - accumulator.anchorAt;
-    // Where the sum starts anew there is none before.
+    // If the sum restarts, its earlier value must be unused.
     Value before = accumulator.anchor.getVector();
     for (unsigned k = 0; k < accumulator.anchorAt; ++k)
       if (!accumulator.sums[k].hasOneUse())
@@ -292,11 +293,11 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
 }
 
 bool ChunkPlan::isOnlySummed(Value vector) const {
-  auto product = vector.getDefiningOp<arith::MulFOp>();
+  auto mul = vector.getDefiningOp<arith::MulFOp>();
   return llvm::any_of(chains, [&](const StateChain &chain) {
     return llvm::any_of(chain.reads, [&](const StateChain::Read &read) {
       return read.isOnlySummed &&
-             llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.product == product; });
+             llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.mul == mul; });
     });
   });
 }
@@ -320,13 +321,13 @@ SmallVector<Operation *> ChunkPlan::takenBefore(AnchorOp anchor) const {
 bool ChunkPlan::isConstant(Value value) const {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getParameterArgs(), arg);
-  // A sum over channels is taken of a whole tile.
+  // Reductions over channels need a whole tile.
   Operation *op = value.getDefiningOp();
   return !isa<SumOp, MaxOp, StepIndexOp>(op) && !op->getNumRegions() &&
          llvm::all_of(op->getOperands(), [&](Value operand) { return isConstant(operand); });
 }
 
-bool ChunkPlan::isZeroBeyond(Value value) const {
+bool ChunkPlan::isZeroPastEnd(Value value) const {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getSequenceArgs(), arg);
   Operation *op = value.getDefiningOp();
@@ -339,13 +340,13 @@ bool ChunkPlan::isZeroBeyond(Value value) const {
     return number && number.getValue().isFinite();
   };
   if (isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, vector::BroadcastOp>(op))
-    return isZeroBeyond(op->getOperand(0));
+    return isZeroPastEnd(op->getOperand(0));
   if (isa<arith::AddFOp, arith::SubFOp>(op))
-    return isZeroBeyond(op->getOperand(0)) && isZeroBeyond(op->getOperand(1));
+    return isZeroPastEnd(op->getOperand(0)) && isZeroPastEnd(op->getOperand(1));
   if (isa<arith::MulFOp>(op)) {
     Value lhs = op->getOperand(0), rhs = op->getOperand(1);
-    return (isZeroBeyond(lhs) && (isZeroBeyond(rhs) || isFiniteConstant(rhs))) ||
-           (isZeroBeyond(rhs) && isFiniteConstant(lhs));
+    return (isZeroPastEnd(lhs) && (isZeroPastEnd(rhs) || isFiniteConstant(rhs))) ||
+           (isZeroPastEnd(rhs) && isFiniteConstant(lhs));
   }
   return false;
 }

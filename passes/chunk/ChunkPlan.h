@@ -1,13 +1,13 @@
-//===- ChunkPlan.h - what of a scan's step a chunk is made of -----*- C++ -*-===//
+//===- ChunkPlan.h - analysis of a scan's step for chunking -------*- C++ -*-===//
 //
-// Recognises, in a step's region, what has a chunkwise form:
+// Finds the parts of a step's region that have a chunkwise form:
 //
-//  - *chains*: K×V states that go through `ejk.decay` and `ejk.outer_add` alone,
-//    with reads hanging off any point;
-//  - *accumulators*: states that are numbers or vectors and only add up, whose
-//    value at a step is their first one and a running sum.
+//  - *chains*: K×V states that pass only through `ejk.decay` and `ejk.outer_add`, with reads
+//    at any point;
+//  - *accumulators*: scalar or vector states to which terms are added, so that their value
+//    is the initial one plus a cumsum.
 //
-// Everything else is elementwise and becomes arithmetic on tiles.
+// All other ops are elementwise and become arithmetic on tiles.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNK_CHUNKPLAN_H
@@ -24,53 +24,52 @@ namespace ejk {
 struct StateChain {
   struct Read {
     ReadOp op;
-    /// What the read's tile is of: the read, or what nothing but a constant, then in `scale`,
-    /// makes of it.
+    /// The op whose tile is computed: the read, or its only user if that multiplies the read by a
+    /// constant, which is then in `scale`.
     mlir::Operation *whole;
     unsigned along; // the dimension of the state that it sums over
-    /// The vector read with, without the constant and the numbers it is multiplied by:
-    /// those may as well multiply what is read.
+    /// The vector that the state is read with, without constant and scalar multipliers. Those
+    /// multiply the result of the read instead.
     mlir::Value vector;
     double scale = 1;
-    llvm::SmallVector<mlir::Value> factors;
-    /// How many of the step's decays along each axis, and of its outer products,
-    /// the read sees.
+    llvm::SmallVector<mlir::Value> multipliers;
+    /// The number of the step's decays along each axis, and of its outer products, before the read.
     unsigned decays[3] = {0, 0, 0}, adds = 0;
-    /// A product of what is read that cancels another (kPairingAttr): of what it is
-    /// multiplied with, the vector and its constant.
+    /// A cancelling pair (kPairingAttr): the read is multiplied by a vector, and the sum of the
+    /// result cancels against that of another scan. Has the vector and its constant multiplier.
     struct Pairing {
-      mlir::arith::MulFOp product;
+      mlir::arith::MulFOp mul;
       mlir::Value vector;
       double scale;
     };
     llvm::SmallVector<Pairing> pairings;
-    /// Whether no gate of channels decays the state, and all that is asked for of the read are
-    /// the sums over channels of pairings' products.
+    /// Whether no gate per channel decays the state, and the read is used only in cancelling pairs
+    /// that are summed over channels.
     bool isOnlySummed = false;
   };
   unsigned number; // of the state
   mlir::BlockArgument arg;
-  /// Decays and outer products in order.
+  /// Decays and outer products, in order.
   llvm::SmallVector<mlir::Operation *> links;
   llvm::SmallVector<DecayOp> decays[3]; // by axis
   llvm::SmallVector<OuterAddOp> adds;
-  /// Per outer product, its vectors by dimension. All products leave out the constant
-  /// `scale`, so that what the chain computes is the state over `scale`.
+  /// The vectors of each outer product, by dimension. The constant `scale`, common to all, is taken
+  /// out, so that the chain computes the state divided by `scale`.
   llvm::SmallVector<std::array<mlir::Value, 2>> addVectors;
   double scale = 1;
   llvm::SmallVector<Read> reads;
-  /// A save of the scan, and how many of the step's outer products it sees.
+  /// A save of the scan, and the number of the step's outer products before it.
   struct Save {
     unsigned number, adds;
   };
   llvm::SmallVector<Save> saves;
-  /// What a saved state gives for the state that the step starts from.
+  /// The anchors (checkpoints of a sum) that use the state at the start of a step.
   llvm::SmallVector<AnchorOp> anchors;
-  /// Whether the decays come before the outer products, as in a forward, or
-  /// after them, as in what is derived backwards.
+  /// Whether decays come before outer products, as in forward scans, or after them, as in derived
+  /// backward scans.
   bool decayFirst = true;
-  /// The dimension, 0 or 1, that no read sums over, and which may so be cut into
-  /// slices; -1 when there is none.
+  /// The dimension, 0 or 1, that no read sums over, so that the state can be cut into slices along
+  /// it; -1 if there is none.
   int freeDim = -1;
 
   int64_t size(unsigned dim) const {
@@ -87,11 +86,11 @@ struct Accumulator {
   unsigned number; // of the state
   mlir::BlockArgument arg;
   llvm::SmallVector<Term> terms;
-  /// `arg`, then the sum after each term; the last one is yielded.
+  /// `arg`, and the sum after each term. The last sum is yielded.
   llvm::SmallVector<mlir::Value> sums;
-  /// Where the sum starts anew from a saved state, and the number of terms before
-  /// that, which a step that enters a chunk does without. The sum so far is then
-  /// the anchor's result.
+  /// The checkpoint (ejk.anchor) from which the sum restarts, if any, and the number of terms
+  /// before it. The step that enters a chunk skips those terms. The sum so far is then the anchor's
+  /// result.
   mutable AnchorOp anchor; // a handle, whose getters are not const
   unsigned anchorAt = 0;
   bool isSliced = false;
@@ -102,48 +101,45 @@ public:
   ChunkPlan(ScanOp scan, const ChunkSettings &options)
       : scan(scan), chunk(options.chunk), options(options) {}
 
-  /// Fails, with a remark that says why, when the scan is to be left alone.
+  /// Fails with a remark that says why if the scan is not supported.
   mlir::LogicalResult analyze();
 
-  /// The chain that `read` hangs off or that starts from `state`, or the accumulator
-  /// that `value` is a sum of; null where there is none.
+  /// The chain that `read` reads or that starts from `state`, or the accumulator of which `value`
+  /// is a sum; null if there is none.
   const StateChain *chainOf(ReadOp read) const;
-  /// The chain of the read whose tile is `whole`'s.
+  /// The chain of the read whose tile is that of `whole`.
   const StateChain *chainOfWhole(mlir::Operation *whole) const;
   const StateChain *chainFrom(mlir::Value state) const;
   std::pair<const Accumulator *, unsigned> sumOf(mlir::Value value) const;
 
-  /// Whether `vector` is a paired product of a read that is only summed.
+  /// Whether `vector` is a cancelling pair that is only summed.
   bool isOnlySummed(mlir::Value vector) const;
 
-  /// The paired products that a sum takes away, in a step, before `anchor` starts it
-  /// anew.
+  /// The cancelling pairs that a sum adds in a step before `anchor` restarts it.
   llvm::SmallVector<mlir::Operation *> takenBefore(AnchorOp anchor) const;
 
-  /// Whether the value is computed once for a sequence: from parameters,
-  /// constants and the head, by what numbers and vectors know.
+  /// Whether `value` is constant in time: computed only from parameters, constants and the head.
   bool isConstant(mlir::Value value) const;
-  /// Whether `value` is the step's index as an f32 number.
+  /// Whether `value` is the step's index as f32.
   static bool isPosition(mlir::Value value);
-  /// Whether the value is zero in rows and channels beyond the sequences' end,
-  /// which load as zeros.
-  bool isZeroBeyond(mlir::Value value) const;
-  /// Whether, of a vector, a program only has its slice's part.
+  /// Whether `value` is zero for rows and channels past the end, because its inputs load as zeros.
+  bool isZeroPastEnd(mlir::Value value) const;
+  /// Whether a program computes only its slice of the vector.
   bool isSliced(mlir::Value value) const;
 
-  /// The channels a tile holds of `channels`, in full or in a slice: so many times
-  /// 16, which is what tensor cores take, that warps can divide them among them.
+  /// The padded width of a tile for `channels` channels, whole or sliced: a multiple of 16, which
+  /// tensor cores require, and larger powers of two for wider tiles, so that warps can divide them.
   int64_t width(int64_t channels, bool sliced) const;
 
-  /// A handle, which nothing here changes.
+  /// A handle. Nothing here changes it.
   mutable ScanOp scan;
   int64_t chunk;
   ChunkSettings options;
   std::vector<StateChain> chains;
   std::vector<Accumulator> accumulators;
   int64_t slices = 1;
-  /// What products take: bf16, or f32.
-  mlir::Type productType;
+  /// The element type of matmul operands: bf16, or f32.
+  mlir::Type operandType;
 
 private:
   mlir::LogicalResult findStates();
@@ -159,10 +155,10 @@ private:
   mlir::LogicalResult chooseSlices();
   mlir::LogicalResult checkForms();
   mlir::LogicalResult checkForm(mlir::Value value, bool sliced);
-  /// The vectors and gates of a chain, each with the dimension of the state that
-  /// it lies along; -1 for a gate per head.
+  /// The vectors and gates of a chain, each with its dimension of the state, or -1 for a gate per
+  /// head.
   llvm::SmallVector<std::pair<mlir::Value, int>> inputs(const StateChain &chain) const;
-  /// Chains come first, then accumulators, in the numbers of this search.
+  /// Depth-first search for cycles. Nodes are chains, then accumulators.
   mlir::LogicalResult visit(unsigned node);
   mlir::LogicalResult visitValue(mlir::Value value, unsigned from);
   mlir::LogicalResult decline(mlir::Operation *op, const llvm::Twine &why);

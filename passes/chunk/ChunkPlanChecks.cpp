@@ -1,4 +1,10 @@
-//===- ChunkPlanChecks.cpp - that a plan can be carried out ---------------===//
+//===- ChunkPlanChecks.cpp - what chunks support ---------------------------===//
+//
+// Checks that a scan can be chunked: its ops have a form on tiles, no state depends on
+// its own reads, operands may be rounded, and the states fit a thread block or can be cut
+// into slices. Each refusal is a remark with a remedy.
+//
+//===----------------------------------------------------------------------===//
 #include "dialect/ejk/Names.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -11,15 +17,15 @@
 using namespace mlir;
 using namespace ejk;
 
-/// The most elements of state that one program carries: a thread block's registers
-/// do not hold more.
+/// The most state elements that one program carries, because a thread block's registers cannot hold
+/// more.
 static constexpr int64_t kMaxStateElements = 128 * 128;
 
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// Whether `value` is the step's index, in an integer type that holds any length.
+/// Whether `value` is the step's index in an integer type that any length fits.
 static bool isStepIndex(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<StepIndexOp>(op))
@@ -127,7 +133,7 @@ LogicalResult ChunkPlan::visit(unsigned node) {
         return failure();
   } else {
     Accumulator &accumulator = accumulators[node - chains.size()];
-    // What it starts anew from comes of its chain's products.
+    // The value that it restarts from is computed with its chain's matmuls.
     if (accumulator.anchor)
       if (failed(visit(chainFrom(accumulator.anchor.getState()) - chains.data())))
         return failure();
@@ -151,7 +157,7 @@ LogicalResult ChunkPlan::checkOrder() {
 // Types
 //===----------------------------------------------------------------------===//
 
-/// What the user calls the tensor `rows`.
+/// The user's name for the tensor `rows`.
 static std::string nameOf(Value rows) {
   auto arg = dyn_cast<BlockArgument>(rows);
   auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
@@ -161,10 +167,10 @@ static std::string nameOf(Value rows) {
 LogicalResult ChunkPlan::checkTypes() {
   MLIRContext *context = scan.getContext();
   OperandSources sources = findOperandSources(scan, options.roundComputed);
-  productType = BFloat16Type::get(context);
+  operandType = BFloat16Type::get(context);
   if (sources.mayBeRounded())
     return success();
-  productType = Float32Type::get(context);
+  operandType = Float32Type::get(context);
   if (options.force)
     return success();
   if (!sources.wide)
@@ -185,7 +191,7 @@ LogicalResult ChunkPlan::checkTypes() {
 // Drift
 //===----------------------------------------------------------------------===//
 
-/// Whether `value`, in its step, is made of one that `isSource`.
+/// Whether `value` depends, within its step, on a value for which `isSource` holds.
 static bool dependsOn(Value value, llvm::function_ref<bool(Value)> isSource) {
   SmallVector<Value> worklist = {value};
   llvm::DenseSet<Value> seen;
@@ -201,7 +207,7 @@ static bool dependsOn(Value value, llvm::function_ref<bool(Value)> isSource) {
   return false;
 }
 
-/// A later scan that sums `tensor` up over its sequence; null when there is none.
+/// A later scan that sums `tensor` over its sequence; null if there is none.
 static ScanOp findSumOf(Value tensor) {
   SmallVector<Value> worklist = {tensor};
   while (!worklist.empty()) {
@@ -228,16 +234,16 @@ static ScanOp findSumOf(Value tensor) {
   return {};
 }
 
-/// What is read has the error of 16-bit products, which a sum over a whole sequence
-/// gathers: a gate's gradient, made of products that nearly cancel, is lost in it.
+/// A read has the error of 16-bit matmuls. A sum over a whole sequence accumulates that error, and
+/// the terms of a gate's gradient nearly cancel, so the gradient would be lost in it.
 LogicalResult ChunkPlan::checkDrift() {
-  if (options.drift || productType.isF32())
+  if (options.drift || operandType.isF32())
     return success();
   const char *remedy = " over the sequence, and with it the rounding of 16-bit products; with "
                        "--gate-gradients=checkpoint a gradient's sums start anew in every chunk "
                        "(ejk-opt's --ejk-chunk=drift takes them as they are)";
   auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
-  // What starts anew at every chunk gathers no more than a chunk's.
+  // A sum that restarts in every chunk accumulates only a chunk's error.
   auto isAnchored = [](Value value) { return bool(value.getDefiningOp<AnchorOp>()); };
   for (Accumulator &accumulator : accumulators)
     for (Accumulator::Term &term : accumulator.terms)
@@ -245,7 +251,7 @@ LogicalResult ChunkPlan::checkDrift() {
           !dependsOn(term.value, isAnchored))
         return decline(accumulator.sums.back().getDefiningOp(),
                        Twine("a state adds up what is read") + remedy);
-  // An output of 16 bits is rounded as much by itself.
+  // A 16-bit output is rounded as much anyway.
   for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
     if (getElementTypeOrSelf(output.getType()).isF32() && dependsOn(value, isRead) &&
         findSumOf(output))
@@ -305,7 +311,7 @@ LogicalResult ChunkPlan::checkForm(Value value, bool sliced) {
 LogicalResult ChunkPlan::checkForms() {
   if (slices == 1)
     return success();
-  // An accumulator holds a slice's part when one of its terms does.
+  // An accumulator is sliced if one of its terms is.
   for (bool changed = true; changed;) {
     changed = false;
     for (Accumulator &accumulator : accumulators)

@@ -116,7 +116,7 @@ Value ChunkTiles::tile(Value value, bool sliced) {
 Value ChunkTiles::makeTile(Value value, bool sliced) {
   VectorType type = tileType(value.getType(), sliced);
   if (plan.isConstant(value)) {
-    // What is one number in all channels need not be spread from a vector.
+    // A vector with equal channels is broadcast from its scalar.
     Value number = value;
     if (auto spread = value.getDefiningOp<vector::BroadcastOp>())
       number = spread.getSource();
@@ -177,12 +177,12 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   }
   if (isa<arith::MulFOp>(op))
     for (unsigned side : {0, 1})
-      if (Value product = withNumbersScaled(operands[side], operands[1 - side]))
-        return product;
+      if (Value mul = withNumbersScaled(operands[side], operands[1 - side]))
+        return mul;
   return cloneOp(body.b, op, operands, type);
 }
 
-/// A condition that changes over time, for each element of a tile of `type`.
+/// Broadcasts a condition per step to the elements of a tile of `type`.
 Value ChunkTiles::conditionTile(Value condition, VectorType type) {
   Value bits = tile(condition, false);
   VectorType numbers = body.f32(body.shapeOf(bits));
@@ -220,19 +220,20 @@ Value ChunkTiles::gateGradient(GateGradientOp op, bool sliced) {
   return body.window(result, from, to);
 }
 
-/// A constant that `tile` is multiplied by.
-static std::optional<double> constantFactor(Value tile) {
-  auto product = tile.getDefiningOp<arith::MulFOp>();
+/// The constant that `tile` is multiplied by, if any.
+static std::optional<double> constantMultiplier(Value tile) {
+  auto mul = tile.getDefiningOp<arith::MulFOp>();
   DenseElementsAttr constant;
-  if (!product || !matchPattern(product.getRhs(), m_Constant(&constant)) || !constant.isSplat())
+  if (!mul || !matchPattern(mul.getRhs(), m_Constant(&constant)) || !constant.isSplat())
     return std::nullopt;
   return constant.getSplatValue<APFloat>().convertToDouble();
 }
 
-/// `tile` times a number per step, `numbers`, where a constant goes from one to the other.
+/// `tile` times a scalar per step, `numbers`. A constant multiplier of the tile moves to the
+/// scalars, which are fewer; null if there is none.
 Value ChunkTiles::withNumbersScaled(Value tile, Value numbers) {
   auto spread = numbers.getDefiningOp<tile::SpreadOp>();
-  std::optional<double> constant = constantFactor(tile);
+  std::optional<double> constant = constantMultiplier(tile);
   if (!spread || !constant || !spread.getVector().getType().getElementType().isF32())
     return {};
   Value scaled = body.scale(spread.getVector(), *constant);
@@ -240,9 +241,9 @@ Value ChunkTiles::withNumbersScaled(Value tile, Value numbers) {
                   body.spread(scaled, spread.getDim(), spread.getType().getShape()));
 }
 
-/// The sums of a tile's rows; a constant that multiplies it goes out of the sums.
+/// The sums of a tile's rows. A constant multiplier is applied after the sum.
 Value ChunkTiles::sumOver(Value tile) {
-  if (std::optional<double> constant = constantFactor(tile))
+  if (std::optional<double> constant = constantMultiplier(tile))
     return body.scale(body.sum(tile.getDefiningOp<arith::MulFOp>().getLhs(), 1), *constant);
   return body.sum(tile, 1);
 }
@@ -250,7 +251,7 @@ Value ChunkTiles::sumOver(Value tile) {
 Value ChunkTiles::masked(Value value, bool sliced) {
   sliced &= isa<VectorType>(value.getType()) && plan.slices > 1;
   Value plain = tile(value, sliced);
-  if (plan.isZeroBeyond(value))
+  if (plan.isZeroPastEnd(value))
     return plain;
   Value &known = maskedTiles[{value, sliced}];
   if (known)
@@ -267,16 +268,16 @@ Value ChunkTiles::masked(Value value, bool sliced) {
   return known = body.window(plain, from, to);
 }
 
-Value ChunkTiles::scaled(Value tile, ArrayRef<Value> factors) {
+Value ChunkTiles::scaled(Value tile, ArrayRef<Value> multipliers) {
   auto type = cast<VectorType>(tile.getType());
-  for (Value factor : factors) {
+  for (Value multiplier : multipliers) {
     Value wide;
-    if (auto splat = factor.getDefiningOp<arith::ConstantOp>()) {
+    if (auto splat = multiplier.getDefiningOp<arith::ConstantOp>()) {
       Attribute number = cast<SplatElementsAttr>(splat.getValue()).getSplatValue<Attribute>();
       wide = arith::ConstantOp::create(prologue.b, splat.getLoc(),
                                        DenseElementsAttr::get(type, number));
     } else {
-      Value number = factor.getDefiningOp<vector::BroadcastOp>().getSource();
+      Value number = multiplier.getDefiningOp<vector::BroadcastOp>().getSource();
       wide = plan.isConstant(number) ? body.broadcast(constant(number, false), type)
                                      : body.spread(this->tile(number, false), 0, type.getShape());
     }
@@ -304,7 +305,7 @@ Value ChunkTiles::termTile(const Accumulator &accumulator, unsigned count) {
   return sum;
 }
 
-/// With zeros in the row that the walk enters the chunk at, where sums start anew there.
+/// Sets the row that enters the chunk to zero if sums restart there.
 Value ChunkTiles::withoutEntry(Value tile) {
   SmallVector<Value> from, to;
   for (int64_t size : body.shapeOf(tile)) {
@@ -333,7 +334,7 @@ Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {
   unsigned all = accumulator.terms.size();
   if (!all)
     return wide;
-  // The steps before, and of this one the terms so far.
+  // All earlier steps, and this step's terms so far.
   Value total = termTile(accumulator, all);
   Value sum = body.cumsum(total, reverse, /*exclusive=*/k != all);
   if (k && k != all)
@@ -348,13 +349,13 @@ Value ChunkTiles::exitOf(const Accumulator &accumulator) {
     return entries.lookup(&accumulator);
   bool sliced = accumulator.isSliced && plan.slices > 1;
   if (!tiles.contains({accumulator.sums.back(), sliced})) {
-    // Nobody asks what it is on the way.
+    // Intermediate sums are unused.
     Value terms = termTile(accumulator, accumulator.terms.size());
     bool isMatrix = body.shapeOf(terms).size() == 2;
     return body.add(entries.lookup(&accumulator),
                     isMatrix ? body.sum(terms, 0) : body.totalOf(terms));
   }
-  // Beyond the end nothing is added, so that the chunk's last step has it all.
+  // Nothing is added past the end, so the last row has the total.
   Value next = tile(accumulator.sums.back(), accumulator.isSliced);
   int64_t last = plan.scan.getReverse() ? 0 : plan.chunk - 1;
   return body.row(next, body.b.getIndexAttr(last));

@@ -1,11 +1,10 @@
 //===- ChunkTiles.h - a step's values as a chunk's tiles ----------*- C++ -*-===//
 //
-// A step scalar becomes a vector over the chunk's steps, a step vector a matrix
-// of steps and channels, whatever is constant in time stays a number or a vector
-// and is spread where it meets what is not. Channels are padded to a multiple of
-// 16; of a sliced vector a tile holds the slice's channels. Rows beyond the
-// sequence's end load as zeros, but what is computed of them need not be zero:
-// `masked` makes it so.
+// Maps the values of a step to tiles of a chunk. A scalar becomes a vector over the chunk's steps;
+// a vector becomes a matrix of steps and channels. A value that is constant in time stays a scalar
+// or vector, and is broadcast where it meets one that is not. Channels are padded to a multiple of
+// 16. The tile of a sliced vector has only the slice's channels. Rows past the end of the sequence
+// load as zeros, but values computed from them may be nonzero; `masked` sets them to zero.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNK_CHUNKTILES_H
@@ -19,50 +18,49 @@ namespace ejk {
 
 class ChunkTiles {
 public:
-  /// `prologue` stands before the loop over chunks, `body` in it.
+  /// `prologue` inserts before the loop over chunks, `body` inside it.
   ChunkTiles(const ChunkPlan &plan, tile::ProgramOp program, TileBuilder &prologue,
              TileBuilder &body)
       : plan(plan), program(program), prologue(prologue), body(body) {}
 
-  /// Computes a chain's tiles, for the first of its reads that is asked for; it
-  /// calls `setRead` for each.
+  /// Computes a chain's tiles when the first of its reads is needed. It calls `setRead` for each
+  /// read.
   std::function<void(const StateChain &)> computeChain;
   void setRead(mlir::Operation *whole, mlir::Value tile) { readTiles[whole] = tile; }
-  /// The same for a product that a read is paired in, or, where that is only summed, for its
-  /// rows' sums.
+  /// The same for a cancelling pair of a read; if the pair is only summed, `tile` has the sums of
+  /// its rows.
   void setPairing(mlir::arith::MulFOp op, mlir::Value tile) { readTiles[op] = tile; }
 
-  /// Begins a chunk at row `first`, with `rows` rows left in the sequence. `entersSaved`:
-  /// whether the walk comes there to rows with a saved state of their own; null where
-  /// it always does.
+  /// Begins a chunk at row `first`, with `rows` rows left in the sequence. `entersSaved` says
+  /// whether the chunk is the first of a saved state in scan order; null if every chunk is.
   void beginChunk(mlir::Value first, mlir::Value rows, mlir::Value entersSaved) {
     this->first = first;
     this->rows = rows;
     this->entersSaved = entersSaved;
   }
-  /// The value an accumulator enters the chunk with, and the one it leaves with.
+  /// The value of an accumulator at the start and at the end of the chunk.
   void setEntry(const Accumulator &accumulator, mlir::Value entry) {
     entries[&accumulator] = entry;
   }
   mlir::Value exitOf(const Accumulator &accumulator);
-  /// Says that where `inRange` holds, no element of `gate`'s tile is -inf.
+  /// Declares that if `inRange` holds, no element of the tile of `gate` is -inf.
   void setRange(mlir::Value gate, mlir::Value inRange) { ranges[gate] = inRange; }
 
   /// The tile of a step value.
   mlir::Value tile(mlir::Value value, bool sliced);
-  /// With zeros in rows and channels beyond the end.
+  /// The same with zeros in rows and channels past the end.
   mlir::Value masked(mlir::Value value, bool sliced);
-  /// Of a value that is constant in time: the number or the padded vector.
+  /// The scalar or padded vector of a value that is constant in time.
   mlir::Value constant(mlir::Value value, bool sliced);
-  /// `tile` times the factors of what was read.
-  mlir::Value scaled(mlir::Value tile, llvm::ArrayRef<mlir::Value> factors);
+  /// `tile` times the multipliers of a read.
+  mlir::Value scaled(mlir::Value tile, llvm::ArrayRef<mlir::Value> multipliers);
 
-  /// The tile's type, or the padded vector's, of a step value of `type`.
+  /// The type of the tile, or of the padded vector, for a step value of `type`.
   mlir::VectorType tileType(mlir::Type type, bool sliced);
   mlir::Type paddedType(mlir::Type type, bool sliced);
-  /// The chunk's last row that is in the sequence.
+  /// The last row of the chunk that is in the sequence.
   mlir::Value lastRow();
-  /// The first channel of the slice's part of a vector of so many channels.
+  /// The first channel of the slice, for a vector of `channels` channels.
   mlir::Value channelOffset(int64_t channels, bool sliced);
 
 private:
@@ -76,7 +74,7 @@ private:
                       mlir::Type type);
   mlir::Value padded(mlir::arith::ConstantOp op, bool sliced);
   mlir::Value sumTile(const Accumulator &accumulator, unsigned k);
-  /// Σ of an accumulator's terms, per step.
+  /// The sum of an accumulator's terms, per step.
   mlir::Value termTile(const Accumulator &accumulator, unsigned count);
   mlir::Value withoutEntry(mlir::Value tile);
 

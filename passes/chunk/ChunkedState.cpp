@@ -1,4 +1,4 @@
-//===- ChunkedState.cpp - one state's chunk, in products of tiles ---------===//
+//===- ChunkedState.cpp - a chunk of one state, as matmuls -----------------===//
 #include "passes/chunk/ChunkedState.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SmallSet.h"
@@ -6,13 +6,14 @@
 using namespace mlir;
 using namespace ejk;
 
-/// See the header. Of each of `axes` axes whose bases a state is in.
+/// The bound on exponents, in nats, of each of `axes` axes whose bases are in the state. The header
+/// derives it.
 static double rangeLimit(unsigned axes) { return axes == 2 ? 32 : 64; }
 
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
                            TileBuilder &body, Value rows, Value hasFewRows)
     : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows), hasFewRows(hasFewRows),
-      walk{bool(plan.scan.getReverse()), chain.decayFirst, plan.chunk} {}
+      direction{bool(plan.scan.getReverse()), chain.decayFirst, plan.chunk} {}
 
 void ChunkedState::collectTiles() {
   for (auto [axis, decays] : llvm::enumerate(chain.decays))
@@ -37,26 +38,26 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
       for (const StateChain::Save &save : chain.saves)
         saves.store(e, save, e.scale(state, chain.scale));
     });
-  // Before any branch, where they can be copied ahead. One that several chunks have in
-  // common comes from memory for the first of them.
+  // Loaded before any branch, so that copies can be issued ahead. A saved state that several chunks
+  // share is loaded by the first of them.
   if (!saves.enters || plan.options.saveEntries)
     for (AnchorOp anchor : chain.anchors)
       savedTiles.push_back(saves.load(body, anchor));
   if (!chain.saves.empty())
-    lastRow = walk.reverse ? body.index(0) : tiles.lastRow();
+    lastRow = direction.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
-    head.emplace(body, walk, gateTiles[0], plan.productType, plan.options.inExponents);
-  Computed computed = isGated(0) || isGated(1) ? byChoice(state) : byProducts(body, state);
+    head.emplace(body, direction, gateTiles[0], plan.operandType, plan.options.inExponents);
+  Computed computed = isGated(0) || isGated(1) ? withGuard(state) : onFastPath(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
     if (Value tile = next.consume_front()) {
       if (scaleInDecays(read) == 1)
         tile = body.scale(tile, {read.scale, chain.scale});
-      tiles.setRead(read.whole, tiles.scaled(tile, read.factors));
+      tiles.setRead(read.whole, tiles.scaled(tile, read.multipliers));
     }
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
-      tiles.setPairing(pairing.product, body.scale(next.consume_front(), scalesOf(read, pairing)));
+      tiles.setPairing(pairing.mul, body.scale(next.consume_front(), scalesOf(read, pairing)));
   anchorEntries.assign(next.begin(), next.end());
   return computed.front();
 }
@@ -65,23 +66,23 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
 // The middle row's basis
 //===----------------------------------------------------------------------===//
 
-/// Gates of one axis, each at least the largest that is zero in the end. What anchors give takes
-/// sums by steps, too, where those of -inf are none: they are taken in pieces, and by products
-/// with zeros. In 16 bits where gates come in those, which running sums have in one piece.
+/// Gates of one axis, raised to the floor whose exponential is zero. The exact path's anchors use
+/// them, too, because their sums are computed in parts and as matmuls with zeros, where -inf would
+/// give NaN. 16-bit gates stay 16-bit, so that a cumsum needs only one term.
 RunningGates ChunkedState::raisedGates(TileBuilder &e, unsigned dim) {
   SmallVector<Value> gates;
   for (Value gate : gateTiles[dim + 1]) {
     auto widened = gate.getDefiningOp<arith::ExtFOp>();
     Value x = widened ? widened.getIn() : gate;
-    gates.push_back(e.widen(e.larger(x, e.constant(x.getType(), gateFloor(plan.productType)))));
+    gates.push_back(e.widen(e.larger(x, e.constant(x.getType(), gateFloor(plan.operandType)))));
   }
-  return RunningGates(walk, gates, /*finite=*/true);
+  return RunningGates(direction, gates, /*finite=*/true);
 }
 
 void ChunkedState::findBases() {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim)) {
-      bases[dim].gates.emplace(walk, gateTiles[dim + 1]);
+      bases[dim].gates.emplace(direction, gateTiles[dim + 1]);
       bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
       bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
     }
@@ -111,14 +112,14 @@ bool ChunkedState::isInState(unsigned dim) const {
 
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
-  // What cancels between two walks must be rounded in both or in neither. So both look at the
-  // same sums, over the halves of a chunk.
+  // Terms that cancel between two scans must be rounded in both or in neither. So both guards look
+  // at the same cumsums, over the halves of a chunk.
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
-    // Without a bound for M, e^M S loses what is below 2^-126, of which R − M ≤ 64 brings
-    // back e^-23 at most. But e^-M, of anchors, would bring back all, and a difference
-    // R − M of sums loses what is small in them.
+    // Without a bound for M, e^M S loses values below 2^-126, of which R − M ≤ 64 restores e^-23 at
+    // most. But the e^-M of anchors would restore all of them, and a difference R − M of cumsums
+    // loses small parts.
     const Basis &basis = bases[dim];
     bool usesMiddle = isPaired();
     exponents.push_back(basis.around);
@@ -133,22 +134,22 @@ Value ChunkedState::isInRange(TileBuilder &e) {
       ends.push_back(basis.middle);
     if (isPaired())
       ends.push_back(basis.gates->restOf(e, basis.around));
-    // In the order of rows: walks of both directions ask the same.
-    if (walk.reverse)
+    // In the order of rows, so that scans in both directions compute equal guards.
+    if (direction.reverse)
       std::reverse(ends.begin(), ends.end());
     llvm::append_range(exponents, ends);
   }
-  // Of few rows, factors' roundings may be all that is left of sums that nearly cancel.
-  Type numbers = e.f32({4});
-  exponents.push_back(e.select(hasFewRows,
-                               e.constant(numbers, std::numeric_limits<double>::infinity()),
-                               e.constant(numbers, 0)));
-  // A sum that is -inf makes differences NaN, and NaN is not in range.
+  // With few rows, the rounding errors of operands may be all that is left of sums that nearly
+  // cancel.
+  Type type = e.f32({4});
+  exponents.push_back(e.select(
+      hasFewRows, e.constant(type, std::numeric_limits<double>::infinity()), e.constant(type, 0)));
+  // A cumsum of -inf makes differences NaN, and NaN is out of range.
   return e.within(rangeLimit(isInState(0) + isInState(1)), exponents);
 }
 
 //===----------------------------------------------------------------------===//
-// By products
+// Fast path
 //===----------------------------------------------------------------------===//
 
 Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim) {
@@ -170,19 +171,19 @@ Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   return x;
 }
 
-/// Whether it is rows as they come, in f16.
+/// Whether `tile` is plain f16 rows.
 static bool isHalf(Value tile) {
   auto widened = tile.getDefiningOp<arith::ExtFOp>();
   return widened && getElementTypeOrSelf(widened.getIn()).isF16();
 }
 
 Type ChunkedState::typeOfRows(Value x, Value y) const {
-  bool inHalf = isHalf(x) && isHalf(y) && !plan.productType.isF32();
-  return inHalf ? Float16Type::get(x.getContext()) : plan.productType;
+  bool inHalf = isHalf(x) && isHalf(y) && !plan.operandType.isF32();
+  return inHalf ? Float16Type::get(x.getContext()) : plan.operandType;
 }
 
 Value ChunkedState::asRead(TileBuilder &e, Value rows) const {
-  return isHalf(rows) ? rows : e.widen(e.round(rows, plan.productType));
+  return isHalf(rows) ? rows : e.widen(e.round(rows, plan.operandType));
 }
 
 Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBasis) {
@@ -192,12 +193,12 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
   auto addProduct = [&](Value vector, Value matrix) {
     sum = e.dot(vector, false, matrix, read.along == 1, sum);
   };
-  Value roundX = e.round(x, plan.productType), roundState = e.round(state, plan.productType);
+  Value roundX = e.round(x, plan.operandType), roundState = e.round(state, plan.operandType);
   addProduct(roundX, roundState);
-  if (!inBasis && !plan.productType.isF32()) {
-    // Beside sums of f32: what rounding left, too.
+  if (!inBasis && !plan.operandType.isF32()) {
+    // Other terms are f32 sums, so add the remainder that rounding dropped, too.
     auto rest = [&](Value tile, Value rounded) {
-      return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.productType);
+      return e.round(e.sub(e.widen(tile), e.widen(rounded)), plan.operandType);
     };
     auto hasRest = [](Value tile, Value rounded) {
       auto widened = tile.getDefiningOp<arith::ExtFOp>();
@@ -214,32 +215,32 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
   return sum;
 }
 
-Value ChunkedState::readByProducts(TileBuilder &e, unsigned r, Value basisState) {
+Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState) {
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
-  auto round = [&](Value tile) { return e.round(tile, plan.productType); };
+  auto round = [&](Value tile) { return e.round(tile, plan.operandType); };
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
   if (isGated(other) && !isInState(other))
     sum = times(e, sum, e.exp(bases[other].middle), 1);
   Value x = readVector(e, r, /*inBasis=*/true);
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
-    Value p = products(e, x, addTile(e, add, along));
+    Value p = dotProducts(e, x, addTile(e, add, along));
     if (head)
       p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
-    // In the basis, what is not to be seen may be anything, infinite included.
+    // In the basis, masked elements may have any value, also infinity.
     if (!head || isGated(along))
       p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
-    sum = e.dot(round(p), walk.reverse, round(addTile(e, add, other)), false, sum);
+    sum = e.dot(round(p), direction.reverse, round(addTile(e, add, other)), false, sum);
   }
   return sum;
 }
 
-Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
+Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added) {
   Type type = typeOfRows(reading, added);
   reading = e.round(reading, type);
   added = e.round(added, type);
-  if (walk.reverse)
+  if (direction.reverse)
     std::swap(reading, added);
   return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
 }
@@ -247,18 +248,19 @@ Value ChunkedState::products(TileBuilder &e, Value reading, Value added) {
 Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value state) {
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
-  // Rounded as that which starts the sum anew has it.
+  // Rounded as in the sum from which the accumulator restarts.
   Value sums = e.sum(e.mul(asRead(e, partner), readEntry(e, r, state, /*inBasis=*/true)), 1);
   Value x = readVector(e, r, /*inBasis=*/true);
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     bool inclusive = add < read.adds;
-    // With the decays that others' products have, one more of which is not to be seen.
-    Value p = products(e, x, addTile(e, add, along));
+    // With the same decays as other matmuls, so that they are shared; the mask below removes the
+    // additional one.
+    Value p = dotProducts(e, x, addTile(e, add, along));
     if (head)
       p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
-    Value terms = e.mul(p, products(e, partner, addTile(e, add, other)));
+    Value terms = e.mul(p, dotProducts(e, partner, addTile(e, add, other)));
     terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
-    sums = e.add(sums, e.sum(terms, walk.reverse ? 0 : 1));
+    sums = e.add(sums, e.sum(terms, direction.reverse ? 0 : 1));
   }
   return sums;
 }
@@ -281,7 +283,7 @@ Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
   return e.round(tile, type);
 }
 
-Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
+Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
   Value state = basisState;
   if (head)
     state = e.mul(state, e.broadcast(head->total(e), cast<VectorType>(state.getType())));
@@ -296,7 +298,7 @@ Value ChunkedState::updateByProducts(TileBuilder &e, Value basisState) {
   return state;
 }
 
-/// From the basis to what the chunk's end decays the state to.
+/// Changes from the basis to the state at the end of the chunk.
 Value ChunkedState::toEnd(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isInState(dim))
@@ -316,7 +318,7 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
   return state;
 }
 
-/// What all of a pairing's product is multiplied by in the end.
+/// All multipliers of a cancelling pair's result.
 SmallVector<double> ChunkedState::scalesOf(const StateChain::Read &read,
                                            const StateChain::Read::Pairing &pairing) {
   if (scaleInDecays(read) != 1)
@@ -325,7 +327,7 @@ SmallVector<double> ChunkedState::scalesOf(const StateChain::Read &read,
 }
 
 double ChunkedState::scaleInDecays(const StateChain::Read &read) const {
-  // By steps, nothing is in the decays.
+  // The exact path has no scales in its decays.
   if (!head || !head->takesScale() || isGated(0) || isGated(1))
     return 1;
   double scale = read.scale * chain.scale;
@@ -345,15 +347,15 @@ Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
 Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, bool inBasis) {
   AnchorOp anchor = chain.anchors[number];
   if (inBasis)
-    state = e.widen(e.round(state, plan.productType));
-  Value product = e.mul(state, savedTile(e, number));
+    state = e.widen(e.round(state, plan.operandType));
+  Value terms = e.mul(state, savedTile(e, number));
   for (unsigned dim = 0; dim < 2; ++dim)
     if (inBasis && isGated(dim)) {
-      product = times(e, product, e.exp(e.neg(bases[dim].middle)), dim);
+      terms = times(e, terms, e.exp(e.neg(bases[dim].middle)), dim);
     }
   if (anchor.getAxis() == Axis::head)
-    return e.scale(e.total(product), chain.scale);
-  return e.scale(e.sum(product, anchor.getAxis() == Axis::value), chain.scale);
+    return e.scale(e.total(terms), chain.scale);
+  return e.scale(e.sum(terms, anchor.getAxis() == Axis::value), chain.scale);
 }
 
 Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read, bool inBasis) {
@@ -369,16 +371,16 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
 Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
   AnchorOp anchor = chain.anchors[number];
   Axis axis = anchor.getAxis();
-  Value product = e.mul(state, savedTile(e, number));
+  Value terms = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
     const Basis &basis = bases[dim];
     return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : raisedGates(e, dim).total(e));
   };
-  // The decay along what is kept comes out of the sum.
+  // The decay along the remaining axis factors out of the sum.
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim) && (axis == Axis::head || dim == (axis == Axis::value)))
-      product = times(e, product, decay(dim), dim);
-  Value sum = axis == Axis::head ? e.total(product) : e.sum(product, axis == Axis::value);
+      terms = times(e, terms, decay(dim), dim);
+  Value sum = axis == Axis::head ? e.total(terms) : e.sum(terms, axis == Axis::value);
   sum = e.scale(sum, chain.scale);
   unsigned kept = axis == Axis::key;
   if (axis != Axis::head && isGated(kept))
@@ -392,10 +394,10 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   auto make = [&](TileBuilder &at) {
     return inBasis ? productWithEntry(at, number, state, inBasis) : entrySums[number];
   };
-  // A branch in the branch that gates of channels make would cost more registers.
+  // A branch within the fast or exact path would cost registers.
   bool always = isGated(0) || isGated(1);
   Value sum = always ? make(e) : ifEntering(e, carried, make);
-  // Where the walk does not enter, too: what is needed is there, and no branch waits for it.
+  // Computed for every chunk, because the inputs are available and no branch is needed.
   Value whole = sum;
   if (head) {
     Value total = head->total(e);
@@ -404,11 +406,10 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   }
   for (auto [r, read] : llvm::enumerate(chain.reads))
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.product))
+      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.mul))
         continue;
-      Value product = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
-      Value taken =
-          anchor.getAxis() == Axis::head ? e.totalOf(e.sum(product, 1)) : e.sum(product, 0);
+      Value terms = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
+      Value taken = anchor.getAxis() == Axis::head ? e.totalOf(e.sum(terms, 1)) : e.sum(terms, 0);
       whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
     }
   return saved->enters ? e.select(saved->enters, whole, carried) : whole;
@@ -459,41 +460,41 @@ void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)
   saveAll(leaving);
 }
 
-ChunkedState::Computed ChunkedState::byProducts(TileBuilder &e, Value state) {
+ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isInState(dim))
       state = times(e, state, e.exp(bases[dim].middle), dim);
-  // Reads first: the update may then take the state's place.
+  // Reads first, because the update may overwrite the state's registers.
   Computed computed = {Value()};
-  Computed products;
+  Computed pairs;
   for (auto [r, read] : llvm::enumerate(chain.reads)) {
     if (read.isOnlySummed) {
       computed.push_back(Value());
       for (Value partner : pairingTiles[r])
-        products.push_back(pairedSums(e, r, partner, state));
+        pairs.push_back(pairedSums(e, r, partner, state));
       continue;
     }
-    Value inBasis = readByProducts(e, r, state), factor;
+    Value inBasis = readOnFastPath(e, r, state), decay;
     if (isGated(1 - read.along))
-      factor = e.exp(readExponent(e, 1 - read.along, read));
-    computed.push_back(factor ? e.mul(inBasis, factor) : inBasis);
+      decay = e.exp(readExponent(e, 1 - read.along, read));
+    computed.push_back(decay ? e.mul(inBasis, decay) : inBasis);
     for (Value partner : pairingTiles[r])
-      products.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
+      pairs.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
   }
-  llvm::append_range(computed, products);
+  llvm::append_range(computed, pairs);
   for (unsigned number = 0; number < chain.anchors.size(); ++number)
     computed.push_back(anchored(e, number, state, /*inBasis=*/true));
-  Value end = updateByProducts(e, state);
+  Value end = updateOnFastPath(e, state);
   save(e, end, /*inBasis=*/true);
   computed.front() = toEnd(e, end);
   return computed;
 }
 
 //===----------------------------------------------------------------------===//
-// By steps
+// Exact path
 //===----------------------------------------------------------------------===//
 
-ChunkedState::Computed ChunkedState::byChoice(Value state) {
+ChunkedState::Computed ChunkedState::withGuard(Value state) {
   findBases();
   SmallVector<Type> types = {state.getType()};
   for (const StateChain::Read &read : chain.reads)
@@ -511,12 +512,12 @@ ChunkedState::Computed ChunkedState::byChoice(Value state) {
   for (bool inRange : {true, false}) {
     OpBuilder b = OpBuilder::atBlockEnd(inRange ? choice.thenBlock() : choice.elseBlock());
     TileBuilder e(b, body.loc);
-    scf::YieldOp::create(b, body.loc, inRange ? byProducts(e, state) : bySteps(e, state));
+    scf::YieldOp::create(b, body.loc, inRange ? onFastPath(e, state) : onExactPath(e, state));
   }
   return choice.getResults();
 }
 
-ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
+ChunkedState::Computed ChunkedState::onExactPath(TileBuilder &e, Value state) {
   Computed initial = {state};
   for (const StateChain::Read &read : chain.reads)
     initial.push_back(e.zeros({plan.chunk, e.shapeOf(state)[1 - read.along]}));
@@ -526,14 +527,14 @@ ChunkedState::Computed ChunkedState::bySteps(TileBuilder &e, Value state) {
       e.b, e.loc, zero, count, one, initial,
       [&](OpBuilder &b, Location loc, Value step, ValueRange carried) {
         TileBuilder inner(b, loc);
-        Value row = walk.reverse ? inner.subIndex(inner.subIndex(count, one), step) : step;
+        Value row = direction.reverse ? inner.subIndex(inner.subIndex(count, one), step) : step;
         scf::YieldOp::create(b, loc, oneStep(inner, row, carried));
       });
   Computed computed(loop.getResults());
   for (auto [r, partners] : llvm::enumerate(pairingTiles))
     for (Value partner : partners)
       computed.push_back(e.mul(partner, computed[1 + r]));
-  // The state's products with what is saved first: they are as large as it.
+  // The sums with saved states first: the saved states are as large as the state.
   if (plan.options.saveEntries)
     for (unsigned number = 0; number < chain.anchors.size(); ++number)
       entrySums.push_back(productWithEntry(e, number, state, /*inBasis=*/false));
@@ -561,9 +562,9 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
   for (Operation *link : chain.links) {
     if (auto decay = dyn_cast<DecayOp>(link)) {
       unsigned axis = unsigned(decay.getAxis());
-      Value factor = e.exp(e.row(gateTiles[axis][seen[axis]++], row));
-      state = axis ? times(e, state, factor, axis - 1)
-                   : e.mul(state, e.broadcast(factor, cast<VectorType>(state.getType())));
+      Value scale = e.exp(e.row(gateTiles[axis][seen[axis]++], row));
+      state = axis ? times(e, state, scale, axis - 1)
+                   : e.mul(state, e.broadcast(scale, cast<VectorType>(state.getType())));
     } else {
       Value u = e.spread(e.row(addTiles[0][adds], row), 0, shape);
       Value w = e.spread(e.row(addTiles[1][adds], row), 1, shape);

@@ -1,4 +1,4 @@
-//===- TileBuilder.h - short ways to write tile programs ----------*- C++ -*-===//
+//===- TileBuilder.h - shorthands for writing tile programs -------*- C++ -*-===//
 #ifndef EJK_PASSES_CHUNK_TILEBUILDER_H
 #define EJK_PASSES_CHUNK_TILEBUILDER_H
 
@@ -11,7 +11,7 @@
 
 namespace ejk {
 
-/// Makes ops on tiles at the builder's place, one a call.
+/// Creates ops on tiles at the builder's insertion point, one per call.
 class TileBuilder {
 public:
   TileBuilder(mlir::OpBuilder &b, mlir::Location loc) : b(b), loc(loc) {}
@@ -24,7 +24,7 @@ public:
   }
 
   mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, loc, value); }
-  /// `value` in every element of `type`, or the number itself.
+  /// A constant of `type`, scalar or with `value` in every element.
   mlir::Value constant(mlir::Type type, double value) {
     mlir::TypedAttr attr = b.getFloatAttr(mlir::getElementTypeOrSelf(type), value);
     if (auto vector = llvm::dyn_cast<mlir::VectorType>(type))
@@ -33,7 +33,8 @@ public:
   }
   mlir::Value zeros(llvm::ArrayRef<int64_t> shape) { return constant(f32(shape), 0.0); }
 
-  /// Sums and rows of −x are taken of x, so that what is the same but for its sign is made once.
+  /// Negations move outwards: sums and rows of −x are computed from x, so that expressions that
+  /// differ only in sign are shared.
   mlir::Value add(mlir::Value x, mlir::Value y) {
     if (mlir::Value positive = negated(x))
       return sub(y, positive);
@@ -64,7 +65,7 @@ public:
   mlir::Value abs(mlir::Value x) { return mlir::math::AbsFOp::create(b, loc, x); }
   mlir::Value floor(mlir::Value x) { return mlir::math::FloorOp::create(b, loc, x); }
 
-  /// `tile` rounded to `type`; where it was widened from that, as it was.
+  /// `tile` rounded to `type`. If it was widened from `type`, the original.
   mlir::Value round(mlir::Value tile, mlir::Type type) {
     auto vector = llvm::cast<mlir::VectorType>(tile.getType());
     if (vector.getElementType() == type)
@@ -84,7 +85,7 @@ public:
     return mlir::arith::ExtFOp::create(b, loc, f32(vector.getShape()), tile);
   }
 
-  /// `x` times constants, one after the other: their product need not be an f32.
+  /// `x` times each constant in turn, because their product may overflow f32.
   mlir::Value scale(mlir::Value x, llvm::ArrayRef<double> factors) {
     for (double factor : factors)
       if (factor != 1)
@@ -95,11 +96,11 @@ public:
   mlir::Value broadcast(mlir::Value number, mlir::VectorType type) {
     return mlir::vector::BroadcastOp::create(b, loc, type, number);
   }
-  /// A vector along dimension `dim` of a tile of `shape`.
+  /// Broadcasts a vector along dimension `dim` of a tile of `shape`.
   mlir::Value spread(mlir::Value vector, unsigned dim, llvm::ArrayRef<int64_t> shape) {
     return tile::SpreadOp::create(b, loc, f32(shape), vector, dim);
   }
-  /// A vector, or a number, repeated over the rows of a tile like `like`.
+  /// Broadcasts a vector or scalar over the rows of a tile like `like`.
   mlir::Value overRows(mlir::Value row, mlir::Value like) {
     auto type = llvm::cast<mlir::VectorType>(like.getType());
     return type.getRank() == 1 ? broadcast(row, type) : spread(row, 1, type.getShape());
@@ -110,7 +111,7 @@ public:
       return neg(row(positive, at));
     return mlir::vector::ExtractOp::create(b, loc, tile, at);
   }
-  /// A matrix whose row `at` is `row`, and whose others are `tile`'s.
+  /// `tile` with row `at` replaced by `row`.
   mlir::Value withRow(mlir::Value tile, mlir::Value row, mlir::OpFoldResult at) {
     return mlir::vector::InsertOp::create(b, loc, row, tile, at);
   }
@@ -142,9 +143,9 @@ public:
     });
     return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), unsignedTiles);
   }
-  /// Over both dimensions.
+  /// The sum over both dimensions.
   mlir::Value total(mlir::Value tile) { return totalOf(sum(tile, 1)); }
-  /// Of a vector.
+  /// The sum of a vector.
   mlir::Value totalOf(mlir::Value vector) {
     mlir::Value sums = cumsum(vector, /*reverse=*/false, /*exclusive=*/false);
     return row(sums, b.getIndexAttr(shapeOf(sums)[0] - 1));
@@ -154,7 +155,7 @@ public:
   mlir::Location loc;
 
 private:
-  /// x of −x; null of anything else.
+  /// x if the argument is −x, otherwise null.
   static mlir::Value negated(mlir::Value x) {
     auto neg = x.getDefiningOp<mlir::arith::NegFOp>();
     return neg ? neg.getOperand() : mlir::Value();
