@@ -7,7 +7,7 @@ using namespace ejk;
 using namespace ejk::reference;
 
 namespace {
-/// The operands, null where absent, and sizes.
+/// Operands, null if absent, and sizes.
 struct Inputs {
   const Tensor *q, *k, *v, *beta, *g = nullptr, *gk = nullptr, *h0 = nullptr, *cu = nullptr;
   int64_t B, T, Hk, Hv, K, V, N;

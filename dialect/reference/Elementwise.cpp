@@ -16,7 +16,7 @@ using namespace ejk::reference;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Makes the kernel of an op; most ignore the op and so make one of these.
+/// Creates the kernel of an op. Most entries ignore the op.
 using Maker = std::function<RowKernel(Operation *)>;
 
 // F is a float, I an integer: ff2 maps two floats to a float.
@@ -81,12 +81,12 @@ static unsigned widthOf(Value value) {
   return type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
 }
 
-/// An integer's bits as an unsigned number of its width.
+/// The bits of an integer as an unsigned number of its width.
 static uint64_t unsignedOf(int64_t value, unsigned width) {
   return width >= 64 ? uint64_t(value) : uint64_t(value) & ((uint64_t(1) << width) - 1);
 }
 
-/// An op on the operands read as unsigned numbers.
+/// An op that reads its operands as unsigned.
 template <typename Fn> static Maker uu2(Fn fn) {
   return [fn](Operation *op) {
     unsigned width = widthOf(op->getOperand(0));
@@ -96,7 +96,7 @@ template <typename Fn> static Maker uu2(Fn fn) {
   };
 }
 
-/// i1 is held as 0 or 1; as a signed number its set bit is -1.
+/// i1 is stored as 0 or 1. As a signed number, 1 is -1.
 static int64_t signedOf(int64_t value, unsigned width) { return width == 1 ? -value : value; }
 
 //===----------------------------------------------------------------------===//
@@ -207,7 +207,7 @@ static RowKernel makeSelect(Operation *op) {
   };
 }
 
-/// Widening, with the operand's bits read as unsigned or as signed.
+/// Widening, which reads the operand as unsigned or signed.
 static RowKernel makeExtUI(Operation *op) {
   unsigned width = widthOf(op->getOperand(0));
   return ints1([width](int64_t a) { return int64_t(unsignedOf(a, width)); });
@@ -230,7 +230,7 @@ static RowKernel makeUIToFP(Operation *op) {
       out.floats[i] = double(unsignedOf(in[0].ints[i], width));
   };
 }
-/// What does not fit is undefined in MLIR; here it saturates, and NaN gives 0.
+/// Overflow is undefined in MLIR. Here it saturates, and NaN gives 0.
 static RowKernel makeFPToInt(Operation *) {
   return intFromFloats1([](double a) -> int64_t {
     if (std::isnan(a))
@@ -245,7 +245,7 @@ static RowKernel makeFPToInt(Operation *) {
 static RowKernel makeFPToUInt(Operation *op) {
   double end = std::ldexp(1.0, widthOf(op->getResult(0)));
   return intFromFloats1([end](double a) -> int64_t {
-    return a >= end ? -1 : a >= 0 ? int64_t(uint64_t(a)) : 0; // NaN, too, gives 0
+    return a >= end ? -1 : a >= 0 ? int64_t(uint64_t(a)) : 0; // NaN gives 0, too
   });
 }
 static RowKernel makeFPowI(Operation *) {
@@ -255,7 +255,7 @@ static RowKernel makeFPowI(Operation *) {
   };
 }
 
-/// By squaring; 0 where the result has a fraction, or is infinite.
+/// By repeated squaring; 0 if the result is a fraction or infinite.
 static int64_t integerPower(int64_t base, int64_t power) {
   if (power < 0)
     return base == 1 ? 1 : base == -1 ? (power & 1 ? -1 : 1) : 0;
@@ -291,7 +291,7 @@ static RowKernel makeIsNormal(Operation *op) {
       [smallest](double a) { return int64_t(std::isfinite(a) && std::fabs(a) >= smallest); });
 }
 
-/// The bits of a float as an integer of its width, or the other way around.
+/// Bitcast between a float and an integer of its width.
 static RowKernel makeBitcast(Operation *op) {
   Type from = getElementTypeOrSelf(op->getOperand(0).getType());
   Type to = getElementTypeOrSelf(op->getResult(0).getType());
@@ -319,20 +319,20 @@ static RowKernel makeBitcast(Operation *op) {
 // The table
 //===----------------------------------------------------------------------===//
 
-/// NaN when either is, and -0 < +0.
+/// NaN if either operand is NaN, and -0 < +0.
 static double maximum(double a, double b) {
   if (std::isnan(a) || std::isnan(b))
     return std::numeric_limits<double>::quiet_NaN();
   return a > b || (a == b && !std::signbit(a)) ? a : b;
 }
 static double minimum(double a, double b) { return -maximum(-a, -b); }
-/// The other where one is NaN.
+/// If one operand is NaN, the other.
 static double maximumNumber(double a, double b) {
   return std::isnan(a) ? b : std::isnan(b) ? a : maximum(a, b);
 }
 
-// Division by zero and overflow are undefined in MLIR; here they give 0, so
-// that no program stops the interpreter.
+// Division by zero and overflow are undefined in MLIR. Here they give 0, so that no program stops
+// the interpreter.
 static bool dividesBadly(int64_t a, int64_t b) {
   return b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min());
 }

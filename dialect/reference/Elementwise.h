@@ -1,7 +1,7 @@
 //===- Elementwise.h - scalar functions of arith and math ---------*- C++ -*-===//
 //
-// One table of functions, applied to rows of elements: whole tensors, a step's
-// vectors, or the single elements of a linalg body.
+// A table of scalar functions. They apply to rows of elements: whole tensors, vectors of a step, or
+// single elements of a linalg body.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_DIALECT_REFERENCE_ELEMENTWISE_H
@@ -13,24 +13,24 @@
 
 namespace ejk::reference {
 
-/// Elements in a row: floats or integers, the other null.
+/// Elements of a row: floats or integers; the other pointer is null.
 struct Row {
   double *floats = nullptr;
   int64_t *ints = nullptr;
 };
 
-/// Computes `count` elements. The result may be one of the operands.
+/// Computes `count` elements. The result may alias an operand.
 using RowKernel = std::function<void(const Row *operands, Row result, size_t count)>;
 
-/// The kernel of an elementwise op with one result, its rounding or wrapping
-/// included; a null function when there is none.
+/// The kernel of an elementwise op with one result, including rounding or wrapping; null if the op
+/// is not known.
 RowKernel elementwiseKernel(mlir::Operation *op, Precision precision);
 
-/// The value of an `arith.constant`, of a scalar, vector or tensor; fails, with
-/// a diagnostic, for an element type that is not supported.
+/// The value of an `arith.constant`: a scalar, vector or tensor. Fails with a diagnostic for an
+/// unsupported element type.
 mlir::FailureOr<Tensor> constantValue(mlir::Operation *op, Precision precision);
 
-/// "the interpreter does not know …", at `op`.
+/// Emits "the interpreter does not know …" at `op`.
 mlir::LogicalResult unknownOp(mlir::Operation *op);
 
 } // namespace ejk::reference

@@ -1,4 +1,4 @@
-//===- Handlers.cpp - what the interpreter's parts share ------------------===//
+//===- Handlers.cpp - shared parts of the interpreter ----------------------===//
 #include "dialect/reference/Handlers.h"
 #include "llvm/ADT/StringExtras.h"
 #include <atomic>

@@ -1,4 +1,4 @@
-//===- Handlers.h - the interpreter's parts -----------------------*- C++ -*-===//
+//===- Handlers.h - interfaces between parts of the interpreter ---*- C++ -*-===//
 #ifndef EJK_DIALECT_REFERENCE_HANDLERS_H
 #define EJK_DIALECT_REFERENCE_HANDLERS_H
 
@@ -32,9 +32,9 @@ mlir::LogicalResult interpretLinalg(mlir::linalg::LinalgOp op, Operands operands
                                     const Options &options,
                                     llvm::function_ref<const Tensor *(mlir::Value)> lookup);
 
-/// Sizes of operands at run time against the specification's letters: the
-/// first operand that has a letter binds it, and one that disagrees is an error
-/// naming the operand, what was expected, why, and what was given.
+/// Checks operand sizes at run time against the specification's letters. The first operand with a
+/// letter binds its size. An operand that disagrees is an error with its name, the expected size,
+/// the reason, and the given size.
 class SizeCheck {
 public:
   explicit SizeCheck(mlir::Operation *op) : op(op) {}
@@ -42,7 +42,7 @@ public:
                             llvm::ArrayRef<llvm::StringRef> letters);
   void bind(llvm::StringRef letter, int64_t size, llvm::StringRef from);
   int64_t size(llvm::StringRef letter) const;
-  /// That `divisor` heads divide `heads`.
+  /// Checks that `divisor` heads divide `heads`.
   mlir::LogicalResult checkHeads(llvm::StringRef name, int64_t divisor, int64_t heads);
 
 private:
@@ -50,24 +50,24 @@ private:
   llvm::StringMap<std::pair<int64_t, std::string>> bound;
 };
 
-/// Where each sequence lies: batch entry `batch`, rows `begin` to `end`.
+/// A sequence: batch entry `batch`, rows `begin` to `end`.
 struct Span {
   int64_t batch, begin, end;
 };
-/// The spans of a batch, or of packed sequences, whose offsets are checked: the
-/// first 0, none less than the one before, the last T.
+/// The spans of a batch or of packed sequences. Verifies the offsets: the first is 0, none is less
+/// than the previous one, and the last is T.
 mlir::FailureOr<std::vector<Span>> sequenceSpans(mlir::Operation *op, const Tensor *cuSeqlens,
                                                  int64_t batch, int64_t steps);
 
-/// Appends zeros of `type`'s element and the given shape, or fails when that
-/// is too large to hold or contradicts a static size of `type`.
+/// Appends a result of zeros with the given shape. Fails if it is too large or contradicts a static
+/// size of `type`.
 mlir::LogicalResult addResult(mlir::Operation *op, mlir::Type type, llvm::ArrayRef<int64_t> shape,
                               Results &results);
 
-/// Runs job(0) to job(count-1) on the options' threads, in no order.
+/// Runs job(0) to job(count-1) on the options' threads, in any order.
 void parallelFor(size_t count, const Options &options, llvm::function_ref<void(size_t)> job);
 
-/// Counts steps of work over threads, and reports them.
+/// Counts finished steps over all threads and reports them.
 class Progress {
 public:
   Progress(const Options &options, size_t total);

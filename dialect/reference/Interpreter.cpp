@@ -29,13 +29,13 @@ private:
   LogicalResult call(func::CallOp op, Operands operands, Results &results);
 
   const Options &options;
-  /// Of calls within calls.
+  /// The depth of nested calls.
   unsigned depth;
   llvm::DenseMap<Value, Tensor> values;
 };
 } // namespace
 
-/// That `tensor` is a value of `type`; says what was expected and given.
+/// Verifies that `tensor` is a value of `type`.
 static LogicalResult checkType(llvm::function_ref<InFlightDiagnostic()> emit, const Tensor &tensor,
                                Type type, const Twine &what) {
   bool fits = tensor.element == getElementTypeOrSelf(type);
@@ -57,7 +57,7 @@ LogicalResult FunctionInterpreter::elementwise(Operation *op, Operands operands,
   RowKernel kernel = elementwiseKernel(op, options.precision);
   if (!kernel)
     return unknownOp(op);
-  // The tensors agree in shape; a select's condition may be one scalar for all.
+  // The tensors have equal shapes, but a select may have a scalar condition.
   const Tensor *model = operands.front();
   for (const Tensor *operand : operands)
     if (operand->rank() > model->rank())

@@ -1,10 +1,9 @@
 //===- Interpreter.h - runs ejk programs on the host --------------*- C++ -*-===//
 //
-// The interpreter is what ejk's ops mean: with Precision::f64 it is the oracle
-// that passes, kernels and backends are held to. It interprets functions over
-// recurrences, scans, linalg on tensors and elementwise arith and math; it
-// needs no GPU and generates no code. Whatever it cannot run, or finds wrong
-// with the sizes it meets, is a diagnostic at the op.
+// The interpreter defines what ejk's ops mean: with Precision::f64 it is the oracle for passes,
+// kernels and back ends. It interprets functions with recurrences, scans, block programs, linalg on
+// tensors, and elementwise arith and math. It needs no GPU and generates no code. An op that it
+// cannot run, or that finds wrong sizes, is a diagnostic at the op.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_DIALECT_REFERENCE_INTERPRETER_H
@@ -16,28 +15,28 @@
 
 namespace ejk::reference {
 
-/// Interprets one op: appends a tensor for each of its results.
+/// Interprets one op. Appends a tensor for each result.
 using OpHandler =
     std::function<mlir::LogicalResult(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                                       llvm::SmallVectorImpl<Tensor> &results)>;
 
 struct Options {
   Precision precision = Precision::f64;
-  /// 0: as many as the machine has.
+  /// The number of threads; 0 for as many as the machine has.
   unsigned threads = 0;
-  /// Has the roles of a block program take turns at random, if given; else each runs
-  /// until it must wait.
+  /// If given, roles of a block program alternate at random; otherwise each runs until it must
+  /// wait.
   std::optional<uint64_t> roleSeed;
-  /// Called now and then, by one thread at a time, with the steps done of the
-  /// op under way and their total.
+  /// Called from time to time, by one thread at a time, with the finished steps of the current op
+  /// and their total.
   std::function<void(size_t done, size_t total)> progress;
-  /// Asked first for every op: says whether it interprets it, and does. Lets
-  /// another dialect's ops (see dialect/check) run among ejk's.
+  /// Tried first for every op; returns null for ops that it does not interpret. Lets ops of other
+  /// dialects (see dialect/check) run, too.
   std::function<OpHandler(mlir::Operation *op)> extension;
 };
 
-/// Runs `function` on `arguments` (a scalar is a tensor of rank 0) and gives
-/// its results. Fails with diagnostics.
+/// Runs `function` on `arguments` (a scalar is a tensor of rank 0) and returns its results. Fails
+/// with diagnostics.
 mlir::FailureOr<llvm::SmallVector<Tensor>> interpret(mlir::func::FuncOp function,
                                                      llvm::ArrayRef<Tensor> arguments,
                                                      const Options &options = {});

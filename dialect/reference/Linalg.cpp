@@ -9,7 +9,7 @@ using namespace ejk;
 using namespace ejk::reference;
 
 namespace {
-/// Values of the body: one element each, floats and integers apart.
+/// Values of the body: one element each, floats and integers separate.
 struct Cells {
   std::vector<double> floats;
   std::vector<int64_t> ints;
@@ -22,7 +22,7 @@ struct Cell {
   }
 };
 
-/// An op's body, compiled once and run for every point of its loops.
+/// The body of an op, compiled once and run for every point of the loops.
 class Body {
 public:
   static FailureOr<Body> compile(linalg::LinalgOp op, Precision precision,
@@ -121,14 +121,14 @@ FailureOr<Body> Body::compile(linalg::LinalgOp op, Precision precision,
 }
 
 namespace {
-/// How an operand is indexed by the loops.
+/// How the loops index an operand.
 struct Access {
   const Tensor *tensor;
   AffineMap map;
   SmallVector<int64_t> strides; // of the loops, when `linear`
   bool linear = true;
 
-  /// The element at a point; nothing when it lies outside the tensor.
+  /// The element at a point; null if it is outside the tensor.
   std::optional<size_t> offset(ArrayRef<int64_t> point) const {
     int64_t offset = 0;
     if (linear) {
@@ -160,7 +160,7 @@ static Access makeAccess(const Tensor &tensor, AffineMap map) {
   return access;
 }
 
-/// The loops' sizes, from every operand that a loop indexes alone.
+/// The sizes of the loops, from operands that a single loop indexes.
 static FailureOr<SmallVector<int64_t>> loopSizes(linalg::LinalgOp op, Operands operands) {
   SmallVector<int64_t> sizes(op.getNumLoops(), -1);
   SmallVector<size_t> from(op.getNumLoops());
@@ -234,7 +234,7 @@ LogicalResult ejk::reference::interpretLinalg(linalg::LinalgOp op, Operands oper
       else
         results[i].floats[offsets[firstInit + i]] = body->cells.floats[cell.index];
     }
-    // The next point, the last loop fastest.
+    // The next point; the last loop varies fastest.
     int64_t loop = int64_t(point.size()) - 1;
     while (loop >= 0 && ++point[loop] == (*sizes)[loop])
       point[loop--] = 0;

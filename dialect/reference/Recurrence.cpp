@@ -1,4 +1,4 @@
-//===- Recurrence.cpp - the recurrences, from their formula ---------------===//
+//===- Recurrence.cpp - recurrences, from their formula --------------------===//
 #include "dialect/reference/Handlers.h"
 #include <cmath>
 
@@ -7,7 +7,7 @@ using namespace ejk;
 using namespace ejk::reference;
 
 namespace {
-/// The operands, null where absent, and sizes.
+/// Operands, null if absent, and sizes.
 struct Inputs {
   const Tensor *q, *k, *v, *g = nullptr, *gamma = nullptr, *gk = nullptr, *gv = nullptr,
                            *h0 = nullptr, *cu = nullptr;
@@ -56,7 +56,7 @@ static FailureOr<Inputs> readInputs(Operation *op, const Recurrence &r, Operands
   return in;
 }
 
-/// A product in which an absent side, a decay of zero, wins over any state.
+/// A multiplication in which a decay of zero wins over any state.
 static double decayed(double decay, double state) { return decay == 0 ? 0 : decay * state; }
 
 /// One sequence of one head, step by step:

@@ -6,7 +6,7 @@ using namespace ejk;
 using namespace ejk::reference;
 
 namespace {
-/// A tensor that the walk reads or writes one row at a time.
+/// A tensor that the scan reads or writes one row at a time.
 struct Rows {
   double *data;
   int64_t heads;
@@ -21,7 +21,7 @@ struct Parameter {
   int64_t heads;
 };
 
-/// A scan's operands and their sizes.
+/// Operands of a scan and their sizes.
 struct ScanInputs {
   Operands sequences;
   std::vector<Parameter> parameters;

@@ -37,9 +37,8 @@ private:
 
   Slot allocate(Type type);
   Slot slotOf(Value value) { return slots.lookup(value); }
-  /// A slot for `op`'s result: that of operand `reuse`, whose type is the same,
-  /// when nothing needs its old value any more. A state then stays in one place
-  /// from step to step, and is never copied.
+  /// A slot for the result of `op`: that of operand `reuse`, which has the same type, if the
+  /// operand has no later use. So a state stays in one slot over all steps and is never copied.
   Slot resultSlot(Operation *op, ArrayRef<unsigned> reuse = {});
   void add(StepProgram::Action action) { program.actions.push_back(std::move(action)); }
   /// Calls fn(round), where round is f32 rounding or nothing.
@@ -123,7 +122,7 @@ LogicalResult StepCompiler::compileDecay(DecayOp op) {
         const double *s = frame.at(state) + k * V;
         double *out = frame.at(result) + k * V;
         if (axis == Axis::value) {
-          // A decay of zero gives zero whatever the state.
+          // A decay of zero gives zero even if the state is infinite or NaN.
           for (size_t v = 0; v < V; ++v)
             out[v] = d[v] == 0 ? 0 : round(d[v] * s[v]);
           continue;
@@ -175,7 +174,7 @@ LogicalResult StepCompiler::compileRead(ReadOp op) {
       });
     else
       add([=](Frame &frame) {
-        // Several sums at once, for one sum is a chain that nothing overlaps.
+        // Several sums at once, because a single sum is one chain of dependent additions.
         constexpr size_t lanes = 8;
         const double *q = frame.at(vector);
         for (size_t k = 0; k < result.size; ++k) {
@@ -201,7 +200,7 @@ LogicalResult StepCompiler::compileAnchor(AnchorOp op) {
   Slot saved = slotOf(op.getSaved()), result = resultSlot(op, {0});
   bool overKey = op.getAxis() == Axis::key;
   size_t terms = state.size / result.size;
-  // Element i's terms are `pitch` apart.
+  // The terms of an element are `pitch` apart.
   size_t pitch = overKey ? result.size : 1, start = overKey ? 1 : terms;
   withRounding([&](auto round) {
     add([=](Frame &frame) {
@@ -430,7 +429,7 @@ FailureOr<StepProgram> StepCompiler::compile() {
   Block &step = scan.getStep();
   step.walk([&](Operation *op) {
     for (Value operand : op->getOperands())
-      lastUse[operand] = op; // the last one stays
+      lastUse[operand] = op; // the last assignment remains
   });
   auto place = [&](ValueRange arguments, std::vector<Slot> &list) {
     for (Value argument : arguments)
@@ -473,7 +472,7 @@ Frame StepProgram::makeFrame() const {
 }
 
 void StepProgram::advanceStates(Frame &frame) const {
-  // In two phases, for a state may be yielded as another one's next value.
+  // In two phases, because a state may be yielded as the next value of another one.
   for (size_t i = 0; i < stateSlots.size(); ++i)
     if (!(yieldedSlots[i] == stateSlots[i]))
       std::copy_n(frame.at(yieldedSlots[i]), stateSlots[i].size, frame.at(waitingSlots[i]));

@@ -1,9 +1,9 @@
 //===- StepProgram.h - a scan's region as a flat list of actions --*- C++ -*-===//
 //
-// A scan's step runs millions of times, so its region is compiled once: every
-// value gets a slot in a flat frame, every op becomes one action on slots. A
-// thread runs the actions on a frame of its own. To add a step op, write its
-// compile function in StepProgram.cpp and name it in the table there.
+// A scan's step runs millions of times, so its region is compiled once: each value gets a slot in a
+// flat frame, and each op becomes one action on slots. Each thread runs the actions on its own
+// frame. To add a step op, write its compile function in StepProgram.cpp and list it in the table
+// there.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_DIALECT_REFERENCE_STEPPROGRAM_H
@@ -28,9 +28,9 @@ struct Frame {
   std::vector<double> floats;
   std::vector<int64_t> ints;
   int64_t head = 0, numHeads = 0;
-  /// The rows of the sequence before this step's.
+  /// The step's row in the sequence.
   int64_t stepIndex = 0;
-  /// Whether the step is the first that is walked of a chunk of saved states.
+  /// Whether the step is the first, in scan order, of the rows that share a saved state.
   bool entersChunk = false;
   /// Whether the step's row is the sequence's first, or last.
   bool inFirstRow = false, inLastRow = false;
@@ -48,17 +48,17 @@ public:
 
   static mlir::FailureOr<StepProgram> compile(ScanOp scan, Precision precision);
 
-  /// A frame with the constants in place.
+  /// Creates a frame with the constants filled in.
   Frame makeFrame() const;
   /// Computes one step from its arguments.
   void run(Frame &frame) const {
     for (const Action &action : actions)
       action(frame);
   }
-  /// Puts the yielded states where the next step's arguments are.
+  /// Copies the yielded states to the state arguments of the next step.
   void advanceStates(Frame &frame) const;
 
-  /// Of the region's arguments, in order, and of what it yields.
+  /// The slots of the region's arguments and of the yielded values, in order.
   llvm::ArrayRef<Slot> sequences() const { return sequenceSlots; }
   llvm::ArrayRef<Slot> parameters() const { return parameterSlots; }
   llvm::ArrayRef<Slot> states() const { return stateSlots; }
@@ -72,7 +72,7 @@ private:
   std::vector<std::pair<Slot, Tensor>> constants;
   std::vector<Slot> sequenceSlots, parameterSlots, stateSlots, yieldedSlots, outputSlots,
       savedSlots, saveSlots;
-  /// Where yielded states wait while others are still to be copied.
+  /// Temporary copies of yielded states while others are copied.
   std::vector<Slot> waitingSlots;
   size_t numFloats = 0, numInts = 0;
 };

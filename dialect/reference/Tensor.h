@@ -7,13 +7,12 @@
 
 namespace ejk::reference {
 
-/// How exact the interpreter is. `f64`: every float is a double and narrower
-/// types change nothing; the oracle. `native`: each op's result is rounded to
-/// its own element type, as a kernel's would be.
+/// The interpreter's precision. `f64`: every float is a double, and narrower types round nothing;
+/// this is the oracle. `native`: each result is rounded to its element type, as in a kernel.
 enum class Precision { f64, native };
 
-/// A compact row-major tensor, or, at rank 0, a scalar. Every float type is
-/// held as double, every integer (and index) as int64.
+/// A compact row-major tensor, or a scalar at rank 0. Every float type is stored as double, and
+/// every integer and index as int64.
 struct Tensor {
   mlir::Type element;
   llvm::SmallVector<int64_t> shape;
@@ -32,8 +31,8 @@ struct Tensor {
   std::string typeName() const;
 };
 
-/// The number of elements of `shape`, or nothing when a size is negative or
-/// the tensor would not reasonably fit in memory.
+/// The number of elements of `shape`; null if a size is negative or the tensor would not reasonably
+/// fit in memory.
 std::optional<size_t> checkSize(llvm::ArrayRef<int64_t> shape);
 
 /// Whether tensors of `element` can be interpreted.

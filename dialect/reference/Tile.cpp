@@ -9,8 +9,7 @@ using namespace ejk::reference;
 static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
 
 namespace {
-/// A program's operands and results, and where each pair of a sequence and a head
-/// finds its own in them.
+/// The operands and results of a program, and the parts of them that belong to a sequence and head.
 class TileRun {
 public:
   TileRun(tile::ProgramOp op, Operands operands, Results &results, const Options &options)
@@ -22,7 +21,7 @@ private:
   LogicalResult checkSequences();
   LogicalResult checkOthers();
   LogicalResult addResults();
-  /// The arguments of sequence n and head h.
+  /// The arguments for sequence n and head h.
   void place(TileFrame &frame, const TileProgram &program, int64_t n, int64_t h);
   void placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
                       const Tensor &tensor, int64_t n, int64_t h);
@@ -94,7 +93,7 @@ LogicalResult TileRun::addResults() {
       llvm::append_range(shape, cast<RankedTensorType>(type).getShape().drop_front(walked.size()));
       if (failed(addResult(op, type, shape, results)))
         return failure();
-      // Undefined until it is stored.
+      // Undefined until stored.
       llvm::fill(results.back().floats, std::numeric_limits<double>::quiet_NaN());
     }
     return success();
@@ -140,7 +139,7 @@ void TileRun::placeParameter(TileFrame &frame, const TileProgram &program, unsig
 void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t n, int64_t h) {
   const Span &span = spans[n];
   unsigned argument = 0;
-  // Entries `first` to first+count-1 of the tensor's leading dimensions, of h's head.
+  // Entries `first` to first+count-1 of the tensor's leading dimensions, for head h.
   auto entries = [&](const Tensor &tensor, unsigned walked, int64_t first, int64_t count) {
     int64_t heads = tensor.shape[walked - 1];
     size_t size = numElements(ArrayRef(tensor.shape).drop_front(walked));
@@ -178,7 +177,7 @@ LogicalResult TileRun::run(const TileProgram &program) {
     place(frame, program, job / H, job % H);
     if (options.roleSeed)
       frame.roleSeed = *options.roleSeed + job;
-    // One after the other: slices may store the same numbers to one place.
+    // Slices run one after another, because they may store equal values to the same place.
     for (frame.slice = 0; frame.slice < int64_t(op.getSlices()); ++frame.slice)
       if (!program.run(frame)) {
         problems[job] = frame.problem;

@@ -104,7 +104,7 @@ LogicalResult TileCompiler::compileStore(tile::StoreOp op) {
   return success();
 }
 
-/// A part of a cell to a tile or back.
+/// Copies a part of a state slot to a tile or back.
 static bool moveCell(TileFrame &frame, Operation *op, unsigned number, int64_t index,
                      ArrayRef<int64_t> offsets, std::pair<size_t, size_t> cell,
                      std::pair<size_t, size_t> part, double *tile, bool isStore) {
@@ -164,10 +164,10 @@ LogicalResult TileCompiler::compileStoreCell(tile::StoreCellOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Products and sums
+// Matmuls and sums
 //===----------------------------------------------------------------------===//
 
-/// `tile`, [rows, columns], or its transpose, in `scratch`.
+/// Returns `tile`, [rows, columns], or its transpose in `scratch`.
 static const double *transposed(const double *tile, size_t rows, size_t columns, bool transpose,
                                 std::vector<double> &scratch) {
   if (!transpose)
@@ -212,7 +212,7 @@ LogicalResult TileCompiler::compileCumsum(tile::CumsumOp op) {
   Slot tile = slotOf(op.getTile()), result = resultSlot(op);
   auto [rows, columns] = tileShape(op.getType());
   bool reverse = op.getReverse(), exclusive = op.getExclusive();
-  // The place of row `from` in the order of the walk; without one, in front of all.
+  // The position of row `from` in scan order, if given.
   std::optional<size_t> from;
   if (op.getFrom())
     from = reverse ? rows - 1 - *op.getFrom() : *op.getFrom();
@@ -233,8 +233,8 @@ LogicalResult TileCompiler::compileCumsum(tile::CumsumOp op) {
           out[c] = exclusive ? before : sum[c];
         }
       }
-      // Backwards from there: what an inclusive sum leaves out is the row behind's, an
-      // exclusive one's the row's own.
+      // For rows before `from`, sums run backwards from there. They subtract the term of the next
+      // row (inclusive) or of the row itself (exclusive).
       std::fill(sum.begin(), sum.end(), 0.0);
       for (size_t step = first; step-- > 0;) {
         const double *in = rowOf(tile, exclusive ? step : step + 1);
@@ -274,7 +274,7 @@ LogicalResult TileCompiler::compileWithin(tile::WithinOp op) {
     bool all = true;
     for (const Slot &tile : tiles)
       for (size_t i = 0; i < tile.size; ++i)
-        all &= std::abs(frame.at(tile)[i]) <= bound; // false of NaN
+        all &= std::abs(frame.at(tile)[i]) <= bound; // false for NaN
     *frame.row(result).ints = all;
   });
   return success();
@@ -348,7 +348,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::SumOp op) { return compileSum(op); })
       .Case([&](tile::WithinOp op) { return compileWithin(op); })
       .Case([&](tile::ConvertOp op) {
-        slots[op.getResult()] = slotOf(op.getTile()); // the same numbers
+        slots[op.getResult()] = slotOf(op.getTile()); // the same elements
         return success();
       })
       .Case([&](tile::MakeRingOp op) { return compileMakeRing(op); })

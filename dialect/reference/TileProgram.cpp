@@ -131,7 +131,7 @@ LogicalResult TileCompiler::compileIf(scf::IfOp op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Numbers and vectors
+// Scalars and vectors
 //===----------------------------------------------------------------------===//
 
 LogicalResult TileCompiler::compileConstant(arith::ConstantOp op) {
@@ -158,7 +158,7 @@ LogicalResult TileCompiler::compileBroadcast(vector::BroadcastOp op) {
 }
 
 namespace {
-/// Where what `vector.extract` takes, or `vector.insert` puts, begins in a tile's elements.
+/// The offset in a tile of the elements that `vector.extract` or `vector.insert` names.
 class Position {
 public:
   Position(Operation *op, ArrayRef<OpFoldResult> entries, ArrayRef<int64_t> shape, size_t size,
@@ -172,7 +172,7 @@ public:
     }
   }
 
-  /// None, and a failure noted, where it lies outside.
+  /// The offset; null, with an error recorded, if it is out of range.
   std::optional<size_t> in(TileFrame &frame) const {
     size_t offset = 0;
     for (const Part &part : parts) {

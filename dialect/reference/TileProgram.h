@@ -1,9 +1,9 @@
 //===- TileProgram.h - a block program as nested lists of actions -*- C++ -*-===//
 //
-// A tile.program's region is compiled once, as a scan's step is: every value gets
-// a slot in a flat frame, every op becomes one action on slots. Loops and
-// branches hold lists of their own. To add a tile op, write its compile function
-// in TileProgram.cpp or TileOps.cpp and name it in the table there.
+// A tile.program's region is compiled once, as a scan's step is: each value gets a slot in a flat
+// frame, and each op becomes one action on slots. Loops and branches have action lists of their
+// own. To add a tile op, write its compile function in TileProgram.cpp or TileOps.cpp and list it
+// in the table there.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_DIALECT_REFERENCE_TILEPROGRAM_H
@@ -18,7 +18,7 @@
 
 namespace ejk::reference {
 
-/// The first op that went wrong, how, and what there is to say of others.
+/// The first error: its op, the message, and notes at other ops.
 struct TileProblem {
   mlir::Operation *at = nullptr;
   std::string what;
@@ -27,15 +27,15 @@ struct TileProblem {
 
 struct TileFrame : Frame {
   int64_t length = 0, slice = 0;
-  std::vector<TileMemory> memory; // one per argument, unused for the others
+  std::vector<TileMemory> memory; // by argument; only for rows and state slots
   std::vector<TileRing> rings;
-  /// While roles run: who is next.
+  /// The scheduler of roles while they run.
   RoleScheduler *roles = nullptr;
   std::optional<uint64_t> roleSeed;
   TileProblem problem;
 };
 
-/// False once something has gone wrong, which the frame then holds.
+/// Returns false after an error, which is then in the frame.
 using TileAction = std::function<bool(TileFrame &)>;
 using TileActions = std::vector<TileAction>;
 using RowsFinder = std::function<TileMemory(const TileFrame &)>;
@@ -44,11 +44,11 @@ bool runAll(const TileActions &actions, TileFrame &frame);
 class TileProgram {
 public:
   static mlir::FailureOr<TileProgram> compile(tile::ProgramOp op, Precision precision);
-  /// A frame with the constants in place.
+  /// Creates a frame with the constants filled in.
   TileFrame makeFrame() const;
   /// Runs the program for the frame's sequence, head and slice.
   bool run(TileFrame &frame) const;
-  /// Of the region's argument `i`, where that is a number.
+  /// The slot of the region's argument `i` if it is a scalar.
   Slot argument(unsigned i) const { return argumentSlots[i]; }
 
 private:
@@ -69,7 +69,7 @@ public:
 private:
   mlir::LogicalResult compileBlock(mlir::Block &block, TileActions &into);
   mlir::LogicalResult compileOp(mlir::Operation *op);
-  // Control, numbers and vectors: TileProgram.cpp.
+  // Control flow, scalars and vectors: TileProgram.cpp.
   mlir::LogicalResult compileFor(mlir::scf::ForOp op);
   mlir::LogicalResult compileIf(mlir::scf::IfOp op);
   mlir::LogicalResult compileConstant(mlir::arith::ConstantOp op);
@@ -97,7 +97,7 @@ private:
   mlir::LogicalResult compileTake(tile::TakeOp op);
   mlir::LogicalResult compileRelease(tile::ReleaseOp op);
   mlir::LogicalResult compileRoles(tile::RolesOp op);
-  /// Before `op`, that items whose tiles it reads are still in use.
+  /// Checks before `op` that it reads no tiles of released items.
   void checkTaken(mlir::Operation *op);
 
   Slot allocate(mlir::Type type);
@@ -105,13 +105,14 @@ private:
   Slot resultSlot(mlir::Operation *op) {
     return slots[op->getResult(0)] = allocate(op->getResult(0).getType());
   }
-  /// What a loop or branch hands on: all read before any is written, for a
-  /// value may be handed to another's place.
+  /// Copies what a loop or branch yields. All values are read before any is written, because a
+  /// value may be yielded to the slot of another.
   void compileHandOver(llvm::ArrayRef<Slot> from, llvm::ArrayRef<Slot> to, TileActions &into);
-  /// The number of `memory` among the arguments; fails with a diagnostic when
-  /// the program may not load from it (or store to it).
+  /// The index of `memory` among the arguments. Fails with a diagnostic if the program may not load
+  /// from it (or store to it).
   mlir::FailureOr<unsigned> memoryOf(mlir::Operation *op, mlir::Value memory, bool isStore);
-  /// The same for rows, of an argument or of a cell: what finds them in a frame.
+  /// The same for rows of an argument or of a state slot: returns a function that finds them in a
+  /// frame.
   mlir::FailureOr<RowsFinder> rowsOf(mlir::Operation *op, mlir::Value rows, bool isStore);
   void add(TileAction action) { actions->push_back(std::move(action)); }
   template <typename Fn> void addSimple(Fn fn) {
@@ -134,16 +135,16 @@ private:
   TileActions *actions = nullptr;
   llvm::DenseMap<mlir::Value, Slot> slots;
   llvm::DenseMap<mlir::Value, unsigned> rings;
-  /// The item that a take gave last.
+  /// The item that each take returned last.
   llvm::DenseMap<mlir::Operation *, Slot> takenItems;
 };
 
-/// Notes what went wrong at `op`.
+/// Records an error at `op`. Returns false.
 bool fail(TileFrame &frame, mlir::Operation *op, std::string problem);
 /// [rows, columns] of a tile; a vector is one column.
 std::pair<size_t, size_t> tileShape(mlir::Type type);
-/// Rows `row` and on of `memory`, channels from `channel` on of those there are, as
-/// a tile of `shape`.
+/// Copies rows of `memory` from `row` on, and channels from `channel` on, to a tile of `shape`.
+/// Elements outside the rows and `channels` are zero.
 void loadRows(const TileMemory &memory, int64_t row, int64_t channel, int64_t channels,
               std::pair<size_t, size_t> shape, double *out);
 

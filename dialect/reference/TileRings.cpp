@@ -1,4 +1,4 @@
-//===- TileRings.cpp - rings, and roles that run at once ------------------===//
+//===- TileRings.cpp - rings and concurrent roles --------------------------===//
 #include "dialect/reference/TileRings.h"
 #include "dialect/reference/TileProgram.h"
 #include <thread>
@@ -8,7 +8,7 @@ using namespace ejk;
 using namespace ejk::reference;
 
 //===----------------------------------------------------------------------===//
-// Taking turns
+// Scheduling
 //===----------------------------------------------------------------------===//
 
 RoleScheduler::RoleScheduler(std::vector<Role> roles, std::optional<uint64_t> seed)
@@ -20,7 +20,7 @@ RoleScheduler::RoleScheduler(std::vector<Role> roles, std::optional<uint64_t> se
 void RoleScheduler::passOn() {
   std::vector<size_t> able;
   for (size_t i = 0; i < roles.size(); ++i) {
-    // The next one in turn first.
+    // The next role in order comes first.
     size_t number = (turn + i) % roles.size();
     Role &role = roles[number];
     if (!role.ended && (!role.ready || role.ready()))
@@ -29,7 +29,7 @@ void RoleScheduler::passOn() {
   if (!able.empty()) {
     turn = able[random ? (*random)() % able.size() : 0];
   } else {
-    stopped = true; // all have ended, or wait for ever
+    stopped = true; // all have ended, or are in a deadlock
     for (const Role &role : roles)
       if (!role.ended)
         stuckRoles.push_back(&role);
@@ -80,8 +80,7 @@ bool RoleScheduler::run() {
 
 static std::string itemText(int64_t item) { return "item " + std::to_string(item); }
 
-/// Waits, where roles run; elsewhere nobody else will do what is waited for, and
-/// `otherwise` is the problem.
+/// Waits for `ready`. Outside of roles nothing else can make it true, so the error is `otherwise`.
 static bool waitUntil(TileFrame &frame, Operation *op, std::string what, std::string otherwise,
                       std::function<bool()> ready) {
   if (!frame.roles)
@@ -184,7 +183,7 @@ LogicalResult TileCompiler::compileTake(tile::TakeOp op) {
     if (item < 0)
       return fail(frame, take, itemText(item) + " is asked for; the first is item 0");
     TileRing &ring = frame.rings[number];
-    // What was taken cannot be taken again, and what came later has overwritten it.
+    // An item that was taken cannot be taken again, and a later item has overwritten it.
     auto isPast = [&ring, item] {
       const TileRing::Stage &stage = ring.stageOf(item);
       bool wasTaken = stage.state == TileRing::State::taken || stage.state == TileRing::State::free;

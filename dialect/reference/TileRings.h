@@ -1,4 +1,4 @@
-//===- TileRings.h - rings and roles while a program runs ---------*- C++ -*-===//
+//===- TileRings.h - execution of rings and roles -----------------*- C++ -*-===//
 #ifndef EJK_DIALECT_REFERENCE_TILERINGS_H
 #define EJK_DIALECT_REFERENCE_TILERINGS_H
 
@@ -13,16 +13,15 @@
 
 namespace ejk::reference {
 
-/// The rows or cells behind one of a program's arguments, for one sequence and
-/// head.
+/// The rows or state slots of one program argument, for one sequence and head.
 struct TileMemory {
-  double *data = nullptr; // of row or cell 0
+  double *data = nullptr; // of row or slot 0
   int64_t count = 0;
   size_t stride = 0; // elements from one to the next
 };
 
-/// A stage has an item from its acquire on. Its rows arrive as late as they may:
-/// when they are taken.
+/// A ring. A stage belongs to an item from its acquire on. Copies arrive as late as they may: when
+/// the item is taken.
 struct TileRing {
   enum class State { free, acquired, filled, taken };
   struct Copy {
@@ -31,7 +30,7 @@ struct TileRing {
   };
   struct Stage {
     State state = State::free;
-    int64_t item = -1; // the last one
+    int64_t item = -1; // the latest
     std::vector<Copy> copies;
   };
   std::vector<Stage> stages;
@@ -43,32 +42,31 @@ struct TileRing {
   }
 };
 
-/// Lets roles run by turns, each on a host thread of its own, of which one alone runs
-/// at any time.
+/// Runs roles alternately, each on its own host thread. Only one of them runs at any time.
 class RoleScheduler {
 public:
   struct Role {
     std::string name;
-    std::function<bool()> body; // false where it fails
-    // Where it waits, for what, and whether it need not any more.
+    std::function<bool()> body; // returns false on an error
+    // The op that waits, what for, and whether it can go on.
     mlir::Operation *at = nullptr;
     std::string what = {};
     std::function<bool()> ready = {};
     bool ended = false;
   };
 
-  /// Without a seed, a role keeps its turn until it must wait.
+  /// Without a seed, a role runs until it must wait.
   RoleScheduler(std::vector<Role> roles, std::optional<uint64_t> seed);
-  /// Whether all roles ended well.
+  /// Runs all roles. Returns whether all ended without an error.
   bool run();
-  /// Called by a role: returns when `ready` is true and it is this one's turn, or
-  /// false where that will never be.
+  /// Called by a role. Returns true when `ready` is true and the role may run, or false if that
+  /// will never happen.
   bool wait(mlir::Operation *at, std::string what, std::function<bool()> ready);
-  /// After `run`: those that wait, where none could go on.
+  /// After `run`: the roles in a deadlock, if any.
   llvm::ArrayRef<const Role *> stuck() const { return stuckRoles; }
 
 private:
-  /// Gives the turn to one that can go on; the lock is held.
+  /// Selects the next role that can run. The caller has the lock.
   void passOn();
 
   std::vector<Role> roles;
