@@ -1,4 +1,4 @@
-//===- AdjointRules.cpp - how each op passes its cotangent back -----------===//
+//===- AdjointRules.cpp - the derivative rule of each op -------------------===//
 #include "passes/autodiff/AdjointRules.h"
 #include "dialect/ejk/Ejk.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -68,8 +68,8 @@ Value ejk::splatLike(OpBuilder &b, Location loc, Value like, double number) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a rule works with: g is the result's cotangent, y the result, x(i) an
-/// operand, all of one shape and widened.
+/// The inputs of a rule: g is the result's cotangent, y the result, x(i) an operand, all of one
+/// shape and widened.
 struct Rule {
   Operation *op;
   OpBuilder &b;
@@ -107,10 +107,10 @@ struct Rule {
 using RuleFn = void (*)(Rule &);
 } // namespace
 
-// Conditions have one use each: between recurrences they are tensors of i1, which pass from
-// one kernel to another nowhere.
+// Each condition has a single use. Between recurrences a condition is a tensor of i1, which cannot
+// pass from one kernel to another.
 
-/// All of g goes to the operand that was taken.
+/// Adds g to the operand that was selected.
 static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken, arith::CmpFPredicate secondTaken) {
   Value zero = r.number(0);
   r.add(0, [&] { return r.select(r.compare(firstTaken, r.x(0), r.x(1)), r.g, zero); });
@@ -123,7 +123,7 @@ static Value oneMinusSquare(Rule &r) {
   return r.times(r.minus(one, x), r.plus(one, x));
 }
 
-/// Of min(max(x, low), high): g goes to the operand that was taken, at a bound to x.
+/// min(max(x, low), high): adds g to the operand that was selected; at a bound, to x.
 static void addClamped(Rule &r) {
   using P = arith::CmpFPredicate;
   Value zero = r.number(0), x = r.x(0), low = r.x(1), high = r.x(2);
@@ -141,8 +141,8 @@ static void addClamped(Rule &r) {
   });
 }
 
-/// y·x^(y−1), 0 where y is 0, and x^y·ln x, 0 where x is 0 and y ≥ 0. The exponent and the
-/// argument are chosen, not the result, so that second derivatives have no infinity there.
+/// y·x^(y−1), or 0 if y is 0; and x^y·ln x, or 0 if x is 0 and y ≥ 0. The exponent and the argument
+/// are selected, not the result, so that second derivatives have no infinity there.
 static void addPower(Rule &r) {
   using P = arith::CmpFPredicate;
   Value x = r.x(0), y = r.x(1), zero = r.number(0);
@@ -159,7 +159,7 @@ static void addPower(Rule &r) {
   });
 }
 
-/// n·x^(n−1), 0 where n is 0.
+/// n·x^(n−1), or 0 if n is 0.
 static void addIntegerPower(Rule &r) {
   Value x = r.x(0), n = r.raw(1);
   Value zero = splatLike(r.b, r.loc(), n, 0);
@@ -170,8 +170,8 @@ static void addIntegerPower(Rule &r) {
   r.add(0, r.times(r.g, r.times(times, power)));
 }
 
-/// x / (x² + y²) and −y / (x² + y²), of numbers divided by the larger so that no square is
-/// infinite or zero. NaN at the origin.
+/// x / (x² + y²) and −y / (x² + y²), after dividing both by the larger one, so that no square
+/// overflows or underflows. NaN at the origin.
 static void addAngle(Rule &r) {
   Value y = r.x(0), x = r.x(1);
   Value larger =
@@ -219,7 +219,7 @@ static const llvm::StringMap<RuleFn> &table() {
       {"arith.negf", [](Rule &r) { r.add(0, [&] { return r.minus(r.g); }); }},
       {"arith.extf", [](Rule &r) { r.add(0, r.g); }},
       {"arith.truncf", [](Rule &r) { r.add(0, r.g); }},
-      // Of two equal numbers the first counts as taken.
+      // Of two equal operands, the first counts as selected.
       {"arith.maximumf", [](Rule &r) { addToTaken(r, P::OGE, P::ULT); }},
       {"arith.maxnumf", [](Rule &r) { addToTaken(r, P::OGE, P::ULT); }},
       {"arith.minimumf", [](Rule &r) { addToTaken(r, P::OLE, P::UGT); }},
@@ -297,7 +297,7 @@ static const llvm::StringMap<RuleFn> &table() {
        }},
       {"math.sin", [](Rule &r) { r.add(0, r.times(r.g, r.apply<math::CosOp>(r.x(0)))); }},
       {"math.cos", [](Rule &r) { r.add(0, r.minus(r.times(r.g, r.apply<math::SinOp>(r.x(0))))); }},
-      // At 0 the slope is taken from the right.
+      // At 0, the slope from the right.
       {"math.absf",
        [](Rule &r) {
          Value up = r.compare(P::OGE, r.x(0), r.number(0));
@@ -350,7 +350,7 @@ LogicalResult ejk::applyAdjointRule(Operation *op, OpBuilder &b, Value g,
     return op->emitError() << "'" << op->getName()
                            << "' has no derivative rule; write it with ops of arith and math that "
                               "have one, or leave out of 'wrt' the inputs that reach it";
-  // A broadcast of a vector, which the sum over all channels does not undo.
+  // A broadcast of a vector needs a sum over one dimension, not over all.
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op);
       broadcast && (isa<VectorType>(broadcast.getSourceType()) ||
                     cast<VectorType>(broadcast.getType()).getRank() != 1))

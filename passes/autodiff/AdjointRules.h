@@ -1,9 +1,8 @@
-//===- AdjointRules.h - how each op passes its cotangent back -----*- C++ -*-===//
+//===- AdjointRules.h - the derivative rule of each op ------------*- C++ -*-===//
 //
-// One short rule per op, for scalars, vectors and tensors alike: what an op's
-// operands gain when its result's cotangent is known. Cotangents are held in f32
-// where the value is narrower, so that nothing is rounded before it is summed;
-// widening and rounding therefore pass them on as they are.
+// A short rule for each op, for scalars, vectors and tensors alike: it adds to the cotangents of
+// the operands, given that of the result. Cotangents of narrower types are f32, so that sums round
+// nothing; widening and rounding ops pass cotangents on unchanged.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_AUTODIFF_ADJOINTRULES_H
@@ -14,7 +13,7 @@
 
 namespace ejk {
 
-/// The cotangents of values, summed as they come.
+/// The cotangents of values, as running sums.
 class Cotangents {
 public:
   mlir::Value lookup(mlir::Value value) const { return values.lookup(value); }
@@ -25,25 +24,24 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> values;
 };
 
-/// Whether `value` is of floats: the only values that have cotangents.
+/// Whether `value` has a float type: only such values have cotangents.
 bool isFloating(mlir::Value value);
 
-/// `value` with f32 elements where its own are narrower.
+/// `value`, widened to f32 if its elements are narrower.
 mlir::Value widenToF32(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value);
 /// `value` with elements of `element`, by rounding or widening.
 mlir::Value convertTo(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
                       mlir::Type element);
-/// `number` in every element of a value like `like`.
+/// A constant with `number` in every element and the type of `like`.
 mlir::Value splatLike(mlir::OpBuilder &b, mlir::Location loc, mlir::Value like, double number);
 
-/// Whether the result of `op` carries a derivative by its operands: comparisons
-/// and roundings to integers do not, being constant almost everywhere.
+/// Whether the derivative of `op` is zero almost everywhere, as for comparisons and roundings to
+/// integers.
 bool isPiecewiseConstant(mlir::Operation *op);
 
-/// Applies the rule of `op`, whose result has cotangent `g`. `primal` gives an
-/// operand's or the result's value where the rule is applied, `wants` whether an
-/// operand's cotangent is of use, and `add` receives it. Fails with an error at
-/// `op` when it has no rule.
+/// Applies the rule of `op`, whose result has the cotangent `g`. `primal` returns the value of an
+/// operand or the result at the insertion point. `wants` tells whether an operand's cotangent is
+/// needed, and `add` receives it. Fails with an error at `op` if it has no rule.
 mlir::LogicalResult applyAdjointRule(mlir::Operation *op, mlir::OpBuilder &b, mlir::Value g,
                                      llvm::function_ref<mlir::Value(mlir::Value)> primal,
                                      llvm::function_ref<bool(mlir::Value)> wants,

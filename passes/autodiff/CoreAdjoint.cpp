@@ -1,4 +1,4 @@
-//===- CoreAdjoint.cpp - a step's K×V states, differentiated --------------===//
+//===- CoreAdjoint.cpp - derivative of the K×V states of a step ------------===//
 #include "passes/autodiff/CoreAdjoint.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace ejk;
 
 static Axis other(Axis axis) { return axis == Axis::key ? Axis::value : Axis::key; }
-/// The place of an axis in what is kept for key and value.
+/// The index of an axis in arrays for key and value.
 static unsigned placeOf(Axis axis) { return axis == Axis::value; }
 static constexpr Axis kAxes[] = {Axis::key, Axis::value};
 
@@ -18,14 +18,14 @@ static Value times(OpBuilder &b, Location at, Value x, Value y) {
   return arith::MulFOp::create(b, at, x, y);
 }
 
-/// A term of a pairing: `vector` times what was read.
+/// A term of a pair sum: `vector` times the read.
 static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read) {
   auto product = arith::MulFOp::create(b, at, vector, read);
   product->setDiscardableAttr(kPairingAttr, b.getUnitAttr());
   return product;
 }
 
-/// The absolute value of `vector` times what was read.
+/// The absolute value of `vector` times the read.
 static Value termSize(OpBuilder &b, Location at, Value vector, Value read) {
   return math::AbsFOp::create(b, at, times(b, at, vector, read));
 }
@@ -80,7 +80,7 @@ Value CoreForward::readSizes(ReadOp read, Value cotangent) {
   return q;
 }
 
-/// q̄ as that before the segment's adds, which the pairing takes, and the rest.
+/// q̄ from before the segment's adds, which the pair sum uses, and the remainder.
 Value CoreForward::readSegment(ReadOp read, Value cotangent) {
   OpBuilder &b = sb.b;
   Location at = read.getLoc();
@@ -127,9 +127,9 @@ CoreRecord CoreForward::finish() {
 // Back
 //===----------------------------------------------------------------------===//
 
-/// The pairing of state `i`'s end, as a state of the walk back: zero where a
-/// checkpoint takes its place, else Σ ht ⊙ dht over the axis that is not `axis`.
-Value CoreBack::startPairing(unsigned i, Axis axis, Value stateCotangent) {
+/// The pair sum at the end of state `i`, as a state of the backward pass: zero if a checkpoint
+/// replaces it, otherwise Σ ht ⊙ dht over the axis other than `axis`.
+Value CoreBackward::startPairing(unsigned i, Axis axis, Value stateCotangent) {
   unsigned dim = axis == Axis::key ? 2 : 3;
   if (stateCotangent && !record.checkpoints[i]) {
     Value state = record.finalStates[i];
@@ -145,7 +145,7 @@ Value CoreBack::startPairing(unsigned i, Axis axis, Value stateCotangent) {
   return sb.addState(sb.stateType(VectorType::get({size}, sb.b.getF32Type())), Value());
 }
 
-void CoreBack::start(ArrayRef<Value> stateCotangents) {
+void CoreBackward::start(ArrayRef<Value> stateCotangents) {
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value next = scan.getYield().getStates()[i];
     if (!isMatrix(arg) || !step.isMatrixActive(next))
@@ -164,8 +164,8 @@ void CoreBack::start(ArrayRef<Value> stateCotangents) {
   }
 }
 
-/// The adjoint of `value`, by what uses it next; zero where nothing does.
-CoreBack::Matrix &CoreBack::matrixOf(Value value) {
+/// The adjoint of `value` from its users; zero if it has none.
+CoreBackward::Matrix &CoreBackward::matrixOf(Value value) {
   Location at = scan.getLoc();
   Matrix &m = matrices[value];
   if (!m.adjoint) {
@@ -179,8 +179,8 @@ CoreBack::Matrix &CoreBack::matrixOf(Value value) {
     if (step.needsPairing(axis) && !pairing)
       pairing = arith::ConstantOp::create(sb.b, at, DenseElementsAttr::get(vector, 0.0f));
   }
-  // Reads wait until here: one may stand before the op that passes the adjoint on,
-  // and after it in the step.
+  // Reads are applied here, because one may stand before the op that passes the adjoint on, but
+  // after it in the step.
   for (const PendingRead &read : pendingReads.lookup(value)) {
     m.adjoint = OuterAddOp::create(sb.b, at, m.adjoint.getType(), m.adjoint, read.key, read.value);
     m.reads.push_back({read.key, read.value});
@@ -192,9 +192,9 @@ CoreBack::Matrix &CoreBack::matrixOf(Value value) {
   return m;
 }
 
-/// Brings the pairings to where the segment starts. Its adds have been taken away;
-/// the saved state had them not yet.
-void CoreBack::closeSegment(Matrix &m) {
+/// Moves the pair sums to the start of the segment. Its adds have been subtracted; the saved state
+/// did not include them.
+void CoreBackward::closeSegment(Matrix &m) {
   Location at = scan.getLoc();
   for (Axis axis : kAxes) {
     Value &pairing = m.pairing[placeOf(axis)];
@@ -208,14 +208,14 @@ void CoreBack::closeSegment(Matrix &m) {
   m.saved = Value();
 }
 
-void CoreBack::give(Value operand, Value cotangent) {
+void CoreBackward::give(Value operand, Value cotangent) {
   if (gateSizes)
     return;
   if (step.isActive(operand))
     cotangents.add(sb.b, cotangent.getLoc(), operand, cotangent);
 }
 
-void CoreBack::pass(Operation *op) {
+void CoreBackward::pass(Operation *op) {
   if (auto read = dyn_cast<ReadOp>(op))
     return passRead(read);
   if (!step.isMatrixActive(op->getResult(0)))
@@ -226,7 +226,7 @@ void CoreBack::pass(Operation *op) {
     passOuterAdd(cast<OuterAddOp>(op));
 }
 
-void CoreBack::passRead(ReadOp read) {
+void CoreBackward::passRead(ReadOp read) {
   Value cotangent = cotangents.lookup(read.getResult());
   if (!cotangent)
     return;
@@ -244,8 +244,8 @@ void CoreBack::passRead(ReadOp read) {
   pendingReads[read.getState()].push_back(pending);
 }
 
-/// Whether a K×V value of the step is zero in the first step that is walked.
-bool CoreBack::startsAsZero(Value matrix) {
+/// Whether a K×V value of the step is zero in the first step of the scan.
+bool CoreBackward::startsAsZero(Value matrix) {
   while (auto decay = matrix.getDefiningOp<DecayOp>())
     matrix = decay.getState();
   ValueRange states = scan.getStateArgs();
@@ -253,14 +253,14 @@ bool CoreBack::startsAsZero(Value matrix) {
   return arg != states.end() && !scan.getInitialState(arg - states.begin());
 }
 
-void CoreBack::passDecay(DecayOp decay) {
+void CoreBackward::passDecay(DecayOp decay) {
   OpBuilder &b = sb.b;
   Location at = decay.getLoc();
   Axis axis = decay.getAxis();
   Matrix m = matrixOf(decay.getResult());
   closeSegment(m);
   if (step.isActive(decay.getGate())) {
-    // A gate per head has the sum over either axis.
+    // For a gate per head, the sum over either axis.
     Value pairing = m.pairing[placeOf(axis)];
     if (axis == Axis::head)
       pairing = m.pairing[0] ? m.pairing[0] : m.pairing[1];
@@ -281,7 +281,7 @@ void CoreBack::passDecay(DecayOp decay) {
   matrices[decay.getState()] = m;
 }
 
-void CoreBack::passOuterAdd(OuterAddOp add) {
+void CoreBackward::passOuterAdd(OuterAddOp add) {
   Matrix m = matrixOf(add.getResult());
   for (Axis axis : kAxes) {
     Value operand = axis == Axis::key ? add.getKey() : add.getValue();
@@ -293,8 +293,8 @@ void CoreBack::passOuterAdd(OuterAddOp add) {
   matrices[add.getState()] = m;
 }
 
-/// The cotangent of the key or the value; the pairing loses its part.
-Value CoreBack::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
+/// The cotangent of the key or value. Subtracts its term from the pair sum.
+Value CoreBackward::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
   OpBuilder &b = sb.b;
   Location at = add.getLoc();
   bool isKey = axis == Axis::key;
@@ -312,7 +312,7 @@ Value CoreBack::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
   return cotangent;
 }
 
-void CoreBack::addAddendSizes(Matrix &m, OuterAddOp add, Axis axis) {
+void CoreBackward::addAddendSizes(Matrix &m, OuterAddOp add, Axis axis) {
   if (!step.needsPairing(axis))
     return;
   OpBuilder &b = sb.b;
@@ -325,7 +325,7 @@ void CoreBack::addAddendSizes(Matrix &m, OuterAddOp add, Axis axis) {
       arith::AddFOp::create(b, at, pairing, termSize(b, at, isKey ? key : value, cotangent));
 }
 
-void CoreBack::end() {
+void CoreBackward::end() {
   for (auto &[arg, carriedMatrix] : carried) {
     Matrix begin = matrixOf(arg);
     closeSegment(begin);
@@ -336,7 +336,7 @@ void CoreBack::end() {
   }
 }
 
-Value CoreBack::initialStateCotangent(Value arg) {
+Value CoreBackward::initialStateCotangent(Value arg) {
   for (auto &[state, matrix] : carried)
     if (state == arg)
       return sb.finalState(matrix.adjoint);

@@ -1,21 +1,20 @@
-//===- CoreAdjoint.h - a step's K×V states, differentiated --------*- C++ -*-===//
+//===- CoreAdjoint.h - derivative of the K×V states of a step -----*- C++ -*-===//
 //
-// The part of a scan's derivative that concerns its matrix states; the rules stand
-// in DeriveScan.cpp.
+// The part of a scan's derivative that concerns its K×V states. DeriveScan.cpp has the rules.
 //
-// A gate's gradient is Σ A ⊙ S where it decays, summed over the other axis. That
-// *pairing* needs no state: a decay keeps it, a read adds q ⊙ q̄ to it (r ⊙ r̄ on
-// the other axis) and an outer_add takes k ⊙ k̄ (v ⊙ v̄) away, so that it is one
-// more state, a vector, carried from Σ ht ⊙ dht on.
+// The gradient of a gate is Σ A ⊙ S at the decay, summed over the other axis. This *pair sum*
+// can be computed without the state: a decay preserves it, a read adds q ⊙ q̄ to it (r ⊙ r̄ on
+// the other axis), and an outer_add subtracts k ⊙ k̄ (v ⊙ v̄). So it is one more state, a vector,
+// whose initial value is Σ ht ⊙ dht.
 //
-// What a step both adds and reads cancels in that sum, and where gates are strong
-// it is far larger than what remains. So q̄ and r there are read before the adds
-// of the step's *segment* (the ops between two decays), and k̄ and v̄ of the adjoint
-// before its reads; the gradients proper have the rest, e.g. q̄ += k (v · r̄).
+// Terms that a step both adds and reads cancel in that sum. With strong gates they are far
+// larger than the rest. So the pair sum uses q̄ and r from before the adds of the step's
+// *segment* (the ops between two decays), and k̄ and v̄ of the adjoint from before its reads.
+// The gradients of q, k and v include the remainder, e.g. q̄ += k (v · r̄).
 //
-// Rounding adds up along the walk nevertheless. With checkpoints, the walk forward
-// saves the state every so many rows, as it is before the step's last adds, and
-// the pairing starts anew there from Σ A ⊙ S.
+// Rounding errors still accumulate along the sequence. With checkpoints, the forward pass
+// saves the state every so many rows, as it is before the step's last adds, and the pair sum
+// restarts there from Σ A ⊙ S.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_AUTODIFF_COREADJOINT_H
@@ -28,35 +27,35 @@
 
 namespace ejk {
 
-/// What the walk forward leaves for the walk back, as tensors.
+/// Tensors that the forward pass records for the backward pass.
 struct CoreRecord {
-  /// By a read's result: its vector's cotangent, and the term (by axis) that it adds
-  /// to the pairing.
+  /// By a read's result: the cotangent of its vector, and the term (by axis) that it adds to the
+  /// pair sum.
   llvm::MapVector<mlir::Value, mlir::Value> queryCotangents;
   llvm::DenseMap<mlir::Value, std::array<mlir::Value, 2>> pairingTerms;
-  /// Per state; null where it is not saved.
+  /// For each state; null if it is not saved.
   llvm::SmallVector<mlir::Value> checkpoints, finalStates;
 };
 
-/// The states in the walk forward, where `primal` has the whole step.
+/// The K×V states in the forward pass, where `primal` has the whole step.
 class CoreForward {
 public:
-  /// `checkpointEvery` rows; 0 for never. `sizes`: pairings sum absolute values.
+  /// `checkpointEvery` is in rows; 0 for no checkpoints. `sizes`: pair sums sum absolute values.
   CoreForward(ScanBuilder &sb, mlir::IRMapping &primal, ScanOp scan, const StepAnalysis &step,
               int64_t checkpointEvery, bool sizes)
       : sb(sb), primal(primal), scan(scan), step(step), checkpointEvery(checkpointEvery),
         sizes(sizes) {}
 
-  /// The cotangent of the read's vector, given that of what is read.
+  /// The cotangent of the read's vector, given that of its result.
   mlir::Value read(ReadOp read, mlir::Value cotangent);
-  /// Saves the states that pairings start from.
+  /// Saves the states from which pair sums restart.
   void saveCheckpoints();
-  /// After the scan was made.
+  /// Collects the tensors after the scan was created.
   CoreRecord finish();
 
 private:
   mlir::Value readSegment(ReadOp read, mlir::Value cotangent);
-  /// The sizes of a read's terms: of q ⊙ dq and of o ⊙ do, the step's own add included.
+  /// The absolute values of a read's terms, q ⊙ dq and o ⊙ do, including the diagonal term.
   mlir::Value readSizes(ReadOp read, mlir::Value cotangent);
 
   ScanBuilder &sb;
@@ -65,39 +64,37 @@ private:
   const StepAnalysis &step;
   int64_t checkpointEvery;
   bool sizes;
-  /// Numbers of outputs and saves.
+  /// Indices of outputs and saves.
   llvm::MapVector<mlir::Value, unsigned> queryOutputs;
   llvm::MapVector<mlir::Value, std::array<std::optional<unsigned>, 2>> pairingOutputs;
   llvm::SmallVector<std::optional<unsigned>> saves;
 };
 
-/// The states' adjoints in the walk back.
-class CoreBack {
+/// The adjoints of the K×V states in the backward pass.
+class CoreBackward {
 public:
-  CoreBack(mlir::OpBuilder &outer, ScanBuilder &sb, mlir::IRMapping &primal, Cotangents &adjoint,
-           ScanOp scan, const StepAnalysis &step, CoreRecord &record, int64_t checkpointEvery,
-           Cotangents *gateSizes)
+  CoreBackward(mlir::OpBuilder &outer, ScanBuilder &sb, mlir::IRMapping &primal,
+               Cotangents &adjoint, ScanOp scan, const StepAnalysis &step, CoreRecord &record,
+               int64_t checkpointEvery, Cotangents *gateSizes)
       : outer(outer), sb(sb), primal(primal), cotangents(adjoint), scan(scan), step(step),
         record(record), checkpointEvery(checkpointEvery), gateSizes(gateSizes) {}
 
-  /// Starts the adjoints from those of the final states; null for zero.
+  /// Initialises the adjoints from those of the final states; null for zero.
   void start(llvm::ArrayRef<mlir::Value> stateCotangents);
-  /// Passes the adjoints, and the cotangents of vectors and gates, through `op`.
+  /// Propagates the adjoints, and the cotangents of vectors and gates, through `op`.
   void pass(mlir::Operation *op);
-  /// Carries the adjoints to the step before.
+  /// Carries the adjoints to the previous step.
   void end();
-  /// After the scan was made: the cotangent of the state's initial value; null where
-  /// it has none.
+  /// After the scan was created: the cotangent of the state's initial value; null if there is none.
   mlir::Value initialStateCotangent(mlir::Value arg);
 
 private:
-  /// A K×V value's adjoint and pairings, while the walk passes it.
+  /// The adjoint and pair sums of a K×V value during the backward pass.
   struct Matrix {
     mlir::Value adjoint;
     mlir::Value pairing[2]; // by Axis::key, Axis::value
-    /// Of the segment being passed: the adjoint behind its last op, what its reads
-    /// added since to the adjoint and will add to the pairings, and the saved state
-    /// before its adds, if there is one.
+    /// For the current segment: the adjoint after its last op, what its reads have added to the
+    /// adjoint since and will add to the pair sums, and the saved state before its adds, if any.
     mlir::Value segmentEnd, saved;
     llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> reads; // key, value
     llvm::SmallVector<mlir::Value> readTerms[2];
@@ -120,7 +117,7 @@ private:
   void passDecay(DecayOp decay);
   void passOuterAdd(OuterAddOp add);
   mlir::Value passAddend(Matrix &m, OuterAddOp add, Axis axis);
-  /// Adds the sizes of an addend's terms, k ⊙ dk or v ⊙ dv, to the pairing.
+  /// Adds the absolute values of an addend's terms, k ⊙ dk or v ⊙ dv, to the pair sum.
   void addAddendSizes(Matrix &m, OuterAddOp add, Axis axis);
 
   mlir::OpBuilder &outer;
@@ -131,7 +128,7 @@ private:
   const StepAnalysis &step;
   CoreRecord &record;
   int64_t checkpointEvery;
-  /// Where the gates' cotangents go when pairings sum absolute values; null when they do not.
+  /// Receives the gates' cotangents if pair sums sum absolute values, otherwise null.
   Cotangents *gateSizes;
   llvm::SmallVector<std::pair<mlir::Value, Matrix>> carried;
   llvm::DenseMap<mlir::Value, Matrix> matrices;

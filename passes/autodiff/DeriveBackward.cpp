@@ -1,8 +1,8 @@
 //===- DeriveBackward.cpp - a function's vector-Jacobian product ----------===//
 //
-// The function's ops once more, then each of them in reverse: scans by
-// DeriveScan.cpp, elementwise ops by the rules of AdjointRules.cpp. What the
-// gradients do not need is left for canonicalisation to drop.
+// Derives the backward function: clones the function's ops, then differentiates each in reverse
+// order. Scans are differentiated by DeriveScan.cpp, elementwise ops by the rules of
+// AdjointRules.cpp. Canonicalisation removes ops that the gradients do not need.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Names.h"
@@ -33,7 +33,7 @@ using namespace mlir;
 using namespace ejk;
 
 namespace {
-/// Builds one function's derivative.
+/// Derives the backward function of one function.
 class FunctionAdjoint {
 public:
   FunctionAdjoint(func::FuncOp function, ArrayRef<std::string> wrt,
@@ -72,13 +72,13 @@ public:
   }
 
 private:
-  /// Whether the function gives the sizes of gates' terms in the place of gradients.
+  /// Whether the function returns the absolute values of gate terms instead of gradients.
   bool sizesWanted() const { return policy.gateGradients == GateGradients::terms; }
   bool isFloatTensor(Value value) {
     return isa<RankedTensorType>(value.getType()) && isFloating(value);
   }
 
-  /// Which arguments and results take part; an error for a name that is neither.
+  /// Selects the arguments and results to differentiate. An error for an unknown name.
   LogicalResult choose() {
     llvm::StringSet<> unknown; // names not met yet
     auto chosen = [&](ArrayRef<std::string> names, const std::string &name) {
@@ -148,8 +148,7 @@ private:
     }
   }
 
-  /// A program that calls the derivative declares it; the definition takes the
-  /// declaration's place.
+  /// A module that calls the derivative declares it. The definition replaces the declaration.
   LogicalResult adoptDeclaration() {
     auto module = function->getParentOfType<ModuleOp>();
     for (auto other : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
@@ -182,7 +181,7 @@ private:
           active.insert(result);
   }
 
-  /// Adds to a tensor's cotangent; what is summed is f32.
+  /// Adds to a tensor's cotangent. Sums are f32.
   void accumulate(llvm::DenseMap<Value, Value> &sums, Value value, Value cotangent) {
     Value &sum = sums[value];
     if (!sum) {
@@ -233,7 +232,7 @@ private:
       if (values.lookup(save))
         return scan.emitError("a saved state has a cotangent, and a scan that saves has no "
                               "derivative; leave it out of 'cotangents'");
-    // A gradient that is added to others stays f32; a lone one is rounded at once.
+    // A gradient that is summed with others stays f32; a single one is rounded at once.
     auto elementFor = [&](Value operand) -> Type {
       if (!active.contains(operand))
         return {};
@@ -260,7 +259,7 @@ private:
     return addGradients(scan, request, values);
   }
 
-  /// Derives the scan and adds what its operands gain to `sums`.
+  /// Differentiates the scan and adds the gradients of its operands to `sums`.
   LogicalResult addGradients(ScanOp scan, const ScanRequest &request,
                              llvm::DenseMap<Value, Value> &sums) {
     FailureOr<ScanGradients> gradients = deriveScan(b, scan, request);
@@ -279,8 +278,7 @@ private:
     return success();
   }
 
-  /// The function's own value for an argument of the derivative: its uses are
-  /// not mixed with those of the gradients.
+  /// The clone of a value of the function. Its uses are separate from those of the gradients.
   Value original(Value value) {
     auto arg = dyn_cast<BlockArgument>(value);
     return arg ? Value(function.getArgument(arg.getArgNumber())) : value;

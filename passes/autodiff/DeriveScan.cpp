@@ -1,25 +1,24 @@
 //===- DeriveScan.cpp - the derivative of a scan, as scans ----------------===//
 //
-// A step is three parts: what it computes without the state (gates, keys,
-// values, the vectors it reads with), the *core* that decays, updates and reads
-// the K×V states, and what it makes of the reads. Its derivative is two scans:
+// A step has three parts: values that it computes without the state (gates, keys, values,
+// query vectors); the *core*, which decays, updates and reads the K×V states; and values that
+// it computes from the reads. The derivative of a scan is two scans:
 //
-//   forward: the states once more; from the outputs' cotangents those of the
-//            reads, r̄, and with them q̄ = read(S, r̄, other axis)
-//   back:    the states' adjoints A, walking the other way. In reverse order of
-//            the step's ops:
-//              read       A += q r̄ᵀ
-//              outer_add  k̄ = A v,  v̄ = Aᵀ k
-//              decay      A ← D ⊙ A
+//   forward:  recomputes the states; computes the cotangents r̄ of the reads from those of
+//             the outputs, and then q̄ = read(S, r̄, other axis)
+//   backward: the adjoints A of the states, in the other direction. In reverse order of the
+//             step's ops:
+//               read       A += q r̄ᵀ
+//               outer_add  k̄ = A v,  v̄ = Aᵀ k
+//               decay      A ← D ⊙ A
 //
-// CoreAdjoint.h has the core's part, and how gates get their gradients.
+// CoreAdjoint.h has the core's part and the gradients of gates.
 //
-// A state that is a number or a vector has an adjoint that the backward pass
-// carries. Where such a state takes up reads, or a read feeds the core, r̄ is known
-// only in the backward pass, and two more scans find it first: one that saves the reads,
-// one that carries r̄ (and, for reads that feed the core, the states' adjoints: see
-// ReadCotangents.h). In the two scans above the reads are then sequences, so that
-// their steps feed nothing of what they read.
+// The backward pass carries the adjoint of a scalar or vector state. If reads feed such a
+// state or the core, r̄ is known only in the backward pass. Two more scans then come first:
+// one saves the reads, and one computes r̄ (and, for reads that feed the core, the states'
+// adjoints: see ReadCotangents.h). In the two scans above the reads are then sequences, so
+// that nothing in their steps depends on a read.
 //
 //===----------------------------------------------------------------------===//
 #include "passes/autodiff/DeriveScan.h"
@@ -36,7 +35,7 @@
 using namespace mlir;
 using namespace ejk;
 
-/// Whether a gate depends on a parameter that a gradient is asked of.
+/// Whether a gate depends on a parameter whose gradient is requested.
 static bool hasGateOfParameter(ScanOp scan, const ScanRequest &request) {
   SmallVector<Value> worklist;
   scan.getBody().walk([&](DecayOp op) { worklist.push_back(op.getGate()); });
@@ -57,7 +56,7 @@ static bool hasGateOfParameter(ScanOp scan, const ScanRequest &request) {
   return false;
 }
 
-/// The rows between checkpoints; 0 where there are none.
+/// The rows between checkpoints; 0 without checkpoints.
 static int64_t chunkRows(ScanOp scan, const ScanRequest &request) {
   const SavePolicy &policy = request.policy;
   if (policy.gateGradients != GateGradients::checkpoint)
@@ -89,7 +88,7 @@ public:
     if (failed(step.check()))
       return failure();
     if (findsReadsFirst()) {
-      if (failed(savePrimal()) || failed(walkReads()))
+      if (failed(savePrimal()) || failed(computeReadCotangents()))
         return failure();
     }
     if (failed(walkForward()) || failed(walkBack()))
@@ -104,8 +103,8 @@ private:
   Block &body() { return scan.getStep(); }
   YieldOp yield() { return scan.getYield(); }
 
-  /// The step's operands, and what it computes from them without a matrix.
-  /// States and reads come from `saved`.
+  /// Clones the step's operands and the values computed from them without a matrix. States and
+  /// reads come from `saved`.
   void cloneVectors(ScanBuilder &sb, IRMapping &primal) {
     mapOperands(sb, primal);
     for (auto [arg, tensor] : savedStates)
@@ -122,7 +121,7 @@ private:
     for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
       primal.map(arg, sb.addParameter(tensor, arg.getType()));
   }
-  /// The whole step, states and all. Reads that feed states come from `saved`.
+  /// Clones the whole step with its states. Reads that feed states come from `saved`.
   void cloneStep(ScanBuilder &sb, IRMapping &primal) {
     mapOperands(sb, primal);
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
@@ -139,7 +138,7 @@ private:
       sb.setNext(primal.lookup(arg), primal.lookup(next));
   }
 
-  /// What a walk back needs of a walk forward, as outputs of `sb`.
+  /// Values of a forward pass that a backward pass needs, as outputs of `sb`.
   struct Saved {
     Value value;
     unsigned output;
@@ -159,15 +158,15 @@ private:
           .push_back({s.value, sb.output(s.output)});
   }
 
-  /// The outputs' cotangents, as the values that are yielded have them.
+  /// Sets the cotangents of the yielded values from those of the outputs.
   void seedOutputs(ScanBuilder &sb, Cotangents &adjoint) {
     for (auto [value, cotangent] : llvm::zip(yield().getOutputs(), request.outputCotangents))
       if (cotangent && step.isActive(value))
         adjoint.add(sb.b, loc(), value, widenToF32(sb.b, loc(), sb.addSequence(cotangent)));
   }
 
-  /// Passes cotangents back through the step; `core` sees the core's ops. `absolute`: what
-  /// each op passes on is made positive.
+  /// Propagates cotangents backward through the step; `core` handles the core's ops. `absolute`:
+  /// propagates absolute values.
   LogicalResult reverse(ScanBuilder &sb, IRMapping &primal, Cotangents &adjoint, Handler core,
                         bool absolute = false) {
     SmallVector<Operation *> ops;
@@ -207,7 +206,7 @@ private:
     return success();
   }
 
-  /// Adds states that carry the adjoints of the scan's numbers and vectors.
+  /// Adds states for the adjoints of scalar and vector states.
   void carryVectors(ScanBuilder &sb, Cotangents &adjoint,
                     SmallVectorImpl<std::pair<Value, Value>> &carried) {
     for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
@@ -227,8 +226,8 @@ private:
     }
   }
 
-  /// Finds the reads' cotangents where they depend on what comes later.
-  LogicalResult walkReads() {
+  /// Computes the reads' cotangents if they depend on later steps.
+  LogicalResult computeReadCotangents() {
     ScanBuilder sb(outer, scan, /*turned=*/true);
     IRMapping primal;
     Cotangents adjoint;
@@ -237,7 +236,7 @@ private:
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, carried);
     SmallVector<Saved> found;
-    std::optional<ReadBack> states;
+    std::optional<ReadBackward> states;
     if (step.feedsReads())
       states.emplace(sb, primal, adjoint, scan, step, rowStates).start(request.stateCotangents);
     LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
@@ -245,7 +244,7 @@ private:
         states->pass(op);
       if (auto read = dyn_cast<ReadOp>(op))
         if (Value cotangent = adjoint.lookup(read.getResult())) {
-          // An output's own cotangent is a tensor already.
+          // The cotangent of an output is a tensor already.
           if (Value tensor = sb.sequenceOf(cotangent))
             readCotangents[read.getResult()] = tensor;
           else
@@ -311,8 +310,8 @@ private:
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, vectors);
     Cotangents gateSizes;
-    CoreBack states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery,
-                    sizes ? &gateSizes : nullptr);
+    CoreBackward states(outer, sb, primal, adjoint, scan, step, record, checkpointEvery,
+                        sizes ? &gateSizes : nullptr);
     states.start(request.stateCotangents);
     if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
           if (step.feedsReads() && isa<ReadOp>(op))
@@ -346,7 +345,7 @@ private:
   // Gradients
   //===--------------------------------------------------------------------===//
 
-  /// Gradients on their way out of a scan: outputs, and states that add up.
+  /// Gradients that leave a scan: outputs, and states that accumulate.
   struct Gathered {
     SmallVector<std::pair<unsigned, unsigned>> sequences; // operand, output
     SmallVector<std::pair<unsigned, Value>> parameters;   // operand, state
@@ -366,7 +365,7 @@ private:
       Value cotangent = adjoint.lookup(arg);
       if (!request.parameters[i] || !cotangent || step.endsForward(arg) != forward)
         continue;
-      // A sum over channels waits for the end of the walk.
+      // A sum over channels is computed once, after the scan.
       if (auto sum = cotangent.getDefiningOp<SumOp>())
         cotangent = sum.getVector();
       Value total = sb.addState(sb.stateType(cotangent.getType()), Value());
@@ -376,7 +375,7 @@ private:
     return gathered;
   }
 
-  /// Whether sequence `i` is known to have a head for every query head.
+  /// Whether sequence `i` has a head for every query head.
   bool sharesNoHeads(unsigned i) {
     return haveSameSize(scan.getSequences()[i], scan.getSequences().front(), 2);
   }
@@ -403,12 +402,12 @@ private:
   const ScanRequest &request;
   StepAnalysis step;
   int64_t checkpointEvery; // 0 for never
-  bool sizes;              // of gates' terms, in the place of gradients
+  bool sizes;              // absolute values of gate terms instead of gradients
   ScanGradients gradients;
 
-  /// Values of the step and the tensors that hold them over time.
+  /// Values of the step, and the tensors with their values over time.
   SmallVector<std::pair<Value, Value>> savedStates, savedReads;
-  /// By a read's result: tensors of its cotangent.
+  /// By a read's result: the tensor of its cotangent.
   llvm::DenseMap<Value, Value> readCotangents;
   RowStates rowStates;
   CoreRecord record;

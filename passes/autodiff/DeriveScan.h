@@ -8,25 +8,24 @@
 
 namespace ejk {
 
-/// What is asked of a scan's derivative. A null type asks for nothing, any other
-/// is the element type the gradient shall have.
+/// The requested gradients of a scan. A null type requests none; any other type is the gradient's
+/// element type.
 struct ScanRequest {
-  /// Per output and per final state; null stands for zero.
+  /// For each output and each final state; null for zero.
   llvm::SmallVector<mlir::Value> outputCotangents, stateCotangents;
   llvm::SmallVector<mlir::Type> sequences, parameters;
-  /// Per state.
+  /// For each state.
   llvm::SmallVector<bool> initialStates;
   SavePolicy policy;
 };
 
-/// The gradients, as their operands' shapes; null where none was asked for, or
-/// where it is zero.
+/// The gradients, in the shapes of the operands; null if not requested or zero.
 struct ScanGradients {
   llvm::SmallVector<mlir::Value> sequences, parameters, initialStates;
 };
 
-/// Builds the derivative of `scan` at `b`. Fails with an error at the op that
-/// cannot be differentiated.
+/// Creates the derivative of `scan` at `b`. Fails with an error at an op that cannot be
+/// differentiated.
 mlir::FailureOr<ScanGradients> deriveScan(mlir::OpBuilder &b, ScanOp scan,
                                           const ScanRequest &request);
 

@@ -1,4 +1,4 @@
-//===- DeriveTensorOps.cpp - ops between scans, differentiated ------------===//
+//===- DeriveTensorOps.cpp - derivative of ops between scans ---------------===//
 #include "passes/autodiff/DeriveTensorOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -12,8 +12,7 @@
 using namespace mlir;
 using namespace ejk;
 
-/// Every head of the tensor gets its group's cotangent: a scan without states
-/// reads it so.
+/// Every head of the tensor gets the cotangent of its group. A scan without states reads it so.
 static LogicalResult reverseSumHeads(OpBuilder &b, SumHeadsOp op, Value g,
                                      llvm::function_ref<void(Value, Value)> add) {
   auto type = cast<RankedTensorType>(op.getTensor().getType());
@@ -29,8 +28,8 @@ static LogicalResult reverseSumHeads(OpBuilder &b, SumHeadsOp op, Value g,
   return success();
 }
 
-/// What a body adds to its accumulator where it sums; the result itself where
-/// it does not read one. Null where it does neither.
+/// The term that a reduction's body adds to its accumulator, or the result of a body that does not
+/// read it; null for other bodies.
 static Value bodyTerm(linalg::GenericOp op) {
   Value yielded = op.getBody()->getTerminator()->getOperand(0);
   Value accumulator = op.getRegionOutputArgs().front();
@@ -42,8 +41,7 @@ static Value bodyTerm(linalg::GenericOp op) {
   return sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();
 }
 
-/// The cotangent of input `i`: the same loops, summed over those that the input
-/// is not indexed by.
+/// The cotangent of input `i`: the same loops, summed over those that do not index the input.
 static FailureOr<Value> reverseGenericInput(OpBuilder &b, linalg::GenericOp op, Value g, Value term,
                                             unsigned i) {
   Location loc = op.getLoc();
@@ -58,7 +56,7 @@ static FailureOr<Value> reverseGenericInput(OpBuilder &b, linalg::GenericOp op, 
   for (AffineExpr expr : map.getResults())
     loops[cast<AffineDimExpr>(expr).getPosition()] = utils::IteratorType::parallel;
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
-  maps.push_back(map); // the result's map is now g's, the input's the new result's
+  maps.push_back(map); // g has the map of the old result, and the new result has the input's
   SmallVector<Value> inputs(op.getInputs());
   inputs.push_back(g);
   Value like = widenToF32(b, loc, input);

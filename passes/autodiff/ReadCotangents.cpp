@@ -31,7 +31,7 @@ void RowStates::finish(ScanBuilder &sb) {
     tensors[matrix] = sb.save(number);
 }
 
-Value RowStates::product(ScanBuilder &sb, Location at, Value matrix, Value state, Axis axis) {
+Value RowStates::innerProduct(ScanBuilder &sb, Location at, Value matrix, Value state, Axis axis) {
   auto type = cast<VectorType>(matrix.getType());
   Type result = sb.b.getF32Type();
   if (axis != Axis::head)
@@ -42,7 +42,7 @@ Value RowStates::product(ScanBuilder &sb, Location at, Value matrix, Value state
 }
 
 Value RowStates::read(ScanBuilder &sb, Location at, Value matrix, Value vector, Axis axis) {
-  // Only an anchor reads a saved state: of the vector, repeated along the other axis.
+  // Only an anchor can read a saved state, so the vector is broadcast along the other axis.
   OpBuilder &b = sb.b;
   auto type = cast<VectorType>(matrix.getType());
   auto ones = VectorType::get({type.getDimSize(axis == Axis::key ? 1 : 0)}, b.getF32Type());
@@ -51,14 +51,14 @@ Value RowStates::read(ScanBuilder &sb, Location at, Value matrix, Value vector, 
   bool alongKey = axis == Axis::key;
   Value repeated = OuterAddOp::create(b, at, type, zero, alongKey ? vector : one,
                                       alongKey ? one : vector);
-  return product(sb, at, matrix, repeated, axis);
+  return innerProduct(sb, at, matrix, repeated, axis);
 }
 
 //===----------------------------------------------------------------------===//
 // Adjoints
 //===----------------------------------------------------------------------===//
 
-void ReadBack::start(ArrayRef<Value> stateCotangents) {
+void ReadBackward::start(ArrayRef<Value> stateCotangents) {
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value next = scan.getYield().getStates()[i];
     if (!isMatrix(arg) || !step.isMatrixActive(next))
@@ -69,7 +69,7 @@ void ReadBack::start(ArrayRef<Value> stateCotangents) {
   }
 }
 
-Value ReadBack::adjointOf(Value matrix) {
+Value ReadBackward::adjointOf(Value matrix) {
   Location at = scan.getLoc();
   Value &adjoint = adjoints[matrix];
   if (!adjoint)
@@ -80,13 +80,13 @@ Value ReadBack::adjointOf(Value matrix) {
   return adjoint;
 }
 
-/// Others' cotangents are found in later passes.
-void ReadBack::give(Value operand, llvm::function_ref<Value()> cotangent) {
+/// Cotangents of other values are computed in later passes.
+void ReadBackward::give(Value operand, llvm::function_ref<Value()> cotangent) {
   if (step.dependsOnReads(operand))
     cotangents.add(sb.b, scan.getLoc(), operand, cotangent());
 }
 
-void ReadBack::pass(Operation *op) {
+void ReadBackward::pass(Operation *op) {
   OpBuilder &b = sb.b;
   Location at = op->getLoc();
   if (auto read = dyn_cast<ReadOp>(op)) {
@@ -116,14 +116,14 @@ void ReadBack::pass(Operation *op) {
   auto decay = cast<DecayOp>(op);
   Axis axis = decay.getAxis();
   give(decay.getGate(), [&] {
-    return rows.product(sb, at, decay.getResult(), adjoint,
-                        axis == Axis::head ? axis : across(axis));
+    return rows.innerProduct(sb, at, decay.getResult(), adjoint,
+                             axis == Axis::head ? axis : across(axis));
   });
   adjoints[decay.getState()] =
       DecayOp::create(b, at, adjoint.getType(), adjoint, primal.lookup(decay.getGate()), axis);
 }
 
-void ReadBack::end() {
+void ReadBackward::end() {
   for (auto [arg, state] : carried)
     sb.setNext(state, adjointOf(arg));
 }

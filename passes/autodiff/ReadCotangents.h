@@ -1,19 +1,18 @@
 //===- ReadCotangents.h - cotangents of reads that feed states ----*- C++ -*-===//
 //
-// Where what is read feeds what a step adds, a gate or another read, a read's
-// cotangent depends on the states' adjoints A, which only the backward pass knows.
-// So one pass over the sequence, in reverse, finds the reads' cotangents alone. In
-// reverse order of the step's ops:
+// If a read feeds an outer_add, a gate or another read of the step, its cotangent depends on
+// the adjoints A of the states, which only the backward pass knows. So a pass of its own, in
+// reverse over the sequence, first computes the cotangents of the reads alone. In reverse
+// order of the step's ops:
 //
-//   outer_add  ū = Aᵀ b (and b̄ = A u), where the vector depends on what was read
-//   read       A += a r̄ᵀ, with r̄ as found by then
+//   outer_add  ū = Aᵀ b (and b̄ = A u), if the vector depends on a read
+//   read       A += a r̄ᵀ, with r̄ as known by then
 //   decay      A ← D ⊙ A
 //
-// With r̄ and what was read known, the passes of CoreAdjoint.h meet a step whose reads
-// feed nothing.
+// With r̄ and the reads known, the passes of CoreAdjoint.h see a step whose reads feed nothing.
 //
-// A gate, or a read's vector, that depends on what was read needs the state itself:
-// Σ A ⊙ S', and S r̄. The forward pass then saves that state at every row.
+// A gate, or a read's vector, that depends on a read needs the state itself: Σ A ⊙ S', and
+// S r̄. The forward pass then saves that state at every row.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_AUTODIFF_READCOTANGENTS_H
@@ -31,13 +30,13 @@ class RowStates {
 public:
   /// Saves what `step` needs of the forward pass `sb`, where `primal` has the whole step.
   void save(ScanBuilder &sb, mlir::IRMapping &primal, ScanOp scan, const StepAnalysis &step);
-  /// After the scan was made.
+  /// Collects the tensors after the scan was created.
   void finish(ScanBuilder &sb);
   bool empty() const { return saves.empty(); }
 
   /// Σ state ⊙ S over `axis`, with S the saved value that the step calls `matrix`.
-  mlir::Value product(ScanBuilder &sb, mlir::Location at, mlir::Value matrix, mlir::Value state,
-                      Axis axis);
+  mlir::Value innerProduct(ScanBuilder &sb, mlir::Location at, mlir::Value matrix,
+                           mlir::Value state, Axis axis);
   /// Reads that value along `axis`.
   mlir::Value read(ScanBuilder &sb, mlir::Location at, mlir::Value matrix, mlir::Value vector,
                    Axis axis);
@@ -47,22 +46,22 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> tensors;
 };
 
-/// The states' adjoints in the pass that finds the reads' cotangents.
-class ReadBack {
+/// The adjoints of the states in the pass that computes the reads' cotangents.
+class ReadBackward {
 public:
-  ReadBack(ScanBuilder &sb, mlir::IRMapping &primal, Cotangents &cotangents, ScanOp scan,
-           const StepAnalysis &step, RowStates &rows)
+  ReadBackward(ScanBuilder &sb, mlir::IRMapping &primal, Cotangents &cotangents, ScanOp scan,
+               const StepAnalysis &step, RowStates &rows)
       : sb(sb), primal(primal), cotangents(cotangents), scan(scan), step(step), rows(rows) {}
 
-  /// Starts the adjoints from those of the final states; null for zero.
+  /// Initialises the adjoints from those of the final states; null for zero.
   void start(llvm::ArrayRef<mlir::Value> stateCotangents);
-  /// Passes the adjoints, and the cotangents of what depends on reads, through `op`.
+  /// Propagates the adjoints, and the cotangents of values that depend on reads, through `op`.
   void pass(mlir::Operation *op);
-  /// Carries the adjoints to the step before.
+  /// Carries the adjoints to the previous step.
   void end();
 
 private:
-  /// The adjoint of `matrix`, with what its reads add to it.
+  /// The adjoint of `matrix`, including the terms of its reads.
   mlir::Value adjointOf(mlir::Value matrix);
   void give(mlir::Value operand, llvm::function_ref<mlir::Value()> cotangent);
 

@@ -1,4 +1,4 @@
-//===- StepAnalysis.cpp - what of a step a derivative concerns ------------===//
+//===- StepAnalysis.cpp - which values of a step have derivatives ----------===//
 #include "passes/autodiff/StepAnalysis.h"
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/Passes.h"
@@ -29,8 +29,7 @@ StepAnalysis::StepAnalysis(ScanOp scan, const ScanRequest &request) : scan(scan)
   zero = !asked || !given;
 }
 
-/// Adds to `set` what is computed from it, in this step or, through the states,
-/// in a later one.
+/// Adds to `set` all values computed from it, in this step or, through states, in a later one.
 static void closeForward(ScanOp scan, llvm::DenseSet<Value> &set,
                          llvm::function_ref<bool(Operation *)> passes) {
   for (bool changed = true; changed;) {
@@ -76,11 +75,11 @@ void StepAnalysis::findPairings() {
   scan.getBody().walk(
       [&](DecayOp op) { byAxis[unsigned(op.getAxis())] |= isActive(op.getGate()); });
   pairing[1] = byAxis[unsigned(Axis::value)];
-  // A gate per head is the sum over either axis.
+  // For a gate per head, the sum over either axis.
   pairing[0] = byAxis[unsigned(Axis::key)] || (byAxis[unsigned(Axis::head)] && !pairing[1]);
 }
 
-/// Whether one op at most changes the matrix or carries it on.
+/// Whether at most one op updates the matrix or passes it on.
 static bool hasOneSuccessor(Value matrix) {
   return llvm::count_if(matrix.getUses(),
                         [](OpOperand &use) { return !isa<ReadOp>(use.getOwner()); }) <= 1;

@@ -1,4 +1,4 @@
-//===- StepAnalysis.h - what of a step a derivative concerns ------*- C++ -*-===//
+//===- StepAnalysis.h - which values of a step have derivatives ---*- C++ -*-===//
 #ifndef EJK_PASSES_AUTODIFF_STEPANALYSIS_H
 #define EJK_PASSES_AUTODIFF_STEPANALYSIS_H
 
@@ -9,8 +9,8 @@
 
 namespace ejk {
 
-/// What a state is within its step since it last decayed, or since the step
-/// began: what it was then, and what was added.
+/// The part of a step since the state's last decay, or since the step began: the state at its
+/// start, and the adds.
 struct Segment {
   mlir::Value start;
   llvm::SmallVector<OuterAddOp> adds;
@@ -22,32 +22,31 @@ class StepAnalysis {
 public:
   StepAnalysis(ScanOp scan, const ScanRequest &request);
 
-  /// Whether no gradient is asked for, or all are zero.
+  /// Whether no gradient is requested, or all are zero.
   bool isZero() const { return zero; }
-  /// That every op on the way has a derivative here; an error at the first that
-  /// has none.
+  /// Verifies that every op involved has a derivative; an error at the first that has none.
   mlir::LogicalResult check();
 
   /// Ops on the K×V states.
   static bool isCore(mlir::Operation *op) { return mlir::isa<DecayOp, OuterAddOp, ReadOp>(op); }
   llvm::ArrayRef<ReadOp> reads() const { return allReads; }
 
-  /// Whether the value depends on what a gradient is asked for.
+  /// Whether the value depends on an input whose gradient is requested.
   bool isActive(mlir::Value value) const { return active.contains(value); }
   bool isMatrixActive(mlir::Value matrix) const { return active.contains(matrix); }
-  /// Whether a state that is a number or a vector takes up what is read: the
-  /// reads' cotangents then depend on later steps.
+  /// Whether a scalar or vector state depends on reads. The reads' cotangents then depend on later
+  /// steps.
   bool carriesReads() const { return readsCarried; }
-  /// Whether what is read feeds what the step adds, a gate or another read: the reads'
-  /// cotangents then depend on the states' adjoints.
+  /// Whether reads feed an outer_add, a gate or another read. The reads' cotangents then depend on
+  /// the states' adjoints.
   bool feedsReads() const { return readsFed; }
-  /// Whether the value depends on what is read, now or in an earlier step, and on what a
-  /// gradient is asked for.
+  /// Whether the value depends on reads of this or an earlier step, and on an input whose gradient
+  /// is requested.
   bool dependsOnReads(mlir::Value value) const { return read.contains(value) && isActive(value); }
   /// Whether Σ A ⊙ S is needed per channel of `axis`.
   bool needsPairing(Axis axis) const { return pairing[axis == Axis::value]; }
-  /// Whether an argument's cotangent is known in the forward pass: it comes from
-  /// reads' vectors alone, or from outputs where those have not been seen to before.
+  /// Whether an argument's cotangent is known in the forward pass: it comes only from vectors of
+  /// reads, or from outputs that have not been handled before.
   bool endsForward(mlir::Value arg) const;
 
 private:
@@ -58,7 +57,7 @@ private:
   ScanOp scan;
   llvm::SmallVector<ReadOp> allReads;
   llvm::DenseSet<mlir::Value> active;
-  /// Values that depend on what is read, now or in an earlier step.
+  /// Values that depend on reads of this or an earlier step.
   llvm::DenseSet<mlir::Value> read;
   bool zero = false, readsCarried = false, readsFed = false, pairing[2] = {false, false};
 };
