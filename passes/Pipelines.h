@@ -12,7 +12,7 @@ namespace ejk {
 /// Adds the specialisation passes in order; registered as --ejk-specialize.
 void buildSpecializePipeline(mlir::OpPassManager &pm);
 
-/// What of a function's derivative is wanted; empty lists stand for everything.
+/// The requested parts of a function's derivative; empty lists stand for everything.
 struct BackwardOptions {
   std::string function;
   std::vector<std::string> wrt, cotangents;

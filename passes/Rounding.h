@@ -6,9 +6,9 @@
 
 namespace ejk {
 
-/// The most channels of rows and states whose block programs multiply factors in two terms, and
-/// save states in f32: with more, errors of as many roundings average out, and the products and
-/// bytes that this takes would be more than a few.
+/// With at most this many channels, block programs split matmul operands into two terms and save
+/// states in f32. With more channels the rounding errors average out, and the additional matmuls
+/// and bytes would cost more.
 constexpr int64_t kFewChannels = 32;
 
 } // namespace ejk

@@ -6,21 +6,21 @@
 
 namespace ejk {
 
-/// Where a gate's gradient, a sum over the rest of the sequence, starts from.
+/// Where the sum over later steps that is a gate's gradient starts.
 enum class GateGradients {
-  /// The sequence's end. Errors grow with the sequence.
+  /// At the end of the sequence. Errors grow with its length.
   suffix,
-  /// The end of each chunk: the walk forward saves the state there.
+  /// At the end of each chunk, where the forward pass saves the state.
   checkpoint,
-  /// No gradient, but the sum of the absolute values of the terms that a gate's gradient
-  /// is the sum of, from the sequence's end: what its error is measured against.
+  /// No gradient: instead, the sum of the absolute values of its terms, from the end of the
+  /// sequence. The error of the gradient is measured against it.
   terms
 };
 struct SavePolicy {
   GateGradients gateGradients = GateGradients::checkpoint;
-  /// Rows of a chunk; 0 for 64 where a sequence is f16 or bf16, and 32 where all are
-  /// f32 and errors smaller, or 16 where a gate depends on a parameter, whose gradient
-  /// sums them up.
+  /// Rows of a chunk. 0 selects 64 if a sequence is f16 or bf16. If all are f32 and errors are
+  /// smaller, it selects 32, or 16 if a gate depends on a parameter, whose gradient sums the
+  /// errors.
   int64_t checkpointEvery = 0;
 };
 

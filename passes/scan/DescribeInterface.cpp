@@ -1,4 +1,4 @@
-//===- DescribeInterface.cpp - what a function's callers must know --------===//
+//===- DescribeInterface.cpp - names, sizes and constraints for callers ----===//
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
 #include "dialect/tile/Tile.h"
@@ -12,7 +12,8 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// The total number of rows that offsets `cu` divide, where `cu` is some op's cu_seqlens.
+/// The total number of rows in the sequences that the offsets `cu` delimit, if `cu` is an op's
+/// cu_seqlens.
 static std::optional<DimExpr> totalOf(Value cu, const ShapeAnalysis &shapes) {
   for (Operation *user : cu.getUsers()) {
     if (auto scan = dyn_cast<ScanOp>(user); scan && scan.getCuSeqlens() == cu)
@@ -48,7 +49,7 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
           shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
       return b.getArrayAttr(shape);
     };
-    // Names first: each depends on the others' being unset.
+    // Names first, because each depends on which others are unset.
     SmallVector<std::string> argNames, operands, resultNames;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       argNames.push_back(argumentName(function, i));

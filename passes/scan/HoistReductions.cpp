@@ -1,9 +1,9 @@
-//===- HoistReductions.cpp - sums over channels where their terms are made -------===//
+//===- HoistReductions.cpp - hoist sums over channels to their terms -------===//
 //
-// A vector is *only summed* where each of its uses is an ejk.sum, or an addition, an
-// ejk.anchor, a head's ejk.gate_gradient, a state, or a sequence of a later scan that is only summed in turn.
-// Such states and sequences become numbers. Of what is added to them the sum is taken
-// at once, for sums of vectors are sums of their elements.
+// A vector is *only summed* if each use is an ejk.sum, or an addition, an ejk.anchor, a head's
+// ejk.gate_gradient, a state, or a sequence of a later scan that is itself only summed. Such states
+// and sequences become scalars: the sum over channels is taken of each term, because the sum of
+// vectors is the sum of their sums.
 //
 //===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -28,13 +28,13 @@ static bool isVector(Value value) {
   return vector && vector.getRank() == 1;
 }
 
-/// `value`'s place in `all`.
+/// The index of `value` in `all`.
 static unsigned placeIn(ValueRange all, Value value) {
   return llvm::find(all, value) - all.begin();
 }
 
 namespace {
-/// What of the scans is only summed, found from the last scan to the first.
+/// Finds the values that are only summed, from the last scan to the first.
 class OnlySummed {
 public:
   explicit OnlySummed(ArrayRef<ScanOp> scans) {
@@ -70,7 +70,7 @@ private:
            cast<RankedTensorType>(tensor.getType()).getElementType().isF32();
   }
 
-  /// Whether all of a state's final value that anyone asks for is its sum.
+  /// Whether the only use of a final state is its sum over channels.
   static bool isTensorOnlySummed(Value final) {
     return llvm::all_of(final.getUsers(), [](Operation *user) {
       auto generic = dyn_cast<linalg::GenericOp>(user);
@@ -102,7 +102,7 @@ private:
   llvm::DenseSet<Value> args, outputs;
 };
 
-/// Writes one scan anew.
+/// Rewrites one scan.
 class Rewriter {
 public:
   Rewriter(ScanOp scan, const OnlySummed &summed)
@@ -157,7 +157,7 @@ private:
     return cast<ScanOp>(outer.create(state));
   }
 
-  /// Σ of `vector`'s channels, before the op that is visited.
+  /// The sum of `vector` over channels, before the current op.
   Value sumOf(Value vector) {
     Value &number = numbers[vector];
     if (!number)
@@ -227,7 +227,7 @@ private:
   OpBuilder outer, inner;
   /// States and sequences.
   SmallVector<BlockArgument> narrowed;
-  /// Of vectors, their channels' sums.
+  /// The sums over channels of vectors.
   llvm::DenseMap<Value, Value> numbers;
 };
 } // namespace

@@ -1,4 +1,10 @@
-//===- IncludeDiagonal.cpp - a step's own part, read with the rest -------------===//
+//===- IncludeDiagonal.cpp - include the diagonal term in a read -----------===//
+//
+// A derived scan adds the diagonal term (x · k) v of a step to a read that excludes the
+// step's own outer_add. This pass moves the read after the outer_add, so that the chunk's
+// matmul with an inclusive causal mask computes the term.
+//
+//===----------------------------------------------------------------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -13,26 +19,26 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-static Value other(Operation *product, Value operand) {
-  return product->getOperand(product->getOperand(0) == operand);
+static Value other(Operation *mul, Value operand) {
+  return mul->getOperand(mul->getOperand(0) == operand);
 }
 
-/// The outer product that a state gets next.
+/// The next outer_add of a state.
 static OuterAddOp nextAdd(Value state) {
   auto adds = llvm::make_filter_range(state.getUsers(),
                                       [](Operation *user) { return isa<OuterAddOp>(user); });
   return llvm::hasSingleElement(adds) ? cast<OuterAddOp>(*adds.begin()) : OuterAddOp();
 }
 
-/// Whether `own` is what `read` would see of `add`.
-static bool isOwnPart(Value own, ReadOp read, OuterAddOp add) {
+/// Whether `own` is the diagonal term: the result of `read` for `add` alone.
+static bool isDiagonalTerm(Value own, ReadOp read, OuterAddOp add) {
   bool alongValue = read.getAxis() == Axis::value;
   Value kept = alongValue ? add.getKey() : add.getValue();
   Value met = alongValue ? add.getValue() : add.getKey();
-  auto product = own.getDefiningOp<arith::MulFOp>();
-  if (!product || !llvm::is_contained(product->getOperands(), kept))
+  auto mul = own.getDefiningOp<arith::MulFOp>();
+  if (!mul || !llvm::is_contained(mul->getOperands(), kept))
     return false;
-  auto spread = other(product, kept).getDefiningOp<vector::BroadcastOp>();
+  auto spread = other(mul, kept).getDefiningOp<vector::BroadcastOp>();
   auto dot = spread ? spread.getSource().getDefiningOp<SumOp>() : SumOp();
   auto terms = dot ? dot.getVector().getDefiningOp<arith::MulFOp>() : arith::MulFOp();
   return terms && llvm::is_contained(terms->getOperands(), met) &&
@@ -57,12 +63,12 @@ static bool includeDiagonal(ReadOp read) {
   if (others.size() != 1 || llvm::hasSingleElement(read->getUsers()))
     return false;
   SmallVector<OuterAddOp> adds;
-  Value behindAll = read.getState();
-  while (OuterAddOp add = nextAdd(behindAll)) {
+  Value afterAll = read.getState();
+  while (OuterAddOp add = nextAdd(afterAll)) {
     adds.push_back(add);
-    behindAll = add;
+    afterAll = add;
   }
-  // Each one's part, in any order.
+  // The diagonal term of each add, in any order.
   Value whole = read;
   Operation *user = others.front();
   for (size_t count = adds.size(); count; --count) {
@@ -70,7 +76,7 @@ static bool includeDiagonal(ReadOp read) {
     auto *part = sum ? llvm::find_if(adds,
                                      [&](OuterAddOp add) {
                                        return add->isBeforeInBlock(sum) &&
-                                              isOwnPart(other(sum, whole), read, add);
+                                              isDiagonalTerm(other(sum, whole), read, add);
                                      })
                      : adds.end();
     if (part == adds.end())
@@ -82,8 +88,8 @@ static bool includeDiagonal(ReadOp read) {
   if (whole == read)
     return false;
   OpBuilder b(whole.getDefiningOp());
-  auto behind = ReadOp::create(b, read.getLoc(), behindAll, read.getVector(), read.getAxis());
-  whole.replaceAllUsesWith(behind.getResult());
+  auto after = ReadOp::create(b, read.getLoc(), afterAll, read.getVector(), read.getAxis());
+  whole.replaceAllUsesWith(after.getResult());
   eraseDead(whole.getDefiningOp());
   return true;
 }

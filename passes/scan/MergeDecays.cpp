@@ -1,4 +1,4 @@
-//===- MergeDecays.cpp - the cheapest true class of decay -----------------===//
+//===- MergeDecays.cpp - merge decays into the cheapest class --------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
@@ -35,7 +35,7 @@ struct MergeDecaysPass : ejk::impl::MergeDecaysBase<MergeDecaysPass> {
   }
 
   void mergeChains(ScanOp scan) {
-    // The last decay of each chain: one whose result is not decayed again.
+    // The last decay of each chain: its result is not decayed again.
     SmallVector<DecayOp> tails;
     scan.getBody().walk([&](DecayOp decay) {
       Value result = decay.getResult();

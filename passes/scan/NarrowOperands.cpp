@@ -61,7 +61,7 @@ static bool isRows(Value tensor) {
   return type && type.getRank() == 4 && isa<FloatType>(type.getElementType());
 }
 
-/// The operands that decide over the elements of `value`; failure where that is not known.
+/// The operands that determine the elements of `value`; failure if they are not known.
 static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -92,7 +92,7 @@ public:
   void visit(Value rows) {
     if (!seen.insert(rows).second || !isRows(rows))
       return;
-    // What a block program computes has its matmuls' rounding already.
+    // Results of a block program already have the rounding of its matmuls.
     if (getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() <= 16 ||
         isa_and_nonnull<tile::ProgramOp, tile::ChooseOp>(rows.getDefiningOp())) {
       found.hasNarrow = true;
@@ -143,17 +143,18 @@ OperandSources ejk::findOperandSources(ScanOp scan, bool roundComputed) {
 // Narrow sequences
 //===----------------------------------------------------------------------===//
 
-/// Whether `rows` were 16-bit ones before, and so are again without a change.
+/// Whether `rows` were widened from 16 bits, so that narrowing restores them exactly.
 static bool isWidened(Value rows) { return bool(rows.getDefiningOp<arith::ExtFOp>()); }
 
-/// `rows` in 16 bits: as they were before they were widened, or else in bf16, which has f32's range.
+/// `rows` in 16 bits: the original if they were widened, otherwise bf16, which has the range of
+/// f32.
 static Value narrowed(Value rows) {
   if (auto widened = rows.getDefiningOp<arith::ExtFOp>())
     return widened.getIn();
   OpBuilder b(rows.getContext());
   b.setInsertionPointAfterValue(rows);
   auto type = cast<RankedTensorType>(rows.getType());
-  // All scans take the same tensor: what cancels between them is rounded alike.
+  // All scans use the same tensor, so that terms which cancel between them are rounded alike.
   for (Operation *user : rows.getUsers())
     if (auto rounded = dyn_cast<arith::TruncFOp>(user))
       if (rounded->getBlock() == rows.getParentBlock() &&
@@ -164,7 +165,7 @@ static Value narrowed(Value rows) {
   return arith::TruncFOp::create(b, rows.getLoc(), type.clone(b.getBF16Type()), rows);
 }
 
-/// Whether `value` is made of the sum over channels of a vector.
+/// Whether `value` is a sum over channels of a vector.
 static bool isSumOfChannels(Value value) {
   Operation *op = value.getDefiningOp();
   return op && (isa<SumOp>(op) || (!isa<ReadOp>(op) && llvm::any_of(op->getOperands(), isSumOfChannels)));

@@ -26,7 +26,7 @@ struct OperandSources {
 };
 OperandSources findOperandSources(ScanOp scan, bool roundComputed);
 
-/// See ejk-narrow-operands. Gives the number of sequences that became 16-bit ones.
+/// Narrows operands (ejk-narrow-operands). Returns the number of sequences that became 16-bit.
 unsigned narrowOperands(llvm::ArrayRef<ScanOp> scans, bool roundComputed);
 
 } // namespace ejk

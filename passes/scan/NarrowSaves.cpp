@@ -1,4 +1,4 @@
-//===- NarrowSaves.cpp - saved states in 16 bits --------------------------===//
+//===- NarrowSaves.cpp - save states in 16 bits ----------------------------===//
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 #include "passes/Rounding.h"
@@ -12,8 +12,8 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// The arguments that read `save` again, into `args`; failure where something else
-/// than a scan's saved state is made of it.
+/// Collects the arguments that read `save` in `args`; fails if it has users other than scans' saved
+/// states.
 static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
   for (OpOperand &use : save.getUses()) {
     auto reader = dyn_cast<ScanOp>(use.getOwner());
@@ -26,7 +26,7 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
   return success();
 }
 
-/// A tensor of states has one for each item and head.
+/// Whether a state is small: the tensor has one for each slot and head.
 static bool isSmall(Type save) {
   ArrayRef<int64_t> state = cast<RankedTensorType>(save).getShape().drop_front(2);
   return !state.empty() &&
@@ -35,7 +35,7 @@ static bool isSmall(Type save) {
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
   unsigned count = 0;
-  // Of more rows the errors would be more, too.
+  // With more rows per state, errors would be larger, too.
   auto savesOften = [](ScanOp scan) { return int64_t(scan.getSaveEvery().value_or(0)) <= 256; };
   if (!llvm::all_of(scans, savesOften) || !maySaveEntries(scans))
     return 0;

@@ -1,4 +1,4 @@
-//===- NormalizeGates.cpp - give every gate its canonical operand ---------===//
+//===- NormalizeGates.cpp - one canonical operand for each gate ------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"

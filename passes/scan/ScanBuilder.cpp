@@ -1,4 +1,4 @@
-//===- ScanBuilder.cpp - a scan whose operands are found on the way -------===//
+//===- ScanBuilder.cpp - build a scan from its step ------------------------===//
 #include "passes/scan/ScanBuilder.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 

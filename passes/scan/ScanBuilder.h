@@ -1,4 +1,4 @@
-//===- ScanBuilder.h - a scan whose operands are found on the way -*- C++ -*-===//
+//===- ScanBuilder.h - build a scan from its step ------------------*- C++ -*-===//
 #ifndef EJK_PASSES_SCAN_SCANBUILDER_H
 #define EJK_PASSES_SCAN_SCANBUILDER_H
 
@@ -8,28 +8,27 @@
 
 namespace ejk {
 
-/// Builds a scan from its step: what the step turns out to need becomes an
-/// operand, what it turns out to give an output. `b` stands in the step.
+/// Builds a scan while its step is written. Tensors that the step needs become operands, and values
+/// that it produces become outputs. `b` inserts into the step.
 class ScanBuilder {
 public:
-  /// Walks like `model`, or the other way with `turned`. The first sequence is
-  /// the model's, for that one gives the number of heads.
+  /// Scans in the direction of `model`, or in the other one with `turned`. The first sequence is
+  /// that of the model, because it determines the number of heads.
   ScanBuilder(mlir::OpBuilder &outer, ScanOp model, bool turned = false);
 
   mlir::Value addSequence(mlir::Value tensor);
-  /// The tensor that the step sees as `arg`; null where it is no sequence.
+  /// The tensor whose rows are `arg` in the step; null if `arg` is no sequence.
   mlir::Value sequenceOf(mlir::Value arg);
   mlir::Value addParameter(mlir::Value tensor, mlir::Type stepType);
-  /// A saved state of a scan that walks the other way, and that it saved every how
-  /// many rows.
+  /// Adds a saved state of a scan in the other direction, which saved it every `every` rows.
   mlir::Value addSavedState(mlir::Value tensor, int64_t every);
-  /// `initial` is null for zero. Gives the step's argument.
+  /// Adds a state; `initial` is null for zero. Returns the step's argument.
   mlir::Value addState(mlir::RankedTensorType type, mlir::Value initial);
-  /// The next value of the state that is argument `arg`.
+  /// Sets the next value of the state with argument `arg`.
   void setNext(mlir::Value arg, mlir::Value next);
-  /// Gives the number of the output.
+  /// Adds an output. Returns its index.
   unsigned addOutput(mlir::Value stepValue);
-  /// Saves a K×V value of the step every `every` rows. Gives the number of the save.
+  /// Saves a K×V value of the step every `every` rows. Returns the index of the save.
   unsigned addSave(mlir::Value stepValue, int64_t every, mlir::RankedTensorType type);
 
   /// The tensor types of an output and of a state, [N,H,channels…].

@@ -1,4 +1,4 @@
-//===- ScanCut.cpp - one scan as two, the second after the first ----------===//
+//===- ScanCut.cpp - cut a scan into two -----------------------------------===//
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanBuilder.h"
 #include "passes/scan/ScanProperties.h"
@@ -85,7 +85,7 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
     map.map(scan.getStateArgs()[i], sb.addState(type, scan.getInitialState(i)));
   };
 
-  // The first: everything that is not late.
+  // The first scan: everything that is not late.
   findNeeded(given);
   ScanBuilder first(outer, scan);
   IRMapping early;
@@ -130,7 +130,7 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
   if (llvm::none_of(scan->getResults(), isUsed))
     return scan.erase();
 
-  // The second: what is late and used, from what the first and `given` give.
+  // The second scan: late values with uses, computed from outputs of the first and from `given`.
   ScanBuilder second(outer, scan);
   IRMapping map;
   operands(second, map);

@@ -1,4 +1,4 @@
-//===- ScanCut.h - one scan as two, the second after the first ----*- C++ -*-===//
+//===- ScanCut.h - cut a scan into two -----------------------------*- C++ -*-===//
 #ifndef EJK_PASSES_SCAN_SCANCUT_H
 #define EJK_PASSES_SCAN_SCANCUT_H
 
@@ -8,23 +8,22 @@
 
 namespace ejk {
 
-/// Cuts a scan in two that walk alike. *Late* is what depends, in this step or an
-/// earlier one, on the `seeds`; the second scan computes it, the first all else.
-/// Values of the first that the second needs reach it as sequences if they are
-/// numbers or vectors carried in a state, or if `crosses` holds them; the rest
-/// (elementwise work, and the K×V states) it computes again.
+/// Cuts a scan into two with the same direction. *Late* values depend, in this step or an earlier
+/// one, on the `seeds`. The second scan computes the late values, and the first all others. Values
+/// of the first that the second needs become sequences if they are scalar or vector states, or if
+/// `crosses` has them. The second scan recomputes the rest (elementwise ops and K×V states).
 class ScanCut {
 public:
   ScanCut(ScanOp scan, llvm::ArrayRef<mlir::Value> seeds,
           llvm::function_ref<bool(mlir::Value)> crosses);
 
   bool isLate(mlir::Value value) const { return late.contains(value); }
-  /// Makes tensors of the late values in `given`, from those of `wanted`.
+  /// Creates tensors of the late values in `given` from those of `wanted`.
   using Between =
       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange)>;
-  /// Puts the two in the scan's place. The second takes the late values in `given`
-  /// as sequences too, made between the scans from those of `wanted`, which the
-  /// first computes.
+  /// Replaces the scan by the two. The second one also reads the late values in `given` as
+  /// sequences. They are computed between the scans from tensors of `wanted`, which the first scan
+  /// computes.
   void apply(llvm::ArrayRef<mlir::Value> wanted, llvm::ArrayRef<mlir::Value> given,
              Between between);
 
@@ -33,7 +32,7 @@ private:
 
   ScanOp scan;
   llvm::DenseSet<mlir::Value> late, crossing;
-  /// What the second scan computes, and what of the first it takes.
+  /// The values that the second scan computes or reads from the first.
   llvm::DenseSet<mlir::Value> needed;
   llvm::SmallVector<mlir::Value> taken;
 };

@@ -23,8 +23,8 @@ SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
   return llvm::to_vector(llvm::make_second_range(groups));
 }
 
-bool ejk::isSummedPairing(Operation *product) {
-  return product->hasAttr(kPairingAttr) && llvm::all_of(product->getUsers(), llvm::IsaPred<SumOp>);
+bool ejk::isSummedPairing(Operation *mul) {
+  return mul->hasAttr(kPairingAttr) && llvm::all_of(mul->getUsers(), llvm::IsaPred<SumOp>);
 }
 
 bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
@@ -49,20 +49,20 @@ bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTens
 }
 
 namespace {
-/// Compares a walk forward, which saves a state, with one back, which reads it.
-class DualWalks {
+/// Compares a forward scan, which saves a state, with the backward scan, which reads it.
+class ForwardAndBackward {
 public:
-  DualWalks(ScanOp forward, ScanOp back) : forward(forward), back(back) {}
+  ForwardAndBackward(ScanOp forward, ScanOp back) : forward(forward), back(back) {}
 
-  /// Whether `anchor`, of the walk back, may do with save `number` of the walk forward
-  /// as the chunk is entered with it.
+  /// Whether `anchor` of the backward scan can use save `number` of the forward scan with its value
+  /// at the start of the chunk.
   bool mayTakeEntry(AnchorOp anchor, unsigned number) {
     if (forward.getReverse() == back.getReverse() ||
         forward.getSaveEvery() != back.getSaveEvery() ||
         forward.getCuSeqlens() != back.getCuSeqlens() ||
         forward.getSequences().front() != back.getSequences().front())
       return false;
-    // Forward: decays, then adds, between which the state is saved.
+    // Forward: decays, then adds, with the save in between.
     Value next = forward.getYield().getSaves()[number];
     SmallVector<OuterAddOp> adds;
     while (auto add = addOf(next)) {
@@ -85,7 +85,7 @@ public:
   }
 
 private:
-  /// The outer_add that takes `state` on.
+  /// The outer_add of `state`.
   static OuterAddOp addOf(Value state) {
     for (Operation *user : state.getUsers())
       if (auto add = dyn_cast<OuterAddOp>(user))
@@ -118,21 +118,21 @@ private:
     }
   }
 
-  /// Whether what is taken from the sum before the anchor is k ⊙ k̄ of every add.
+  /// Whether the terms subtracted before the anchor are k ⊙ k̄ of every add.
   bool takesAll(AnchorOp anchor, SmallVector<OuterAddOp> adds) {
     Value sum = anchor.getVector();
     while (auto sub = sum.getDefiningOp<arith::SubFOp>()) {
       Value term = sub.getRhs();
       if (auto channels = term.getDefiningOp<SumOp>())
         term = channels.getVector();
-      auto product = term.getDefiningOp<arith::MulFOp>();
-      if (!product || !product->hasAttr(kPairingAttr))
+      auto mul = term.getDefiningOp<arith::MulFOp>();
+      if (!mul || !mul->hasAttr(kPairingAttr))
         return false;
-      ReadOp read = product.getLhs().getDefiningOp<ReadOp>();
-      Value partner = product.getRhs();
+      ReadOp read = mul.getLhs().getDefiningOp<ReadOp>();
+      Value partner = mul.getRhs();
       if (!read) {
         read = partner.getDefiningOp<ReadOp>();
-        partner = product.getLhs();
+        partner = mul.getLhs();
       }
       if (!read || read.getState() != anchor.getState())
         return false;
@@ -169,7 +169,7 @@ bool ejk::maySaveEntries(ArrayRef<ScanOp> group) {
       if (!source || !llvm::is_contained(group, source))
         return false;
       unsigned number = llvm::find(source.getSaves(), tensor) - source.getSaves().begin();
-      if (!DualWalks(source, scan).mayTakeEntry(anchor, number))
+      if (!ForwardAndBackward(source, scan).mayTakeEntry(anchor, number))
         return false;
     }
   }

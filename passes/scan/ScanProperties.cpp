@@ -1,4 +1,4 @@
-//===- ScanProperties.cpp - what a scan's step has and reads --------------===//
+//===- ScanProperties.cpp - properties of a scan's step --------------------===//
 #include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/DenseSet.h"
 

@@ -1,4 +1,4 @@
-//===- ScanProperties.h - what a scan's step has and reads --------*- C++ -*-===//
+//===- ScanProperties.h - properties of a scan's step --------------*- C++ -*-===//
 #ifndef EJK_PASSES_SCAN_SCANPROPERTIES_H
 #define EJK_PASSES_SCAN_SCANPROPERTIES_H
 
@@ -9,32 +9,31 @@ namespace ejk {
 /// Whether a step's value is a K×V matrix.
 bool isMatrix(mlir::Value value);
 
-/// Whether `value`, in `scan`'s step, is the same at every step of a sequence:
-/// computed from parameters, constants and the head alone.
+/// Whether `value` is the same at every step of a sequence: computed only from parameters,
+/// constants and the head.
 bool isConstantInTime(ScanOp scan, mlir::Value value);
 
-/// The axis that a scan's steps sum its states along in reads and anchors; nothing
-/// where they do so along both. Key where there are none.
+/// The axis along which reads and anchors sum the states; null if they use both, key if there are
+/// none.
 std::optional<Axis> getReadAxis(ScanOp scan);
-/// Whether the step holds `scf.if`, which canonicalisation turns into selects. Passes that
-/// rewrite a step leave such a scan alone.
+/// Whether the step has an `scf.if`, which canonicalisation turns into selects. Passes that rewrite
+/// a step skip such scans.
 bool hasBranches(ScanOp scan);
 
-/// Whether `op` makes one number of a vector: `ejk.sum` or `ejk.max`.
+/// Whether `op` reduces a vector to a scalar: `ejk.sum` or `ejk.max`.
 bool isReduction(mlir::Operation *op);
-/// Whether `op` is a reduction of a vector of one channel, and so that channel.
+/// Whether `op` reduces a vector of a single channel, so that the result is that channel.
 bool isOnlyChannel(mlir::Operation *op);
-/// Whether a step can take `reduction` while it reads: one along the axis of the reads,
-/// of what does not depend on a state.
+/// Whether a step can compute `reduction` like a read: along the axis of the reads, of values that
+/// do not depend on a state.
 bool isReductionAlongReads(ScanOp scan, mlir::Operation *reduction);
-/// Whether `value` depends on a state, or on a reduction, that the step's threads have
-/// only together.
+/// Whether `value` depends on a state or a reduction, which no single thread has.
 bool dependsOnThreads(ScanOp scan, mlir::Value value);
 
-/// The classes of decay a step can have, cheapest first.
+/// The classes of decays of a step, cheapest first.
 enum class DecayClass { none, constant, scalar, key, value, both };
 llvm::StringRef stringifyDecayClass(DecayClass decayClass);
-/// The class of `scan`'s decays as they stand.
+/// The class of `scan`'s decays.
 DecayClass getDecayClass(ScanOp scan);
 
 } // namespace ejk

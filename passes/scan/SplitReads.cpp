@@ -1,4 +1,4 @@
-//===- SplitReads.cpp - reads along different axes, scans of their own ----===//
+//===- SplitReads.cpp - a scan for the reads along each axis ---------------===//
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
@@ -33,7 +33,7 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
     });
     if (reads[0].empty() || reads[1].empty())
       return;
-    // The second scan's reads must leave the first's states alone.
+    // The second scan's reads must not feed the first scan's states.
     for (Axis secondAxis : {Axis::key, Axis::value}) {
       auto &second = reads[secondAxis == Axis::value], &first = reads[secondAxis == Axis::key];
       ScanCut cut(scan, second, [&](Value v) { return llvm::is_contained(first, v); });

@@ -1,4 +1,4 @@
-//===- SplitRotations.cpp - rotations of what is read, scans of their own -===//
+//===- SplitRotations.cpp - rotations of reads, between scans --------------===//
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
@@ -37,7 +37,7 @@ struct SplitRotationsPass : ejk::impl::SplitRotationsBase<SplitRotationsPass> {
     ScanCut cut(scan, rotated, [&](Value v) {
       return vectors.contains(v) || isa_and_nonnull<ReadOp>(v.getDefiningOp());
     });
-    // A rotation of what depends on another one waits for the second scan's turn.
+    // A rotation that depends on another one is split off the second scan later.
     unsigned taken = llvm::count_if(vectors, [&](Value v) { return !cut.isLate(v); });
     if (!taken) {
       scan.emitRemark("not split: every rotation depends on one of an earlier step");

@@ -1,4 +1,4 @@
-//===- SplitStates.cpp - states of different sizes, scans of their own ----===//
+//===- SplitStates.cpp - a scan for each size of K×V state -----------------===//
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
@@ -34,7 +34,7 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
         found.insert(state.getType());
     if (found.size() < 2)
       return;
-    // The smallest first: what passes between the scans is then least.
+    // Smallest states first, so that the fewest bytes pass between the scans.
     SmallVector<Type> sizes = found.takeVector();
     llvm::stable_sort(sizes, [](Type a, Type b) {
       return cast<VectorType>(a).getNumElements() < cast<VectorType>(b).getNumElements();
@@ -61,8 +61,8 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
                         [&](Operation &op) { return isLate(op.getResult(0)); });
   }
 
-  /// What the scan of the states of `size` leaves to a later one: the states of other
-  /// sizes, and states that are numbers or vectors and outputs that the two do not share.
+  /// The values that the scan of the states of `size` leaves to a later one: states of other sizes,
+  /// and scalar or vector states and outputs that neither need nor feed those of `size`.
   static SmallVector<Value> laterThan(ScanOp scan, Type size) {
     SmallVector<Value> ownStates, later;
     for (Value state : scan.getStateArgs())

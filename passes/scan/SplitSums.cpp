@@ -35,7 +35,7 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
     if (sums.empty())
       return;
     ScanCut cut(scan, sums, [](Value v) { return bool(v.getDefiningOp<ReadOp>()); });
-    // A sum of what depends on another sum waits for the second scan's turn.
+    // A sum that depends on another one is split off the second scan later.
     SmallVector<Value> given, wanted;
     for (Value sum : sums) {
       Value vector = sum.getDefiningOp()->getOperand(0);

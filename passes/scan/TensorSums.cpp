@@ -1,4 +1,4 @@
-//===- TensorSums.cpp - sums that stand between scans ---------------------===//
+//===- TensorSums.cpp - reductions between scans ---------------------------===//
 #include "passes/scan/TensorSums.h"
 #include "dialect/shapes/Shapes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace ejk;
 
-/// `inputs` over dimension `dim`, from `start` on: `combine` gives the next value of what
-/// the last of its values is.
+/// Reduces `inputs` over dimension `dim`, starting from `start`. `combine` computes the next value
+/// from the inputs' elements and the value so far, which is last.
 static Value reduce(OpBuilder &b, Location loc, ValueRange inputs, unsigned dim, double start,
                     llvm::function_ref<Value(OpBuilder &, ValueRange)> combine) {
   auto type = cast<RankedTensorType>(inputs.front().getType());
@@ -73,8 +73,8 @@ bool ejk::isSumOver(linalg::GenericOp op, unsigned dim) {
 
 Value ejk::sumOfProducts(OpBuilder &b, Location loc, Value x, Value y, unsigned dim) {
   return reduce(b, loc, {x, y}, dim, 0, [&](OpBuilder &nested, ValueRange args) -> Value {
-    Value product = arith::MulFOp::create(nested, loc, args[0], args[1]);
-    return arith::AddFOp::create(nested, loc, args.back(), product);
+    Value mul = arith::MulFOp::create(nested, loc, args[0], args[1]);
+    return arith::AddFOp::create(nested, loc, args.back(), mul);
   });
 }
 
@@ -103,8 +103,7 @@ Value ejk::sumToParameter(OpBuilder &b, Location loc, Value x, Value like, int64
   return walked == 0 ? sumOver(b, loc, x, 0) : sumHeads(b, loc, x, walked - 1, like, element);
 }
 
-/// The symbol that ejk-describe-interface gave a size of an argument; empty
-/// where there is none.
+/// The symbol that ejk-describe-interface gave a size of an argument; empty if there is none.
 static StringRef describedSize(Value tensor, unsigned dim) {
   auto arg = dyn_cast<BlockArgument>(tensor);
   auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();

@@ -1,4 +1,4 @@
-//===- TensorSums.h - sums that stand between scans ---------------*- C++ -*-===//
+//===- TensorSums.h - reductions between scans ---------------------*- C++ -*-===//
 #ifndef EJK_PASSES_SCAN_TENSORSUMS_H
 #define EJK_PASSES_SCAN_TENSORSUMS_H
 
@@ -8,25 +8,25 @@
 namespace ejk {
 /// `x` summed over dimension `dim`, in f32.
 mlir::Value sumOver(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim);
-/// The largest of `x` over dimension `dim`; NaN where one is.
+/// The maximum of `x` over dimension `dim`; NaN if an element is NaN.
 mlir::Value maxOver(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim);
 /// Whether `op` is a sum over dimension `dim`.
 bool isSumOver(mlir::linalg::GenericOp op, unsigned dim);
 /// `x ⊙ y`, of one shape, summed over dimension `dim`, in f32.
 mlir::Value sumOfProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y,
                           unsigned dim);
-/// `x` summed over the heads, its dimension `dim`, that share one of `like`'s.
+/// `x` summed over the heads, in dimension `dim`, that share a head of `like`.
 mlir::Value sumHeads(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, unsigned dim,
                      mlir::Value like, mlir::Type element);
-/// `x` with the static sizes of `like`, which it has.
+/// `x` cast to the static sizes of `like`.
 mlir::Value castLike(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like);
-/// `x`, [N,H,channels…], summed to the shape of parameter `like`, whose step value
-/// has rank `channels`: over N, over heads that share one of its own, and over
-/// the channels of a number's gradient that was kept per channel.
+/// `x`, [N,H,channels…], summed to the shape of parameter `like`, whose step value has rank
+/// `channels`: over N, over heads that share one of its heads, and over channels if a scalar's
+/// gradient is per channel.
 mlir::Value sumToParameter(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like,
                            int64_t channels, mlir::Type element);
-/// Whether two tensors are known to have one size in dimension `dim`: by their
-/// types, or, being arguments, by what ejk-describe-interface wrote down.
+/// Whether two tensors are known to have equal sizes in dimension `dim`: by their types, or, for
+/// arguments, by the attributes of ejk-describe-interface.
 bool haveSameSize(mlir::Value a, mlir::Value b, unsigned dim);
 } // namespace ejk
 

@@ -1,4 +1,4 @@
-//===- ToScan.cpp - turn the recurrences into ejk.scan --------------------===//
+//===- ToScan.cpp - lower recurrences to ejk.scan --------------------------===//
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -14,7 +14,7 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// `value` (a scalar or vector) with f32 elements, whatever float it has.
+/// `value` (a scalar or vector of any float type) with f32 elements.
 static Value widen(OpBuilder &b, Location loc, Value value) {
   Type f32 = b.getF32Type(), type = value.getType();
   if (getElementTypeOrSelf(type) == f32)
@@ -23,7 +23,7 @@ static Value widen(OpBuilder &b, Location loc, Value value) {
   return arith::ExtFOp::create(b, loc, vector ? Type(vector.clone(f32)) : f32, value);
 }
 
-/// γ_h = -(8/H)·factor·h, from the step's own head index.
+/// γ_h = -(8/H)·factor·h, from the step's head index.
 static Value lightningGamma(OpBuilder &b, Location loc, double factor) {
   auto toFloat = [&](Value index) -> Value {
     Value i = arith::IndexCastOp::create(b, loc, b.getI32Type(), index);
@@ -32,7 +32,7 @@ static Value lightningGamma(OpBuilder &b, Location loc, double factor) {
   Value h = toFloat(HeadIndexOp::create(b, loc, b.getIndexType()));
   Value heads = toFloat(NumHeadsOp::create(b, loc, b.getIndexType()));
   Value slope = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-8.0 * factor));
-  // Divided last, so that the product's rounding is the only other one.
+  // Divide last, so that only the multiplication rounds before it.
   return arith::DivFOp::create(b, loc, arith::MulFOp::create(b, loc, slope, h), heads);
 }
 
@@ -52,7 +52,7 @@ static void replaceByScan(Operation *op, const Recurrence &r) {
     parameters.push_back(r.gGamma);
     parameterTypes.push_back(b.getF32Type());
   }
-  // The op's two state tensors may know different sizes; the scan's are one type.
+  // The op's two state tensors may have different static sizes; the scan's have one type.
   Value initial = r.initialState;
   if (initial && initial.getType() != r.finalState.getType())
     initial = tensor::CastOp::create(b, loc, r.finalState.getType(), initial);
@@ -89,7 +89,7 @@ static void replaceByScan(Operation *op, const Recurrence &r) {
     v = arith::MulFOp::create(b, loc, factor, arith::SubFOp::create(b, loc, v, read));
   }
   state = OuterAddOp::create(b, loc, state.getType(), state, k, v);
-  // The scale goes on the query's K numbers, before the sum over them.
+  // The scale multiplies the K channels of the query, before the sum over them.
   Value scale = arith::ConstantOp::create(
       b, loc, DenseElementsAttr::get(cast<VectorType>(q.getType()), float(r.scale())));
   Value read = ReadOp::create(b, loc, state, arith::MulFOp::create(b, loc, q, scale), Axis::key);
