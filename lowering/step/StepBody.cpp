@@ -1,4 +1,4 @@
-//===- StepBody.cpp - one step on a thread's part of the state ------------===//
+//===- StepBody.cpp - one step on a thread's part of the state -------------===//
 #include "lowering/step/StepEmitter.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -56,28 +56,28 @@ Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
   return it->second;
 }
 
-/// Reads this thread's part of a crossing from its stage.
+/// Loads this thread's part of a crossing from its stage.
 Tile StepEmitter::loadCrossing(unsigned index) {
   const Crossing &crossing = plan.crossings[index];
   Value rowStart = b.add(b.mul(stepInChunk, plan.lengthOf(crossing.layout)), crossing.offset);
-  unsigned count = 1, pieces = 1;
+  unsigned count = 1, parts = 1;
   Value position = b.i32(0);
   if (crossing.layout == Layout::row) {
     count = plan.rowGroup;
-    pieces = plan.rowsPerThread / count;
+    parts = plan.rowsPerThread / count;
     position = b.mul(rowSlot, count);
   } else if (crossing.layout == Layout::column) {
     count = plan.colsPerThread;
     position = localColumn;
   }
   Tile tile;
-  for (unsigned piece = 0; piece < pieces; ++piece) {
-    Value offset = b.add(b.add(rowStart, position), piece * count * plan.rowSlots());
+  for (unsigned part = 0; part < parts; ++part) {
+    Value offset = b.add(b.add(rowStart, position), part * count * plan.rowSlots());
     Value loaded = b.load(KernelBuilder::withCount(b.getF32Type(), count),
                           b.at(stageAddress, b.getF32Type(), offset));
     tile.append(b.unpack(loaded));
   }
-  // A narrow value crossed as f32, which holds it exactly.
+  // Narrow values are stored as f32, which represents them exactly.
   Type element = getElementTypeOrSelf(crossing.value.getType());
   if (element != b.getF32Type())
     for (Value &v : tile)
@@ -85,14 +85,14 @@ Tile StepEmitter::loadCrossing(unsigned index) {
   return tile;
 }
 
-/// Puts `number` in what lies beyond the state's rows in `tile`, which holds `perRow`
-/// numbers for each row.
+/// Sets elements past the state's rows in `tile` to `number`. The tile has `perRow` elements for
+/// each row.
 void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow, double number) {
   for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
     unsigned group = plan.rowGroup,
              last = i / group * group * plan.rowSlots() + i % group + (plan.rowSlots() - 1) * group;
     if (last < plan.rows)
-      continue; // in every thread one of the state's
+      continue; // a row of the state in every thread
     Value valid = b.less(rowOf(i), plan.rows);
     for (unsigned j = 0; j < perRow; ++j) {
       Value &element = tile[i * perRow + j];
@@ -104,8 +104,8 @@ void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow, double number) {
   }
 }
 
-/// A vector along the rows, zero beyond them, so that no sum over rows has to
-/// know where they end. A crossing's padding was cleared in shared memory.
+/// A vector along the rows, with zeros past the end, so that sums over rows need no bounds. The
+/// padding of crossings is cleared in shared memory.
 Tile StepEmitter::rowTileOf(Value value) {
   Tile tile = tileOf(value, Layout::row);
   bool crosses = plan.find(value, Layout::row, /*exponential=*/false).has_value();
@@ -154,7 +154,7 @@ void StepEmitter::runRead(ReadOp op) {
   sumOverLanes(result);
 }
 
-/// Combines what the lanes, and the warps, that share columns have.
+/// Combines the values of the lanes and warps that share columns.
 void StepEmitter::combineLanes(Tile &partial, Combine combine) {
   // A butterfly leaves the same bits in every lane.
   for (unsigned distance = 1; distance < plan.rowLanes; distance *= 2)
@@ -188,8 +188,7 @@ void StepEmitter::runReduction(Operation *op) {
   tiles[op->getResult(0)] = all;
 }
 
-/// The saved state is loaded only where the walk enters its chunk, which all
-/// threads of the block do together.
+/// The saved state is loaded only for the first step of its chunk, which is uniform over the block.
 void StepEmitter::runAnchor(AnchorOp op) {
   Tile otherwise = tileOf(op.getVector(), Layout::column);
   Tile state = tileOf(op.getState(), Layout::row);
@@ -234,7 +233,7 @@ void StepEmitter::runGateGradient(GateGradientOp op) {
   tiles[op.getResult()] = result;
 }
 
-/// Combines what the warps that share columns have, in the order of their rows.
+/// Combines the values of the warps that share columns, in the order of their rows.
 void StepEmitter::combineWarps(Tile &partial, Combine combine) {
   unsigned area = plan.stages() * plan.stageFloats + readsDone++ * plan.partialFloats();
   auto place = [&](Value warp) {
@@ -286,7 +285,7 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
                                                     : Layout::row;
   Tile tile = tileOf(value, layout);
   Value start = b.mul(row, output.stride);
-  auto storePiece = [&](unsigned first, unsigned count, Value channel, Value valid) {
+  auto storePart = [&](unsigned first, unsigned count, Value channel, Value valid) {
     b.onlyIf(valid, [&] {
       ValueRange elements = ValueRange(tile).slice(first, count);
       b.store(b.pack(elements),
@@ -294,7 +293,7 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
     });
   };
   if (layout == Layout::scalar)
-    return storePiece(0, 1, Value(), b.both(leadsRows, leadsColumns));
+    return storePart(0, 1, Value(), b.both(leadsRows, leadsColumns));
   bool isColumn = layout == Layout::column;
   unsigned group = isColumn ? plan.colsPerThread : plan.rowGroup;
   unsigned count = (isColumn ? plan.columns : plan.rows) % group ? 1 : group;
@@ -302,7 +301,7 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
   for (unsigned first = 0; first < tile.size(); first += count) {
     Value channel = isColumn ? b.add(column, first) : rowOf(first);
     Value valid = padded ? b.less(channel, isColumn ? plan.columns : plan.rows) : Value();
-    storePiece(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
+    storePart(first, count, channel, b.both(valid, isColumn ? leadsRows : leadsColumns));
   }
 }
 
@@ -335,7 +334,7 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
   currentRow = row;
   if (plan.sharedFloats())
     stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
-  // The new states first: what is done with them need not wait for the reads.
+  // The new states first, because storing them need not wait for the reads.
   YieldOp yield = scan.getYield();
   llvm::SetVector<Operation *> slice;
   BackwardSliceOptions options;

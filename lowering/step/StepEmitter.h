@@ -1,4 +1,4 @@
-//===- StepEmitter.h - the parts of the step-by-step kernel share -*- C++ -*-===//
+//===- StepEmitter.h - state shared by the step-by-step emission --*- C++ -*-===//
 #ifndef EJK_LOWERING_STEP_STEPEMITTER_H
 #define EJK_LOWERING_STEP_STEPEMITTER_H
 
@@ -8,8 +8,8 @@
 
 namespace ejk {
 
-/// What a thread holds of a step's value: scalars, in the order of its layout
-/// (rows, columns, or rows × columns for a matrix).
+/// A thread's elements of a step's value, in the order of its layout (rows, columns, or rows ×
+/// columns for a matrix).
 using Tile = llvm::SmallVector<mlir::Value>;
 
 class StepEmitter {
@@ -22,15 +22,15 @@ private:
   using Value = mlir::Value;
   using Type = mlir::Type;
 
-  /// A tensor with one row per step, or a parameter: where this head's part
-  /// starts, and how far its rows are apart, in elements.
+  /// A tensor with one row per step, or a parameter: the address of this head's part, and the
+  /// distance between rows in elements.
   struct Row {
     Value pointer, heads = {}, base = {}, stride = {};
     Type element = {};
   };
-  /// A run of a state's memory held by one thread. `slots` are its places in
-  /// the thread's tile; only `leader` stores what several threads hold.
-  struct Piece {
+  /// A contiguous part of a state in memory that one thread has. `slots` are its elements in the
+  /// thread's tile. If several threads have the part, only the `leader` stores it.
+  struct StatePart {
     Value offset, valid, leader;
     llvm::SmallVector<unsigned> slots;
   };
@@ -42,13 +42,13 @@ private:
   void locate();
   Value rowOfStep(Value step);
   Value rowOf(unsigned i);
-  /// The pieces of the `index`-th state of its type in memory.
-  void forEachPiece(Type stateType, Layout layout, Value index,
-                    llvm::function_ref<void(const Piece &)> visit);
+  /// Calls `visit` for each part of the `index`-th state of its type in memory.
+  void forEachPart(Type stateType, Layout layout, Value index,
+                   llvm::function_ref<void(const StatePart &)> visit);
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
-  /// Whether a step is the first, or the last, that the walk takes of a chunk of
-  /// saved states; and which of all saved states that chunk's is.
+  /// Whether a step is the first, or the last, in scan order of the rows that share a saved state;
+  /// and the index of that state among all saved states.
   Value entersChunk(Value row), leavesChunk(Value row);
   Value savedIndex(Value row);
   void forEachSaved(unsigned i, Value row, llvm::function_ref<void(unsigned, Value)> visit);
@@ -56,7 +56,7 @@ private:
   void barrier();
   void describeLaunch();
 
-  // StepStages.cpp: shared memory, and what is computed into it.
+  // StepStages.cpp: crossings, computed into shared memory.
   void declareShared(mlir::gpu::GPUModuleOp module);
   Value sharedBase();
   void clearPadding();
@@ -67,8 +67,8 @@ private:
     Value step, position, active;
   };
   Unit unitOf(const Domain &domain, unsigned index);
-  /// Where a unit computes: a step's row in memory, counted from the sequence's first,
-  /// and channels from a position on; and what is loaded and computed there.
+  /// The position of a unit: the step's row in the sequence, the first channel, and the values
+  /// loaded and computed there.
   struct Place {
     Value row, position;
     mlir::IRMapping known;
@@ -78,8 +78,8 @@ private:
   Value evaluate(Value value, unsigned width, Place &here, Place *otherHalf = nullptr);
 
   // StepBody.cpp: one step on the thread's tiles.
-  /// Runs step `step` of `stage` on `states` and returns the new ones, which
-  /// `withStates` gets as soon as they are there. `row` is the step's in memory.
+  /// Emits step `step` of `stage` on `states` and returns the new states, which `withStates`
+  /// receives as soon as they are computed. `row` is the step's row in the sequence.
   llvm::SmallVector<Tile> runStep(
       Value step, Value row, Value stage, llvm::ArrayRef<Tile> states,
       llvm::function_ref<void(llvm::ArrayRef<Tile>)> withStates = [](llvm::ArrayRef<Tile>) {});
@@ -115,7 +115,7 @@ private:
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
   Value cuPointer;
-  /// The head read of operands with fewer heads, by their number.
+  /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
   Value totalSteps, heads;                                                         // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
@@ -125,11 +125,11 @@ private:
   bool columnsPadded = false;
   mlir::LLVM::GlobalOp shared;
   unsigned readsDone = 0;
-  /// Scalars that do not change over time, and their exponentials.
+  /// Scalars that are constant in time, and their exponentials.
   mlir::IRMapping invariants;
   llvm::DenseMap<Value, Value> invariantExponentials;
 
-  // The step being run: what its values are, and where its crossings lie.
+  // The current step: the tiles of its values, and the address of its crossings.
   llvm::DenseMap<Value, Tile> tiles;
   llvm::DenseMap<unsigned, Tile> crossingTiles;
   Value stepInChunk, stageAddress, currentRow;

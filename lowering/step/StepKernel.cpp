@@ -1,8 +1,8 @@
-//===- StepKernel.cpp - the step-by-step kernel of a scan -----------------===//
+//===- StepKernel.cpp - the step-by-step kernel of a scan ------------------===//
 //
-// The kernel around a step: who works on what, the walk over chunks of steps,
-// states in and out. StepStages.cpp computes a chunk's crossings into shared
-// memory, StepBody.cpp runs one step on the state.
+// Emits the kernel around a step: positions of threads, the loop over chunks of steps, loads
+// and stores of states. StepStages.cpp computes a chunk's crossings into shared memory;
+// StepBody.cpp emits one step on the state.
 //
 //   load the states
 //   stage(0); barrier
@@ -12,7 +12,7 @@
 //     compute chunk c+1's crossings into the other stage; barrier
 //   store the states
 //
-// A kernel made for a single step has one stage and no walk.
+// A kernel for a single step has one stage and no loop.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepKernel.h"
@@ -30,11 +30,10 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 // The signature
 //===----------------------------------------------------------------------===//
 
-/// ptxas would rather spill a few registers than lose a block per multiprocessor.
-/// 168 leave room for three of four warps, and most kernels spill nothing then.
-/// Those with a large tile do, or where two things crowd a step: gates on both axes,
-/// a state whose size is no multiple of a warp, a saved state, a single step's many
-/// loads.
+/// The register limit. ptxas spills a few registers rather than lose a block per SM. 168 registers
+/// allow three blocks of four warps, and most kernels then spill nothing. Kernels with a large tile
+/// do, as do those that combine two of: gates on both axes, a state size that is no multiple of a
+/// warp, a saved state, and the many loads of a single step.
 static int32_t registers(const StepPlan &plan) {
   ScanOp scan = plan.scan;
   bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
@@ -45,8 +44,8 @@ static int32_t registers(const StepPlan &plan) {
 }
 
 void StepEmitter::buildSignature(SizeName sizeName) {
-  // What may be read through the read-only cache: sequences, parameters and
-  // offsets. An initial state may be the final state's own memory.
+  // Sequences, parameters and offsets may use the read-only cache. An initial state may alias the
+  // final state.
   KernelSignature signature(kernel, sizeName);
   for (Value v : scan.getSequences())
     signature.addTensor(v, true);
@@ -86,7 +85,7 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   kernel.threads = plan.threads();
   b.setInsertionPointToStart(&function.getBody().front());
 
-  // Hand the arguments out in the order they were noted.
+  // Arguments in the order in which they were added.
   unsigned next = 0;
   auto take = [&] { return Value(function.getArgument(next++)); };
   for (unsigned i = 0, e = scan.getSequences().size(); i < e; ++i)
@@ -147,8 +146,8 @@ void StepEmitter::locate() {
   leadsRows = b.equal(rowSlot, 0);
   leadsColumns = b.equal(b.add(blockColumn, localColumn), 0);
 
-  // The sequence's rows: one batch entry's, or those between two offsets. The
-  // offsets are the caller's; clamped, no value of them can reach outside.
+  // A sequence is one batch entry, or the rows between two offsets. The caller provides the
+  // offsets, so they are clamped: no value can cause an access out of bounds.
   if (cuPointer) {
     Type type = tensorType(scan.getCuSeqlens()).getElementType();
     auto offset = [&](Value index) {
@@ -164,7 +163,7 @@ void StepEmitter::locate() {
     length = totalSteps;
   }
 
-  // The head each operand is read at, and where its part of the memory starts.
+  // The head to read in each operand, and the address of its part.
   auto placeRow = [&](Row &row, Value tensor) {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
@@ -194,7 +193,7 @@ void StepEmitter::locate() {
   }
 }
 
-/// The head, of `ownHeads` that divide the query heads, that this one shares.
+/// The head to read in a tensor with `ownHeads` heads, which divide the query heads.
 Value StepEmitter::ownHead(Value ownHeads) {
   if (ownHeads == heads)
     return b.wide(head);
@@ -204,7 +203,7 @@ Value StepEmitter::ownHead(Value ownHeads) {
   return shared;
 }
 
-/// The row of memory, counted from the sequence's first, of its step `step`.
+/// The row of step `step` in the sequence.
 Value StepEmitter::rowOfStep(Value step) {
   return scan.getReverse() ? b.sub(b.sub(length, 1), step) : step;
 }
@@ -213,14 +212,14 @@ Value StepEmitter::rowOfStep(Value step) {
 // States in and out
 //===----------------------------------------------------------------------===//
 
-/// The row of the state that this thread's `i`-th is.
+/// The row of the state of this thread's `i`-th row.
 Value StepEmitter::rowOf(unsigned i) {
   unsigned group = plan.rowGroup;
   return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
 }
 
-void StepEmitter::forEachPiece(Type stateType, Layout layout, Value index,
-                               llvm::function_ref<void(const Piece &)> visit) {
+void StepEmitter::forEachPart(Type stateType, Layout layout, Value index,
+                              llvm::function_ref<void(const StatePart &)> visit) {
   auto vector = dyn_cast<VectorType>(stateType);
   unsigned rank = vector ? vector.getRank() : 0;
   int64_t elements = vector ? vector.getNumElements() : 1;
@@ -252,7 +251,7 @@ void StepEmitter::forEachPiece(Type stateType, Layout layout, Value index,
     }
     return;
   }
-  // A matrix: the value axis is the contiguous one, be it rows or columns.
+  // A matrix: the value axis is contiguous, whether rows or columns.
   bool alongColumns = plan.rowAxis == Axis::key;
   unsigned rowStep = !alongColumns && wholeRows ? plan.rowGroup : 1;
   unsigned colStep = alongColumns && wholeCols ? cols : 1;
@@ -278,11 +277,11 @@ Tile StepEmitter::loadState(unsigned i) {
     std::fill(tile.begin(), tile.end(), b.f32(0.0));
     return tile;
   }
-  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
-    Type pieceType = KernelBuilder::withCount(b.getF32Type(), piece.slots.size());
-    Value loaded = b.loadIf(piece.valid, pieceType,
-                            [&] { return b.at(initialPointers[i], b.getF32Type(), piece.offset); });
-    for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
+  forEachPart(type, layout, stateIndex, [&](const StatePart &part) {
+    Type partType = KernelBuilder::withCount(b.getF32Type(), part.slots.size());
+    Value loaded = b.loadIf(part.valid, partType,
+                            [&] { return b.at(initialPointers[i], b.getF32Type(), part.offset); });
+    for (auto [slot, element] : llvm::zip(part.slots, b.unpack(loaded)))
       tile[slot] = element;
   });
   return tile;
@@ -293,12 +292,12 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
     return;
   Type type = scan.getStateArgs()[i].getType();
   Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
-  forEachPiece(type, layout, stateIndex, [&](const Piece &piece) {
-    b.onlyIf(b.both(piece.valid, piece.leader), [&] {
+  forEachPart(type, layout, stateIndex, [&](const StatePart &part) {
+    b.onlyIf(b.both(part.valid, part.leader), [&] {
       SmallVector<Value> elements;
-      for (unsigned slot : piece.slots)
+      for (unsigned slot : part.slots)
         elements.push_back(tile[slot]);
-      b.store(b.pack(elements), b.at(finalPointers[i], b.getF32Type(), piece.offset));
+      b.store(b.pack(elements), b.at(finalPointers[i], b.getF32Type(), part.offset));
     });
   });
 }
@@ -329,17 +328,17 @@ Value StepEmitter::savedIndex(Value row) {
   return b.add(b.mul(slot, heads), b.wide(head));
 }
 
-/// Calls `visit` with each slot of the thread's part of saved state `i` and the
-/// number there in f32, a piece after the other, so that few need be held at once.
+/// Calls `visit` with each element of the thread's part of saved state `i`, as f32, part by part,
+/// so that few are live at once.
 void StepEmitter::forEachSaved(unsigned i, Value row,
                                llvm::function_ref<void(unsigned, Value)> visit) {
   auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
-  forEachPiece(type, Layout::row, savedIndex(row), [&](const Piece &piece) {
-    Type pieceType = KernelBuilder::withCount(type.getElementType(), piece.slots.size());
-    Value loaded = b.loadIf(piece.valid, pieceType, [&] {
-      return b.at(savedPointers[i], type.getElementType(), piece.offset);
+  forEachPart(type, Layout::row, savedIndex(row), [&](const StatePart &part) {
+    Type partType = KernelBuilder::withCount(type.getElementType(), part.slots.size());
+    Value loaded = b.loadIf(part.valid, partType, [&] {
+      return b.at(savedPointers[i], type.getElementType(), part.offset);
     });
-    for (auto [slot, element] : llvm::zip(piece.slots, b.unpack(loaded)))
+    for (auto [slot, element] : llvm::zip(part.slots, b.unpack(loaded)))
       visit(slot, type.getElementType().isF32()
                       ? element
                       : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult());
@@ -356,14 +355,14 @@ void StepEmitter::storeSaves(Value row) {
       Value pointer = to;
       Type element = tensorType(tensor).getElementType();
       Tile tile = tileOf(value, Layout::row);
-      forEachPiece(value.getType(), Layout::row, index, [&](const Piece &piece) {
-        b.onlyIf(b.both(piece.valid, piece.leader), [&] {
+      forEachPart(value.getType(), Layout::row, index, [&](const StatePart &part) {
+        b.onlyIf(b.both(part.valid, part.leader), [&] {
           SmallVector<Value> elements;
-          for (unsigned slot : piece.slots)
+          for (unsigned slot : part.slots)
             elements.push_back(element.isF32()
                                    ? tile[slot]
                                    : b.make<arith::TruncFOp>(element, tile[slot]).getResult());
-          b.store(b.pack(elements), b.at(pointer, element, piece.offset));
+          b.store(b.pack(elements), b.at(pointer, element, part.offset));
         });
       });
     }
@@ -371,7 +370,7 @@ void StepEmitter::storeSaves(Value row) {
 }
 
 //===----------------------------------------------------------------------===//
-// The walk
+// The loop over steps
 //===----------------------------------------------------------------------===//
 
 Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {

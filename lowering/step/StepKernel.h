@@ -7,8 +7,8 @@
 #include "lowering/step/StepPlan.h"
 
 namespace ejk {
-/// Emits the kernel that runs `plan` into `module`, called `name`. B, T, N and
-/// all head counts are arguments. Final states that nobody uses are not stored.
+/// Emits the kernel of `plan`, called `name`, into `module`. B, T, N and all numbers of heads are
+/// arguments. Unused final states are not stored.
 Kernel emitStepKernel(const StepPlan &plan, mlir::gpu::GPUModuleOp module, llvm::StringRef name,
                       SizeName sizeName);
 } // namespace ejk

@@ -1,4 +1,4 @@
-//===- StepPlan.cpp - how a scan is spread over threads, step by step -----===//
+//===- StepPlan.cpp - distribution of a scan over threads, step by step ----===//
 #include "lowering/step/StepPlan.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,7 +39,7 @@ std::optional<unsigned> StepPlan::find(Value value, Layout layout, bool exponent
 }
 
 namespace {
-/// Builds a plan in three strokes: sizes and axes, layouts and crossings, tile.
+/// Builds a plan in three steps: sizes and axes, layouts and crossings, tile sizes.
 class Planner {
 public:
   Planner(ScanOp scan, bool singleStep) : scan(scan) {
@@ -108,8 +108,7 @@ private:
       plan.columns = matrix->getDimSize(byKey ? 1 : 0);
       return success();
     }
-    // Without a matrix the longest vectors of the step lie along the columns, and
-    // shorter ones along the rows.
+    // Without a matrix, the step's longest vectors are columns and shorter ones rows.
     SmallVector<int64_t> lengths;
     for (Operation &op : scan.getStep())
       for (Type type : op.getOperandTypes())
@@ -155,18 +154,18 @@ private:
   void findStateful() {
     for (Value state : scan.getStateArgs())
       plan.stateful.insert(state);
-    // Numbers that threads have only together.
+    // Reductions need several threads.
     for (Operation &op : scan.getStep())
       if (isReduction(&op) && !isOnlyChannel(&op))
         plan.stateful.insert(op.getResult(0));
-    // It asks which row of the sequence the step's is.
+    // The gradient of a gate depends on the step's row in the sequence.
     scan.getBody().walk([&](GateGradientOp op) { plan.stateful.insert(op.getResult()); });
     for (Operation &op : scan.getStep().without_terminator())
       if (llvm::any_of(op.getOperands(), [&](Value v) { return plan.stateful.contains(v); }))
         plan.stateful.insert(op.getResult(0));
   }
 
-  /// Gives `value` a layout; true when that was news.
+  /// Assigns a layout to `value`; returns whether it had none.
   FailureOr<bool> assign(Operation *user, Value value, Layout layout) {
     if (rankOf(value.getType()) != 1 || !plan.stateful.contains(value))
       return false;
@@ -179,8 +178,8 @@ private:
     return isNew;
   }
 
-  /// The fixed point of: reads give columns, step ops demand their axis,
-  /// elementwise ops and carried vectors keep one layout throughout.
+  /// Iterates to a fixed point: reads produce columns, step ops require the layout of their axis,
+  /// elementwise ops and carried vectors have one layout throughout.
   LogicalResult assignLayouts() {
     bool changed = true;
     auto note = [&](Operation *user, Value value, Layout layout) -> LogicalResult {
@@ -245,8 +244,8 @@ private:
                    llvm::all_of(scan.getStateArgs(), [&](Value arg) { return fits(scan, arg); }));
   }
 
-  /// Gives the first vector that no op placed the axis that it is as long as;
-  /// true when there was one.
+  /// Assigns a layout by length to the first vector that no op determined; returns whether there
+  /// was one.
   bool placeFree() {
     auto place = [&](Value value) {
       return rankOf(value.getType()) == 1 && plan.stateful.contains(value) &&
@@ -266,7 +265,7 @@ private:
     return success();
   }
 
-  /// Notes that `user` needs `value` with `layout`.
+  /// Records that `user` needs `value` with `layout`.
   LogicalResult demand(Operation *user, Value value, Layout layout, bool exponential = false) {
     if (plan.stateful.contains(value))
       return success();
@@ -286,7 +285,7 @@ private:
     if (isa_and_nonnull<StepIndexOp>(def))
       return success(); // every thread knows it
     if (!element && def && OpTrait::hasElementwiseMappableTraits(def)) {
-      // A comparison, say, is made again from what it compares.
+      // A comparison, for example, is recomputed from its operands.
       for (Value operand : def->getOperands())
         if (failed(demand(user, operand, layout)))
           return failure();
@@ -340,7 +339,7 @@ private:
     return success();
   }
 
-  /// Where to put a vector that may lie along either axis.
+  /// The layout of a vector that may have either axis.
   Layout freeLayout(Value value) {
     if (rankOf(value.getType()) == 0)
       return Layout::scalar;
@@ -350,22 +349,20 @@ private:
 
   void chooseTile() {
     unsigned rows = unsigned(llvm::PowerOf2Ceil(plan.rows));
-    // Beside a saved state there is room for 32 elements only.
+    // With a saved state, registers suffice for 32 elements only.
     bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();
     plan.colsPerThread =
         unsigned(std::min<int64_t>(saves && rows > 256 ? 2 : 4, llvm::PowerOf2Ceil(plan.columns)));
     plan.rowGroup = std::min(4u, rows);
-    // 32 state elements a thread (64 for 512 rows): enough work between two
-    // reads of shared memory, and few enough registers for 12 warps or more on
-    // a multiprocessor with nothing spilled.
+    // 32 state elements per thread (64 for 512 rows): enough work between two reads of shared
+    // memory, and few enough registers for 12 or more warps per SM without spills.
     unsigned slots = std::clamp(rows / 8, 1u, 32u);
     plan.rowLanes = slots;
     if (plan.singleStep) {
-      // 256 contiguous bytes for a warp's load, 64 values of the axis that is
-      // innermost in memory, and twice the elements: many loads in flight from
-      // few threads.
+      // A warp loads 256 contiguous bytes: 64 elements along the axis that is innermost in memory.
+      // Threads have twice the elements, so that few threads have many outstanding loads.
       slots = std::clamp(rows / 16, 1u, 32u);
-      // At most eight warps share columns, for their registers' sake.
+      // At most eight warps share columns, to limit registers.
       plan.rowLanes =
           std::clamp(plan.rowAxis == Axis::key ? 2u : 16u, std::max(1u, slots / 8), slots);
       plan.rowWarps = slots / plan.rowLanes;
@@ -380,8 +377,8 @@ private:
     plan.columnBlocks = unsigned(llvm::divideCeil(plan.columns, plan.blockColumns()));
   }
 
-  /// Adds to `domain` the rows that `value` is computed from, at its own channels or at
-  /// those of the other half.
+  /// Adds to `domain` the sequences that `value` is computed from, at its own channels or at those
+  /// of the other half.
   void addSources(Value value, bool rotated, Domain &domain,
                   llvm::DenseSet<std::pair<Value, unsigned>> &seen) {
     rotated &= hasChannels(value);
@@ -415,13 +412,13 @@ private:
       int64_t length = layout == Layout::row      ? plan.rows
                        : layout == Layout::column ? plan.columns
                                                   : 1;
-      // 16 bytes of the narrowest vector sequence, as far as the rows divide.
+      // 16 bytes of the narrowest vector sequence, as far as the length is divisible.
       unsigned widest = 4;
       for (LoadedRow row : domain.rows)
         if (Value arg = scan.getSequenceArgs()[row.sequence];
             hasChannels(arg) && getElementTypeOrSelf(arg.getType()).getIntOrFloatBitWidth() == 16)
           widest = 8;
-      // A rotated piece lies in one half.
+      // A rotated segment lies within one half.
       int64_t divided = domain.rotates ? length / 2 : length;
       domain.width = 1;
       while (domain.width < widest && divided % (2 * domain.width) == 0 &&
@@ -430,8 +427,8 @@ private:
       domain.length = layout == Layout::column ? plan.blockColumns() : unsigned(length);
       plan.domains.push_back(domain);
     }
-    // The longest chunk within the budgets. A thread holds at least one piece
-    // of each sequence, so less than one step's registers cannot be asked for.
+    // The longest chunk within the budgets. A thread loads at least one segment of each sequence,
+    // so the budget is at least the registers of one step.
     plan.chunk = 1;
     unsigned budget = std::max(kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
@@ -443,8 +440,8 @@ private:
                              std::min(2u, plan.chunk));
   }
 
-  /// Lays out a stage for the current chunk; returns the registers a thread
-  /// needs to hold the next chunk's rows.
+  /// Computes offsets in a stage for the current chunk; returns the registers per thread for
+  /// prefetching the next chunk's rows.
   unsigned sizeStages() {
     unsigned registers = 0, offset = 0;
     for (Domain &domain : plan.domains) {
@@ -454,7 +451,7 @@ private:
         Value arg = scan.getSequenceArgs()[row.sequence];
         unsigned bits = getElementTypeOrSelf(arg.getType()).getIntOrFloatBitWidth();
         unsigned count = hasChannels(arg) ? domain.width : 1;
-        // One more for where it is loaded from, and whether.
+        // One more register for the address and the predicate.
         registers += domain.unitsPerThread * (llvm::divideCeil(count * bits, 32) + 1);
       }
       for (unsigned i : domain.crossings) {

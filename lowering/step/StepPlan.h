@@ -1,24 +1,23 @@
-//===- StepPlan.h - how a scan is spread over threads, step by step ------===//
+//===- StepPlan.h - distribution of a scan over threads, step by step ------===//
 //
-// The step-by-step schedule gives each sequence and head one or more thread
-// blocks. One axis of the state, the *columns*, is spread over blocks, warps
-// and lanes and never meets again; the other, the *rows*, is the one that reads
-// sum along, split over a few lanes of a warp and each thread's registers.
+// The step-by-step schedule gives each sequence and head one or more thread blocks. One axis
+// of the state, the *columns*, is divided over blocks, warps and lanes, which work
+// independently. Reads sum along the other axis, the *rows*, which is divided over a few lanes
+// of a warp and each thread's registers.
 //
 //   rows:    row(i) = (i / rowGroup)·(rowGroup·rowSlots) + rowSlot·rowGroup + i % rowGroup
 //   columns: column(j) = block·blockColumns + colSlot·colsPerThread + j
 //   lane = colLane·rowLanes + rowLane,   warp = colWarp·rowWarps + rowWarp
 //   rowSlot = rowWarp·rowLanes + rowLane, colSlot = colWarp·colLanes + colLane
 //
-// A kernel that walks many steps keeps a column's rows within one warp, whose
-// lanes sum by shuffles. One made for a single step (decoding) is bound by the
-// state's bytes: it spreads rows over warps too, so that a warp touches whole
-// lines of memory, and sums once through shared memory.
+// A kernel for many steps keeps the rows of a column within one warp, whose lanes reduce by
+// shuffles. A kernel for a single step (decoding) is limited by the bytes of the state: it
+// divides rows over warps too, so that a warp accesses whole cache lines, and reduces once
+// through shared memory.
 //
-// What a step computes without the state (widening, scales, a user's gate, the
-// exponential of each gate) is computed once per block for `chunk` steps at a
-// time, and handed to the state's threads through shared memory as f32: the
-// *crossings*.
+// Values that a step computes without the state (widening, scales, a user's gate, the
+// exponential of each gate) are computed once per block, for `chunk` steps at a time. The
+// threads of the state read them from shared memory as f32. These values are the *crossings*.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_STEP_STEPPLAN_H
@@ -30,11 +29,11 @@
 
 namespace ejk {
 
-/// Whether a step's value has more than one channel: a vector of one is a number to the
-/// threads that compute it.
+/// Whether a step's value has more than one channel. A vector of one channel is a scalar to the
+/// threads.
 bool hasChannels(mlir::Value value);
 
-/// How a step's value lies over threads.
+/// How a step's value is distributed over threads.
 enum class Layout { scalar, row, column };
 
 /// A value that is computed without the state and used with it.
@@ -45,7 +44,8 @@ struct Crossing {
   unsigned offset = 0; // in floats, from the start of a stage
 };
 
-/// A sequence as a domain loads it: at its own channels, or at those of the other half.
+/// A sequence as a domain loads it: its own channels, or those of the other half (for
+/// ejk.rotate_half).
 struct LoadedRow {
   unsigned sequence;
   bool rotated;
@@ -54,16 +54,16 @@ struct LoadedRow {
   }
 };
 
-/// The part of a chunk that one layout's crossings are computed over: `length`
-/// numbers a step, `width` of them by one thread at a time.
+/// The crossings of one layout: `length` elements a step, of which a thread computes `width` at a
+/// time.
 struct Domain {
   Layout layout = Layout::scalar;
   unsigned length = 1, width = 1;
   unsigned unitsPerThread = 1;
   llvm::SmallVector<unsigned> crossings;
-  /// What its crossings are computed from.
+  /// The sequences that its crossings are computed from.
   llvm::SmallVector<LoadedRow> rows;
-  /// Whether one of them holds an `ejk.rotate_half`.
+  /// Whether one of them uses `ejk.rotate_half`.
   bool rotates = false;
 };
 
@@ -72,7 +72,7 @@ struct StepPlan {
   Axis rowAxis = Axis::key;
   int64_t rows = 1, columns = 1;
 
-  /// Made for exactly one step.
+  /// For exactly one step.
   bool singleStep = false;
   unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1, rowGroup = 1;
   unsigned colsPerThread = 1, colLanes = 1, colWarps = 1;
@@ -81,12 +81,12 @@ struct StepPlan {
   unsigned chunk = 1;  // steps per stage of shared memory
   unsigned unroll = 1; // steps per iteration of the inner loop
   unsigned stageFloats = 0;
-  /// Shared memory where warps' sums meet, `partialFloats()` for each read.
+  /// The number of reductions across warps; each takes `partialFloats()` of shared memory.
   unsigned numReads = 0;
 
   llvm::SmallVector<Crossing> crossings;
   llvm::SmallVector<Domain> domains;
-  /// Values that depend on the state, and the layout of the vectors among them.
+  /// Values that depend on a state, and the layouts of vectors among them.
   llvm::DenseSet<mlir::Value> stateful;
   llvm::DenseMap<mlir::Value, Layout> layouts;
 
@@ -104,14 +104,14 @@ struct StepPlan {
   Layout layoutOf(Axis axis) const {
     return axis == Axis::head ? Layout::scalar : axis == rowAxis ? Layout::row : Layout::column;
   }
-  /// The index of a crossing, or nothing.
+  /// The index of a crossing; null if there is none.
   std::optional<unsigned> find(mlir::Value value, Layout layout, bool exponential) const;
 
-  /// Plans `scan` for any number of steps, or for exactly one; or says at the
-  /// op in the way why it cannot be scheduled.
+  /// Plans `scan` for any number of steps, or for exactly one. Emits an error at the op in the way
+  /// if `scan` is not supported.
   static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
-  /// The part of a plan that no GPU has a say in: axes, what depends on a state, layouts and
-  /// crossings; or says at the op in the way why `scan` cannot be scheduled.
+  /// The part of a plan that does not depend on the GPU: axes, values that depend on a state,
+  /// layouts and crossings. Emits an error at the op in the way if `scan` is not supported.
   static mlir::FailureOr<StepPlan> analyze(ScanOp scan);
 };
 

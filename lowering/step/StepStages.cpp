@@ -1,8 +1,8 @@
-//===- StepStages.cpp - a chunk's crossings, computed into shared memory --===//
+//===- StepStages.cpp - a chunk's crossings in shared memory ---------------===//
 //
-// Two stages of shared memory hold the crossings of `chunk` steps each: one is
-// read while the next is filled. Rows are loaded a whole chunk ahead, into
-// registers, so that their latency passes behind the steps in between.
+// A double buffer in shared memory has the crossings of `chunk` steps each: steps read one while
+// the other is filled. Rows are prefetched a whole chunk ahead into registers, so that the steps in
+// between hide their latency.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepEmitter.h"
@@ -27,7 +27,7 @@ void StepEmitter::declareShared(gpu::GPUModuleOp module) {
 
 Value StepEmitter::sharedBase() { return b.make<LLVM::AddressOfOp>(shared); }
 
-/// Rows beyond the state's are multiplied like any other; zero keeps them zero.
+/// Rows past the state's are multiplied like any other; zeros keep them zero.
 void StepEmitter::clearPadding() {
   unsigned padding = plan.paddedRows() - plan.rows;
   if (!padding)
@@ -57,8 +57,8 @@ Value StepEmitter::rotated(Layout layout, Value position) {
                                  b.sub(position, half));
 }
 
-/// `value`, computed for `width` of its channels from the place's position on. The place
-/// holds the loaded rows and remembers what was computed.
+/// Computes `width` channels of `value` from the position of `here` on. `here` has the loaded rows
+/// and caches computed values.
 Value StepEmitter::evaluate(Value value, unsigned width, Place &here, Place *otherHalf) {
   if (!hasChannels(value))
     width = 1;
@@ -107,7 +107,7 @@ Value StepEmitter::evaluate(Value value, unsigned width, Place &here, Place *oth
   return result;
 }
 
-/// The scalar that `value` repeats in every channel, or `value` itself.
+/// The scalar that `value` broadcasts, or `value` itself.
 static Value throughBroadcast(Value value) {
   auto broadcast = value.getDefiningOp<vector::BroadcastOp>();
   return broadcast && !isVector(broadcast.getSource()) ? broadcast.getSource() : value;
@@ -133,8 +133,8 @@ void StepEmitter::computeInvariants() {
 // From global memory, through registers, to shared memory
 //===----------------------------------------------------------------------===//
 
-/// Which channels of which of the chunk's steps this thread computes, the
-/// `index`-th time round. `active` is null where every thread has some.
+/// The steps and channels that this thread computes in round `index`. `active` is null if all
+/// threads have some.
 StepEmitter::Unit StepEmitter::unitOf(const Domain &domain, unsigned index) {
   unsigned perStep = domain.length / domain.width, units = plan.chunk * perStep;
   Value unit = b.add(thread, index * plan.threads());
@@ -187,7 +187,7 @@ void StepEmitter::commit(ValueRange rows, Value firstStep, Value stage) {
       }
       Value channel =
           domain.layout == Layout::column ? b.add(blockColumn, unit.position) : unit.position;
-      // A parameter's channels beyond its end are not there to be read.
+      // Channels past the end of a parameter must not be read.
       if (domain.layout == Layout::column && columnsPadded)
         channel = b.min(channel, b.i32(plan.columns - domain.width));
       here.row = otherHalf.row = rowOfStep(b.add(firstStep, b.wide(unit.step)));
