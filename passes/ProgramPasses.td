@@ -225,11 +225,13 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     `arith.truncf` makes enters its matmuls as two 16-bit terms: the truncated value and the
     truncated remainder (zero where the value is not finite). The product of two remainders is left
     out. Other uses see the truncated value. Results change: most of the truncation error
-    disappears.
+    disappears. Where a gate is a number per head, states may have up to 128 channels along one of
+    their axes (64 beside gates of channels), and 32 or fewer along the other. Only matmuls that a
+    state or a sum is made of are split there, not those of rows that are stored.
 
     Why: over many channels truncation errors average out; over few they do not, and a gate's
-    gradient sums terms of a whole sequence that may nearly cancel. Matmuls of so few channels take
-    next to no time.
+    gradient sums terms of a whole sequence that may nearly cancel. Matmuls with so narrow an axis
+    take little time.
 
     Before:
     ```mlir

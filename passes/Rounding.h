@@ -6,10 +6,20 @@
 
 namespace ejk {
 
-/// With at most this many channels, block programs split matmul operands into two terms and save
-/// states in f32. With more channels the rounding errors average out, and the additional matmuls
-/// and bytes would cost more.
+/// The most channels that are few. Over many channels and steps the errors of as many roundings
+/// average out. Over few they do not, and a gate's gradient sums terms of a whole sequence, which
+/// may nearly cancel. So states of few channels are saved in f32, and matmuls take operands in two
+/// terms.
 constexpr int64_t kFewChannels = 32;
+
+/// The most channels along the other axis of a state with few along one. A gate that is a number
+/// per head has a gradient of few numbers, each a sum over both axes: in bf16 one or two numbers of
+/// ten are past the tolerance. What keeps such a sum exact has room in a thread block up to 128
+/// channels; beside gates of channels, which take registers too, up to 64. A gradient of channels
+/// has so many numbers that errors average out.
+constexpr int64_t mostBesideFew(bool hasGatesOfHeads, bool hasGatesOfChannels) {
+  return !hasGatesOfHeads ? kFewChannels : hasGatesOfChannels ? 64 : 128;
+}
 
 } // namespace ejk
 

@@ -13,6 +13,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Rounding.h"
 #include "passes/chunk/Chunk.h"
+#include "llvm/ADT/SetVector.h"
+#include <limits>
 
 namespace ejk {
 #define GEN_PASS_DEF_SPLITOPERANDS
@@ -23,22 +25,55 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Whether the rows, at least one kind, and the states in memory have few channels.
-static bool hasFewChannels(ProgramOp program) {
-  bool hasRows = false;
+/// Which matmuls of a program take operands in two terms.
+enum class Matmuls { none, ofSums, all };
+
+/// By the channels of rows, of which there are some, and of states in memory.
+static Matmuls matmulsToSplit(ProgramOp program) {
+  int64_t narrower = std::numeric_limits<int64_t>::max(), wider = 0;
+  bool hasRows = false, hasGatesOfHeads = false, hasGatesOfChannels = false;
   for (Type type : program.getBlock().getArgumentTypes()) {
     auto rows = dyn_cast<RowsType>(type);
     auto cells = dyn_cast<CellsType>(type);
-    auto vector = dyn_cast_if_present<VectorType>(rows    ? rows.getRow()
-                                                  : cells ? cells.getCell()
-                                                          : Type());
+    Type element = rows ? rows.getRow() : cells ? cells.getCell() : type;
+    hasGatesOfHeads |= isa<FloatType>(element);
+    auto vector = dyn_cast<VectorType>(element);
     if (!vector)
       continue;
     hasRows |= bool(rows);
-    if (llvm::any_of(vector.getShape(), [](int64_t size) { return size > kFewChannels; }))
-      return false;
+    for (int64_t size : vector.getShape()) {
+      narrower = std::min(narrower, size);
+      wider = std::max(wider, size);
+    }
   }
-  return hasRows;
+  // They alone have a range to guard.
+  program.walk([&](WithinOp) { hasGatesOfChannels = true; });
+  if (!hasRows || narrower > kFewChannels ||
+      wider > mostBesideFew(hasGatesOfHeads, hasGatesOfChannels))
+    return Matmuls::none;
+  return wider <= kFewChannels ? Matmuls::all : Matmuls::ofSums;
+}
+
+/// Whether a state, or a sum over rows or channels, is made of what `dot` gives, and not only rows
+/// that are stored.
+static bool isSummed(DotOp dot) {
+  llvm::SetVector<Value> reached;
+  reached.insert(dot.getResult());
+  for (unsigned i = 0; i < reached.size(); ++i)
+    for (OpOperand &use : reached[i].getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<StoreOp>(user))
+        continue;
+      auto branch = isa<scf::YieldOp>(user) ? dyn_cast<scf::IfOp>(user->getParentOp()) : nullptr;
+      if (branch) {
+        reached.insert(branch.getResult(use.getOperandNumber()));
+        continue;
+      }
+      if (user->getNumResults() == 0 || isa<CumsumOp, tile::SumOp>(user))
+        return true;
+      reached.insert(user->result_begin(), user->result_end());
+    }
+  return false;
 }
 
 namespace {
@@ -113,11 +148,15 @@ static void useUnrounded(ProgramOp program) {
 struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
-      if (program->hasAttr(kWarpsAttr) || !hasFewChannels(program))
+      Matmuls matmuls = matmulsToSplit(program);
+      if (program->hasAttr(kWarpsAttr) || matmuls == Matmuls::none)
         return;
       Splitter splitter(&getContext());
       SmallVector<DotOp> dots;
-      program.walk([&](DotOp dot) { dots.push_back(dot); });
+      program.walk([&](DotOp dot) {
+        if (matmuls == Matmuls::all || isSummed(dot))
+          dots.push_back(dot);
+      });
       useUnrounded(program);
       for (DotOp dot : dots)
         numSplit += splitter.run(dot);

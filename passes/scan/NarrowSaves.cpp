@@ -26,11 +26,17 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
   return success();
 }
 
-/// Whether a state is small: the tensor has one for each slot and head.
-static bool isSmall(Type save) {
+/// Whether errors of saved states do not average out. The tensor has one state for each slot
+/// and head.
+static bool isSmall(ScanOp scan, Type save) {
   ArrayRef<int64_t> state = cast<RankedTensorType>(save).getShape().drop_front(2);
-  return !state.empty() &&
-         llvm::all_of(state, [](int64_t channels) { return channels <= kFewChannels; });
+  bool hasGatesOfChannels = false;
+  scan.getStep().walk([&](DecayOp decay) { hasGatesOfChannels |= decay.getAxis() != Axis::head; });
+  auto isNumber = [](Value arg) { return isa<FloatType>(arg.getType()); };
+  bool hasGatesOfHeads = llvm::any_of(scan.getSequenceArgs(), isNumber) ||
+                         llvm::any_of(scan.getParameterArgs(), isNumber);
+  return !state.empty() && *llvm::min_element(state) <= kFewChannels &&
+         *llvm::max_element(state) <= mostBesideFew(hasGatesOfHeads, hasGatesOfChannels);
 }
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
@@ -47,7 +53,7 @@ unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {
       continue;
     for (Value save : scan.getSaves()) {
       SmallVector<Value> args;
-      if (!getElementTypeOrSelf(save.getType()).isF32() || isSmall(save.getType()) ||
+      if (!getElementTypeOrSelf(save.getType()).isF32() || isSmall(scan, save.getType()) ||
           failed(findReaders(save, args)))
         continue;
       Type narrow = BFloat16Type::get(scan.getContext());

@@ -133,3 +133,48 @@ func.func @infinite() {
   check.expect_close %o, %zero max_relative 0.0 : tensor<1x16x1x16xf32>
   return
 }
+
+// With more channels along one axis, and a gate that is a number per head, only matmuls that states
+// or sums are made of.
+// CHECK-LABEL: func.func @few_keys
+// CHECK: tile.load
+// CHECK: %[[KS:.*]] = arith.truncf
+// CHECK: %[[KREST:.*]] = arith.truncf
+// CHECK: %[[ROWS:.*]] = tile.dot %[[KS]], %{{.*}}
+// CHECK-NEXT: tile.store %[[ROWS]]
+// CHECK: %[[S0:.*]] = tile.dot %[[KREST]] transposed
+// CHECK-NEXT: tile.dot %[[KS]] transposed, %{{.*}}, %[[S0]]
+// CHECK-NOT: tile.dot
+// CHECK: tile.end
+func.func @few_keys(%k: tensor<?x?x?x16xbf16>, %v: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>)
+    -> (tensor<?x?x?x64xf32>, tensor<?x?x16x64xf32>) {
+  %o, %ht = tile.program chunk 16 slices 1
+      sequences(%k, %v, %g : tensor<?x?x?x16xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)
+      outputs(tensor<?x?x?x64xf32>) finals(tensor<?x?x16x64xf32>) {
+  ^bb0(%kr: !tile.rows<vector<16xbf16>>, %vr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>,
+       %or: !tile.rows<vector<64xf32>>, %hr: !tile.cells<vector<16x64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c16 = arith.constant 16 : index
+    %none = arith.constant dense<0.0> : vector<16x64xf32>
+    %n = arith.ceildivui %length, %c16 : index
+    %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %none) -> vector<16x64xf32> {
+      %first = arith.muli %c, %c16 : index
+      %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
+      %vt = tile.load %vr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<16x64xbf16>
+      %gt = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<16xf32>
+      %kf = arith.extf %kt : vector<16x16xbf16> to vector<16x16xf32>
+      %gs = tile.spread %gt along 0 : vector<16xf32> -> vector<16x16xf32>
+      %ks = arith.mulf %kf, %gs : vector<16x16xf32>
+      %kb = arith.truncf %ks : vector<16x16xf32> to vector<16x16xbf16>
+      %rows = tile.dot %kb, %vt, %none : vector<16x16xbf16>, vector<16x64xbf16>, vector<16x64xf32>
+      tile.store %rows, %or[%first, %c0] : vector<16x64xf32>, !tile.rows<vector<64xf32>>
+      %next = tile.dot %kb transposed, %vt, %s : vector<16x16xbf16>, vector<16x64xbf16>, vector<16x64xf32>
+      scf.yield %next : vector<16x64xf32>
+    }
+    tile.store_cell %end, %hr[%c0] at(%c0, %c0) : vector<16x64xf32>, !tile.cells<vector<16x64xf32>>
+    tile.end
+  }
+  return %o, %ht : tensor<?x?x?x64xf32>, tensor<?x?x16x64xf32>
+}

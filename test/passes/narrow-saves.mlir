@@ -27,6 +27,29 @@ func.func @few(%q: tensor<?x?x?x32xf16>, %k: tensor<?x?x?x32xf16>, %v: tensor<?x
   return %o : tensor<?x?x?x32xf16>
 }
 
+// So do those of few channels along one axis, where a gate is a number per head.
+// CHECK-LABEL: func.func @few_keys_vjp(
+// CHECK:           saves(tensor<?x?x32x128xf32>)
+// CHECK:           saved(%{{.*}} = %{{.*}} : tensor<?x?x32x128xf32>)
+func.func @few_keys(%q: tensor<?x?x?x32xf16>, %k: tensor<?x?x?x32xf16>, %v: tensor<?x?x?x128xf16>,
+                    %g: tensor<?x?x?xf32>) -> tensor<?x?x?x128xf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x128xf16>
+      -> tensor<?x?x?x128xf16>, tensor<?x?x32x128xf32>
+  return %o : tensor<?x?x?x128xf16>
+}
+
+// A gate of channels has a gradient of many numbers.
+// CHECK-LABEL: func.func @few_keys_gated_vjp(
+// CHECK:           saves(tensor<?x?x32x64xbf16>)
+func.func @few_keys_gated(%q: tensor<?x?x?x32xf16>, %k: tensor<?x?x?x32xf16>, %v: tensor<?x?x?x64xf16>,
+                          %gk: tensor<?x?x?x32xf16>) -> tensor<?x?x?x64xf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x?x32xf16>)
+      : tensor<?x?x?x32xf16>, tensor<?x?x?x32xf16>, tensor<?x?x?x64xf16>
+      -> tensor<?x?x?x64xf16>, tensor<?x?x32x64xf32>
+  return %o : tensor<?x?x?x64xf16>
+}
+
 // What is f32 stays f32.
 // CHECK-LABEL: func.func @wide_vjp(
 // CHECK-NOT:     bf16

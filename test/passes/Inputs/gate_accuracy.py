@@ -36,6 +36,10 @@ CASES = [
     ("strong g and gk", 100, 32, 5, 2, {"g": 8, "gk": 8}, {}),
     ("strong g and gk", 100, 32, 5, 2, {"g": 16, "gk": 16}, {"h0": True}),
     ("γ over packed sequences", 64, 64, 60, 2, {"g_gamma": 1}, {"cu": [0, 20, 41, 60]}),
+    ("few channels along one axis", 15, 92, 20, 3, {"g_gamma": 0.1},
+     {"h0": True, "reverse": True, "kind": "f16"}),
+    ("few channels along one axis", 24, 40, 60, 2, {"g_gamma": 0.1}, {"cu": [0, 17, 51, 60]}),
+    ("few channels along one axis", 24, 48, 30, 1, {"g_gamma": 0.1, "gk": 0.1}, {}),
 ]
 
 
