@@ -101,12 +101,13 @@ def write_package(program, path, target, derivatives):
 class Explanation:
     """How a program is computed for some shapes.
 
-    `kernels` are launched in this order. `remarks` is what the compiler chose and why, with lines
+    `schedule` is the one that these sizes take, and `kernels` are launched in this order. `remarks` is what the compiler chose and why, with lines
     of the user's file. `bytes` is the least that can be moved: every input is read once and every
     result is written once."""
 
     entry: str
     target: str
+    schedule: str
     kernels: tuple
     remarks: tuple
     bytes: int
@@ -119,6 +120,7 @@ class Explanation:
     def __str__(self):
         lines = [f"{self.entry} for {self.target}, " + ", ".join(
             f"{name} = {size}" for name, size in self.sizes.items())]
+        lines += [f"  schedule: {self.schedule}"] if self.schedule else []
         lines += [f"  kernel {name}" for name in self.kernels]
         lines.append(f"  moves at least {self.bytes:,} bytes")
         lines += ["  " + line for remark in self.remarks for line in str(remark).split("\n")]
@@ -142,11 +144,15 @@ def explain(program, shapes, target, derivatives):
     total = 0
     for tensor in entry["inputs"] + entry["outputs"]:
         total += BYTES[tensor["dtype"]] * math.prod(_evaluate(e, symbols) for e in tensor["shape"])
-    launches = entry.get("launches") or [launch for variant in entry.get("variants", [])
-                                         for launch in variant["launches"]]
+    # What a device decides, the number of multiprocessors, is not known here.
+    facts = {**symbols, "device.arch": int("0" + "".join(filter(str.isdigit, target)))}
+    variant = next((v for v in entry.get("variants", [entry]) if all(
+        _evaluate(v[key], facts) for key in ("needs", "when") if key in v)), entry)
+    kernels = tuple(launch["kernel"] for launch in variant.get("launches", ())
+                    if _evaluate(launch.get("when", 1), facts) is not False
+                    and _evaluate(launch.get("grid", 1), facts) != 0)
     remarks = tuple(d for d in diagnostics if d.severity in ("remark", "warning"))
-    return Explanation(name, target, tuple(launch["kernel"] for launch in launches), remarks, total,
-                       symbols)
+    return Explanation(name, target, variant.get("schedule", ""), kernels, remarks, total, symbols)
 
 
 def check(program, tensors, door):

@@ -31,7 +31,10 @@ def _evaluate(expression, symbols):
     a, b = values
     return {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
             "floordiv": lambda: a // b, "ceildiv": lambda: -(-a // b), "mod": lambda: a % b,
-            "min": lambda: min(a, b), "max": lambda: max(a, b)}[op]()
+            "min": lambda: min(a, b), "max": lambda: max(a, b), "=": lambda: a == b,
+            "!=": lambda: a != b, "<": lambda: a < b, "<=": lambda: a <= b, ">": lambda: a > b,
+            ">=": lambda: a >= b, "and": lambda: bool(a) and bool(b),
+            "or": lambda: bool(a) or bool(b)}[op]()
 
 
 def _spell(shape):
