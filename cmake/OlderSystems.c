@@ -1,6 +1,6 @@
-/* OlderSystems.c - what LLVM's archives use of glibc 2.36 and later
+/* OlderSystems.c - what LLVM's archives and libstdc++'s use of glibc 2.36
  *
- * With this, the shared library runs from glibc 2.34 on. The version script keeps it inside. */
+ * With this, the wheel's libraries run from glibc 2.34 on. Their version scripts keep it inside. */
 #include <stdint.h>
 #include <sys/random.h>
 
