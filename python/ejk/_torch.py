@@ -56,20 +56,28 @@ _library.define("call(str program, str entry, Tensor[] inputs) -> Tensor[]",
 
 def _device(tensor):
     """As Program.entry takes it."""
-    if tensor.device.type == "cuda":
+    if tensor.is_cuda:
         major, minor = torch.cuda.get_device_capability(tensor.device)
         return (2, tensor.device.index, 10 * major + minor)
     return (1, 0)
 
 
+_entries = {}
+
+
 def _entry(program, entry, device):
     """`entry` is how often it is differentiated, and by which inputs: "1:q,k"."""
-    order, _, wrt = entry.partition(":")
-    return _program.by_key(program).entry(int(order), tuple(wrt.split(",")) if wrt else (), device)
+    known = _entries.get((program, entry, device))
+    if not known:
+        order, _, wrt = entry.partition(":")
+        known = _program.by_key(program).entry(int(order), tuple(wrt.split(",")) if wrt else (),
+                                               device)
+        _entries[program, entry, device] = known
+    return known
 
 
 def _results(entry, inputs):
-    exact = any(t.dtype == torch.float64 for t in inputs)
+    exact = torch.float64 in [t.dtype for t in inputs]
     shapes = entry.output_shapes(tuple(t.shape for t in inputs))
     for tensor, shape in zip(entry.outputs, shapes):
         dtype = torch.float64 if exact and tensor["dtype"][0] != "i" else _OWN[tensor["dtype"]]
@@ -79,7 +87,7 @@ def _results(entry, inputs):
 def _run(program, entry, inputs):
     device = _device(inputs[0])
     for tensor in inputs:
-        if tensor.device != inputs[0].device:
+        if tensor.is_cpu != (device[0] == 1) or device[0] == 2 and tensor.device != inputs[0].device:
             raise TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a call's "
                               "tensors are on one device")
     found = _entry(program, entry, device)
