@@ -33,7 +33,7 @@ public:
   CpuScanEmitter(const CpuScanPlan &plan, llvm::StringRef name, mlir::OpBuilder builder)
       : plan(plan), steps(plan.steps), scan(plan.steps.scan), name(name),
         b(builder, scan.getLoc()) {}
-  Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
+  llvm::FailureOr<Kernel> run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
   using Value = mlir::Value;
@@ -170,6 +170,7 @@ private:
   CpuBuilder b;
   Kernel kernel;
   mlir::Block *entry = nullptr;
+  int64_t stackBytes = 0;
 
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
@@ -192,9 +193,10 @@ private:
   bool inPrologue = false;
 };
 
-/// Emits the kernel that runs `plan` into `module`, called `name`.
-Kernel emitCpuScan(const CpuScanPlan &plan, mlir::gpu::GPUModuleOp module,
-                   llvm::StringRef name, SizeName sizeName);
+/// Emits the kernel that runs `plan` into `module`, called `name`; fails, after an error at the
+/// scan, where the kernel would need more of a thread's stack than it may use.
+llvm::FailureOr<Kernel> emitCpuScan(const CpuScanPlan &plan, mlir::gpu::GPUModuleOp module,
+                                    llvm::StringRef name, SizeName sizeName);
 
 } // namespace ejk
 

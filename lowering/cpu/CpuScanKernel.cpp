@@ -1,11 +1,14 @@
 //===- CpuScanKernel.cpp - the kernel of a scan on a CPU ------------------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "ejk/package_format.h"
 #include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;
 
 static constexpr int64_t kCacheLine = 64;
+/// What a package promises a kernel's thread, less what registers take that are spilled.
+static constexpr int64_t kMostStackBytes = EJK_CPU_STACK_BYTES - 64 * 1024;
 
 static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
@@ -154,6 +157,7 @@ Value CpuScanEmitter::rowOfStep(Value step) {
 
 /// Room on the stack, made once a call.
 Value CpuScanEmitter::allocate(int64_t floats) {
+  stackBytes += floats * sizeof(float);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(entry);
   Type type = LLVM::LLVMArrayType::get(b.getF32Type(), unsigned(floats));
@@ -164,7 +168,7 @@ Value CpuScanEmitter::allocate(int64_t floats) {
 // The loops
 //===----------------------------------------------------------------------===//
 
-Kernel CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
+FailureOr<Kernel> CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   b.setInsertionPointToEnd(module.getBody());
   buildSignature(sizeName);
   allocateStates();
@@ -200,6 +204,11 @@ Kernel CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   else
     kernel.gridSizes.push_back({scan.getSequences().front(), 0});
   kernel.gridFactor = plan.blocks;
+  if (stackBytes > kMostStackBytes)
+    return scan.emitError() << "its kernel needs " << stackBytes
+                            << " bytes of stack, of at most " << kMostStackBytes
+                            << " that a CPU's kernel may use; split the scan",
+           failure();
   return kernel;
 }
 
@@ -286,7 +295,7 @@ void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Va
     emitLinearPrologue(firstStep, count);
 }
 
-Kernel ejk::emitCpuScan(const CpuScanPlan &plan, gpu::GPUModuleOp module, StringRef name,
-                        SizeName sizeName) {
+FailureOr<Kernel> ejk::emitCpuScan(const CpuScanPlan &plan, gpu::GPUModuleOp module,
+                                   StringRef name, SizeName sizeName) {
   return CpuScanEmitter(plan, name, OpBuilder(module.getContext())).run(module, sizeName);
 }

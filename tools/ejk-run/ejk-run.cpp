@@ -518,15 +518,24 @@ int main(int argc, char **argv) {
   }
   if (device == DeviceKind::interpreter)
     return runInterpreter(function, terms ? &*terms : nullptr, *inputs, "");
+  GateTerms *ownTerms = terms ? &*terms : nullptr;
+  auto runCpu = [&] {
+    std::unique_ptr<DeviceSession> cpu = DeviceSession::openCpu();
+    if (!cpu->architecture().empty())
+      return runDevice(*cpu, *module, function, primal, ownTerms, *inputs);
+    if (device == DeviceKind::cpu)
+      return fail("kernels need a CPU with AVX2 and FMA, AVX-512 or NEON; there is "
+                  "--device=interpreter");
+    return runInterpreter(function, ownTerms, *inputs,
+                          ", for there is no GPU, and kernels need a CPU with AVX2");
+  };
   if (device == DeviceKind::cpu)
-    return runDevice(*DeviceSession::openCpu(), *module, function, primal,
-                     terms ? &*terms : nullptr, *inputs);
+    return runCpu();
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
   if (session)
     return runDevice(**session, *module, function, primal, terms ? &*terms : nullptr, *inputs);
   if (device == DeviceKind::automatic &&
       (session.error().code == ErrorCode::NoDriver || session.error().code == ErrorCode::NoDevice))
-    return runDevice(*DeviceSession::openCpu(), *module, function, primal,
-                     terms ? &*terms : nullptr, *inputs);
+    return runCpu();
   return fail(session.error().message);
 }

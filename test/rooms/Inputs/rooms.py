@@ -27,6 +27,7 @@ ORDER = [
 RUNTIME = ["runtime", "ejk/"]
 OTHERS = {
     "lowering/host": ["ejk/package_format.h", "runtime/package"],
+    "lowering/cpu": ["ejk/package_format.h"],
     "lowering/driver": ["runtime/package", "ejk/compiler.h"],
     "runtime": RUNTIME,
     "tools/io": RUNTIME + ["tools/io"],
