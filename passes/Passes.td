@@ -431,8 +431,10 @@ def Chunk : Pass<"ejk-chunk"> {
 
     Requires: a K×V state goes through `ejk.decay` and `ejk.outer_add` to its next value, with all
     decays before the outer products or all after them, and with gates and vectors that do not
-    depend on reads of it. States that are numbers or vectors only accumulate. Everything else in a
-    step is elementwise. Any other scan is left alone, and a remark says why.
+    depend on reads of it. One vector of a step's outer products may: where it is a sum of reads,
+    each times one number of the head, and of what does not depend on them, as in the delta rule, a
+    chunk solves for it (`tile.solve`). States that are numbers or vectors only accumulate.
+    Everything else in a step is elementwise. Any other scan is left alone, and a remark says why.
 
     Rounding: matmuls have 16-bit operands and f32 accumulators; the state stays f32. Only scans
     whose keys, values and read vectors come from bf16 or f16 rows are taken; with

@@ -4,6 +4,34 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandSolves : Pass<"ejk-expand-solves"> {
+  let summary = "solve triangular systems by matmuls";
+  let description = [{
+    What: a `tile.solve` becomes the inverse of its matrix, times the right-hand side. The 16×16
+    blocks on the diagonal are inverted by substitution, in f32; matmuls of bf16 combine them.
+    Why: a substitution of all rows is a chain of as many steps, tensor cores take a
+    matrix of a few blocks in as many matmuls as double to their number. Results change by the
+    rounding of matmuls' operands; what the identity multiplies is not rounded.
+
+    Before:
+    ```mlir
+    %x = tile.solve %m, %b : vector<32x32xf32>, vector<32x128xf32>
+    ```
+    After, with `N` what %l has below its blocks, and roundings left out:
+    ```mlir
+    %l = tile.keep lower strict %m else 0.0 : vector<32x32xf32>
+    %r = tile.invert_diagonal %l : vector<32x32xf32>
+    %y = tile.dot %r, %N, %N : …
+    %s = arith.addf %r, %y : vector<32x32xf32>
+    %w = tile.dot %y, %r, %s : …
+    %x = tile.dot %w, %b, %b : …
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
+  let statistics = [Statistic<"numExpanded", "expanded", "solves that became matmuls">];
+}
+
 def LoadStatesByRows : Pass<"ejk-load-states-by-rows"> {
   let summary = "load and store 16-bit states by rows";
   let description = [{

@@ -208,6 +208,50 @@ LogicalResult TileCompiler::compileDot(tile::DotOp op) {
   return success();
 }
 
+LogicalResult TileCompiler::compileSolve(tile::SolveOp op) {
+  Slot matrix = slotOf(op.getMatrix()), rhs = slotOf(op.getRhs()), result = resultSlot(op);
+  auto [rows, columns] = tileShape(op.getType());
+  bool transposed = op.getTransposed();
+  withRounding([&, rows = rows, columns = columns](auto round) {
+    addSimple([=](TileFrame &frame) {
+      const double *m = frame.at(matrix);
+      double *out = frame.at(result);
+      std::copy_n(frame.at(rhs), result.size, out);
+      // The rows in the order of the substitution.
+      auto rowAt = [=](size_t place) { return transposed ? rows - 1 - place : place; };
+      for (size_t place = 0; place < rows; ++place)
+        for (size_t before = 0; before < place; ++before) {
+          size_t i = rowAt(place), j = rowAt(before);
+          double factor = transposed ? m[j * rows + i] : m[i * rows + j];
+          for (size_t c = 0; c < columns; ++c)
+            out[i * columns + c] = round(out[i * columns + c] + factor * out[j * columns + c]);
+        }
+    });
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileInvertDiagonal(tile::InvertDiagonalOp op) {
+  Slot matrix = slotOf(op.getMatrix()), result = resultSlot(op);
+  size_t rows = tileShape(op.getType()).first, block = tile::InvertDiagonalOp::kBlock;
+  withRounding([&](auto round) {
+    addSimple([=](TileFrame &frame) {
+      const double *m = frame.at(matrix);
+      double *out = frame.at(result);
+      std::fill_n(out, result.size, 0.0);
+      for (size_t first = 0; first < rows; first += block)
+        for (size_t i = first; i < first + block; ++i)
+          for (size_t c = first; c < i; ++c) {
+            double &sum = out[i * rows + c];
+            sum = m[i * rows + c];
+            for (size_t j = c + 1; j < i; ++j)
+              sum = round(sum + m[i * rows + j] * out[j * rows + c]);
+          }
+    });
+  });
+  return success();
+}
+
 LogicalResult TileCompiler::compileCumsum(tile::CumsumOp op) {
   Slot tile = slotOf(op.getTile()), result = resultSlot(op);
   auto [rows, columns] = tileShape(op.getType());
@@ -341,6 +385,8 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::LoadCellOp op) { return compileLoadCell(op); })
       .Case([&](tile::StoreCellOp op) { return compileStoreCell(op); })
       .Case([&](tile::DotOp op) { return compileDot(op); })
+      .Case([&](tile::SolveOp op) { return compileSolve(op); })
+      .Case([&](tile::InvertDiagonalOp op) { return compileInvertDiagonal(op); })
       .Case([&](tile::CumsumOp op) { return compileCumsum(op); })
       .Case([&](tile::KeepOp op) { return compileKeep(op); })
       .Case([&](tile::WindowOp op) { return compileWindow(op); })

@@ -84,6 +84,8 @@ private:
   mlir::LogicalResult compileLoadCell(tile::LoadCellOp op);
   mlir::LogicalResult compileStoreCell(tile::StoreCellOp op);
   mlir::LogicalResult compileDot(tile::DotOp op);
+  mlir::LogicalResult compileSolve(tile::SolveOp op);
+  mlir::LogicalResult compileInvertDiagonal(tile::InvertDiagonalOp op);
   mlir::LogicalResult compileCumsum(tile::CumsumOp op);
   mlir::LogicalResult compileKeep(tile::KeepOp op);
   mlir::LogicalResult compileWindow(tile::WindowOp op);

@@ -350,6 +350,64 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_SolveOp : Tile_Op<"solve", [Pure, AllTypesMatch<["rhs", "result"]>]> {
+  let summary = "solve a unit triangular system, for each column";
+  let description = [{
+    The X with `X − L X = rhs`, or, where `transposed`, `X − Lᵀ X = rhs`, with L the part of
+    `matrix` strictly below its diagonal; what else the matrix holds does not count. By
+    substitution, in f32:
+
+    ```
+    X[i] = rhs[i] + Σ_{j<i} matrix[i,j] X[j]
+    transposed: X[i] = rhs[i] + Σ_{j>i} matrix[j,i] X[j]
+    ```
+
+    What a delta rule's steps add in a chunk, where each depends on what those before have added.
+
+    Example:
+
+    ```mlir
+    %u = tile.solve %m, %b : vector<64x64xf32>, vector<64x128xf32>
+    %w = tile.solve transposed %m, %b : vector<64x64xf32>, vector<64x128xf32>
+    ```
+
+    Constraints:
+    - C1: the matrix is square, with as many rows as `rhs`.
+  }];
+  let arguments = (ins Tile_MatrixF32:$matrix, Tile_MatrixF32:$rhs, UnitAttr:$transposed);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = [{
+    (`transposed` $transposed^)? $matrix `,` $rhs attr-dict `:` type($matrix) `,` type($rhs)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_InvertDiagonalOp : Tile_Op<"invert_diagonal", [Pure, AllTypesMatch<["matrix", "result"]>]> {
+  let summary = "invert the unit triangular blocks on a matrix's diagonal";
+  let description = [{
+    With L_b the part of the b-th 16×16 block on the diagonal that lies strictly below that, the
+    b-th block of the result is `(I − L_b)⁻¹ − I`, which lies there, too; the rest is zero. By
+    substitution, in f32. What a solve has of blocks, between which matmuls do the rest.
+
+    Example:
+
+    ```mlir
+    %t = tile.invert_diagonal %m : vector<64x64xf32>
+    ```
+
+    Constraints:
+    - C1: the matrix is square, and 16 divides its size.
+  }];
+  let arguments = (ins Tile_MatrixF32:$matrix);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = "$matrix attr-dict `:` type($matrix)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Rows of a block.
+    static constexpr int64_t kBlock = 16;
+  }];
+}
+
 def Tile_CumsumOp : Tile_Op<"cumsum", [
     Pure, AllTypesMatch<["tile", "result"]>]> {
   let summary = "cumulative sum along time";

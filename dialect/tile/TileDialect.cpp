@@ -206,6 +206,23 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
+LogicalResult SolveOp::verify() {
+  auto matrix = cast<VectorType>(getMatrix().getType());
+  int64_t rows = cast<VectorType>(getType()).getDimSize(0);
+  if (matrix.getDimSize(0) != rows || matrix.getDimSize(1) != rows)
+    return emitOpError() << "the matrix must be square with as many rows as the right-hand side, "
+                         << rows << " (C1), but is " << matrix;
+  return success();
+}
+
+LogicalResult InvertDiagonalOp::verify() {
+  auto type = cast<VectorType>(getType());
+  if (type.getDimSize(0) != type.getDimSize(1) || type.getDimSize(0) % kBlock)
+    return emitOpError() << "the matrix must be square, with a size that " << kBlock
+                         << " divides (C1), but is " << type;
+  return success();
+}
+
 LogicalResult CumsumOp::verify() {
   int64_t rows = cast<VectorType>(getType()).getDimSize(0);
   if (std::optional<int64_t> from = getFrom(); from && (*from < 0 || *from >= rows))

@@ -313,6 +313,9 @@ private:
   Value firstRowOf(const Fragments &f);
   Value firstColumnOf(const Fragments &f);
 
+  // TileSolve.cpp: the parts of a solve that are no matmuls.
+  void emitInvertDiagonal(tile::InvertDiagonalOp op);
+
   // TileMasks.cpp: masks by position.
   void maskSide(Placed &tile, bool upper, bool strict, Value otherwise);
   void emitKeep(tile::KeepOp op);

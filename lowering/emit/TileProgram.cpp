@@ -132,6 +132,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](ConvertOp o) { emitConvert(o); })
       .Case([&](DotOp o) { emitDot(o); })
       .Case([&](CumsumOp o) { emitCumsum(o); })
+      .Case([&](InvertDiagonalOp o) { emitInvertDiagonal(o); })
       .Case([&](KeepOp o) { emitKeep(o); })
       .Case([&](WindowOp o) { emitWindow(o); })
       .Case([&](SpreadOp o) { emitSpread(o); })

@@ -286,6 +286,11 @@ private:
             needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
           return success();
         })
+        .Case([&](InvertDiagonalOp invert) {
+          need(invert.getMatrixMutable(), layout(LayoutKind::shared), /*uniformWillDo=*/false);
+          setLayouts(invert, layout(LayoutKind::shared));
+          return success();
+        })
         .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, WithinOp, StoreCellOp>(
             [&](Operation *tileOp) {
               for (OpOperand &operand : tileOp->getOpOperands())

@@ -177,6 +177,12 @@ private:
             return failure();
           return sameAs(keep, keep.getTile(), keep.getResult());
         })
+        .Case<InvertDiagonalOp>([&](InvertDiagonalOp invert) {
+          return need(invert,
+                      is(invert.getMatrix(), LayoutKind::shared) &&
+                          is(invert.getResult(), LayoutKind::shared),
+                      "blocks are inverted in rows of shared memory");
+        })
         .Case<WindowOp>([&](WindowOp window) -> LogicalResult {
           if (failed(need(window, isDivided(window.getResult()),
                           "a window takes fragments or lanes")))

@@ -11,6 +11,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   // An unknown name is an error of the passes that take it.
   const ejk::Target *target = ejk::findTarget(arch);
   bool hasWgmma = target && target->hasWgmma;
+  pm.addPass(createExpandSolves());
   pm.addPass(createCanonicalizerPass());
   if (hasWgmma)
     pm.addPass(createLoadStatesByRows());

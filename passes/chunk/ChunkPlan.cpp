@@ -16,7 +16,7 @@ LogicalResult ChunkPlan::decline(Operation *op, const Twine &why) {
 }
 
 LogicalResult ChunkPlan::analyze() {
-  if (failed(findStates()) || failed(checkSaves()))
+  if (failed(findCorrections()) || failed(findStates()) || failed(checkSaves()))
     return failure();
   if (chains.empty())
     return decline(scan, "it has no K×V state that is read or given");
@@ -52,6 +52,46 @@ std::pair<const Accumulator *, unsigned> ChunkPlan::sumOf(Value value) const {
 //===----------------------------------------------------------------------===//
 // States
 //===----------------------------------------------------------------------===//
+
+LogicalResult ChunkPlan::findCorrections() {
+  std::string why;
+  if (Operation *op = corrections.find(scan, why))
+    return decline(op, why + ": a chunk solves for what its steps add where that is a sum of reads "
+                             "of the state, each times one number of the head, and of what does "
+                             "not depend on them");
+  return success();
+}
+
+LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
+  for (auto [number, add] : llvm::enumerate(chain.adds))
+    for (unsigned dim : {0, 1}) {
+      const CorrectionParts *parts = corrections.of(add, dim);
+      if (!parts)
+        continue;
+      if (chain.correction)
+        return decline(add, "several vectors that a step adds depend on what it reads; a chunk "
+                            "solves for one");
+      StateChain::Correction correction{unsigned(number), dim, {}};
+      for (const auto &part : parts->factors) {
+        Operation *op = part.first;
+        auto read = llvm::find_if(chain.reads, [&](auto &read) { return read.op == op; });
+        // A gate along the vector would make a coefficient of each channel.
+        if (read->decays[dim + 1] != (chain.decayFirst ? chain.decays[dim + 1].size() : 0))
+          return decline(op, "what is read is added behind a gate per channel along it, and so "
+                             "has no one number of the head");
+        correction.terms.push_back({unsigned(read - chain.reads.begin()), part.second});
+      }
+      if (!chain.anchors.empty() || llvm::any_of(chain.reads, [](auto &r) {
+            return !r.pairings.empty();
+          }))
+        return decline(add, "a gate's gradient is made of what a step adds that depends on its "
+                            "reads");
+      if (!chain.saves.empty() && !options.saveEntries)
+        return decline(add, "a state that depends on reads is saved where no chunk ends");
+      chain.correction = std::move(correction);
+    }
+  return success();
+}
 
 LogicalResult ChunkPlan::findStates() {
   for (auto [i, arg, next] : llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
@@ -116,6 +156,16 @@ static bool splitConstant(Value &vector, double &scale) {
 }
 
 void ChunkPlan::findAddVectors(StateChain &chain) {
+  if (chain.correction) {
+    // The state as it is: what is read of it is added to it.
+    for (auto [number, add] : llvm::enumerate(chain.adds)) {
+      chain.addVectors.push_back({add.getKey(), add.getValue()});
+      if (number == chain.correction->add)
+        chain.addVectors.back()[chain.correction->dim] =
+            corrections.of(add, chain.correction->dim)->rest;
+    }
+    return;
+  }
   SmallVector<double> scales;
   for (OuterAddOp add : chain.adds) {
     std::array<Value, 2> vectors = {add.getKey(), add.getValue()};
@@ -136,8 +186,9 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   StateChain::Read read;
   read.op = op;
   read.whole = op;
+  bool isAdded = corrections.feeds(op);
   if (auto mul = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
-      mul && !mul->hasAttr(kPairingAttr)) {
+      mul && !isAdded && !mul->hasAttr(kPairingAttr)) {
     Value rest = mul.getResult();
     if (splitConstant(rest, read.scale))
       read.whole = mul;
@@ -160,6 +211,10 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
     auto constant = multiplier.getDefiningOp<arith::ConstantOp>();
     return constant && isa<SplatElementsAttr>(constant.getValue());
   };
+  if (isAdded) {
+    chain.reads.push_back(std::move(read));
+    return;
+  }
   splitConstant(read.vector, read.scale);
   // The other scan of a cancelling pair rounds the vector with these multipliers, so they must
   // stay.
@@ -222,6 +277,8 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     return decline(chain.links.front(),
                    "the state decays both before and after an 'ejk.outer_add': all decays of a "
                    "step must come before its outer products, or all after them");
+  if (failed(addCorrection(chain)))
+    return failure();
   findAddVectors(chain);
   bool gatesChannels = chain.isGated(Axis::key) || chain.isGated(Axis::value);
   for (StateChain::Read &read : chain.reads)
@@ -377,6 +434,9 @@ SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) co
   for (const auto &vectors : chain.addVectors)
     for (int dim : {0, 1})
       inputs.push_back({vectors[dim], dim});
+  if (chain.correction)
+    for (const StateChain::Correction::Term &term : chain.correction->terms)
+      inputs.push_back({term.factor, -1});
   for (const StateChain::Read &read : chain.reads)
     inputs.push_back({read.vector, read.along});
   for (const StateChain::Read &read : chain.reads)

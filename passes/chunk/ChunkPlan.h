@@ -5,7 +5,9 @@
 //  - *chains*: K×V states that pass only through `ejk.decay` and `ejk.outer_add`, with reads
 //    at any point;
 //  - *accumulators*: scalar or vector states to which terms are added, so that their value
-//    is the initial one plus a cumsum.
+//    is the initial one plus a cumsum;
+//  - *corrections*: outer products of a chain with a vector that depends linearly on the
+//    chain's own reads (Corrections.h).
 //
 // All other ops are elementwise and become arithmetic on tiles.
 //
@@ -15,6 +17,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/chunk/Chunk.h"
+#include "passes/chunk/Corrections.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include <vector>
@@ -58,6 +61,17 @@ struct StateChain {
   llvm::SmallVector<std::array<mlir::Value, 2>> addVectors;
   double scale = 1;
   llvm::SmallVector<Read> reads;
+  /// The outer product whose vector along `dim` depends on reads. `addVectors` has the part of
+  /// that vector that does not, and `terms` has the number that multiplies each read.
+  struct Correction {
+    struct Term {
+      unsigned read;
+      mlir::Value factor;
+    };
+    unsigned add, dim;
+    llvm::SmallVector<Term> terms;
+  };
+  std::optional<Correction> correction;
   /// A save of the scan, and the number of the step's outer products before it.
   struct Save {
     unsigned number, adds;
@@ -142,11 +156,14 @@ public:
   mlir::Type operandType;
 
 private:
+  mlir::LogicalResult findCorrections();
+  /// Of a chain whose links are known.
+  mlir::LogicalResult addCorrection(StateChain &chain);
   mlir::LogicalResult findStates();
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);
   mlir::LogicalResult followSum(unsigned number, mlir::BlockArgument arg);
   void addRead(StateChain &chain, ReadOp op);
-  static void findAddVectors(StateChain &chain);
+  void findAddVectors(StateChain &chain);
   mlir::LogicalResult checkSaves();
   mlir::LogicalResult checkElementwise();
   mlir::LogicalResult checkOrder();
@@ -163,6 +180,7 @@ private:
   mlir::LogicalResult visitValue(mlir::Value value, unsigned from);
   mlir::LogicalResult decline(mlir::Operation *op, const llvm::Twine &why);
 
+  Corrections corrections;
   enum class Mark { none, under, done };
   llvm::SmallVector<Mark> marks;
   llvm::DenseSet<std::pair<mlir::Value, unsigned>> seen, checkedForms;

@@ -22,6 +22,9 @@ void ChunkedState::collectTiles() {
   for (const auto &vectors : chain.addVectors)
     for (int dim : {0, 1})
       addTiles[dim].push_back(tiles.masked(vectors[dim], isSliced(dim)));
+  if (chain.correction)
+    for (const StateChain::Correction::Term &term : chain.correction->terms)
+      factorTiles.push_back(tiles.masked(term.factor, false));
   for (const StateChain::Read &read : chain.reads) {
     readTiles.push_back(tiles.masked(read.vector, isSliced(read.along)));
     SmallVector<Value> &partners = pairingTiles.emplace_back();
@@ -157,6 +160,8 @@ Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim
 }
 
 Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
+  if (corrected && isCorrection(add, dim))
+    return corrected;
   Value tile = addTiles[dim][add];
   return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim))) : tile;
 }
@@ -215,7 +220,8 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
   return sum;
 }
 
-Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState) {
+Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
+                                   std::optional<unsigned> without) {
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
   auto round = [&](Value tile) { return e.round(tile, plan.operandType); };
@@ -223,17 +229,23 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState)
   if (isGated(other) && !isInState(other))
     sum = times(e, sum, e.exp(bases[other].middle), 1);
   Value x = readVector(e, r, /*inBasis=*/true);
-  for (unsigned add = 0; add < chain.adds.size(); ++add) {
-    bool inclusive = add < read.adds;
-    Value p = dotProducts(e, x, addTile(e, add, along));
-    if (head)
-      p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
-    // In the basis, masked elements may have any value, also infinity.
-    if (!head || isGated(along))
-      p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
-    sum = e.dot(round(p), direction.reverse, round(addTile(e, add, other)), false, sum);
-  }
+  for (unsigned add = 0; add < chain.adds.size(); ++add)
+    if (add != without)
+      sum = e.dot(round(seenProducts(e, r, x, add)), direction.reverse,
+                  round(addTile(e, add, other)), false, sum);
   return sum;
+}
+
+Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned add) {
+  const StateChain::Read &read = chain.reads[r];
+  bool inclusive = add < read.adds;
+  Value p = dotProducts(e, x, addTile(e, add, read.along));
+  if (head)
+    p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
+  // In the basis, masked elements may have any value, also infinity.
+  if (!head || isGated(read.along))
+    p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
+  return p;
 }
 
 Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added) {
@@ -464,6 +476,8 @@ ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isInState(dim))
       state = times(e, state, e.exp(bases[dim].middle), dim);
+  if (chain.correction)
+    corrected = solveCorrection(e, state);
   // Reads first, because the update may overwrite the state's registers.
   Computed computed = {Value()};
   Computed pairs;
@@ -549,13 +563,15 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
   ArrayRef<int64_t> shape = e.shapeOf(state);
   Computed computed(carried);
   unsigned seen[3] = {0, 0, 0}, adds = 0;
+  SmallVector<Value> reads(chain.reads.size());
   auto readHere = [&] {
     for (auto [r, read] : llvm::enumerate(chain.reads)) {
       if (read.adds != adds || !std::equal(seen, seen + 3, read.decays))
         continue;
       unsigned along = read.along;
       Value x = e.spread(e.row(readTiles[r], row), along, shape);
-      computed[r + 1] = e.withRow(computed[r + 1], e.sum(e.mul(state, x), along), row);
+      reads[r] = e.sum(e.mul(state, x), along);
+      computed[r + 1] = e.withRow(computed[r + 1], reads[r], row);
     }
   };
   readHere();
@@ -566,9 +582,14 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
       state = axis ? times(e, state, scale, axis - 1)
                    : e.mul(state, e.broadcast(scale, cast<VectorType>(state.getType())));
     } else {
-      Value u = e.spread(e.row(addTiles[0][adds], row), 0, shape);
-      Value w = e.spread(e.row(addTiles[1][adds], row), 1, shape);
-      state = e.add(state, e.mul(u, w));
+      Value outer;
+      for (unsigned dim : {0, 1}) {
+        Value vector = isCorrection(adds, dim) ? correctedRow(e, row, reads)
+                                               : e.row(addTiles[dim][adds], row);
+        Value wide = e.spread(vector, dim, shape);
+        outer = outer ? e.mul(outer, wide) : wide;
+      }
+      state = e.add(state, outer);
       ++adds;
     }
     readHere();

@@ -34,6 +34,16 @@
 // This form is used if all reads are along one axis and no gate's gradient is computed from
 // them. Otherwise each axis has 32 nats.
 //
+// **Corrections.** If the vector u that a step adds along b depends on its reads,
+// u_i = w_i + Σ c_i y_i with numbers c_i of the head, then u of all steps of the chunk solves a
+// unit triangular system. With y⁰_i the read without these additions, and k the key of the outer
+// product:
+//
+//   u_i − c_i Σ_{j<i} e^{R^h_i − W^h_j} (Σ_c x_ic k_jc e^{R^a_ic − W^a_jc}) u_j = w_i + c_i y⁰_i
+//
+// The matrix is the same for all channels of u. This holds in the basis along b, too, because
+// the read is where u is added, so that R^b = W^b.
+//
 // **Cancelling pairs.** The gradient of a gate sums y_i ∘ z_i, with z_i along b, and subtracts
 // the same kind of term of the adjoint's scan. The two nearly cancel. So z̃ = z ∘ e^{R^b − M^b}
 // is rounded exactly as the other scan rounds ũ or w̃: then the rounding errors cancel, too.
@@ -118,8 +128,20 @@ private:
   /// The contribution of the state at the start of the chunk to read `r`; in f32's precision if not
   /// `inBasis`.
   mlir::Value readEntry(TileBuilder &e, unsigned r, mlir::Value state, bool inBasis);
-  /// Read `r` on the fast path, still in the basis along its result.
-  mlir::Value readOnFastPath(TileBuilder &e, unsigned r, mlir::Value basisState);
+  /// Read `r` on the fast path, still in the basis along its result; without the contribution of
+  /// outer product `without`.
+  mlir::Value readOnFastPath(TileBuilder &e, unsigned r, mlir::Value basisState,
+                             std::optional<unsigned> without = std::nullopt);
+  /// The products of read `r`, whose vector is `x`, with the vectors of outer product `add` along
+  /// the read: decayed, and zero where a step's read does not see the addition.
+  mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add);
+  /// The vectors that the chain's correction adds, in the basis.
+  mlir::Value solveCorrection(TileBuilder &e, mlir::Value basisState);
+  /// The same for one step on the exact path: `reads` are the step's reads so far.
+  mlir::Value correctedRow(TileBuilder &e, mlir::Value row, llvm::ArrayRef<mlir::Value> reads);
+  bool isCorrection(unsigned add, unsigned dim) const {
+    return chain.correction && chain.correction->add == add && chain.correction->dim == dim;
+  }
   /// The matrix of dot products of each step's `reading` with each step's `added`. Rows are the
   /// later step and columns the earlier one, as in a forward scan.
   mlir::Value dotProducts(TileBuilder &e, mlir::Value reading, mlir::Value added);
@@ -186,6 +208,9 @@ private:
   ScanDirection direction;
   /// For each decay by axis, each outer product by dimension, and each read.
   llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
+  /// Per term of the correction, its number at each step; on the fast path, the vectors it adds.
+  llvm::SmallVector<mlir::Value> factorTiles;
+  mlir::Value corrected;
   /// For each read and cancelling pair: the tile that the read is multiplied by.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
   llvm::SmallVector<mlir::Value> anchorEntries;

@@ -119,6 +119,9 @@ public:
                   mlir::Value acc) {
     return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed);
   }
+  mlir::Value solve(mlir::Value matrix, mlir::Value rhs, bool transposed) {
+    return tile::SolveOp::create(b, loc, rhs.getType(), matrix, rhs, transposed);
+  }
   mlir::Value cumsum(mlir::Value tile, bool reverse, bool exclusive,
                      std::optional<int64_t> from = std::nullopt) {
     return tile::CumsumOp::create(b, loc, tile.getType(), tile, reverse, exclusive,

@@ -30,7 +30,10 @@ static llvm::SmallSetVector<Value, 8> findSequences(ScanOp scan, ArrayRef<Value>
     Value value = worklist.pop_back_val();
     if (!seen.insert(value).second)
       continue;
-    if (Operation *op = value.getDefiningOp())
+    // What is read has the rounding of the matmuls that made the state.
+    if (auto read = value.getDefiningOp<ReadOp>())
+      worklist.push_back(read.getVector());
+    else if (Operation *op = value.getDefiningOp())
       worklist.append(op->operand_begin(), op->operand_end());
     else if (isa<VectorType>(value.getType()) &&
              llvm::is_contained(scan.getSequenceArgs(), value))

@@ -83,6 +83,20 @@ func.func @choose(%o: tensor<?x?x?x4xf32>, %x: tensor<?xf32>) -> tensor<?x?x?x4x
   // expected-error @below {{'rows' must be a sequence, [B,T,H] or [B,T,H,C] (C1), but is 'tensor<?xf32>'}}
   %c = tile.choose single %o, several %o of %x : tensor<?x?x?x4xf32>, tensor<?xf32>
   return %c : tensor<?x?x?x4xf32>
+
+// -----
+
+// solve C1: another number of rows than the right-hand side.
+func.func @solve(%q: tensor<?x?x?x16xf32>) {
+  tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
+    %b = tile.load %qr[%slice, %slice] : !tile.rows<vector<16xf32>> -> vector<32x16xf32>
+    // expected-error @below {{the matrix must be square with as many rows as the right-hand side, 32 (C1), but is 'vector<16x16xf32>'}}
+    %x = tile.solve %a, %b : vector<16x16xf32>, vector<32x16xf32>
+    tile.end
+  }
+  return
 }
 
 // -----
@@ -92,4 +106,17 @@ func.func @convert(%o: vector<4x4x4xf32>) -> vector<4x4x4xf32> {
   // expected-error @below {{operand #0 must be vector of}}
   %c = tile.convert %o to <lanes> : vector<4x4x4xf32>
   return %c : vector<4x4x4xf32>
+
+// -----
+
+// invert_diagonal C1: no whole blocks.
+func.func @invert_diagonal(%q: tensor<?x?x?x24xf32>) {
+  tile.program chunk 24 slices 1 sequences(%q : tensor<?x?x?x24xf32>) {
+  ^bb0(%qr: !tile.rows<vector<24xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<24xf32>> -> vector<24x24xf32>
+    // expected-error @below {{the matrix must be square, with a size that 16 divides (C1), but is 'vector<24x24xf32>'}}
+    %x = tile.invert_diagonal %a : vector<24x24xf32>
+    tile.end
+  }
+  return
 }

@@ -7,6 +7,7 @@ still hold, behind the passes `--then` as well.
 """
 import argparse
 import os
+import re
 import subprocess
 
 parser = argparse.ArgumentParser()
@@ -35,9 +36,10 @@ for file in options.files:
     name = os.path.basename(file)
     pipeline = ["--ejk-backward=gate-gradients=suffix"]
     if name.startswith("vjp2"):
-        pipeline = ["--ejk-backward=function=gqa_with_state gate-gradients=suffix",
-                    "--ejk-derive-backward=function=gqa_with_state_vjp"]
-    elif name.startswith("recurrence"):
+        function = re.search(r"ejk-backward=\"function=(\w+)", open(file).read()).group(1)
+        pipeline = [f"--ejk-backward=function={function} gate-gradients=suffix",
+                    f"--ejk-derive-backward=function={function}_vjp"]
+    elif name.startswith(("recurrence", "delta")):
         pipeline = ["--ejk-specialize"]
     elif name.startswith("vjp"):
         # With states saved, and all gradients in one walk.

@@ -1,0 +1,32 @@
+//===- ChunkedCorrections.cpp - what a chunk's steps add to correct it -----===//
+#include "passes/chunk/ChunkedState.h"
+
+using namespace mlir;
+using namespace ejk;
+
+Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
+  const StateChain::Correction &correction = *chain.correction;
+  // What does not depend on the reads is still in the place of what is added.
+  Value rhs = addTile(e, correction.add, correction.dim), matrix;
+  for (auto [term, factor] : llvm::zip(correction.terms, factorTiles)) {
+    Value seen = readOnFastPath(e, term.read, basisState, /*without=*/correction.add);
+    rhs = e.add(rhs, times(e, seen, factor, 0));
+    Value products =
+        seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true), correction.add);
+    // The later step has a row; in a backward pass the one that reads is the earlier.
+    products = times(e, products, factor, direction.reverse ? 1 : 0);
+    matrix = matrix ? e.add(matrix, products) : products;
+  }
+  return e.solve(matrix, rhs, /*transposed=*/direction.reverse);
+}
+
+Value ChunkedState::correctedRow(TileBuilder &e, Value row, ArrayRef<Value> reads) {
+  const StateChain::Correction &correction = *chain.correction;
+  Value sum = e.row(addTiles[correction.dim][correction.add], row);
+  for (auto [term, factor] : llvm::zip(correction.terms, factorTiles)) {
+    Value number = e.row(factor, row);
+    Value wide = e.broadcast(number, cast<VectorType>(sum.getType()));
+    sum = e.add(sum, e.mul(wide, reads[term.read]));
+  }
+  return sum;
+}

@@ -1,0 +1,73 @@
+//===- ExpandSolves.cpp - triangular systems by matmuls -------------------===//
+//
+// With L the strictly lower matrix, R what `tile.invert_diagonal` gives of it, and N what L has
+// below the blocks on the diagonal:
+//
+//   (I − L)⁻¹ = (I − Y)⁻¹ (I + R),   Y = (I + R) N
+//   (I − Y)⁻¹ = (I + Y) (I + Y²) (I + Y⁴) …
+//
+// where as many factors are as double to the number of blocks, for Y^blocks is zero. With
+// (I − L)⁻¹ = I + W, each factor I + P makes W + P + P W of W. So no identity is rounded, and a
+// matmul's result is added to what f32 has of it. Y stays as small as the inverse is, where
+// the powers of L, of nearly parallel keys, do not.
+//
+//===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "passes/Passes.h"
+#include "passes/chunk/TileBuilder.h"
+
+namespace ejk {
+#define GEN_PASS_DEF_EXPANDSOLVES
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// Zero but below the blocks on the diagonal.
+static Value belowBlocks(TileBuilder &e, Value matrix) {
+  ArrayRef<int64_t> shape = e.shapeOf(matrix);
+  constexpr int64_t block = InvertDiagonalOp::kBlock;
+  Value step = e.constant(e.f32(shape.take_front()), 1.0 / block);
+  Value number = e.floor(e.cumsum(step, /*reverse=*/false, /*exclusive=*/true));
+  Value isBelow = arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OGT,
+                                        e.spread(number, 0, shape), e.spread(number, 1, shape));
+  return e.select(isBelow, matrix, e.zeros(shape));
+}
+
+static void expand(SolveOp op) {
+  OpBuilder b(op);
+  TileBuilder e(b, op.getLoc());
+  Type narrow = b.getBF16Type();
+  auto matmul = [&](Value lhs, bool transposed, Value rhs, Value acc) {
+    return e.dot(e.round(lhs, narrow), transposed, e.round(rhs, narrow), false, acc);
+  };
+  Value lower = e.keep(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
+  Value inverse = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
+  int64_t blocks = e.shapeOf(lower)[0] / InvertDiagonalOp::kBlock;
+  if (blocks > 1) {
+    Value below = belowBlocks(e, lower);
+    SmallVector<Value> powers = {matmul(inverse, false, below, below)};
+    for (int64_t reach = 2; reach < blocks; reach *= 2)
+      powers.push_back(matmul(powers.back(), false, powers.back(), e.zeros(e.shapeOf(lower))));
+    for (Value power : llvm::reverse(powers))
+      inverse = matmul(power, false, inverse, e.add(inverse, power));
+  }
+  op.replaceAllUsesWith(matmul(inverse, op.getTransposed(), op.getRhs(), op.getRhs()));
+  op.erase();
+}
+
+namespace {
+struct ExpandSolvesPass : ejk::impl::ExpandSolvesBase<ExpandSolvesPass> {
+  void runOnOperation() override {
+    SmallVector<SolveOp> solves;
+    getOperation()->walk([&](SolveOp op) { solves.push_back(op); });
+    for (SolveOp op : solves)
+      expand(op);
+    numExpanded += solves.size();
+  }
+};
+} // namespace

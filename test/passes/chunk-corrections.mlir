@@ -1,0 +1,123 @@
+// Steps that read the state before they write it: which become programs that solve, and why
+// others do not. Numbers: chunk-corrections.test, and the oracle's (chunk-oracle.test).
+// RUN: ejk-opt %s --split-input-file --ejk-chunk --verify-diagnostics | FileCheck %s
+
+// CHECK-LABEL: func.func @delta_rule
+// What the chunk's steps see of the state that it is entered with, and then what each sees of
+// those before it: the products of keys, times -beta.
+// CHECK: %[[SEEN:.*]] = tile.dot %[[K:.*]], %{{.*}}, %{{.*}} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+// CHECK: %[[RHS:.*]] = arith.addf
+// CHECK: %[[P:.*]] = tile.dot %[[K]], %[[K]] transposed
+// CHECK: %[[LOWER:.*]] = tile.keep lower strict %[[P]]
+// CHECK: %[[M:.*]] = arith.mulf %[[LOWER]]
+// CHECK: %[[U:.*]] = tile.solve %[[M]], %[[RHS]] : vector<64x64xf32>, vector<64x64xf32>
+// CHECK: %[[UB:.*]] = arith.truncf %[[U]]
+// CHECK: tile.dot %{{.*}}, %[[UB]]
+// CHECK: tile.dot %[[K]] transposed, %[[UB]]
+func.func @delta_rule(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
+                      %v: tensor<?x?x?x64xbf16>, %beta: tensor<?x?x?xf32>)
+    -> (tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>) {
+  %o, %ht = ejk.scan
+      sequences(%vt = %v : tensor<?x?x?x64xbf16>, %qt = %q : tensor<?x?x?x64xbf16>,
+                %kt = %k : tensor<?x?x?x64xbf16>, %bt = %beta : tensor<?x?x?xf32>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) {
+    %qw = arith.extf %qt : vector<64xbf16> to vector<64xf32>
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %vw = arith.extf %vt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %e = arith.subf %vw, %r : vector<64xf32>
+    %betas = vector.broadcast %bt : f32 to vector<64xf32>
+    %u = arith.mulf %betas, %e : vector<64xf32>
+    %S1 = ejk.outer_add %S, %kw, %u : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %ot = ejk.read %S1, %qw along key : vector<64x64xf32>, vector<64xf32>
+    ejk.yield states(%S1 : vector<64x64xf32>) outputs(%ot : vector<64xf32>)
+  }
+  return %o, %ht : tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// Backwards, the later of two steps still has a row: the transposed system.
+// CHECK-LABEL: func.func @backwards
+// CHECK: tile.solve transposed
+func.func @backwards(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan reverse sequences(%kt = %k : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %u = arith.subf %kw, %r : vector<64xf32>
+    %S1 = ejk.outer_add %S, %kw, %u : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S1 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @number_a_channel
+// CHECK-NOT: tile.program
+func.func @number_a_channel(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %u = arith.mulf %kw, %r : vector<64xf32>
+    // expected-remark @below {{not chunked: what multiplies a read that is added is not one number of the head}}
+    %S1 = ejk.outer_add %S, %kw, %u : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S1 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @not_linear
+// CHECK-NOT: tile.program
+func.func @not_linear(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %u = math.tanh %r : vector<64xf32>
+    // expected-remark @below {{not chunked: what is added is not linear in what is read}}
+    %S1 = ejk.outer_add %S, %kw, %u : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S1 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @twice
+// CHECK-NOT: tile.program
+func.func @twice(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %S1 = ejk.outer_add %S, %kw, %r : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %s = ejk.read %S1, %kw along key : vector<64x64xf32>, vector<64xf32>
+    // expected-remark @below {{not chunked: several vectors that a step adds depend on what it reads}}
+    %S2 = ejk.outer_add %S1, %kw, %s : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S2 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// A gate per value channel between what is read and what is added: a number of each channel.
+// CHECK-LABEL: func.func @behind_a_gate
+// CHECK-NOT: tile.program
+func.func @behind_a_gate(%k: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?x64xf32>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>, %gt = %g : tensor<?x?x?x64xf32>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    // expected-remark @below {{not chunked: what is read is added behind a gate per channel along it}}
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %S1 = ejk.decay %S by %gt along value : vector<64x64xf32>, vector<64xf32>
+    %S2 = ejk.outer_add %S1, %kw, %r : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S2 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
