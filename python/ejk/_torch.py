@@ -132,12 +132,12 @@ def _setup(ctx, inputs, output):
     ctx.save_for_backward(*tensors)
 
 
-def _backward(ctx, cotangents):
+def _gradients(ctx, needed, cotangents, apply):
+    """The inputs' gradients, None where none is needed; `apply` calls an entry."""
     tensors = list(ctx.saved_tensors)
     forward = _entry(ctx.program, ctx.entry, _device(tensors[0]))
     if forward.order == 2:
         raise EjkError(f"'{forward.name}' is a second derivative, and ejk has no third")
-    needed = list(ctx.needs_input_grad[2])[:len(tensors)]
     floats = [_program.is_float(t) for t in forward.inputs]
     cotangents = [torch.zeros(shape, dtype=dtype, device=device) if c is None else c
                   for c, (shape, dtype, device) in zip(cotangents, ctx.like)]
@@ -148,9 +148,14 @@ def _backward(ctx, cotangents):
     else:
         # The gradients of a gradient come for all of its inputs.
         entry, given = "2:" + ",".join(forward.wrt), floats
-    gradients = iter(torch.ops.ejk.call(ctx.program, entry, tensors + cotangents))
+    gradients = iter(apply(ctx.program, entry, tensors + cotangents))
     found = [next(gradients) if there else None for there in given]
-    return None, None, [g if need else None for g, need in zip(found, needed)]
+    return [g if need else None for g, need in zip(found, needed)]
+
+
+def _backward(ctx, cotangents):
+    needed = list(ctx.needs_input_grad[2])
+    return None, None, _gradients(ctx, needed, cotangents, torch.ops.ejk.call)
 
 
 torch.library.register_autograd("ejk::call", _backward, setup_context=_setup, lib=_library)
@@ -189,5 +194,39 @@ def _vmap(info, in_dims, program, entry, inputs):
     return results, [0] * len(results)
 
 
+#===------------------------------------------------------------------------===#
+# Calls
+#===------------------------------------------------------------------------===#
+
+
+class _Eager(torch.autograd.Function):
+    """The operator with its derivative, for calls that are not traced: the derivative that is
+    registered with the operator takes three times as long to set up."""
+
+    @staticmethod
+    def forward(ctx, program, entry, *tensors):
+        results = _run(program, entry, tensors)
+        _setup(ctx, (program, entry, tensors), results)
+        ctx.set_materialize_grads(False)
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents, _apply)
+
+
+def _apply(program, entry, tensors):
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return _Eager.apply(program, entry, *tensors)
+    return torch.ops.ejk.call(program, entry, tensors)
+
+
 def call(key, tensors):
-    return torch.ops.ejk.call(key, "0", tensors)
+    if (torch.compiler.is_compiling() or type(tensors[0]) not in _PLAIN
+            or torch._C._functorch.peek_interpreter_stack() is not None):
+        return torch.ops.ejk.call(key, "0", tensors)
+    return _apply(key, "0", tensors)
+
+
+# Other kinds of tensors, such as those that export traces with, are for the dispatcher.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
