@@ -218,12 +218,13 @@ class _Eager(torch.autograd.Function):
 def _apply(program, entry, tensors):
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return _Eager.apply(program, entry, *tensors)
-    return torch.ops.ejk.call(program, entry, tensors)
+    return _run(program, entry, tensors)
 
 
 def call(key, tensors):
     if (torch.compiler.is_compiling() or type(tensors[0]) not in _PLAIN
-            or torch._C._functorch.peek_interpreter_stack() is not None):
+            or torch._C._functorch.peek_interpreter_stack() is not None
+            or torch._C._len_torch_dispatch_stack()):
         return torch.ops.ejk.call(key, "0", tensors)
     return _apply(key, "0", tensors)
 
