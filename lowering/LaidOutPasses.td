@@ -90,8 +90,8 @@ def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {
     %p = tile.dot %q, %k transposed, %zero …
     %p1 = arith.mulf %p, %decay …
     ```
-    After: `%p`, `%Sb`, `%o1`, `%p1`, `%o2`: while the first product is taken, the state is
-    rounded, and while the second one is, the first one's result is worked on.
+    After: `%p`, `%Sb`, `%o1`, `%p1`, `%o2`: the state is rounded while the first matmul runs, and
+    the first one's result is used while the second one runs.
   }];
   let dependentDialects = ["::ejk::tile::TileDialect"];
   let statistics = [Statistic<"numMoved", "moved", "ops moved from the program's order">];

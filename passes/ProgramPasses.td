@@ -251,7 +251,7 @@ def SplitOperands : Pass<"ejk-split-operands"> {
   let description = [{
     What: in a program whose rows and states have 32 channels or fewer, each matmul operand that
     `arith.truncf` makes enters its matmuls as two 16-bit terms: the truncated value and the
-    truncated remainder (zero where the value is not finite). The product of two remainders is left
+    truncated remainder (zero where the value is not finite). The matmul of two remainders is left
     out. Other uses see the truncated value. Results change: most of the truncation error
     disappears. Where a gate is a number per head, states may have up to 128 channels along one of
     their axes (64 beside gates of channels), and 32 or fewer along the other. Only matmuls that a

@@ -122,7 +122,7 @@ Value TileEmitter::takePointer(Value tensor) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where this block works
+// Position of the block
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::locateThread(Value number) {

@@ -270,7 +270,7 @@ unsigned TileEmitter::groupsAfter(TakeOp take) const {
 }
 
 //===----------------------------------------------------------------------===//
-// An item's way
+// Ring ops
 //===----------------------------------------------------------------------===//
 
 /// Whether an item may be released between `take` and `acquire`.

@@ -57,7 +57,7 @@ public:
 
 private:
   //===--------------------------------------------------------------------===//
-  // What there is
+  // Analysis
   //===--------------------------------------------------------------------===//
 
   /// Finds the loop's branch on a range guard, and the ring of two stages whose rows the guard
@@ -231,7 +231,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // The branch's own products
+  // The branch's matmuls
   //===--------------------------------------------------------------------===//
 
   /// Reorders the branch: first matmuls with available operands; while they run, the threads
@@ -304,7 +304,7 @@ private:
   }
 
   //===--------------------------------------------------------------------===//
-  // An iteration early
+  // The next item in this iteration
   //===--------------------------------------------------------------------===//
 
   /// The copy of `value` in `known`; clones its computation if there is none.

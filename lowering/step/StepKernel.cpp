@@ -119,7 +119,7 @@ unsigned StepEmitter::prefixRank(Value parameter, Value arg) {
 }
 
 //===----------------------------------------------------------------------===//
-// Who works on what
+// Positions of threads
 //===----------------------------------------------------------------------===//
 
 void StepEmitter::locate() {

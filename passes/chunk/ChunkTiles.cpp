@@ -100,7 +100,7 @@ Value ChunkTiles::makeConstant(Value value, bool sliced) {
 }
 
 //===----------------------------------------------------------------------===//
-// Over time
+// Values that change over time
 //===----------------------------------------------------------------------===//
 
 Value ChunkTiles::tile(Value value, bool sliced) {
@@ -177,7 +177,7 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   }
   if (isa<arith::MulFOp>(op))
     for (unsigned side : {0, 1})
-      if (Value mul = withNumbersScaled(operands[side], operands[1 - side]))
+      if (Value mul = withScalarsScaled(operands[side], operands[1 - side]))
         return mul;
   return cloneOp(body.b, op, operands, type);
 }
@@ -229,10 +229,10 @@ static std::optional<double> constantMultiplier(Value tile) {
   return constant.getSplatValue<APFloat>().convertToDouble();
 }
 
-/// `tile` times a scalar per step, `numbers`. A constant multiplier of the tile moves to the
+/// `tile` times a scalar per step, `scalars`. A constant multiplier of the tile moves to the
 /// scalars, which are fewer; null if there is none.
-Value ChunkTiles::withNumbersScaled(Value tile, Value numbers) {
-  auto spread = numbers.getDefiningOp<tile::SpreadOp>();
+Value ChunkTiles::withScalarsScaled(Value tile, Value scalars) {
+  auto spread = scalars.getDefiningOp<tile::SpreadOp>();
   std::optional<double> constant = constantMultiplier(tile);
   if (!spread || !constant || !spread.getVector().getType().getElementType().isF32())
     return {};

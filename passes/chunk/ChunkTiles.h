@@ -68,7 +68,7 @@ private:
   mlir::Value conditionTile(mlir::Value condition, mlir::VectorType type);
   mlir::Value gateGradient(GateGradientOp op, bool sliced);
   mlir::Value sumOver(mlir::Value tile);
-  mlir::Value withNumbersScaled(mlir::Value tile, mlir::Value numbers);
+  mlir::Value withScalarsScaled(mlir::Value tile, mlir::Value scalars);
   mlir::Value makeConstant(mlir::Value value, bool sliced);
   mlir::Value cloneOp(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRange operands,
                       mlir::Type type);

@@ -26,9 +26,9 @@ static constexpr double kMostExponent = 80;
 
 static Value other(Operation *op, unsigned number) { return op->getOperand(1 - number); }
 
-/// x if `factor` is e^x, otherwise null.
-static Value exponentOf(Value factor) {
-  auto exp = factor.getDefiningOp<math::ExpOp>();
+/// x if `value` is e^x, otherwise null.
+static Value exponentOf(Value value) {
+  auto exp = value.getDefiningOp<math::ExpOp>();
   return exp ? exp.getOperand() : Value();
 }
 
@@ -110,7 +110,7 @@ private:
     return llvm::is_contained(check.getTiles(), x) || llvm::is_contained(check.getTiles(), y);
   }
 
-  /// The factors of `value`, through multiplications with a single use.
+  /// The operands of the chain of multiplications that computes `value`, through single uses.
   static void collectFactors(Value value, SmallVector<Value> &factors) {
     auto op = value.getDefiningOp<arith::MulFOp>();
     if (!op || !op->hasOneUse())

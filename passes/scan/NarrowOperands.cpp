@@ -174,8 +174,8 @@ static bool isSumOfChannels(Value value) {
   return op && (isa<SumOp>(op) || (!isa<ReadOp>(op) && llvm::any_of(op->getOperands(), isSumOfChannels)));
 }
 
-/// Whether `use`, in a step, only serves matmuls: operands, products that are paired with such, and
-/// the matmuls of a step with itself, (x · y) z, which chunks include.
+/// Whether `use`, in a step, only serves matmuls: operands, cancelling pairs with reads, and
+/// diagonal terms (x · y) z, which chunks include in a matmul.
 static bool servesMatmuls(OpOperand &use) {
   Operation *op = use.getOwner();
   if (isa<OuterAddOp, ReadOp>(op) || op->hasAttr(kPairingAttr))
