@@ -5,6 +5,45 @@
 include "mlir/Pass/PassBase.td"
 include "lowering/LaidOutPasses.td"
 
+def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
+  let summary = "copy functions for the schedules that a package has of them";
+  let description = [{
+    What: makes of each function with scans the alternatives that its entry in a package has, one
+    for each schedule, with the conditions by which a launch chooses (docs/package-format.md).
+
+    Why: which schedule is the fastest depends on sizes that are known at a launch. A chunk schedule
+    is bound by memory and slow for few rows; a step follows the other and is slow for many.
+
+    `ejk.schedule` names an alternative's schedule, `ejk.alternative_of` the function that it is
+    another way to compute. `ejk.needs` is the condition without which its results would be wrong,
+    `ejk.when` that without which another alternative is better. The function itself becomes the
+    one that runs chunk by chunk, from 16 rows a sequence on; it is the only one for packed sequences,
+    whose lengths are not known on the host. A copy after it runs step by step, and takes all else.
+
+    Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
+    are summed over them by `ejk.sum_heads`, in f32. Another copy, taken first, needs H = Hkv, and
+    has nothing to sum.
+
+    A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
+    with which chunks are entered, and f_vjp reads them in chunks alone.
+
+    Requires `ejk-describe-interface`. Numbers change as between schedules: in the last bits.
+
+    Before:
+    ```mlir
+    func.func @gla(…) { %o, %ht = ejk.scan … }
+    ```
+    After:
+    ```mlir
+    func.func @gla(…) attributes {ejk.schedule = "chunk", ejk.when = [">=", "T", 16]} { … }
+    func.func @gla_step(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "step"} { … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numFunctions", "functions", "functions that got alternatives">,
+                    Statistic<"numDirect", "direct", "alternatives without sums over heads">];
+}
+
 def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
   let summary = "turn scans into chunkwise programs where their kernels fit";
   let description = [{
@@ -25,10 +64,12 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     the state at each chunk's start. f_vjp takes it after its other arguments. Several recurrences
     may give several such results. Remarks say where there is none.
 
-    `schedule` says which scans: none (`step`), all (`chunk`), or those of 64 rows or more or of a
+    `schedule` says which scans: none (`step`), all (`chunk`), or those of 16 rows or more or of a
     dynamic number (`automatic`). Where a dynamic number may be one, as in decoding, the scan stays
     beside the program for that case (`tile.choose`), unless it shares saved states, as scans of
-    derivatives do.
+    derivatives do. A function that `ejk-make-alternatives` made for steps is left alone, and in
+    one that it made for chunks nothing stays beside a program; where no scan of it became a
+    program, it is the one by steps, and its copy goes.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">,

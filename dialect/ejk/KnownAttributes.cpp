@@ -1,5 +1,6 @@
 //===- KnownAttributes.cpp - no attribute goes unseen ---------------------===//
 #include "dialect/ejk/KnownAttributes.h"
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Attributes.h"
 #include "dialect/ejk/Ejk.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -183,6 +184,10 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kMayAliasAttr, Kind::integer, false, true, true},
     {kConstraintsAttr, Kind::array, true, false, false},
     {kForwardOfAttr, Kind::string, true, false, false},
+    {kScheduleAttr, Kind::string, true, false, false},
+    {kAlternativeOfAttr, Kind::string, true, false, false},
+    {kNeedsAttr, Kind::array, true, false, false},
+    {kWhenAttr, Kind::array, true, false, false},
     {kNumInputsAttr, Kind::integer, true, false, false},
     {kDecayClassAttr, Kind::string, true, false, false},
     {kPairingAttr, Kind::unit, true, false, false},

@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
 
   ejk_package *package;
   ejk_executable *executable;
-  size_t entry, bytes;
+  size_t entry;
   check(ejk_package_load_file(argv[1], &package));
   check(ejk_package_find_entry(package, "gla", &entry));
   check(ejk_executable_create(package, NULL, &executable));
@@ -44,9 +44,10 @@ int main(int argc, char **argv) {
   const DLTensor *inputs[] = {&q, &k, &v, &g}, *outputs[] = {&out, &ht};
 
   ejk_launch_params params = {.struct_size = sizeof(params), .inputs = inputs, .num_inputs = 4, .outputs = outputs, .num_outputs = 2};
-  check(ejk_entry_workspace_bytes(package, entry, inputs, 4, &bytes));
-  params.workspace_bytes = bytes;
-  check(ejk_device_alloc(0, bytes, &params.workspace));
+  ejk_choice choice = {.struct_size = sizeof(choice)};
+  check(ejk_executable_choose(executable, entry, inputs, 4, NULL, &choice));
+  params.workspace_bytes = choice.workspace_bytes;
+  check(ejk_device_alloc(0, choice.workspace_bytes, &params.workspace));
   check(ejk_launch(executable, entry, &params));
   check(ejk_stream_synchronize(0, NULL));
   check(ejk_copy_to_host(0, o, out.data, sizeof(o)));

@@ -104,13 +104,13 @@ int main(int argc, char **argv) {
   const DLTensor *inputs[] = {&q, &k, &v, &g};
   const DLTensor *outputs[] = {&out, &ht};
 
-  /* 5. A launch never allocates, so scratch memory is asked for ahead. Its size
-   *    follows from the inputs' shapes and is often 0. */
-  size_t workspace_bytes;
+  /* 5. A package has several schedules; a launch chooses by the inputs' sizes and
+   *    the device, and here we see which one. A launch never allocates, so scratch
+   *    memory is asked for ahead, too; often it is 0 bytes. */
+  ejk_choice choice = {.struct_size = sizeof(choice)};
   void *workspace;
-  check(ejk_entry_workspace_bytes(package, entry, inputs, 4,
-                                  &workspace_bytes));
-  check(ejk_device_alloc(0, workspace_bytes, &workspace));
+  check(ejk_executable_choose(executable, entry, inputs, 4, NULL, &choice));
+  check(ejk_device_alloc(0, choice.workspace_bytes, &workspace));
 
   /* 6. Launch. Types, shapes, strides, alignment and overlaps are checked before
    *    anything runs. The call returns at once; the work is on the stream.
@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
       .outputs = outputs,
       .num_outputs = 2,
       .workspace = workspace,
-      .workspace_bytes = workspace_bytes,
+      .workspace_bytes = choice.workspace_bytes,
       .stream = NULL, /* the default stream; or any CUstream of the device */
   };
   check(ejk_launch(executable, entry, &params));

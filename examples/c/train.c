@@ -66,16 +66,18 @@ typedef struct call {
   ejk_launch_params params;
 } call;
 
-static call prepare(const ejk_package *package, const char *name, const DLTensor *const *inputs,
-                    size_t num_inputs, const DLTensor *const *outputs, size_t num_outputs) {
+static call prepare(const ejk_package *package, const ejk_executable *executable, const char *name,
+                    const DLTensor *const *inputs, size_t num_inputs,
+                    const DLTensor *const *outputs, size_t num_outputs) {
   call made = {.params = {.struct_size = sizeof(ejk_launch_params),
                           .inputs = inputs,
                           .num_inputs = num_inputs,
                           .outputs = outputs,
                           .num_outputs = num_outputs}};
   check(ejk_package_find_entry(package, name, &made.entry));
-  check(ejk_entry_workspace_bytes(package, made.entry, inputs, num_inputs,
-                                  &made.params.workspace_bytes));
+  ejk_choice choice = {.struct_size = sizeof(choice)};
+  check(ejk_executable_choose(executable, made.entry, inputs, num_inputs, NULL, &choice));
+  made.params.workspace_bytes = choice.workspace_bytes;
   check(ejk_device_alloc(0, made.params.workspace_bytes, &made.params.workspace));
   return made;
 }
@@ -123,8 +125,8 @@ int main(int argc, char **argv) {
   DLTensor d_A = make(1, heads), d_bias = make(1, heads);
   const DLTensor *inputs[] = {&c, &b, &x, &dt, &A, &bias, &d_o, &d_ht};
   const DLTensor *results[] = {&o, &ht}, *gradients[] = {&d_A, &d_bias};
-  call forward = prepare(package, "mamba2", inputs, 6, results, 2);
-  call backward = prepare(package, "mamba2_vjp", inputs, 8, gradients, 2);
+  call forward = prepare(package, executable, "mamba2", inputs, 6, results, 2);
+  call backward = prepare(package, executable, "mamba2_vjp", inputs, 8, gradients, 2);
 
   /* 2. The data. The loss does not look at the final state: its gradient is 0. */
   static float drawn[KEYS], found[VALUES], target[VALUES], gradient[VALUES], zeros[STATE];

@@ -1,10 +1,13 @@
 //===- Compiler.cpp - from MLIR to a kernel package -----------------------===//
 #include "lowering/driver/Compiler.h"
 #include "lowering/driver/BackEnd.h"
+#include "lowering/driver/MergeManifests.h"
+#include "lowering/target/DefaultTargets.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
+#include "llvm/ADT/StringSet.h"
 #include <nlohmann/json.hpp>
 
 using namespace mlir;
@@ -47,41 +50,42 @@ LogicalResult ejk::derive(ModuleOp module, unsigned order, ArrayRef<std::string>
   return clean.run(module);
 }
 
-/// Adds `next`'s way to compute each entry to `manifest`, which has the same entries.
-static void addVariants(llvm::json::Object &manifest, llvm::json::Object next, StringRef arch) {
-  auto asVariant = [&](llvm::json::Object &entry) {
-    llvm::json::Object variant{{"schedule", "step"}, {"arch", arch}};
-    for (const char *key : {"workspace", "launches"}) {
-      variant[key] = std::move(*entry.get(key));
-      entry.erase(key);
-    }
-    return llvm::json::Array{std::move(variant)};
-  };
-  llvm::json::Array &entries = *next.getArray("entries");
-  llvm::json::Array *known = manifest.getArray("entries");
-  for (llvm::json::Value &value : entries) {
-    llvm::json::Object &entry = *value.getAsObject();
-    // A schedule that has variants of its own names their architecture itself.
-    llvm::json::Array variants =
-        entry.get("variants") ? std::move(*entry.getArray("variants")) : asVariant(entry);
-    if (!known) {
-      entry["variants"] = std::move(variants);
-      continue;
-    }
-    auto same = llvm::find_if(*known, [&](llvm::json::Value &other) {
-      return other.getAsObject()->getString("name") == entry.getString("name");
+namespace {
+/// Passes on each remark once: what one architecture declines another one often does, too.
+class RemarksOnce : public ScopedDiagnosticHandler {
+public:
+  explicit RemarksOnce(MLIRContext *context) : ScopedDiagnosticHandler(context) {
+    setHandler([this](Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() != DiagnosticSeverity::Remark)
+        return failure();
+      std::string text;
+      llvm::raw_string_ostream(text) << diagnostic.getLocation() << diagnostic;
+      // Handled, where it was seen before.
+      return success(!seen.insert(text).second);
     });
-    for (llvm::json::Value &variant : variants)
-      same->getAsObject()->getArray("variants")->push_back(std::move(variant));
   }
-  if (!known)
-    manifest = std::move(next);
+
+private:
+  llvm::StringSet<> seen;
+};
+} // namespace
+
+static std::vector<std::string> gpusOf(Stage stage, const CompileOptions &options) {
+  if (!options.forGpus)
+    return {};
+  if (!options.archs.empty())
+    return options.archs;
+  ArrayRef<llvm::StringLiteral> all = defaultTargets();
+  if (stage != Stage::package)
+    all = all.take_back();
+  return {all.begin(), all.end()};
 }
 
 FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileOptions &options) {
   std::vector<std::unique_ptr<BackEnd>> backEnds;
-  if (!options.arch.empty())
-    backEnds.push_back(makeCudaBackEnd(options.arch, options, module.getLoc()));
+  for (const std::string &arch : gpusOf(stage, options))
+    backEnds.push_back(makeCudaBackEnd(arch, options, module.getLoc()));
+  size_t numGpus = backEnds.size();
   for (const std::string &cpu : options.cpus)
     backEnds.push_back(makeCpuBackEnd(cpu, options, module.getLoc()));
   if (llvm::is_contained(backEnds, nullptr))
@@ -101,21 +105,28 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
   if (stage != Stage::package)
     return backEnds.front()->print(module, stage);
 
-  llvm::json::Object manifest;
+  RemarksOnce once(module.getContext());
+  std::vector<ArchitectureManifest> manifests;
   std::vector<ImageData> images;
-  for (std::unique_ptr<BackEnd> &backEnd : backEnds) {
+  for (auto [i, backEnd] : llvm::enumerate(backEnds)) {
     // The last one may have the module itself.
-    OwningOpRef<ModuleOp> copy =
-        backEnd == backEnds.back() ? OwningOpRef<ModuleOp>() : OwningOpRef<ModuleOp>(module.clone());
+    OwningOpRef<ModuleOp> copy = backEnd == backEnds.back() ? OwningOpRef<ModuleOp>()
+                                                            : OwningOpRef<ModuleOp>(module.clone());
     FailureOr<BackEnd::Code> code = backEnd->compile(copy ? *copy : module);
     if (failed(code) || isCancelled(options))
       return failure();
-    if (backEnds.size() == 1)
-      manifest = std::move(code->manifest);
-    else
-      addVariants(manifest, std::move(code->manifest), backEnd->arch());
+    // CPUs' kernels have one schedule.
+    bool isChunk = i < numGpus && options.schedule == Schedule::chunk;
+    manifests.push_back(
+        {backEnd->arch().str(), isChunk ? "chunk" : "step", std::move(code->manifest)});
     llvm::move(code->images, std::back_inserter(images));
   }
+  std::string problem;
+  llvm::json::Object manifest = manifests.size() == 1
+                                    ? std::move(manifests.front().manifest)
+                                    : mergeManifests(std::move(manifests), problem);
+  if (!problem.empty())
+    return module.emitError() << problem << "; compile for one architecture at a time", failure();
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(manifest));
   std::string package = serializePackage(nlohmann::json::parse(text), images);

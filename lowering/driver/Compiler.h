@@ -14,21 +14,24 @@ namespace ejk {
 
 /// How a package is made. Defaults suit a machine with or without CUDA.
 struct CompileOptions {
-  /// The architecture PTX is made for, by its name in the table of targets (Target.h); "" for
-  /// none.
-  std::string arch = "sm_90";
+  /// Whether a package has kernels for GPUs, and for which: by their names in the table of targets
+  /// (Target.h); none named is the default ones. A stage's text is that of one: the last default
+  /// one.
+  bool forGpus = true;
+  std::vector<std::string> archs;
   /// The CPUs' instruction sets that machine code is made for, by their names in CpuTarget.h.
   std::vector<std::string> cpus;
   /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas is found, in
   /// $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin, and knows the architecture.
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;
-  /// Which recurrences become kernels that work chunk by chunk, on tensor cores.
-  Schedule schedule = Schedule::step;
+  /// Which recurrences become kernels that work chunk by chunk, on tensor cores. With `automatic`
+  /// a package has each schedule of a function, and a launch chooses.
+  Schedule schedule = Schedule::automatic;
   /// Whether a derivative's walks of these become one, where that fits.
   bool fuse = true;
   /// Whether, where they do, a function f_fwd gives the states that f_vjp else walks all steps
   /// for: f's results, then `saved0` and so on, which f_vjp takes behind its cotangents.
-  bool saveStates = false;
+  bool saveStates = true;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
   bool roles = false;
   /// Whether these round operands of matmuls that are computed in f32 from 16-bit rows.
@@ -50,9 +53,9 @@ struct CompileOptions {
 llvm::LogicalResult derive(mlir::ModuleOp module, unsigned order, llvm::ArrayRef<std::string> wrt,
                            const SavePolicy &policy);
 
-/// The stages `ejk-compile --emit` can stop at. `tile` has block programs without layouts, `plan` the same
-/// with layouts, staged copies and their final order. `ptx` is a GPU's code, `assembly` a CPU's.
-/// What comes before a package is that of the first architecture.
+/// The stages `ejk-compile --emit` can stop at. `tile` has block programs without layouts, `plan`
+/// the same with layouts, staged copies and their final order. `ptx` is a GPU's code, `assembly` a
+/// CPU's. What comes before a package is that of one architecture.
 enum class Stage { scan, tile, plan, gpu, nvvm, llvm, ptx, assembly, package };
 
 /// Compiles `module` in place down to `stage` and returns the stage's text, or

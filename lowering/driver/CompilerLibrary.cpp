@@ -90,8 +90,7 @@ private:
   ejk_source source;
   ejk_compile_options options;
   /// What the options' target names.
-  std::string arch;
-  std::vector<std::string> cpus;
+  std::vector<std::string> archs, cpus;
   OwnedResult &result;
   MLIRContext context;
   ScopedDiagnosticHandler handler;
@@ -128,7 +127,6 @@ static const char *hostArch() {
 }
 
 bool Call::chooseTargets() {
-  arch = options.target ? "" : CompileOptions().arch;
   SmallVector<StringRef> names;
   StringRef(options.target ? options.target : "").split(names, ',', -1, /*KeepEmpty=*/false);
   for (StringRef name : names) {
@@ -148,12 +146,8 @@ bool Call::chooseTargets() {
       result.log.addError(describeUnknownTarget(name) + "; or cpu, native and:\n" +
                           describeCpuTargets());
       return false;
-    } else if (!arch.empty()) {
-      result.log.addError("a package is for one GPU architecture, but the target names '" + arch +
-                          "' and '" + name.str() + "'");
-      return false;
     } else {
-      arch = name.str();
+      archs.push_back(name.str());
     }
   }
   return true;
@@ -176,13 +170,15 @@ FailureOr<std::string> Call::compile() {
   if (!module)
     return failure();
   CompileOptions compile;
-  compile.arch = arch;
+  compile.forGpus = !options.target || !archs.empty();
+  compile.archs = archs;
   compile.cpus = cpus;
   if (options.no_binary)
     compile.cubin = CompileOptions::Cubin::never;
   compile.derivatives = options.derivatives;
   compile.wrt = wrt();
-  compile.schedule = Schedule::automatic;
+  // f_vjp takes what callers of this library pass it: f's inputs and the cotangents.
+  compile.saveStates = false;
   compile.cancelled = [this] { return cancelled(); };
   static constexpr Stage stages[] = {Stage::package, Stage::scan, Stage::gpu, Stage::ptx};
   return ejk::compile(*module, stages[options.emit], compile);

@@ -4,6 +4,7 @@
 #include "lowering/host/ManifestWriter.h"
 #include "lowering/ptx/EmitPTX.h"
 #include "lowering/target/Target.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -61,13 +62,21 @@ private:
       buildPlanPipeline(pm, toGPU);
     if (stage >= Stage::gpu)
       buildToGPUPipeline(pm, toGPU);
-    return success(succeeded(pm.run(module)) && !isCancelled(options));
+    return run(pm, module);
   }
 
   LogicalResult lowerToNVVM(ModuleOp module) {
     PassManager pm(module.getContext());
     buildToNVVMPipeline(pm);
-    return success(succeeded(pm.run(module)) && !isCancelled(options));
+    return run(pm, module);
+  }
+
+  /// The module is verified at the end alone: to verify kernels of thousands of ops after each pass
+  /// took a quarter of a compilation. `ejk-opt`, by which passes are tested, does that.
+  LogicalResult run(PassManager &pm, ModuleOp module) {
+    pm.enableVerifier(false);
+    return success(succeeded(pm.run(module)) && succeeded(verify(module)) &&
+                   !isCancelled(options));
   }
 
   static gpu::GPUModuleOp kernelsOf(ModuleOp module) {

@@ -22,6 +22,8 @@ static GreedyRewriteConfig foldsOnly() {
 }
 
 void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  if (options.schedule == Schedule::automatic)
+    pm.addPass(createMakeAlternatives());
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
   SelectScheduleOptions chunk;

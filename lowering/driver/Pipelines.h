@@ -22,11 +22,12 @@ struct ToGPUOptions {
   /// Keep exponentials that are live across a chunk's branch in bf16.
   bool roundExponentials = true;
 };
-/// Selects each scan's schedule: scans with a chunkwise form become block programs without layouts, the
-/// others are split into scans that one kernel each computes. What stands between them becomes linalg ops.
+/// Selects each scan's schedule: scans with a chunkwise form become block programs without layouts,
+/// the others are split into scans that one kernel each computes. What stands between them becomes
+/// linalg ops.
 void buildToTilePipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
-/// Gives each tile of the block programs its layout, orders their matmuls, and turns their loads into
-/// copies through a ring of stages.
+/// Gives each tile of the block programs its layout, orders their matmuls, and turns their loads
+/// into copies through a ring of stages.
 void buildPlanPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Both, and then kernels with their launches; --ejk-to-gpu.
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});

@@ -1,4 +1,5 @@
 //===- LowerToGPU.cpp - scans to kernels, functions to launches ------------===//
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
 #include "lowering/Passes.h"
@@ -14,6 +15,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 
@@ -73,8 +75,10 @@ private:
                                    b.getFunctionType(types, {}));
     program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
     program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
-    if (Attribute forwardOf = function->getAttr(kForwardOfAttr))
-      program->setAttr(kForwardOfAttr, forwardOf);
+    for (StringRef name :
+         {kForwardOfAttr, kScheduleAttr, kAlternativeOfAttr, kNeedsAttr, kWhenAttr})
+      if (Attribute attribute = function->getAttr(name))
+        program->setAttr(name, attribute);
     b.setInsertionPointToStart(program.addEntryBlock());
     for (BlockArgument arg : function.getArguments()) {
       program.setArgAttrs(arg.getArgNumber(), function.getArgAttrDict(arg.getArgNumber()));
@@ -200,15 +204,6 @@ private:
     return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
   }
 
-  /// 1 if `size` is 1, otherwise 0.
-  Value isOne(Location loc, Value size) {
-    Value one = index(1);
-    Value more = arith::SubIOp::create(b, loc, size, one);
-    Value less = arith::SubIOp::create(b, loc, one, size);
-    Value distance = arith::MaxSIOp::create(b, loc, more, less);
-    return arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, one, distance), index(0));
-  }
-
   //===--------------------------------------------------------------------===//
   // Ops for sequences of one row only, or of several
   //===--------------------------------------------------------------------===//
@@ -241,13 +236,13 @@ private:
     }
   }
 
-  /// 1 if `alternative` holds, otherwise 0.
+  /// Whether `alternative` holds.
   FailureOr<Value> isAskedFor(Operation *op, const Alternative &alternative) {
     FailureOr<Value> size = hostSize(op, alternative.rows, 1);
     if (failed(size))
       return failure();
-    Value one = isOne(op->getLoc(), *size);
-    return alternative.single ? one : Value(arith::SubIOp::create(b, op->getLoc(), index(1), one));
+    auto predicate = alternative.single ? arith::CmpIPredicate::eq : arith::CmpIPredicate::ne;
+    return Value(arith::CmpIOp::create(b, op->getLoc(), predicate, *size, index(1)));
   }
 
   /// A tensor map of `buffer`: [matrices, 64-column blocks, rows, columns of a block].
@@ -294,14 +289,14 @@ private:
         .getResult(0);
   }
 
-  /// Launches `kernel`. `gridTimes`, null for 1, multiplies the grid, so that 0 omits the launch.
-  LogicalResult launch(Operation *op, const Kernel &kernel, Value gridTimes = Value()) {
+  /// Launches `kernel`, where `condition`, null for always, holds.
+  LogicalResult launch(Operation *op, const Kernel &kernel, Value condition = Value()) {
     Location loc = op->getLoc();
-    if (auto it = alternatives.find(op); !gridTimes && it != alternatives.end()) {
+    if (auto it = alternatives.find(op); !condition && it != alternatives.end()) {
       FailureOr<Value> asked = isAskedFor(op, it->second);
       if (failed(asked))
         return failure();
-      gridTimes = *asked;
+      condition = *asked;
     }
     SmallVector<Value> args;
     for (const KernelOperand &operand : kernel.operands) {
@@ -343,15 +338,16 @@ private:
       grid = arith::CeilDivUIOp::create(b, loc, grid, index(kernel.gridDivisor));
     if (kernel.gridFactor != 1)
       times(index(kernel.gridFactor));
-    if (gridTimes)
-      times(gridTimes);
     Value one = index(1), threads = index(kernel.threads);
     Value shared;
     if (kernel.sharedBytes)
       shared = arith::ConstantIntOp::create(b, loc, kernel.sharedBytes, 32);
     FunctionOpInterface function = kernel.function;
-    auto symbol = SymbolRefAttr::get(kernels.getNameAttr(),
-                                     {FlatSymbolRefAttr::get(function.getNameAttr())});
+    auto symbol =
+        SymbolRefAttr::get(kernels.getNameAttr(), {FlatSymbolRefAttr::get(function.getNameAttr())});
+    OpBuilder::InsertionGuard guard(b);
+    if (condition)
+      b.setInsertionPointToStart(scf::IfOp::create(b, loc, condition).thenBlock());
     gpu::LaunchFuncOp::create(b, loc, symbol, gpu::KernelDim3{grid, one, one},
                               gpu::KernelDim3{threads, one, one}, shared, args);
     return success();
@@ -413,27 +409,21 @@ private:
       FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
       return failed(kernel) ? failure() : launch(scan, *kernel);
     }
-    Value single;
-    if (mayBeOne && mayBeMore) {
-      FailureOr<Value> asked = isAskedFor(scan, {first, /*single=*/true});
-      if (failed(asked))
-        return failure();
-      single = *asked;
-    }
-    if (mayBeOne) {
-      FailureOr<Kernel> kernel = makeScan(scan, name + "_one", /*singleStep=*/true);
-      if (failed(kernel) || failed(launch(scan, *kernel, single)))
-        return failure();
-    }
-    if (!mayBeMore)
-      return success();
-    FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
-    if (failed(kernel))
+    // Where both may be, each is launched on a condition.
+    auto makeAndLaunch = [&](const std::string &name, bool isSingle) -> LogicalResult {
+      Value condition;
+      if (mayBeOne && mayBeMore) {
+        FailureOr<Value> asked = isAskedFor(scan, {first, isSingle});
+        if (failed(asked))
+          return failure();
+        condition = *asked;
+      }
+      FailureOr<Kernel> kernel = makeScan(scan, name, isSingle);
+      return failed(kernel) ? failure() : launch(scan, *kernel, condition);
+    };
+    if (mayBeOne && failed(makeAndLaunch(name + "_one", /*isSingle=*/true)))
       return failure();
-    Value several;
-    if (single)
-      several = arith::SubIOp::create(b, scan.getLoc(), index(1), single);
-    return launch(scan, *kernel, several);
+    return mayBeMore ? makeAndLaunch(name, /*isSingle=*/false) : success();
   }
 
   LogicalResult lower(Operation &op) {

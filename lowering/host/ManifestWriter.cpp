@@ -5,15 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/host/ManifestWriter.h"
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
 #include "ejk/package_format.h"
 #include "lowering/Passes.h"
+#include "lowering/host/JoinVariants.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Passes.h"
 #include "runtime/package/Manifest.h"
@@ -69,12 +72,43 @@ public:
     for (Operation &op : program.getBody().front())
       if (failed(visit(op)))
         return failure();
-    return json::Object{{"name", program.getName()},         {"inputs", std::move(inputs)},
-                        {"outputs", std::move(outputs)},     {"constraints", constraints()},
-                        {"workspace", std::move(workspace)}, {"launches", std::move(launches)}};
+    return json::Object{{"name", entryName(program)},
+                        {"inputs", std::move(inputs)},
+                        {"outputs", std::move(outputs)},
+                        {"constraints", constraints()},
+                        {"variants", json::Array{variant()}}};
+  }
+
+  /// The function that callers name.
+  static StringRef entryName(func::FuncOp program) {
+    auto entry = program->getAttrOfType<StringAttr>(kAlternativeOfAttr);
+    return entry ? entry.getValue() : program.getName();
   }
 
 private:
+  json::Object variant() {
+    json::Object result{{"workspace", std::move(workspace)}, {"launches", std::move(launches)}};
+    if (auto schedule = program->getAttrOfType<StringAttr>(kScheduleAttr))
+      result["schedule"] = schedule.getValue();
+    for (auto [attribute, key] : {std::pair(kNeedsAttr, "needs"), std::pair(kWhenAttr, "when")})
+      if (auto condition = program->getAttrOfType<ArrayAttr>(attribute))
+        result[key] = conditionExpr(condition);
+    return result;
+  }
+
+  /// [op, a, b] of an attribute: a and b are sizes, numbers or conditions.
+  static json::Value conditionExpr(Attribute condition) {
+    if (auto number = dyn_cast<IntegerAttr>(condition))
+      return number.getInt();
+    if (auto size = dyn_cast<StringAttr>(condition))
+      return sizeExpr(size.getValue());
+    auto operation = cast<ArrayAttr>(condition);
+    json::Array result{cast<StringAttr>(operation[0]).getValue()};
+    for (Attribute operand : operation.getValue().drop_front())
+      result.push_back(conditionExpr(operand));
+    return result;
+  }
+
   FailureOr<json::Object> describe(BlockArgument arg) {
     auto type = cast<MemRefType>(arg.getType());
     unsigned i = arg.getArgNumber();
@@ -146,6 +180,12 @@ private:
                                                                              kShapeAttr)[*index])
                             .getValue());
     }
+    if (auto compare = dyn_cast_or_null<arith::CmpIOp>(op)) {
+      FailureOr<json::Value> a = expr(compare.getLhs()), b = expr(compare.getRhs());
+      if (failed(a) || failed(b))
+        return failure();
+      return json::Value(json::Array{comparison(compare.getPredicate()), *a, *b});
+    }
     StringRef symbol = !op                                                            ? ""
                        : isa<arith::AddIOp>(op)                                       ? "+"
                        : isa<arith::SubIOp>(op)                                       ? "-"
@@ -164,7 +204,42 @@ private:
     return json::Value(json::Array{symbol, *a, *b});
   }
 
+  /// Sizes are never negative, so that it does not matter whether signs are compared.
+  static StringRef comparison(arith::CmpIPredicate predicate) {
+    switch (predicate) {
+    case arith::CmpIPredicate::eq:
+      return "=";
+    case arith::CmpIPredicate::ne:
+      return "!=";
+    case arith::CmpIPredicate::slt:
+    case arith::CmpIPredicate::ult:
+      return "<";
+    case arith::CmpIPredicate::sle:
+    case arith::CmpIPredicate::ule:
+      return "<=";
+    case arith::CmpIPredicate::sgt:
+    case arith::CmpIPredicate::ugt:
+      return ">";
+    case arith::CmpIPredicate::sge:
+    case arith::CmpIPredicate::uge:
+      return ">=";
+    }
+    llvm_unreachable("unknown predicate");
+  }
+
   LogicalResult visit(Operation &op) {
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      FailureOr<json::Value> condition = expr(branch.getCondition());
+      if (failed(condition))
+        return failure();
+      size_t first = launches.size();
+      for (Operation &inner : branch.thenBlock()->without_terminator())
+        if (failed(visit(inner)))
+          return failure();
+      for (json::Value &launch : llvm::drop_begin(launches, first))
+        (*launch.getAsObject())["when"] = *condition;
+      return success();
+    }
     if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
       json::Value bytes = int64_t(alloc.getType().getElementTypeBitWidth() / 8);
       auto next = alloc.getDynamicSizes().begin();
@@ -306,14 +381,21 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch, Stri
       return failure();
     // A derivative takes its function's inputs, a cotangent for each result, and the values that
     // the forward saved.
+    bool isAlternative = program->hasAttr(kAlternativeOfAttr);
     StringRef name = program.getName();
     if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
       (*entry)["vjp_of"] = name;
     if (auto forwardOf = program->getAttrOfType<StringAttr>(kForwardOfAttr))
       (*entry)["fwd_of"] = forwardOf.getValue();
-    if (failed(checkLoads(program, arch, imageKind, *entry)))
+    addEntry(entries, std::move(*entry), isAlternative);
+  }
+  completeForwards(entries, /*isPortable=*/llvm::isDigit(arch.back()));
+  for (json::Value &value : entries) {
+    json::Object &entry = *value.getAsObject();
+    unwrapSingle(entry);
+    auto program = module.lookupSymbol<func::FuncOp>(*entry.getString("name"));
+    if (failed(checkLoads(program, arch, imageKind, entry)))
       return failure();
-    entries.push_back(std::move(*entry));
   }
   if (entries.empty())
     return module.emitError("holds no public function to compile"), failure();

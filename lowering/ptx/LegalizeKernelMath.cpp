@@ -93,7 +93,11 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     floats.sourceTypeStrs = {"bf16", "f16"};
     floats.targetTypeStr = "f32";
     widen.addPass(arith::createArithEmulateUnsupportedFloats(floats));
-    widen.addPass(math::createMathExpandOpsPass({{"rsqrt"}}));
+    // Each of these passes looks at all of a kernel, which has thousands of ops.
+    bool hasRsqrt = false;
+    getOperation()->walk([&](math::RsqrtOp) { hasRsqrt = true; });
+    if (hasRsqrt)
+      widen.addPass(math::createMathExpandOpsPass({{"rsqrt"}}));
     if (failed(runPipeline(widen, getOperation())))
       return signalPassFailure();
     keepSignOfErf(getOperation());
@@ -103,7 +107,16 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     ejk::populatePowerExpansions(patterns);
     ejk::populateOtherExpansions(patterns);
     populateMathPolynomialApproximationPatterns(patterns);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+    SmallVector<Operation *> math;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))
+        math.push_back(op);
+    });
+    // What they are expanded to may have math in it.
+    GreedyRewriteConfig config;
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+    if (failed(applyOpPatternsGreedily(math, std::move(patterns), config)))
       return signalPassFailure();
     WalkResult left = getOperation()->walk([&](Operation *op) {
       StringRef intrinsic = intrinsicFor(op);

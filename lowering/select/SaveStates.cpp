@@ -2,10 +2,11 @@
 #include "lowering/select/SaveStates.h"
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
+#include "lowering/select/Alternatives.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
-#include "passes/chunk/Chunk.h"
 #include "passes/Passes.h"
+#include "passes/chunk/Chunk.h"
 #include "passes/scan/ScanGroups.h"
 
 using namespace mlir;
@@ -65,46 +66,54 @@ static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp
   return std::nullopt;
 }
 
-static void sayWhy(func::FuncOp vjp, const Twine &why) {
-  emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
+void SaveStates::sayWhy(const Twine &why) {
+  if (!quiet)
+    emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
 }
 
-std::vector<SaveStates> SaveStates::prepare(ModuleOp module) {
+std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
   std::vector<SaveStates> all;
   for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
     std::string name = (function.getName() + "_fwd").str();
-    auto vjp = module.lookupSymbol<func::FuncOp>((function.getName() + "_vjp").str());
-    if (!vjp || vjp.isDeclaration() || function.isDeclaration() ||
-        vjp.getNumArguments() < function.getNumArguments())
+    SaveStates saves;
+    saves.quiet = quiet;
+    saves.vjp = module.lookupSymbol<func::FuncOp>((function.getName() + "_vjp").str());
+    if (!saves.vjp || saves.vjp.isDeclaration() || function.isDeclaration() ||
+        saves.vjp.getNumArguments() < function.getNumArguments())
       continue;
     if (module.lookupSymbol(name)) {
-      sayWhy(vjp, "there is a function '" + Twine(name) + "' already");
+      saves.sayWhy("there is a function '" + Twine(name) + "' already");
       continue;
     }
-    SaveStates saves;
+    SmallVector<func::FuncOp> derivatives = {saves.vjp};
+    for (auto other : module.getOps<func::FuncOp>())
+      if (other != saves.vjp && entryOf(other) == saves.vjp.getName())
+        saves.alternatives.push_back(other);
+    llvm::copy_if(saves.alternatives, std::back_inserter(derivatives),
+                  [](func::FuncOp other) { return scheduleOf(other) != kStepSchedule; });
     IRMapping mapping;
     OpBuilder b(function->getContext());
     b.setInsertionPointAfter(function);
     llvm::DenseMap<Operation *, unsigned> states; // that a scan of f saves: one at most
-    for (ScanOp scan : vjp.getBody().getOps<ScanOp>())
-      for (ScanOp own : function.getBody().getOps<ScanOp>()) {
-        std::optional<unsigned> from = savedState(scan);
-        std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
-        if (!state || states.try_emplace(own, *state).first->second != *state)
-          continue;
-        if (!saves.fwd) {
-          saves.fwd = cast<func::FuncOp>(b.clone(*function, mapping));
-          saves.fwd.setName(name);
-          saves.fwd->setAttr(kForwardOfAttr, b.getStringAttr(function.getName()));
-          saves.vjp = vjp;
+    for (func::FuncOp derivative : derivatives)
+      for (ScanOp scan : derivative.getBody().getOps<ScanOp>())
+        for (ScanOp own : function.getBody().getOps<ScanOp>()) {
+          std::optional<unsigned> from = savedState(scan);
+          std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
+          if (!state || states.try_emplace(own, *state).first->second != *state)
+            continue;
+          if (!saves.fwd) {
+            saves.fwd = cast<func::FuncOp>(b.clone(*function, mapping));
+            saves.fwd.setName(name);
+            saves.fwd->setAttr(kForwardOfAttr, b.getStringAttr(function.getName()));
+          }
+          saves.savings[scan] = {cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
+          break;
         }
-        saves.savings[scan] = {cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
-        break;
-      }
     if (saves.fwd)
       all.push_back(std::move(saves));
     else
-      sayWhy(vjp, "it saves none that '" + function.getName() + "' goes through");
+      saves.sayWhy("it saves none that '" + function.getName() + "' goes through");
   }
   return all;
 }
@@ -152,7 +161,7 @@ ScanOp SaveStates::withSaves(Saving &saving) {
 }
 
 LogicalResult SaveStates::giveUp(const Twine &why) {
-  sayWhy(vjp, why);
+  sayWhy(why);
   fwd.erase();
   fwd = {};
   return failure();
@@ -178,41 +187,39 @@ std::string SaveStates::freshName(unsigned &number) {
   return name;
 }
 
-LogicalResult
-SaveStates::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
-  // By f_fwd's scan, which several of f_vjp may walk through.
-  llvm::MapVector<Operation *, tile::ProgramOp> made;
+/// Lets each scan of f_fwd save that a program of f_vjp walks through; by the scan that was.
+LogicalResult SaveStates::makeSavingScans(llvm::MapVector<Operation *, ScanOp> &made) {
+  llvm::MapVector<Operation *, tile::ProgramOp> savers;
   for (auto &[scan, saving] : savings) {
     if (!saving.by)
       continue;
-    Operation *own = saving.scan;
-    if (auto known = made.find(own); known != made.end()) {
-      if (known->second.getChunk() != saving.by.getChunk() ||
-          known->second.getSaves().getTypes() != saving.by.getSaves().getTypes())
-        return giveUp("its scans take one state in chunks of different lengths");
-      continue;
+    auto [known, isNew] = savers.insert({saving.scan, saving.by});
+    // Several scans of f_vjp may walk through one.
+    if (!isNew && (known->second.getChunk() != saving.by.getChunk() ||
+                   known->second.getSaves().getTypes() != saving.by.getSaves().getTypes()))
+      return giveUp("its scans take one state in chunks of different lengths");
+    if (isNew) {
+      Operation *own = saving.scan;
+      made[own] = withSaves(saving);
     }
-    int64_t chunk = saving.by.getChunk();
-    ScanOp saves = withSaves(saving);
-    tile::ProgramOp program = makeProgram(saves, chunk);
-    if (!program)
-      return giveUp("a forward that saves them does not fit" +
-                    (whyDeclined.empty() ? std::string() : ": " + whyDeclined));
-    replaceScan(saves, program);
-    made[own] = program;
   }
-  if (made.empty())
-    return giveUp(whyDeclined.empty()
-                      ? std::string("two programs compute its gradients, and only one that computes "
-                                    "all takes saved states; that takes chunks of 64 steps, and "
-                                    "'--fuse'")
-                      : whyDeclined);
+  if (!made.empty())
+    return success();
+  return giveUp(whyDeclined.empty()
+                    ? std::string("two programs compute its gradients, and only one that computes "
+                                  "all takes saved states; that takes chunks of 64 steps, and "
+                                  "'--fuse'")
+                    : whyDeclined);
+}
+
+/// What is saved becomes a result of f_fwd.
+void SaveStates::addResults(const llvm::MapVector<Operation *, ScanOp> &made) {
   Operation *end = fwd.getBody().front().getTerminator();
   Builder b(fwd.getContext());
   ShapeAnalysis shapes(fwd);
   unsigned number = 0;
   for (auto &[own, saver] : made) {
-    Value tensor = saver.getSaves().front();
+    Value tensor = ScanOp(saver).getSaves().front();
     auto type = cast<RankedTensorType>(tensor.getType());
     SmallVector<Attribute> shape;
     for (int64_t d = 0; d < type.getRank(); ++d)
@@ -220,16 +227,42 @@ SaveStates::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)
     NamedAttrList attributes;
     attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
     attributes.set(kShapeAttr, b.getArrayAttr(shape));
-    DictionaryAttr named = attributes.getDictionary(fwd.getContext());
     end->insertOperands(end->getNumOperands(), tensor);
-    (void)fwd.insertResult(fwd.getNumResults(), type, named);
-    unsigned place = vjp.getNumArguments();
-    (void)vjp.insertArgument(place, type, named, vjp.getLoc());
-    for (auto &[scan, saving] : savings)
-      if (saving.by && saving.scan.getOperation() == own) {
-        saving.by.getSaves().front().replaceAllUsesWith(vjp.getArgument(place));
-        saving.by.erase();
-      }
+    (void)fwd.insertResult(fwd.getNumResults(), type, attributes.getDictionary(fwd.getContext()));
+  }
+}
+
+/// Argument `place` of each f_vjp is the state that the scan `own` went through.
+void SaveStates::addArguments(Operation *own, unsigned place, Type type, DictionaryAttr named) {
+  (void)vjp.insertArgument(place, type, named, vjp.getLoc());
+  for (func::FuncOp other : alternatives)
+    (void)other.insertArgument(place, type, named, other.getLoc());
+  for (auto &[scan, saving] : savings)
+    if (saving.by && saving.scan.getOperation() == own) {
+      auto derivative = saving.by->getParentOfType<func::FuncOp>();
+      saving.by.getSaves().front().replaceAllUsesWith(derivative.getArgument(place));
+      saving.by.erase();
+    }
+}
+
+LogicalResult
+SaveStates::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
+  llvm::MapVector<Operation *, ScanOp> made;
+  if (failed(makeSavingScans(made)))
+    return failure();
+  addResults(made);
+  for (auto &[own, saver] : made) {
+    ScanOp scan = saver;
+    tile::ProgramOp program = makeProgram(scan, *scan.getSaveEvery());
+    if (!program)
+      return giveUp("a forward that saves them does not fit" +
+                    (whyDeclined.empty() ? std::string() : ": " + whyDeclined));
+    replaceScan(scan, program);
+  }
+  unsigned result = fwd.getNumResults() - made.size(), place = vjp.getNumArguments();
+  for (auto &[own, saver] : made) {
+    addArguments(own, place++, fwd.getResultTypes()[result], fwd.getResultAttrDict(result));
+    ++result;
   }
   return success();
 }

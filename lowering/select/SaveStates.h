@@ -16,8 +16,8 @@ namespace ejk {
 class SaveStates {
 public:
   /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A
-  /// remark says of an f_vjp why there is none.
-  static std::vector<SaveStates> prepare(mlir::ModuleOp module);
+  /// remark says of an f_vjp why there is none, unless `quiet`.
+  static std::vector<SaveStates> prepare(mlir::ModuleOp module, bool quiet = false);
 
   /// The function f_fwd; its scans are copies of f's, none of which saves yet.
   mlir::func::FuncOp forward() const { return fwd; }
@@ -43,10 +43,18 @@ private:
     tile::ProgramOp by; // of f_vjp, once noted
   };
   static ScanOp withSaves(Saving &saving);
+  void sayWhy(const llvm::Twine &why);
   mlir::LogicalResult giveUp(const llvm::Twine &why);
   std::string freshName(unsigned &number);
+  mlir::LogicalResult makeSavingScans(llvm::MapVector<mlir::Operation *, ScanOp> &made);
+  void addResults(const llvm::MapVector<mlir::Operation *, ScanOp> &made);
+  void addArguments(mlir::Operation *own, unsigned place, mlir::Type type,
+                    mlir::DictionaryAttr named);
 
   mlir::func::FuncOp fwd, vjp;
+  /// Other ways to compute `vjp`, which take what it takes.
+  llvm::SmallVector<mlir::func::FuncOp> alternatives;
+  bool quiet = false;
   std::string whyDeclined;
   /// By the scan of f_vjp.
   llvm::MapVector<mlir::Operation *, Saving> savings;

@@ -1,9 +1,10 @@
 //===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
-#include "lowering/select/SaveStates.h"
+#include "lowering/emit/TileKernel.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
-#include "lowering/emit/TileKernel.h"
+#include "lowering/select/Alternatives.h"
+#include "lowering/select/SaveStates.h"
 #include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -13,9 +14,9 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/chunk/Chunk.h"
 #include "passes/program/FusePrograms.h"
+#include "passes/program/SimplifyProgram.h"
 #include "passes/scan/NarrowOperands.h"
 #include "passes/scan/ScanGroups.h"
-#include "passes/program/SimplifyProgram.h"
 #include "passes/scan/TensorSums.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -29,8 +30,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// Rows below which a scan walks step by step, where they are known.
-static constexpr int64_t kFewRows = 64;
 static constexpr int64_t kChunks[] = {64, 32, 16};
 /// What gates should be able to come to a row, over half a chunk, before it is taken step by step.
 /// Those of logsigmoid(x), x normal, come to 0.8.
@@ -122,9 +121,12 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return;
     }
     SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    getOperation()->walk([&](ScanOp scan) {
+      if (scheduleOf(scan->getParentOfType<func::FuncOp>()) != kStepSchedule)
+        scans.push_back(scan);
+    });
     if (saveStates)
-      forwardSaves = SaveStates::prepare(getOperation());
+      forwardSaves = SaveStates::prepare(getOperation(), schedule == Schedule::automatic);
     if (failed(handleAll(scans)))
       return signalPassFailure();
     for (SaveStates &saves : forwardSaves) {
@@ -147,6 +149,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (failed(result))
         return signalPassFailure();
     }
+    pruneAlternatives(getOperation());
   }
 
   LogicalResult handleAll(ArrayRef<ScanOp> scans) {
@@ -183,7 +186,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   bool isWanted(ScanOp scan) {
     int64_t rows = rowsOf(scan);
-    bool few = !ShapedType::isDynamic(rows) && rows < kFewRows;
+    bool few = !ShapedType::isDynamic(rows) && rows < kFewestRowsForChunks;
     return rows != 1 && (schedule == Schedule::chunk || !few);
   }
 
@@ -241,8 +244,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return failure();
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
-    bool choose =
-        ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() && group.size() == 1;
+    bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
+                  group.size() == 1 && scheduleOf(first->getParentOfType<func::FuncOp>()).empty();
     if (choose) // The rows that the program takes are then all that is made of them.
       narrowOperands(group, roundComputed);
     copy.finish(choose);
@@ -286,8 +289,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return type.getRank() == 4 && type.getElementType().isF32();
     };
     std::string text = "it needs " + std::to_string(need) + " bytes of shared memory, of " +
-                       std::to_string(target->sharedBytesPerBlock) + " that a thread block of " + arch +
-                       " has";
+                       std::to_string(target->sharedBytesPerBlock) + " that a thread block of " +
+                       arch + " has";
     return text + (llvm::any_of(scan.getSequences(), isWide)
                        ? "; gates per channel in bf16 or f16 take half of the bytes of f32 ones"
                        : "; heads of fewer channels need less");

@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/target/Target.h"
+#include "lowering/target/DefaultTargets.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -55,6 +56,11 @@ static constexpr Target kTargets[] = {
 // clang-format on
 
 llvm::ArrayRef<Target> ejk::knownTargets() { return kTargets; }
+
+llvm::ArrayRef<llvm::StringLiteral> ejk::defaultTargets() {
+  static constexpr llvm::StringLiteral kNames[] = {"sm_80", "sm_90a"};
+  return kNames;
+}
 
 unsigned ejk::registersOf(unsigned threads) {
   constexpr unsigned kStep = 8;

@@ -219,6 +219,7 @@ static Error loadFunctions(ejk_executable &executable) {
   if (CUresult r = driver.deviceGetAttribute(&sharedLimit, attributeMaxSharedOptin,
                                              executable.device.device))
     return driver.error("cuDeviceGetAttribute", r);
+  executable.facts[2] = sharedLimit;
   for (const Entry &entry : executable.package->manifest.entries)
     if (Error error = loadVariants(executable, entry, sharedLimit); !error.message.empty())
       return error;

@@ -114,7 +114,7 @@ struct Variant {
 
 /// What conditions may read besides an entry's symbols, in the slots after them.
 inline constexpr std::string_view deviceFactNames[EJK_NUM_DEVICE_FACTS] = {
-    "device.arch", "device.multiprocessors"};
+    "device.arch", "device.multiprocessors", "device.shared_bytes"};
 /// Symbols' names do not start so.
 inline constexpr std::string_view deviceFactPrefix = "device.";
 

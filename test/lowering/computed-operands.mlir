@@ -10,21 +10,21 @@
 
 // Errors, against f64, stay within those of 16-bit matmuls.
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=residual --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=residual --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=residual --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=output_gate --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=output_gate --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=output_gate --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=head_gate --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=head_gate --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=head_gate --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=directions --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=directions --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=directions --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=chain --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=chain --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=chain --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_step --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_step --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_step --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_before --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_before --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=hgrn2_before --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mamba2 --schedule=chunk --device=cuda --random B=1,T=80,H=1 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mamba2 --vjp --schedule=chunk --device=cuda --random B=1,T=80,H=4 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mamba2 --vjp --save-states=false --schedule=chunk --device=cuda --random B=1,T=80,H=4 --check
 
 #row = affine_map<(b, t, h, c) -> (b, t, h, c)>
 #number = affine_map<(b, t, h, c) -> (b, t, h)>

@@ -1,4 +1,4 @@
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --vjp --device cuda --random d0=300 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --vjp --device cuda --random d0=300 --check | FileCheck %s
 // Derivatives with several operands compile between recurrences: what was taken is decided
 // where it is used, since no condition passes from one kernel to another.
 

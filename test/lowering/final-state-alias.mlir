@@ -1,6 +1,6 @@
 // Where a final state may take its initial state's place.
 // RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-to-gpu | FileCheck %s
-// RUN: ejk-opt %s --split-input-file --ejk-specialize "--ejk-to-gpu=schedule=auto arch=sm_90a" | FileCheck %s
+// RUN: ejk-opt %s --split-input-file --ejk-specialize "--ejk-to-gpu=schedule=chunk arch=sm_90a" | FileCheck %s
 
 // Nothing else reads it.
 // CHECK-LABEL: func.func @alone(

@@ -1,8 +1,8 @@
 // RUN: ejk-opt %s --split-input-file --ejk-specialize --ejk-to-gpu | FileCheck %s
 
 // A function becomes its launches: inputs, then results, as buffers that carry
-// the interface's names and sizes. T decides at the launch which kernel has a
-// grid, the one for a single step or the one for any number.
+// the interface's names and sizes. T decides at the launch which kernel is
+// launched, the one for a single step or the one for any number.
 // CHECK-LABEL: gpu.module @kernels
 // CHECK: gpu.func @decode_scan0_one(
 // CHECK-SAME: !llvm.ptr<1> {llvm.noalias, llvm.readonly}
@@ -21,13 +21,14 @@
 // CHECK-DAG: %[[B:.*]] = memref.dim %[[Q:.*]], %c0
 // CHECK-DAG: %[[T:.*]] = memref.dim %[[Q]], %c1
 // CHECK-DAG: %[[H:.*]] = memref.dim %[[Q]], %c2
-// CHECK: %[[ONE:.*]] = arith.maxsi %{{.*}}, %c0
+// CHECK: %[[ONE:.*]] = arith.cmpi eq, %[[T]], %c1
 // CHECK: %[[HEADS:.*]] = arith.muli %[[H]], %[[B]]
-// CHECK: %[[GRID:.*]] = arith.muli %[[HEADS]], %[[ONE]]
-// CHECK: gpu.launch_func @kernels::@decode_scan0_one blocks in (%[[GRID]], %c1, %c1) threads in (%c64
-// CHECK: %[[MORE:.*]] = arith.subi %c1, %[[ONE]]
-// CHECK: %[[GRID2:.*]] = arith.muli %[[HEADS]], %[[MORE]]
-// CHECK: gpu.launch_func @kernels::@decode_scan0 blocks in (%[[GRID2]], %c1, %c1) threads in (%c64
+// CHECK: scf.if %[[ONE]] {
+// CHECK-NEXT: gpu.launch_func @kernels::@decode_scan0_one blocks in (%[[HEADS]], %c1, %c1) threads in (%c64
+// CHECK: %[[MORE:.*]] = arith.cmpi ne, %[[T]], %c1
+// CHECK: scf.if %[[MORE]] {
+// CHECK-NEXT: gpu.launch_func @kernels::@decode_scan0 blocks in (%[[HEADS]], %c1, %c1) threads in (%c64
+// CHECK-NEXT: }
 // CHECK-NEXT: return
 func.func @decode(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x32xbf16>,
                   %h0: tensor<?x?x64x32xf32>) -> (tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>) {
@@ -39,11 +40,11 @@ func.func @decode(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 
 // -----
 
-// A T that is known takes one kernel, with a grid that does not ask for it.
+// A T that is known takes one kernel, and no condition.
 // CHECK-LABEL: gpu.func @one_step_scan0_one(
 // CHECK-NOT: gpu.func
 // CHECK-LABEL: func.func @one_step(
-// CHECK-NOT: arith.maxsi
+// CHECK-NOT: scf.if
 // CHECK: gpu.launch_func @kernels::@one_step_scan0_one
 // CHECK-NOT: gpu.launch_func
 func.func @one_step(%q: tensor<?x1x?x8xf32>, %k: tensor<?x1x?x8xf32>, %v: tensor<?x1x?x8xf32>)

@@ -1,6 +1,6 @@
 // What a branch gives is a tile of its own: no ring can have it back.
 // RUN: ejk-opt %s --ejk-multistage-loads=stages=1 -o %t.mlir 2>&1 | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %t.mlir --device=cuda --check --random B=1,T=300,H=2
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %t.mlir --device=cuda --check --random B=1,T=300,H=2
 // CHECK: multistage-loads-yields.mlir:[[#@LINE+16]]:13: remark: not copied ahead: a branch or a loop gives it
 func.func @f(%q: tensor<?x?x?x64xbf16>)
     -> tensor<?x?x?x64xbf16> {

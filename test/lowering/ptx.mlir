@@ -1,6 +1,6 @@
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s --check-prefix=WHOLE
-// RUN: ejk-compile %s --emit=ptx --arch=sm_80 | FileCheck %s --check-prefix=AMPERE
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s --check-prefix=WHOLE
+// RUN: ejk-compile --schedule=step %s --emit=ptx --arch=sm_80 | FileCheck %s --check-prefix=AMPERE
 
 // No kernel has local memory or calls a library, and so many registers at most
 // that twelve warps fit a multiprocessor.

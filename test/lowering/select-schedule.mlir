@@ -33,12 +33,12 @@ func.func @packed(%q: tensor<1x?x?x64xbf16>, %k: tensor<1x?x?x64xbf16>, %v: tens
 // CHECK-LABEL: func.func @few
 // CHECK: ejk.scan
 // CHECK-NOT: tile.program
-func.func @few(%q: tensor<?x63x?x64xbf16>, %k: tensor<?x63x?x64xbf16>, %v: tensor<?x63x?x64xbf16>)
-    -> tensor<?x63x?x64xbf16> {
+func.func @few(%q: tensor<?x15x?x64xbf16>, %k: tensor<?x15x?x64xbf16>, %v: tensor<?x15x?x64xbf16>)
+    -> tensor<?x15x?x64xbf16> {
   %o, %ht = ejk.recurrent %q, %k, %v
-      : tensor<?x63x?x64xbf16>, tensor<?x63x?x64xbf16>, tensor<?x63x?x64xbf16>
-      -> tensor<?x63x?x64xbf16>, tensor<?x?x64x64xf32>
-  return %o : tensor<?x63x?x64xbf16>
+      : tensor<?x15x?x64xbf16>, tensor<?x15x?x64xbf16>, tensor<?x15x?x64xbf16>
+      -> tensor<?x15x?x64xbf16>, tensor<?x?x64x64xf32>
+  return %o : tensor<?x15x?x64xbf16>
 }
 
 // Gates per key channel of 256 take room.

@@ -1,4 +1,4 @@
-// RUN: ejk-compile %s --emit=ptx -o - | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx -o - | FileCheck %s
 // Sums over channels that a step takes along the axis of its reads: of what comes
 // from a sequence, and of a parameter, which is no
 // constant that each thread could have for itself.

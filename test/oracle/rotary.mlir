@@ -5,8 +5,8 @@
 // RUN: %python %S/Inputs/rotary.py ejk-run %s xpos --device=interpreter --precision=f64
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda %python %S/Inputs/rotary.py ejk-run %s rotary --device=cuda
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda %python %S/Inputs/rotary.py ejk-run %s xpos --device=cuda
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=rotary --vjp --device=cuda --random T=40,H=4,Hkv=2,Hkv2=2,N=3 --check --finite-differences | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=xpos --vjp --device=cuda --random B=2,T=40,H=2 --check --finite-differences | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=rotary --vjp --device=cuda --random T=40,H=4,Hkv=2,Hkv2=2,N=3 --check --finite-differences | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=xpos --vjp --device=cuda --random B=2,T=40,H=2 --check --finite-differences | FileCheck %s
 
 // CHECK-DAG: check dq: pass
 // CHECK-DAG: check dk: pass

@@ -11,21 +11,22 @@ class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
       : schedule(
-            "schedule", llvm::cl::cat(category), llvm::cl::init(Schedule::step),
+            "schedule", llvm::cl::cat(category), llvm::cl::init(Schedule::automatic),
             llvm::cl::desc("How recurrences are computed"),
-            llvm::cl::values(clEnumValN(Schedule::step, "step", "step by step (the default)"),
+            llvm::cl::values(clEnumValN(Schedule::step, "step", "step by step"),
                              clEnumValN(Schedule::chunk, "chunk",
                                         "chunk by chunk on tensor cores, in 16-bit products, where "
                                         "that is possible; remarks say where it is not"),
                              clEnumValN(Schedule::automatic, "auto",
-                                        "chunk by chunk where there may be 64 rows or more"))),
+                                        "each way, of which a launch takes the best for its "
+                                        "sizes and device (the default)"))),
         fuseWalks("fuse", llvm::cl::cat(category), llvm::cl::init(true),
                   llvm::cl::desc("Have one walk make all of a derivative's gradients, from saved "
                                  "states, where that fits (the default); --fuse=false has two")),
-        saveStatesFlag("save-states", llvm::cl::cat(category),
+        saveStatesFlag("save-states", llvm::cl::cat(category), llvm::cl::init(true),
                        llvm::cl::desc("For --vjp: where all gradients come of one walk, have a "
                                       "function F_fwd give the states that F_vjp else walks all "
-                                      "steps for")),
+                                      "steps for (the default)")),
         separateRoles("roles", llvm::cl::cat(category),
                       llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
                                      "from sm_90 on")),
@@ -44,7 +45,11 @@ public:
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
-  bool saveStates() const { return saveStatesFlag; }
+  /// Where nothing was said, scans that walk step by step have none to save.
+  bool saveStates() const {
+    return saveStatesFlag && (saveStatesFlag.getNumOccurrences() || get() != Schedule::step);
+  }
+  bool wasToldToSave() const { return saveStatesFlag && saveStatesFlag.getNumOccurrences(); }
   bool roles() const { return separateRoles; }
   bool roundComputed() const { return roundComputedFlag; }
   bool roundExponentials() const { return roundExponentialsFlag; }

@@ -1,11 +1,11 @@
 //===- ejk-compile.cpp - MLIR to a kernel package -------------------------===//
 #include "lowering/driver/Compiler.h"
+#include "lowering/driver/ReadModule.h"
 #include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Choice.h"
-#include "lowering/driver/ReadModule.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
@@ -23,8 +23,10 @@ static cl::opt<std::string> input(cl::Positional, cl::desc("<input.mlir>"), cl::
                                   cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("Where to write; '-' is standard output"),
                                    cl::value_desc("file"), cl::init("-"), cl::cat(category));
-static cl::opt<std::string> arch("arch", cl::cat(category), cl::init("sm_90"),
-                                 cl::desc("Architecture to compile for (--list-archs)"));
+static cl::list<std::string> archs("arch", cl::CommaSeparated, cl::cat(category),
+                                   cl::value_desc("sm_80,sm_90a,..."),
+                                   cl::desc("Architectures to compile for (--list-archs); by "
+                                            "default sm_80, which later ones run, and sm_90a"));
 enum class TargetKind { cuda, cpu };
 static cl::list<TargetKind>
     targets("target", cl::CommaSeparated, cl::cat(category), cl::desc("What to compile for (cuda)"),
@@ -78,11 +80,12 @@ int main(int argc, char **argv) {
     outs() << ejk::describeTargets() << "\n" << ejk::describeCpuTargets();
     return 0;
   }
-  if (!ejk::findTarget(arch)) {
-    errs() << "ejk-compile: " << ejk::describeUnknownTarget(arch) << "\n";
-    return 1;
-  }
-  if (schedule.saveStates() && !vjp) {
+  for (const std::string &arch : archs)
+    if (!ejk::findTarget(arch)) {
+      errs() << "ejk-compile: " << ejk::describeUnknownTarget(arch) << "\n";
+      return 1;
+    }
+  if (schedule.wasToldToSave() && !vjp) {
     errs() << "ejk-compile: --save-states goes with --vjp\n";
     return 1;
   }
@@ -117,8 +120,8 @@ int main(int argc, char **argv) {
     return 1;
   CompileOptions options;
   bool forCpu = is_contained(targets, TargetKind::cpu);
-  bool forCuda = targets.empty() || is_contained(targets, TargetKind::cuda);
-  options.arch = forCuda ? arch.getValue() : "";
+  options.forGpus = targets.empty() || is_contained(targets, TargetKind::cuda);
+  options.archs.assign(archs.begin(), archs.end());
   if (forCpu) {
     options.cpus.assign(cpuArchs.begin(), cpuArchs.end());
     if (cpuArchs.empty())

@@ -22,7 +22,7 @@ static constexpr const char *kCommon[] = {
     "ejk-assign-tile-layouts", "ejk-assign-tile-layouts{arch=sm_90a}", "ejk-schedule-matmuls",
     "ejk-multistage-loads", "ejk-pipeline-matmuls", "ejk-defer-stores",
     "ejk-pipeline-branch-operands", "ejk-select-stages", "ejk-select-stages{arch=sm_90a}",
-    "ejk-split-exponentials", "ejk-specialize-warps", "ejk-select-schedule",
+    "ejk-split-exponentials", "ejk-specialize-warps", "ejk-make-alternatives", "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}", "ejk-lower-to-gpu", "ejk-lower-to-gpu{arch=sm_90a}",
     "gpu.module(ejk-legalize-kernel-math)", "func.func(ejk-fuse-elementwise)",
     "canonicalize", "cse",

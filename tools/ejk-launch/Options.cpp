@@ -13,10 +13,17 @@ Runs a kernel package on a GPU, or on the CPU, with no compiler.
 
   --info                Print what the package holds; needs no GPU. With
                         --random, also the bytes that its launches move.
+  --explain             Say which schedule is taken for these sizes, and why.
+  --schedule=NAME       Take this schedule instead.
+  --arch=NAME           For --info: the architecture to choose for, one of the
+                        package's (default the last one).
+  --multiprocessors=N   For --info: those of the device to choose for (default
+                        132, an H200's).
   --entry=NAME          The entry to run; may be left out if there is only one.
   --inputs=FILE         Inputs, found by name: a .safetensors file, NAME=FILE.npy,
                         FILE.npy, or a folder of such. May be repeated.
-  --random=B=4,T=128,.. Draw inputs of these sizes instead.
+  --random=B=4,T=128,.. Draw inputs of these sizes instead, at the scale that a
+                        trained model has: keys of norm 1, decays near 1.
   --seed=N              What --random starts from (default 0).
   --outputs=FILE        Write the outputs: a .safetensors file, or a folder that
                         ends in / for .npy files.
@@ -51,9 +58,13 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
     const char *name;
     bool *value;
   };
-  const Flag flags[] = {{"--bench", &options.bench},      {"--info", &options.info},
-                        {"--in-place", &options.inPlace}, {"--prefer-ptx", &options.preferPtx},
-                        {"--help", &options.help},        {"-h", &options.help}};
+  const Flag flags[] = {{"--explain", &options.explain},
+                        {"--bench", &options.bench},
+                        {"--info", &options.info},
+                        {"--in-place", &options.inPlace},
+                        {"--prefer-ptx", &options.preferPtx},
+                        {"--help", &options.help},
+                        {"-h", &options.help}};
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument.empty() || argument[0] != '-') {
@@ -78,8 +89,9 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
         value = argv[++i];
       return !value.empty();
     };
-    static const char *const valued[] = {"--entry", "--inputs", "--outputs", "--expect",
-                                         "--rtol",  "--random", "--seed",    "--device"};
+    static const char *const valued[] = {"--entry",    "--inputs", "--outputs",        "--expect",
+                                         "--rtol",     "--random", "--seed",           "--device",
+                                         "--schedule", "--arch",   "--multiprocessors"};
     bool known = false;
     for (const char *option : valued)
       known |= name == option;
@@ -96,6 +108,10 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       options.outputs = value;
     } else if (name == "--expect") {
       options.expect.push_back(value);
+    } else if (name == "--schedule") {
+      options.schedule = value;
+    } else if (name == "--arch") {
+      options.arch = value;
     } else if (name == "--random") {
       options.random = value;
     } else if (name == "--rtol") {
@@ -109,6 +125,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       return usage(name + " takes a natural number");
     } else if (name == "--seed") {
       options.seed = number;
+    } else if (name == "--multiprocessors") {
+      options.multiprocessors = int64_t(number);
     } else {
       options.deviceKind = LaunchOptions::Device::cuda;
       options.device = int(number);

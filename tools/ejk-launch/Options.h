@@ -24,6 +24,10 @@ struct LaunchOptions {
   /// Which GPU, the CPU, or whichever the package has code for: a GPU first.
   enum class Device { automatic, cuda, cpu } deviceKind = Device::automatic;
   int device = 0;
+  std::string schedule;
+  std::string arch;
+  int64_t multiprocessors = 132;
+  bool explain = false;
   bool bench = false;
   bool info = false;
   bool inPlace = false;

@@ -87,7 +87,15 @@ static int printTraffic(const LaunchOptions &options, const Package &package) {
   Result<const Entry *> entry = chooseEntry(options, package);
   if (!entry)
     return report(entry.error());
-  Result<Traffic> traffic = countTraffic(package.manifest, **entry, *sizes);
+  ChoiceDevice device{options.arch, 0, options.multiprocessors};
+  device.schedule = options.schedule;
+  if (options.explain) {
+    Result<VariantChoice> choice = chooseVariant(package.manifest, **entry, *sizes, device);
+    if (!choice)
+      return report(choice.error());
+    std::fputs(choice->explanation.c_str(), stdout);
+  }
+  Result<Traffic> traffic = countTraffic(package.manifest, **entry, *sizes, device);
   if (!traffic)
     return report(traffic.error());
   std::fputs(traffic->describe().c_str(), stdout);
@@ -176,6 +184,14 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
 
   RunOptions run;
   run.inPlace = options.inPlace;
+  run.schedule = options.schedule;
+  if (options.explain) {
+    Result<std::string> explained =
+        (*session)->explain(**program, options.entry, *inputs, options.schedule);
+    if (!explained)
+      return report(explained.error());
+    std::fputs(explained->c_str(), stdout);
+  }
   Result<std::vector<HostTensor>> outputs = (*session)->run(**program, options.entry, *inputs, run);
   if (!outputs)
     return report(outputs.error());
@@ -196,6 +212,7 @@ static int launch(const LaunchOptions &options, const std::string &bytes, const 
   if (options.bench) {
     BenchOptions bench;
     bench.inPlace = options.inPlace;
+    bench.schedule = options.schedule;
     Result<BenchResult> result = (*session)->bench(**program, options.entry, *inputs, bench);
     if (!result)
       return report(result.error());

@@ -1,8 +1,8 @@
 //===- Inputs.cpp - a function's inputs, from files or at random ----------===//
 #include "Inputs.h"
+#include "dialect/check/Check.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/ejk/Names.h"
-#include "dialect/check/Check.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
@@ -278,19 +278,17 @@ struct Drawn {
 };
 } // namespace
 
-/// The delta rule subtracts beta k kᵀ from what it keeps, which grows with the steps unless
-/// keys are about as long as 1 and beta lies between 0 and 1: they are drawn so.
+/// At the scale that a trained model has, so that no state grows past what its type holds:
+/// keys about as long as 1, as normalised ones are, decays near 1, beta between 0 and 1. (The delta
+/// rule subtracts beta k kᵀ from what it keeps, which else grows with the steps.)
 static Drawn drawnAs(func::FuncOp function, unsigned index, int64_t channels) {
   if (isLogDecay(function, index))
     return {check::Distribution::log_gate};
   std::string operand = argumentOperand(function, index);
   if (operand == "beta")
     return {check::Distribution::uniform};
-  bool isDelta = llvm::any_of(llvm::seq(0u, function.getNumArguments()), [&](unsigned i) {
-    return argumentOperand(function, i) == "beta";
-  });
   return {check::Distribution::normal,
-          operand == "k" && isDelta ? 1 / std::sqrt(double(channels)) : 1};
+          operand == "k" && channels > 0 ? 1 / std::sqrt(double(channels)) : 1};
 }
 
 Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes sizes, uint64_t seed) {

@@ -9,10 +9,12 @@
 #include "Inputs.h"
 #include "dialect/ejk/Names.h"
 #include "dialect/reference/Interpreter.h"
+#include "harness/Choice.h"
 #include "harness/Compare.h"
 #include "harness/Harness.h"
 #include "io/TensorFile.h"
 #include "lowering/driver/Compiler.h"
+#include "lowering/driver/ReadModule.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Pass/PassManager.h"
@@ -21,7 +23,6 @@
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "tools/common/Choice.h"
-#include "lowering/driver/ReadModule.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
@@ -56,14 +57,13 @@ static cl::opt<std::string>
                cl::desc("Write the results: a .safetensors file, an .npy file, or FOLDER/"));
 static cl::opt<std::string> randomSizes(
     "random", cl::cat(category), cl::value_desc("B=2,T=128,..."),
-    cl::desc("Draw the inputs that are not given at random: a size for each symbol of the "
-             "arguments' shapes"));
+    cl::desc("Draw the inputs that are not given at random, at the scale that a trained model has "
+             "(keys of norm 1, decays near 1): a size for each symbol of the arguments' shapes"));
 static cl::opt<uint64_t> seed("seed", cl::init(0), cl::cat(category),
                               cl::desc("For --random: the same seed gives the same inputs"));
 static Choice<DeviceKind> device(
     "device", cl::init(DeviceKind::automatic), cl::cat(category), cl::desc("Where to run"),
-    cl::values(clEnumValN(DeviceKind::automatic, "auto",
-                          "the GPU if there is one, else the CPU"),
+    cl::values(clEnumValN(DeviceKind::automatic, "auto", "the GPU if there is one, else the CPU"),
                clEnumValN(DeviceKind::cuda, "cuda", "kernels on the GPU"),
                clEnumValN(DeviceKind::cpu, "cpu", "kernels on the CPU"),
                clEnumValN(DeviceKind::interpreter, "interpreter",
@@ -87,6 +87,11 @@ static cl::opt<bool> bench("bench", cl::cat(category),
                            cl::desc("Time it, beside the device's own copy bandwidth"));
 static cl::opt<std::string> arch("arch", cl::cat(category), cl::value_desc("sm_90"),
                                  cl::desc("The architecture to compile for; the GPU's by default"));
+static cl::opt<bool> explainChoice(
+    "explain", cl::cat(category),
+    cl::desc(
+        "Say which schedule is taken for these sizes on the GPU, and why; without a GPU, which "
+        "an H200 would take"));
 static cl::opt<bool> inPlace("in-place", cl::cat(category),
                              cl::desc("Let results replace the inputs they may, as decode does"));
 
@@ -226,7 +231,8 @@ toHost(func::FuncOp function, ArrayRef<reference::Tensor> results, bool asRefere
 /// Compiles the functions in `entries`, and what they call, alone: the rest of the file may hold
 /// what no kernel can.
 static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::string> entries,
-                                             StringRef arch, bool isCpu) {
+                                             StringRef arch, bool isCpu,
+                                             CompileOptions::Cubin cubin) {
   OwningOpRef<ModuleOp> copy(module.clone());
   for (auto function : copy->getOps<func::FuncOp>())
     if (!llvm::is_contained(entries, function.getName()))
@@ -238,9 +244,12 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   if (failed(pm.run(*copy)))
     return failure();
   CompileOptions options;
-  options.arch = isCpu ? "" : arch.str();
+  options.forGpus = !isCpu;
   if (isCpu)
     options.cpus = {arch.str()};
+  else
+    options.archs = {arch.str()};
+  options.cubin = cubin;
   options.schedule = schedule.get();
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
@@ -280,9 +289,9 @@ static LogicalResult checkTerms(GateTerms &terms, const std::vector<HostTensor> 
     return success();
   }
   ok |= compared.passes();
-  llvm::raw_string_ostream(words)
-      << llvm::format(", %.1e of the norm of its terms (limit %.0e)",
-                      compared.norm > 0 ? compared.error / compared.norm : 0, kTermsTolerance);
+  llvm::raw_string_ostream(words) << llvm::format(
+      ", %.1e of the norm of its terms (limit %.0e)",
+      compared.norm > 0 ? compared.error / compared.norm : 0, kTermsTolerance);
   return success();
 }
 
@@ -344,9 +353,31 @@ static int finish(func::FuncOp function, GateTerms *terms, const std::vector<Hos
   return succeeded(passed) && *passed ? 0 : 1;
 }
 
-static int runInterpreter(func::FuncOp function, GateTerms *terms,
+/// Shows what an H200 would run, for want of a device.
+static int explainForH200(ModuleOp module, const std::string &name,
+                          const std::vector<HostTensor> &inputs) {
+  CompileOptions::Cubin never = CompileOptions::Cubin::never;
+  FailureOr<std::string> bytes = compileEntries(module, {name}, "sm_90a", /*isCpu=*/false, never);
+  if (failed(bytes))
+    return 1;
+  Result<Package> package = readPackage(*bytes);
+  if (!package)
+    return fail(package.error().message);
+  const Entry &entry = *package->manifest.findEntry(name);
+  Result<VariantChoice> choice =
+      chooseVariant(package->manifest, entry, sizesOf(entry, inputs), ChoiceDevice());
+  if (!choice)
+    return fail(choice.error().message);
+  llvm::outs() << "on an H200, " << choice->explanation;
+  return 0;
+}
+
+static int runInterpreter(ModuleOp module, func::FuncOp function, GateTerms *terms,
                           const std::vector<HostTensor> &inputs, StringRef why) {
   llvm::outs() << "device: the interpreter" << why << "\n";
+  if (explainChoice)
+    if (int status = explainForH200(module, function.getName().str(), inputs))
+      return status;
   FailureOr<SmallVector<reference::Tensor>> results = interpretOn(function, inputs, precision);
   if (failed(results))
     return 1;
@@ -363,8 +394,8 @@ static int runInterpreter(func::FuncOp function, GateTerms *terms,
 /// the first `numGiven` are: the time that this takes more than the function itself is the
 /// derivative's, too.
 static int benchDevice(DeviceSession &session, const Program &program, const std::string &name,
-                     const std::string &primal, const std::vector<HostTensor> &inputs,
-                     size_t numGiven) {
+                       const std::string &primal, const std::vector<HostTensor> &inputs,
+                       size_t numGiven) {
   BenchOptions options;
   options.inPlace = inPlace;
   auto time = [&](const std::string &entry) {
@@ -393,7 +424,7 @@ static int benchDevice(DeviceSession &session, const Program &program, const std
 }
 
 static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp function,
-                   const std::string &primal, GateTerms *terms, std::vector<HostTensor> inputs) {
+                     const std::string &primal, GateTerms *terms, std::vector<HostTensor> inputs) {
   // The package is for this device alone, and may use what no later one has.
   std::string target = arch.getValue();
   if (session.isCpu()) {
@@ -414,7 +445,8 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
   SmallVector<std::string> entries = {name};
   if (saves)
     entries.push_back(primal);
-  FailureOr<std::string> package = compileEntries(module, entries, target, session.isCpu());
+  FailureOr<std::string> package =
+      compileEntries(module, entries, target, session.isCpu(), CompileOptions::Cubin::automatic);
   if (failed(package))
     return 1;
   Result<std::unique_ptr<Program>> program = session.load(*package);
@@ -437,6 +469,12 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
       llvm::outs() << primal << "_fwd gives " << result.name << ": " << result.describe() << "\n";
       inputs.push_back(std::move(result));
     }
+  }
+  if (explainChoice) {
+    Result<std::string> explained = session.explain(**program, name, inputs);
+    if (!explained)
+      return fail(explained.error().message);
+    llvm::outs() << *explained;
   }
   Result<std::vector<HostTensor>> outputs = session.run(**program, name, inputs, options);
   if (!outputs)
@@ -494,7 +532,7 @@ int main(int argc, char **argv) {
     return fail("--finite-differences and --wrt go with --vjp");
   if (!vjp && savePolicy.given())
     return fail("--gate-gradients and --checkpoint-every go with --vjp");
-  if (!vjp && schedule.saveStates())
+  if (!vjp && schedule.wasToldToSave())
     return fail("--save-states goes with --vjp");
   std::optional<GateTerms> terms;
   if (vjp && checkResults)
@@ -517,7 +555,7 @@ int main(int argc, char **argv) {
       return 1;
   }
   if (device == DeviceKind::interpreter)
-    return runInterpreter(function, terms ? &*terms : nullptr, *inputs, "");
+    return runInterpreter(*module, function, terms ? &*terms : nullptr, *inputs, "");
   GateTerms *ownTerms = terms ? &*terms : nullptr;
   auto runCpu = [&] {
     std::unique_ptr<DeviceSession> cpu = DeviceSession::openCpu();
@@ -526,7 +564,7 @@ int main(int argc, char **argv) {
     if (device == DeviceKind::cpu)
       return fail("kernels need a CPU with AVX2 and FMA, AVX-512 or NEON; there is "
                   "--device=interpreter");
-    return runInterpreter(function, ownTerms, *inputs,
+    return runInterpreter(*module, function, ownTerms, *inputs,
                           ", for there is no GPU, and kernels need a CPU with AVX2");
   };
   if (device == DeviceKind::cpu)
@@ -534,8 +572,12 @@ int main(int argc, char **argv) {
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open();
   if (session)
     return runDevice(**session, *module, function, primal, terms ? &*terms : nullptr, *inputs);
-  if (device == DeviceKind::automatic &&
-      (session.error().code == ErrorCode::NoDriver || session.error().code == ErrorCode::NoDevice))
+  if (device == DeviceKind::automatic && (session.error().code == ErrorCode::NoDriver ||
+                                          session.error().code == ErrorCode::NoDevice)) {
+    if (explainChoice)
+      if (int status = explainForH200(*module, function.getName().str(), *inputs))
+        return status;
     return runCpu();
+  }
   return fail(session.error().message);
 }

@@ -236,7 +236,8 @@ Result<BenchResult> DeviceSession::bench(const Program &program, const std::stri
     return copyBandwidth.error();
   result.copyBandwidth = *copyBandwidth;
 
-  Result<TensorSet> first = TensorSet::create(*this, program, *index, inputs, options.inPlace);
+  Result<TensorSet> first =
+      TensorSet::create(*this, program, *index, inputs, options.inPlace, options.schedule);
   if (!first)
     return first.error();
   std::vector<std::unique_ptr<TensorSet>> sets;

@@ -60,10 +60,13 @@ private:
 struct RunOptions {
   /// Outputs that may replace an input do, as decode replaces its state.
   bool inPlace = false;
+  /// The schedule to take; "" for the one that the launch chooses.
+  std::string schedule = "";
 };
 
 struct BenchOptions {
   bool inPlace = false;
+  std::string schedule = "";
   /// The median of this many repetitions counts; at least 20.
   int repetitions = 20;
 };
@@ -123,6 +126,11 @@ public:
   Result<std::vector<HostTensor>> run(const Program &program, const std::string &entry,
                                       const std::vector<HostTensor> &inputs,
                                       const RunOptions &options = {});
+
+  /// Which variant a run on these inputs takes, and why: some lines for people.
+  Result<std::string> explain(const Program &program, const std::string &entry,
+                              const std::vector<HostTensor> &inputs,
+                              const std::string &schedule = "");
 
   /// Times an entry with cold caches: launches rotate over copies of all
   /// tensors that together exceed three times the L2 cache.

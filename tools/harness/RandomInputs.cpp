@@ -118,11 +118,15 @@ Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Size
                      "input '" + spec.name + "': its total has no value: " + why};
       fillOffsets(tensor, total, random);
     } else {
-      bool gate = isGate(spec);
+      // At the scale that a trained model has: keys about as long as 1, beta between 0 and 1.
+      bool gate = isGate(spec), uniform = spec.name == "beta";
       int64_t count = tensor.numElements();
+      double factor = spec.name == "k" && count > 0 && !tensor.shape.empty()
+                          ? 1 / std::sqrt(double(tensor.shape.back()))
+                          : 1;
       for (int64_t i = 0; i < std::min(count, mostDrawn); ++i) {
-        double x = random.next();
-        setElement(tensor, i, gate ? -std::log1p(std::exp(-x)) / 16 : x);
+        double x = uniform ? random.uniform() : random.next();
+        setElement(tensor, i, gate ? -std::log1p(std::exp(-x)) / 16 : factor * x);
       }
       size_t drawn = size_t(mostDrawn * dataTypeSize(spec.dtype));
       for (size_t i = drawn; i < tensor.data.size(); ++i)

@@ -2,6 +2,7 @@
 
 #include "TensorSet.h"
 
+#include "Choice.h"
 #include "cpu/Image.h"
 
 #include <fstream>
@@ -113,6 +114,27 @@ Result<std::unique_ptr<Program>> DeviceSession::load(std::string_view packageByt
   return program;
 }
 
+Result<std::string> DeviceSession::explain(const Program &program, const std::string &entry,
+                                           const std::vector<HostTensor> &inputs,
+                                           const std::string &schedule) {
+  Result<size_t> index = program.findEntry(entry);
+  if (!index)
+    return index.error();
+  const Manifest &manifest = program.package().manifest;
+  const Entry &found = manifest.entries[*index];
+  ChoiceDevice described{program.architecture(), device.major * 10 + device.minor, device.multiprocessors};
+  described.schedule = schedule;
+  int shared = 0;
+  if (!isCpu())
+    if (CUresult r = driver->deviceGetAttribute(&shared, attributeMaxSharedOptin, device.device))
+      return driver->error("cuDeviceGetAttribute", r);
+  described.sharedBytes = shared;
+  Result<VariantChoice> choice = chooseVariant(manifest, found, sizesOf(found, inputs), described);
+  if (!choice)
+    return choice.error();
+  return choice->explanation;
+}
+
 Result<std::vector<HostTensor>> DeviceSession::run(const Program &program, const std::string &entry,
                                                    const std::vector<HostTensor> &inputs,
                                                    const RunOptions &options) {
@@ -123,7 +145,8 @@ Result<std::vector<HostTensor>> DeviceSession::run(const Program &program, const
   if (!isCpu())
     if (scope.emplace(*driver, device.context); scope->status != cudaSuccess)
       return driver->error("cuCtxPushCurrent", scope->status);
-  Result<TensorSet> set = TensorSet::create(*this, program, *index, inputs, options.inPlace);
+  Result<TensorSet> set =
+      TensorSet::create(*this, program, *index, inputs, options.inPlace, options.schedule);
   if (!set)
     return set.error();
   Error error = set->poison();

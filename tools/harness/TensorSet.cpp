@@ -86,8 +86,12 @@ Error TensorSet::describeOutputs(bool inPlace) {
     output.replacesInput = inPlace && output.spec->mayAlias >= 0;
     outputs.push_back(std::move(output));
   }
-  return takeError(ejk_entry_workspace_bytes(program->handle, entry, inputViews.data(),
-                                             inputViews.size(), &workspaceBytes));
+  ejk_choice choice = {};
+  choice.struct_size = sizeof(choice);
+  Error error = takeError(ejk_executable_choose(program->executable, entry, inputViews.data(),
+                                                inputViews.size(), forcedSchedule(), &choice));
+  workspaceBytes = choice.workspace_bytes;
+  return error;
 }
 
 Error TensorSet::allocate() {
@@ -143,8 +147,9 @@ Error TensorSet::checkOnHost(const std::vector<const HostTensor *> &matched) {
 
 Result<TensorSet> TensorSet::create(const DeviceSession &session, const Program &program,
                                     size_t entry, const std::vector<HostTensor> &given,
-                                    bool inPlace) {
+                                    bool inPlace, const std::string &schedule) {
   TensorSet set(session, program, entry);
+  set.schedule = schedule;
   std::vector<const HostTensor *> matched;
   Error error = set.matchInputs(given, matched);
   set.pointViews();
@@ -166,6 +171,7 @@ Result<TensorSet> TensorSet::copyOf(const TensorSet &other) {
   set.inputs = other.inputs;
   set.outputs = other.outputs;
   set.workspaceBytes = other.workspaceBytes;
+  set.schedule = other.schedule;
   Error error = set.allocate();
   if (!error.message.empty())
     return error;
@@ -179,7 +185,7 @@ TensorSet::TensorSet(TensorSet &&other)
     : session(other.session), program(other.program), entry(other.entry),
       inputs(std::move(other.inputs)), outputs(std::move(other.outputs)),
       workspaceOffset(other.workspaceOffset), workspaceBytes(other.workspaceBytes),
-      slab(other.slab), slabBytes(other.slabBytes) {
+      schedule(other.schedule), slab(other.slab), slabBytes(other.slabBytes) {
   // The views lie inside the tensors, which the move keeps in place, but this
   // must not depend on it.
   pointViews();
@@ -217,6 +223,7 @@ Error TensorSet::launch() {
   params.workspace = reinterpret_cast<void *>(slab + uint64_t(workspaceOffset));
   params.workspace_bytes = workspaceBytes;
   params.stream = session->stream;
+  params.schedule = forcedSchedule();
   return takeError(ejk_launch(program->executable, entry, &params));
 }
 

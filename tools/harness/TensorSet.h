@@ -13,8 +13,8 @@ class TensorSet {
 public:
   /// Matches the inputs by name, has the runtime check them, and allocates.
   static Result<TensorSet> create(const DeviceSession &session, const Program &program,
-                                  size_t entry, const std::vector<HostTensor> &inputs,
-                                  bool inPlace);
+                                  size_t entry, const std::vector<HostTensor> &inputs, bool inPlace,
+                                  const std::string &schedule = "");
   /// The same tensors with the same contents in memory of their own.
   static Result<TensorSet> copyOf(const TensorSet &other);
 
@@ -51,6 +51,7 @@ private:
   Error checkOnHost(const std::vector<const HostTensor *> &matched);
   Error checkGuards();
   void pointViews();
+  const char *forcedSchedule() const { return schedule.empty() ? nullptr : schedule.c_str(); }
 
   const DeviceSession *session;
   const Program *program;
@@ -59,6 +60,7 @@ private:
   std::vector<const DLTensor *> inputViews, outputViews;
   int64_t workspaceOffset = 0;
   size_t workspaceBytes = 0;
+  std::string schedule; ///< that is forced; "" for none
   uint64_t slab = 0; ///< its address in the device's memory
   int64_t slabBytes = 0;
 };

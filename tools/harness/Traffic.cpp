@@ -35,61 +35,16 @@ static Result<int64_t> bytesOf(const TensorSpec &tensor, const std::vector<int64
   return tensorBytes(tensor.dtype, shape);
 }
 
-static Result<bool> holds(const std::optional<Expr> &condition,
-                          const std::vector<int64_t> &symbols) {
-  if (!condition)
-    return true;
-  Result<int64_t> value = evaluate(*condition, symbols);
-  if (!value)
-    return value.error();
-  return *value != 0;
-}
-
-static Result<int> findArchitecture(const Manifest &manifest, const std::string &name) {
-  const std::vector<Architecture> &archs = manifest.architectures;
-  for (size_t a = archs.size(); a-- > 0;)
-    if (name.empty() || archs[a].name == name)
-      return int(a);
-  return Error{ErrorCode::InvalidArgument,
-               "the package has no code for " + name + "; it has code for " + manifest.archText};
-}
-
-// As a launch chooses. `symbols` end with the device's facts.
-static Result<const Variant *> chooseVariant(const Entry &entry, int architecture,
-                                             const std::string &schedule,
-                                             const std::vector<int64_t> &symbols) {
-  for (const Variant &variant : entry.variants) {
-    if (!variant.isFor(architecture) || (!schedule.empty() && variant.schedule != schedule))
-      continue;
-    Result<bool> can = holds(variant.needs, symbols);
-    Result<bool> wanted = schedule.empty() ? holds(variant.when, symbols) : Result<bool>(true);
-    if (!can || !wanted)
-      return can ? wanted.error() : can.error();
-    if (*can && *wanted)
-      return &variant;
-  }
-  return Error{ErrorCode::InvalidArgument,
-               "entry '" + entry.name + "' has no schedule '" + schedule + "' for these sizes"};
-}
-
 Result<Traffic> ejk::countTraffic(const Manifest &manifest, const Entry &entry, const Sizes &sizes,
-                                  const TrafficDevice &device) {
-  Result<std::vector<int64_t>> symbols = symbolValues(entry, sizes);
-  if (!symbols)
-    return symbols.error();
-  Result<int> architecture = findArchitecture(manifest, device.arch);
-  if (!architecture)
-    return architecture.error();
-  const Architecture &arch = manifest.architectures[size_t(*architecture)];
-  symbols->push_back(device.capability ? device.capability : arch.number);
-  symbols->push_back(device.multiprocessors);
-  Result<const Variant *> variant = chooseVariant(entry, *architecture, device.schedule, *symbols);
-  if (!variant)
-    return variant.error();
+                                  const ChoiceDevice &device) {
+  Result<VariantChoice> choice = chooseVariant(manifest, entry, sizes, device);
+  if (!choice)
+    return choice.error();
+  const std::vector<int64_t> *symbols = &choice->symbols;
   std::vector<int64_t> inputs, outputs, workspaces;
   Traffic traffic;
-  traffic.schedule = (*variant)->schedule;
-  traffic.arch = arch.name;
+  traffic.schedule = choice->variant->schedule;
+  traffic.arch = choice->arch;
   for (auto [specs, list] :
        {std::pair(&entry.inputs, &inputs), std::pair(&entry.outputs, &outputs)})
     for (const TensorSpec &tensor : *specs) {
@@ -99,14 +54,14 @@ Result<Traffic> ejk::countTraffic(const Manifest &manifest, const Entry &entry, 
       list->push_back(*bytes);
       traffic.floor += *bytes;
     }
-  for (const Workspace &workspace : (*variant)->workspaces) {
+  for (const Workspace &workspace : choice->variant->workspaces) {
     Result<int64_t> bytes = evaluate(workspace.bytes, *symbols);
     if (!bytes)
       return bytes.error();
     workspaces.push_back(*bytes);
     traffic.workspace += *bytes;
   }
-  for (const Launch &launch : (*variant)->launches) {
+  for (const Launch &launch : choice->variant->launches) {
     Result<bool> isMade = holds(launch.when, *symbols);
     if (!isMade)
       return isMade.error();

@@ -3,21 +3,13 @@
 #ifndef EJK_TOOLS_HARNESS_TRAFFIC_H
 #define EJK_TOOLS_HARNESS_TRAFFIC_H
 
-#include "RandomInputs.h"
+#include "Choice.h"
 
 namespace ejk {
 
 struct LaunchTraffic {
   std::string kernel;
   int64_t bytes = 0; ///< of all its buffers, each once; in place counts twice
-};
-
-/// The device that bytes are counted for, without one at hand.
-struct TrafficDevice {
-  std::string arch;              ///< one of the package's; "" for its last one
-  int64_t capability = 0;        ///< 90 for sm_90; 0 for that of `arch`
-  int64_t multiprocessors = 132; ///< an H200's
-  std::string schedule;          ///< that is forced; "" for none
 };
 
 struct Traffic {
@@ -34,7 +26,7 @@ struct Traffic {
 /// What an entry's launches move when its symbols have these sizes, if each
 /// reads or writes each of its buffers once, from the manifest alone.
 Result<Traffic> countTraffic(const Manifest &manifest, const Entry &entry, const Sizes &sizes,
-                             const TrafficDevice &device = {});
+                             const ChoiceDevice &device = {});
 
 } // namespace ejk
 

@@ -80,7 +80,7 @@ typedef struct ejk_package_header {
 #define EJK_MAX_EXPRESSION_DEPTH 32
 
 /* What a condition may read of the device, besides the entry's symbols. */
-#define EJK_NUM_DEVICE_FACTS 2
+#define EJK_NUM_DEVICE_FACTS 3
 
 /* A CPU's kernel is a C function in its image. It computes items [first, end) of
  * its grid, which are independent, from the launch's arguments: 64 bits each,

@@ -263,7 +263,8 @@ typedef struct ejk_launch_params {
   size_t workspace_bytes;
   void *stream; /* a CUstream of the executable's device; NULL is stream 0, or a CPU's */
   /* The schedule to take, for example "step"; NULL for the one that conditions give.
-   * A forced schedule may need another workspace. */
+   * A forced schedule may need another workspace. What f_fwd saves is for f_vjp
+   * under the same schedule: force it on both, or on neither. */
   const char *schedule;
   /* On the CPU: what divides the work among threads; NULL for the library's own. */
   ejk_parallel_for parallel_for;

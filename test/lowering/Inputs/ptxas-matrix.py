@@ -44,7 +44,7 @@ def figures(args, folder, case):
     with open(path, "w") as file:
         file.write(text.function(gates, kind, variant, K, V))
     try:
-        return ptxas_figures.of_file(path, args.ejk_compile, args.ptxas, arch)
+        return ptxas_figures.of_file(path, args.ejk_compile, args.ptxas, arch, ["--schedule=step"])
     except RuntimeError as problem:
         return str(problem)
 

@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     for (const char *arch : {"sm_80", "sm_90a"})
       for (Schedule schedule : {Schedule::step, Schedule::chunk}) {
         CompileOptions options;
-        options.arch = arch;
+        options.archs = {arch};
         options.schedule = schedule;
         options.derivatives = schedule == Schedule::step;
         options.cubin = CompileOptions::Cubin::never;

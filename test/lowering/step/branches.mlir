@@ -1,8 +1,8 @@
 // `scf.if` on a step's numbers and vectors, nested, with two results, unused, and on the
 // step's own state: the kernel and its derivative, on the emulator, against the
 // interpreter, which runs the branch taken alone, and against finite differences of it.
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=branches --device=cuda --random B=2,T=37,H=3 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=branches --vjp --device=cuda --random B=2,T=37,H=3 --check --finite-differences | FileCheck %s --check-prefix=VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=branches --device=cuda --random B=2,T=37,H=3 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=branches --vjp --device=cuda --random B=2,T=37,H=3 --check --finite-differences | FileCheck %s --check-prefix=VJP
 // RUN: ejk-opt %s --canonicalize | FileCheck %s --check-prefix=IR
 
 // CHECK-DAG: check o: pass

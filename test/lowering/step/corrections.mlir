@@ -2,7 +2,7 @@
 // within 1e-5 of it in f32, and 3e-3 where rows are bf16; gradients within 2e-5 and 5e-3, and
 // against finite differences.
 // DEFINE: %{entry} =
-// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=%{entry} --device=cuda --random B=1,T=9,H=2 --check
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=%{entry} --device=cuda --random B=1,T=9,H=2 --check
 // REDEFINE: %{entry} = gdn
 // RUN: %{run} | FileCheck %s
 // RUN: %{run} --vjp --finite-differences | FileCheck %s --check-prefix=VJP --implicit-check-not=fail

@@ -1,12 +1,12 @@
 // ejk.max, ejk.rotate_half and ejk.step_index on every path of the step-by-step kernel, on
 // the emulator against the interpreter, and their derivatives against finite differences.
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=along_reads --device=cuda --random B=2,T=21,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=along_reads --vjp --device=cuda --random B=2,T=21,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=of_reads --device=cuda --random B=2,T=21,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=of_reads --vjp --device=cuda --random B=2,T=21,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=normalised --device=cuda --random B=2,T=21,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=normalised --vjp --device=cuda --random B=2,T=21,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=one_step --device=cuda --random B=2,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=along_reads --device=cuda --random B=2,T=21,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=along_reads --vjp --device=cuda --random B=2,T=21,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=of_reads --device=cuda --random B=2,T=21,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=of_reads --vjp --device=cuda --random B=2,T=21,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=normalised --device=cuda --random B=2,T=21,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=normalised --vjp --device=cuda --random B=2,T=21,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=one_step --device=cuda --random B=2,H=2 --check | FileCheck %s
 
 // CHECK: check o: pass
 // VJP-DAG: check dq: pass

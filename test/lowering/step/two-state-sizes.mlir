@@ -2,10 +2,10 @@
 // emulator against the interpreter, which walks the one scan; gradients against finite
 // differences of it.
 // RUN: ejk-opt %s --ejk-specialize | FileCheck %s --check-prefix=IR
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mlstm --device=cuda --random B=2,T=70,H=2 --check | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=mlstm --vjp --device=cuda --random B=2,T=70,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=sizes --device=cuda --random B=1,T=9,H=2 --check | FileCheck %s --check-prefix=SIZES
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=sizes --vjp --device=cuda --random B=1,T=9,H=2 --check --finite-differences | FileCheck %s --check-prefix=SIZES-VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=mlstm --device=cuda --random B=2,T=70,H=2 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=mlstm --vjp --device=cuda --random B=2,T=70,H=2 --check --finite-differences | FileCheck %s --check-prefix=VJP
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=sizes --device=cuda --random B=1,T=9,H=2 --check | FileCheck %s --check-prefix=SIZES
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=sizes --vjp --device=cuda --random B=1,T=9,H=2 --check --finite-differences | FileCheck %s --check-prefix=SIZES-VJP
 
 // mLSTM: a state C of K×V, a normaliser n of K×1 and the stabiliser m, a number that keeps
 // both exponentials at 1 or below.

@@ -1,7 +1,7 @@
 // What threads have asked for of a stage is there before its next box may come: a stage is released
 // behind the sums that take what was read, or behind a fence where nothing shows that it has come.
 // RUN: ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=2,T=335,H=2 %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=2,T=335,H=2 %s
 
 // CHECK-LABEL: gpu.func @f_blocks0(
 // CHECK: scf.for

@@ -1,5 +1,5 @@
 // f16 instead of bf16, chunks of 32, no initial state.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // CHECK-LABEL: .entry half_blocks0(
 // CHECK-NOT: .local

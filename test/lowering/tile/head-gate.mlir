@@ -1,5 +1,5 @@
 // A gate per head, on a state of 128×128: eight warps, and exponentials in one instruction.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // CHECK-LABEL: .entry head_gate_blocks0(
 // CHECK: .maxntid 256, 1, 1

@@ -1,6 +1,6 @@
 // Indices of a program are 64 bits, those that are few or counted 32 in a kernel: numbers beyond
 // 2^31, loops by steps of 2^32 and up to what is far below 0.
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --random B=1,T=200 --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --device=cuda --random B=1,T=200 --check | FileCheck %s
 // CHECK: check out0: pass
 func.func @f(%g: tensor<?x?x2x64xf32>) -> tensor<?x?x2x64xf32> {
   %o = tile.program chunk 64 slices 1

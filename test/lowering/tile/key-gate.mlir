@@ -1,6 +1,6 @@
 // A gate per key channel, in bf16, relative to a row in the chunk's middle. Its running
 // sums are products with a triangle of ones, straight from the rows as they were loaded.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // CHECK-LABEL: .entry key_gate_blocks0(
 // CHECK: .maxntid 256, 1, 1

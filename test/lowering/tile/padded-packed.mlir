@@ -1,6 +1,6 @@
 // 60 channels in tiles of 64, of sequences of any length packed together: rows are
 // copied 8 bytes at a time, which 120 bytes are a multiple of.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // CHECK-LABEL: .entry padded_packed_blocks0(
 // CHECK-NOT: .local

@@ -2,7 +2,7 @@
 // any x that the check lets pass, its bound included.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a" --mlir-print-ir-after=ejk-split-exponentials -o /dev/null 2>&1 | FileCheck %s
 // CHECK-COUNT-2: math.exp %{{.*}}, tile.polynomial = 3 : i64}
-// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random
 // RUN: %{run} B=2,T=192,H=2 %s --tolerance=4e-6
 // RUN: %{run} B=2,T=200,H=2 %s --tolerance=4e-6 --roles
 // RUN: sed 's/dense<60.0>/dense<0.5>/' %s >%t.small.mlir

@@ -2,8 +2,8 @@
 // number that decides over a whole vector, forward and derived, on the emulator against the
 // interpreter in f64. Packed sequences, so that positions start anew.
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --device=cuda --random T=150,H=2,N=3 --check 2>&1 | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --vjp --device=cuda --random T=150,H=2,N=3 --check --finite-differences 2>&1 | FileCheck %s --check-prefix=VJP
-// RUN: ejk-compile %s --schedule=chunk --emit=gpu | FileCheck %s --check-prefix=GPU
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --vjp --save-states=false --device=cuda --random T=150,H=2,N=3 --check --finite-differences 2>&1 | FileCheck %s --check-prefix=VJP
+// RUN: ejk-compile --arch=sm_90 %s --schedule=chunk --emit=gpu | FileCheck %s --check-prefix=GPU
 
 // CHECK-NOT: remark
 // CHECK: check o: pass

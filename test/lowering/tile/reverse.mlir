@@ -1,5 +1,5 @@
 // From the last row back, K ≠ V, gates in f32.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // CHECK-LABEL: .entry reverse_blocks0(
 // CHECK-NOT: .local

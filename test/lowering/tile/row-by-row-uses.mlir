@@ -1,6 +1,6 @@
 // Where matrices that loops make row by row come from, and who takes them: another loop's, a
 // widened one, a branch that makes tiles of its own meanwhile, products, a store of 16 bits.
-// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --random B=1,T=100,H=2 --check
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --device=cuda --random B=1,T=100,H=2 --check
 // RUN: %{run} --entry=branch --arch=sm_90a
 // RUN: %{run} --entry=branch --arch=sm_80
 // RUN: %{run} --entry=starts --arch=sm_90a

@@ -2,9 +2,9 @@
 // registers where it does not, or where the loop does something else with them.
 // RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_90a | FileCheck %s
 // RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_90a --ejk-select-stages=arch=sm_90a | FileCheck %s --check-prefix=FIT
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=rows --device=cuda --arch=sm_90a --random B=1,T=100,H=2 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=rows --device=cuda --arch=sm_80 --random B=1,T=100,H=2 --check
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --entry=large --device=cuda --arch=sm_90a --random B=1,T=70,H=1 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=rows --device=cuda --arch=sm_90a --random B=1,T=100,H=2 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=rows --device=cuda --arch=sm_80 --random B=1,T=100,H=2 --check
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --entry=large --device=cuda --arch=sm_90a --random B=1,T=70,H=1 --check
 
 // CHECK-LABEL: func.func @rows(
 // CHECK:         %[[START:.*]] = tile.convert %{{.*}} to <shared> : vector<64x64xf32>

@@ -1,5 +1,5 @@
 // Two blocks for each head, each with half of the value channels.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // CHECK-LABEL: .entry sliced_blocks0(
 // CHECK: .maxntid 128, 1, 1

@@ -2,7 +2,7 @@
 // these, and not filled again before.
 // RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_90a --ejk-multistage-loads=stages=1 -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
-// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=1,T=300,H=1
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=300,H=1
 // RUN: %{run} %s
 // RUN: %{run} %t.mlir
 

@@ -1,7 +1,7 @@
 // A sum behind a branch of what was read in front of it: the tile is read there, and not part by part
 // behind the branch, which has the ring filled again.
 // RUN: ejk-opt %s --ejk-multistage-loads=stages=1 -o %t.mlir
-// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=1,T=300,H=1
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=300,H=1
 // RUN: %{run} %s
 // RUN: %{run} %t.mlir
 module {

@@ -3,8 +3,8 @@
 // matrices' rows do: taken out at a fixed and at any row, summed, carried, spread again, along
 // matrices that lie otherwise, too.
 // RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_90a | FileCheck %s
-// RUN: ejk-compile %s --arch=sm_90a --emit=ptx | FileCheck %s --check-prefix=PTX
-// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --check --random
+// RUN: ejk-compile --schedule=step %s --arch=sm_90a --emit=ptx | FileCheck %s --check-prefix=PTX
+// DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --device=cuda --check --random
 // RUN: %{run} B=2,T=200,H=2 --arch=sm_90a
 // RUN: %{run} B=1,T=64,H=1 --arch=sm_90a --seed=5
 // RUN: %{run} B=1,T=70,H=2 --arch=sm_80

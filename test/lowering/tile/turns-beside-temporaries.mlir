@@ -1,8 +1,8 @@
 // A place by turns overlaps nothing that the body had before: a temporary of an iteration, which is
 // always in the same place, and P, whose turn it is, have places apart.
-// RUN: env EJK_EMULATOR_SEED=1 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
-// RUN: env EJK_EMULATOR_SEED=2 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
-// RUN: env EJK_EMULATOR_SEED=5 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
+// RUN: env EJK_EMULATOR_SEED=1 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
+// RUN: env EJK_EMULATOR_SEED=2 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
+// RUN: env EJK_EMULATOR_SEED=5 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
 func.func @f(%arg0: tensor<?x?x2x128xbf16> {ejk.name="q"}, %arg1: tensor<?x?x2x128xbf16> {ejk.name="k"}, %arg2: tensor<?x?x2x128xbf16> {ejk.name="v"}, %arg3: tensor<?x?x2xf32> {ejk.log_decay, ejk.name="g"}) -> (tensor<?x?x2x128xbf16> {ejk.name="o"}, tensor<?x2x128x128xf32> {ejk.name="ht"}) {
     %outputs_0, %final_states_1 = tile.program chunk 64 slices 1 sequences(%arg0, %arg1, %arg2, %arg3 : tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>, tensor<?x?x2x128xbf16>, tensor<?x?x2xf32>) outputs(tensor<?x?x2x128xbf16>) finals(tensor<?x2x128x128xf32>) attributes {tile.warpgroups, tile.warps = 8 : i64} {
     ^bb0(%arg4: !tile.rows<vector<128xbf16>>, %arg5: !tile.rows<vector<128xbf16>>, %arg6: !tile.rows<vector<128xbf16>>, %arg7: !tile.rows<f32>, %arg8: !tile.rows<vector<128xbf16>>, %arg9: !tile.cells<vector<128x128xf32>>, %arg10: index, %arg11: index, %arg12: index, %arg13: index):

@@ -1,5 +1,5 @@
 // No gates, an initial state: products alone, one warp group of four.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
 
 // Rows come by asynchronous copies, a chunk ahead; keys are read as they lie and
 // transposed; no product waits for more than its operands.

@@ -1,7 +1,7 @@
 // Vectors: sums along either dimension, running sums, rows taken out and put back, windows,
 // a branch that all threads take or none, parameters, and saved states.
-// RUN: ejk-compile %s --emit=ptx | FileCheck %s
-// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --device=cuda --random B=1,T=100,H=4,Hkv=2,Hp=2 --check
+// RUN: ejk-compile --schedule=step --arch=sm_90 %s --emit=ptx | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step %s --device=cuda --random B=1,T=100,H=4,Hkv=2,Hp=2 --check
 
 // CHECK-LABEL: .entry vectors_blocks0(
 // CHECK-NOT: .local

@@ -53,7 +53,7 @@ else:
 with tempfile.TemporaryDirectory() as folder:
     for name, x in inputs.items():
         np.save(f"{folder}/{name}.npy", x)
-    command = [ejk_run, file, f"--entry={which}", f"--inputs={folder}", f"--outputs={folder}/out/"]
+    command = [ejk_run, file, "--schedule=step", f"--entry={which}", f"--inputs={folder}", f"--outputs={folder}/out/"]
     subprocess.run(command + options, check=True)
     for name, x in expected.items():
         found = np.load(f"{folder}/out/{name}.npy")

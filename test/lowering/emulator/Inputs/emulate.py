@@ -61,7 +61,7 @@ def run(args, folder, case, schedule="chunk", **environment):
     sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
     command = [args.ejk_run, path, "--schedule", schedule, "--device", "cuda", "--check",
                "--random", sizes + (",N=3" if variant == "packed" else "")]
-    command += ["--vjp"] * derivative + ["--roles"] * args.roles + [f"--arch={args.arch}"]
+    command += ["--vjp", "--save-states=false"] * derivative + ["--roles"] * args.roles + [f"--arch={args.arch}"]
     return subprocess.run(command, text=True, capture_output=True,
                           env={**os.environ, **environment}, check=False)
 

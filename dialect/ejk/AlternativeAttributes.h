@@ -1,0 +1,24 @@
+//===- AlternativeAttributes.h - attributes of ways to compute a function --===//
+//
+// What --ejk-make-alternatives leaves on functions; a package's manifest takes it
+// from there. KnownAttributes.cpp has the table of all attributes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_DIALECT_EJK_ALTERNATIVEATTRIBUTES_H
+#define EJK_DIALECT_EJK_ALTERNATIVEATTRIBUTES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace ejk {
+/// On a function with alternatives, and on each of them: the schedule's name.
+constexpr llvm::StringLiteral kScheduleAttr = "ejk.schedule";
+/// On an alternative: the function that it is another way to compute.
+constexpr llvm::StringLiteral kAlternativeOfAttr = "ejk.alternative_of";
+/// On a function with alternatives, or one of them: the condition without which its results
+/// would be wrong, as [op, a, b] over symbols of shapes, numbers and such conditions.
+constexpr llvm::StringLiteral kNeedsAttr = "ejk.needs";
+/// Likewise: the condition without which another alternative is better.
+constexpr llvm::StringLiteral kWhenAttr = "ejk.when";
+} // namespace ejk
+
+#endif // EJK_DIALECT_EJK_ALTERNATIVEATTRIBUTES_H

@@ -1,0 +1,221 @@
+//===- MakeAlternatives.cpp - several ways to compute a function -----------===//
+#include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/Names.h"
+#include "dialect/shapes/Shapes.h"
+#include "dialect/tile/Tile.h"
+#include "lowering/Passes.h"
+#include "lowering/select/Alternatives.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/SymbolTable.h"
+#include <set>
+
+namespace ejk {
+#define GEN_PASS_DEF_MAKEALTERNATIVES
+#include "lowering/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+StringRef ejk::scheduleOf(func::FuncOp function) {
+  auto schedule = function ? function->getAttrOfType<StringAttr>(kScheduleAttr) : StringAttr();
+  return schedule ? schedule.getValue() : StringRef();
+}
+
+StringRef ejk::entryOf(func::FuncOp function) {
+  auto entry = function->getAttrOfType<StringAttr>(kAlternativeOfAttr);
+  return entry ? entry.getValue() : function.getName();
+}
+
+func::FuncOp ejk::cloneAlternative(func::FuncOp function, StringRef suffix, StringRef schedule,
+                                   bool before) {
+  auto module = function->getParentOfType<ModuleOp>();
+  OpBuilder b(function);
+  if (!before)
+    b.setInsertionPointAfter(function);
+  auto clone = cast<func::FuncOp>(b.clone(*function));
+  std::string wanted = (function.getName() + "_" + suffix).str(), name = wanted;
+  for (unsigned n = 2; module.lookupSymbol(name); ++n)
+    name = wanted + std::to_string(n);
+  clone.setName(name);
+  clone->setAttr(kScheduleAttr, b.getStringAttr(schedule));
+  clone->setAttr(kAlternativeOfAttr, b.getStringAttr(entryOf(function)));
+  return clone;
+}
+
+/// [op, a, b], as the attributes of conditions spell it.
+static ArrayAttr condition(Builder &b, StringRef op, Attribute left, Attribute right) {
+  return b.getArrayAttr({b.getStringAttr(op), left, right});
+}
+
+/// Both conditions, either of which may be null.
+static ArrayAttr both(Builder &b, ArrayAttr left, ArrayAttr right) {
+  return !left ? right : !right ? left : condition(b, "and", left, right);
+}
+
+namespace {
+/// Sizes that an alternative takes to be equal: `few` is the size of a head dimension that
+/// several of `many` may share.
+struct SharedHeads {
+  SumHeadsOp sum;
+  std::string few, many;
+};
+
+struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPass> {
+  using MakeAlternativesBase::MakeAlternativesBase;
+
+  void runOnOperation() override {
+    for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
+      if (function.isPrivate() || function.isDeclaration() || function->hasAttr(kScheduleAttr) ||
+          function.getBody().getOps<ScanOp>().empty())
+        continue;
+      Builder b(&getContext());
+      cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
+      function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
+      if (ArrayAttr when = enoughRows(function))
+        function->setAttr(kWhenAttr, when);
+      makeDirect(function);
+      ++numFunctions;
+    }
+  }
+
+  /// A function and its derivative, each of which may be the other: what one saves the other reads,
+  /// so that both must choose alike.
+  SmallVector<func::FuncOp> choosingAlike(func::FuncOp function) {
+    SmallVector<func::FuncOp> functions = {function};
+    StringRef name = function.getName();
+    std::string other = name.ends_with("_vjp") ? name.drop_back(4).str() : (name + "_vjp").str();
+    if (auto found = getOperation().lookupSymbol<func::FuncOp>(other))
+      if (!found.isDeclaration())
+        functions.push_back(found);
+    // In one order for both.
+    llvm::sort(functions, [](func::FuncOp a, func::FuncOp b) { return a.getName() < b.getName(); });
+    return functions;
+  }
+
+  /// That each sequence has the rows that chunks are worth. Of packed sequences that cannot be
+  /// told, and what one of them gives must not depend on the others'.
+  ArrayAttr enoughRows(func::FuncOp function) {
+    Builder b(&getContext());
+    std::set<std::string> symbols;
+    for (func::FuncOp each : choosingAlike(function)) {
+      ShapeAnalysis shapes(each);
+      for (ScanOp scan : each.getBody().getOps<ScanOp>()) {
+        DimExpr rows = shapes.dim(scan.getSequences().front(), 1);
+        if (!scan.getCuSeqlens() && rows.kind == DimExpr::Kind::symbol)
+          symbols.insert(rows.symbol);
+      }
+    }
+    ArrayAttr all;
+    for (const std::string &rows : symbols)
+      all = both(
+          b, all,
+          condition(b, ">=", b.getStringAttr(rows), b.getI64IntegerAttr(kFewestRowsForChunks)));
+    return all;
+  }
+
+  /// Those sums over the heads that share one whose terms a scan gives for them alone.
+  static SmallVector<SharedHeads> findShared(func::FuncOp function) {
+    SmallVector<SharedHeads> shared;
+    ShapeAnalysis shapes(function);
+    for (SumHeadsOp sum : function.getBody().getOps<SumHeadsOp>()) {
+      DimExpr many = shapes.dim(sum.getTensor(), sum.getDim());
+      DimExpr few = shapes.dim(sum.getLike(), sum.getDim());
+      auto scan = sum.getTensor().getDefiningOp<ScanOp>();
+      bool isOutput = scan && llvm::is_contained(scan.getOutputs(), sum.getTensor());
+      if (isOutput && sum.getTensor().hasOneUse() && many.kind == DimExpr::Kind::symbol &&
+          few.kind == DimExpr::Kind::symbol && few.symbol != many.symbol)
+        shared.push_back({sum, few.symbol, many.symbol});
+    }
+    return shared;
+  }
+
+  /// Where no heads share one, each gives its result itself, in the result's type: nothing is
+  /// left to sum.
+  void makeDirect(func::FuncOp function) {
+    if (findShared(function).empty())
+      return;
+    func::FuncOp direct = cloneAlternative(function, "direct", kChunkSchedule, /*before=*/true);
+    Builder b(&getContext());
+    ArrayAttr needs;
+    llvm::StringMap<std::string> renamed;
+    for (const SharedHeads &heads : findShared(direct)) {
+      if (!renamed.try_emplace(heads.few, heads.many).second && renamed[heads.few] != heads.many)
+        continue;
+      replaceByTerm(heads.sum);
+    }
+    for (const auto &[few, many] : renamed)
+      needs = both(b, needs, condition(b, "=", b.getStringAttr(many), b.getStringAttr(few)));
+    direct->setAttr(kNeedsAttr, needs);
+    renameSizes(direct, renamed);
+    ++numDirect;
+  }
+
+  /// A head's sum of itself alone.
+  static void replaceByTerm(SumHeadsOp sum) {
+    auto scan = sum.getTensor().getDefiningOp<ScanOp>();
+    unsigned output = cast<OpResult>(sum.getTensor()).getResultNumber();
+    auto type = cast<RankedTensorType>(sum.getType());
+    OpOperand &yielded = scan.getYield().getOutputsMutable()[output];
+    if (!type.getElementType().isF32()) {
+      OpBuilder b(scan.getYield());
+      Type rounded = type.getElementType();
+      if (auto vector = dyn_cast<VectorType>(yielded.get().getType()))
+        rounded = vector.clone(rounded);
+      yielded.set(arith::TruncFOp::create(b, sum.getLoc(), rounded, yielded.get()));
+    }
+    Value rows = sum.getTensor();
+    rows.setType(cast<RankedTensorType>(rows.getType()).clone(type.getElementType()));
+    if (rows.getType() != type) {
+      OpBuilder b(sum);
+      rows = tensor::CastOp::create(b, sum.getLoc(), type, rows);
+    }
+    sum.replaceAllUsesWith(rows);
+    sum.erase();
+  }
+
+  /// In the descriptions of all arguments and results. What they must satisfy is said where they
+  /// have names of their own.
+  void renameSizes(func::FuncOp function, const llvm::StringMap<std::string> &renamed) {
+    Builder b(&getContext());
+    auto rename = [&](ArrayAttr shape) {
+      return b.getArrayAttr(llvm::map_to_vector(shape, [&](Attribute size) -> Attribute {
+        auto found = renamed.find(cast<StringAttr>(size).getValue());
+        return found == renamed.end() ? size : b.getStringAttr(found->second);
+      }));
+    };
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto shape = function.getArgAttrOfType<ArrayAttr>(i, kShapeAttr))
+        function.setArgAttr(i, kShapeAttr, rename(shape));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto shape = function.getResultAttrOfType<ArrayAttr>(i, kShapeAttr))
+        function.setResultAttr(i, kShapeAttr, rename(shape));
+    function->setAttr(kConstraintsAttr, b.getArrayAttr({}));
+  }
+};
+} // namespace
+
+static bool hasPrograms(func::FuncOp function) {
+  return function.walk([](tile::ProgramOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+void ejk::pruneAlternatives(ModuleOp module) {
+  auto isEmpty = [](func::FuncOp function) {
+    return scheduleOf(function) == kChunkSchedule && !hasPrograms(function);
+  };
+  for (auto function :
+       llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isEmpty))) {
+    if (function->hasAttr(kAlternativeOfAttr)) {
+      function.erase();
+      continue;
+    }
+    // By steps after all; a copy that was to be so is one too many.
+    StringRef entry = function.getName();
+    for (auto other : llvm::to_vector(module.getOps<func::FuncOp>()))
+      if (other != function && entryOf(other) == entry && scheduleOf(other) == kStepSchedule)
+        other.erase();
+    function->setAttr(kScheduleAttr, StringAttr::get(module.getContext(), kStepSchedule));
+    function->removeAttr(kWhenAttr);
+  }
+}
