@@ -82,6 +82,11 @@ def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {
     In a loop body, vector computation that only feeds memory or the next iteration follows the last
     matmul.
 
+    A program whose warps wait for their own matmuls (`mma.sync`) keeps its order, except for ops
+    that end live ranges of more registers than they start: stores to memory, sums, and rounding
+    move up past matmuls. An op whose result lies in shared memory does not move, since its range
+    there would grow. Loads from shared memory and extensions are recomputed there, too.
+
     Before:
     ```mlir
     %Sb = arith.truncf %S …

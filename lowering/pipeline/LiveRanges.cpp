@@ -175,6 +175,100 @@ static bool isAfterMatmul(Operation *from, Operation *to) {
   return false;
 }
 
+namespace {
+/// An op, with the loads and elementwise ops that only it uses and that can wait for it.
+class MovableOp {
+public:
+  explicit MovableOp(Operation *op) : op(op), block(*op->getBlock()) { addWithOperands(op); }
+
+  /// Moves it up, past matmuls, if live ranges that then end have more registers than its result.
+  /// Returns whether it moved.
+  bool endRanges() {
+    Operation *place = nullptr; // the op that it must follow
+    auto follows = [&](Operation *other) {
+      if (other && other->getBlock() == &block && (!place || place->isBeforeInBlock(other)))
+        place = other;
+    };
+    int64_t gain = 0;
+    for (Value result : op->getResults())
+      gain -= registersOf(result);
+    for (Value input : inputs) {
+      follows(input.getDefiningOp());
+      if (registersOf(input) == 0)
+        continue;
+      SmallVector<Operation *> before;
+      bool endsHere = true;
+      for (Operation *user : input.getUsers()) {
+        Operation *here = block.findAncestorOpInBlock(*user);
+        if (here && here != block.getTerminator() && here->isBeforeInBlock(op))
+          before.push_back(here);
+        else
+          endsHere &= here == op;
+      }
+      if (!endsHere)
+        continue;
+      gain += registersOf(input);
+      for (Operation *other : before)
+        if (!members.contains(other))
+          follows(other);
+    }
+    if (gain <= 0 || !place || !isAfterMatmul(place->getNextNode(), op) || passesStore(place))
+      return false;
+    SmallVector<Operation *> inOrder(members.begin(), members.end());
+    llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *member : inOrder)
+      if (place->isBeforeInBlock(member)) {
+        member->moveAfter(place);
+        place = member;
+      }
+    return true;
+  }
+
+  /// An op whose result lies in shared memory stays: its range there would be live for longer.
+  static bool mayMove(Operation *op) {
+    if (isa<StoreOp>(op))
+      return true;
+    return isPure(op) && op->getNumRegions() == 0 && op->getNumResults() == 1 &&
+           !isa<DotOp>(op) && !canWait(op) && !isInShared(ejk::layoutOf(op->getResult(0)));
+  }
+
+private:
+  void addWithOperands(Operation *member) {
+    members.insert(member);
+    for (Value operand : member->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (maker && maker->getBlock() == &block && canWait(maker) && maker->hasOneUse())
+        addWithOperands(maker);
+      else
+        inputs.insert(operand);
+    }
+  }
+
+  /// Whether it is a store that would move past another store to the same rows, or past an op with
+  /// regions.
+  bool passesStore(Operation *place) {
+    if (!isa<StoreOp>(op))
+      return false;
+    for (Operation *other = place->getNextNode(); other != op; other = other->getNextNode())
+      if (other->getNumRegions() ||
+          (isa<StoreOp>(other) && other->getOperand(1) == op->getOperand(1)))
+        return true;
+    return false;
+  }
+
+  Operation *op;
+  Block &block;
+  llvm::SetVector<Operation *> members;
+  llvm::SetVector<Value> inputs;
+};
+} // namespace
+
+void ejk::endRangesEarly(Block &block) {
+  for (Operation *op : opsOf(block))
+    if (MovableOp::mayMove(op))
+      MovableOp(op).endRanges();
+}
+
 /// Whether `op` computes a vector from vectors and scalars.
 static bool isOfVectors(Operation *op) {
   auto isSmall = [](Value value) {

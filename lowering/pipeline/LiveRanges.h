@@ -43,6 +43,10 @@ void sinkToUses(mlir::Block &block);
 /// of keeping them live.
 void reloadOperands(mlir::Block &block);
 
+/// Moves ops up, past matmuls, if that ends live ranges of more registers than it starts: sums,
+/// stores to memory, rounding. For blocks whose ops otherwise keep the program's order.
+void endRangesEarly(mlir::Block &block);
+
 /// Rematerialises elementwise ops on the exact path for each use, if their operands can wait or are
 /// live anyway.
 void rematerialise(mlir::Block &block);

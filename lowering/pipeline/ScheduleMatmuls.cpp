@@ -396,6 +396,7 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
     if (failed(checkLayoutsIn(getOperation())))
       return signalPassFailure();
     SmallVector<Block *> blocks;
+    llvm::SetVector<Block *> inOrder; // of programs whose warps wait for their own matmuls
     getOperation()->walk([&](DotOp dot) {
       auto program = dot->getParentOfType<ProgramOp>();
       // The exact path is rare and need not be fast.
@@ -403,7 +404,14 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
         return;
       if (isToBeScheduled(program) && !llvm::is_contained(blocks, dot->getBlock()))
         blocks.push_back(dot->getBlock());
+      if (program->hasAttr(kWarpsAttr) && !program->hasAttr(kWarpgroupsAttr) &&
+          program.getBlock().getOps<MakeRingOp>().empty())
+        inOrder.insert(dot->getBlock());
     });
+    for (Block *block : inOrder) {
+      endRangesEarly(*block);
+      sinkToUses(*block);
+    }
     getOperation()->walk([](ProgramOp program) {
       if (!isToBeScheduled(program))
         return;
