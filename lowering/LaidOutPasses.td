@@ -331,8 +331,9 @@ def SelectStages : Pass<"ejk-select-stages"> {
   let description = [{
     What: runs `ejk-multistage-loads` on each laid-out program without rings, with three stages, or
     with two or one where the kernel's shared memory does not fit a thread block of `arch`. The
-    lowering itself computes what a kernel needs. Where one stage is too large, too, loads stay as
-    they are. Results do not change.
+    lowering itself computes what a kernel needs. Where one stage is too large, f32 matrices, which
+    gates of channels may be, have none: they are loaded where they are used, and once more on the
+    exact path. Where that is too large, too, all loads stay as they are. Results do not change.
 
     Programs with `wgmma` try these combinations first, in this order, and keep the first that
     changes the program and fits:

@@ -14,6 +14,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_MULTISTAGELOADS
@@ -296,12 +297,40 @@ static bool isForBranch(LoadOp load) {
   });
 }
 
-StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart) {
+/// A matrix in f32, as gates of channels may be; rows for matmuls have 16 bits.
+static bool isWide(LoadOp load) {
+  auto type = cast<VectorType>(load.getType());
+  return type.getRank() == 2 && type.getElementType().isF32();
+}
+
+/// Loads `load`'s tile once more on the exact path of each branch that uses it there. Its range of
+/// shared memory is then free on the fast path.
+static void reloadOnExactPaths(LoadOp load) {
+  llvm::MapVector<Block *, SmallVector<OpOperand *>> uses;
+  for (OpOperand &use : load->getUses()) {
+    Operation *inBody = load->getBlock()->findAncestorOpInBlock(*use.getOwner());
+    auto branch = dyn_cast<scf::IfOp>(inBody);
+    if (branch && branch.elseBlock() &&
+        branch.getElseRegion().isAncestor(use.getOwner()->getParentRegion()))
+      uses[branch.elseBlock()].push_back(&use);
+  }
+  for (auto &[block, operands] : uses) {
+    OpBuilder b = OpBuilder::atBlockBegin(block);
+    Operation *again = b.clone(*load);
+    for (OpOperand *use : operands)
+      use->set(again->getResult(0));
+  }
+}
+
+StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart, bool wide) {
   StagedLoads result;
   for (auto loop : llvm::make_early_inc_range(program.getBlock().getOps<scf::ForOp>())) {
     SmallVector<LoadOp> early, late;
     for (auto load : loop.getBody()->getOps<LoadOp>())
-      if (StringRef why = obstacle(load, loop); why.empty())
+      if (!wide && isWide(load)) {
+        reloadOnExactPaths(load);
+        result.declined.push_back({load, "there is no room for a stage of it"});
+      } else if (StringRef why = obstacle(load, loop); why.empty())
         (load.getRows().getDefiningOp<CellRowsOp>() ? late : early).push_back(load);
       else
         result.declined.push_back({load, why});

@@ -171,7 +171,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
     if (failed(program))
       return tile::ProgramOp();
-    FailureOr<bool> fits = this->fits(*program, /*stages=*/2);
+    FailureOr<bool> fits = this->fits(*program, /*stages=*/2, /*mayLoadLate=*/true);
     if (failed(fits))
       return failure();
     if (*fits)
@@ -224,6 +224,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
       if (failed(made))
         return failure();
+      if (chunk == kChunks[0] && need > target->sharedBytesPerBlock)
+        for (SaveStates &saves : forwardSaves)
+          saves.noteDeclined(group.front(),
+                             "programs that take them have chunks of " + std::to_string(chunk) +
+                                 " steps, which do not fit: " + describeNeed(group.front()));
       if (!*made || !programs.empty())
         break;
     }
@@ -261,7 +266,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     mergeIfs(fused->all);
     scaleAfterDot(fused->all);
     FailureOr<bool> statesFit = fits(fused->states);
-    FailureOr<bool> allFits = fits(fused->all);
+    FailureOr<bool> allFits = fits(fused->all, /*stages=*/1, /*mayLoadLate=*/true);
     if (failed(statesFit) || failed(allFits))
       return failure();
     if (*statesFit && *allFits) {
@@ -284,14 +289,17 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   /// What the program of `scan` that was asked about last needs, and what helps.
   std::string describeNeed(ScanOp scan) {
-    auto isWide = [](Value rows) {
-      auto type = cast<RankedTensorType>(rows.getType());
-      return type.getRank() == 4 && type.getElementType().isF32();
-    };
+    unsigned bytesOfGates = 0;
+    for (Value rows : scan.getSequences())
+      if (auto type = cast<RankedTensorType>(rows.getType());
+          type.getRank() == 4 && type.getElementType().isF32())
+        bytesOfGates += kChunks[0] * type.getDimSize(3) * sizeof(float);
     std::string text = "it needs " + std::to_string(need) + " bytes of shared memory, of " +
                        std::to_string(target->sharedBytesPerBlock) + " that a thread block of " +
                        arch + " has";
-    return text + (llvm::any_of(scan.getSequences(), isWide)
+    bool narrowGatesFit = !isWithoutStage && bytesOfGates &&
+                          need <= target->sharedBytesPerBlock + bytesOfGates / 2;
+    return text + (narrowGatesFit
                        ? "; gates per channel in bf16 or f16 take half of the bytes of f32 ones"
                        : "; heads of fewer channels need less");
   }
@@ -305,6 +313,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     settings.saveEntries = savesEntries(group, chunk);
     settings.inExponents = true;
     settings.roundComputed = roundComputed;
+    need = 0;
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)
         program.erase();
@@ -320,7 +329,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
         return false;
       }
       programs.push_back(*program);
-      FailureOr<bool> fits = takesOrdinaryGates(*program) ? this->fits(*program) : false;
+      // Programs that share saved states may become one, which saves more than early loads.
+      bool mayLoadLate = settings.saveEntries && group.size() > 1;
+      FailureOr<bool> fits =
+          takesOrdinaryGates(*program) ? this->fits(*program, /*stages=*/1, mayLoadLate) : false;
       if (failed(fits))
         return failure();
       if (*fits)
@@ -336,28 +348,36 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return true;
   }
 
-  /// With so many stages of rows.
-  FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1) {
-    // Of a copy, for what comes later expects it as it is.
-    OpBuilder b(program);
-    auto copy = cast<tile::ProgramOp>(b.clone(*program));
-    OpPassManager layOut(tile::ProgramOp::getOperationName());
-    buildTileLayoutPipeline(layOut, arch, roundExponentials);
-    LogicalResult result = runPipeline(layOut, copy);
-    if (succeeded(result))
+  /// Whether `program` fits with so many stages of rows. With `mayLoadLate`, f32 matrices may have
+  /// no stage.
+  FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1, bool mayLoadLate = false) {
+    need = 0;
+    for (bool wide : {true, false}) {
+      if (!wide && (!mayLoadLate || need <= target->sharedBytesPerBlock))
+        break;
+      // Later passes expect the program without layouts, so a copy gets them.
+      OpBuilder b(program);
+      auto copy = cast<tile::ProgramOp>(b.clone(*program));
+      OpPassManager layOut(tile::ProgramOp::getOperationName());
+      buildTileLayoutPipeline(layOut, arch, roundExponentials);
+      if (failed(runPipeline(layOut, copy))) {
+        copy.erase();
+        return failure();
+      }
       keepInRegisters(copy); // as they are where memory does not suffice
-    StagedLoads staged = succeeded(result) ? multistageLoads(copy, stages) : StagedLoads();
-    need = succeeded(result) ? sharedMemoryNeed(copy) + staged.mbarrierBytes() : 0;
-    bool fits = succeeded(result) && need <= target->sharedBytesPerBlock;
-    copy.erase();
-    if (failed(result))
-      return failure();
-    return fits;
+      StagedLoads staged = multistageLoads(copy, stages, /*apart=*/false, wide);
+      need = sharedMemoryNeed(copy) + staged.mbarrierBytes();
+      isWithoutStage = !wide;
+      copy.erase();
+    }
+    return need <= target->sharedBytesPerBlock;
   }
 
   const Target *target = nullptr;
   std::vector<SaveStates> forwardSaves;
   /// The bytes of shared memory that the last program asked about needs.
   unsigned need = 0;
+  /// Whether it needs those even if f32 matrices have no stage.
+  bool isWithoutStage = false;
 };
 } // namespace

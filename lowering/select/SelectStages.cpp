@@ -55,12 +55,14 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     bool storesLate = false;
     /// Which tiles are in registers that could be in shared memory.
     uint64_t held = 0;
+    /// Whether f32 matrices have stages, too.
+    bool wide = true;
   };
 
   /// What fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
     for (Plan plan : {Plan{2, false, true}, Plan{3, true, false, true}, Plan{4, true}, Plan{3},
-                      Plan{2}, Plan{1}}) {
+                      Plan{2}, Plan{1}, Plan{1, false, false, false, 0, /*wide=*/false}}) {
       plan.held = kAll;
       if (!fits(program, plan))
         continue;
@@ -101,7 +103,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     staged = {};
     if (!plan.stages)
       return true;
-    staged = multistageLoads(program, plan.stages, /*apart=*/plan.prepares);
+    staged = multistageLoads(program, plan.stages, /*apart=*/plan.prepares, plan.wide);
     return staged.rings && (!plan.rotates || pipelineMatmuls(program)) &&
            (!plan.prepares || (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
            (!plan.storesLate || (usesTmaLoads(program) && deferStores(program)));
