@@ -3,9 +3,9 @@
 #define EJK_LOWERING_SCHEDULE_H
 
 namespace ejk {
-/// Step by step; chunk by chunk, where there is such a form; or of the two what the
-/// number of rows asks for.
-enum class Schedule { step, chunk, automatic };
+/// Step by step; chunk by chunk, where there is such a form; chunk by chunk in segments of each
+/// sequence that are scanned side by side; or of the first two what the number of rows asks for.
+enum class Schedule { step, chunk, split, automatic };
 } // namespace ejk
 
 #endif // EJK_LOWERING_SCHEDULE_H

@@ -315,6 +315,53 @@ def SplitReads : Pass<"ejk-split-reads"> {
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 
+def SplitOverTime : Pass<"ejk-split-over-time"> {
+  let summary = "scan segments of each sequence side by side";
+  let description = [{
+    What: writes a scan as scans over segments of its sequences: one that makes each segment's final
+    state from zero and the sum of its log gates; one over the segments, which combines those to
+    the state that each segment starts from, and the sequence's final state; and the scan itself,
+    segment by segment, from those states. A state that only adds up is summed in each segment and
+    then over the segments; one that starts anew at each saved state needs nothing. Why: a thread
+    block scans one sequence and head, so that few of them leave multiprocessors idle. Cost: keys,
+    values and gates are read twice.
+
+    The length of segments depends on the rows of a batch entry alone (`#ejk.segments`), and
+    states are combined in the order of the segments, so that a sequence gives the same bits in any
+    batch. Packed sequences have segments of `packed` rows.
+
+    Requires: the states' next values are linear in them (decays and outer products, or sums), of
+    gates, keys and values that do not depend on a state. Other scans get a remark. Results change
+    by the rounding of the sums of log gates and of the states' combination.
+
+    Before:
+    ```mlir
+    %o, %ht = ejk.scan sequences(%q, %k, %v, %g) states(%S = %h0) -> (…) {
+      S1 = decay S by g; S2 = S1 + k vᵀ; o = read S2, q along key }
+    ```
+    After:
+    ```mlir
+    %d, %x = ejk.scan segments<64 to 4096, at_least 4> sequences(%g, %k, %v) states(zero, zero) {
+      x1 = decay x by g; x2 = x1 + k vᵀ; d1 = d + g }
+    %starts, %ht = ejk.scan sequences(%x, %d) states(%S = %h0) -> (…) {   // over segments
+      yield states(exp(d) · S + x) outputs(S) }
+    %o = ejk.scan segments<64 to 4096, at_least 4> sequences(%q, %k, %v, %g) states(%starts) … {
+      as before }
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"least", "least", "int64_t", "64", "rows that divide a segment of a batch entry">,
+    Option<"most", "most", "int64_t", "4096", "the most rows of such a segment">,
+    Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
+    Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">];
+  let statistics = [
+    Statistic<"numSplit", "split", "scans divided into segments">,
+    Statistic<"numDeclined", "declined", "scans that are not linear in their states">];
+}
+
 def HoistReductions : Pass<"ejk-hoist-reductions"> {
   let summary = "sum terms over channels where they are made";
   let description = [{

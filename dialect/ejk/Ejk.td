@@ -3,6 +3,7 @@
 #define EJK_DIALECT_EJK_EJK_TD
 
 include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "dialect/ejk/KnownAttributes.td"
 
@@ -46,6 +47,36 @@ def Ejk_AxisEnum : I32EnumAttr<"Axis", "what of the state a step op acts along",
 }
 def Ejk_AxisAttr : EnumAttr<Ejk_Dialect, Ejk_AxisEnum, "axis"> {
   let assemblyFormat = "`<` $value `>`";
+}
+
+def Ejk_SegmentsAttr : AttrDef<Ejk_Dialect, "Segments"> {
+  let mnemonic = "segments";
+  let summary = "how a scan divides each sequence into segments of rows";
+  let description = [{
+    All segments of a scan but a sequence's last have L rows, and L depends on T, the rows of a
+    batch entry, alone:
+
+    ```
+    L = min(most, max(least, least · ⌈T / (least · count)⌉))
+    ```
+
+    so that a long batch entry has `count` segments or more, and none is longer than `most`. Packed
+    sequences have one length whatever their rows come to: their `least` is `most`.
+
+    Example: `#ejk.segments<64 to 4096, at_least 4>`
+
+    Constraints:
+    - C1: `least`, `most` and `count` are positive, and `least` divides `most`.
+  }];
+  let parameters = (ins "int64_t":$least, "int64_t":$most, "int64_t":$count);
+  let assemblyFormat = "`<` $least `to` $most `,` `at_least` $count `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// L, where a batch entry has `rows` rows.
+    int64_t rowsOf(int64_t rows) const;
+    /// The segments of `batch` entries of `rows` rows, or of `sequences` packed ones.
+    int64_t countOf(int64_t batch, int64_t rows, int64_t sequences, bool packed) const;
+  }];
 }
 
 class Ejk_BaseOp<string mnemonic, list<Trait> traits = []>

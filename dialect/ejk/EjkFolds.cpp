@@ -126,7 +126,8 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     auto scan = ScanOp::create(
         rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters, parameterTypes,
         initials, op.getCuSeqlens(), op.getReverse(),
-        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates, saveTypes);
+        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates, saveTypes,
+        op.getSegmentsAttr());
     scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     rewriter.setInsertionPoint(yield);

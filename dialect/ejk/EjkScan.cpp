@@ -40,12 +40,26 @@ Value ScanOp::getInitialState(unsigned i) {
   return getInitialStates()[llvm::count(has.take_front(i), true)];
 }
 
+int64_t ScanOp::countStates(Value first, Value cuSeqlens, SegmentsAttr segments) {
+  auto type = cast<RankedTensorType>(first.getType());
+  int64_t batch = type.getDimSize(0), rows = type.getDimSize(1), sequences = batch;
+  if (cuSeqlens) {
+    sequences = cast<RankedTensorType>(cuSeqlens.getType()).getDimSize(0);
+    sequences -= !ShapedType::isDynamic(sequences);
+  }
+  if (!segments)
+    return sequences;
+  if (ShapedType::isDynamic(rows) || ShapedType::isDynamic(sequences))
+    return ShapedType::kDynamic;
+  return segments.countOf(batch, rows, sequences, bool(cuSeqlens));
+}
+
 YieldOp ScanOp::getYield() { return cast<YieldOp>(getStep().getTerminator()); }
 
 void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, TypeRange stateTypes,
                    ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
                    ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse, int64_t saveEvery,
-                   ValueRange savedStates, TypeRange saveTypes) {
+                   ValueRange savedStates, TypeRange saveTypes, SegmentsAttr segments) {
   assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
   SmallVector<Value> initials;
   SmallVector<bool> hasInitial;
@@ -73,6 +87,7 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
     properties.reverse = b.getUnitAttr();
   if (saveEvery)
     properties.save_every = b.getI64IntegerAttr(saveEvery);
+  properties.segments = segments;
   state.addTypes(outputTypes);
   state.addTypes(stateTypes);
   state.addTypes(saveTypes);
@@ -149,6 +164,10 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
     properties.save_every = b.getI64IntegerAttr(saveEvery);
   }
 
+  if (succeeded(p.parseOptionalKeyword("segments")) &&
+      p.parseCustomAttributeWithFallback(properties.segments))
+    return failure();
+
   OpAsmParser::UnresolvedOperand cuSeqlens;
   Type cuType;
   if (succeeded(p.parseOptionalKeyword("cu_seqlens")) &&
@@ -204,6 +223,10 @@ void ScanOp::print(OpAsmPrinter &p) {
     p << " reverse";
   if (auto every = getSaveEvery())
     p << " save_every " << *every;
+  if (SegmentsAttr segments = getSegmentsAttr()) {
+    p << " segments";
+    p.printStrippedAttrOrType(segments);
+  }
   if (Value cu = getCuSeqlens())
     p << " cu_seqlens(" << cu << " : " << cu.getType() << ")";
   auto printList = [&](StringRef keyword, ValueRange args, auto printSource) {
@@ -239,7 +262,7 @@ void ScanOp::print(OpAsmPrinter &p) {
     p << " saves(" << getSaves().getTypes() << ")";
   p.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {getHasInitialAttrName(), getReverseAttrName(), getSaveEveryAttrName(),
-                            "operandSegmentSizes", "resultSegmentSizes"});
+                            getSegmentsAttrName(), "operandSegmentSizes", "resultSegmentSizes"});
   p << " ";
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -249,6 +272,40 @@ void ScanOp::print(OpAsmPrinter &p) {
 //===----------------------------------------------------------------------===//
 
 static std::string indexed(StringRef what, size_t i) { return (what + " " + Twine(i)).str(); }
+
+LogicalResult SegmentsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t least, int64_t most, int64_t count) {
+  if (least < 1 || most < 1 || count < 1 || most % least)
+    return emitError() << "segments must have a positive least number of rows that divides the "
+                          "most, and a positive count (C1), but have "
+                       << least << ", " << most << " and " << count;
+  return success();
+}
+
+int64_t SegmentsAttr::rowsOf(int64_t rows) const {
+  int64_t wanted = getLeast() * llvm::divideCeil(rows, getLeast() * getCount());
+  return std::min(getMost(), std::max(getLeast(), wanted));
+}
+
+int64_t SegmentsAttr::countOf(int64_t batch, int64_t rows, int64_t sequences, bool packed) const {
+  int64_t each = rowsOf(rows);
+  return packed ? rows / each + sequences : batch * int64_t(llvm::divideCeil(rows, each));
+}
+
+static LogicalResult verifySegments(ScanOp op) {
+  SegmentsAttr segments = op.getSegmentsAttr();
+  if (!segments)
+    return success();
+  if (op.getSaveEvery() && segments.getLeast() % *op.getSaveEvery())
+    return op.emitOpError() << "'save_every' must divide the least rows of 'segments' (C11), but "
+                               "they are "
+                            << *op.getSaveEvery() << " and " << segments.getLeast();
+  if (op.getCuSeqlens() && segments.getLeast() != segments.getMost())
+    return op.emitOpError() << "the segments of packed sequences must have one length (C11), but "
+                               "may have from "
+                            << segments.getLeast() << " to " << segments.getMost() << " rows";
+  return success();
+}
 
 LogicalResult ScanOp::verify() {
   ShapeCheck shapes(*this);
@@ -294,6 +351,14 @@ LogicalResult ScanOp::verify() {
     if (failed(checkRow(output, indexed("output", i), "H", "C7")))
       return failure();
 
+  if (failed(verifySegments(*this)))
+    return failure();
+  StringRef perState = getSegments() ? "segments" : "N";
+  if (getSegments())
+    shapes.bind("segments",
+                countStates(getSequences().front(), getCuSeqlens(), getSegmentsAttr()),
+                "'segments'");
+
   if (getFinalStates().size() != getNumStates() ||
       llvm::count(getHasInitial(), true) != int64_t(getInitialStates().size()))
     return emitOpError() << "'has_initial' must have one entry per state, true where an initial "
@@ -309,7 +374,7 @@ LogicalResult ScanOp::verify() {
       return emitOpError() << name << " must have static channels from 1 to " << kMaxChannels
                            << " (C3), but is " << type;
     std::string c0 = name + "'s first channels", c1 = name + "'s second channels";
-    StringRef letters[] = {"N", "H", c0, c1};
+    StringRef letters[] = {perState, "H", c0, c1};
     if (failed(shapes.check(state, name, ArrayRef<StringRef>(letters).take_front(type.getRank()),
                             "C5")))
       return failure();
@@ -353,7 +418,8 @@ static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
   else
     bindDim("N", op.getSequences().front(), 0, 0, "the batch");
   for (auto [s, state] : llvm::enumerate(op.getFinalStates())) {
-    bindDim("N", state, 0, 0, "'" + indexed("state", s) + "'");
+    if (!op.getSegments())
+      bindDim("N", state, 0, 0, "'" + indexed("state", s) + "'");
     bindDim("H", state, 1, 0, "'" + indexed("state", s) + "'");
   }
 

@@ -38,6 +38,16 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     all B·T rows. A scan that walks the other way reads them with `ejk.anchor`, each
     at the step that enters its chunk.
 
+    With `segments`, a sequence is divided into segments of L rows, from its first row in memory
+    on, the last of them shorter. Each is scanned by itself: it has an initial and a final state
+    of its own, as if it were a sequence. Positions (`ejk.step_index`), the first and last row of
+    `ejk.gate_gradient`, parameters, and the slots of saved states stay those of the sequence.
+    States are then [segments,H,…] in the place of [N,H,…]:
+
+    - of a batch, segment c of sequence n is n·⌈T/L⌉ + c, of B·⌈T/L⌉;
+    - of packed sequences it is ⌊cu_seqlens[n]/L⌋ + n + c, of ⌊T/L⌋ + N. A segment that no
+      sequence has is empty: its final state is its initial state.
+
     - A *sequence* is [B,T,H'] (a scalar per step) or [B,T,H',C] (a vector). Its
       head count H' divides H, that of the first sequence; head h reads h / (H/H').
     - A *parameter* does not change over time. It is the step value's shape,
@@ -93,12 +103,14 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       read; these are [slots,H,K,V]. Only `ejk.anchor` uses a saved state.
     - C10: the region holds the ops above and no others. An op in a branch of `scf.if` has
       no undefined behaviour, so a quotient of integers there has a constant divisor.
+    - C11: `save_every` divides the `least` rows of `segments`; of packed sequences `least` is
+      `most`.
   }];
   let arguments = (ins
     Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$parameters,
     Variadic<Ejk_TensorF32>:$initial_states, Variadic<Ejk_Tensor>:$saved_states,
     Optional<Ejk_Offsets>:$cu_seqlens, DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse,
-    OptionalAttr<I64Attr>:$save_every);
+    OptionalAttr<I64Attr>:$save_every, OptionalAttr<Ejk_SegmentsAttr>:$segments);
   let results = (outs Variadic<Ejk_Tensor>:$outputs, Variadic<Ejk_TensorF32>:$final_states,
                  Variadic<Ejk_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
@@ -116,12 +128,17 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       "::mlir::TypeRange":$parameterStepTypes, "::llvm::ArrayRef<::mlir::Value>":$initialStates,
       "::mlir::Value":$cuSeqlens, "bool":$reverse,
       CArg<"int64_t", "0">:$saveEvery, CArg<"::mlir::ValueRange", "{}">:$savedStates,
-      CArg<"::mlir::TypeRange", "{}">:$saveTypes)>
+      CArg<"::mlir::TypeRange", "{}">:$saveTypes, CArg<"SegmentsAttr", "{}">:$segments)>
   ];
   let extraClassDeclaration = [{
     /// The type a step sees of a tensor whose first `prefix` dimensions are
     /// walked by the scan: a scalar, or a vector of the remaining dimensions.
     static ::mlir::Type getStepType(::mlir::RankedTensorType tensor, unsigned prefix);
+
+    /// The first dimension of a state of a scan over `first`, its first sequence: N, or the number
+    /// of segments; dynamic where it is not known.
+    static int64_t countStates(::mlir::Value first, ::mlir::Value cuSeqlens,
+                               SegmentsAttr segments);
 
     ::mlir::Block &getStep() { return getBody().front(); }
     unsigned getNumStates() { return getHasInitial().size(); }

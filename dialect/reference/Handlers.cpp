@@ -70,6 +70,25 @@ FailureOr<std::vector<Span>> ejk::reference::sequenceSpans(Operation *op, const 
   return spans;
 }
 
+std::vector<Segment> ejk::reference::segmentsOf(ArrayRef<Span> spans, SegmentsAttr segments,
+                                                int64_t steps, bool packed) {
+  std::vector<Segment> result;
+  if (!segments) {
+    for (auto [n, span] : llvm::enumerate(spans))
+      result.push_back({int64_t(n), span.begin, span.end});
+    return result;
+  }
+  int64_t rows = segments.rowsOf(steps);
+  // Those that no sequence has are empty.
+  result.resize(segments.countOf(spans.size(), steps, spans.size(), packed));
+  for (auto [n, span] : llvm::enumerate(spans)) {
+    int64_t slot = packed ? span.begin / rows + n : n * llvm::divideCeil(steps, rows);
+    for (int64_t begin = span.begin; begin < span.end; begin += rows)
+      result[slot++] = {int64_t(n), begin, std::min(begin + rows, span.end)};
+  }
+  return result;
+}
+
 LogicalResult ejk::reference::addResult(Operation *op, Type type, ArrayRef<int64_t> shape,
                                         Results &results) {
   auto tensor = cast<RankedTensorType>(type);

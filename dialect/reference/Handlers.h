@@ -54,6 +54,15 @@ private:
 struct Span {
   int64_t batch, begin, end;
 };
+/// A part of a sequence that is scanned by itself: rows `begin` to `end` of sequence `sequence`.
+/// Without segments it is the whole sequence.
+struct Segment {
+  int64_t sequence, begin, end;
+};
+/// The segments that a scan or a block program runs over, in the order of their states.
+std::vector<Segment> segmentsOf(llvm::ArrayRef<Span> spans, SegmentsAttr segments, int64_t steps,
+                                bool packed);
+
 /// The spans of a batch or of packed sequences. Verifies the offsets: the first is 0, none is less
 /// than the previous one, and the last is T.
 mlir::FailureOr<std::vector<Span>> sequenceSpans(mlir::Operation *op, const Tensor *cuSeqlens,

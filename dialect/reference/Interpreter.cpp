@@ -25,6 +25,7 @@ private:
   LogicalResult empty(tensor::EmptyOp op, Operands operands, Results &results);
   LogicalResult dim(tensor::DimOp op, Operands operands, Results &results);
   LogicalResult castShape(tensor::CastOp op, Operands operands, Results &results);
+  LogicalResult reshape(Operation *op, Operands operands, Results &results);
   LogicalResult extractSlice(tensor::ExtractSliceOp op, Operands operands, Results &results);
   LogicalResult call(func::CallOp op, Operands operands, Results &results);
 
@@ -125,6 +126,32 @@ LogicalResult FunctionInterpreter::castShape(tensor::CastOp op, Operands operand
   return checkType([&] { return op.emitError(); }, *operands[0], op.getType(), "the operand");
 }
 
+/// `tensor.collapse_shape` and `tensor.expand_shape`: the same elements in their order.
+LogicalResult FunctionInterpreter::reshape(Operation *op, Operands operands, Results &results) {
+  const Tensor &source = *operands[0];
+  SmallVector<int64_t> shape;
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    for (ArrayRef<int64_t> group : collapse.getReassociationIndices()) {
+      shape.push_back(1);
+      for (int64_t dim : group)
+        shape.back() *= source.shape[dim];
+    }
+  } else {
+    unsigned next = 1;
+    for (int64_t size : cast<tensor::ExpandShapeOp>(op).getStaticOutputShape())
+      shape.push_back(ShapedType::isDynamic(size) ? operands[next++]->ints[0] : size);
+  }
+  if (failed(addResult(op, op->getResult(0).getType(), shape, results)))
+    return failure();
+  Tensor &result = results.back();
+  if (result.size() != source.size())
+    return op->emitError() << "a tensor of shape " << spellShape(source.shape)
+                           << " has not the elements of one of shape " << spellShape(shape);
+  result.floats = source.floats;
+  result.ints = source.ints;
+  return success();
+}
+
 LogicalResult FunctionInterpreter::extractSlice(tensor::ExtractSliceOp op, Operands operands,
                                                 Results &results) {
   unsigned next = 1;
@@ -212,6 +239,8 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case([&](tensor::EmptyOp op) { return empty(op, operands, results); })
       .Case([&](tensor::DimOp op) { return dim(op, operands, results); })
       .Case([&](tensor::CastOp op) { return castShape(op, operands, results); })
+      .Case<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
+          [&](Operation *op) { return reshape(op, operands, results); })
       .Case([&](tensor::ExtractSliceOp op) { return extractSlice(op, operands, results); })
       .Case([&](func::CallOp op) { return call(op, operands, results); })
       .Default([&](Operation *op) { return elementwise(op, operands, results); });

@@ -29,6 +29,8 @@ struct ScanInputs {
   Operands savedStates;
   int64_t B, T, H, N, slots = 0;
   std::vector<Span> spans;
+  /// What each state belongs to.
+  std::vector<Segment> segments;
 };
 } // namespace
 
@@ -57,6 +59,8 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
     return failure();
   in.spans = std::move(*spans);
   in.N = in.spans.size();
+  in.segments = segmentsOf(in.spans, op.getSegmentsAttr(), in.T, cu);
+  sizes.bind("segments", in.segments.size(), op.getSegments() ? "'segments'" : "N");
 
   for (size_t i = 0; i < numParameters; ++i) {
     const Tensor *tensor = operands[numSequences + i];
@@ -76,7 +80,7 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
   size_t next = numSequences + numParameters;
   for (unsigned i = 0; i < op.getNumStates(); ++i) {
     const Tensor *initial = op.getHasInitial()[i] ? operands[next++] : nullptr;
-    if (initial && failed(sizes.check(*initial, indexed("state", i), {"N", "H"})))
+    if (initial && failed(sizes.check(*initial, indexed("state", i), {"segments", "H"})))
       return failure();
     in.initialStates.push_back(initial);
   }
@@ -113,7 +117,7 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
     if (failed(addResult(op, type, shapeOf(type, {in.B, in.T, in.H}), results)))
       return failure();
   for (Type type : op.getFinalStates().getTypes())
-    if (failed(addResult(op, type, shapeOf(type, {in.N, in.H}), results)))
+    if (failed(addResult(op, type, shapeOf(type, {int64_t(in.segments.size()), in.H}), results)))
       return failure();
   for (Type type : op.getSaves().getTypes())
     if (failed(addResult(op, type, shapeOf(type, {in.slots, in.H}), results)))
@@ -136,8 +140,9 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
   bool native = options.precision == Precision::native;
 
   Progress progress(options, size_t(in.B) * in.T * in.H);
-  parallelFor(in.N * in.H, options, [&](size_t job) {
-    int64_t n = job / in.H, h = job % in.H;
+  parallelFor(in.segments.size() * in.H, options, [&](size_t job) {
+    const Segment &segment = in.segments[job / in.H];
+    int64_t n = segment.sequence, h = job % in.H;
     Span span = in.spans[n];
     Frame frame = program.makeFrame();
     frame.head = h;
@@ -151,8 +156,9 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
     for (auto [initial, slot] : llvm::zip(in.initialStates, program.states()))
       if (initial)
         std::copy_n(initial->floats.data() + job * slot.size, slot.size, frame.at(slot));
-    for (int64_t i = 0, length = span.end - span.begin; i < length; ++i) {
-      int64_t t = op.getReverse() ? span.end - 1 - i : span.begin + i;
+    int64_t length = span.end - span.begin, steps = segment.end - segment.begin;
+    for (int64_t i = 0; i < steps; ++i) {
+      int64_t t = op.getReverse() ? segment.end - 1 - i : segment.begin + i;
       int64_t row = span.batch * in.T + t;
       for (const auto &[rows, slot] : reads)
         std::copy_n(rows.at(row, h / (in.H / rows.heads)), slot.size, frame.at(slot));
@@ -184,7 +190,7 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
       if (i % 256 == 255)
         progress.add(256);
     }
-    progress.add((span.end - span.begin) % 256);
+    progress.add(steps % 256);
     for (auto [final, slot] : llvm::zip(finals, program.states()))
       std::copy_n(frame.at(slot), slot.size, final.floats.data() + job * slot.size);
   });

@@ -21,12 +21,16 @@ private:
   LogicalResult checkSequences();
   LogicalResult checkOthers();
   LogicalResult addResults();
-  /// The arguments for sequence n and head h.
-  void place(TileFrame &frame, const TileProgram &program, int64_t n, int64_t h);
+  /// The arguments for segment `number` and head h.
+  void place(TileFrame &frame, const TileProgram &program, int64_t number, int64_t h);
   void placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
                       const Tensor &tensor, int64_t n, int64_t h);
-  int64_t numCells(const Span &span) { return ceilDiv(span.end - span.begin); }
-  int64_t firstCell(int64_t n) { return (spans[n].batch * T + spans[n].begin) / every() + n; }
+  int64_t numCells(const Segment &segment) { return ceilDiv(segment.end - segment.begin); }
+  int64_t firstCell(const Segment &segment) {
+    const Span &span = spans[segment.sequence];
+    return (span.batch * T + span.begin) / every() + segment.sequence +
+           (segment.begin - span.begin) / every();
+  }
   int64_t ceilDiv(int64_t rows) { return (rows + every() - 1) / every(); }
   int64_t every() { return *op.getSaveEvery(); }
 
@@ -37,6 +41,7 @@ private:
   SizeCheck sizes;
   int64_t B = 0, T = 0, H = 0;
   std::vector<Span> spans;
+  std::vector<Segment> segments;
 };
 } // namespace
 
@@ -59,6 +64,8 @@ LogicalResult TileRun::checkSequences() {
     return failure();
   spans = std::move(*found);
   sizes.bind("N", spans.size(), cu ? "'cu_seqlens'" : "the batch");
+  segments = segmentsOf(spans, op.getSegmentsAttr(), T, cu);
+  sizes.bind("segments", segments.size(), op.getSegments() ? "'segments'" : "N");
   return success();
 }
 
@@ -76,7 +83,7 @@ LogicalResult TileRun::checkOthers() {
       return failure();
   }
   for (size_t i = 0; i < op.getInitialStates().size(); ++i)
-    if (failed(sizes.check(*operands[next++], indexed("initial state", i), {"N", "H"})))
+    if (failed(sizes.check(*operands[next++], indexed("initial state", i), {"segments", "H"})))
       return failure();
   if (op.getSaveEvery())
     sizes.bind("M", B * T / every() + int64_t(spans.size()), "the grid of saved states");
@@ -100,7 +107,7 @@ LogicalResult TileRun::addResults() {
   };
   return success(
       succeeded(add(op.getOutputs().getTypes(), {B, T, H})) &&
-      succeeded(add(op.getFinalStates().getTypes(), {sizes.size("N"), H})) &&
+      succeeded(add(op.getFinalStates().getTypes(), {sizes.size("segments"), H})) &&
       (!op.getSaveEvery() || succeeded(add(op.getSaves().getTypes(), {sizes.size("M"), H}))));
 }
 
@@ -136,7 +143,9 @@ void TileRun::placeParameter(TileFrame &frame, const TileProgram &program, unsig
     *frame.at(program.argument(argument)) = tensor.floats[entry];
 }
 
-void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t n, int64_t h) {
+void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t number, int64_t h) {
+  const Segment &segment = segments[number];
+  int64_t n = segment.sequence;
   const Span &span = spans[n];
   unsigned argument = 0;
   // Entries `first` to first+count-1 of the tensor's leading dimensions, for head h.
@@ -148,30 +157,32 @@ void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t n, int
                                     (first * heads + head) * size,
                                 count, heads * size};
   };
-  int64_t firstRow = span.batch * T + span.begin, length = span.end - span.begin;
+  int64_t firstRow = span.batch * T + segment.begin, length = segment.end - segment.begin;
   size_t operand = 0, result = 0;
   for (size_t i = 0; i < op.getSequences().size(); ++i)
     entries(*operands[operand++], 3, firstRow, length);
   for (size_t i = 0; i < op.getParameters().size(); ++i)
     placeParameter(frame, program, argument++, *operands[operand++], n, h);
   for (size_t i = 0; i < op.getInitialStates().size(); ++i)
-    entries(*operands[operand++], 2, n, 1);
+    entries(*operands[operand++], 2, number, 1);
   for (size_t i = 0; i < op.getSavedStates().size(); ++i)
-    entries(*operands[operand++], 2, firstCell(n), numCells(span));
+    entries(*operands[operand++], 2, firstCell(segment), numCells(segment));
   for (size_t i = 0; i < op.getOutputs().size(); ++i)
     entries(results[result++], 3, firstRow, length);
   for (size_t i = 0; i < op.getFinalStates().size(); ++i)
-    entries(results[result++], 2, n, 1);
+    entries(results[result++], 2, number, 1);
   for (size_t i = 0; i < op.getSaves().size(); ++i)
-    entries(results[result++], 2, firstCell(n), numCells(span));
+    entries(results[result++], 2, firstCell(segment), numCells(segment));
   frame.length = length;
+  frame.firstPosition = segment.begin - span.begin;
+  frame.sequenceLength = span.end - span.begin;
   frame.head = h;
   frame.numHeads = H;
 }
 
 LogicalResult TileRun::run(const TileProgram &program) {
   Progress progress(options, size_t(B) * T * H);
-  std::vector<TileProblem> problems(spans.size() * H);
+  std::vector<TileProblem> problems(segments.size() * H);
   parallelFor(problems.size(), options, [&](size_t job) {
     TileFrame frame = program.makeFrame();
     place(frame, program, job / H, job % H);

@@ -309,6 +309,11 @@ FailureOr<TileProgram> TileCompiler::compile() {
   program.sliceSlot = slotOf(op.getSlice());
   program.headSlot = slotOf(op.getHead());
   program.numHeadsSlot = slotOf(op.getNumHeads());
+  program.isSegmented = op.getSegments().has_value();
+  if (program.isSegmented) {
+    program.firstPositionSlot = slotOf(op.getFirstPosition());
+    program.sequenceLengthSlot = slotOf(op.getSequenceLength());
+  }
   if (failed(compileBlock(op.getBlock(), program.actions)))
     return failure();
   return std::move(program);
@@ -336,5 +341,9 @@ bool TileProgram::run(TileFrame &frame) const {
   *frame.row(sliceSlot).ints = frame.slice;
   *frame.row(headSlot).ints = frame.head;
   *frame.row(numHeadsSlot).ints = frame.numHeads;
+  if (isSegmented) {
+    *frame.row(firstPositionSlot).ints = frame.firstPosition;
+    *frame.row(sequenceLengthSlot).ints = frame.sequenceLength;
+  }
   return runAll(actions, frame);
 }

@@ -26,7 +26,7 @@ struct TileProblem {
 };
 
 struct TileFrame : Frame {
-  int64_t length = 0, slice = 0;
+  int64_t length = 0, slice = 0, firstPosition = 0, sequenceLength = 0;
   std::vector<TileMemory> memory; // by argument; only for rows and state slots
   std::vector<TileRing> rings;
   /// The scheduler of roles while they run.
@@ -56,7 +56,8 @@ private:
   TileActions actions;
   std::vector<std::pair<Slot, Tensor>> constants;
   std::vector<Slot> argumentSlots;
-  Slot lengthSlot, sliceSlot, headSlot, numHeadsSlot;
+  Slot lengthSlot, sliceSlot, headSlot, numHeadsSlot, firstPositionSlot, sequenceLengthSlot;
+  bool isSegmented = false;
   size_t numFloats = 0, numInts = 0, numRings = 0;
 };
 

@@ -22,8 +22,58 @@ std::string DimExpr::str() const {
   case Kind::slots:
     return factors[0].str() + "*" + factors[1].str() + "/" + std::to_string(value) + "+" +
            factors[2].str();
+  case Kind::operation: {
+    constexpr const char *functions[] = {"", "", "", "ceildiv", "min", "max"};
+    constexpr const char *signs[] = {"+", "*", "/"};
+    // A sum would bind looser than what it stands in.
+    auto spell = [&](const DimExpr &e) {
+      return value != int64_t(Operator::add) && e.kind != Kind::constant && e.kind != Kind::symbol
+                 ? "(" + e.str() + ")"
+                 : e.str();
+    };
+    if (value < 3)
+      return spell(factors[0]) + signs[value] + spell(factors[1]);
+    return functions[value] + ("(" + factors[0].str()) + "," + factors[1].str() + ")";
+  }
   }
   llvm_unreachable("unknown kind");
+}
+
+DimExpr DimExpr::make(Operator op, DimExpr a, DimExpr b) {
+  if (a.kind == Kind::constant && b.kind == Kind::constant)
+    switch (op) {
+    case Operator::add:
+      return number(a.value + b.value);
+    case Operator::multiply:
+      return number(a.value * b.value);
+    case Operator::floorDivide:
+      return number(b.value ? a.value / b.value : 0);
+    case Operator::ceilDivide:
+      return number(b.value ? llvm::divideCeil(a.value, b.value) : 0);
+    case Operator::minimum:
+      return number(std::min(a.value, b.value));
+    case Operator::maximum:
+      return number(std::max(a.value, b.value));
+    }
+  if (op == Operator::multiply && a.kind == Kind::constant && a.value == 1)
+    return b;
+  if (op == Operator::multiply && b.kind == Kind::constant && b.value == 1)
+    return a;
+  return {Kind::operation, int64_t(op), {}, {std::move(a), std::move(b)}};
+}
+
+DimExpr DimExpr::countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,
+                               DimExpr sequences, bool packed) {
+  using O = Operator;
+  DimExpr least = number(segments.getLeast()), most = number(segments.getMost()), each = most;
+  if (segments.getLeast() != segments.getMost()) {
+    DimExpr unit = number(segments.getLeast() * segments.getCount());
+    DimExpr wanted = make(O::multiply, make(O::ceilDivide, rows, unit), least);
+    each = make(O::minimum, make(O::maximum, wanted, least), most);
+  }
+  if (packed)
+    return make(O::add, make(O::floorDivide, rows, each), sequences);
+  return make(O::multiply, batch, make(O::ceilDivide, rows, each));
 }
 
 //===----------------------------------------------------------------------===//
@@ -53,9 +103,18 @@ void ShapeAnalysis::unify(unsigned a, unsigned b) {
     contradicts = Contradiction{current, *nodes[a].constant, *nodes[b].constant};
   if (!nodes[a].constant)
     nodes[a].constant = nodes[b].constant;
-  if (!nodes[a].saveEvery) {
+  if (!nodes[a].saveEvery && nodes[b].saveEvery) {
     nodes[a].saveEvery = nodes[b].saveEvery;
     llvm::copy(nodes[b].slotsOf, nodes[a].slotsOf);
+  }
+  if (!nodes[a].segments && nodes[b].segments) {
+    nodes[a].segments = nodes[b].segments;
+    nodes[a].packed = nodes[b].packed;
+    llvm::copy(nodes[b].slotsOf, nodes[a].slotsOf);
+  }
+  if (!nodes[a].operation && nodes[b].operation) {
+    nodes[a].operation = nodes[b].operation;
+    llvm::copy(nodes[b].operands, nodes[a].operands);
   }
   int less = nodes[b].minusOne;
   if (nodes[a].minusOne < 0)
@@ -75,6 +134,50 @@ unsigned ShapeAnalysis::node(Value value, unsigned dim) {
   return id;
 }
 
+unsigned ShapeAnalysis::makeOperation(DimExpr::Operator op, unsigned a, unsigned b) {
+  unsigned id = makeNode();
+  nodes[id].operation = op;
+  nodes[id].operands[0] = a;
+  nodes[id].operands[1] = b;
+  return id;
+}
+
+unsigned ShapeAnalysis::node(Value index) {
+  auto [it, isNew] = nodeOf.try_emplace({index, 0}, nodes.size());
+  if (!isNew)
+    return it->second;
+  unsigned id = makeNode();
+  Operation *op = index.getDefiningOp();
+  APInt number;
+  using O = DimExpr::Operator;
+  std::optional<O> operation;
+  if (matchPattern(index, m_ConstantInt(&number)))
+    nodes[id].constant = number.getSExtValue();
+  else if (auto dim = dyn_cast_or_null<tensor::DimOp>(op)) {
+    // An index that the tensor does not have is no error before it runs.
+    auto place = dim.getConstantIndex();
+    if (auto type = dyn_cast<RankedTensorType>(dim.getSource().getType());
+        type && place && *place >= 0 && *place < type.getRank())
+      unify(node(dim.getSource(), *place), id);
+  } else if (isa_and_nonnull<arith::AddIOp>(op))
+    operation = O::add;
+  else if (isa_and_nonnull<arith::MulIOp>(op))
+    operation = O::multiply;
+  else if (isa_and_nonnull<arith::DivUIOp>(op))
+    operation = O::floorDivide;
+  else if (isa_and_nonnull<arith::CeilDivUIOp>(op))
+    operation = O::ceilDivide;
+  else if (isa_and_nonnull<arith::MinSIOp>(op))
+    operation = O::minimum;
+  else if (isa_and_nonnull<arith::MaxSIOp>(op))
+    operation = O::maximum;
+  if (operation) {
+    unsigned a = node(op->getOperand(0)), b = node(op->getOperand(1));
+    unify(makeOperation(*operation, a, b), id);
+  }
+  return id;
+}
+
 DimExpr ShapeAnalysis::expr(unsigned id) const {
   const Node &root = nodes[find(id)];
   if (root.constant)
@@ -88,6 +191,11 @@ DimExpr ShapeAnalysis::expr(unsigned id) const {
       return slots;
     return {DimExpr::Kind::constant, f[0].value * f[1].value / root.saveEvery + f[2].value, {}};
   }
+  if (root.segments)
+    return DimExpr::countSegments(root.segments, expr(root.slotsOf[0]), expr(root.slotsOf[1]),
+                                  expr(root.slotsOf[2]), root.packed);
+  if (root.operation && root.name.empty())
+    return DimExpr::make(*root.operation, expr(root.operands[0]), expr(root.operands[1]));
   if (root.minusOne < 0)
     return {DimExpr::Kind::symbol, 0, root.name};
   const Node &less = nodes[find(root.minusOne)];
@@ -107,7 +215,7 @@ DimExpr ShapeAnalysis::dim(Value value, unsigned dim) const {
 
 void ShapeAnalysis::name(unsigned id, StringRef role) {
   Node &root = nodes[find(id)];
-  if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.saveEvery)
+  if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.isDerived())
     return;
   std::string name = role.str();
   for (unsigned n = 2; llvm::is_contained(used, name); ++n)
@@ -231,7 +339,15 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
   unsigned n = sequencesNode(node(first, 0), scan.getCuSeqlens());
   for (auto states : {ValueRange(scan.getInitialStates()), ValueRange(scan.getFinalStates())})
     for (Value state : states) {
-      unify(n, node(state, 0));
+      if (scan.getSegments()) {
+        unsigned batch = node(first, 0), rows = node(first, 1);
+        Node &count = nodes[find(node(state, 0))];
+        count.segments = *scan.getSegments();
+        count.packed = bool(scan.getCuSeqlens());
+        llvm::copy(ArrayRef<unsigned>{batch, rows, n}, count.slotsOf);
+      } else {
+        unify(n, node(state, 0));
+      }
       unify(node(first, 2), node(state, 1));
     }
   for (auto [i, parameter] : llvm::enumerate(scan.getParameters()))
@@ -265,6 +381,28 @@ template <typename Scan> void ShapeAnalysis::nameScan(Scan scan) {
       name(node(parameter, prefix - 1), "Hp");
       requireDivides(node(parameter, prefix - 1), node(first, 2),
                      ("the heads of parameter " + Twine(i)).str());
+    }
+}
+
+void ShapeAnalysis::constrainReshape(Operation *op) {
+  Value from = op->getOperand(0), to = op->getResult(0);
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    for (auto [dim, group] : llvm::enumerate(collapse.getReassociationIndices())) {
+      unsigned size = node(from, group.front());
+      for (int64_t other : ArrayRef(group).drop_front())
+        size = makeOperation(DimExpr::Operator::multiply, size, node(from, other));
+      unify(node(to, dim), size);
+    }
+    return;
+  }
+  auto expand = cast<tensor::ExpandShapeOp>(op);
+  SmallVector<OpFoldResult> sizes = expand.getMixedOutputShape();
+  for (auto [dim, group] : llvm::enumerate(expand.getReassociationIndices()))
+    for (int64_t part : group) {
+      if (group.size() == 1)
+        unify(node(from, dim), node(to, part));
+      else if (auto size = dyn_cast<Value>(sizes[part]))
+        unify(node(to, part), node(size));
     }
 }
 
@@ -318,14 +456,11 @@ void ShapeAnalysis::constrain(Operation *op) {
   if (auto empty = dyn_cast<tensor::EmptyOp>(op)) {
     for (unsigned dim = 0, e = rankOf(empty); dim < e; ++dim)
       if (empty.getType().isDynamicDim(dim))
-        if (auto size = empty.getDynamicSize(dim).getDefiningOp<tensor::DimOp>())
-          // An index that the tensor does not have is no error before it runs.
-          if (auto index = size.getConstantIndex())
-            if (isa<RankedTensorType>(size.getSource().getType()) && *index >= 0 &&
-                *index < int64_t(rankOf(size.getSource())))
-              unify(node(empty, dim), node(size.getSource(), *index));
+        unify(node(empty, dim), node(empty.getDynamicSize(dim)));
     return;
   }
+  if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
+    return constrainReshape(op);
   if (OpTrait::hasElementwiseMappableTraits(op)) {
     Value first;
     for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
@@ -418,7 +553,7 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
       Node &root = nodes[find(node(value, dim))];
-      if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.saveEvery)
+      if (root.constant || !root.name.empty() || root.minusOne >= 0 || root.isDerived())
         continue;
       root.name = "d" + std::to_string(next++);
       used.push_back(root.name);

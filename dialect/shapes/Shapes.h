@@ -9,6 +9,7 @@
 #define EJK_DIALECT_SHAPES_SHAPES_H
 
 #include "dialect/ejk/Attributes.h"
+#include "dialect/ejk/Ejk.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include <string>
@@ -19,16 +20,25 @@ namespace tile {
 class ProgramOp;
 }
 
-/// A size: a number, a symbol, a symbol and one (`cu_seqlens` is N+1), or the slots
-/// of a scan's saved states.
+/// A size: a number, a symbol, a symbol and one (`cu_seqlens` is N+1), the slots
+/// of a scan's saved states, or what an operator makes of two sizes.
 struct DimExpr {
-  enum class Kind { constant, symbol, symbolPlusOne, slots } kind = Kind::constant;
-  int64_t value = 0; // of slots: the rows of a chunk
+  enum class Kind { constant, symbol, symbolPlusOne, slots, operation } kind = Kind::constant;
+  enum class Operator { add, multiply, floorDivide, ceilDivide, minimum, maximum };
+  int64_t value = 0; // of slots: the rows of a chunk; of an operation its operator
   std::string symbol;
-  /// Of slots: the batch, the rows of each entry, and the sequences.
+  /// Of slots: the batch, the rows of each entry, and the sequences. Of an operation its operands.
   std::vector<DimExpr> factors = {};
 
-  /// "64", "T", "N+1" or "B*T/64+N".
+  static DimExpr number(int64_t value) { return {Kind::constant, value, {}, {}}; }
+  /// `op` of `a` and `b`; a number where both are.
+  static DimExpr make(Operator op, DimExpr a, DimExpr b);
+  /// The states of a scan over `batch` entries of `rows` rows, or over `sequences` packed ones,
+  /// that `segments` divides.
+  static DimExpr countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,
+                               DimExpr sequences, bool packed);
+
+  /// "64", "T", "N+1", "B*T/64+N" or "max(1,B*2)".
   std::string str() const;
   bool operator==(const DimExpr &other) const {
     return kind == other.kind && value == other.value && symbol == other.symbol &&
@@ -88,12 +98,24 @@ private:
     /// its entries' rows and of the sequences.
     int64_t saveEvery = 0;
     unsigned slotsOf[3] = {};
+    /// Of states of segments: the same nodes, and how sequences are divided.
+    SegmentsAttr segments = {};
+    bool packed = false;
+    /// Of what an operator makes of two sizes: it, and their nodes.
+    std::optional<DimExpr::Operator> operation = {};
+    unsigned operands[2] = {};
+    /// Whether it follows from others.
+    bool isDerived() const { return saveEvery || segments || operation; }
   };
   unsigned makeNode();
   unsigned find(unsigned node) const;
   void unify(unsigned a, unsigned b);
   /// The node of a tensor's dimension, made on first sight.
   unsigned node(mlir::Value value, unsigned dim);
+  unsigned makeOperation(DimExpr::Operator op, unsigned a, unsigned b);
+  /// The node of a size that a function computes.
+  unsigned node(mlir::Value index);
+  void constrainReshape(mlir::Operation *op);
   void name(unsigned node, llvm::StringRef role);
   DimExpr expr(unsigned node) const;
 

@@ -7,7 +7,7 @@
 #ifndef EJK_DIALECT_TILE_TILE_H
 #define EJK_DIALECT_TILE_TILE_H
 
-#include "dialect/ejk/KnownAttributes.h"
+#include "dialect/ejk/Ejk.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -78,6 +78,12 @@ def Tile_Offsets : TensorRankOf<[I32, I64], [1]>;
 def Tile_Vector : VectorOfRankAndType<[1], [F32]>;
 def Tile_Matrix : VectorOfRankAndType<[2], [F32, F16, BF16]>;
 def Tile_MatrixF32 : VectorOfRankAndType<[2], [F32]>;
+def Tile_Segments : Attr<CPred<"::llvm::isa<::ejk::SegmentsAttr>($_self)">,
+                         "how sequences are divided into segments"> {
+  let storageType = "::ejk::SegmentsAttr";
+  let returnType = "::ejk::SegmentsAttr";
+  let convertFromStorage = "$_self";
+}
 def Tile_AnyTile : AnyTypeOf<[VectorOfRankAndType<[1, 2], [F32, F16, BF16]>]>;
 // Masks and positions are laid out, too.
 def Tile_Convertible : VectorOfRankAndType<[1, 2], [F32, F16, BF16, AnySignlessInteger, Index]>;
@@ -103,14 +109,19 @@ def Tile_ProgramOp : Tile_Op<"program", [
     | saved state written | `!tile.cells`, a slot per `save_every` rows, to be stored to |
 
     The last four arguments are of type `index`: the sequence's length, the slice s, the
-    query head h and the number of query heads H. Results are undefined where nothing is
-    stored. Two slices may store equal values to the same place.
+    query head h and the number of query heads H. With `segments`, two more follow: the
+    position in its sequence of the segment's first row, and the sequence's length. Results
+    are undefined where nothing is stored. Two slices may store equal values to the same place.
 
     `chunk` is the number of steps in a tile's first dimension. `slices` is the number of
     parts into which the program divides one axis of the state. A saved state has one
     slot per `save_every` steps from the sequence's first row on. Its slot c is number
     ⌊first/save_every⌋ + n + c in the tensor, where `first` is the sequence's first row
     among all rows (n·T, or cu_seqlens[n]).
+
+    With `segments` (see `ejk.scan`) the region runs once for each segment instead of each
+    sequence. Rows and the length are those of the segment, which has its own initial and
+    final states. Slots of saved states start at the segment's first row.
 
     Example:
 
@@ -131,17 +142,18 @@ def Tile_ProgramOp : Tile_Op<"program", [
     - C2: `chunk` and `slices` are positive.
     - C3: `save_every` is given if and only if states are saved or saved states are read,
       and is a multiple of `chunk`.
+    - C4: `save_every` divides the least rows of `segments`.
   }];
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
     Variadic<Tile_TensorF32>:$initial_states, Variadic<Tile_Tensor>:$saved_states,
     Optional<Tile_Offsets>:$cu_seqlens, I64Attr:$chunk, OptionalAttr<I64Attr>:$save_every,
-    I64Attr:$slices);
+    OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices);
   let results = (outs Variadic<Tile_Tensor>:$outputs, Variadic<Tile_TensorF32>:$final_states,
                  Variadic<Tile_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    `chunk` $chunk (`save_every` $save_every^)? `slices` $slices
+    `chunk` $chunk (`save_every` $save_every^)? (`segments` $segments^)? `slices` $slices
     (`sequences` `(` $sequences^ `:` type($sequences) `)`)?
     (`parameters` `(` $parameters^ `:` type($parameters) `)`)?
     (`initial` `(` $initial_states^ `:` type($initial_states) `)`)?
@@ -162,10 +174,16 @@ def Tile_ProgramOp : Tile_Op<"program", [
     ::mlir::ValueRange getOutputArgs() { return args(4, getOutputs().size()); }
     ::mlir::ValueRange getFinalArgs() { return args(5, getFinalStates().size()); }
     ::mlir::ValueRange getSaveArgs() { return args(6, getSaves().size()); }
-    ::mlir::Value getLength() { return args(7, 4)[0]; }
-    ::mlir::Value getSlice() { return args(7, 4)[1]; }
-    ::mlir::Value getHead() { return args(7, 4)[2]; }
-    ::mlir::Value getNumHeads() { return args(7, 4)[3]; }
+    unsigned getNumScalars() { return getSegments() ? 6 : 4; }
+    ::mlir::ValueRange getScalars() { return args(7, getNumScalars()); }
+    ::mlir::Value getLength() { return getScalars()[0]; }
+    ::mlir::Value getSlice() { return getScalars()[1]; }
+    ::mlir::Value getHead() { return getScalars()[2]; }
+    ::mlir::Value getNumHeads() { return getScalars()[3]; }
+    /// The position in its sequence of the first row, and the sequence's length; null without
+    /// segments, where they are 0 and the length.
+    ::mlir::Value getFirstPosition() { return getSegments() ? getScalars()[4] : ::mlir::Value(); }
+    ::mlir::Value getSequenceLength() { return getSegments() ? getScalars()[5] : ::mlir::Value(); }
     /// The arguments of group `group`, of `count`, in the order of the description.
     ::mlir::ValueRange args(unsigned group, unsigned count);
     /// The types that the region's arguments must have. The operands do not determine

@@ -70,7 +70,7 @@ SmallVector<Type> ProgramOp::argumentTypes(TypeRange parameterTypes) {
   rows(getOutputs().getTypes());
   cells(getFinalStates().getTypes());
   cells(getSaves().getTypes());
-  types.append(4, IndexType::get(getContext()));
+  types.append(getNumScalars(), IndexType::get(getContext()));
   return types;
 }
 
@@ -97,6 +97,10 @@ LogicalResult ProgramOp::verifyRegions() {
       (saves && (int64_t(*getSaveEvery()) < 1 || *getSaveEvery() % getChunk())))
     return emitOpError("must have a 'save_every' that is a multiple of 'chunk' where states are "
                        "saved or saved ones read, and none elsewhere (C3)");
+  if (getSegments() && getSaveEvery() && getSegments()->getLeast() % *getSaveEvery())
+    return emitOpError() << "'save_every' must divide the least rows of 'segments' (C4), but they "
+                            "are "
+                         << *getSaveEvery() << " and " << getSegments()->getLeast();
   size_t firstParameter = getSequences().size(), numParameters = getParameters().size();
   Block &block = getBlock();
   if (block.getNumArguments() < firstParameter + numParameters)

@@ -24,6 +24,9 @@ public:
 
   FailureOr<Kernel> makeScan(ScanOp scan, gpu::GPUModuleOp module, StringRef name,
                              SizeName sizeName, bool singleStep) override {
+    if (scan.getSegments())
+      return scan.emitError("a CPU has no scans of segments; compile with --schedule=step"),
+             failure();
     FailureOr<CpuScanPlan> plan = CpuScanPlan::make(scan, target);
     if (failed(plan))
       return failure();

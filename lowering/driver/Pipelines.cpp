@@ -26,9 +26,15 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
     pm.addPass(createMakeAlternatives());
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
+  bool split = options.schedule == Schedule::split;
+  if (split) {
+    pm.addPass(createSplitOverTime());
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+  }
   SelectScheduleOptions chunk;
   chunk.arch = options.arch;
-  chunk.schedule = options.schedule;
+  chunk.schedule = split ? Schedule::chunk : options.schedule;
   chunk.fuse = options.fuse;
   chunk.saveStates = options.saveStates;
   chunk.roundComputed = options.roundComputed;
@@ -130,6 +136,8 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       llvm::cl::init(ejk::Schedule::step),
       llvm::cl::values(clEnumValN(ejk::Schedule::step, "step", "none"),
                        clEnumValN(ejk::Schedule::chunk, "chunk", "all that have a chunkwise form"),
+                       clEnumValN(ejk::Schedule::split, "split",
+                                  "the same, over segments of each sequence side by side"),
                        clEnumValN(ejk::Schedule::automatic, "auto", "those of many rows"))};
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("one walk for all gradients where it fits"),
                     llvm::cl::init(true)};

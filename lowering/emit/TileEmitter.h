@@ -112,6 +112,7 @@ private:
   void locate();
   void locateThread(Value number);
   void locateSequence(Value sequence);
+  Value locateSegment(Value number);
   Value packedOffset(Value index);
   Value packedLength(Value sequence);
   Value longestFirst(Value place);
@@ -120,6 +121,8 @@ private:
   void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
   void describeLaunch();
+  /// Whether rows after the last one may belong to another sequence or segment.
+  bool hasNeighbours() { return cuPointer || program.getSegments(); }
 
   // TileProgram.cpp: dispatch over ops, elementwise ops.
   static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }
@@ -414,7 +417,9 @@ private:
   llvm::DenseMap<Value, Value> sharedHeads;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
-  Value sequenceIndex, stateIndex, firstRow, length;    // i64
+  Value sequenceIndex, stateIndex, firstRow, length;    // i64; of a segment where there are any
+  /// The sequence's length and first row among all, and the position there of a segment's first.
+  Value sequenceLength, sequenceFirst, firstPosition;
   unsigned warps = 0;
   /// The number of threads that run the current code, and the id of their named barrier.
   unsigned workers = 0, namedBarrier = 0;

@@ -12,6 +12,7 @@
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
+#include "lowering/kernels/Segments.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
@@ -147,11 +148,15 @@ void TileEmitter::locate() {
   Value sequence = b.div(sequenceHead, heads32);
   head = b.rem(sequenceHead, heads32);
   stateIndex = b.wide(sequenceHead);
-  if (cuPointer) {
-    sequence = longestFirst(sequence);
-    stateIndex = b.add(b.mul(b.wide(sequence), heads), b.wide(head));
+  if (program.getSegments()) {
+    sequence = locateSegment(sequence);
+  } else {
+    if (cuPointer) {
+      sequence = longestFirst(sequence);
+      stateIndex = b.add(b.mul(b.wide(sequence), heads), b.wide(head));
+    }
+    locateSequence(sequence);
   }
-  locateSequence(sequence);
 
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
     placeRows(rows[arg], tensor);
@@ -173,6 +178,10 @@ void TileEmitter::locate() {
   scalars.map(program.getSlice(), slice);
   scalars.map(program.getHead(), head);
   scalars.map(program.getNumHeads(), heads);
+  if (program.getSegments()) {
+    scalars.map(program.getFirstPosition(), firstPosition);
+    scalars.map(program.getSequenceLength(), sequenceLength);
+  }
 }
 
 /// Entry `index` of cu_seqlens. The caller provides the offsets, so they are clamped: no value can
@@ -237,6 +246,23 @@ void TileEmitter::locateSequence(Value sequence) {
   sequenceIndex = b.wide(sequence);
   firstRow = cuPointer ? packedOffset(sequenceIndex) : b.mul(sequenceIndex, totalSteps);
   length = cuPointer ? packedLength(sequenceIndex) : totalSteps;
+  sequenceFirst = firstRow;
+  sequenceLength = length;
+}
+
+/// Segment `number`'s rows. Gives the sequence that it is a part of.
+Value TileEmitter::locateSegment(Value number) {
+  KernelSegment segment =
+      ejk::locateSegment(b, *program.getSegments(), number, totalSteps, sequences,
+                         [&](Value index) { return packedOffset(index); });
+  // As a lane's own, so that all addresses are known to be the same in all lanes.
+  Value sequence = cuPointer ? shuffle(segment.sequence, b.i32(0), gpu::ShuffleMode::IDX)
+                             : segment.sequence;
+  locateSequence(sequence);
+  firstPosition = b.min(segment.start, length);
+  firstRow = b.add(firstRow, firstPosition);
+  length = b.min(b.sub(length, firstPosition), segment.rows);
+  return sequence;
 }
 
 void TileEmitter::placeRows(Rows &place, Value tensor) {
@@ -248,7 +274,9 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   place.base = b.at(place.pointer, place.element, b.add(b.mul(firstRow, place.stride), column));
   place.length = length;
   place.tmaOrigin = cuPointer ? TmaCoordinates{b.i32(0), b.narrow(firstRow), b.narrow(column)}
-                              : TmaCoordinates{b.narrow(sequenceIndex), b.i32(0), b.narrow(column)};
+                              : TmaCoordinates{b.narrow(sequenceIndex),
+                                               firstPosition ? b.narrow(firstPosition) : b.i32(0),
+                                               b.narrow(column)};
 }
 
 void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
@@ -263,7 +291,9 @@ void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
   if (saved) {
     int64_t every = *program.getSaveEvery();
     place.count = b.div(b.add(length, every - 1), every);
-    Value slot = b.add(b.div(firstRow, every), sequenceIndex);
+    Value slot = b.add(b.div(sequenceFirst, every), sequenceIndex);
+    if (firstPosition)
+      slot = b.add(slot, b.div(firstPosition, every));
     cell = b.add(b.mul(slot, heads), b.wide(head));
   }
   place.first = cell;
@@ -342,7 +372,9 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
 void TileEmitter::describeLaunch() {
   Value first = program.getSequences().front();
   kernel.gridSizes.push_back({first, 2});
-  if (Value cu = program.getCuSeqlens())
+  if (program.getSegments())
+    kernel.segmented = true;
+  else if (Value cu = program.getCuSeqlens())
     kernel.sequencesFrom = cu;
   else
     kernel.gridSizes.push_back({first, 0});

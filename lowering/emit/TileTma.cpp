@@ -196,9 +196,9 @@ void TileEmitter::fillByTma(FillOp op) {
   Value item = op.getItem();
   TakenItems taken = *takenOf(op.getRing().getDefiningOp<MakeRingOp>());
   Value count = narrowIndex(taken.count);
-  // Tiles that start at one row of a packed sequence exist or do not exist together. Otherwise
-  // missing rows lie outside of the matrix and become zeros, as do all rows of an item past the
-  // sequence's end.
+  // Tiles that start at one row of a packed sequence or segment exist or do not exist together.
+  // Otherwise missing rows lie outside of the matrix and become zeros, as do all rows of an item
+  // past the sequence's end.
   struct Part {
     Value exist;
     SmallVector<Copy> copies;
@@ -214,7 +214,7 @@ void TileEmitter::fillByTma(FillOp op) {
     }
     auto [height, blocks] = tmaTileShape(tile.type);
     unsigned map = maps.at({argOf(copy.rows), {height, blocks}});
-    if (!cuPointer || copy.rows.getDefiningOp<CellRowsOp>()) {
+    if (!hasNeighbours() || copy.rows.getDefiningOp<CellRowsOp>()) {
       loads.push_back({copy, map, Value()});
       continue;
     }
@@ -318,6 +318,8 @@ void TileEmitter::copyRagged(const Copy &copy) {
   // An opaque 0, so that LLVM does not hoist the address computation out of the loop over chunks.
   Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());
   Value mapRow = b.wide(b.add(from.tmaOrigin.row, here));
+  if (!cuPointer)
+    mapRow = b.add(mapRow, b.mul(b.wide(b.add(from.tmaOrigin.matrix, here)), totalSteps));
   Value first = wideIndex(copy.first);
   Value start = b.add(b.mul(b.add(mapRow, first), from.stride),
                       b.wide(b.add(from.tmaOrigin.column, narrowIndex(copy.channel))));
@@ -339,8 +341,8 @@ void TileEmitter::copyRagged(const Copy &copy) {
 //===----------------------------------------------------------------------===//
 
 /// One elected lane issues the bulk store of a swizzled tile, after all threads have stored and
-/// fenced it. TMA skips rows outside of the matrix. At the ragged end of a packed sequence, threads
-/// store the rows that belong to it.
+/// fenced it. TMA skips rows outside of the matrix. At the ragged end of a packed sequence or a
+/// segment, threads store the rows that belong to it.
 void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
   if (memory.readNeedsBarrier(tile.range))
@@ -350,7 +352,7 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   // row.
   if (carrierOf(op).first)
     isWhole = b.less(wideIndex(op.getFirst()), to.length);
-  if (cuPointer) {
+  if (hasNeighbours()) {
     Value first = wideIndex(op.getFirst()), last = b.add(first, type.getDimSize(0) - 1);
     isWhole = b.both(b.less(b.i64(-1), first), b.less(last, to.length));
     Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));

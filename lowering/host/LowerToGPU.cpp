@@ -87,7 +87,7 @@ private:
     }
     for (auto [i, result] : llvm::enumerate(ret->getOperands())) {
       program.setArgAttrs(numInputs + i, function.getResultAttrDict(i));
-      buffers[result] = program.getArgument(numInputs + i);
+      buffers[result] = buffers[sameMemory(result)] = program.getArgument(numInputs + i);
       describeAlias(numInputs + i, result);
     }
     return success();
@@ -103,6 +103,8 @@ private:
   /// state, because the same thread reads and writes each element.
   void describeAlias(unsigned index, Value result) {
     unsigned readers = 1;
+    bool isState = cast<RankedTensorType>(result.getType()).getRank() == 4;
+    result = sameMemory(result);
     if (auto choose = result.getDefiningOp<tile::ChooseOp>()) {
       // The block program for several steps reads the same state, and each block only its part.
       result = choose.getSingle();
@@ -112,11 +114,11 @@ private:
     if (!scan)
       return;
     unsigned number = cast<OpResult>(result).getResultNumber(), outputs = scan.getOutputs().size();
-    if (number < outputs || number >= outputs + scan.getFinalStates().size() ||
-        cast<RankedTensorType>(result.getType()).getRank() != 4)
+    if (number < outputs || number >= outputs + scan.getFinalStates().size() || !isState)
       return;
-    auto initial = dyn_cast_or_null<BlockArgument>(scan.getInitialState(number - outputs));
-    if (initial && initial.hasNUses(readers))
+    Value given = scan.getInitialState(number - outputs);
+    auto initial = given ? dyn_cast<BlockArgument>(sameMemory(given)) : BlockArgument();
+    if (initial && given.hasNUses(readers) && initial.hasNUses(given == initial ? readers : 1))
       program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
   }
 
@@ -126,7 +128,7 @@ private:
     for (int64_t d = 0; d < type.getRank(); ++d) {
       DimExpr size = sizeOf(tensor, d);
       if (size.kind == DimExpr::Kind::constant || size.kind == DimExpr::Kind::slots ||
-          symbols.contains(size.symbol))
+          size.kind == DimExpr::Kind::operation || symbols.contains(size.symbol))
         continue;
       Value value = memref::DimOp::create(b, function.getLoc(), buffer, d);
       if (size.kind == DimExpr::Kind::symbolPlusOne)
@@ -161,6 +163,25 @@ private:
     }
     if (size.kind == DimExpr::Kind::constant)
       return index(size.value);
+    if (size.kind == DimExpr::Kind::operation) {
+      FailureOr<Value> lhs = hostSize(size.factors[0]), rhs = hostSize(size.factors[1]);
+      if (failed(lhs) || failed(rhs))
+        return failure();
+      switch (DimExpr::Operator(size.value)) {
+      case DimExpr::Operator::add:
+        return Value(arith::AddIOp::create(b, loc, *lhs, *rhs));
+      case DimExpr::Operator::multiply:
+        return Value(arith::MulIOp::create(b, loc, *lhs, *rhs));
+      case DimExpr::Operator::floorDivide:
+        return Value(arith::DivUIOp::create(b, loc, *lhs, *rhs));
+      case DimExpr::Operator::ceilDivide:
+        return Value(arith::CeilDivUIOp::create(b, loc, *lhs, *rhs));
+      case DimExpr::Operator::minimum:
+        return Value(arith::MinSIOp::create(b, loc, *lhs, *rhs));
+      case DimExpr::Operator::maximum:
+        return Value(arith::MaxSIOp::create(b, loc, *lhs, *rhs));
+      }
+    }
     auto it = symbols.find(size.symbol);
     if (it == symbols.end())
       return failure();
@@ -170,9 +191,7 @@ private:
   }
 
   FailureOr<Value> bufferOf(Operation *op, Value tensor) {
-    // A cast is the same memory with other static sizes.
-    while (auto cast = tensor.getDefiningOp<tensor::CastOp>())
-      tensor = cast.getSource();
+    tensor = sameMemory(tensor);
     if (Value buffer = buffers.lookup(tensor))
       return buffer;
     // Both alternatives of a choice write to the buffer of its result.
@@ -202,6 +221,31 @@ private:
         sizes.push_back(*size);
       }
     return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
+  }
+
+  /// The number of segments that `op`, a scan or a block program, divides its sequences into.
+  FailureOr<Value> hostSegments(Operation *op) {
+    auto count = [&](auto scan) {
+      Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
+      return hostSize(DimExpr::countSegments(*scan.getSegments(), sizeOf(first, 0),
+                                             sizeOf(first, 1), sequencesOf(scan), bool(cu)));
+    };
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return count(scan);
+    return count(cast<tile::ProgramOp>(op));
+  }
+
+  /// N, of a scan or a block program.
+  template <typename Scan> DimExpr sequencesOf(Scan scan) {
+    Value cu = scan.getCuSeqlens();
+    if (!cu)
+      return shapes.dim(scan.getSequences().front(), 0);
+    DimExpr sequences = shapes.dim(cu, 0);
+    if (sequences.kind == DimExpr::Kind::symbolPlusOne)
+      sequences.kind = DimExpr::Kind::symbol;
+    else
+      --sequences.value;
+    return sequences;
   }
 
   //===--------------------------------------------------------------------===//
@@ -328,6 +372,12 @@ private:
         return failure();
       times(*size);
     }
+    if (kernel.segmented) {
+      FailureOr<Value> count = hostSegments(op);
+      if (failed(count))
+        return failure();
+      times(*count);
+    }
     if (kernel.sequencesFrom) {
       FailureOr<Value> entries = hostSize(op, kernel.sequencesFrom, 0);
       if (failed(entries))
@@ -370,14 +420,7 @@ private:
   /// the caller, may have saved them for other sizes.
   template <typename Scan> LogicalResult checkSlots(Scan scan, int64_t every) {
     Value first = scan.getSequences().front();
-    DimExpr sequences = shapes.dim(first, 0);
-    if (Value cu = scan.getCuSeqlens()) {
-      sequences = shapes.dim(cu, 0);
-      if (sequences.kind == DimExpr::Kind::symbolPlusOne)
-        sequences.kind = DimExpr::Kind::symbol;
-      else
-        --sequences.value;
-    }
+    DimExpr sequences = sequencesOf(scan);
     DimExpr wanted{
         DimExpr::Kind::slots, every, {}, {shapes.dim(first, 0), shapes.dim(first, 1), sequences}};
     auto isNumber = [](const DimExpr &e) { return e.kind == DimExpr::Kind::constant; };
@@ -401,8 +444,8 @@ private:
       return failure();
     Value first = scan.getSequences().front();
     int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
-    bool mayBeOne = !scan.getCuSeqlens() && (ShapedType::isDynamic(steps) || steps == 1);
-    bool mayBeMore = scan.getCuSeqlens() || steps != 1;
+    bool mayBeOne = !scan.getCuSeqlens() && !scan.getSegments() && (ShapedType::isDynamic(steps) || steps == 1);
+    bool mayBeMore = scan.getCuSeqlens() || scan.getSegments() || steps != 1;
     if (auto it = alternatives.find(scan); it != alternatives.end())
       (it->second.single ? mayBeMore : mayBeOne) = false;
     if (!maker.separatesSingleSteps()) {
@@ -441,8 +484,10 @@ private:
       return launch(&op, maker.makeSumHeads(sum, kernels,
                                             prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used. Sizes are computed from the arguments.
-    if (isa<linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
-        op.hasTrait<OpTrait::ConstantLike>())
+    if (isa<linalg::FillOp, tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
+            tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
+        op.hasTrait<OpTrait::ConstantLike>() ||
+        llvm::all_of(op.getResultTypes(), llvm::IsaPred<IndexType>))
       return success();
     return op.emitError() << "'" << op.getName()
                           << "' cannot be compiled; a compiled function holds ejk's recurrences, "

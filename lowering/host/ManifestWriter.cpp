@@ -191,6 +191,7 @@ private:
                        : isa<arith::SubIOp>(op)                                       ? "-"
                        : isa<arith::MulIOp>(op)                                       ? "*"
                        : isa<arith::MaxSIOp>(op)                                      ? "max"
+                       : isa<arith::MinSIOp>(op)                                      ? "min"
                        : isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op)              ? "ceildiv"
                        : isa<arith::DivUIOp, arith::DivSIOp, arith::FloorDivSIOp>(op) ? "floordiv"
                                                                                       : "";

@@ -22,6 +22,13 @@ bool ejk::isKernel(Operation *op) {
       op);
 }
 
+Value ejk::sameMemory(Value tensor) {
+  while (isa_and_nonnull<tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
+      tensor.getDefiningOp()))
+    tensor = tensor.getDefiningOp()->getOperand(0);
+  return tensor;
+}
+
 /// Creates an elementwise op on `inputs` with result `type` and the given body.
 static linalg::GenericOp createMap(OpBuilder &b, Location loc, RankedTensorType type, Value like,
                                    ValueRange inputs,
@@ -80,8 +87,8 @@ static LogicalResult copyReturned(func::FuncOp function, llvm::DenseMap<Value, V
       return ret->emitError() << "result " << operand.getOperandNumber() << " is "
                               << value.getType() << "; a compiled function returns " << kStorable;
     auto type = cast<RankedTensorType>(value.getType());
-    bool made = isKernel(value.getDefiningOp());
-    if (made && seen.insert(value).second)
+    Value memory = sameMemory(value);
+    if (isKernel(memory.getDefiningOp()) && seen.insert(memory).second)
       continue;
     auto copy = createMap(copies, ret->getLoc(), type, value, value,
                           [](OpBuilder &, ValueRange args) { return args.front(); });

@@ -215,6 +215,8 @@ struct Kernel {
   /// is also multiplied by the number of packed sequences.
   llvm::SmallVector<KernelOperand> gridSizes;
   mlir::Value sequencesFrom;
+  /// Also times the number of segments.
+  bool segmented = false;
   int64_t gridDivisor = 1, gridFactor = 1;
 };
 

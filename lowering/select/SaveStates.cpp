@@ -54,7 +54,7 @@ static std::optional<unsigned> savedState(ScanOp scan) {
 
 /// The state of `own` that is, step by step, state `number` of `derived`.
 static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp own) {
-  if (derived.getReverse() != own.getReverse() || !own.getSaves().empty() ||
+  if (derived.getReverse() != own.getReverse() || derived.getSegments() != own.getSegments() || !own.getSaves().empty() ||
       !own.getSavedStates().empty() || !isSameTensor(derived.getCuSeqlens(), own.getCuSeqlens()) ||
       !isSameTensor(derived.getSequences().front(), own.getSequences().front()))
     return std::nullopt;
@@ -141,7 +141,8 @@ ScanOp SaveStates::withSaves(Saving &saving) {
       b, scan.getLoc(), scan.getOutputs().getTypes(), scan.getFinalStates().getTypes(),
       scan.getSequences(), scan.getParameters(),
       SmallVector<Type>(scan.getParameterArgs().getTypes()), initials, scan.getCuSeqlens(),
-      scan.getReverse(), saving.by.getChunk(), {}, saving.by.getSaves().getTypes());
+      scan.getReverse(), saving.by.getChunk(), {}, saving.by.getSaves().getTypes(),
+      scan.getSegmentsAttr());
   made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
   made.getBody().takeBody(scan.getBody());
   Value state = made.getStateArgs()[saving.state];

@@ -17,6 +17,7 @@
 #include "passes/program/SimplifyProgram.h"
 #include "passes/scan/NarrowOperands.h"
 #include "passes/scan/ScanGroups.h"
+#include "passes/scan/ScanProperties.h"
 #include "passes/scan/TensorSums.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -187,6 +188,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   bool isWanted(ScanOp scan) {
     int64_t rows = rowsOf(scan);
     bool few = !ShapedType::isDynamic(rows) && rows < kFewestRowsForChunks;
+    // Segments are few, so their states are combined step by step.
+    if (llvm::none_of(scan.getStateArgs(), isMatrix))
+      return false;
     return rows != 1 && (schedule == Schedule::chunk || !few);
   }
 
@@ -250,7 +254,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
     bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
-                  group.size() == 1 && scheduleOf(first->getParentOfType<func::FuncOp>()).empty();
+                  !first.getSegments() && group.size() == 1 &&
+                  scheduleOf(first->getParentOfType<func::FuncOp>()).empty();
     if (choose) // The rows that the program takes are then all that is made of them.
       narrowOperands(group, roundComputed);
     copy.finish(choose);

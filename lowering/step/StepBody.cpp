@@ -220,7 +220,7 @@ void StepEmitter::runGateGradient(GateGradientOp op) {
   if (op.getZeroFirst())
     idle.push_back(b.equal(currentRow, 0));
   if (op.getZeroLast())
-    idle.push_back(b.equal(b.sub(b.sub(length, 1), currentRow), 0));
+    idle.push_back(b.equal(b.sub(b.sub(sequenceLength, 1), currentRow), 0));
   Value zero = b.f32(0.0), lowest = b.f32(-std::numeric_limits<double>::infinity());
   Tile result;
   for (auto [i, x] : llvm::enumerate(gradient)) {
@@ -331,7 +331,7 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
     tiles[arg] = tile;
   stepInChunk = step;
-  currentRow = row;
+  currentRow = positionOf(row);
   if (plan.sharedFloats())
     stageAddress = b.at(sharedBase(), b.getF32Type(), b.mul(stage, plan.stageFloats));
   // The new states first, because storing them need not wait for the reads.
@@ -354,6 +354,6 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
     runOp(&op);
   for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
     storeOutput(i, value, row);
-  storeSaves(row);
+  storeSaves(currentRow);
   return next;
 }

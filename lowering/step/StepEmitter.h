@@ -41,18 +41,19 @@ private:
   static unsigned prefixRank(Value parameter, Value arg);
   void locate();
   Value rowOfStep(Value step);
+  Value positionOf(Value row);
   Value rowOf(unsigned i);
   /// Calls `visit` for each part of the `index`-th state of its type in memory.
   void forEachPart(Type stateType, Layout layout, Value index,
                    llvm::function_ref<void(const StatePart &)> visit);
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
-  /// Whether a step is the first, or the last, in scan order of the rows that share a saved state;
-  /// and the index of that state among all saved states.
-  Value entersChunk(Value row), leavesChunk(Value row);
-  Value savedIndex(Value row);
-  void forEachSaved(unsigned i, Value row, llvm::function_ref<void(unsigned, Value)> visit);
-  void storeSaves(Value row);
+  /// Whether a position is the first, or the last, in scan order of the rows that share a saved
+  /// state; and the index of that state among all saved states.
+  Value entersChunk(Value position), leavesChunk(Value position);
+  Value savedIndex(Value position);
+  void forEachSaved(unsigned i, Value position, llvm::function_ref<void(unsigned, Value)> visit);
+  void storeSaves(Value position);
   void barrier();
   void describeLaunch();
 
@@ -67,7 +68,7 @@ private:
     Value step, position, active;
   };
   Unit unitOf(const Domain &domain, unsigned index);
-  /// The position of a unit: the step's row in the sequence, the first channel, and the values
+  /// The position of a unit: the step's row, counted from the first one scanned here, the first channel, and the values
   /// loaded and computed there.
   struct Place {
     Value row, position;
@@ -117,11 +118,13 @@ private:
   Value cuPointer;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
-  Value totalSteps, heads;                                                         // i64
+  Value totalSteps, heads, offsets;                                                // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
   Value sequence;                     // i32
-  Value stateIndex, firstRow, length; // i64
+  Value stateIndex, firstRow, length; // i64; of a segment where there are any
+  /// The sequence's length and first row among all, and the position there of a segment's first.
+  Value sequenceLength, sequenceFirst, firstPosition;
   bool columnsPadded = false;
   mlir::LLVM::GlobalOp shared;
   unsigned readsDone = 0;

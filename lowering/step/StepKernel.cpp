@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepKernel.h"
+#include "lowering/kernels/Segments.h"
 #include "lowering/step/StepEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "passes/Passes.h"
@@ -68,6 +69,9 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   Value first = scan.getSequences().front();
   unsigned stepsArgument = signature.addSize(first, 1); // T, or the rows of all packed sequences
   unsigned headsArgument = signature.addSize(first, 2);
+  std::optional<unsigned> offsetsArgument;
+  if (scan.getSegments() && scan.getCuSeqlens())
+    offsetsArgument = signature.addSize(scan.getCuSeqlens(), 0);
   SmallVector<unsigned> sequenceHeads;
   SmallVector<std::optional<unsigned>> parameterHeads;
   for (Value v : scan.getSequences())
@@ -107,6 +111,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
   totalSteps = size(stepsArgument);
   heads = size(headsArgument);
+  if (offsetsArgument)
+    offsets = size(*offsetsArgument);
   for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
     row.heads = size(i);
   for (auto [row, i] : llvm::zip(parameters, parameterHeads))
@@ -148,19 +154,32 @@ void StepEmitter::locate() {
 
   // A sequence is one batch entry, or the rows between two offsets. The caller provides the
   // offsets, so they are clamped: no value can cause an access out of bounds.
-  if (cuPointer) {
+  auto offset = [&](Value index) -> Value {
     Type type = tensorType(scan.getCuSeqlens()).getElementType();
-    auto offset = [&](Value index) {
-      Value loaded = b.load(type, b.at(cuPointer, type, index));
-      if (type.isInteger(32))
-        loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
-      return b.min(b.max(loaded, b.i64(0)), totalSteps);
-    };
+    Value loaded = b.load(type, b.at(cuPointer, type, index));
+    if (type.isInteger(32))
+      loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
+    return b.min(b.max(loaded, b.i64(0)), totalSteps);
+  };
+  KernelSegment segment;
+  if (scan.getSegments()) {
+    segment = locateSegment(b, *scan.getSegments(), sequence, totalSteps,
+                            offsets ? b.sub(offsets, 1) : Value(), offset);
+    sequence = segment.sequence;
+  }
+  if (cuPointer) {
     firstRow = offset(b.wide(sequence));
     length = b.max(b.sub(offset(b.add(b.wide(sequence), 1)), firstRow), b.i64(0));
   } else {
     firstRow = b.mul(b.wide(sequence), totalSteps);
     length = totalSteps;
+  }
+  sequenceFirst = firstRow;
+  sequenceLength = length;
+  if (segment.start) {
+    firstPosition = b.min(segment.start, length);
+    firstRow = b.add(firstRow, firstPosition);
+    length = b.min(b.sub(length, firstPosition), segment.rows);
   }
 
   // The head to read in each operand, and the address of its part.
@@ -203,7 +222,12 @@ Value StepEmitter::ownHead(Value ownHeads) {
   return shared;
 }
 
-/// The row of step `step` in the sequence.
+/// The position in the sequence of a row that is counted from the first one scanned here.
+Value StepEmitter::positionOf(Value row) {
+  return firstPosition ? b.add(b.wide(row), firstPosition) : row;
+}
+
+/// The row of step `step`, counted from the first one scanned here.
 Value StepEmitter::rowOfStep(Value step) {
   return scan.getReverse() ? b.sub(b.sub(length, 1), step) : step;
 }
@@ -306,34 +330,34 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
 // Saved states
 //===----------------------------------------------------------------------===//
 
-Value StepEmitter::entersChunk(Value row) {
+Value StepEmitter::entersChunk(Value position) {
   int64_t every = *scan.getSaveEvery();
   if (!scan.getReverse())
-    return b.equal(b.rem(row, every), 0);
-  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
-                              b.equal(b.sub(b.sub(length, 1), row), 0));
+    return b.equal(b.rem(position, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(position, 1), every), 0),
+                              b.equal(b.sub(b.sub(sequenceLength, 1), position), 0));
 }
 
-Value StepEmitter::leavesChunk(Value row) {
+Value StepEmitter::leavesChunk(Value position) {
   int64_t every = *scan.getSaveEvery();
   if (scan.getReverse())
-    return b.equal(b.rem(row, every), 0);
-  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(row, 1), every), 0),
-                              b.equal(b.sub(b.sub(length, 1), row), 0));
+    return b.equal(b.rem(position, every), 0);
+  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(position, 1), every), 0),
+                              b.equal(b.sub(b.sub(sequenceLength, 1), position), 0));
 }
 
-Value StepEmitter::savedIndex(Value row) {
+Value StepEmitter::savedIndex(Value position) {
   int64_t every = *scan.getSaveEvery();
-  Value slot = b.add(b.add(b.div(firstRow, every), b.wide(sequence)), b.div(row, every));
+  Value slot = b.add(b.add(b.div(sequenceFirst, every), b.wide(sequence)), b.div(position, every));
   return b.add(b.mul(slot, heads), b.wide(head));
 }
 
 /// Calls `visit` with each element of the thread's part of saved state `i`, as f32, part by part,
 /// so that few are live at once.
-void StepEmitter::forEachSaved(unsigned i, Value row,
+void StepEmitter::forEachSaved(unsigned i, Value position,
                                llvm::function_ref<void(unsigned, Value)> visit) {
   auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
-  forEachPart(type, Layout::row, savedIndex(row), [&](const StatePart &part) {
+  forEachPart(type, Layout::row, savedIndex(position), [&](const StatePart &part) {
     Type partType = KernelBuilder::withCount(type.getElementType(), part.slots.size());
     Value loaded = b.loadIf(part.valid, partType, [&] {
       return b.at(savedPointers[i], type.getElementType(), part.offset);
@@ -345,11 +369,11 @@ void StepEmitter::forEachSaved(unsigned i, Value row,
   });
 }
 
-void StepEmitter::storeSaves(Value row) {
+void StepEmitter::storeSaves(Value position) {
   if (savePointers.empty())
     return;
-  b.onlyIf(leavesChunk(row), [&] {
-    Value index = savedIndex(row);
+  b.onlyIf(leavesChunk(position), [&] {
+    Value index = savedIndex(position);
     for (auto [to, tensor, value] :
          llvm::zip(savePointers, scan.getSaves(), scan.getYield().getSaves())) {
       Value pointer = to;
@@ -451,7 +475,9 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
 
 void StepEmitter::describeLaunch() {
   kernel.gridSizes.push_back({scan.getSequences().front(), 2});
-  if (Value cu = scan.getCuSeqlens())
+  if (scan.getSegments())
+    kernel.segmented = true;
+  else if (Value cu = scan.getCuSeqlens())
     kernel.sequencesFrom = cu;
   else
     kernel.gridSizes.push_back({scan.getSequences().front(), 0});

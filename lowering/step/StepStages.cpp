@@ -86,7 +86,7 @@ Value StepEmitter::evaluate(Value value, unsigned width, Place &here, Place *oth
     bool isHead = isa<HeadIndexOp>(value.getDefiningOp());
     result = b.make<arith::IndexCastOp>(b.getIndexType(), isHead ? b.wide(head) : heads);
   } else if (isa<StepIndexOp>(value.getDefiningOp())) {
-    result = b.make<arith::IndexCastOp>(b.getIndexType(), here.row);
+    result = b.make<arith::IndexCastOp>(b.getIndexType(), positionOf(here.row));
   } else if (isOnlyChannel(value.getDefiningOp())) {
     result = evaluate(value.getDefiningOp()->getOperand(0), width, here, otherHalf);
   } else if (auto rotate = value.getDefiningOp<RotateHalfOp>()) {

@@ -101,7 +101,7 @@ void ChunkWriter::createProgram() {
   program = tile::ProgramOp::create(
       outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
       scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
-      plan.chunk, scan.getSaveEveryAttr(), plan.slices);
+      plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices);
   Block &block = program.getBody().emplaceBlock();
   for (Type type : program.argumentTypes(parameterTypes))
     block.addArgument(type, loc);

@@ -163,7 +163,8 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
     return body.spread(tile(broadcast.getSource(), false), 0, type.getShape());
   if (ChunkPlan::isPosition(value)) {
-    Value start = arith::IndexCastOp::create(body.b, body.loc, body.b.getI64Type(), first);
+    Value start =
+        arith::IndexCastOp::create(body.b, body.loc, body.b.getI64Type(), firstPosition());
     start = arith::SIToFPOp::create(body.b, body.loc, body.b.getF32Type(), start);
     return body.add(body.broadcast(start, type),
                     body.cumsum(body.constant(type, 1), /*reverse=*/false, /*exclusive=*/true));
@@ -192,6 +193,12 @@ Value ChunkTiles::conditionTile(Value condition, VectorType type) {
                                body.zeros(type.getShape()));
 }
 
+/// The position in its sequence of the chunk's first row.
+Value ChunkTiles::firstPosition() {
+  Value start = program.getFirstPosition();
+  return start ? body.addIndex(start, first) : first;
+}
+
 Value ChunkTiles::gateGradient(GateGradientOp op, bool sliced) {
   Value gradient = tile(op.getGradient(), sliced), gate = tile(op.getGate(), sliced);
   auto type = cast<VectorType>(gradient.getType());
@@ -212,11 +219,16 @@ Value ChunkTiles::gateGradient(GateGradientOp op, bool sliced) {
   Value zero = prologue.index(0), one = prologue.index(1);
   if (op.getZeroFirst()) {
     auto isFirst =
-        arith::CmpIOp::create(body.b, op.getLoc(), arith::CmpIPredicate::eq, first, zero);
+        arith::CmpIOp::create(body.b, op.getLoc(), arith::CmpIPredicate::eq, firstPosition(), zero);
     from.front() = body.select(isFirst, one, zero);
   }
-  if (op.getZeroLast())
-    to.front() = body.subIndex(rows, one);
+  if (op.getZeroLast()) {
+    // Of a segment's rows, those that are left in the sequence.
+    Value left = rows;
+    if (Value length = program.getSequenceLength())
+      left = body.subIndex(length, firstPosition());
+    to.front() = body.subIndex(left, one);
+  }
   return body.window(result, from, to);
 }
 

@@ -66,6 +66,7 @@ public:
 private:
   mlir::Value makeTile(mlir::Value value, bool sliced);
   mlir::Value conditionTile(mlir::Value condition, mlir::VectorType type);
+  mlir::Value firstPosition();
   mlir::Value gateGradient(GateGradientOp op, bool sliced);
   mlir::Value sumOver(mlir::Value tile);
   mlir::Value withScalarsScaled(mlir::Value tile, mlir::Value scalars);

@@ -88,6 +88,7 @@ public:
   bool isPossible() {
     ProgramOp a = first.program, b = second.program;
     if (a.getChunk() != b.getChunk() || a.getCuSeqlens() != b.getCuSeqlens() ||
+        a.getSegments() != b.getSegments() ||
         a.getSequences().front() != b.getSequences().front() || !b.getSaves().empty())
       return false;
     auto isFirst = [&](Value tensor) { return tensor.getDefiningOp() == a; };
@@ -175,7 +176,7 @@ private:
   }
 
   static void mapScalars(ProgramOp from, ProgramOp to, IRMapping &mapping) {
-    mapping.map(from.args(7, 4), to.args(7, 4));
+    mapping.map(from.getScalars(), to.getScalars());
   }
 
   static ProgramOp create(OpBuilder &b, ProgramOp like, TypeRange outputs,
@@ -184,7 +185,8 @@ private:
     auto program = ProgramOp::create(b, like.getLoc(), outputs, like.getFinalStates().getTypes(),
                                      like.getSaves().getTypes(), sequences, parameters,
                                      like.getInitialStates(), saved, like.getCuSeqlens(),
-                                     like.getChunk(), like.getSaveEveryAttr(), like.getSlices());
+                                     like.getChunk(), like.getSaveEveryAttr(), like.getSegmentsAttr(),
+                                     like.getSlices());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(parameterTypes))
       block.addArgument(type, like.getLoc());

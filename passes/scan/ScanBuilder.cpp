@@ -5,11 +5,12 @@
 using namespace mlir;
 using namespace ejk;
 
-ScanBuilder::ScanBuilder(OpBuilder &outer, ScanOp model, bool turned)
-    : b(outer.getContext()), outer(outer), model(model), turned(turned) {
+ScanBuilder::ScanBuilder(OpBuilder &outer, ScanOp model, bool turned, Value first)
+    : b(outer.getContext()), outer(outer), model(model), turned(turned),
+      segments(model.getSegmentsAttr()) {
   block = &region.emplaceBlock();
   b.setInsertionPointToStart(block);
-  addSequence(model.getSequences().front());
+  addSequence(first ? first : model.getSequences().front());
 }
 
 Value ScanBuilder::addSequence(Value tensor) {
@@ -95,11 +96,8 @@ RankedTensorType ScanBuilder::outputType(Type stepType) {
 
 RankedTensorType ScanBuilder::stateType(Type stepType) {
   auto first = cast<RankedTensorType>(model.getSequences().front().getType());
-  int64_t count = first.getDimSize(0);
-  if (Value cu = model.getCuSeqlens()) {
-    count = cast<RankedTensorType>(cu.getType()).getDimSize(0);
-    count -= !ShapedType::isDynamic(count);
-  }
+  int64_t count =
+      ScanOp::countStates(model.getSequences().front(), model.getCuSeqlens(), segments);
   return withChannels({count, first.getDimSize(2)}, stepType);
 }
 
@@ -112,7 +110,8 @@ ScanOp ScanBuilder::finish() {
     parameterTypes.push_back(block->getArgument(sequences.size() + i).getType());
   scan = ScanOp::create(outer, model.getLoc(), outputTypes, stateTypes, sequences, parameters,
                         parameterTypes, initials, model.getCuSeqlens(),
-                        bool(model.getReverse()) != turned, saveEvery, savedStates, saveTypes);
+                        bool(model.getReverse()) != turned, saveEvery, savedStates, saveTypes,
+                        segments);
   scan.getBody().takeBody(region);
   return scan;
 }

@@ -13,9 +13,11 @@ namespace ejk {
 class ScanBuilder {
 public:
   /// Scans in the direction of `model`, or in the other one with `turned`. The first sequence is
-  /// that of the model, because it determines the number of heads.
-  ScanBuilder(mlir::OpBuilder &outer, ScanOp model, bool turned = false);
+  /// that of the model, or `first` with the same number of heads, because it determines that number.
+  ScanBuilder(mlir::OpBuilder &outer, ScanOp model, bool turned = false, mlir::Value first = {});
 
+  /// Divides the sequences into segments, where the model does not; before any state is added.
+  void divide(SegmentsAttr into) { segments = into; }
   mlir::Value addSequence(mlir::Value tensor);
   /// The tensor whose rows are `arg` in the step; null if `arg` is no sequence.
   mlir::Value sequenceOf(mlir::Value arg);
@@ -49,6 +51,7 @@ private:
   mlir::OpBuilder &outer;
   ScanOp model, scan;
   bool turned;
+  SegmentsAttr segments;
   mlir::Region region;
   mlir::Block *block;
   llvm::SmallVector<mlir::Value> sequences, parameters, savedStates, initials, outputs, saves;

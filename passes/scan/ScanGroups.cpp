@@ -59,6 +59,7 @@ public:
   bool mayTakeEntry(AnchorOp anchor, unsigned number) {
     if (forward.getReverse() == back.getReverse() ||
         forward.getSaveEvery() != back.getSaveEvery() ||
+        forward.getSegments() != back.getSegments() ||
         forward.getCuSeqlens() != back.getCuSeqlens() ||
         forward.getSequences().front() != back.getSequences().front())
       return false;

@@ -404,3 +404,47 @@ func.func @c9_use(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x4xf32>) {
   }
   return
 }
+
+// -----
+
+// C11: chunks of saved states that segments cut.
+func.func @c11_saves(%x: tensor<1x50x1x4xf32>) {
+  // expected-error@+1 {{'save_every' must divide the least rows of 'segments' (C11), but they are 3 and 4}}
+  %s, %n = ejk.scan save_every 3 segments<4 to 8, at_least 2>
+      sequences(%xt = %x : tensor<1x50x1x4xf32>)
+      states(%S = zero : tensor<7x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C11: packed sequences whose segments depend on the rows of all.
+func.func @c11_packed(%x: tensor<1x50x1x4xf32>, %cu: tensor<3xi32>) {
+  // expected-error@+1 {{the segments of packed sequences must have one length (C11), but may have from 4 to 8 rows}}
+  %s = ejk.scan segments<4 to 8, at_least 2> cu_seqlens(%cu : tensor<3xi32>)
+      sequences(%xt = %x : tensor<1x50x1x4xf32>)
+      states(%S = zero : tensor<?x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C5: states of sequences, where there is one for each segment: 50 rows are 7 of 8.
+func.func @c5_segments(%x: tensor<1x50x1x4xf32>) {
+  // expected-error@+1 {{'state 0' must be [segments,H,state 0's first channels,state 0's second channels] (C5) with segments = 7 as 'segments' has it, but dimension 0 is 1}}
+  %s = ejk.scan segments<4 to 8, at_least 2> sequences(%xt = %x : tensor<1x50x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C1 of the attribute.
+// expected-error@+1 {{segments must have a positive least number of rows that divides the most, and a positive count (C1), but have 4, 6 and 2}}
+func.func private @least() attributes {test.segments = #ejk.segments<4 to 6, at_least 2>}

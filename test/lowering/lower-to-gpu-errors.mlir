@@ -187,10 +187,10 @@ func.func @flags_for_two(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>
 
 // -----
 
-func.func @reshape(%x: tensor<2x3xf32>) -> tensor<6xf32> {
-  // expected-error @+1 {{'tensor.collapse_shape' cannot be compiled; a compiled function holds ejk's recurrences, linalg.generic, and elementwise arith and math on tensors}}
-  %y = tensor.collapse_shape %x [[0, 1]] : tensor<2x3xf32> into tensor<6xf32>
-  return %y : tensor<6xf32>
+func.func @concat(%x: tensor<2x3xf32>) -> tensor<4x3xf32> {
+  // expected-error @+1 {{'tensor.concat' cannot be compiled; a compiled function holds ejk's recurrences, linalg.generic, and elementwise arith and math on tensors}}
+  %y = tensor.concat dim(0) %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
 }
 
 // -----

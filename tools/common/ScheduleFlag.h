@@ -17,6 +17,9 @@ public:
                              clEnumValN(Schedule::chunk, "chunk",
                                         "chunk by chunk on tensor cores, in 16-bit products, where "
                                         "that is possible; remarks say where it is not"),
+                             clEnumValN(Schedule::split, "split",
+                                        "the same over segments of each sequence, which are "
+                                        "scanned side by side: for few long sequences"),
                              clEnumValN(Schedule::automatic, "auto",
                                         "each way, of which a launch takes the best for its "
                                         "sizes and device (the default)"))),

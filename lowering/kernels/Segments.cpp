@@ -1,0 +1,51 @@
+//===- Segments.cpp - the segment that a thread block works on ------------===//
+#include "lowering/kernels/Segments.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// L, as SegmentsAttr::rowsOf has it.
+static Value rowsOfSegments(KernelBuilder &b, SegmentsAttr segments, Value totalSteps) {
+  int64_t least = segments.getLeast(), unit = least * segments.getCount();
+  if (least == segments.getMost())
+    return b.i64(least);
+  Value wanted = b.mul(b.div(b.add(totalSteps, unit - 1), unit), least);
+  return b.min(b.max(wanted, b.i64(least)), b.i64(segments.getMost()));
+}
+
+KernelSegment ejk::locateSegment(KernelBuilder &b, SegmentsAttr segments, Value number,
+                                 Value totalSteps, Value sequences,
+                                 llvm::function_ref<Value(Value)> packedOffset) {
+  Value rows = rowsOfSegments(b, segments, totalSteps);
+  if (!sequences) {
+    Value each = b.narrow(b.div(b.add(totalSteps, b.sub(rows, 1)), rows));
+    Value start = b.mul(b.wide(b.rem(number, each)), rows);
+    return {b.div(number, each), start, rows};
+  }
+  // The last sequence n whose first segment, ⌊first row/rows⌋ + n, is not after this one: those
+  // numbers grow with n.
+  auto firstSegment = [&](Value n) {
+    return b.add(b.div(packedOffset(b.wide(n)), rows), b.wide(n));
+  };
+  Value own = b.wide(number);
+  auto search = b.make<scf::WhileOp>(
+      TypeRange{b.getI32Type(), b.getI32Type()}, ValueRange{b.i32(0), b.narrow(sequences)},
+      [&](OpBuilder &, Location, ValueRange args) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(args.front().getParentBlock());
+        b.make<scf::ConditionOp>(b.less(b.add(args[0], 1), args[1]), args);
+      },
+      [&](OpBuilder &, Location, ValueRange args) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(args.front().getParentBlock());
+        Value middle = b.div(b.add(args[0], args[1]), 2);
+        Value isAfter = b.less(own, firstSegment(middle));
+        b.make<scf::YieldOp>(
+            ValueRange{b.make<arith::SelectOp>(isAfter, args[0], middle).getResult(),
+                       b.make<arith::SelectOp>(isAfter, middle, args[1]).getResult()});
+      });
+  Value sequence = search.getResult(0);
+  // The offsets are the caller's; no value of them can give a place before the sequence.
+  Value place = b.max(b.sub(own, firstSegment(sequence)), b.i64(0));
+  return {sequence, b.mul(place, rows), rows};
+}

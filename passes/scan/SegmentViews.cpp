@@ -1,0 +1,132 @@
+//===- SegmentViews.cpp - states of segments as rows of sequences ---------===//
+#include "passes/scan/SegmentViews.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static RankedTensorType typeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()); }
+
+OpFoldResult SegmentViews::sizeOf(Value x, unsigned dim) {
+  int64_t size = typeOf(x).getDimSize(dim);
+  if (!ShapedType::isDynamic(size))
+    return b.getIndexAttr(size);
+  return tensor::DimOp::create(b, loc, x, dim).getResult();
+}
+
+OpFoldResult SegmentViews::segmentsOfEach() {
+  Value first = scan.getSequences().front();
+  int64_t known = typeOf(first).getDimSize(1);
+  if (!ShapedType::isDynamic(known))
+    return b.getIndexAttr(llvm::divideCeil(known, segments.rowsOf(known)));
+  Value rows = tensor::DimOp::create(b, loc, first, 1);
+  auto index = [&](int64_t i) -> Value { return arith::ConstantIndexOp::create(b, loc, i); };
+  Value least = index(segments.getLeast()), each = least;
+  if (segments.getLeast() != segments.getMost()) {
+    Value unit = index(segments.getLeast() * segments.getCount());
+    each = arith::MulIOp::create(b, loc, arith::CeilDivUIOp::create(b, loc, rows, unit), least);
+    each = arith::MaxSIOp::create(b, loc, each, least);
+    each = arith::MinSIOp::create(b, loc, each, index(segments.getMost()));
+  }
+  return arith::CeilDivUIOp::create(b, loc, rows, each).getResult();
+}
+
+Value SegmentViews::expand(Value x, ArrayRef<int64_t> shape,
+                           ArrayRef<ReassociationIndices> groups, ArrayRef<OpFoldResult> sizes) {
+  return tensor::ExpandShapeOp::create(
+      b, loc, RankedTensorType::get(shape, typeOf(x).getElementType()), x, groups, sizes);
+}
+
+/// Groups of one dimension each, but that of `first`, which has the next one too.
+static SmallVector<ReassociationIndices> joined(unsigned rank, unsigned first) {
+  SmallVector<ReassociationIndices> groups;
+  for (unsigned dim = 0; dim < rank; ++dim) {
+    if (dim == first + 1)
+      groups.back().push_back(dim);
+    else
+      groups.push_back({int64_t(dim)});
+  }
+  return groups;
+}
+
+RankedTensorType SegmentViews::mergedKeysType(RankedTensorType type) {
+  SmallVector<int64_t> shape(type.getShape());
+  int64_t keys = shape[2];
+  shape.erase(shape.begin() + 2);
+  if (!ShapedType::isDynamic(shape[1]))
+    shape[1] *= keys;
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+Value SegmentViews::mergeKeys(Value states) {
+  RankedTensorType type = typeOf(states);
+  return tensor::CollapseShapeOp::create(b, loc, mergedKeysType(type), states,
+                                         joined(type.getRank(), 1));
+}
+
+Value SegmentViews::separateKeys(Value states, RankedTensorType type) {
+  SmallVector<OpFoldResult> sizes = {sizeOf(states, 0), sizeOf(scan.getSequences().front(), 2)};
+  for (int64_t size : type.getShape().drop_front(2))
+    sizes.push_back(b.getIndexAttr(size));
+  return expand(states, type.getShape(), joined(type.getRank(), 1), sizes);
+}
+
+RankedTensorType SegmentViews::perSegment(RankedTensorType type) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape.front() =
+      ScanOp::countStates(scan.getSequences().front(), scan.getCuSeqlens(), segments);
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+Value SegmentViews::bySegment(Value states, bool merge) {
+  if (merge)
+    states = mergeKeys(states);
+  RankedTensorType type = typeOf(states);
+  SmallVector<OpFoldResult> sizes;
+  if (scan.getCuSeqlens())
+    sizes = {b.getIndexAttr(1), sizeOf(states, 0)};
+  else
+    sizes = {sizeOf(scan.getSequences().front(), 0), segmentsOfEach()};
+  for (int64_t dim = 1; dim < type.getRank(); ++dim)
+    sizes.push_back(sizeOf(states, dim));
+  SmallVector<int64_t> shape;
+  SmallVector<Value> dynamic;
+  dispatchIndexOpFoldResults(sizes, dynamic, shape);
+  return expand(states, shape, joined(type.getRank() + 1, 0), sizes);
+}
+
+Value SegmentViews::fromSegments(Value rows, RankedTensorType type) {
+  bool isMatrix = type.getRank() == 4;
+  RankedTensorType flat = isMatrix ? mergedKeysType(type) : type;
+  Value states = tensor::CollapseShapeOp::create(b, loc, flat, rows,
+                                                 joined(typeOf(rows).getRank(), 0));
+  return isMatrix ? separateKeys(states, type) : states;
+}
+
+Value SegmentViews::offsets() {
+  Value cu = scan.getCuSeqlens();
+  if (!cu || madeOffsets)
+    return madeOffsets;
+  RankedTensorType type = typeOf(cu);
+  AffineMap map = b.getMultiDimIdentityMap(1);
+  SmallVector<Value> dynamic;
+  if (type.isDynamicDim(0))
+    dynamic.push_back(tensor::DimOp::create(b, loc, cu, 0));
+  Value empty = tensor::EmptyOp::create(b, loc, type, dynamic);
+  Type element = type.getElementType();
+  auto made = linalg::GenericOp::create(
+      b, loc, type, cu, empty, ArrayRef<AffineMap>{map, map}, utils::IteratorType::parallel,
+      [&](OpBuilder &nested, Location l, ValueRange args) {
+        Value rows =
+            arith::ConstantOp::create(nested, l, b.getIntegerAttr(element, segments.getMost()));
+        Value before = arith::DivSIOp::create(nested, l, args[0], rows);
+        Value number =
+            arith::IndexCastOp::create(nested, l, element, linalg::IndexOp::create(nested, l, 0));
+        linalg::YieldOp::create(nested, l,
+                                arith::AddIOp::create(nested, l, before, number).getResult());
+      });
+  return madeOffsets = made.getResult(0);
+}

@@ -1,0 +1,45 @@
+//===- SegmentViews.h - states of segments as rows of sequences ---*- C++ -*-===//
+#ifndef EJK_PASSES_SCAN_SEGMENTVIEWS_H
+#define EJK_PASSES_SCAN_SEGMENTVIEWS_H
+
+#include "dialect/ejk/Ejk.h"
+#include "mlir/IR/Builders.h"
+
+namespace ejk {
+/// Sees the states of a scan that is divided into segments, [segments,H,…], as sequences in which
+/// a segment is a row: [B,⌈T/L⌉,H,…], or [1,segments,H,…] of packed sequences.
+class SegmentViews {
+public:
+  SegmentViews(mlir::OpBuilder &b, ScanOp scan, SegmentsAttr segments)
+      : b(b), scan(scan), segments(segments), loc(scan.getLoc()) {}
+
+  /// `states` by segment; with `merge`, the channels of their first axis become heads.
+  mlir::Value bySegment(mlir::Value states, bool merge);
+  /// What bySegment, of states of type `type`, makes back into those; matrices are merged.
+  mlir::Value fromSegments(mlir::Value rows, mlir::RankedTensorType type);
+  /// [N,H,K,V] as [N,H·K,V], and back.
+  mlir::Value mergeKeys(mlir::Value states);
+  mlir::Value separateKeys(mlir::Value states, mlir::RankedTensorType type);
+  mlir::RankedTensorType mergedKeysType(mlir::RankedTensorType type);
+  /// The type of `type`, states of sequences, for those of segments.
+  mlir::RankedTensorType perSegment(mlir::RankedTensorType type);
+  /// Of packed sequences: cu_seqlens in segments. Null of a batch.
+  mlir::Value offsets();
+
+private:
+  mlir::Value expand(mlir::Value x, mlir::ArrayRef<int64_t> shape,
+                     mlir::ArrayRef<mlir::ReassociationIndices> groups,
+                     mlir::ArrayRef<mlir::OpFoldResult> sizes);
+  mlir::OpFoldResult sizeOf(mlir::Value x, unsigned dim);
+  /// ⌈T/L⌉.
+  mlir::OpFoldResult segmentsOfEach();
+
+  mlir::OpBuilder &b;
+  ScanOp scan;
+  SegmentsAttr segments;
+  mlir::Location loc;
+  mlir::Value madeOffsets;
+};
+} // namespace ejk
+
+#endif // EJK_PASSES_SCAN_SEGMENTVIEWS_H

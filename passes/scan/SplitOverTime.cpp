@@ -1,0 +1,389 @@
+//===- SplitOverTime.cpp - segments of a sequence side by side ------------===//
+//
+// The state that a segment starts from is linear in the one that the segment before it starts
+// from: exp(Σ gates) · that, plus what the segment makes from zero. Both come of a scan of the
+// segments; a scan over them combines the states, in which each row of K×V is a head of V
+// channels.
+//
+//===----------------------------------------------------------------------===//
+#include "dialect/ejk/Ejk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "passes/Passes.h"
+#include "passes/scan/ScanBuilder.h"
+#include "passes/scan/ScanProperties.h"
+#include "passes/scan/SegmentViews.h"
+#include "passes/scan/TensorSums.h"
+#include "llvm/ADT/SetVector.h"
+#include <numeric>
+
+namespace ejk {
+#define GEN_PASS_DEF_SPLITOVERTIME
+#include "passes/Passes.h.inc"
+} // namespace ejk
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+/// What a segment's start needs of one state.
+struct SplitState {
+  enum class Kind {
+    linear,      // the state that the segment before ends with
+    accumulated, // nothing: it is unused in the step, and the segments' sums are added up
+    anchored     // nothing: it starts anew at each saved state
+  } kind;
+  /// Of linear ones: the log gates along each axis.
+  SmallVector<Value> gates[3];
+};
+
+class TimeSplitter {
+public:
+  TimeSplitter(ScanOp scan, SegmentsAttr segments)
+      : scan(scan), segments(segments), loc(scan.getLoc()), b(scan),
+        views(b, scan, segments) {}
+
+  /// Says at the op in the way why the scan cannot be split.
+  LogicalResult analyze();
+  void apply();
+
+private:
+  LogicalResult decline(Operation *op, const Twine &why) {
+    op->emitRemark("not split over time: ") << why;
+    return failure();
+  }
+  FailureOr<SplitState> followMatrix(Value arg, Value next);
+  FailureOr<SplitState> followSum(unsigned number);
+  bool isStateful(Value value) const { return stateful.contains(value); }
+
+  /// What each segment makes from zero: per state of kind linear, its final state and the sums of
+  /// its gates along each axis.
+  struct Totals {
+    Value state, gates[3];
+  };
+  SmallVector<Totals> scanFromZero();
+  /// The states of each segment's start and the final state, from h0.
+  std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
+  /// The sum over a sequence's segments, in scan order.
+  Value addUp(Value sums, Value initial, RankedTensorType type);
+  ScanOp scanFromStarts(ArrayRef<Value> starts);
+
+  ScanOp scan;
+  SegmentsAttr segments;
+  Location loc;
+  OpBuilder b;
+  SegmentViews views;
+  SmallVector<SplitState> states;
+  llvm::DenseSet<Value> stateful;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What the states are
+//===----------------------------------------------------------------------===//
+
+FailureOr<SplitState> TimeSplitter::followMatrix(Value arg, Value next) {
+  SplitState state{SplitState::Kind::linear, {}};
+  for (Value value = next; value != arg;) {
+    Operation *op = value.getDefiningOp();
+    auto fromState = [&](Value operand) { return isStateful(operand); };
+    if (auto decay = dyn_cast_or_null<DecayOp>(op)) {
+      if (fromState(decay.getGate()))
+        return decline(op, "its gate depends on a state");
+      state.gates[unsigned(decay.getAxis())].push_back(decay.getGate());
+    } else if (auto add = dyn_cast_or_null<OuterAddOp>(op)) {
+      if (fromState(add.getKey()) || fromState(add.getValue()))
+        return decline(op, "what it adds depends on a state");
+    } else {
+      return decline(op ? op : scan.getOperation(),
+                     "a K×V state's next value must be made of it by 'ejk.decay' and "
+                     "'ejk.outer_add'");
+    }
+    value = op->getOperand(0);
+  }
+  return state;
+}
+
+FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
+  Value arg = scan.getStateArgs()[number], value = scan.getYield().getStates()[number];
+  bool isAlone = true, hasOwnTerms = true, isAnchored = false;
+  auto refuse = [&] {
+    return decline(scan, "state " + Twine(number) + ", a number or vector, must be a sum of itself "
+                             "and terms that do not depend on it");
+  };
+  // What depends on the state in this step.
+  llvm::DenseSet<Value> own = {arg};
+  for (Operation &op : scan.getStep().without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return own.contains(v); }))
+      own.insert_range(op.getResults());
+  while (value != arg) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !own.contains(value))
+      return refuse();
+    if (auto anchor = dyn_cast<AnchorOp>(op)) {
+      if (isAnchored || own.contains(anchor.getState()))
+        return refuse();
+      isAnchored = true;
+      value = anchor.getVector();
+      isAlone = true; // later values may be used
+      continue;
+    }
+    isAlone &= value.hasOneUse();
+    if (!isa<arith::AddFOp, arith::SubFOp>(op))
+      return refuse();
+    bool onRight = own.contains(op->getOperand(1));
+    if (own.contains(op->getOperand(0)) == onRight || (isa<arith::SubFOp>(op) && onRight))
+      return refuse();
+    hasOwnTerms &= !isStateful(op->getOperand(!onRight));
+    value = op->getOperand(onRight);
+  }
+  isAlone &= arg.hasOneUse();
+  if (isAnchored) {
+    if (!isAlone || !scan.getFinalStates()[number].use_empty())
+      return decline(scan, "state " + Twine(number) +
+                               " starts anew at saved states, and is used before or afterwards");
+    return SplitState{SplitState::Kind::anchored, {}};
+  }
+  if (isAlone)
+    return SplitState{SplitState::Kind::accumulated, {}};
+  if (hasOwnTerms)
+    return SplitState{SplitState::Kind::linear, {}};
+  return decline(scan, "state " + Twine(number) + " sums up what is read of another, and is read");
+}
+
+LogicalResult TimeSplitter::analyze() {
+  stateful.insert_range(scan.getStateArgs());
+  for (Operation &op : scan.getStep().without_terminator())
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return isStateful(v); }))
+      stateful.insert_range(op.getResults());
+  for (auto [i, arg, next] :
+       llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
+    FailureOr<SplitState> state = isMatrix(arg) ? followMatrix(arg, next) : followSum(i);
+    if (failed(state))
+      return failure();
+    states.push_back(*state);
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The scans
+//===----------------------------------------------------------------------===//
+
+SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
+  // What the linear states' next values and gates are made of.
+  llvm::SetVector<Value> needed;
+  YieldOp yield = scan.getYield();
+  for (auto [state, next] : llvm::zip(states, yield.getStates()))
+    if (state.kind == SplitState::Kind::linear)
+      needed.insert(next);
+  for (unsigned i = 0; i < needed.size(); ++i)
+    if (Operation *op = needed[i].getDefiningOp())
+      op->walk([&](Operation *inner) { needed.insert_range(inner->getOperands()); });
+
+  // Whichever has the heads, so that no other is passed for them alone.
+  Value first;
+  for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
+    if (!first && needed.contains(arg) && haveSameSize(tensor, scan.getSequences().front(), 2))
+      first = tensor;
+  ScanBuilder builder(b, scan, /*turned=*/false, first);
+  builder.divide(segments);
+  IRMapping map;
+  for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
+    if (needed.contains(arg))
+      map.map(arg, builder.addSequence(tensor));
+  for (auto [arg, tensor] : llvm::zip(scan.getParameterArgs(), scan.getParameters()))
+    if (needed.contains(arg))
+      map.map(arg, builder.addParameter(tensor, arg.getType()));
+  for (auto [arg, state] : llvm::zip(scan.getStateArgs(), states))
+    if (state.kind == SplitState::Kind::linear)
+      map.map(arg, builder.addState(builder.stateType(arg.getType()), Value()));
+  for (Operation &op : scan.getStep().without_terminator())
+    if (llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); }))
+      builder.b.clone(op, map);
+
+  struct Arguments {
+    Value state, gates[3];
+  };
+  SmallVector<Arguments> arguments;
+  for (auto [arg, next, state] : llvm::zip(scan.getStateArgs(), yield.getStates(), states)) {
+    Arguments &own = arguments.emplace_back();
+    if (state.kind != SplitState::Kind::linear)
+      continue;
+    own.state = map.lookup(arg);
+    builder.setNext(own.state, map.lookup(next));
+    for (auto [gates, sum] : llvm::zip(state.gates, own.gates)) {
+      if (gates.empty())
+        continue;
+      sum = builder.addState(builder.stateType(gates.front().getType()), Value());
+      Value total = sum;
+      for (Value gate : gates)
+        total = arith::AddFOp::create(builder.b, loc, total, map.lookup(gate));
+      builder.setNext(sum, total);
+    }
+  }
+  builder.finish();
+  SmallVector<Totals> totals;
+  for (const Arguments &own : arguments) {
+    Totals &made = totals.emplace_back();
+    if (own.state)
+      made.state = builder.finalState(own.state);
+    for (auto [sum, gate] : llvm::zip(own.gates, made.gates))
+      if (sum)
+        gate = builder.finalState(sum);
+  }
+  return totals;
+}
+
+/// `scan` without a step, over `sequences` of segments: one state, of type `type`.
+static ScanOp scanSegments(OpBuilder &b, ScanOp scan, SegmentViews &views, ValueRange sequences,
+                           Type output, Type type, Value initial) {
+  return ScanOp::create(b, scan.getLoc(), output ? TypeRange(output) : TypeRange(), type, sequences,
+                        ValueRange(), TypeRange(), initial, views.offsets(),
+                        bool(scan.getReverse()));
+}
+
+std::pair<Value, Value> TimeSplitter::combine(const Totals &totals, Value initial,
+                                              RankedTensorType type) {
+  bool isMatrix = type.getRank() == 4;
+  SmallVector<Value> sequences = {views.bySegment(totals.state, isMatrix)};
+  for (unsigned axis : {0, 1, 2})
+    if (totals.gates[axis]) // each key channel's gate is that of a head
+      sequences.push_back(views.bySegment(totals.gates[axis], Axis(axis) == Axis::key));
+  if (initial && isMatrix)
+    initial = views.mergeKeys(initial);
+  auto flat = isMatrix ? views.mergedKeysType(type) : type;
+  ScanOp combined =
+      scanSegments(b, scan, views, sequences, sequences.front().getType(), flat, initial);
+  OpBuilder step = OpBuilder::atBlockEnd(&combined.getStep());
+  Value state = combined.getStateArgs().front(), total;
+  ValueRange args = combined.getSequenceArgs();
+  for (Value gate : args.drop_front()) {
+    if (total && gate.getType() != total.getType()) // the number comes first
+      total = vector::BroadcastOp::create(step, loc, gate.getType(), total);
+    total = total ? arith::AddFOp::create(step, loc, total, gate).getResult() : gate;
+  }
+  Value kept = state;
+  if (total) {
+    if (total.getType() != state.getType())
+      total = vector::BroadcastOp::create(step, loc, state.getType(), total);
+    kept = arith::MulFOp::create(step, loc, math::ExpOp::create(step, loc, total), state);
+    // A gate of -inf forgets whatever the state is.
+    auto constant = [&](double number) -> Value {
+      return arith::ConstantOp::create(
+          step, loc,
+          DenseElementsAttr::get(cast<ShapedType>(state.getType()), float(number)));
+    };
+    Value forgets = arith::CmpFOp::create(step, loc, arith::CmpFPredicate::OEQ, total,
+                                          constant(-std::numeric_limits<float>::infinity()));
+    kept = arith::SelectOp::create(step, loc, forgets, constant(0), kept);
+  }
+  Value next = arith::AddFOp::create(step, loc, kept, args.front());
+  YieldOp::create(step, loc, next, state);
+  Value starts = views.fromSegments(combined.getOutputs().front(),
+                                    cast<RankedTensorType>(totals.state.getType()));
+  Value final = combined.getFinalStates().front();
+  return {starts, isMatrix ? views.separateKeys(final, type) : final};
+}
+
+Value TimeSplitter::addUp(Value sums, Value initial, RankedTensorType type) {
+  ScanOp added = scanSegments(b, scan, views, views.bySegment(sums, false), {}, type, initial);
+  OpBuilder step = OpBuilder::atBlockEnd(&added.getStep());
+  Value next = arith::AddFOp::create(step, loc, added.getStateArgs().front(),
+                                     added.getSequenceArgs().front());
+  YieldOp::create(step, loc, next, ValueRange());
+  return added.getFinalStates().front();
+}
+
+ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
+  SmallVector<Type> types, parameterTypes(scan.getParameterArgs().getTypes());
+  for (Type type : scan.getFinalStates().getTypes())
+    types.push_back(views.perSegment(cast<RankedTensorType>(type)));
+  auto made = ScanOp::create(b, loc, scan.getOutputs().getTypes(), types, scan.getSequences(),
+                             scan.getParameters(), parameterTypes, starts, scan.getCuSeqlens(),
+                             scan.getReverse(), scan.getSaveEvery().value_or(0),
+                             scan.getSavedStates(), scan.getSaves().getTypes(), segments);
+  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  made.getBody().takeBody(scan.getBody());
+  return made;
+}
+
+void TimeSplitter::apply() {
+  using Kind = SplitState::Kind;
+  SmallVector<Totals> totals(states.size());
+  if (llvm::any_of(states, [](const SplitState &s) { return s.kind == Kind::linear; }))
+    totals = scanFromZero();
+  SmallVector<Value> starts, finals(states.size());
+  for (auto [i, state] : llvm::enumerate(states)) {
+    Value &start = starts.emplace_back();
+    if (state.kind == Kind::linear)
+      std::tie(start, finals[i]) =
+          combine(totals[i], scan.getInitialState(i),
+                  cast<RankedTensorType>(scan.getFinalStates()[i].getType()));
+  }
+  ScanOp made = scanFromStarts(starts);
+  for (auto [i, state] : llvm::enumerate(states)) {
+    Value final = scan.getFinalStates()[i];
+    if (final.use_empty())
+      continue;
+    if (state.kind == Kind::accumulated)
+      finals[i] = addUp(made.getFinalStates()[i], scan.getInitialState(i),
+                        cast<RankedTensorType>(final.getType()));
+    final.replaceAllUsesWith(finals[i]);
+  }
+  scan.getOutputs().replaceAllUsesWith(made.getOutputs());
+  scan.getSaves().replaceAllUsesWith(made.getSaves());
+  scan.erase();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
+  using SplitOverTimeBase::SplitOverTimeBase;
+
+  /// How `scan` is divided: saved states are those of a segment's own rows.
+  SegmentsAttr segmentsOf(ScanOp scan) {
+    int64_t every = scan.getSaveEvery().value_or(1);
+    if (scan.getCuSeqlens()) {
+      int64_t rows = every * llvm::divideCeil(int64_t(packed), every);
+      return SegmentsAttr::get(&getContext(), rows, rows, 1);
+    }
+    int64_t unit = std::lcm(int64_t(least), every);
+    return SegmentsAttr::get(&getContext(), unit, unit * llvm::divideCeil(int64_t(most), unit),
+                             count);
+  }
+
+  void runOnOperation() override {
+    if (least < 1 || most < 1 || count < 1 || packed < 1) {
+      getOperation()->emitError("'least', 'most', 'count' and 'packed' must be positive, but are ")
+          << int64_t(least) << ", " << int64_t(most) << ", " << int64_t(count) << " and "
+          << int64_t(packed);
+      return signalPassFailure();
+    }
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    for (ScanOp scan : scans) {
+      // One without states has nothing to combine.
+      if (scan.getSegments() || scan.getNumStates() == 0)
+        continue;
+      SegmentsAttr segments = segmentsOf(scan);
+      int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
+      if (!ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
+        continue;
+      TimeSplitter splitter(scan, segments);
+      if (failed(splitter.analyze())) {
+        ++numDeclined;
+        continue;
+      }
+      splitter.apply();
+      ++numSplit;
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,67 @@
+// RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8' --split-input-file --verify-diagnostics
+
+// What a segment makes of the state before it is not known before that is.
+func.func @fed(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) {
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    // expected-remark@+1 {{not split over time: what it adds depends on a state}}
+    %S1 = ejk.outer_add %S, %xt, %r : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+func.func @gate_from_state(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) {
+    %r = ejk.read %S, %xt along value : vector<4x4xf32>, vector<4xf32>
+    // expected-remark@+1 {{not split over time: its gate depends on a state}}
+    %S1 = ejk.decay %S by %r along key : vector<4x4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+func.func @not_a_sum(%x: tensor<1x64x1xf32>) -> tensor<1x1xf32> {
+  // expected-remark@+1 {{not split over time: state 0, a number or vector, must be a sum of itself and terms that do not depend on it}}
+  %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1xf32>) states(%s = zero : tensor<1x1xf32>) {
+    %s1 = arith.mulf %s, %xt : f32
+    ejk.yield states(%s1 : f32)
+  }
+  return %ht : tensor<1x1xf32>
+}
+
+// -----
+
+// Where the sum starts in a segment is known only when all before it have been read.
+func.func @sum_of_reads(%x: tensor<1x64x1x4xf32>) -> tensor<1x64x1xf32> {
+  // expected-remark@+1 {{not split over time: state 1 sums up what is read of another, and is read}}
+  %o, %ht, %s = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>, %sum = zero : tensor<1x1xf32>)
+      -> (tensor<1x64x1xf32>) {
+    %S1 = ejk.outer_add %S, %xt, %xt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %r = ejk.read %S1, %xt along key : vector<4x4xf32>, vector<4xf32>
+    %n = ejk.sum %r : vector<4xf32>
+    %more = arith.addf %sum, %n : f32
+    ejk.yield states(%S1, %more : vector<4x4xf32>, f32) outputs(%more : f32)
+  }
+  return %o : tensor<1x64x1xf32>
+}
+
+// -----
+
+// As many rows as a segment has: nothing to do, and no remark.
+func.func @short(%x: tensor<1x4x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %ht = ejk.scan sequences(%xt = %x : tensor<1x4x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) {
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    %S1 = ejk.outer_add %S, %xt, %r : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}

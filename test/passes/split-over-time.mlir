@@ -1,0 +1,149 @@
+// RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8 count=2 packed=4' --verify-diagnostics | FileCheck %s
+// RUN: ejk-opt %s --ejk-interpret
+// RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8 count=2 packed=4' --ejk-interpret
+// RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8 count=2 packed=4' --canonicalize --cse --ejk-interpret
+// RUN: ejk-opt %s --ejk-split-over-time='least=1 most=3 count=9 packed=1' --ejk-interpret
+
+// Each segment from zero, with the sums of its gates; the states that segments start from, one
+// row of the state a head; the segments from there. The final state is the second scan's.
+// The queries are not passed to the first: the gates have as many heads.
+// CHECK-LABEL: func.func @gated(
+// CHECK-SAME:    %[[Q:[a-z0-9]+]]: tensor
+// CHECK:         %[[TOTALS:.*]]:2 = ejk.scan segments<4 to 8, at_least 2>
+// CHECK-NOT:       = %[[Q]]
+// CHECK:           states(%[[X:.*]] = zero : tensor<?x?x4x3xf32>, %[[SUM:.*]] = zero : tensor<?x?x4xf32>)
+// CHECK-NOT:       ejk.read
+// CHECK:           arith.addf %[[SUM]]
+// CHECK:         %[[STARTS:.*]], %[[HT:.*]] = ejk.scan
+// CHECK-NOT:       segments
+// CHECK:           math.exp
+// CHECK:         %[[FROM:.*]] = tensor.expand_shape
+// CHECK:         %[[FINAL:.*]] = tensor.expand_shape %[[HT]]
+// CHECK:         %[[O:.*]], %{{.*}} = ejk.scan segments<4 to 8, at_least 2>
+// CHECK:           = %[[FROM]] : tensor<?x?x4x3xf32>
+// CHECK:           ejk.read
+// CHECK:         return %[[O]], %[[FINAL]]
+func.func @gated(%q: tensor<?x?x?x4xf32> {ejk.shape = ["B", "T", "H", "4"]},
+                 %k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x3xf32>,
+                 %g: tensor<?x?x?x4xf32> {ejk.shape = ["B", "T", "H", "4"]}, %h0: tensor<?x?x4x3xf32>)
+    -> (tensor<?x?x?x3xf32>, tensor<?x?x4x3xf32>) {
+  %o, %ht = ejk.scan
+      sequences(%qt = %q : tensor<?x?x?x4xf32>, %kt = %k : tensor<?x?x?x4xf32>,
+                %vt = %v : tensor<?x?x?x3xf32>, %gt = %g : tensor<?x?x?x4xf32>)
+      states(%S = %h0 : tensor<?x?x4x3xf32>) -> (tensor<?x?x?x3xf32>) {
+    %S1 = ejk.decay %S by %gt along key : vector<4x3xf32>, vector<4xf32>
+    %S2 = ejk.outer_add %S1, %kt, %vt : vector<4x3xf32>, vector<4xf32>, vector<3xf32>
+    %ot = ejk.read %S2, %qt along key : vector<4x3xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x3xf32>) outputs(%ot : vector<3xf32>)
+  }
+  return %o, %ht : tensor<?x?x?x3xf32>, tensor<?x?x4x3xf32>
+}
+
+// Against the formula, which shares no code with the scan. 21 rows are segments of 8, 8 and 5; two
+// query heads share a key head.
+func.func @check_gated() {
+  %q = check.random normal seed 1 : tensor<2x21x2x4xf32>
+  %k = check.random normal seed 2 : tensor<2x21x1x4xf32>
+  %v = check.random normal seed 3 : tensor<2x21x1x3xf32>
+  %g = check.random log_gate seed 4 : tensor<2x21x2x4xf32>
+  %h0 = check.random normal seed 5 : tensor<2x2x4x3xf32>
+  %eo, %eht = ejk.recurrent %q, %k, %v gk(%g : tensor<2x21x2x4xf32>)
+      initial_state(%h0 : tensor<2x2x4x3xf32>) {softmax_scale = 1.0}
+      : tensor<2x21x2x4xf32>, tensor<2x21x1x4xf32>, tensor<2x21x1x3xf32>
+      -> tensor<2x21x2x3xf32>, tensor<2x2x4x3xf32>
+  %dq = tensor.cast %q : tensor<2x21x2x4xf32> to tensor<?x?x?x4xf32>
+  %dk = tensor.cast %k : tensor<2x21x1x4xf32> to tensor<?x?x?x4xf32>
+  %dv = tensor.cast %v : tensor<2x21x1x3xf32> to tensor<?x?x?x3xf32>
+  %dg = tensor.cast %g : tensor<2x21x2x4xf32> to tensor<?x?x?x4xf32>
+  %dh0 = tensor.cast %h0 : tensor<2x2x4x3xf32> to tensor<?x?x4x3xf32>
+  %do, %dht = func.call @gated(%dq, %dk, %dv, %dg, %dh0)
+      : (tensor<?x?x?x4xf32>, tensor<?x?x?x4xf32>, tensor<?x?x?x3xf32>, tensor<?x?x?x4xf32>,
+         tensor<?x?x4x3xf32>) -> (tensor<?x?x?x3xf32>, tensor<?x?x4x3xf32>)
+  %o = tensor.cast %do : tensor<?x?x?x3xf32> to tensor<2x21x2x3xf32>
+  %ht = tensor.cast %dht : tensor<?x?x4x3xf32> to tensor<2x2x4x3xf32>
+  // f64 on both sides, of a few dozen steps.
+  check.expect_close %o, %eo max_relative 1.0e-12 : tensor<2x21x2x3xf32>
+  check.expect_close %ht, %eht max_relative 1.0e-12 : tensor<2x2x4x3xf32>
+  return
+}
+
+// No row, and no sequence: the final state is the initial one.
+func.func @check_empty() {
+  %q = arith.constant dense<1.0> : tensor<1x0x1x4xf32>
+  %v = arith.constant dense<1.0> : tensor<1x0x1x3xf32>
+  %h0 = check.random normal seed 5 : tensor<1x1x4x3xf32>
+  %dq = tensor.cast %q : tensor<1x0x1x4xf32> to tensor<?x?x?x4xf32>
+  %dv = tensor.cast %v : tensor<1x0x1x3xf32> to tensor<?x?x?x3xf32>
+  %dh0 = tensor.cast %h0 : tensor<1x1x4x3xf32> to tensor<?x?x4x3xf32>
+  %do, %dht = func.call @gated(%dq, %dq, %dv, %dq, %dh0)
+      : (tensor<?x?x?x4xf32>, tensor<?x?x?x4xf32>, tensor<?x?x?x3xf32>, tensor<?x?x?x4xf32>,
+         tensor<?x?x4x3xf32>) -> (tensor<?x?x?x3xf32>, tensor<?x?x4x3xf32>)
+  %ht = tensor.cast %dht : tensor<?x?x4x3xf32> to tensor<1x1x4x3xf32>
+  check.expect_equal %ht, %h0 : tensor<1x1x4x3xf32>
+  return
+}
+
+// A gate of -inf in the second segment forgets a state that has grown infinite in the first.
+func.func @check_forgets() {
+  %one = arith.constant dense<1.0> : tensor<1x6x1x1xf32>
+  %v = arith.constant dense<[[[[0x7F800000]], [[1.0]], [[1.0]], [[1.0]], [[1.0]], [[3.0]]]]>
+      : tensor<1x6x1x1xf32>
+  %g = arith.constant dense<[[[0.0], [0.0], [0.0], [0.0], [0.0], [0xFF800000]]]>
+      : tensor<1x6x1xf32>
+  %o, %ht = ejk.scan
+      sequences(%qt = %one : tensor<1x6x1x1xf32>, %vt = %v : tensor<1x6x1x1xf32>,
+                %gt = %g : tensor<1x6x1xf32>)
+      states(%S = zero : tensor<1x1x1x1xf32>) -> (tensor<1x6x1x1xf32>) {
+    %S1 = ejk.decay %S by %gt along head : vector<1x1xf32>, f32
+    %S2 = ejk.outer_add %S1, %qt, %vt : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
+    %ot = ejk.read %S2, %qt along key : vector<1x1xf32>, vector<1xf32>
+    ejk.yield states(%S2 : vector<1x1xf32>) outputs(%ot : vector<1xf32>)
+  }
+  %e = arith.constant dense<3.0> : tensor<1x1x1x1xf32>
+  check.expect_equal %ht, %e : tensor<1x1x1x1xf32>
+  return
+}
+
+// Packed sequences are divided by their own rows, of 4: seven rows into two segments, none into an
+// empty one, two into one. Each row's position stays that in its sequence, and a sum that is
+// unused in the step is summed in each segment and then over them.
+// CHECK-LABEL: func.func @packed(
+// CHECK:         %[[OFFSETS:.*]] = linalg.generic
+// CHECK:           arith.divsi
+// CHECK:         ejk.scan reverse cu_seqlens(%[[OFFSETS]]
+// CHECK:         ejk.scan reverse segments<4 to 4, at_least 1> cu_seqlens(%arg
+// CHECK:         ejk.scan reverse cu_seqlens(%[[OFFSETS]]
+func.func @packed(%x: tensor<1x9x1x1xf32>, %cu: tensor<4xi32>)
+    -> (tensor<1x9x1x1xf32>, tensor<3x1x1x1xf32>, tensor<3x1xf32>) {
+  %o, %ht, %sum = ejk.scan reverse cu_seqlens(%cu : tensor<4xi32>)
+      sequences(%xt = %x : tensor<1x9x1x1xf32>)
+      states(%S = zero : tensor<3x1x1x1xf32>, %total = zero : tensor<3x1xf32>)
+      -> (tensor<1x9x1x1xf32>) {
+    %t = ejk.step_index : index
+    %ti = arith.index_cast %t : index to i32
+    %tf = arith.sitofp %ti : i32 to f32
+    %tv = vector.broadcast %tf : f32 to vector<1xf32>
+    %S1 = ejk.outer_add %S, %xt, %tv : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
+    %ot = ejk.read %S1, %xt along key : vector<1x1xf32>, vector<1xf32>
+    %r = ejk.sum %ot : vector<1xf32>
+    %more = arith.addf %total, %r : f32
+    ejk.yield states(%S1, %more : vector<1x1xf32>, f32) outputs(%ot : vector<1xf32>)
+  }
+  return %o, %ht, %sum : tensor<1x9x1x1xf32>, tensor<3x1x1x1xf32>, tensor<3x1xf32>
+}
+
+func.func @check_packed() {
+  %x = arith.constant dense<1.0> : tensor<1x9x1x1xf32>
+  %cu = arith.constant dense<[0, 7, 7, 9]> : tensor<4xi32>
+  %o, %ht, %sum = func.call @packed(%x, %cu)
+      : (tensor<1x9x1x1xf32>, tensor<4xi32>)
+      -> (tensor<1x9x1x1xf32>, tensor<3x1x1x1xf32>, tensor<3x1xf32>)
+  %eo = arith.constant dense<[[[[21.0]], [[21.0]], [[20.0]], [[18.0]], [[15.0]], [[11.0]],
+                               [[6.0]], [[1.0]], [[1.0]]]]> : tensor<1x9x1x1xf32>
+  %eht = arith.constant dense<[[[[21.0]]], [[[0.0]]], [[[1.0]]]]> : tensor<3x1x1x1xf32>
+  %esum = arith.constant dense<[[112.0], [0.0], [2.0]]> : tensor<3x1xf32>
+  check.expect_equal %o, %eo : tensor<1x9x1x1xf32>
+  check.expect_equal %ht, %eht : tensor<3x1x1x1xf32>
+  check.expect_equal %sum, %esum : tensor<3x1xf32>
+  return
+}
