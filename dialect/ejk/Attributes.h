@@ -32,6 +32,8 @@ constexpr llvm::StringLiteral kForwardOfAttr = "ejk.forward_of";
 constexpr llvm::StringLiteral kNumInputsAttr = "ejk.num_inputs";
 /// On a lowered function's result: the input that it may replace.
 constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";
+/// On a lowered function's result that may replace an input: it must.
+constexpr llvm::StringLiteral kInPlaceAttr = "ejk.in_place";
 /// On a scan: its class of decay, in words.
 constexpr llvm::StringLiteral kDecayClassAttr = "ejk.decay_class";
 /// On an `arith.mulf` of what is read of a state: this product nearly cancels others

@@ -88,6 +88,10 @@ def Ejk_Recurrences : OpDocGroup {
   let summary = "Recurrences";
   let description = "What a user writes: whole tensors, optional gates, packed sequences.";
 }
+def Ejk_Pools : OpDocGroup {
+  let summary = "States in a pool";
+  let description = "Where a server keeps the states of its sequences between calls.";
+}
 def Ejk_Scans : OpDocGroup {
   let summary = "A recurrence of your own";
   let description = "The loop over time whose region is one step.";
@@ -102,6 +106,7 @@ def Ejk_Internals : OpDocGroup {
 }
 
 include "dialect/ejk/EjkRecurrences.td"
+include "dialect/ejk/EjkPools.td"
 include "dialect/ejk/EjkScan.td"
 
 #endif // EJK_DIALECT_EJK_EJK_TD

@@ -182,6 +182,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kShapeAttr, Kind::array, false, true, true},
     {kTotalAttr, Kind::string, false, true, false},
     {kMayAliasAttr, Kind::integer, false, true, true},
+    {kInPlaceAttr, Kind::unit, false, true, true},
     {kConstraintsAttr, Kind::array, true, false, false},
     {kForwardOfAttr, Kind::string, true, false, false},
     {kScheduleAttr, Kind::string, true, false, false},

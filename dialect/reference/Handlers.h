@@ -24,6 +24,10 @@ mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results
                                   const Options &options);
 mlir::LogicalResult interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
                                       const Options &options);
+// Pools.cpp
+mlir::LogicalResult interpretReadStates(ReadStatesOp op, Operands operands, Results &results);
+mlir::LogicalResult interpretWriteStates(WriteStatesOp op, Operands operands, Results &results,
+                                         const Options &options);
 // Tile.cpp
 mlir::LogicalResult interpretTileProgram(tile::ProgramOp op, Operands operands, Results &results,
                                          const Options &options);

@@ -225,6 +225,8 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
           [&](Operation *op) { return interpretRecurrence(op, operands, results, options); })
       .Case([&](DeltaRuleOp op) { return interpretDeltaRule(op, operands, results, options); })
       .Case([&](ScanOp op) { return interpretScan(op, operands, results, options); })
+      .Case([&](ReadStatesOp op) { return interpretReadStates(op, operands, results); })
+      .Case([&](WriteStatesOp op) { return interpretWriteStates(op, operands, results, options); })
       .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })
       .Case(
           [&](tile::ProgramOp op) { return interpretTileProgram(op, operands, results, options); })

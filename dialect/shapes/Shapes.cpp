@@ -421,6 +421,19 @@ void ShapeAnalysis::constrain(Operation *op) {
     unifyAll(choose.getSingle(), choose.getResult());
     return unifyAll(choose.getSeveral(), choose.getResult());
   }
+  if (isa<ReadStatesOp, WriteStatesOp>(op)) {
+    auto read = dyn_cast<ReadStatesOp>(op);
+    auto write = dyn_cast<WriteStatesOp>(op);
+    Value pool = read ? read.getPool() : write.getPool();
+    Value index = read ? read.getIndex() : write.getIndex();
+    Value states = read ? read.getStates() : write.getStates();
+    unify(node(index, 0), node(states, 0));
+    for (unsigned dim = 1; dim < 4; ++dim)
+      unify(node(pool, dim), node(states, dim));
+    if (write)
+      unifyAll(pool, write.getResult());
+    return;
+  }
   if (auto sum = dyn_cast<SumHeadsOp>(op)) {
     unifyAll(sum.getLike(), sum.getResult());
     for (unsigned dim = 0, e = rankOf(sum.getLike()); dim < e; ++dim)
@@ -547,6 +560,10 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
       nameScan(scan);
     else if (auto program = dyn_cast<tile::ProgramOp>(op))
       nameScan(program);
+    else if (auto read = dyn_cast<ReadStatesOp>(op))
+      name(node(read.getPool(), 0), "P");
+    else if (auto write = dyn_cast<WriteStatesOp>(op))
+      name(node(write.getPool(), 0), "P");
   });
   unsigned next = 0;
   auto nameRest = [&](Value value) {

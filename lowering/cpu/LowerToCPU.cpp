@@ -41,6 +41,11 @@ public:
                                     StringRef name) override {
     return emitCpuElementwise(op, module, name);
   }
+  FailureOr<Kernel> makePoolCopy(Operation *op, gpu::GPUModuleOp, StringRef) override {
+    return op->emitError("a CPU package keeps no states in pools; pass them as initial states"),
+           failure();
+  }
+  bool keepsPools() const override { return false; }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitCpuSumHeads(op, module, name);
   }

@@ -30,6 +30,11 @@ public:
   virtual llvm::FailureOr<Kernel> makeElementwise(mlir::linalg::GenericOp op,
                                                   mlir::gpu::GPUModuleOp module,
                                                   llvm::StringRef name) = 0;
+  /// Of an `ejk.read_states` or `ejk.write_states`; where `keepsPools`, only of those that no
+  /// scan's kernel does itself (PooledStates.h).
+  virtual llvm::FailureOr<Kernel> makePoolCopy(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
+                                               llvm::StringRef name) = 0;
+  virtual bool keepsPools() const = 0;
   virtual Kernel makeSumHeads(SumHeadsOp op, mlir::gpu::GPUModuleOp module,
                               llvm::StringRef name) = 0;
 };

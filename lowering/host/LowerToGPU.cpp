@@ -7,6 +7,7 @@
 #include "lowering/host/LowerFunctions.h"
 #include "lowering/host/PrepareTensors.h"
 #include "lowering/kernels/LinalgKernel.h"
+#include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/step/StepKernel.h"
@@ -105,6 +106,13 @@ private:
     unsigned readers = 1;
     bool isState = cast<RankedTensorType>(result.getType()).getRank() == 4;
     result = sameMemory(result);
+    if (auto write = result.getDefiningOp<WriteStatesOp>()) {
+      if (auto pool = dyn_cast<BlockArgument>(write.getPool())) {
+        program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(pool.getArgNumber()));
+        program.setArgAttr(index, kInPlaceAttr, b.getUnitAttr());
+      }
+      return;
+    }
     if (auto choose = result.getDefiningOp<tile::ChooseOp>()) {
       // The block program for several steps reads the same state, and each block only its part.
       result = choose.getSingle();
@@ -203,6 +211,10 @@ private:
         return chosen;
       }
     Operation *def = tensor.getDefiningOp();
+    if (auto write = dyn_cast_or_null<WriteStatesOp>(def)) {
+      write.emitError("a pool that is written must be returned, for its caller's memory is written");
+      return failure();
+    }
     if (!isKernel(def)) {
       def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
       return failure();
@@ -469,8 +481,43 @@ private:
     return mayBeMore ? makeAndLaunch(name, /*isSingle=*/false) : success();
   }
 
+  /// Whether a scan's kernel does what `op`, on a pool, does.
+  bool isDoneByScan(Operation *op) {
+    Operation *other = op;
+    Value states;
+    if (auto read = dyn_cast<ReadStatesOp>(op)) {
+      states = read.getStates();
+      other = states.hasOneUse() ? *states.user_begin() : nullptr;
+    } else {
+      states = cast<WriteStatesOp>(op).getStates();
+      other = states.getDefiningOp();
+    }
+    auto scan = dyn_cast_or_null<ScanOp>(other);
+    for (unsigned i = 0; scan && i < scan.getNumStates(); ++i)
+      if (PooledState state = pooledState(scan, i); state.start == op || state.end == op)
+        return maker.keepsPools();
+    return false;
+  }
+
+  LogicalResult lowerPool(Operation &op, const std::string &name) {
+    Value pool = isa<ReadStatesOp>(op) ? op.getOperand(0) : op.getOperand(1);
+    auto write = dyn_cast<WriteStatesOp>(op);
+    if (write && !isa<BlockArgument>(pool))
+      return op.emitError("the pool must be an argument of the function, whose memory is written");
+    for (Operation *user : pool.getUsers())
+      if (write && user != &op && !user->isBeforeInBlock(&op))
+        return user->emitError("reads a pool that has been written in its place").attachNote(op.getLoc())
+               << "it is written here";
+    if (isDoneByScan(&op))
+      return success();
+    FailureOr<Kernel> kernel = maker.makePoolCopy(&op, kernels, name);
+    return failed(kernel) ? failure() : launch(&op, *kernel);
+  }
+
   LogicalResult lower(Operation &op) {
     std::string prefix = function.getName().str();
+    if (isa<ReadStatesOp, WriteStatesOp>(op))
+      return lowerPool(op, prefix + "_pool" + std::to_string(numPlain++));
     if (auto scan = dyn_cast<ScanOp>(op))
       return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
     if (auto program = dyn_cast<tile::ProgramOp>(op))
@@ -530,6 +577,11 @@ public:
                                     StringRef name) override {
     return emitLinalgKernel(op, module, name);
   }
+  FailureOr<Kernel> makePoolCopy(Operation *op, gpu::GPUModuleOp module,
+                                 StringRef name) override {
+    return emitPoolCopyKernel(op, module, name);
+  }
+  bool keepsPools() const override { return true; }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitSumHeadsKernel(op, module, name);
   }

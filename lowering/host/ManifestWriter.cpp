@@ -136,6 +136,8 @@ private:
       tensor["role"] = "log_decay";
     if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
       tensor["may_alias"] = alias.getInt();
+    if (program.getArgAttr(i, kInPlaceAttr))
+      tensor["in_place"] = true;
     return tensor;
   }
 

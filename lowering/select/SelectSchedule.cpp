@@ -31,6 +31,12 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
+/// Whether a state starts from a pool, which only one kernel may then read.
+static bool readsPool(ScanOp scan) {
+  return llvm::any_of(scan.getInitialStates(),
+                      [](Value state) { return bool(state.getDefiningOp<ReadStatesOp>()); });
+}
+
 static constexpr int64_t kChunks[] = {64, 32, 16};
 /// What gates should be able to come to a row, over half a chunk, before it is taken step by step.
 /// Those of logsigmoid(x), x normal, come to 0.8.
@@ -254,7 +260,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
     bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
-                  !first.getSegments() && group.size() == 1 &&
+                  !first.getSegments() && !readsPool(first) && group.size() == 1 &&
                   scheduleOf(first->getParentOfType<func::FuncOp>()).empty();
     if (choose) // The rows that the program takes are then all that is made of them.
       narrowOperands(group, roundComputed);

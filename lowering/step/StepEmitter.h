@@ -3,6 +3,7 @@
 #define EJK_LOWERING_STEP_STEPEMITTER_H
 
 #include "lowering/kernels/KernelBuilder.h"
+#include "lowering/kernels/PooledStates.h"
 #include "lowering/step/StepKernel.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -116,6 +117,11 @@ private:
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
   Value cuPointer;
+  /// How each state is kept in a pool, if it is. Then also: the pool's indices, its size, whether
+  /// this sequence has a state in the pool, and that state's index.
+  llvm::SmallVector<PooledState> pooled;
+  Value indexPointer, poolSize, isInPool, pooledIndex;
+  Type indexType;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
   Value totalSteps, heads, offsets;                                                // i64

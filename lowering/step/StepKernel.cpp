@@ -16,6 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepKernel.h"
+#include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/Segments.h"
 #include "lowering/step/StepEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -52,23 +53,41 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     signature.addTensor(v, true);
   for (Value v : scan.getParameters())
     signature.addTensor(v, true);
-  for (Value v : scan.getInitialStates())
-    signature.addTensor(v, false);
+  // One index for all states: those of a scan are the same sequences'.
+  Value pool, index;
+  for (unsigned i = 0; i < scan.getNumStates(); ++i) {
+    PooledState state = pooledState(scan, i);
+    if (state && (!index || index == state.index())) {
+      pool = state.pool();
+      index = state.index();
+    } else {
+      state = {};
+    }
+    pooled.push_back(state);
+  }
+  for (unsigned i = 0; i < scan.getNumStates(); ++i)
+    if (Value initial = scan.getInitialState(i))
+      signature.addTensor(pooled[i].start ? pooled[i].start.getPool() : initial, false);
   for (Value v : scan.getSavedStates())
     signature.addTensor(v, true);
   if (Value cu = scan.getCuSeqlens())
     signature.addTensor(cu, true);
+  if (index)
+    signature.addTensor(index, true);
   for (Value v : scan.getOutputs())
     signature.addTensor(v, false);
-  for (Value v : scan.getFinalStates())
+  for (auto [state, v] : llvm::zip(pooled, scan.getFinalStates()))
     if (!v.use_empty())
-      signature.addTensor(v, false);
+      signature.addTensor(state.end ? Value(state.end.getResult()) : Value(v), false);
   for (Value v : scan.getSaves())
     signature.addTensor(v, false);
   unsigned numPointers = signature.numTensors();
   Value first = scan.getSequences().front();
   unsigned stepsArgument = signature.addSize(first, 1); // T, or the rows of all packed sequences
   unsigned headsArgument = signature.addSize(first, 2);
+  std::optional<unsigned> poolArgument;
+  if (pool)
+    poolArgument = signature.addSize(pool, 0);
   std::optional<unsigned> offsetsArgument;
   if (scan.getSegments() && scan.getCuSeqlens())
     offsetsArgument = signature.addSize(scan.getCuSeqlens(), 0);
@@ -102,6 +121,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     savedPointers.push_back(take());
   if (scan.getCuSeqlens())
     cuPointer = take();
+  if (index)
+    indexPointer = take();
   for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
     outputs.push_back({take()});
   for (Value v : scan.getFinalStates())
@@ -111,6 +132,10 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
   totalSteps = size(stepsArgument);
   heads = size(headsArgument);
+  if (poolArgument) {
+    poolSize = size(*poolArgument);
+    indexType = tensorType(index).getElementType();
+  }
   if (offsetsArgument)
     offsets = size(*offsetsArgument);
   for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
@@ -144,6 +169,14 @@ void StepEmitter::locate() {
   sequence = b.div(sequenceHead, heads32);
   head = b.rem(sequenceHead, heads32);
   stateIndex = b.wide(sequenceHead);
+
+  if (indexPointer) {
+    Value place = b.load(indexType, b.at(indexPointer, indexType, b.wide(sequence)));
+    if (indexType.isInteger(32))
+      place = b.make<arith::ExtSIOp>(b.getI64Type(), place);
+    isInPool = b.both(b.less(b.i64(-1), place), b.less(place, poolSize));
+    pooledIndex = b.add(b.mul(place, heads), b.wide(head));
+  }
 
   blockColumn = b.mul(columnBlock, plan.blockColumns());
   localColumn = b.mul(colSlot, plan.colsPerThread);
@@ -301,12 +334,15 @@ Tile StepEmitter::loadState(unsigned i) {
     std::fill(tile.begin(), tile.end(), b.f32(0.0));
     return tile;
   }
-  forEachPart(type, layout, stateIndex, [&](const StatePart &part) {
-    Type partType = KernelBuilder::withCount(b.getF32Type(), part.slots.size());
+  ReadStatesOp read = pooled[i].start;
+  Type stored = read ? tensorType(read.getPool()).getElementType() : b.getF32Type();
+  forEachPart(type, layout, read ? pooledIndex : stateIndex, [&](const StatePart &part) {
+    Type partType = KernelBuilder::withCount(stored, part.slots.size());
     Value loaded = b.loadIf(part.valid, partType,
-                            [&] { return b.at(initialPointers[i], b.getF32Type(), part.offset); });
+                            [&] { return b.at(initialPointers[i], stored, part.offset); });
     for (auto [slot, element] : llvm::zip(part.slots, b.unpack(loaded)))
-      tile[slot] = element;
+      tile[slot] = stored.isF32() ? element
+                                  : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult();
   });
   return tile;
 }
@@ -316,12 +352,16 @@ void StepEmitter::storeState(unsigned i, const Tile &tile) {
     return;
   Type type = scan.getStateArgs()[i].getType();
   Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
-  forEachPart(type, layout, stateIndex, [&](const StatePart &part) {
+  WriteStatesOp write = pooled[i].end;
+  Type stored = write ? tensorType(write.getPool()).getElementType() : b.getF32Type();
+  forEachPart(type, layout, write ? pooledIndex : stateIndex, [&](const StatePart &part) {
     b.onlyIf(b.both(part.valid, part.leader), [&] {
       SmallVector<Value> elements;
       for (unsigned slot : part.slots)
-        elements.push_back(tile[slot]);
-      b.store(b.pack(elements), b.at(finalPointers[i], b.getF32Type(), part.offset));
+        elements.push_back(stored.isF32()
+                               ? tile[slot]
+                               : b.make<arith::TruncFOp>(stored, tile[slot]).getResult());
+      b.store(b.pack(elements), b.at(finalPointers[i], stored, part.offset));
     });
   });
 }
@@ -403,6 +443,19 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
     declareShared(module);
   buildSignature(sizeName);
   locate();
+  scf::IfOp whereInPool;
+  if (isInPool) {
+    // A sequence that has no state in the pool is left out.
+    whereInPool = b.make<scf::IfOp>(TypeRange(), isInPool, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(whereInPool.thenBlock());
+  }
+  auto finish = [&] {
+    if (whereInPool)
+      b.setInsertionPointAfter(whereInPool);
+    b.make<gpu::ReturnOp>();
+    describeLaunch();
+    return kernel;
+  };
   computeInvariants();
 
   unsigned numStates = scan.getNumStates();
@@ -437,9 +490,7 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   };
   if (plan.singleStep) {
     runStep(b.i32(0), b.i64(0), b.i32(0), tilesOf(carried), storeStates);
-    b.make<gpu::ReturnOp>();
-    describeLaunch();
-    return kernel;
+    return finish();
   }
   int64_t chunk = plan.chunk;
   Value chunks = b.div(b.add(length, chunk - 1), chunk);
@@ -468,9 +519,7 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
     return after;
   });
   storeStates(tilesOf(carried));
-  b.make<gpu::ReturnOp>();
-  describeLaunch();
-  return kernel;
+  return finish();
 }
 
 void StepEmitter::describeLaunch() {

@@ -74,6 +74,13 @@ ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs, TensorList o
       if (overlap(range, buffers.outputs[p]))
         return fail("output", spec,
                     "its memory overlaps that of output '" + entry.outputs[p].name + "'");
+    if (spec.inPlace) {
+      const Range &input = buffers.inputs[spec.mayAlias];
+      if (range.begin != input.begin || range.end != input.end)
+        return fail("output", spec,
+                    "it is written in place: its memory must be exactly that of input '" +
+                        entry.inputs[spec.mayAlias].name + "'");
+    }
     for (size_t i = 0; i < inputs.count; ++i) {
       const Range &input = buffers.inputs[i];
       if (!overlap(range, input))

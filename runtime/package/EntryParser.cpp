@@ -164,6 +164,13 @@ bool ManifestParser::output(const json &object, const std::string &where, Entry 
       return false;
     spec.mayAlias = int(index);
   }
+  if (object.contains("in_place")) {
+    if (!object["in_place"].is_boolean())
+      return fail(dot(where, "in_place"), "expected true or false");
+    spec.inPlace = object["in_place"].get<bool>();
+    if (spec.inPlace && spec.mayAlias < 0)
+      return fail(dot(where, "in_place"), "needs 'may_alias': the input that is replaced");
+  }
   entry.outputs.push_back(std::move(spec));
   return unique(entry.outputs, where, "output");
 }

@@ -52,6 +52,8 @@ struct TensorSpec {
   Expr total;
   /// Outputs: the input whose buffer this one may replace in place, or -1.
   int mayAlias = -1;
+  /// Whether it must.
+  bool inPlace = false;
   /// "[B, T, H, 128]"
   std::string shapeText;
 };

@@ -303,6 +303,19 @@ TEST_F(Call, Introspection) {
   EXPECT_STREQ(ejk_package_arch(package.get()), "sm_90");
 }
 
+TEST_F(Call, WhatIsWrittenInPlaceHasItsInputsMemory) {
+  nlohmann::json manifest = glaManifest();
+  manifest["entries"][0]["outputs"][1]["in_place"] = true;
+  PackagePtr inPlace = load(manifest);
+  const std::string wrong = "output 'ht': it is written in place: its memory must be exactly that of "
+                            "input 'h0'";
+  EXPECT_EQ(call.check(inPlace.get()), wrong);
+  call.ht().data = call.h0().data;
+  EXPECT_EQ(call.check(inPlace.get()), "");
+  call.ht().byte_offset = 256;
+  EXPECT_EQ(call.check(inPlace.get()), wrong);
+}
+
 TEST_F(Call, WrongCallsAreErrors) {
   size_t entry;
   ejk_entry_info info = {};

@@ -68,6 +68,8 @@ TEST(Manifest, BadValuesNameTheirPlace) {
       {"/entries/0/inputs/4/dtype", "f32", "cu_seqlens must be a vector"},
       {"/entries/0/outputs/0/shape/1", "L", "'L' is not bound"},
       {"/entries/0/outputs/1/may_alias", 6, "may_alias"},
+      {"/entries/0/outputs/1/in_place", 1, "outputs[1].in_place: expected true or false"},
+      {"/entries/0/outputs/0/in_place", true, "outputs[0].in_place: needs 'may_alias'"},
       {"/entries/0/constraints/0/expr", json::array({"mod", "H"}), "constraints[0].expr"},
       {"/entries/0/workspace/0/bytes", "x", "workspace[0].bytes"},
       {"/entries/0/launches/0/block", json::array({1024, 2, 1}), "more than 1024 threads"},

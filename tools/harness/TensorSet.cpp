@@ -83,7 +83,8 @@ Error TensorSet::describeOutputs(bool inPlace) {
     if (!bytes)
       return bytes.error();
     output.bytes = *bytes;
-    output.replacesInput = inPlace && output.spec->mayAlias >= 0;
+    output.replacesInput =
+        output.spec->inPlace || (inPlace && output.spec->mayAlias >= 0);
     outputs.push_back(std::move(output));
   }
   ejk_choice choice = {};
