@@ -187,9 +187,9 @@ def LowerToCPU : Pass<"ejk-lower-to-cpu", "::mlir::ModuleOp"> {
   let options = [Option<"target", "target", "std::string", "\"x86-64-v4\"",
                         "the instruction set, by its name in the table of CPUs">];
   let dependentDialects = [
-    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
-    "::mlir::vector::VectorDialect"];
+    "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
                     Statistic<"numPlain", "plain-kernels", "kernels made for other ops">];
 }

@@ -1,5 +1,6 @@
 //===- CpuScanRows.cpp - a step on a column block -------------------------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/scan/ScanProperties.h"
 

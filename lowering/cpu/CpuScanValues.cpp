@@ -1,5 +1,6 @@
 //===- CpuScanValues.cpp - a step's values, where they are asked for ------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/scan/ScanProperties.h"
 #include <limits>

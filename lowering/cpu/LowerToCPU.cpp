@@ -4,7 +4,9 @@
 #include "lowering/cpu/CpuScanEmitter.h"
 #include "lowering/host/LowerFunctions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_LOWERTOCPU

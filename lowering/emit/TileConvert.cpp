@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace ejk;

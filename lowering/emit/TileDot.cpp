@@ -22,6 +22,7 @@
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/DotOperands.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace ejk;

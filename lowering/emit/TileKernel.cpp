@@ -14,6 +14,7 @@
 #include "lowering/emit/TileMemory.h"
 #include "lowering/kernels/Segments.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace ejk;

@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace ejk;

@@ -25,6 +25,7 @@
 #include "lowering/pipeline/TmaTiles.h"
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;

@@ -569,7 +569,7 @@ public:
   }
   FailureOr<Kernel> makeProgram(tile::ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                                 SizeName sizeName) override {
-    if (failed(checkRoles(program)))
+    if (failed(checkTarget(program)))
       return failure();
     return emitTileKernel(program, module, name, sizeName, target.sharedBytesPerBlock);
   }
@@ -587,8 +587,11 @@ public:
   }
 
 private:
-  /// Verifies that the target supports the roles of `program`.
-  LogicalResult checkRoles(tile::ProgramOp program) {
+  /// Verifies that the target supports the layouts and the roles of `program`.
+  LogicalResult checkTarget(tile::ProgramOp program) {
+    if (program->hasAttr(kWarpgroupsAttr) && !target.hasWgmma)
+      return program.emitError() << "is laid out for matmuls of four warps (wgmma), which "
+                                 << target.name << " lacks; sm_90a has them";
     WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
       if (isa<tile::RolesOp>(op) && !target.hasBulkCopies)
         return op->emitError() << "roles need sm_90 or newer, not " << target.name;

@@ -2,6 +2,7 @@
 #include "lowering/layout/Alignment.h"
 #include "lowering/kernels/KernelBuilder.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace ejk;

@@ -2,6 +2,7 @@
 #include "lowering/ptx/EmitPTX.h"
 #include "lowering/ptx/KeepOffsets.h"
 #include "lowering/kernels/KernelBuilder.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"

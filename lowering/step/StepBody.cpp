@@ -7,6 +7,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanProperties.h"
+#include "llvm/ADT/SetVector.h"
 #include <limits>
 
 using namespace mlir;

@@ -9,6 +9,8 @@
 // branch's range guard checks that.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -5,6 +5,7 @@
 // of the range guard.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

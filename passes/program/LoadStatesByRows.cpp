@@ -4,6 +4,7 @@
 // their rows, so that they can use asynchronous copies, rings and TMA as sequences do.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 
 namespace ejk {

@@ -5,6 +5,7 @@
 // rows x need not be live in registers beside it.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -4,6 +4,7 @@
 // the branch's matmuls overlap with them and its results need not be live after it.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

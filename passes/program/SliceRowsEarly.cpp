@@ -4,6 +4,7 @@
 // they compute a vector and not a matrix.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -8,6 +8,7 @@
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_NARROWOPERANDS

@@ -24,12 +24,12 @@ static constexpr const char *kCommon[] = {
     "ejk-pipeline-branch-operands", "ejk-select-stages", "ejk-select-stages{arch=sm_90a}",
     "ejk-split-exponentials", "ejk-specialize-warps", "ejk-make-alternatives", "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}", "ejk-lower-to-gpu", "ejk-lower-to-gpu{arch=sm_90a}",
-    "gpu.module(ejk-legalize-kernel-math)", "func.func(ejk-fuse-elementwise)",
+    "ejk-lower-to-cpu", "gpu.module(ejk-legalize-kernel-math)", "func.func(ejk-fuse-elementwise)",
     "canonicalize", "cse",
     // Together.
     "ejk-specialize", "ejk-backward", "ejk-backward{gate-gradients=suffix checkpoint-every=16}",
     "ejk-specialize,ejk-to-tile", "ejk-to-gpu", "ejk-to-gpu{arch=sm_90a}",
-    "ejk-specialize,ejk-to-gpu", "ejk-specialize,ejk-to-gpu,ejk-to-nvvm",
+    "ejk-specialize,ejk-lower-to-cpu", "ejk-specialize,ejk-to-gpu", "ejk-specialize,ejk-to-gpu,ejk-to-nvvm",
     "ejk-backward,ejk-to-gpu,ejk-to-nvvm", "ejk-specialize,ejk-to-gpu{schedule=chunk}",
     "ejk-assign-tile-layouts,ejk-lower-to-gpu",
     ("ejk-assign-tile-layouts{arch=sm_90a},ejk-select-stages{arch=sm_90a},"

@@ -65,7 +65,7 @@ std::string ejk::fuzz::runApart(llvm::function_ref<void()> body, uint64_t bytes)
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
     return "";
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
-    return "does not end";
+    return kDoesNotEnd.str();
   std::string end = WIFSIGNALED(status) ? strsignal(WTERMSIG(status))
                                         : "exit status " + std::to_string(WEXITSTATUS(status));
   std::string reason = reasonIn(text);

@@ -12,7 +12,7 @@ namespace ejk::fuzz {
 /// What a process that runs cases and the one that watches it share.
 struct Shared {
   std::atomic<uint64_t> nextCase;
-  std::atomic<uint64_t> mutants, refused, accepted, comparisons;
+  std::atomic<uint64_t> mutants, refused, accepted, comparisons, endless;
   char pipeline[1 << 10]; ///< of the case under way
   char pass[1 << 8];      ///< that runs
   char module[1 << 20];   ///< what it runs on, cut off
@@ -21,6 +21,9 @@ struct Shared {
 
 /// Memory that processes started from here on share.
 Shared &makeShared();
+
+/// Of a process that took all its time.
+constexpr llvm::StringLiteral kDoesNotEnd = "does not end";
 
 /// How a process ended: the empty string where all was well, else what it died of, with the line
 /// that it wrote on the way, where it did.

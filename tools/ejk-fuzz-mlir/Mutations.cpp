@@ -392,6 +392,8 @@ private:
 
   /// A value of another value's type.
   void changeType() {
+    if (values.empty())
+      return;
     Value value = pick(ArrayRef(values), random);
     value.setType(pick(ArrayRef(values), random).getType());
   }
