@@ -24,7 +24,8 @@ static constexpr const char *kCommon[] = {
     "ejk-pipeline-branch-operands", "ejk-select-stages", "ejk-select-stages{arch=sm_90a}",
     "ejk-split-exponentials", "ejk-specialize-warps", "ejk-make-alternatives", "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}", "ejk-lower-to-gpu", "ejk-lower-to-gpu{arch=sm_90a}",
-    "ejk-lower-to-cpu", "gpu.module(ejk-legalize-kernel-math)", "func.func(ejk-fuse-elementwise)",
+    "ejk-lower-to-cpu", "ejk-expand-solves", "ejk-split-over-time",
+    "gpu.module(ejk-legalize-kernel-math)", "func.func(ejk-fuse-elementwise)",
     "canonicalize", "cse",
     // Together.
     "ejk-specialize", "ejk-backward", "ejk-backward{gate-gradients=suffix checkpoint-every=16}",
