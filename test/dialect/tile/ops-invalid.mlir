@@ -83,6 +83,7 @@ func.func @choose(%o: tensor<?x?x?x4xf32>, %x: tensor<?xf32>) -> tensor<?x?x?x4x
   // expected-error @below {{'rows' must be a sequence, [B,T,H] or [B,T,H,C] (C1), but is 'tensor<?xf32>'}}
   %c = tile.choose single %o, several %o of %x : tensor<?x?x?x4xf32>, tensor<?xf32>
   return %c : tensor<?x?x?x4xf32>
+}
 
 // -----
 
@@ -106,6 +107,7 @@ func.func @convert(%o: vector<4x4x4xf32>) -> vector<4x4x4xf32> {
   // expected-error @below {{operand #0 must be vector of}}
   %c = tile.convert %o to <lanes> : vector<4x4x4xf32>
   return %c : vector<4x4x4xf32>
+}
 
 // -----
 
