@@ -34,6 +34,8 @@ struct TruncateLiveExponentialsPass : ejk::impl::TruncateLiveExponentialsBase<Tr
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
         return; // laid out already
+      if (!program.getSaves().empty())
+        return; // other programs start from these states
       program.walk([&](scf::IfOp branch) { narrowFor(branch); });
     });
   }

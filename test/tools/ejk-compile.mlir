@@ -1,13 +1,13 @@
 // RUN: ejk-compile %s --emit=scan | FileCheck %s --check-prefix=SCAN
 // RUN: ejk-compile %s --emit=tile --schedule=chunk | FileCheck %s --check-prefix=TILE
 // RUN: ejk-compile %s --emit=plan --schedule=chunk | FileCheck %s --check-prefix=PLAN
-// RUN: ejk-compile %s --emit=gpu | FileCheck %s --check-prefix=GPU
-// RUN: ejk-compile %s --emit=nvvm | FileCheck %s --check-prefix=NVVM
-// RUN: ejk-compile %s --emit=llvm | FileCheck %s --check-prefix=LLVM
-// RUN: ejk-compile %s --emit=ptx --arch=sm_80 | FileCheck %s --check-prefix=PTX
-// RUN: ejk-compile %s --cubin=never -o %t.ejk
+// RUN: ejk-compile %s --schedule=step --arch=sm_90 --emit=gpu | FileCheck %s --check-prefix=GPU
+// RUN: ejk-compile %s --schedule=step --arch=sm_90 --emit=nvvm | FileCheck %s --check-prefix=NVVM
+// RUN: ejk-compile %s --schedule=step --arch=sm_90 --emit=llvm | FileCheck %s --check-prefix=LLVM
+// RUN: ejk-compile %s --schedule=step --emit=ptx --arch=sm_80 | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --schedule=step --arch=sm_90 --cubin=never -o %t.ejk
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
-// RUN: ejk-compile - --cubin=never --arch=sm_90a < %s -o %t.a.ejk
+// RUN: ejk-compile - --cubin=never --arch=sm_90a < %s --schedule=step -o %t.a.ejk
 // RUN: ejk-launch %t.a.ejk --info | FileCheck %s --check-prefix=ONLY
 
 // SCAN: ejk.scan
@@ -36,8 +36,8 @@
 // INFO-NEXT: output o: bf16 [B, T, H, 32], aligned to 16
 // INFO-NEXT: output ht: f32 [B, H, 64, 32], aligned to 16, may replace h0
 // INFO: requires mod(H, (Hkv + ((H + 1) * max((1 - Hkv), 0)))) = 0
-// INFO: kernel gla_scan0_one: grid
-// INFO: kernel gla_scan0: grid
+// INFO: kernel gla_scan0_one: if T = 1, grid
+// INFO: kernel gla_scan0: if T != 1, grid
 // ONLY: architecture: sm_90a only
 func.func @gla(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x32xbf16>,
                %g: tensor<?x?x?x64xf32>, %h0: tensor<?x?x64x32xf32>)

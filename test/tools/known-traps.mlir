@@ -1,6 +1,6 @@
 // On a GPU where there is one, else in the interpreter. On a GPU ejk-run also looks
 // behind every buffer and the workspace for what does not belong there.
-// RUN: ejk-compile %s -o %t.ejk --vjp
+// RUN: ejk-compile %s -o %t.ejk --vjp --schedule=step --arch=sm_90
 // RUN: ejk-launch %t.ejk --info > %t.info
 
 // Trap 1: the rank of g decides. With channels it is gk, to the last bit.
