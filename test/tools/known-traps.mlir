@@ -43,7 +43,7 @@
 
 // Trap 11: what is compiled follows from the function and the target alone, and
 // nothing is chosen by its time: the same bytes each time, and the same bits.
-// RUN: ejk-compile %s -o %t.again.ejk --vjp
+// RUN: ejk-compile %s -o %t.again.ejk --vjp --schedule=step --arch=sm_90
 // RUN: cmp %t.ejk %t.again.ejk
 // RUN: ejk-run %s --entry=gamma --random B=2,T=67,H=2 --vjp --outputs=%t.first.safetensors
 // RUN: ejk-run %s --entry=gamma --random B=2,T=67,H=2 --vjp --outputs=%t.second.safetensors
