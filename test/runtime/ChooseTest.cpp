@@ -135,7 +135,7 @@ TEST_F(Choose, AScheduleCanBeForced) {
   EXPECT_EQ(
       take(ejk_launch(executable, 0, &call.params)),
       "entry 'gla': it has no schedule 'fast' on this device; it has 'split', 'chunk', 'step'");
-  // Programs of before that field existed force none.
+  // Callers compiled against an earlier header force none.
   call.params.struct_size = offsetof(ejk_launch_params, schedule);
   EXPECT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
 }
