@@ -70,7 +70,7 @@ The next passes decide which threads hold which elements, what lies in shared me
 result is still IR that the interpreter runs. Only addresses in shared memory, and the barriers that they need, are decided later.
 
 `ejk-assign-tile-layouts` gives every tile a layout over the block's four warps, which are one warpgroup. The rows that TMA loads
-lie in shared memory in 128-byte-swizzled tiles (`panels`), which `wgmma` reads directly. Accumulators are `fragments` in
+lie in shared memory in 128-byte-swizzled tiles (`swizzled`), which `wgmma` reads directly. Accumulators are `fragments` in
 registers. The pass tries both orientations of each matrix and takes the cheapest assignment: here the state is kept transposed
 (`transposed_fragments`). A vector over the steps has one element a lane. Each change of layout is a `tile.convert`, so that its cost is visible: here the state is rounded
 and stored to shared memory, where the first matmul reads it as its B operand.""",
@@ -100,7 +100,7 @@ their accumulators to the same registers, so that LLVM puts no move between them
     ("The derivative: two scans", """\
 `ejk-derive-backward` maps the scan to two scans, one forward in time and one in reverse. The first recomputes the state S and reads it
 with do, which gives dq. The second carries the adjoint state A, which grows by q doᵀ and decays by the same gate; reads of it give dk and dv.
-The gate's gradient is a suffix sum of q ⊙ dq − k ⊙ dk, restarted at each chunk's end from Σ A ⊙ S (`ejk.anchor`), where S was saved. The
+The gate's gradient is a suffix sum of q ⊙ dq − k ⊙ dk, restarted at each chunk's end from Σ A ⊙ S (`ejk.checkpoint`), where S was saved. The
 second scan:""",
      ["--emit=scan", "--vjp"], [(r"ejk\.scan reverse", 0, r"ejk\.yield")], "mlir"),
     ("The derivative: one fused kernel", """\

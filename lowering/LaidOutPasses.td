@@ -1,4 +1,4 @@
-//===- LaidOutPasses.td - layouts, order, stages and roles --*- tablegen -*-===//
+//===- LaidOutPasses.td - layouts, order, stages and partitions --*- tablegen -*-===//
 #ifndef EJK_LOWERING_LAIDOUTPASSES_TD
 #define EJK_LOWERING_LAIDOUTPASSES_TD
 
@@ -27,7 +27,7 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
 
     A vector that is a sum or a row of a matrix takes the slice layout of that matrix (`rows`), so
     that reductions and broadcasts along the same rows stay in registers. Other vectors that are
-    made before an `scf.if` and used in it are stored to shared memory; `tile.spread` reads them
+    made before an `scf.if` and used in it are stored to shared memory; `tile.broadcast` reads them
     there.
 
     A matrix that a loop builds with `vector.insert` alone, row by row, has one buffer in shared
@@ -228,25 +228,25 @@ def DeferStores : Pass<"ejk-defer-stores"> {
     ```mlir
     %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> (vector<64x64xf32>) {
       …
-      %p = tile.convert %decayed to <panels> : vector<64x64xbf16>
+      %p = tile.convert %decayed to <swizzled> : vector<64x64xbf16>
       %o = tile.dot %p, %v, %before : …
       %next = tile.dot %k transposed, %v, %s : …
-      %rows = tile.convert %rounded to <panels> : vector<64x64xbf16>
+      %rows = tile.convert %rounded to <swizzled> : vector<64x64xbf16>
       tile.store %rows, %out[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
       scf.yield %next : vector<64x64xf32>
     }
     ```
     After:
     ```mlir
-    %nothing = tile.convert %zeros to <panels> : vector<64x64xbf16>
+    %nothing = tile.convert %zeros to <swizzled> : vector<64x64xbf16>
     %end:3 = scf.for %c = %c0 to %n step %c1
         iter_args(%s = %start, %last = %nothing, %at = %length) -> (…) {
       …
-      %p = tile.convert %decayed to <panels> : vector<64x64xbf16>
+      %p = tile.convert %decayed to <swizzled> : vector<64x64xbf16>
       %o = tile.dot %p, %v, %before : …
       tile.store %last, %out[%at, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
       %next = tile.dot %k transposed, %v, %s : …
-      %rows = tile.convert %rounded to <panels> : vector<64x64xbf16>
+      %rows = tile.convert %rounded to <swizzled> : vector<64x64xbf16>
       scf.yield %next, %rows, %first : vector<64x64xf32>, vector<64x64xbf16>, index
     }
     tile.store %end#1, %out[%end#2, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
@@ -260,7 +260,7 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
   let summary = "compute a branch's operands one iteration early";
   let description = [{
     What: software-pipelines a laid-out program's loop over chunks that branches on a range guard
-    (`tile.within`) of an item of a two-stage ring, with at least one matmul on the fast path. All
+    (`tile.range_guard`) of an item of a two-stage ring, with at least one matmul on the fast path. All
     that an iteration computes from its item before the branch (operands scaled by their gates, the
     guard itself, vectors) is computed one iteration early, in both branches, and carried by the
     loop. Results do not change.
@@ -287,8 +287,8 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
       tile.fill %ring[%one_ahead] from (…) at (…) channels (…) : …
       %sums = tile.cumsum %g from 32 : vector<64x64xf32>
       …
-      %factor = tile.convert %scaled to <panels> : vector<64x64xbf16>
-      %ordinary = tile.within 64.0 of %sums : vector<64x64xf32>
+      %factor = tile.convert %scaled to <swizzled> : vector<64x64xbf16>
+      %ordinary = tile.range_guard 64.0 of %sums : vector<64x64xf32>
       %next = scf.if %ordinary -> (vector<64x64xf32>) {
         %p = tile.dot %factor, … : …
         %t = tile.dot %factor transposed, %v, … : …
@@ -301,8 +301,8 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
     After:
     ```mlir
     %sums0 = …
-    %factor0 = tile.convert %scaled0 to <panels> : vector<64x64xbf16>
-    %ordinary0 = tile.within 64.0 of %sums0 : vector<64x64xf32>
+    %factor0 = tile.convert %scaled0 to <swizzled> : vector<64x64xbf16>
+    %ordinary0 = tile.range_guard 64.0 of %sums0 : vector<64x64xf32>
     %end:3 = scf.for %c = %c0 to %n step %c1
         iter_args(%s = %start, %factor = %factor0, %ordinary = %ordinary0) -> (…) {
       %next:3 = scf.if %ordinary -> (vector<64x64xf32>, vector<64x64xbf16>, i1) {
@@ -313,8 +313,8 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
         %sums1 = tile.cumsum %g1 from 32 : vector<64x64xf32>
         %t = tile.dot %factor transposed, %v, … : …
         …
-        %factor1 = tile.convert %scaled1 to <panels> : vector<64x64xbf16>
-        %ordinary1 = tile.within 64.0 of %sums1 : vector<64x64xf32>
+        %factor1 = tile.convert %scaled1 to <swizzled> : vector<64x64xbf16>
+        %ordinary1 = tile.range_guard 64.0 of %sums1 : vector<64x64xf32>
         scf.yield %t, %factor1, %ordinary1 : …
       } else { … }
       scf.yield %next#0, %next#1, %next#2 : …
@@ -373,7 +373,7 @@ def SplitExponentials : Pass<"ejk-split-exponentials"> {
     gates takes two exponentials an element: a quarter of a chunk's time with gates per key channel.
     The FMA units are idle during the latency of that matmul.
 
-    Requires: |x| ≤ 87. A range guard (`tile.within`) of x with that bound or a smaller one must
+    Requires: |x| ≤ 87. A range guard (`tile.range_guard`) of x with that bound or a smaller one must
     dominate all uses: both exponentials are used only on the fast path of branches on that guard,
     directly or through values that loops and branches yield.
 
@@ -383,7 +383,7 @@ def SplitExponentials : Pass<"ejk-split-exponentials"> {
     %e = math.exp %x {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
     %n = arith.negf %x {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
     %i = math.exp %n {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
-    %weak = tile.within 64.0 of %x : vector<64x64xf32>
+    %weak = tile.range_guard 64.0 of %x : vector<64x64xf32>
     %s = scf.if %weak -> (vector<64x64xf32>) { … %e … %i … } else { … }
     ```
     After, both `math.exp`: `{tile.layouts = […], tile.polynomial = 3 : i64}`.
@@ -408,15 +408,15 @@ def SpecializeWarps : Pass<"ejk-specialize-warps"> {
     After:
     ```mlir
     %ring = tile.make_ring : !tile.ring<2 of vector<64x64xbf16>>
-    tile.roles {
-      tile.role "consumer" warps 4 {
+    tile.warp_specialize {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %n step %c1 {
           %q = tile.take %ring[%c] : !tile.ring<2 of vector<64x64xbf16>> -> vector<64x64xbf16>
           ...
           tile.release %ring[%c] : …
         }
       }
-      tile.role "producer" warps 4 {
+      tile.partition "producer" warps 4 {
         tile.acquire %ring[%c0] : …
         tile.fill %ring[%c0] from (%qr) at (%c0) channels (%c0) : …
         scf.for %c = %c0 to %n step %c1 {

@@ -377,7 +377,7 @@ def HoistReductions : Pass<"ejk-hoist-reductions"> {
     ejk.scan … states(… %M = zero : tensor<?x?x64xf32>) … {
       %x = arith.mulf %k, %dk : vector<64xf32>
       %M1 = arith.subf %M, %x : vector<64xf32>
-      %M2 = ejk.anchor %M1, %A with %saved along value : …
+      %M2 = ejk.checkpoint %M1, %A with %saved along value : …
       %dg = ejk.sum %M2 : vector<64xf32>
     ```
     After:
@@ -386,7 +386,7 @@ def HoistReductions : Pass<"ejk-hoist-reductions"> {
       %x = arith.mulf %k, %dk : vector<64xf32>
       %xs = ejk.sum %x : vector<64xf32>
       %M1 = arith.subf %M, %xs : f32
-      %dg = ejk.anchor %M1, %A with %saved along head : …
+      %dg = ejk.checkpoint %M1, %A with %saved along head : …
     ```
   }];
   let dependentDialects = [
@@ -613,7 +613,7 @@ def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
     Before:
     ```mlir
     %w = arith.extf %s : vector<128x128xbf16> to vector<128x128xf32>
-    %f = tile.spread %x along 0 : vector<128xf32> -> vector<128x128xf32>
+    %f = tile.broadcast %x along 0 : vector<128xf32> -> vector<128x128xf32>
     %m = arith.mulf %w, %f : vector<128x128xf32>
     %r = arith.truncf %m : vector<128x128xf32> to vector<128x128xbf16>
     %d = tile.dot %o, %r transposed, %zero : …
@@ -621,7 +621,7 @@ def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
     After:
     ```mlir
     %p = tile.dot %o, %s transposed, %zero : …
-    %f = tile.spread %x along 1 : vector<128xf32> -> vector<64x128xf32>
+    %f = tile.broadcast %x along 1 : vector<128xf32> -> vector<64x128xf32>
     %d = arith.mulf %p, %f : vector<64x128xf32>
     ```
   }];

@@ -19,7 +19,7 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
     ```
     After, with `N` what %l has below its blocks, and roundings left out:
     ```mlir
-    %l = tile.keep lower strict %m else 0.0 : vector<32x32xf32>
+    %l = tile.mask lower strict %m else 0.0 : vector<32x32xf32>
     %r = tile.invert_diagonal %l : vector<32x32xf32>
     %y = tile.dot %r, %N, %N : …
     %s = arith.addf %r, %y : vector<32x32xf32>
@@ -41,13 +41,13 @@ def LoadStatesByRows : Pass<"ejk-load-states-by-rows"> {
 
     Before:
     ```mlir
-    %S = tile.load_cell %saved[%c] at (%c0, %c0)
-        : !tile.cells<vector<128x64xbf16>> -> vector<128x64xbf16>
+    %S = tile.load_slot %saved[%c] at (%c0, %c0)
+        : !tile.slots<vector<128x64xbf16>> -> vector<128x64xbf16>
     ```
     After:
     ```mlir
-    %rows = tile.cell_rows %saved[%c]
-        : !tile.cells<vector<128x64xbf16>> -> !tile.rows<vector<64xbf16>>
+    %rows = tile.slot_rows %saved[%c]
+        : !tile.slots<vector<128x64xbf16>> -> !tile.rows<vector<64xbf16>>
     %S = tile.load %rows[%c0, %c0] : !tile.rows<vector<64xbf16>> -> vector<128x64xbf16>
     ```
   }];
@@ -108,7 +108,7 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
   let summary = "merge a chunk's last scaling of a state with the next chunk's first";
   let description = [{
     What: in a program without layouts, a loop over chunks carries a state that comes out of a
-    branch on a range guard (`tile.within`). Where the fast path multiplies the state first by e^m,
+    branch on a range guard (`tile.range_guard`). Where the fast path multiplies the state first by e^m,
     broadcast along a dimension, and last, after a matmul, by e^v along the same dimension, and
     nothing but the exact path uses the values between, the loop carries v beside the state, and the
     next chunk multiplies the state once by e^(v + m). The exact path, and uses after the loop,
@@ -123,15 +123,15 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
     Before:
     ```mlir
     %end = scf.for … iter_args(%s = %start) -> (vector<64x64xf32>) {
-      %ordinary = tile.within 64.0 of %x : vector<64x64xf32>
+      %ordinary = tile.range_guard 64.0 of %x : vector<64x64xf32>
       %next = scf.if %ordinary -> (vector<64x64xf32>) {
         %em = math.exp %m : vector<64xf32>
-        %f = tile.spread %em along 0 : …
+        %f = tile.broadcast %em along 0 : …
         %b = arith.mulf %s, %f : vector<64x64xf32>
         …
         %t = tile.dot %k transposed, %v, %b : …
         %ev = math.exp %rest : vector<64xf32>
-        %g = tile.spread %ev along 0 : …
+        %g = tile.broadcast %ev along 0 : …
         %scaled = arith.mulf %t, %g : vector<64x64xf32>
         scf.yield %scaled : vector<64x64xf32>
       } else { … }
@@ -143,7 +143,7 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
     %end:2 = scf.for … iter_args(%s = %start, %w = %zeros) -> (…) {
       %both = arith.addf %w, %m : vector<64xf32>
       %share = arith.mulf %both, %three_quarters : vector<64xf32>
-      %ordinary = tile.within 64.0 of %x, %share : vector<64x64xf32>, vector<64xf32>
+      %ordinary = tile.range_guard 64.0 of %x, %share : vector<64x64xf32>, vector<64xf32>
       %next:2 = scf.if %ordinary -> (vector<64x64xf32>, vector<64xf32>) {
         …
         %b = arith.mulf %s, %f : vector<64x64xf32>

@@ -468,9 +468,9 @@ LogicalResult ScanOp::verifyRegions() {
       return failure();
   for (auto [i, arg] : llvm::enumerate(getSavedArgs()))
     for (OpOperand &use : arg.getUses())
-      if (!isa<AnchorOp>(use.getOwner()))
+      if (!isa<CheckpointOp>(use.getOwner()))
         return use.getOwner()->emitOpError()
-               << "uses saved state " << i << ", which only 'ejk.anchor' may (C9)";
+               << "uses saved state " << i << ", which only 'ejk.checkpoint' may (C9)";
   for (auto [i, arg, state] : llvm::enumerate(getStateArgs(), getFinalStates()))
     if (failed(checkArg("state", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(state.getType()), 2))))
@@ -571,7 +571,7 @@ LogicalResult GateGradientOp::verify() {
   return success();
 }
 
-LogicalResult AnchorOp::verify() {
+LogicalResult CheckpointOp::verify() {
   auto state = cast<VectorType>(getState().getType());
   auto vector = dyn_cast<VectorType>(getVector().getType());
   if (getAxis() == Axis::head) {

@@ -35,7 +35,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     on, into chunks of C, the last of them shorter. At the end of each chunk, in the
     direction of the walk, the step's saves are kept: cell c of sequence n is
     slot ⌊first/C⌋ + n + c, where `first` is the sequence's first row among
-    all B·T rows. A scan that walks the other way reads them with `ejk.anchor`, each
+    all B·T rows. A scan that walks the other way reads them with `ejk.checkpoint`, each
     at the step that enters its chunk.
 
     With `segments`, a sequence is divided into segments of L rows, from its first row in memory
@@ -59,7 +59,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
 
     The region may hold:
 
-    - the step ops `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.anchor`, `ejk.sum`,
+    - the step ops `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.checkpoint`, `ejk.sum`,
       `ejk.max`, `ejk.rotate_half`, `ejk.step_index`, `ejk.head_index` and `ejk.num_heads`;
     - elementwise `arith` and `math`, constants and `vector.broadcast`, on numbers and
       vectors;
@@ -100,7 +100,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C7: outputs are [B,T,H] or [B,T,H,C].
     - C8: the region's arguments and `ejk.yield` have the step types of the above.
     - C9: `save_every` is given, and positive, where states are saved or saved ones
-      read; these are [slots,H,K,V]. Only `ejk.anchor` uses a saved state.
+      read; these are [slots,H,K,V]. Only `ejk.checkpoint` uses a saved state.
     - C10: the region holds the ops above and no others. An op in a branch of `scf.if` has
       no undefined behaviour, so a quotient of integers there has a constant divisor.
     - C11: `save_every` divides the `least` rows of `segments`; of packed sequences `least` is
@@ -264,7 +264,7 @@ def Ejk_ReadOp : Ejk_StepOp<"read", [InferTypeOpAdaptor]> {
   let hasVerifier = 1;
 }
 
-def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
+def Ejk_CheckpointOp : Ejk_StepOp<"checkpoint", [AllTypesMatch<["vector", "result"]>]> {
   let opDocGroup = Ejk_Internals;
   let summary = "replace a vector by what a saved state gives for it";
   let description = [{
@@ -284,7 +284,7 @@ def Ejk_AnchorOp : Ejk_StepOp<"anchor", [AllTypesMatch<["vector", "result"]>]> {
     Example:
 
     ```mlir
-    %x1 = ejk.anchor %x, %A with %saved along value
+    %x1 = ejk.checkpoint %x, %A with %saved along value
         : vector<64xf32>, vector<64x32xf32>, vector<64x32xf32>
     ```
 

@@ -68,7 +68,7 @@ static LogicalResult verifyBranches(scf::IfOp op) {
 
 LogicalResult ejk::verifyStepOps(ScanOp scan) {
   for (Operation &op : scan.getStep().without_terminator())
-    if (!isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, MaxOp, RotateHalfOp, StepIndexOp,
+    if (!isa<DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, MaxOp, RotateHalfOp, StepIndexOp,
              GateGradientOp, HeadIndexOp, NumHeadsOp>(op) &&
         failed(verifyElementwise(&op)))
       return failure();

@@ -24,9 +24,9 @@ struct Options {
   Precision precision = Precision::f64;
   /// The number of threads; 0 for as many as the machine has.
   unsigned threads = 0;
-  /// If given, roles of a block program alternate at random; otherwise each runs until it must
+  /// If given, partitions of a block program alternate at random; otherwise each runs until it must
   /// wait.
-  std::optional<uint64_t> roleSeed;
+  std::optional<uint64_t> partitionSeed;
   /// Called from time to time, by one thread at a time, with the finished steps of the current op
   /// and their total.
   std::function<void(size_t done, size_t total)> progress;

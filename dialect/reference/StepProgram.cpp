@@ -22,7 +22,7 @@ private:
   LogicalResult compileDecay(DecayOp op);
   LogicalResult compileOuterAdd(OuterAddOp op);
   LogicalResult compileRead(ReadOp op);
-  LogicalResult compileAnchor(AnchorOp op);
+  LogicalResult compileCheckpoint(CheckpointOp op);
   LogicalResult compileSum(SumOp op);
   LogicalResult compileMax(MaxOp op);
   LogicalResult compileRotateHalf(RotateHalfOp op);
@@ -195,7 +195,7 @@ LogicalResult StepCompiler::compileRead(ReadOp op) {
   return success();
 }
 
-LogicalResult StepCompiler::compileAnchor(AnchorOp op) {
+LogicalResult StepCompiler::compileCheckpoint(CheckpointOp op) {
   Slot vector = slotOf(op.getVector()), state = slotOf(op.getState());
   Slot saved = slotOf(op.getSaved()), result = resultSlot(op, {0});
   bool overKey = op.getAxis() == Axis::key;
@@ -407,7 +407,7 @@ LogicalResult StepCompiler::compileOp(Operation *op) {
       .Case([&](DecayOp op) { return compileDecay(op); })
       .Case([&](OuterAddOp op) { return compileOuterAdd(op); })
       .Case([&](ReadOp op) { return compileRead(op); })
-      .Case([&](AnchorOp op) { return compileAnchor(op); })
+      .Case([&](CheckpointOp op) { return compileCheckpoint(op); })
       .Case([&](SumOp op) { return compileSum(op); })
       .Case([&](MaxOp op) { return compileMax(op); })
       .Case([&](RotateHalfOp op) { return compileRotateHalf(op); })

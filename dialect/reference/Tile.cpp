@@ -73,8 +73,8 @@ LogicalResult TileRun::checkOthers() {
   size_t next = op.getSequences().size();
   for (size_t i = 0; i < op.getParameters().size(); ++i) {
     const Tensor &tensor = *operands[next++];
-    auto cells = dyn_cast<tile::CellsType>(op.getParameterArgs()[i].getType());
-    int64_t walked = tensor.rank() - bool(cells);
+    auto slots = dyn_cast<tile::SlotsType>(op.getParameterArgs()[i].getType());
+    int64_t walked = tensor.rank() - bool(slots);
     std::string name = indexed("parameter", i), heads = name + "'s heads";
     StringRef letters[] = {"N", heads};
     if (walked &&
@@ -130,7 +130,7 @@ static size_t numElements(ArrayRef<int64_t> shape) {
 
 void TileRun::placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
                              const Tensor &tensor, int64_t n, int64_t h) {
-  bool isCell = isa<tile::CellsType>(op.getBlock().getArgument(argument).getType());
+  bool isCell = isa<tile::SlotsType>(op.getBlock().getArgument(argument).getType());
   size_t walked = tensor.rank() - isCell,
          size = numElements(ArrayRef(tensor.shape).drop_front(walked));
   int64_t heads = walked ? tensor.shape[walked - 1] : 1;
@@ -186,8 +186,8 @@ LogicalResult TileRun::run(const TileProgram &program) {
   parallelFor(problems.size(), options, [&](size_t job) {
     TileFrame frame = program.makeFrame();
     place(frame, program, job / H, job % H);
-    if (options.roleSeed)
-      frame.roleSeed = *options.roleSeed + job;
+    if (options.partitionSeed)
+      frame.partitionSeed = *options.partitionSeed + job;
     // Slices run one after another, because they may store equal values to the same place.
     for (frame.slice = 0; frame.slice < int64_t(op.getSlices()); ++frame.slice)
       if (!program.run(frame)) {

@@ -32,21 +32,21 @@ FailureOr<unsigned> TileCompiler::memoryOf(Operation *user, Value memory, bool i
 }
 
 FailureOr<RowsFinder> TileCompiler::rowsOf(Operation *user, Value rows, bool isStore) {
-  auto ofCell = rows.getDefiningOp<tile::CellRowsOp>();
-  FailureOr<unsigned> memory = memoryOf(user, ofCell ? ofCell.getCells() : rows, isStore);
+  auto ofSlot = rows.getDefiningOp<tile::SlotRowsOp>();
+  FailureOr<unsigned> memory = memoryOf(user, ofSlot ? ofSlot.getSlots() : rows, isStore);
   if (failed(memory))
     return failure();
   unsigned number = *memory;
-  if (!ofCell)
+  if (!ofSlot)
     return RowsFinder([=](const TileFrame &frame) { return frame.memory[number]; });
-  Slot index = slotOf(ofCell.getIndex());
-  auto [count, stride] = tileShape(ofCell.getCells().getType().getCell());
+  Slot index = slotOf(ofSlot.getIndex());
+  auto [count, stride] = tileShape(ofSlot.getSlots().getType().getSlot());
   return RowsFinder([=, count = count, stride = stride](const TileFrame &frame) {
-    const TileMemory &cells = frame.memory[number];
-    int64_t cell = *const_cast<TileFrame &>(frame).row(index).ints;
-    if (cell < 0 || cell >= cells.count)
+    const TileMemory &slots = frame.memory[number];
+    int64_t slot = *const_cast<TileFrame &>(frame).row(index).ints;
+    if (slot < 0 || slot >= slots.count)
       return TileMemory();
-    return TileMemory{cells.data + cell * cells.stride, int64_t(count), stride};
+    return TileMemory{slots.data + slot * slots.stride, int64_t(count), stride};
   });
 }
 
@@ -106,22 +106,22 @@ LogicalResult TileCompiler::compileStore(tile::StoreOp op) {
 
 /// Copies a part of a state slot to a tile or back.
 static bool moveCell(TileFrame &frame, Operation *op, unsigned number, int64_t index,
-                     ArrayRef<int64_t> offsets, std::pair<size_t, size_t> cell,
+                     ArrayRef<int64_t> offsets, std::pair<size_t, size_t> slot,
                      std::pair<size_t, size_t> part, double *tile, bool isStore) {
   const TileMemory &memory = frame.memory[number];
   if (index < 0 || index >= memory.count)
     return fail(frame, op,
-                "cell " + std::to_string(index) + " is asked for, but there are " +
+                "slot " + std::to_string(index) + " is asked for, but there are " +
                     std::to_string(memory.count));
   for (int64_t offset : offsets)
     if (offset < 0)
       return fail(frame, op, "an offset must not be negative, but is " + std::to_string(offset));
   int64_t row = offsets.empty() ? 0 : offsets[0], column = offsets.size() < 2 ? 0 : offsets[1];
-  int64_t width = std::min<int64_t>(part.second, int64_t(cell.second) - column);
+  int64_t width = std::min<int64_t>(part.second, int64_t(slot.second) - column);
   if (!isStore)
     std::fill_n(tile, part.first * part.second, 0.0);
-  for (size_t i = 0; i < part.first && row < int64_t(cell.first) && width > 0; ++i, ++row) {
-    double *there = memory.data + index * memory.stride + row * cell.second + column;
+  for (size_t i = 0; i < part.first && row < int64_t(slot.first) && width > 0; ++i, ++row) {
+    double *there = memory.data + index * memory.stride + row * slot.second + column;
     double *here = tile + i * part.second;
     std::copy_n(isStore ? here : there, width, isStore ? there : here);
   }
@@ -131,7 +131,7 @@ static bool moveCell(TileFrame &frame, Operation *op, unsigned number, int64_t i
 template <typename Op>
 static TileAction cellAction(Op op, unsigned number, Slot index, SmallVector<Slot, 2> offsets,
                              Type part, Slot tile, bool isStore) {
-  auto cellShape = tileShape(op.getCells().getType().getCell());
+  auto cellShape = tileShape(op.getSlots().getType().getSlot());
   auto partShape = tileShape(part);
   Operation *at = op;
   return [=](TileFrame &frame) {
@@ -143,8 +143,8 @@ static TileAction cellAction(Op op, unsigned number, Slot index, SmallVector<Slo
   };
 }
 
-LogicalResult TileCompiler::compileLoadCell(tile::LoadCellOp op) {
-  FailureOr<unsigned> memory = memoryOf(op, op.getCells(), false);
+LogicalResult TileCompiler::compileLoadSlot(tile::LoadSlotOp op) {
+  FailureOr<unsigned> memory = memoryOf(op, op.getSlots(), false);
   if (failed(memory))
     return failure();
   auto offsets = llvm::map_to_vector<2>(op.getOffsets(), [&](Value v) { return slotOf(v); });
@@ -153,8 +153,8 @@ LogicalResult TileCompiler::compileLoadCell(tile::LoadCellOp op) {
   return success();
 }
 
-LogicalResult TileCompiler::compileStoreCell(tile::StoreCellOp op) {
-  FailureOr<unsigned> memory = memoryOf(op, op.getCells(), true);
+LogicalResult TileCompiler::compileStoreSlot(tile::StoreSlotOp op) {
+  FailureOr<unsigned> memory = memoryOf(op, op.getSlots(), true);
   if (failed(memory))
     return failure();
   auto offsets = llvm::map_to_vector<2>(op.getOffsets(), [&](Value v) { return slotOf(v); });
@@ -310,7 +310,7 @@ LogicalResult TileCompiler::compileSum(tile::SumOp op) {
   return success();
 }
 
-LogicalResult TileCompiler::compileWithin(tile::WithinOp op) {
+LogicalResult TileCompiler::compileRangeGuard(tile::RangeGuardOp op) {
   auto tiles = llvm::map_to_vector(op.getTiles(), [&](Value tile) { return slotOf(tile); });
   Slot result = resultSlot(op);
   double bound = op.getBound().convertToDouble();
@@ -328,7 +328,7 @@ LogicalResult TileCompiler::compileWithin(tile::WithinOp op) {
 // Shape
 //===----------------------------------------------------------------------===//
 
-LogicalResult TileCompiler::compileKeep(tile::KeepOp op) {
+LogicalResult TileCompiler::compileMask(tile::MaskOp op) {
   Slot tile = slotOf(op.getTile()), result = resultSlot(op);
   auto [rows, columns] = tileShape(op.getType());
   bool upper = op.getUpper(), strict = op.getStrict();
@@ -364,7 +364,7 @@ LogicalResult TileCompiler::compileWindow(tile::WindowOp op) {
   return success();
 }
 
-LogicalResult TileCompiler::compileSpread(tile::SpreadOp op) {
+LogicalResult TileCompiler::compileBroadcast(tile::BroadcastOp op) {
   Slot vector = slotOf(op.getVector()), result = resultSlot(op);
   auto [rows, columns] = tileShape(op.getType());
   bool alongRows = op.getDim() == 0;
@@ -381,18 +381,18 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](tile::LoadOp op) { return compileLoad(op); })
       .Case([&](tile::StoreOp op) { return compileStore(op); })
-      .Case([&](tile::CellRowsOp op) { return success(); }) // see rowsOf
-      .Case([&](tile::LoadCellOp op) { return compileLoadCell(op); })
-      .Case([&](tile::StoreCellOp op) { return compileStoreCell(op); })
+      .Case([&](tile::SlotRowsOp op) { return success(); }) // see rowsOf
+      .Case([&](tile::LoadSlotOp op) { return compileLoadSlot(op); })
+      .Case([&](tile::StoreSlotOp op) { return compileStoreSlot(op); })
       .Case([&](tile::DotOp op) { return compileDot(op); })
       .Case([&](tile::SolveOp op) { return compileSolve(op); })
       .Case([&](tile::InvertDiagonalOp op) { return compileInvertDiagonal(op); })
       .Case([&](tile::CumsumOp op) { return compileCumsum(op); })
-      .Case([&](tile::KeepOp op) { return compileKeep(op); })
+      .Case([&](tile::MaskOp op) { return compileMask(op); })
       .Case([&](tile::WindowOp op) { return compileWindow(op); })
-      .Case([&](tile::SpreadOp op) { return compileSpread(op); })
+      .Case([&](tile::BroadcastOp op) { return compileBroadcast(op); })
       .Case([&](tile::SumOp op) { return compileSum(op); })
-      .Case([&](tile::WithinOp op) { return compileWithin(op); })
+      .Case([&](tile::RangeGuardOp op) { return compileRangeGuard(op); })
       .Case([&](tile::ConvertOp op) {
         slots[op.getResult()] = slotOf(op.getTile()); // the same elements
         return success();
@@ -402,6 +402,6 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::FillOp op) { return compileFill(op); })
       .Case([&](tile::TakeOp op) { return compileTake(op); })
       .Case([&](tile::ReleaseOp op) { return compileRelease(op); })
-      .Case([&](tile::RolesOp op) { return compileRoles(op); })
+      .Case([&](tile::WarpSpecializeOp op) { return compilePartitions(op); })
       .Default([&](Operation *op) { return unknownOp(op); });
 }

@@ -145,7 +145,7 @@ LogicalResult TileCompiler::compileConstant(arith::ConstantOp op) {
 LogicalResult TileCompiler::compileBroadcast(vector::BroadcastOp op) {
   if (isa<VectorType>(op.getSourceType()))
     return op.emitError("in a block program the interpreter broadcasts numbers only; spread a "
-                        "vector by 'tile.spread'");
+                        "vector by 'tile.broadcast'");
   Slot source = slotOf(op.getSource()), result = resultSlot(op);
   addSimple([=](TileFrame &frame) {
     Row in = frame.row(source), out = frame.row(result);
@@ -266,7 +266,7 @@ LogicalResult TileCompiler::compileElementwise(Operation *op) {
 LogicalResult TileCompiler::compileOp(Operation *op) {
   checkTaken(op);
   for (Type type : op->getResultTypes())
-    if (!isa<tile::MakeRingOp, tile::CellRowsOp>(op) &&
+    if (!isa<tile::MakeRingOp, tile::SlotRowsOp>(op) &&
         !isSupportedElement(getElementTypeOrSelf(type)))
       return op->emitError() << "the interpreter does not hold values of type " << type;
   if (isa<tile::TileDialect>(op->getDialect()))
@@ -284,7 +284,7 @@ LogicalResult TileCompiler::compileOp(Operation *op) {
 LogicalResult TileCompiler::compileBlock(Block &block, TileActions &into) {
   TileActions *outer = actions;
   actions = &into;
-  // A role's block has no terminator.
+  // A partition's block has no terminator.
   bool terminated = block.mightHaveTerminator();
   for (Operation &op :
        llvm::make_range(block.begin(), terminated ? std::prev(block.end()) : block.end()))
@@ -302,7 +302,7 @@ LogicalResult TileCompiler::compileBlock(Block &block, TileActions &into) {
 
 FailureOr<TileProgram> TileCompiler::compile() {
   for (BlockArgument arg : op.getBlock().getArguments()) {
-    bool isMemory = isa<tile::RowsType, tile::CellsType>(arg.getType());
+    bool isMemory = isa<tile::RowsType, tile::SlotsType>(arg.getType());
     program.argumentSlots.push_back(isMemory ? Slot() : slots[arg] = allocate(arg.getType()));
   }
   program.lengthSlot = slotOf(op.getLength());

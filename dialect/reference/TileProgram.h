@@ -29,9 +29,9 @@ struct TileFrame : Frame {
   int64_t length = 0, slice = 0, firstPosition = 0, sequenceLength = 0;
   std::vector<TileMemory> memory; // by argument; only for rows and state slots
   std::vector<TileRing> rings;
-  /// The scheduler of roles while they run.
-  RoleScheduler *roles = nullptr;
-  std::optional<uint64_t> roleSeed;
+  /// The scheduler of partitions while they run.
+  PartitionScheduler *partitions = nullptr;
+  std::optional<uint64_t> partitionSeed;
   TileProblem problem;
 };
 
@@ -82,24 +82,24 @@ private:
   mlir::LogicalResult compileTileOp(mlir::Operation *op);
   mlir::LogicalResult compileLoad(tile::LoadOp op);
   mlir::LogicalResult compileStore(tile::StoreOp op);
-  mlir::LogicalResult compileLoadCell(tile::LoadCellOp op);
-  mlir::LogicalResult compileStoreCell(tile::StoreCellOp op);
+  mlir::LogicalResult compileLoadSlot(tile::LoadSlotOp op);
+  mlir::LogicalResult compileStoreSlot(tile::StoreSlotOp op);
   mlir::LogicalResult compileDot(tile::DotOp op);
   mlir::LogicalResult compileSolve(tile::SolveOp op);
   mlir::LogicalResult compileInvertDiagonal(tile::InvertDiagonalOp op);
   mlir::LogicalResult compileCumsum(tile::CumsumOp op);
-  mlir::LogicalResult compileKeep(tile::KeepOp op);
+  mlir::LogicalResult compileMask(tile::MaskOp op);
   mlir::LogicalResult compileWindow(tile::WindowOp op);
-  mlir::LogicalResult compileSpread(tile::SpreadOp op);
+  mlir::LogicalResult compileBroadcast(tile::BroadcastOp op);
   mlir::LogicalResult compileSum(tile::SumOp op);
-  mlir::LogicalResult compileWithin(tile::WithinOp op);
-  // Rings and roles: TileRings.cpp.
+  mlir::LogicalResult compileRangeGuard(tile::RangeGuardOp op);
+  // Rings and partitions: TileRings.cpp.
   mlir::LogicalResult compileMakeRing(tile::MakeRingOp op);
   mlir::LogicalResult compileAcquire(tile::AcquireOp op);
   mlir::LogicalResult compileFill(tile::FillOp op);
   mlir::LogicalResult compileTake(tile::TakeOp op);
   mlir::LogicalResult compileRelease(tile::ReleaseOp op);
-  mlir::LogicalResult compileRoles(tile::RolesOp op);
+  mlir::LogicalResult compilePartitions(tile::WarpSpecializeOp op);
   /// Checks before `op` that it reads no tiles of released items.
   void checkTaken(mlir::Operation *op);
 

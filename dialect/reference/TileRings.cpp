@@ -1,4 +1,4 @@
-//===- TileRings.cpp - rings and concurrent roles --------------------------===//
+//===- TileRings.cpp - rings and concurrent partitions --------------------------===//
 #include "dialect/reference/TileRings.h"
 #include "dialect/reference/TileProgram.h"
 #include <thread>
@@ -11,59 +11,60 @@ using namespace ejk::reference;
 // Scheduling
 //===----------------------------------------------------------------------===//
 
-RoleScheduler::RoleScheduler(std::vector<Role> roles, std::optional<uint64_t> seed)
-    : roles(std::move(roles)) {
+PartitionScheduler::PartitionScheduler(std::vector<Partition> partitions,
+                                       std::optional<uint64_t> seed)
+    : partitions(std::move(partitions)) {
   if (seed)
     random.emplace(*seed);
 }
 
-void RoleScheduler::passOn() {
+void PartitionScheduler::passOn() {
   std::vector<size_t> able;
-  for (size_t i = 0; i < roles.size(); ++i) {
-    // The next role in order comes first.
-    size_t number = (turn + i) % roles.size();
-    Role &role = roles[number];
-    if (!role.ended && (!role.ready || role.ready()))
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    // The next partition in order comes first.
+    size_t number = (turn + i) % partitions.size();
+    Partition &partition = partitions[number];
+    if (!partition.ended && (!partition.ready || partition.ready()))
       able.push_back(number);
   }
   if (!able.empty()) {
     turn = able[random ? (*random)() % able.size() : 0];
   } else {
     stopped = true; // all have ended, or are in a deadlock
-    for (const Role &role : roles)
-      if (!role.ended)
-        stuckRoles.push_back(&role);
+    for (const Partition &partition : partitions)
+      if (!partition.ended)
+        stuckPartitions.push_back(&partition);
   }
   changed.notify_all();
 }
 
-bool RoleScheduler::wait(Operation *at, std::string what, std::function<bool()> ready) {
+bool PartitionScheduler::wait(Operation *at, std::string what, std::function<bool()> ready) {
   std::unique_lock<std::mutex> lock(mutex);
   size_t self = turn;
-  Role &role = roles[self];
-  role.at = at;
-  role.what = std::move(what);
-  role.ready = std::move(ready);
+  Partition &partition = partitions[self];
+  partition.at = at;
+  partition.what = std::move(what);
+  partition.ready = std::move(ready);
   passOn();
   changed.wait(lock, [&] { return turn == self || stopped; });
   return !stopped;
 }
 
-bool RoleScheduler::run() {
+bool PartitionScheduler::run() {
   bool failed = false;
   std::vector<std::thread> threads;
-  for (size_t self = 0; self < roles.size(); ++self)
+  for (size_t self = 0; self < partitions.size(); ++self)
     threads.emplace_back([this, self, &failed] {
       std::unique_lock<std::mutex> lock(mutex);
       changed.wait(lock, [&] { return turn == self || stopped; });
       if (stopped)
         return;
       lock.unlock();
-      bool ended = roles[self].body();
+      bool ended = partitions[self].body();
       lock.lock();
       if (stopped)
         return;
-      roles[self].ended = true;
+      partitions[self].ended = true;
       if (ended)
         return passOn();
       failed = stopped = true;
@@ -71,7 +72,7 @@ bool RoleScheduler::run() {
     });
   for (std::thread &thread : threads)
     thread.join();
-  return !failed && stuckRoles.empty();
+  return !failed && stuckPartitions.empty();
 }
 
 //===----------------------------------------------------------------------===//
@@ -80,14 +81,15 @@ bool RoleScheduler::run() {
 
 static std::string itemText(int64_t item) { return "item " + std::to_string(item); }
 
-/// Waits for `ready`. Outside of roles nothing else can make it true, so the error is `otherwise`.
+/// Waits for `ready`. Outside of partitions nothing else can make it true, so the error is
+/// `otherwise`.
 static bool waitUntil(TileFrame &frame, Operation *op, std::string what, std::string otherwise,
                       std::function<bool()> ready) {
-  if (!frame.roles)
+  if (!frame.partitions)
     return ready() || fail(frame, op, std::move(otherwise));
-  if (!frame.roleSeed && ready())
+  if (!frame.partitionSeed && ready())
     return true;
-  return frame.roles->wait(op, std::move(what), std::move(ready));
+  return frame.partitions->wait(op, std::move(what), std::move(ready));
 }
 
 LogicalResult TileCompiler::compileMakeRing(tile::MakeRingOp op) {
@@ -240,30 +242,30 @@ void TileCompiler::checkTaken(Operation *op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Roles
+// Partitions
 //===----------------------------------------------------------------------===//
 
-LogicalResult TileCompiler::compileRoles(tile::RolesOp op) {
+LogicalResult TileCompiler::compilePartitions(tile::WarpSpecializeOp op) {
   std::vector<std::pair<std::string, TileActions>> parts;
-  for (auto role : op.getBody().getOps<tile::RoleOp>()) {
-    parts.emplace_back(role.getName().str(), TileActions());
-    if (failed(compileBlock(role.getBody().front(), parts.back().second)))
+  for (auto partition : op.getBody().getOps<tile::PartitionOp>()) {
+    parts.emplace_back(partition.getName().str(), TileActions());
+    if (failed(compileBlock(partition.getBody().front(), parts.back().second)))
       return failure();
   }
-  Operation *roles = op;
+  Operation *partitions = op;
   add([=, parts = std::move(parts)](TileFrame &frame) {
-    std::vector<RoleScheduler::Role> running;
+    std::vector<PartitionScheduler::Partition> running;
     for (const auto &part : parts)
       running.push_back({part.first, [&] { return runAll(part.second, frame); }});
-    RoleScheduler scheduler(std::move(running), frame.roleSeed);
-    frame.roles = &scheduler;
+    PartitionScheduler scheduler(std::move(running), frame.partitionSeed);
+    frame.partitions = &scheduler;
     bool done = scheduler.run();
-    frame.roles = nullptr;
+    frame.partitions = nullptr;
     if (!scheduler.stuck().empty()) {
-      fail(frame, roles, "deadlock: no role can go on");
-      for (const RoleScheduler::Role *role : scheduler.stuck())
-        frame.problem.notes.emplace_back(role->at,
-                                         "role '" + role->name + "' waits here " + role->what);
+      fail(frame, partitions, "deadlock: no partition can go on");
+      for (const PartitionScheduler::Partition *partition : scheduler.stuck())
+        frame.problem.notes.emplace_back(partition->at, "partition '" + partition->name +
+                                                            "' waits here " + partition->what);
     }
     return done;
   });

@@ -1,4 +1,4 @@
-//===- TileRings.h - execution of rings and roles -----------------*- C++ -*-===//
+//===- TileRings.h - execution of rings and partitions -----------------*- C++ -*-===//
 #ifndef EJK_DIALECT_REFERENCE_TILERINGS_H
 #define EJK_DIALECT_REFERENCE_TILERINGS_H
 
@@ -42,10 +42,10 @@ struct TileRing {
   }
 };
 
-/// Runs roles alternately, each on its own host thread. Only one of them runs at any time.
-class RoleScheduler {
+/// Runs partitions alternately, each on its own host thread. Only one of them runs at any time.
+class PartitionScheduler {
 public:
-  struct Role {
+  struct Partition {
     std::string name;
     std::function<bool()> body; // returns false on an error
     // The op that waits, what for, and whether it can go on.
@@ -55,22 +55,22 @@ public:
     bool ended = false;
   };
 
-  /// Without a seed, a role runs until it must wait.
-  RoleScheduler(std::vector<Role> roles, std::optional<uint64_t> seed);
-  /// Runs all roles. Returns whether all ended without an error.
+  /// Without a seed, a partition runs until it must wait.
+  PartitionScheduler(std::vector<Partition> partitions, std::optional<uint64_t> seed);
+  /// Runs all partitions. Returns whether all ended without an error.
   bool run();
-  /// Called by a role. Returns true when `ready` is true and the role may run, or false if that
-  /// will never happen.
+  /// Called by a partition. Returns true when `ready` is true and the partition may run, or false
+  /// if that will never happen.
   bool wait(mlir::Operation *at, std::string what, std::function<bool()> ready);
-  /// After `run`: the roles in a deadlock, if any.
-  llvm::ArrayRef<const Role *> stuck() const { return stuckRoles; }
+  /// After `run`: the partitions in a deadlock, if any.
+  llvm::ArrayRef<const Partition *> stuck() const { return stuckPartitions; }
 
 private:
-  /// Selects the next role that can run. The caller has the lock.
+  /// Selects the next partition that can run. The caller has the lock.
   void passOn();
 
-  std::vector<Role> roles;
-  std::vector<const Role *> stuckRoles;
+  std::vector<Partition> partitions;
+  std::vector<const Partition *> stuckPartitions;
   std::optional<std::mt19937_64> random;
   std::mutex mutex;
   std::condition_variable changed;

@@ -316,8 +316,8 @@ void ShapeAnalysis::nameRecurrence(Operation *op) {
 /// The leading dimensions, [], [H'] or [N,H'], of parameter `i`.
 template <typename Scan> static unsigned parameterPrefix(Scan scan, unsigned i) {
   Type type = scan.getParameterArgs()[i].getType();
-  if (auto cells = dyn_cast<tile::CellsType>(type))
-    type = cells.getCell();
+  if (auto slots = dyn_cast<tile::SlotsType>(type))
+    type = slots.getSlot();
   auto step = dyn_cast<VectorType>(type);
   return rankOf(scan.getParameters()[i]) - (step ? step.getRank() : 0);
 }

@@ -25,7 +25,7 @@ def Tile_Dialect : Dialect {
 
     A program starts without threads, layouts or shared memory. Later passes give each
     tile a layout (`tile.layout`), copy rows ahead through *rings* (`tile.ring`), and
-    specialise warps (`tile.roles`). The interpreter runs programs at every stage.
+    specialise warps (`tile.warp_specialize`). The interpreter runs programs at every stage.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -53,16 +53,16 @@ def Tile_RowsType : Tile_Type<"Rows", "rows"> {
   let assemblyFormat = "`<` $row `>`";
 }
 
-def Tile_CellsType : Tile_Type<"Cells", "cells"> {
+def Tile_SlotsType : Tile_Type<"Slots", "slots"> {
   let summary = "state slots of one sequence and head in memory";
   let description = [{
-    Slots for values that do not belong to one row, each of type `cell`: a scalar, a
+    Slots for values that do not belong to one row, each of type `slot`: a scalar, a
     vector or a matrix. Vector parameters, initial and final states have one slot.
     Saved states have one slot per `save_every` rows. Example:
-    `!tile.cells<vector<64x32xf32>>`.
+    `!tile.slots<vector<64x32xf32>>`.
   }];
-  let parameters = (ins "::mlir::Type":$cell);
-  let assemblyFormat = "`<` $cell `>`";
+  let parameters = (ins "::mlir::Type":$slot);
+  let assemblyFormat = "`<` $slot `>`";
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,12 +101,12 @@ def Tile_ProgramOp : Tile_Op<"program", [
     | for each | argument |
     |---|---|
     | sequence | `!tile.rows` of its step type |
-    | parameter | its step value if that is a scalar, otherwise `!tile.cells`, slot 0 |
-    | initial state | `!tile.cells`, slot 0 |
-    | saved state read | `!tile.cells`, a slot per `save_every` rows |
+    | parameter | its step value if that is a scalar, otherwise `!tile.slots`, slot 0 |
+    | initial state | `!tile.slots`, slot 0 |
+    | saved state read | `!tile.slots`, a slot per `save_every` rows |
     | output | `!tile.rows`, to be stored to |
-    | final state | `!tile.cells`, slot 0, to be stored to |
-    | saved state written | `!tile.cells`, a slot per `save_every` rows, to be stored to |
+    | final state | `!tile.slots`, slot 0, to be stored to |
+    | saved state written | `!tile.slots`, a slot per `save_every` rows, to be stored to |
 
     The last four arguments are of type `index`: the sequence's length, the slice s, the
     query head h and the number of query heads H. With `segments`, two more follow: the
@@ -270,7 +270,7 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_CellRowsOp : Tile_Op<"cell_rows", [Pure]> {
+def Tile_SlotRowsOp : Tile_Op<"slot_rows", [Pure]> {
   let summary = "the rows of a state slot";
   let description = [{
     Rows 0 to R-1 of slot `index`, an R×C matrix, as rows of C channels. `tile.load`,
@@ -280,20 +280,20 @@ def Tile_CellRowsOp : Tile_Op<"cell_rows", [Pure]> {
     Example:
 
     ```mlir
-    %rows = tile.cell_rows %saved[%c]
-        : !tile.cells<vector<128x64xbf16>> -> !tile.rows<vector<64xbf16>>
+    %rows = tile.slot_rows %saved[%c]
+        : !tile.slots<vector<128x64xbf16>> -> !tile.rows<vector<64xbf16>>
     ```
 
     Constraints:
-    - C1: a cell is a matrix, and the result has rows of its columns and element type.
+    - C1: a slot is a matrix, and the result has rows of its columns and element type.
   }];
-  let arguments = (ins Tile_CellsType:$cells, Index:$index);
+  let arguments = (ins Tile_SlotsType:$slots, Index:$index);
   let results = (outs Tile_RowsType:$rows);
-  let assemblyFormat = "$cells `[` $index `]` attr-dict `:` type($cells) `->` type($rows)";
+  let assemblyFormat = "$slots `[` $index `]` attr-dict `:` type($slots) `->` type($rows)";
   let hasVerifier = 1;
 }
 
-def Tile_LoadCellOp : Tile_Op<"load_cell", [MemoryEffects<[MemRead]>]> {
+def Tile_LoadSlotOp : Tile_Op<"load_slot", [MemoryEffects<[MemRead]>]> {
   let summary = "load a part of a state slot";
   let description = [{
     Loads the part of slot `index` that starts at `offsets`, one for each dimension of the
@@ -302,42 +302,42 @@ def Tile_LoadCellOp : Tile_Op<"load_cell", [MemoryEffects<[MemRead]>]> {
     Example:
 
     ```mlir
-    %S = tile.load_cell %h0[%c0] at (%c0, %c0)
-        : !tile.cells<vector<60x60xf32>> -> vector<64x64xf32>
+    %S = tile.load_slot %h0[%c0] at (%c0, %c0)
+        : !tile.slots<vector<60x60xf32>> -> vector<64x64xf32>
     ```
 
     Constraints:
-    - C1: there is an offset for each of the cell's dimensions, and the result has its
+    - C1: there is an offset for each of the slot's dimensions, and the result has its
       rank and element type.
   }];
-  let arguments = (ins Tile_CellsType:$cells, Index:$index, Variadic<Index>:$offsets);
+  let arguments = (ins Tile_SlotsType:$slots, Index:$index, Variadic<Index>:$offsets);
   let results = (outs AnyType:$result);
   let assemblyFormat = [{
-    $cells `[` $index `]` `at` `(` $offsets `)` attr-dict `:` type($cells) `->` type($result)
+    $slots `[` $index `]` `at` `(` $offsets `)` attr-dict `:` type($slots) `->` type($result)
   }];
   let hasVerifier = 1;
 }
 
-def Tile_StoreCellOp : Tile_Op<"store_cell", [MemoryEffects<[MemWrite]>]> {
+def Tile_StoreSlotOp : Tile_Op<"store_slot", [MemoryEffects<[MemWrite]>]> {
   let summary = "store a part of a state slot";
   let description = [{
-    The inverse of `tile.load_cell`. Elements past the slot's end are dropped.
+    The inverse of `tile.load_slot`. Elements past the slot's end are dropped.
 
     Example:
 
     ```mlir
-    tile.store_cell %S, %ht[%c0] at (%c0, %c0)
-        : vector<64x64xf32>, !tile.cells<vector<60x60xf32>>
+    tile.store_slot %S, %ht[%c0] at (%c0, %c0)
+        : vector<64x64xf32>, !tile.slots<vector<60x60xf32>>
     ```
 
     Constraints:
-    - C1: as for `tile.load_cell`.
+    - C1: as for `tile.load_slot`.
   }];
-  let arguments = (ins AnyType:$tile, Tile_CellsType:$cells, Index:$index,
+  let arguments = (ins AnyType:$tile, Tile_SlotsType:$slots, Index:$index,
                        Variadic<Index>:$offsets);
   let assemblyFormat = [{
-    $tile `,` $cells `[` $index `]` `at` `(` $offsets `)` attr-dict `:` type($tile) `,`
-    type($cells)
+    $tile `,` $slots `[` $index `]` `at` `(` $offsets `)` attr-dict `:` type($tile) `,`
+    type($slots)
   }];
   let hasVerifier = 1;
 }
@@ -457,7 +457,7 @@ def Tile_CumsumOp : Tile_Op<"cumsum", [
   let hasVerifier = 1;
 }
 
-def Tile_KeepOp : Tile_Op<"keep", [Pure, AllTypesMatch<["tile", "result"]>]> {
+def Tile_MaskOp : Tile_Op<"mask", [Pure, AllTypesMatch<["tile", "result"]>]> {
   let summary = "mask one side of the diagonal";
   let description = [{
     `result[i,j]` is `tile[i,j]` on one side of the diagonal and `otherwise` elsewhere,
@@ -467,8 +467,8 @@ def Tile_KeepOp : Tile_Op<"keep", [Pure, AllTypesMatch<["tile", "result"]>]> {
     Example:
 
     ```mlir
-    %m = tile.keep lower %p else 0.0 : vector<64x64xf32>
-    %n = tile.keep upper strict %e else 0xFF800000 : vector<64x64xf32>
+    %m = tile.mask lower %p else 0.0 : vector<64x64xf32>
+    %n = tile.mask upper strict %e else 0xFF800000 : vector<64x64xf32>
     ```
   }];
   let arguments = (ins Tile_MatrixF32:$tile, F32Attr:$otherwise, UnitAttr:$upper,
@@ -507,7 +507,7 @@ def Tile_WindowOp : Tile_Op<"window", [
   let hasVerifier = 1;
 }
 
-def Tile_SpreadOp : Tile_Op<"spread", [Pure]> {
+def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let summary = "broadcast a vector along the other dimension";
   let description = [{
     `along 0`: `result[i,j] = vector[i]`; `along 1`: `result[i,j] = vector[j]`.
@@ -515,7 +515,7 @@ def Tile_SpreadOp : Tile_Op<"spread", [Pure]> {
     Example:
 
     ```mlir
-    %e = tile.spread %g along 0 : vector<64xf32> -> vector<64x128xf32>
+    %e = tile.broadcast %g along 0 : vector<64xf32> -> vector<64x128xf32>
     ```
 
     Constraints:
@@ -552,7 +552,7 @@ def Tile_SumOp : Tile_Op<"sum", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_WithinOp : Tile_Op<"within", [Pure]> {
+def Tile_RangeGuardOp : Tile_Op<"range_guard", [Pure]> {
   let summary = "range guard: whether no element exceeds a bound";
   let description = [{
     True if |x| ≤ `bound` for every element x of every tile; false if one is NaN. Every
@@ -562,7 +562,7 @@ def Tile_WithinOp : Tile_Op<"within", [Pure]> {
     Example:
 
     ```mlir
-    %ok = tile.within 64.0 of %middle, %range : vector<128xf32>, vector<64x128xf32>
+    %ok = tile.range_guard 64.0 of %middle, %range : vector<128xf32>, vector<64x128xf32>
     ```
 
     Constraints:
@@ -581,8 +581,8 @@ def Tile_WithinOp : Tile_Op<"within", [Pure]> {
 def Tile_LayoutKind : I32EnumAttr<"LayoutKind", "where a tile's elements are", [
     I32EnumAttrCase<"uniform", 0>, I32EnumAttrCase<"lanes", 1>,
     I32EnumAttrCase<"fragments", 2>, I32EnumAttrCase<"transposed_fragments", 3>,
-    I32EnumAttrCase<"shared", 4>, I32EnumAttrCase<"panels", 5>,
-    I32EnumAttrCase<"transposed_panels", 6>, I32EnumAttrCase<"rows", 7>]> {
+    I32EnumAttrCase<"shared", 4>, I32EnumAttrCase<"swizzled", 5>,
+    I32EnumAttrCase<"transposed_swizzled", 6>, I32EnumAttrCase<"rows", 7>]> {
   let cppNamespace = "::ejk::tile";
   let genSpecializedAttr = 0;
 }
@@ -601,10 +601,10 @@ def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
       warpgroups.
     - `transposed_fragments over R by C`: the transpose of the matrix in that layout.
     - `shared`: in shared memory, row by row.
-    - `panels`: in shared memory with the 128-byte swizzle of `wgmma` and TMA. The matrix
+    - `swizzled`: in shared memory with the 128-byte swizzle of `wgmma` and TMA. The matrix
       is divided into blocks of 64 columns of 16-bit elements. In row r of a block, the
       16-byte segment p is stored at position p xor (r mod 8), which avoids bank conflicts.
-    - `transposed_panels`: the transpose of the matrix in that layout.
+    - `transposed_swizzled`: the transpose of the matrix in that layout.
     - `rows over R by 1`: a slice layout. A thread has the elements of a vector for the
       rows that it has of a matrix in `fragments over R by C`, in the same order.
 

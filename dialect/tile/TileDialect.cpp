@@ -59,26 +59,26 @@ SmallVector<Type> ProgramOp::argumentTypes(TypeRange parameterTypes) {
     for (Type type : tensors)
       types.push_back(RowsType::get(getContext(), part(type, 3)));
   };
-  auto cells = [&](TypeRange tensors) {
+  auto slots = [&](TypeRange tensors) {
     for (Type type : tensors)
-      types.push_back(CellsType::get(getContext(), part(type, 2)));
+      types.push_back(SlotsType::get(getContext(), part(type, 2)));
   };
   rows(getSequences().getTypes());
   llvm::append_range(types, parameterTypes);
-  cells(getInitialStates().getTypes());
-  cells(getSavedStates().getTypes());
+  slots(getInitialStates().getTypes());
+  slots(getSavedStates().getTypes());
   rows(getOutputs().getTypes());
-  cells(getFinalStates().getTypes());
-  cells(getSaves().getTypes());
+  slots(getFinalStates().getTypes());
+  slots(getSaves().getTypes());
   types.append(getNumScalars(), IndexType::get(getContext()));
   return types;
 }
 
 /// Whether `type` can be the region argument for the parameter `tensor`.
 static bool isParameterOf(RankedTensorType tensor, Type type) {
-  auto cells = dyn_cast<CellsType>(type);
-  auto vector = cells ? dyn_cast<VectorType>(cells.getCell()) : VectorType();
-  if (cells && !vector)
+  auto slots = dyn_cast<SlotsType>(type);
+  auto vector = slots ? dyn_cast<VectorType>(slots.getSlot()) : VectorType();
+  if (slots && !vector)
     return false;
   ArrayRef<int64_t> shape = vector ? vector.getShape() : ArrayRef<int64_t>();
   int64_t leading = tensor.getRank() - int64_t(shape.size());
@@ -111,7 +111,7 @@ LogicalResult ProgramOp::verifyRegions() {
     if (!isParameterOf(cast<RankedTensorType>(parameter.getType()), type))
       return emitOpError() << "region argument " << firstParameter + i << ", for a parameter of "
                            << parameter.getType()
-                           << ", must be a number or cells of its vector (C1), but is " << type;
+                           << ", must be a number or slots of its vector (C1), but is " << type;
     parameterTypes.push_back(type);
   }
   for (TypeRange tensors : {TypeRange(getSequences()), TypeRange(getOutputs())})
@@ -151,35 +151,35 @@ LogicalResult StoreOp::verify() {
   return verifyRows(*this, getRows().getType(), getTile().getType(), "C1");
 }
 
-static LogicalResult verifyCell(Operation *op, CellsType cells, Type part, size_t numOffsets) {
+static LogicalResult verifySlot(Operation *op, SlotsType slots, Type part, size_t numOffsets) {
   auto rankOf = [](Type type) {
     auto vector = dyn_cast<VectorType>(type);
     return vector ? vector.getRank() : 0;
   };
-  int64_t rank = rankOf(cells.getCell());
+  int64_t rank = rankOf(slots.getSlot());
   if (int64_t(numOffsets) != rank || rankOf(part) != rank ||
-      getElementTypeOrSelf(part) != getElementTypeOrSelf(cells.getCell()))
-    return op->emitOpError() << "a part of a cell of " << cells.getCell() << " must have " << rank
+      getElementTypeOrSelf(part) != getElementTypeOrSelf(slots.getSlot()))
+    return op->emitOpError() << "a part of a slot of " << slots.getSlot() << " must have " << rank
                              << " offsets and be of that rank and element type (C1), but there are "
                              << numOffsets << " and it is " << part;
   return success();
 }
 
-LogicalResult CellRowsOp::verify() {
-  auto cell = dyn_cast<VectorType>(getCells().getType().getCell());
+LogicalResult SlotRowsOp::verify() {
+  auto slot = dyn_cast<VectorType>(getSlots().getType().getSlot());
   auto row = dyn_cast<VectorType>(getRows().getType().getRow());
-  if (cell && cell.getRank() == 2 && row && row.getShape() == cell.getShape().drop_front() &&
-      row.getElementType() == cell.getElementType())
+  if (slot && slot.getRank() == 2 && row && row.getShape() == slot.getShape().drop_front() &&
+      row.getElementType() == slot.getElementType())
     return success();
   return emitOpError() << "the rows must be those of a matrix (C1), but are of "
-                       << getRows().getType().getRow() << " and the cell is "
-                       << getCells().getType().getCell();
+                       << getRows().getType().getRow() << " and the slot is "
+                       << getSlots().getType().getSlot();
 }
-LogicalResult LoadCellOp::verify() {
-  return verifyCell(*this, getCells().getType(), getResult().getType(), getOffsets().size());
+LogicalResult LoadSlotOp::verify() {
+  return verifySlot(*this, getSlots().getType(), getResult().getType(), getOffsets().size());
 }
-LogicalResult StoreCellOp::verify() {
-  return verifyCell(*this, getCells().getType(), getTile().getType(), getOffsets().size());
+LogicalResult StoreSlotOp::verify() {
+  return verifySlot(*this, getSlots().getType(), getTile().getType(), getOffsets().size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -235,7 +235,7 @@ LogicalResult CumsumOp::verify() {
   return success();
 }
 
-LogicalResult WithinOp::verify() {
+LogicalResult RangeGuardOp::verify() {
   if (getTiles().empty())
     return emitOpError("has no tile (C1)");
   return success();
@@ -248,7 +248,7 @@ LogicalResult WindowOp::verify() {
   return success();
 }
 
-LogicalResult SpreadOp::verify() {
+LogicalResult BroadcastOp::verify() {
   if (getVector().getType().getDimSize(0) != getType().getDimSize(getDim()))
     return emitOpError() << "the vector must be as long as dimension " << getDim()
                          << " of the result (C1)";

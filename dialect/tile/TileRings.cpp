@@ -1,4 +1,4 @@
-//===- TileRings.cpp - verifiers of rings and roles ------------------------===//
+//===- TileRings.cpp - verifiers of rings and partitions ------------------------===//
 #include "dialect/tile/Tile.h"
 #include "dialect/tile/TileVerify.h"
 #include "llvm/ADT/StringSet.h"
@@ -55,10 +55,10 @@ LogicalResult TakeOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Roles
+// Partitions
 //===----------------------------------------------------------------------===//
 
-LogicalResult RoleOp::verify() {
+LogicalResult PartitionOp::verify() {
   int64_t warps = getWarps();
   if (warps < 1)
     return emitOpError() << "'warps' must be positive (C1), but is " << warps;
@@ -73,47 +73,48 @@ LogicalResult RoleOp::verify() {
   return success();
 }
 
-/// Records that `role` uses `ring` this way. An error if another role does, too.
-static LogicalResult noteUser(llvm::DenseMap<Value, RoleOp> &known, Value ring, Operation *user,
-                              RoleOp role, StringRef what) {
-  auto [it, isNew] = known.try_emplace(ring, role);
-  if (it->second == role)
+/// Records that `partition` uses `ring` this way. An error if another partition does, too.
+static LogicalResult noteUser(llvm::DenseMap<Value, PartitionOp> &known, Value ring,
+                              Operation *user, PartitionOp partition, StringRef what) {
+  auto [it, isNew] = known.try_emplace(ring, partition);
+  if (it->second == partition)
     return success();
   InFlightDiagnostic error = user->emitOpError()
-                             << "one role alone " << what << " items of a ring (C3), but '"
-                             << it->second.getName() << "' and '" << role.getName() << "' do";
+                             << "one partition alone " << what << " items of a ring (C3), but '"
+                             << it->second.getName() << "' and '" << partition.getName() << "' do";
   error.attachNote(ring.getLoc()) << "the ring is made here";
   return error;
 }
 
-LogicalResult RolesOp::verifyRegions() {
+LogicalResult WarpSpecializeOp::verifyRegions() {
   llvm::StringSet<> names;
   for (Operation &op : getBody().front()) {
-    auto role = dyn_cast<RoleOp>(op);
-    if (!role)
-      return op.emitOpError("stands among roles, which stand alone (C1)");
-    if (!names.insert(role.getName()).second)
-      return role.emitOpError() << "is the second of the name '" << role.getName() << "' (C1)";
+    auto partition = dyn_cast<PartitionOp>(op);
+    if (!partition)
+      return op.emitOpError("stands among partitions, which stand alone (C1)");
+    if (!names.insert(partition.getName()).second)
+      return partition.emitOpError()
+             << "is the second of the name '" << partition.getName() << "' (C1)";
   }
   if (names.empty())
-    return emitOpError("must hold at least one role (C1)");
+    return emitOpError("must hold at least one partition (C1)");
 
   for (Operation &op : *(*this)->getBlock()) {
     bool after = (*this)->isBeforeInBlock(&op);
     if (after ? !isa<EndOp>(op)
-              : isa<TileDialect>(op.getDialect()) && !isa<MakeRingOp, RolesOp>(op))
+              : isa<TileDialect>(op.getDialect()) && !isa<MakeRingOp, WarpSpecializeOp>(op))
       return op.emitOpError() << (after ? "comes after" : "stands beside")
-                              << " the program's roles; its work must be one's (C2)";
+                              << " the program's partitions; its work must be one's (C2)";
   }
 
-  llvm::DenseMap<Value, RoleOp> fillers, takers;
-  for (auto role : getBody().getOps<RoleOp>()) {
-    WalkResult walked = role.walk([&](Operation *op) {
+  llvm::DenseMap<Value, PartitionOp> fillers, takers;
+  for (auto partition : getBody().getOps<PartitionOp>()) {
+    WalkResult walked = partition.walk([&](Operation *op) {
       LogicalResult result = success();
       if (isa<AcquireOp, FillOp>(op))
-        result = noteUser(fillers, op->getOperand(0), op, role, "acquires and fills");
+        result = noteUser(fillers, op->getOperand(0), op, partition, "acquires and fills");
       else if (isa<TakeOp, ReleaseOp>(op))
-        result = noteUser(takers, op->getOperand(0), op, role, "takes and releases");
+        result = noteUser(takers, op->getOperand(0), op, partition, "takes and releases");
       return failed(result) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (walked.wasInterrupted())

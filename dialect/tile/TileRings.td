@@ -151,29 +151,29 @@ def Tile_ReleaseOp : Tile_RingOp<"release"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Roles: warp specialisation
+// Partitions: warp specialisation
 //===----------------------------------------------------------------------===//
 
-def Tile_RolesOp : Tile_Op<"roles", [
+def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [
     HasParent<"ProgramOp">, RecursiveMemoryEffects, NoTerminator, SingleBlock]> {
   let summary = "warp specialisation: parts of a program that run concurrently";
   let description = [{
-    Runs its `tile.role`s concurrently, each on warps of its own. Warps are numbered from
-    0 in the order of the roles. Roles can use values from before the op, and communicate
+    Runs its `tile.partition`s concurrently, each on warps of its own. Warps are numbered from
+    0 in the order of the partitions. Partitions can use values from before the op, and communicate
     only through rings.
 
     Example:
 
     ```mlir
-    tile.roles {
-      tile.role "consumer" warps 4 {
+    tile.warp_specialize {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %n step %c1 {
           %q = tile.take %ring[%c] : !tile.ring<2 of vector<64x64xbf16>> -> vector<64x64xbf16>
           ...
           tile.release %ring[%c] : !tile.ring<2 of vector<64x64xbf16>>
         }
       }
-      tile.role "producer" warps 1 {
+      tile.partition "producer" warps 1 {
         scf.for %c = %c0 to %n step %c1 {
           %first = arith.muli %c, %c64 : index
           tile.acquire %ring[%c] : !tile.ring<2 of vector<64x64xbf16>>
@@ -185,10 +185,10 @@ def Tile_RolesOp : Tile_Op<"roles", [
     ```
 
     Constraints:
-    - C1: it contains at least one `tile.role`, all of different names, and nothing else.
+    - C1: it contains at least one `tile.partition`, all of different names, and nothing else.
     - C2: it is the last op of its program, and the only other ops of this dialect beside
       it are `tile.make_ring`.
-    - C3: a single role acquires and fills items of a ring, and a single role takes and
+    - C3: a single partition acquires and fills items of a ring, and a single partition takes and
       releases them.
   }];
   let regions = (region SizedRegion<1>:$body);
@@ -196,14 +196,14 @@ def Tile_RolesOp : Tile_Op<"roles", [
   let hasRegionVerifier = 1;
 }
 
-def Tile_RoleOp : Tile_Op<"role", [
-    HasParent<"RolesOp">, RecursiveMemoryEffects, NoTerminator, SingleBlock]> {
+def Tile_PartitionOp : Tile_Op<"partition", [
+    HasParent<"WarpSpecializeOp">, RecursiveMemoryEffects, NoTerminator, SingleBlock]> {
   let summary = "the code of some warps of a block";
   let description = [{
-    See `tile.roles`. `registers` is the number of registers for each of its threads, on
+    See `tile.warp_specialize`. `registers` is the number of registers for each of its threads, on
     architectures where warps of one block can have different numbers (`setmaxnreg`).
 
-    Example: `tile.role "producer" warps 4 registers 40 { … }`
+    Example: `tile.partition "producer" warps 4 registers 40 { … }`
 
     Constraints:
     - C1: `warps` is positive.

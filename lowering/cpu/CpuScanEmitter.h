@@ -115,7 +115,7 @@ private:
   // CpuScanRows.cpp: a step on a column block.
   void runStep(const Block &block, Value isLeader);
   void runLevel(unsigned level, const Block &block, Scope &step, Scope &columns);
-  void runAnchor(AnchorOp op, const Block &block, Scope &step, Scope &columns);
+  void runCheckpoint(CheckpointOp op, const Block &block, Scope &step, Scope &columns);
   void storeSave(unsigned i, const Block &block, Scope &step, Scope &columns);
   void storeSavedRow(unsigned i, Value row, const Block &block, Value state);
   void finishSave(unsigned i, const Block &block);

@@ -189,8 +189,8 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
   // A saved state is read back where the block starts.
   enter(0);
   for (Operation &op : scan.getStep())
-    if (auto anchor = dyn_cast<AnchorOp>(op))
-      runAnchor(anchor, block, stepScopes[0], columns[0]);
+    if (auto anchor = dyn_cast<CheckpointOp>(op))
+      runCheckpoint(anchor, block, stepScopes[0], columns[0]);
 
   for (unsigned number = 0; number < plan.linear.size(); ++number) {
     const LinearState &state = plan.linear[number];

@@ -41,7 +41,7 @@ static void findLate(CpuScanPlan &plan) {
   do {
     before = plan.late.size();
     for (Operation &op : scan.getStep().without_terminator())
-      if (isa<ReadOp, AnchorOp>(op) || isMatrix(op.getResult(0)) ||
+      if (isa<ReadOp, CheckpointOp>(op) || isMatrix(op.getResult(0)) ||
           llvm::any_of(op.getOperands(), [&](Value v) { return plan.late.contains(v); }))
         plan.late.insert(op.getResult(0));
     for (auto [arg, next] : llvm::zip(scan.getStateArgs(), scan.getYield().getStates()))
@@ -57,7 +57,7 @@ static void findLevels(CpuScanPlan &plan) {
     unsigned level = 0;
     for (Value operand : op.getOperands())
       level = std::max(level, plan.levelOf(operand));
-    if (auto anchor = dyn_cast<AnchorOp>(op)) {
+    if (auto anchor = dyn_cast<CheckpointOp>(op)) {
       // Its sum needs the state alone; the vector stands in for the sum at other steps.
       note(anchor.getState());
       level = std::max(level, plan.levelOf(anchor.getState()) + 1);
@@ -104,7 +104,7 @@ static SmallVector<LinearState> findLinear(const CpuScanPlan &plan) {
       if (found == stateOf.end() || !isEarly(read.getVector()))
         return {};
       states[found->second].reads.push_back(read);
-    } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+    } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
       // It is summed before the first step of a block.
       auto arg = dyn_cast<BlockArgument>(anchor.getState());
       if (!arg)

@@ -114,7 +114,8 @@ Value CpuScanEmitter::matrixRow(Value matrix, Value row, const Block &block, Sco
 //===----------------------------------------------------------------------===//
 
 /// Sums a saved state only where the walk enters its chunk.
-void CpuScanEmitter::runAnchor(AnchorOp op, const Block &block, Scope &step, Scope &columns) {
+void CpuScanEmitter::runCheckpoint(CheckpointOp op, const Block &block, Scope &step,
+                                   Scope &columns) {
   Channels at{Layout::column, block.position, plan.width, block.mask};
   Scope prepared;
   prepareMatrix(op.getState(), at, columns, prepared);
@@ -193,9 +194,9 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
   bool isLast = level == plan.lastLevel;
   SmallVector<ReadOp> reads;
   for (Operation &op : scan.getStep().without_terminator()) {
-    auto anchor = dyn_cast<AnchorOp>(op);
+    auto anchor = dyn_cast<CheckpointOp>(op);
     if (anchor && plan.levelOf(anchor.getState()) == level)
-      runAnchor(anchor, block, step, columns);
+      runCheckpoint(anchor, block, step, columns);
     auto read = dyn_cast<ReadOp>(op);
     if (read && plan.levelOf(read.getResult()) == level + 1)
       reads.push_back(read);

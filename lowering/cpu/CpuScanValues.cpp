@@ -162,7 +162,7 @@ Value CpuScanEmitter::evaluateOp(Operation *op, const Channels &at, Scope &scope
     Value isFirstHalf = b.less(at.position, half);
     return b.make<arith::SelectOp>(isFirstHalf, b.make<arith::NegFOp>(vector), vector);
   }
-  if (auto anchor = dyn_cast<AnchorOp>(op)) {
+  if (auto anchor = dyn_cast<CheckpointOp>(op)) {
     Value otherwise = b.splat(evaluateWide(anchor.getVector(), at, scope), width);
     Value sum = anchorSums.lookup(op);
     if (!sum)

@@ -146,7 +146,7 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       *this, "save-states",
       llvm::cl::desc("have f_fwd give the states that f_vjp else walks all steps for"),
       llvm::cl::init(false)};
-  Option<bool> roles{*this, "roles",
+  Option<bool> roles{*this, "warp-specialize",
                      llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
                      llvm::cl::init(false)};
   Option<bool> roundComputed{

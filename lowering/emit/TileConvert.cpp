@@ -61,7 +61,7 @@ static void forEachRun(const Fragments &f, unsigned pitch, unsigned bytes,
 //===----------------------------------------------------------------------===//
 
 void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
-  if (isPanels(shared.layout))
+  if (isSwizzled(shared.layout))
     return writeSwizzled(tile, shared);
   Fragments f = Fragments::of(tile.type, tile.layout);
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
@@ -104,7 +104,7 @@ void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
 }
 
 Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
-  if (isPanels(shared.layout))
+  if (isSwizzled(shared.layout))
     return fragmentsFromSwizzled(shared, layout);
   Placed tile;
   tile.layout = layout;
@@ -139,10 +139,10 @@ Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layou
   tile.type = VectorType::get({length}, element);
   beforeRead(shared.range);
   Value start = shared.address;
-  if (row && !isPanels(shared.layout))
+  if (row && !isSwizzled(shared.layout))
     start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
   auto add = [&](Value number) {
-    tile.elements.push_back(b.load(element, isPanels(shared.layout)
+    tile.elements.push_back(b.load(element, isSwizzled(shared.layout)
                                                 ? swizzledElement(shared, row, number)
                                                 : b.at(start, element, number)));
   };

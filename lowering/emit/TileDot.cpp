@@ -55,7 +55,7 @@ TileEmitter::LdmatrixOperand TileEmitter::ldmatrixOperand(const Placed &tile, bo
   }
   (rowsAcross ? row : column) = b.add(rowsAcross ? row : column, part);
   LdmatrixOperand operand{{}, tile.pitch, std::nullopt, rowsAcross, /*transposes=*/!rowsAcross};
-  if (isPanels(tile.layout))
+  if (isSwizzled(tile.layout))
     operand.swizzled =
         swizzledAddress(tile, row, b.div(column, 8), !rowsAcross && !llvm::isPowerOf2_64(partSize));
   else
@@ -262,7 +262,7 @@ void TileEmitter::writeTriangles() {
     if (triangles.count(key))
       return;
     Placed stored = newShared(VectorType::get({rows, rows}, element),
-                              LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0));
+                              LayoutAttr::get(b.getContext(), LayoutKind::swizzled, 0, 0));
     beforeWrite(stored.range);
     Placed ones;
     ones.type = stored.type;
@@ -346,7 +346,7 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
     ++groupsIssued;
   };
   const Placed *inShared = summedInShared(op);
-  if (inShared && isPanels(inShared->layout) && !isTransposed(inShared->layout)) {
+  if (inShared && isSwizzled(inShared->layout) && !isTransposed(inShared->layout)) {
     reads.push_back(inShared->range);
     beforeRead(reads);
     sum(/*fromZero=*/true, inShared, nullptr);
@@ -385,17 +385,17 @@ void TileEmitter::emitCumsum(CumsumOp op) {
   SmallVector<Placed> terms;
   auto write = [&](const Placed &rounded, Type element) {
     Type type = VectorType::get(cast<VectorType>(rest.type).getShape(), element);
-    bool isSwizzled = warpgroups && fitsPanels(type);
-    terms.push_back(newShared(type, isSwizzled
-                                        ? LayoutAttr::get(b.getContext(), LayoutKind::panels, 0, 0)
-                                        : LayoutAttr()));
+    bool isSwizzled = warpgroups && fitsSwizzled(type);
+    terms.push_back(
+        newShared(type, isSwizzled ? LayoutAttr::get(b.getContext(), LayoutKind::swizzled, 0, 0)
+                                   : LayoutAttr()));
     writeFragments(rounded, terms.back());
   };
   // Warpgroups read the triangle from shared memory; single warps build it in registers.
   auto sum = [&](const Placed &term, Type element) {
     auto triangle = triangles.find(triangleKey(op, element));
-    if (triangle == triangles.end() || !isPanels(term.layout) ||
-        !endsWithPanels(Fragments::of(rest.type, rest.layout).partColumns()))
+    if (triangle == triangles.end() || !isSwizzled(term.layout) ||
+        !endsSwizzled(Fragments::of(rest.type, rest.layout).partColumns()))
       return addSums(result, term, triangleOf(op, element));
     beforeRead({term.range, triangle->second.range});
     issueMatmul(result, fromZero, cast<VectorType>(rest.type).getDimSize(0), term,

@@ -97,7 +97,7 @@ private:
   };
   /// The state slots of this sequence and head. Slot i starts at `base + i·stride` elements; there
   /// are `count` slots, and slot 0 is number `first` of the tensor.
-  struct Cells {
+  struct Slots {
     Value pointer, base = {}, stride = {}, first = {}, count = {};
     Type element = {};
     Vector<int64_t> shape = {};
@@ -117,7 +117,7 @@ private:
   Value packedLength(Value sequence);
   Value longestFirst(Value place);
   void placeRows(Rows &place, Value tensor);
-  void placeCells(Cells &place, Type type, bool saved);
+  void placeSlots(Slots &place, Type type, bool saved);
   void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
   void describeLaunch();
@@ -218,10 +218,10 @@ private:
   void copyRagged(const Copy &copy);
   void copyBeside(tile::FillOp op, llvm::ArrayRef<Copy> vectors, Value isTaken);
 
-  // TileWarpRoles.cpp: warp specialisation.
+  // TilePartitions.cpp: warp specialisation.
   unsigned countWarps();
-  void emitRoles(tile::RolesOp op);
-  void emitRole(tile::RoleOp role);
+  void emitRoles(tile::WarpSpecializeOp op);
+  void emitPartition(tile::PartitionOp partition);
   void makeMbarriers(tile::MakeRingOp op);
   void initializeMbarriers(tile::MakeRingOp op);
   Value fullOf(const Ring &ring, Value stage);
@@ -248,8 +248,8 @@ private:
   };
   Vector<RowRuns> runsOf(Type type, tile::LayoutAttr layout, const TileGrid &grid);
   TileGrid gridOf(const Rows &place, Value first, Value channel, mlir::VectorType type);
-  TileGrid gridOf(const Cells &place, ValueRange offsets, Type part);
-  Value cellBase(const Cells &place, Value index);
+  TileGrid gridOf(const Slots &place, ValueRange offsets, Type part);
+  Value slotBase(const Slots &place, Value index);
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
@@ -257,9 +257,9 @@ private:
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
-  void emitCellRows(tile::CellRowsOp op);
-  void emitLoadCell(tile::LoadCellOp op);
-  void emitStoreCell(tile::StoreCellOp op);
+  void emitSlotRows(tile::SlotRowsOp op);
+  void emitLoadSlot(tile::LoadSlotOp op);
+  void emitStoreSlot(tile::StoreSlotOp op);
   Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isMatmulOperand = true);
   /// The same for `value`. If a loop carries `value`, its existing buffer.
   Placed sharedFor(Value value, tile::LayoutAttr layout, bool isMatmulOperand = true);
@@ -321,18 +321,18 @@ private:
 
   // TileMasks.cpp: masks by position.
   void maskSide(Placed &tile, bool upper, bool strict, Value otherwise);
-  void emitKeep(tile::KeepOp op);
+  void emitMask(tile::MaskOp op);
   void emitWindow(tile::WindowOp op);
   Value isWithin(Value from, Value to, int64_t size, Value first, int64_t offset);
 
   // TileVectors.cpp: vectors, broadcasts and reductions.
-  void emitSpread(tile::SpreadOp op);
+  void emitBroadcast(tile::BroadcastOp op);
   void findSummedInParts();
   void emitSum(tile::SumOp op);
   struct SummedParts;
   void finishSum(Value sum);
   void finishSums();
-  void emitWithin(tile::WithinOp op);
+  void emitRangeGuard(tile::RangeGuardOp op);
   void emitExtract(mlir::vector::ExtractOp op);
   void emitInsert(mlir::vector::InsertOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
@@ -410,7 +410,7 @@ private:
   Kernel kernel;
 
   llvm::DenseMap<Value, Rows> rows;
-  llvm::DenseMap<Value, Cells> cells;
+  llvm::DenseMap<Value, Slots> slots;
   Vector<Parameter> parameters;
   llvm::DenseMap<Value, Vector<Value>> pointers;
   /// The head to read in tensors with fewer heads, by their number of heads.
@@ -482,8 +482,8 @@ private:
   Vector<tile::ReleaseOp> pendingReleases;
 };
 
-/// Checks that the warps of the program's roles fit a block and its layouts.
-mlir::LogicalResult checkRoles(tile::ProgramOp program);
+/// Checks that the warps of the program's partitions fit a block and its layouts.
+mlir::LogicalResult checkPartitions(tile::ProgramOp program);
 
 } // namespace ejk
 

@@ -23,8 +23,8 @@ using namespace ejk::tile;
 static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
 static unsigned prefixRank(Value parameter, Value arg) {
-  auto cell = dyn_cast<CellsType>(arg.getType());
-  return tensorType(parameter).getRank() - (cell ? cast<VectorType>(cell.getCell()).getRank() : 0);
+  auto slot = dyn_cast<SlotsType>(arg.getType());
+  return tensorType(parameter).getRank() - (slot ? cast<VectorType>(slot.getSlot()).getRank() : 0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,7 +100,7 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   auto addCells = [&](ValueRange args, ValueRange tensors) {
     for (auto [arg, tensor] : llvm::zip(args, tensors))
       if (Value pointer = takePointer(tensor))
-        cells[arg] = {pointer};
+        slots[arg] = {pointer};
   };
   addCells(program.getInitialArgs(), program.getInitialStates());
   addCells(program.getSavedArgs(), program.getSavedStates());
@@ -166,8 +166,8 @@ void TileEmitter::locate() {
       placeRows(rows[arg], tensor);
   auto placeAll = [&](ValueRange args, bool saved) {
     for (Value arg : args)
-      if (cells.contains(arg))
-        placeCells(cells[arg], cast<CellsType>(arg.getType()).getCell(), saved);
+      if (slots.contains(arg))
+        placeSlots(slots[arg], cast<SlotsType>(arg.getType()).getSlot(), saved);
   };
   placeAll(program.getInitialArgs(), false);
   placeAll(program.getSavedArgs(), true);
@@ -280,25 +280,25 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
                                                b.narrow(column)};
 }
 
-void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
+void TileEmitter::placeSlots(Slots &place, Type type, bool saved) {
   place.element = getElementTypeOrSelf(type);
   int64_t elements = 1;
   if (auto vector = dyn_cast<VectorType>(type)) {
     place.shape.assign(vector.getShape().begin(), vector.getShape().end());
     elements = vector.getNumElements();
   }
-  Value cell = stateIndex;
+  Value slot = stateIndex;
   place.count = b.i64(1);
   if (saved) {
     int64_t every = *program.getSaveEvery();
     place.count = b.div(b.add(length, every - 1), every);
-    Value slot = b.add(b.div(sequenceFirst, every), sequenceIndex);
+    Value poolSlot = b.add(b.div(sequenceFirst, every), sequenceIndex);
     if (firstPosition)
-      slot = b.add(slot, b.div(firstPosition, every));
-    cell = b.add(b.mul(slot, heads), b.wide(head));
+      poolSlot = b.add(poolSlot, b.div(firstPosition, every));
+    slot = b.add(b.mul(poolSlot, heads), b.wide(head));
   }
-  place.first = cell;
-  place.base = b.at(place.pointer, place.element, b.mul(cell, elements));
+  place.first = slot;
+  place.base = b.at(place.pointer, place.element, b.mul(slot, elements));
   place.stride = b.mul(heads, elements);
 }
 
@@ -306,8 +306,8 @@ void TileEmitter::placeCells(Cells &place, Type type, bool saved) {
 void TileEmitter::takeParameters(Value sequence) {
   for (auto [parameter, tensor, arg] :
        llvm::zip(parameters, program.getParameters(), program.getParameterArgs())) {
-    auto cell = dyn_cast<CellsType>(arg.getType());
-    auto vector = cell ? cast<VectorType>(cell.getCell()) : VectorType();
+    auto slot = dyn_cast<SlotsType>(arg.getType());
+    auto vector = slot ? cast<VectorType>(slot.getSlot()) : VectorType();
     Type element = tensorType(tensor).getElementType();
     Value base = parameter.pointer;
     if (unsigned prefix = prefixRank(tensor, arg)) {
@@ -317,8 +317,8 @@ void TileEmitter::takeParameters(Value sequence) {
       base = b.at(base, element, b.mul(index, vector ? vector.getNumElements() : 1));
     }
     if (vector)
-      // There is only one slot, so its index does not matter.
-      cells[arg] = {parameter.pointer,
+      // There is only one poolSlot, so its index does not matter.
+      slots[arg] = {parameter.pointer,
                     base,
                     b.i64(0),
                     b.i64(0),
@@ -454,7 +454,7 @@ static bool carriesMatmulOperands(ProgramOp program) {
       ->walk([](scf::ForOp loop) {
         return llvm::any_of(loop.getInits(),
                             [](Value init) {
-                              return isa<VectorType>(init.getType()) && isPanels(layoutOf(init));
+                              return isa<VectorType>(init.getType()) && isSwizzled(layoutOf(init));
                             })
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
@@ -464,7 +464,7 @@ static bool carriesMatmulOperands(ProgramOp program) {
 
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
                                       SizeName sizeName, unsigned sharedLimit) {
-  if (failed(checkLaidOut(program)) || failed(checkRoles(program)))
+  if (failed(checkLaidOut(program)) || failed(checkPartitions(program)))
     return failure();
   unsigned needed = 0;
   // Memory spent to save barriers early in the program may be missing later, so retry with less.

@@ -46,13 +46,13 @@ SmallVector<Value> TileEmitter::flatten(ValueRange values) {
 /// Whether ops under `op` access shared memory such that barriers must order it. In
 /// warp-specialised code mbarriers order the accesses to rings.
 static bool touchesShared(Operation *op) {
-  bool inRole = op->getParentOfType<RoleOp>() != nullptr;
+  bool inPartition = op->getParentOfType<PartitionOp>() != nullptr;
   return op
       ->walk([&](Operation *inner) {
         // The item was taken before.
         if (auto take = dyn_cast<TakeOp>(inner); take && take.getHeld())
           return WalkResult::advance();
-        if (inRole && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
+        if (inPartition && isa<AcquireOp, FillOp, TakeOp, ReleaseOp>(inner))
           return WalkResult::advance();
         return isa<TileDialect, vector::VectorDialect>(inner->getDialect())
                    ? WalkResult::interrupt()
@@ -133,7 +133,7 @@ bool TileEmitter::isOnlyBulkStored(Value tile) const {
 /// Whether the store for the next iteration would have to wait for this iteration's readers: the
 /// last matmul or a TMA store. A double buffer then removes the wait.
 bool TileEmitter::needsDoubleBuffer(Value carried) const {
-  return isPanels(layoutOf(carried)) && (isReadLast(carried) || isOnlyBulkStored(carried));
+  return isSwizzled(layoutOf(carried)) && (isReadLast(carried) || isOnlyBulkStored(carried));
 }
 
 /// Two tiles like `like`: the first lies in `own` in even iterations and in `next` in odd ones, the
@@ -198,7 +198,7 @@ Placed TileEmitter::allocateDoubleBuffer(Type type, LayoutAttr layout, bool isMa
   auto allocate = [&] {
     SharedMemory::Range range =
         memory.allocate(sharedBytes(type, layout), sharedAlignment(layout), avoided);
-    range.isMatmulOperand = isMatmulOperand && isPanels(layout);
+    range.isMatmulOperand = isMatmulOperand && isSwizzled(layout);
     return range;
   };
   SharedMemory::Range own = allocate(), other = allocate();

@@ -32,7 +32,7 @@ void TileEmitter::maskSide(Placed &tile, bool upper, bool strict, Value otherwis
   });
 }
 
-void TileEmitter::emitKeep(KeepOp op) {
+void TileEmitter::emitMask(MaskOp op) {
   Placed tile = placed(op.getTile());
   maskSide(tile, op.getUpper(), op.getStrict(), b.make<arith::ConstantOp>(op.getOtherwiseAttr()));
   tiles[op.getResult()] = tile;

@@ -144,7 +144,7 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isMatmulOperand
   tile.pitch = sharedPitch(type);
   tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
                                avoidedFor(type, tile.layout));
-  tile.range.isMatmulOperand = isMatmulOperand && isPanels(tile.layout);
+  tile.range.isMatmulOperand = isMatmulOperand && isSwizzled(tile.layout);
   allocatedRanges.push_back(tile.range);
   tile.address = sharedAt(tile.range);
   return tile;
@@ -168,7 +168,7 @@ const Placed *TileEmitter::carriedPlace(Value value) {
 Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isMatmulOperand) {
   if (const Placed *place = carriedPlace(value))
     return *place;
-  if (buffers.body && isMatmulOperand && isPanels(layout) &&
+  if (buffers.body && isMatmulOperand && isSwizzled(layout) &&
       value.getParentBlock() == buffers.body) {
     buffers.tiles.insert(value);
     return allocateDoubleBuffer(value.getType(), layout, isMatmulOperand);
@@ -206,9 +206,9 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   // If all units of a thread lie in one column, they are a constant number of rows apart.
   bool oneColumn = threads % perRow == 0 && (threads / perRow) % 8 == 0;
   auto placeIn = [&](Value row, Value column) {
-    return isPanels(tile.layout) ? swizzledElement(tile, row, column)
-                                 : b.at(tile.address, b.getI8Type(),
-                                        b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
+    return isSwizzled(tile.layout) ? swizzledElement(tile, row, column)
+                                   : b.at(tile.address, b.getI8Type(),
+                                          b.add(b.mul(row, tile.pitch), b.mul(column, bytes)));
   };
   auto sourceOf = [&](Value memoryRow, Value memoryColumn) {
     Value offset = b.mul(memoryRow, from.stride);
@@ -226,7 +226,8 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
       Value to = to0, there = there0, row = row0, memoryColumn = memoryColumn0;
       if (done && oneColumn) {
         int64_t ahead = done / perRow;
-        to = b.at(to, b.getI8Type(), ahead * (isPanels(tile.layout) ? kPanelPitch : tile.pitch));
+        to = b.at(to, b.getI8Type(),
+                  ahead * (isSwizzled(tile.layout) ? kSwizzledPitch : tile.pitch));
         row = b.add(row0, ahead);
         there = b.at(there, from.element, b.mul(from.stride, ahead));
       } else if (done) {
@@ -285,7 +286,7 @@ TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, Vect
   return grid;
 }
 
-TileGrid TileEmitter::gridOf(const Cells &place, ValueRange offsets, Type part) {
+TileGrid TileEmitter::gridOf(const Slots &place, ValueRange offsets, Type part) {
   auto type = dyn_cast<VectorType>(part);
   if (!type)
     return {b.i64(0), {}, b.i64(1), b.i64(0), std::nullopt, false, false};
@@ -410,20 +411,20 @@ void TileEmitter::emitStore(StoreOp op) {
   auto type = cast<VectorType>(op.getTile().getType());
   if (tmaStores.contains(op))
     return storeByTma(placed(op.getTile()), to, op);
-  if (isPanels(layoutOf(op.getTile())))
+  if (isSwizzled(layoutOf(op.getTile())))
     return storeSwizzled(placed(op.getTile()), to, op);
   storeTo(placed(op.getTile()), gridOf(to, op.getFirst(), op.getChannel(), type), to.base,
           to.element);
 }
 
-Value TileEmitter::cellBase(const Cells &place, Value index) {
+Value TileEmitter::slotBase(const Slots &place, Value index) {
   return b.at(place.base, place.element, b.mul(wideIndex(index), place.stride));
 }
 
-void TileEmitter::emitCellRows(CellRowsOp op) {
-  if (!cells.contains(op.getCells()))
+void TileEmitter::emitSlotRows(SlotRowsOp op) {
+  if (!slots.contains(op.getSlots()))
     return; // unused
-  const Cells &from = cells[op.getCells()];
+  const Slots &from = slots[op.getSlots()];
   // Unsigned, so that negative indices are out of range.
   Value index = scalar(op.getIndex());
   Value exists =
@@ -431,7 +432,7 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
                             index.getType().isInteger(32) ? b.narrow(from.count) : from.count);
   Rows place;
   place.pointer = from.pointer;
-  place.base = cellBase(from, op.getIndex());
+  place.base = slotBase(from, op.getIndex());
   place.element = from.element;
   place.channels = from.shape[1];
   place.stride = b.i64(from.shape[1]);
@@ -443,9 +444,9 @@ void TileEmitter::emitCellRows(CellRowsOp op) {
   rows[op.getRows()] = place;
 }
 
-void TileEmitter::emitLoadCell(LoadCellOp op) {
-  const Cells &from = cells[op.getCells()];
-  Value base = cellBase(from, op.getIndex());
+void TileEmitter::emitLoadSlot(LoadSlotOp op) {
+  const Slots &from = slots[op.getSlots()];
+  Value base = slotBase(from, op.getIndex());
   if (!isa<VectorType>(op.getResult().getType())) {
     scalars.map(op.getResult(), b.load(from.element, base));
     return;
@@ -455,11 +456,11 @@ void TileEmitter::emitLoadCell(LoadCellOp op) {
                                    gridOf(from, op.getOffsets(), type), base, from.element);
 }
 
-void TileEmitter::emitStoreCell(StoreCellOp op) {
-  if (!cells.contains(op.getCells()))
+void TileEmitter::emitStoreSlot(StoreSlotOp op) {
+  if (!slots.contains(op.getSlots()))
     return; // unused
-  const Cells &to = cells[op.getCells()];
-  Value base = cellBase(to, op.getIndex());
+  const Slots &to = slots[op.getSlots()];
+  Value base = slotBase(to, op.getIndex());
   if (!isa<VectorType>(op.getTile().getType())) {
     b.onlyIf(b.equal(thread, 0), [&] { b.store(scalar(op.getTile()), base); });
     return;

@@ -33,8 +33,8 @@ unsigned TileEmitter::sizeOf(Type type, LayoutAttr layout) {
   case LayoutKind::uniform:
     return 1;
   case LayoutKind::shared:
-  case LayoutKind::panels:
-  case LayoutKind::transposed_panels:
+  case LayoutKind::swizzled:
+  case LayoutKind::transposed_swizzled:
     return 0;
   }
   llvm_unreachable("unknown layout");
@@ -97,7 +97,7 @@ void TileEmitter::findLastUses() {
 void TileEmitter::emitBlock(Block &block) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
-      break; // a role's block has none
+      break; // a partition's block has none
     b.loc = op.getLoc();
     emit(&op);
     for (Value value : lastUses[&op])
@@ -126,19 +126,19 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](FillOp o) { emitFill(o); })
       .Case([&](TakeOp o) { emitTake(o); })
       .Case([&](ReleaseOp o) { emitRelease(o); })
-      .Case([&](RolesOp o) { emitRoles(o); })
-      .Case([&](CellRowsOp o) { emitCellRows(o); })
-      .Case([&](LoadCellOp o) { emitLoadCell(o); })
-      .Case([&](StoreCellOp o) { emitStoreCell(o); })
+      .Case([&](WarpSpecializeOp o) { emitRoles(o); })
+      .Case([&](SlotRowsOp o) { emitSlotRows(o); })
+      .Case([&](LoadSlotOp o) { emitLoadSlot(o); })
+      .Case([&](StoreSlotOp o) { emitStoreSlot(o); })
       .Case([&](ConvertOp o) { emitConvert(o); })
       .Case([&](DotOp o) { emitDot(o); })
       .Case([&](CumsumOp o) { emitCumsum(o); })
       .Case([&](InvertDiagonalOp o) { emitInvertDiagonal(o); })
-      .Case([&](KeepOp o) { emitKeep(o); })
+      .Case([&](MaskOp o) { emitMask(o); })
       .Case([&](WindowOp o) { emitWindow(o); })
-      .Case([&](SpreadOp o) { emitSpread(o); })
+      .Case([&](BroadcastOp o) { emitBroadcast(o); })
       .Case([&](tile::SumOp o) { emitSum(o); })
-      .Case([&](WithinOp o) { emitWithin(o); })
+      .Case([&](RangeGuardOp o) { emitRangeGuard(o); })
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
       .Case([&](vector::InsertOp o) { emitInsert(o); })
       .Case([&](scf::ForOp o) { emitFor(o); })

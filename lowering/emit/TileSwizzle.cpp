@@ -1,6 +1,6 @@
 //===- TileSwizzle.cpp - 128-byte-swizzled tiles in shared memory ----------===//
 //
-// Loads and stores tiles in the layout `panels`: blocks of 64 columns of 16-bit elements,
+// Loads and stores tiles in the layout `swizzled`: blocks of 64 columns of 16-bit elements,
 // one after another, each with rows of 128 bytes. In row r, the 16-byte segment of columns
 // 8p to 8p+7 is stored at position p xor (r mod 8). This is the 128-byte swizzle of TMA and
 // `wgmma`; it avoids bank conflicts.
@@ -20,21 +20,21 @@ using namespace ejk;
 using namespace ejk::tile;
 
 static constexpr int64_t kSegmentColumns = 8, kSegmentBytes = 16;
-static constexpr int64_t kSegments = kPanelColumns / kSegmentColumns;
+static constexpr int64_t kSegments = kSwizzledColumns / kSegmentColumns;
 
 Value SwizzledAddress::at(KernelBuilder &b, int64_t rows, int64_t segments) const {
   if (anywhere) {
     Value number = b.add(anywhere, segments);
-    Value inPanel = b.make<arith::XOrIOp>(b.rem(number, kSegments), pattern);
+    Value inSwizzled = b.make<arith::XOrIOp>(b.rem(number, kSegments), pattern);
     Value offset =
-        b.add(b.mul(b.div(number, kSegments), panelBytes), b.mul(inPanel, kSegmentBytes));
-    return b.at(b.at(row, b.getI8Type(), offset), b.getI8Type(), rows * kPanelPitch);
+        b.add(b.mul(b.div(number, kSegments), panelBytes), b.mul(inSwizzled, kSegmentBytes));
+    return b.at(b.at(row, b.getI8Type(), offset), b.getI8Type(), rows * kSwizzledPitch);
   }
   Value swizzled = segment;
-  if (int64_t inPanel = segments % kSegments)
-    swizzled = b.make<arith::XOrIOp>(segment, b.i32(inPanel * kSegmentBytes));
+  if (int64_t inSwizzled = segments % kSegments)
+    swizzled = b.make<arith::XOrIOp>(segment, b.i32(inSwizzled * kSegmentBytes));
   Value address = b.at(row, b.getI8Type(), swizzled);
-  return b.at(address, b.getI8Type(), rows * kPanelPitch + segments / kSegments * panelBytes);
+  return b.at(address, b.getI8Type(), rows * kSwizzledPitch + segments / kSegments * panelBytes);
 }
 
 /// The number of rows in stored orientation.
@@ -45,14 +45,15 @@ static int64_t storedRows(const Placed &shared) {
 SwizzledAddress TileEmitter::swizzledAddress(const Placed &shared, Value row, Value segment,
                                              bool isAnywhere) {
   SwizzledAddress place;
-  place.panelBytes = storedRows(shared) * kPanelPitch;
+  place.panelBytes = storedRows(shared) * kSwizzledPitch;
   if (isAnywhere) {
-    place.row = b.at(shared.address, b.getI8Type(), b.mul(row, kPanelPitch));
+    place.row = b.at(shared.address, b.getI8Type(), b.mul(row, kSwizzledPitch));
     place.anywhere = segment;
     place.pattern = b.rem(row, kSegments);
     return place;
   }
-  Value offset = b.add(b.mul(row, kPanelPitch), b.mul(b.div(segment, kSegments), place.panelBytes));
+  Value offset =
+      b.add(b.mul(row, kSwizzledPitch), b.mul(b.div(segment, kSegments), place.panelBytes));
   place.row = b.at(shared.address, b.getI8Type(), offset);
   Value swizzled = b.make<arith::XOrIOp>(b.rem(segment, kSegments), b.rem(row, kSegments));
   place.segment = b.mul(swizzled, kSegmentBytes);
@@ -161,7 +162,7 @@ void TileEmitter::storeSwizzled(const Placed &tile, const Rows &to, StoreOp op) 
     if (done && oneColumn) {
       int64_t ahead = done / perRow;
       row = b.add(row0, ahead);
-      from = b.at(from0, b.getI8Type(), ahead * kPanelPitch);
+      from = b.at(from0, b.getI8Type(), ahead * kSwizzledPitch);
       target = b.at(target0, to.element, b.mul(to.stride, ahead));
     } else if (done) {
       row = b.div(unit, perRow);

@@ -41,7 +41,7 @@ static constexpr int64_t kSegmentBytes = 16;
 
 /// With warp specialisation, threads copy and store.
 void TileEmitter::findMaps() {
-  if (!warpgroups || !program.getBlock().getOps<RolesOp>().empty())
+  if (!warpgroups || !program.getBlock().getOps<WarpSpecializeOp>().empty())
     return;
   llvm::DenseMap<Value, Value> tensors;
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
@@ -58,7 +58,7 @@ unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
   auto [it, isNew] = maps.try_emplace({arg, {height, blocks}}, kernel.operands.size());
   // The rows of states [slots, H, K, V] are K, those of sequences [B, T, H, K] are T.
   unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
-  unsigned rowDim = isa<CellsType>(arg.getType()) ? rank - 2 : 1;
+  unsigned rowDim = isa<SlotsType>(arg.getType()) ? rank - 2 : 1;
   if (isNew)
     kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, blocks}});
   return it->second;
@@ -117,8 +117,8 @@ static bool storesOnce(StoreOp store) {
     return value;
   };
   // Rows of a state slot that belongs to the iteration.
-  if (auto ofCell = store.getRows().getDefiningOp<CellRowsOp>())
-    return withoutConstant(ofCell.getIndex()) == loop.getInductionVar();
+  if (auto ofSlot = store.getRows().getDefiningOp<SlotRowsOp>())
+    return withoutConstant(ofSlot.getIndex()) == loop.getInductionVar();
   // Or rows at the counter times at least the tile's number of rows.
   auto scaled = withoutConstant(first).getDefiningOp<arith::MulIOp>();
   APInt rows;
@@ -146,8 +146,8 @@ void TileEmitter::findTmaStores() {
   auto send = [&](Value arg, Value tensor) {
     SmallVector<StoreOp> stores;
     for (Operation *user : arg.getUsers()) {
-      auto ofCell = dyn_cast<CellRowsOp>(user);
-      for (Operation *op : ofCell ? llvm::to_vector(ofCell->getUsers()) : SmallVector{user})
+      auto ofSlot = dyn_cast<SlotRowsOp>(user);
+      for (Operation *op : ofSlot ? llvm::to_vector(ofSlot->getUsers()) : SmallVector{user})
         stores.push_back(dyn_cast<StoreOp>(op));
     }
     bool canUseTma = llvm::all_of(stores, [&](StoreOp store) {
@@ -215,7 +215,7 @@ void TileEmitter::fillByTma(FillOp op) {
     }
     auto [height, blocks] = tmaTileShape(tile.type);
     unsigned map = maps.at({argOf(copy.rows), {height, blocks}});
-    if (!hasNeighbours() || copy.rows.getDefiningOp<CellRowsOp>()) {
+    if (!hasNeighbours() || copy.rows.getDefiningOp<SlotRowsOp>()) {
       loads.push_back({copy, map, Value()});
       continue;
     }
@@ -284,7 +284,7 @@ void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPas
   Value bytes = b.i32(0);
   for (const TmaLoad &load : loads) {
     auto [rows, blocks] = tmaTileShape(load.copy.tile.type);
-    Value all = b.i32(rows * blocks * kPanelPitch);
+    Value all = b.i32(rows * blocks * kSwizzledPitch);
     bytes = b.add(
         bytes, load.exists ? b.make<arith::SelectOp>(load.exists, all, b.i32(0)).getResult() : all);
   }
@@ -300,7 +300,7 @@ void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPas
       Value row = b.add(place.row, narrowIndex(copy.first));
       if (isPastEnd)
         row = b.make<arith::SelectOp>(isPastEnd, b.i32(-tmaTileShape(copy.tile.type).first), row);
-      Value block = b.div(b.add(place.column, narrowIndex(copy.channel)), kPanelColumns);
+      Value block = b.div(b.add(place.column, narrowIndex(copy.channel)), kSwizzledColumns);
       Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), copy.tile.address);
       b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
           b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(load.map),
@@ -364,7 +364,8 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   byOneLane({}, [&] {
     b.onlyIf(isWhole, [&] {
       Value row = b.add(to.tmaOrigin.row, narrowIndex(op.getFirst()));
-      Value block = b.div(b.add(to.tmaOrigin.column, narrowIndex(op.getChannel())), kPanelColumns);
+      Value block =
+          b.div(b.add(to.tmaOrigin.column, narrowIndex(op.getChannel())), kSwizzledColumns);
       b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
           kernel.function.getArgument(tmaStores.lookup(op)), tile.address,
           ValueRange{b.i32(0), row, block, to.tmaOrigin.matrix}, /*l2CacheHint=*/Value(),

@@ -121,7 +121,7 @@ SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &
   return slices;
 }
 
-void TileEmitter::emitSpread(SpreadOp op) {
+void TileEmitter::emitBroadcast(BroadcastOp op) {
   Placed tile;
   tile.type = op.getType();
   tile.layout = layoutOf(op.getResult());
@@ -150,7 +150,7 @@ static bool canComputeByBlocks(Operation *op) {
   if (op->getNumResults() != 1 || !isFragments(layoutOf(op->getResult(0))))
     return false;
   if (auto convert = dyn_cast<ConvertOp>(op))
-    return isPanels(layoutOf(convert.getTile()));
+    return isSwizzled(layoutOf(convert.getTile()));
   return OpTrait::hasElementwiseMappableTraits(op) && !op->hasTrait<OpTrait::ConstantLike>();
 }
 
@@ -412,7 +412,7 @@ void TileEmitter::finishSums() {
 /// The range guard: whether |x| is at most the bound everywhere. The barrier that combines the
 /// threads' answers also orders shared memory. Uniform tiles are compared separately, because they
 /// may be constant.
-void TileEmitter::emitWithin(WithinOp op) {
+void TileEmitter::emitRangeGuard(RangeGuardOp op) {
   double bound = op.getBound().convertToDouble();
   Value most, mine;
   for (Value operand : op.getTiles()) {

@@ -30,28 +30,28 @@ static constexpr int64_t kMostColumns = 256;
 static constexpr int64_t kUnit = 16;
 
 static int64_t panelBytesOf(const Placed &tile) {
-  return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kPanelPitch;
+  return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kSwizzledPitch;
 }
 
 bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
   LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(operands.left);
-  if (!warpgroups || !isPanels(layoutOf(operands.right)))
+  if (!warpgroups || !isSwizzled(layoutOf(operands.right)))
     return false;
   bool across = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
-  if (across && !endsWithPanels(Fragments::of(op.getType(), result).partColumns()))
+  if (across && !endsSwizzled(Fragments::of(op.getType(), result).partColumns()))
     return false;
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
          operands.length % kStep == 0 &&
-         (isPanels(left) || isRegisterOperand(left, operands.leftTransposed, result));
+         (isSwizzled(left) || isRegisterOperand(left, operands.leftTransposed, result));
 }
 
 /// The descriptor of a swizzled operand, from row or column `first` across on.
 Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first) {
   int64_t panel = panelBytesOf(tile);
-  Value offset = rowsAcross ? b.mul(first, kPanelPitch)
-                            : b.add(b.mul(b.div(first, kPanelColumns), panel),
-                                    b.mul(b.rem(first, kPanelColumns), 2));
+  Value offset = rowsAcross ? b.mul(first, kSwizzledPitch)
+                            : b.add(b.mul(b.div(first, kSwizzledColumns), panel),
+                                    b.mul(b.rem(first, kSwizzledColumns), 2));
   // All descriptors are computed from one base, so that they differ by constants and share
   // registers.
   auto numberOf = [&](Value address) -> Value {
@@ -62,7 +62,7 @@ Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first
   Value fromBase = b.sub(numberOf(tile.address), all);
   Value low = b.add(b.add(start, b.div(offset, kUnit)),
                     b.add(b.div(fromBase, kUnit), b.i32((panel / kUnit) << 16)));
-  int64_t groups = 8 * kPanelPitch / kUnit, swizzle128 = int64_t(1) << 62;
+  int64_t groups = 8 * kSwizzledPitch / kUnit, swizzle128 = int64_t(1) << 62;
   return b.make<arith::OrIOp>(b.wide(low), b.i64(swizzle128 | groups << 32));
 }
 
@@ -70,8 +70,8 @@ Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first
 static int64_t descriptorOffset(const Placed &tile, bool rowsAcross, int64_t step) {
   int64_t along = step * kStep;
   int64_t bytes = rowsAcross
-                      ? along / kPanelColumns * panelBytesOf(tile) + along % kPanelColumns * 2
-                      : along * kPanelPitch;
+                      ? along / kSwizzledColumns * panelBytesOf(tile) + along % kSwizzledColumns * 2
+                      : along * kSwizzledPitch;
   return bytes / kUnit;
 }
 

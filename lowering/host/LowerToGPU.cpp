@@ -309,7 +309,7 @@ private:
     auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
     Value matrices = index(1), rows, blocks = index(1);
     for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
-      FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / kPanelColumns)
+      FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / kSwizzledColumns)
                                             : hostSize(op, operand.tensor, d);
       if (failed(size))
         return failure();
@@ -318,19 +318,19 @@ private:
       else
         (d < box.rowDim ? matrices : blocks) = times(d < box.rowDim ? matrices : blocks, *size);
     }
-    Value width = times(blocks, index(kPanelColumns));
+    Value width = times(blocks, index(kSwizzledColumns));
     int64_t dynamic = ShapedType::kDynamic;
-    Attribute columns = b.getIndexAttr(kPanelColumns), one = b.getIndexAttr(1);
+    Attribute columns = b.getIndexAttr(kSwizzledColumns), one = b.getIndexAttr(1);
     auto inBlocks = MemRefType::get(
-        {dynamic, dynamic, dynamic, kPanelColumns}, type.getElementType(),
-        StridedLayoutAttr::get(b.getContext(), 0, {dynamic, kPanelColumns, dynamic, 1}));
+        {dynamic, dynamic, dynamic, kSwizzledColumns}, type.getElementType(),
+        StridedLayoutAttr::get(b.getContext(), 0, {dynamic, kSwizzledColumns, dynamic, 1}));
     Value whole = memref::ReinterpretCastOp::create(
         b, loc, inBlocks, buffer, OpFoldResult(b.getIndexAttr(0)),
         ArrayRef<OpFoldResult>{matrices, blocks, rows, columns},
         ArrayRef<OpFoldResult>{times(rows, width), columns, width, one});
     Value unranked = memref::CastOp::create(
         b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
-    int64_t shape[] = {1, box.panels, box.rows, kPanelColumns};
+    int64_t shape[] = {1, box.panels, box.rows, kSwizzledColumns};
     auto tile = MemRefType::get(shape, type.getElementType(), AffineMap(),
                                 b.getI64IntegerAttr(kSharedSpace));
     auto mapType = nvgpu::TensorMapDescriptorType::get(
@@ -587,17 +587,17 @@ public:
   }
 
 private:
-  /// Verifies that the target supports the layouts and the roles of `program`.
+  /// Verifies that the target supports the layouts and the partitions of `program`.
   LogicalResult checkTarget(tile::ProgramOp program) {
     if (program->hasAttr(kWarpgroupsAttr) && !target.hasWgmma)
       return program.emitError() << "is laid out for matmuls of four warps (wgmma), which "
                                  << target.name << " lacks; sm_90a has them";
     WalkResult walked = program.walk([&](Operation *op) -> WalkResult {
-      if (isa<tile::RolesOp>(op) && !target.hasBulkCopies)
-        return op->emitError() << "roles need sm_90 or newer, not " << target.name;
-      if (auto role = dyn_cast<tile::RoleOp>(op))
-        if (role.getRegisters() && !target.hasSetMaxRegisters)
-          return op->emitError() << "a role's own registers need sm_90a or the like, not "
+      if (isa<tile::WarpSpecializeOp>(op) && !target.hasBulkCopies)
+        return op->emitError() << "partitions need sm_90 or newer, not " << target.name;
+      if (auto partition = dyn_cast<tile::PartitionOp>(op))
+        if (partition.getRegisters() && !target.hasSetMaxRegisters)
+          return op->emitError() << "a partition's own registers need sm_90a or the like, not "
                                  << target.name;
       return WalkResult::advance();
     });

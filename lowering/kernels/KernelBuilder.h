@@ -193,7 +193,7 @@ struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
   /// The TMA tile of a tensor map. Dimension `rowDim` of the tensor counts rows; the dimensions
-  /// after it form one row. A tile has `rows` rows and `panels` blocks of 64 columns.
+  /// after it form one row. A tile has `rows` rows and `swizzled` blocks of 64 columns.
   struct Box {
     unsigned rowDim;
     int64_t rows, panels;

@@ -4,7 +4,7 @@
 // decides, and for `wgmma` also the matmuls that use it (TileOrientation.h). An operand in another
 // layout gets a conversion before its first user, which later users share.
 //
-// For example, a tile of q rows is loaded to shared memory (`panels`) and read there by a matmul;
+// For example, a tile of q rows is loaded to shared memory (`swizzled`) and read there by a matmul;
 // the matmul's result is in `fragments`.
 //
 //===----------------------------------------------------------------------===//
@@ -78,9 +78,9 @@ private:
   }
   /// The layout of `value` in shared memory, for matmuls and other readers.
   LayoutAttr inShared(Value value, bool transposed) {
-    if (!warpgroups || !fitsPanels(value.getType(), transposed))
+    if (!warpgroups || !fitsSwizzled(value.getType(), transposed))
       return layout(LayoutKind::shared);
-    return layout(transposed ? LayoutKind::transposed_panels : LayoutKind::panels);
+    return layout(transposed ? LayoutKind::transposed_swizzled : LayoutKind::swizzled);
   }
   bool isUniform(Value value) {
     return !isTile(value.getType()) || layoutOf(value).getKind() == LayoutKind::uniform;
@@ -100,7 +100,7 @@ private:
       auto type = dyn_cast<VectorType>(value.getType());
       return type ? type.getShape() : ArrayRef<int64_t>();
     };
-    bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, WithinOp, SpreadOp>(op) &&
+    bool passesOn = op->getNumResults() == 1 && !isa<tile::SumOp, RangeGuardOp, BroadcastOp>(op) &&
                     shapeOf(op->getResult(0)) == shapeOf(operand.get());
     return passesOn ? computed(op->getResult(0)) : inRegisters(operand.get());
   }
@@ -262,11 +262,11 @@ private:
                                                  : inShared(load, /*transposed=*/false));
           return success();
         })
-        .Case<MakeRingOp, RolesOp>([&](Operation *later) {
+        .Case<MakeRingOp, WarpSpecializeOp>([&](Operation *later) {
           return later->emitError("tiles are laid out before rows pass through rings");
         })
         .Case([&](DotOp dot) { return visitDot(dot); })
-        .Case([&](SpreadOp spread) {
+        .Case([&](BroadcastOp spread) {
           if (ConvertOp shared = spilledCopy(spread.getVectorMutable()))
             spread.getVectorMutable().set(shared);
           else
@@ -282,7 +282,7 @@ private:
         .Case([&](vector::InsertOp insert) { return visitInsert(insert); })
         .Case([&](StoreOp store) {
           if (storesFromSwizzled(store))
-            need(store.getTileMutable(), layout(LayoutKind::panels), /*uniformWillDo=*/false);
+            need(store.getTileMutable(), layout(LayoutKind::swizzled), /*uniformWillDo=*/false);
           else
             needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
           return success();
@@ -292,14 +292,14 @@ private:
           setLayouts(invert, layout(LayoutKind::shared));
           return success();
         })
-        .Case<CumsumOp, KeepOp, WindowOp, tile::SumOp, WithinOp, StoreCellOp>(
+        .Case<CumsumOp, MaskOp, WindowOp, tile::SumOp, RangeGuardOp, StoreSlotOp>(
             [&](Operation *tileOp) {
               for (OpOperand &operand : tileOp->getOpOperands())
-                needComputed(operand, /*uniformWillDo=*/isa<WithinOp>(tileOp));
+                needComputed(operand, /*uniformWillDo=*/isa<RangeGuardOp>(tileOp));
               setComputed(tileOp);
               return success();
             })
-        .Case<LoadCellOp, scf::YieldOp, EndOp>([&](Operation *other) {
+        .Case<LoadSlotOp, scf::YieldOp, EndOp>([&](Operation *other) {
           for (OpOperand &operand : other->getOpOperands())
             needComputed(operand, /*uniformWillDo=*/false);
           setComputed(other);
@@ -346,7 +346,7 @@ private:
       // exact path, where registers are scarcer than time.
       Operation *maker = value.getDefiningOp();
       bool staysInShared = (orientation.isStored(value) || (maker && isOnExactPath(maker))) &&
-                           fitsPanels(value.getType(), isTransposed(own));
+                           fitsSwizzled(value.getType(), isTransposed(own));
       if (warpgroups && isRegisterOperand(*operand, own, result) && !staysInShared)
         continue;
       if (!isInShared(own))
@@ -370,7 +370,7 @@ private:
   bool storesFromSwizzled(StoreOp store) {
     auto row = dyn_cast<VectorType>(store.getRows().getType().getRow());
     return warpgroups && row && row.getDimSize(0) % 8 == 0 && isMultipleOf(store.getChannel(), 8) &&
-           fitsPanels(store.getTile().getType());
+           fitsSwizzled(store.getTile().getType());
   }
 
   LogicalResult visitBroadcast(vector::BroadcastOp broadcast) {
@@ -379,7 +379,7 @@ private:
       setLayouts(broadcast, layout(LayoutKind::uniform));
       return success();
     }
-    return broadcast.emitError("broadcasts a vector; tile.spread says along which dimension");
+    return broadcast.emitError("broadcasts a vector; tile.broadcast says along which dimension");
   }
 
   LogicalResult visitExtract(vector::ExtractOp extract) {

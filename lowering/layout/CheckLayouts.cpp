@@ -94,9 +94,9 @@ private:
     }
     case LayoutKind::shared:
       return isFloat ? "" : "shared memory holds f32, f16 or bf16";
-    case LayoutKind::panels:
-    case LayoutKind::transposed_panels:
-      return isFloat && fitsPanels(type, isTransposed(layout))
+    case LayoutKind::swizzled:
+    case LayoutKind::transposed_swizzled:
+      return isFloat && fitsSwizzled(type, isTransposed(layout))
                  ? ""
                  : "panels hold matrices of 16-bit floats, 64 columns wide";
     case LayoutKind::uniform:
@@ -107,7 +107,7 @@ private:
 
   LogicalResult checkTile(Operation *op, Value value) {
     if (!isTile(value)) {
-      if (isNumber(value.getType()) || isa<RowsType, CellsType, RingType>(value.getType()))
+      if (isNumber(value.getType()) || isa<RowsType, SlotsType, RingType>(value.getType()))
         return success();
       return op->emitError() << "makes a " << value.getType()
                              << ", which no op of a block program becomes";
@@ -166,13 +166,13 @@ private:
   LogicalResult check(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case<MakeRingOp>([&](auto ring) { return checkRing(ring); })
-        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, RolesOp, RoleOp, EndOp>(
+        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, PartitionOp, EndOp>(
             [&](auto) { return success(); })
-        .Case<LoadOp, StoreOp, CellRowsOp, LoadCellOp, StoreCellOp>(
+        .Case<LoadOp, StoreOp, SlotRowsOp, LoadSlotOp, StoreSlotOp>(
             [&](auto access) { return checkAccess(access); })
-        .Case<ConvertOp, DotOp, CumsumOp, SpreadOp, tile::SumOp>(
+        .Case<ConvertOp, DotOp, CumsumOp, BroadcastOp, tile::SumOp>(
             [&](auto tileOp) { return checkOp(tileOp); })
-        .Case<KeepOp>([&](KeepOp keep) -> LogicalResult {
+        .Case<MaskOp>([&](MaskOp keep) -> LogicalResult {
           if (failed(need(keep, isInFragments(keep.getResult()), "a mask takes fragments")))
             return failure();
           return sameAs(keep, keep.getTile(), keep.getResult());
@@ -189,7 +189,7 @@ private:
             return failure();
           return sameAs(window, window.getTile(), window.getResult());
         })
-        .Case<WithinOp>([&](WithinOp within) {
+        .Case<RangeGuardOp>([&](RangeGuardOp within) {
           return need(within, llvm::none_of(within.getTiles(),
                                             [](Value v) { return isInShared(layoutOf(v)); }),
                       "a bound takes tiles in registers");
@@ -218,8 +218,8 @@ private:
 
   /// The index, as in ProgramOp::args, of the group of program arguments that `memory` is from.
   std::optional<unsigned> groupOf(Value memory) {
-    if (auto rows = memory.getDefiningOp<CellRowsOp>())
-      memory = rows.getCells();
+    if (auto rows = memory.getDefiningOp<SlotRowsOp>())
+      memory = rows.getSlots();
     if (!isa<BlockArgument>(memory))
       return std::nullopt;
     ValueRange groups[] = {program.getSequenceArgs(), program.getParameterArgs(),
@@ -234,16 +234,16 @@ private:
 
   template <typename Access> LogicalResult checkAccess(Access access) {
     constexpr unsigned firstOutput = 4;
-    constexpr bool isStore = std::is_same_v<Access, StoreOp> || std::is_same_v<Access, StoreCellOp>;
+    constexpr bool isStore = std::is_same_v<Access, StoreOp> || std::is_same_v<Access, StoreSlotOp>;
     Value memory;
     if constexpr (std::is_same_v<Access, LoadOp> || std::is_same_v<Access, StoreOp>)
       memory = access.getRows();
     else
-      memory = access.getCells();
+      memory = access.getSlots();
     std::optional<unsigned> group = groupOf(memory);
     if (!group)
-      return access.emitError("takes rows or cells that are no argument of the program");
-    if constexpr (std::is_same_v<Access, CellRowsOp>)
+      return access.emitError("takes rows or slots that are no argument of the program");
+    if constexpr (std::is_same_v<Access, SlotRowsOp>)
       return success();
     if (isStore != (*group >= firstOutput))
       return access.emitError(isStore ? "stores to what the program only reads"
@@ -251,14 +251,15 @@ private:
     Value tile;
     if constexpr (isStore)
       tile = access.getTile();
-    else if constexpr (!std::is_same_v<Access, CellRowsOp>)
+    else if constexpr (!std::is_same_v<Access, SlotRowsOp>)
       tile = access.getResult();
     if (!isTile(tile))
       return success();
     bool fits = isDivided(tile) || (std::is_same_v<Access, LoadOp> && isInShared(layoutOf(tile)) &&
                                     !isTransposed(layoutOf(tile)));
     if constexpr (std::is_same_v<Access, StoreOp>)
-      fits |= is(tile, LayoutKind::panels) && isa<VectorType>(access.getRows().getType().getRow());
+      fits |=
+          is(tile, LayoutKind::swizzled) && isa<VectorType>(access.getRows().getType().getRow());
     return need(access, fits, "memory is read and written in fragments or lanes");
   }
 
@@ -268,7 +269,7 @@ private:
     bool fits = to.getKind() != LayoutKind::uniform && from != to &&
                 !(isInShared(from) && isInShared(to)) &&
                 // A uniform tile has no transpose to store.
-                !(fromUniform && to.getKind() == LayoutKind::transposed_panels);
+                !(fromUniform && to.getKind() == LayoutKind::transposed_swizzled);
     Type element = cast<VectorType>(convert.getType()).getElementType();
     bool isFloat = isa<Float32Type, Float16Type, BFloat16Type>(element);
     return need(convert, fits && (isFloat || fromUniform),
@@ -315,7 +316,7 @@ private:
                             own.getRowParts() == matrix.getRowParts());
   }
 
-  LogicalResult checkOp(SpreadOp spread) {
+  LogicalResult checkOp(BroadcastOp spread) {
     LayoutAttr matrix = layoutOf(spread.getResult());
     if (matrix.getKind() == LayoutKind::uniform)
       return sameAs(spread, spread.getVector(), spread.getResult());
@@ -335,7 +336,7 @@ private:
   LogicalResult checkOp(vector::BroadcastOp broadcast) {
     Value source = broadcast.getSource();
     if (source.getType().isIndex() || (isTile(source) && !isUniform(source)))
-      return broadcast.emitError("broadcasts a vector; tile.spread says along which dimension");
+      return broadcast.emitError("broadcasts a vector; tile.broadcast says along which dimension");
     return need(broadcast, !isTile(broadcast.getResult()) || !isInShared(layoutOf(broadcast)),
                 "a number is repeated in registers");
   }

@@ -50,7 +50,7 @@ static SmallVector<ConvertOp> findSpilledOperands(ProgramOp program) {
   SmallVector<ConvertOp> found;
   program.walk([&](ConvertOp store) {
     LayoutAttr own = layoutOf(store.getTile());
-    if (isPanels(store.getLayout()) && isFragments(own) && isOnExactPath(store) &&
+    if (isSwizzled(store.getLayout()) && isFragments(own) && isOnExactPath(store) &&
         !store->use_empty() && llvm::all_of(store->getUses(), [&](OpOperand &use) {
           auto dot = dyn_cast<DotOp>(use.getOwner());
           return dot && isOnExactPath(dot) &&

@@ -60,7 +60,8 @@ bool ejk::hasWarpgroupSums(Type type, LayoutAttr layout) {
   auto vector = cast<VectorType>(type);
   return isFragments(layout) && layout.getRowParts() % kWarpgroup == 0 &&
          (!isTransposed(layout) || layout.getColumnParts() == 1) &&
-         vector.getDimSize(0) % kPanelColumns == 0 && vector.getDimSize(1) % kPanelColumns == 0;
+         vector.getDimSize(0) % kSwizzledColumns == 0 &&
+         vector.getDimSize(1) % kSwizzledColumns == 0;
 }
 
 SmallVector<CumsumOp> ejk::cumsumsReadBy(Operation *reader) {

@@ -2,7 +2,7 @@
 //
 // Says which elements of a tile each thread has, and where an element lies in shared
 // memory. `Fragments` is the layout of mma.sync and wgmma accumulators. Matmul operands
-// in shared memory are 128-byte-swizzled (layout `panels`) if wgmma reads them.
+// in shared memory are 128-byte-swizzled (layout `swizzled`) if wgmma reads them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_LAYOUT_TILELAYOUT_H
@@ -17,7 +17,7 @@ constexpr int64_t kWarpgroup = 4;
 /// The number of bf16 terms that an f32 is split into when tensor cores sum it.
 constexpr unsigned kSplitTerms = 3;
 /// The 16-bit columns, and the bytes, of a row of a 128-byte-swizzled block.
-constexpr int64_t kPanelColumns = 64, kPanelPitch = 128;
+constexpr int64_t kSwizzledColumns = 64, kSwizzledPitch = 128;
 
 /// Whether most matmuls of a laid-out `block` run on single warps (`mma.sync`), with all operands
 /// in registers.
@@ -27,9 +27,9 @@ inline bool isFragments(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::fragments ||
                     layout.getKind() == tile::LayoutKind::transposed_fragments);
 }
-inline bool isPanels(tile::LayoutAttr layout) {
-  return layout && (layout.getKind() == tile::LayoutKind::panels ||
-                    layout.getKind() == tile::LayoutKind::transposed_panels);
+inline bool isSwizzled(tile::LayoutAttr layout) {
+  return layout && (layout.getKind() == tile::LayoutKind::swizzled ||
+                    layout.getKind() == tile::LayoutKind::transposed_swizzled);
 }
 /// Whether a tile is a vector: one element for each row.
 inline bool isVectorTile(mlir::Type tile) {
@@ -37,12 +37,12 @@ inline bool isVectorTile(mlir::Type tile) {
 }
 /// Whether a tile lies in shared memory.
 inline bool isInShared(tile::LayoutAttr layout) {
-  return isPanels(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);
+  return isSwizzled(layout) || (layout && layout.getKind() == tile::LayoutKind::shared);
 }
 /// Whether the tile is stored transposed.
 inline bool isTransposed(tile::LayoutAttr layout) {
   return layout && (layout.getKind() == tile::LayoutKind::transposed_fragments ||
-                    layout.getKind() == tile::LayoutKind::transposed_panels);
+                    layout.getKind() == tile::LayoutKind::transposed_swizzled);
 }
 
 /// Whether a vector has the layout of fragments' rows: a slice layout in Triton's terms.
@@ -131,25 +131,25 @@ inline unsigned sharedPitch(mlir::Type type) {
 /// Bytes of a tile in shared memory.
 inline unsigned sharedBytes(mlir::Type type, tile::LayoutAttr layout) {
   auto vector = mlir::cast<mlir::VectorType>(type);
-  if (isPanels(layout))
+  if (isSwizzled(layout))
     return vector.getNumElements() * 2;
   return vector.getDimSize(0) * sharedPitch(type);
 }
 /// Alignment of a tile in shared memory. A swizzled tile must start where the pattern of 8 rows
 /// does.
 inline unsigned sharedAlignment(tile::LayoutAttr layout) {
-  return isPanels(layout) ? 8 * kPanelPitch : 128;
+  return isSwizzled(layout) ? 8 * kSwizzledPitch : 128;
 }
 /// Whether parts of so many columns are whole 64-column blocks, or lie within one. `wgmma` requires
 /// it of an operand whose rows run across the result.
-inline bool endsWithPanels(int64_t columns) {
-  return columns % kPanelColumns == 0 || kPanelColumns % columns == 0;
+inline bool endsSwizzled(int64_t columns) {
+  return columns % kSwizzledColumns == 0 || kSwizzledColumns % columns == 0;
 }
 /// Whether a matrix of `type`, or its transpose, can be 128-byte-swizzled.
-inline bool fitsPanels(mlir::Type type, bool transposed = false) {
+inline bool fitsSwizzled(mlir::Type type, bool transposed = false) {
   auto vector = mlir::dyn_cast<mlir::VectorType>(type);
   return vector && vector.getRank() == 2 && vector.getElementType().getIntOrFloatBitWidth() == 16 &&
-         vector.getDimSize(!transposed) % kPanelColumns == 0 &&
+         vector.getDimSize(!transposed) % kSwizzledColumns == 0 &&
          vector.getDimSize(transposed) % 8 == 0;
 }
 

@@ -29,7 +29,7 @@ bool ejk::isUniformTile(Value value) {
     return false;
   if (def->hasTrait<OpTrait::ConstantLike>())
     return true;
-  bool passesOn = isa<SpreadOp, vector::BroadcastOp>(def) ||
+  bool passesOn = isa<BroadcastOp, vector::BroadcastOp>(def) ||
                   (OpTrait::hasElementwiseMappableTraits(def) && def->getNumResults() == 1);
   return passesOn &&
          llvm::all_of(def->getOperands(), [](Value operand) { return isUniformTile(operand); });
@@ -37,7 +37,7 @@ bool ejk::isUniformTile(Value value) {
 
 bool TileOrientation::isRematerialised(Value value) {
   Operation *def = value.getDefiningOp();
-  return isa_and_nonnull<SpreadOp, LoadOp>(def) ||
+  return isa_and_nonnull<BroadcastOp, LoadOp>(def) ||
          (isa_and_nonnull<arith::ExtFOp>(def) && def->getOperand(0).getDefiningOp<LoadOp>());
 }
 
@@ -84,7 +84,7 @@ void TileOrientation::collect(Operation *op) {
     classes.insert(dot.getResult().getAsOpaquePointer());
     join(dot.getAcc(), dot.getResult());
   } else if (!joinPassedOn(op, [&](Value a, Value b) { join(a, b); }) &&
-             (isa<CumsumOp, KeepOp, WindowOp, vector::InsertOp>(op) ||
+             (isa<CumsumOp, MaskOp, WindowOp, vector::InsertOp>(op) ||
               (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1))) {
     for (Value operand : op->getOperands())
       if (isMatrix(operand) && isMatrix(op->getResult(0)))
@@ -100,9 +100,9 @@ void TileOrientation::collect(Operation *op) {
   // Elements that are adjacent in global memory are not adjacent in a transposed matrix. That
   // counts only inside loops.
   bool isOften = op->getParentOp() != op->getParentOfType<ProgramOp>();
-  if (isOften && isa<LoadCellOp>(op) && isMatrix(op->getResult(0)))
+  if (isOften && isa<LoadSlotOp>(op) && isMatrix(op->getResult(0)))
     memoryTiles.push_back(op->getResult(0));
-  if (isOften && isa<StoreCellOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&
+  if (isOften && isa<StoreSlotOp, StoreOp>(op) && isMatrix(op->getOperand(0)) &&
       getElementTypeOrSelf(op->getOperand(0)).getIntOrFloatBitWidth() == 32)
     memoryTiles.push_back(op->getOperand(0));
 }
@@ -146,7 +146,7 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
       continue; // straight from registers
     if (!isLoad)
       stored.insert(operand);
-    if (!fitsPanels(operand.getType(), isOperandFlipped))
+    if (!fitsSwizzled(operand.getType(), isOperandFlipped))
       cost += kSlow;
   }
   return cost;

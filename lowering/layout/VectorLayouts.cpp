@@ -76,7 +76,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
     ofMatrices.push_back(sum);
     propose(sum,
             isRow(matrix, 1 - sum.getDim()) ? alongRows(matrix, /*isWhole=*/true) : LayoutAttr());
-  } else if (auto spread = dyn_cast<SpreadOp>(op)) {
+  } else if (auto spread = dyn_cast<BroadcastOp>(op)) {
     LayoutAttr matrix = computed(spread.getResult());
     // A broadcast along the other dimension reads the vector from shared memory.
     if (!isRow(matrix, spread.getDim()))
@@ -101,7 +101,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
   } else if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1) {
     for (Value operand : op->getOperands())
       join(operand, op->getResult(0));
-  } else if (!isa<WithinOp, scf::YieldOp, vector::InsertOp>(op)) {
+  } else if (!isa<RangeGuardOp, scf::YieldOp, vector::InsertOp>(op)) {
     // Vectors that are scanned, sliced, loaded or stored are in `lanes`.
     for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
       for (Value value : values)

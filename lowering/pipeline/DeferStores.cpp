@@ -29,7 +29,7 @@ public:
   explicit Deferrer(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
 
   unsigned run() {
-    findAnchor();
+    findCheckpoint();
     if (!anchor || anchor == last)
       return 0;
     SmallVector<StoreOp> stores;
@@ -44,12 +44,12 @@ public:
 private:
   /// Finds the first matmul that reads what this iteration stored to shared memory, and the last
   /// matmul.
-  void findAnchor() {
+  void findCheckpoint() {
     for (auto dot : loop.getBody()->getOps<DotOp>()) {
       last = dot;
       if (!anchor && llvm::any_of(dot->getOperands(), [&](Value operand) {
             auto stored = operand.getDefiningOp<ConvertOp>();
-            return stored && stored->getBlock() == loop.getBody() && isPanels(stored.getLayout());
+            return stored && stored->getBlock() == loop.getBody() && isSwizzled(stored.getLayout());
           }))
         anchor = dot;
     }
@@ -60,7 +60,7 @@ private:
   bool canDefer(StoreOp store) {
     auto stored = store.getTile().getDefiningOp<ConvertOp>();
     return stored && stored->getBlock() == loop.getBody() && last->isBeforeInBlock(stored) &&
-           stored->hasOneUse() && isPanels(stored.getLayout()) &&
+           stored->hasOneUse() && isSwizzled(stored.getLayout()) &&
            isa<BlockArgument>(store.getRows()) && loop.isDefinedOutsideOfLoop(store.getChannel());
   }
 

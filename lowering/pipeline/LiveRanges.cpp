@@ -21,7 +21,7 @@ SmallVector<Operation *> ejk::opsOf(Block &block) {
 bool ejk::canWait(Operation *op) {
   if (op->getNumResults() != 1 || !isFragments(ejk::layoutOf(op->getResult(0))))
     return false;
-  if (isa<SpreadOp, arith::ExtFOp>(op))
+  if (isa<BroadcastOp, arith::ExtFOp>(op))
     return true;
   if (auto convert = dyn_cast<ConvertOp>(op))
     return isInShared(ejk::layoutOf(convert.getTile()));
@@ -45,7 +45,7 @@ int64_t ejk::registersOf(Value value) {
 /// Whether `op` stores fragments to shared memory as a matmul operand.
 static bool storesMatmulOperand(Operation *op) {
   auto store = dyn_cast<ConvertOp>(op);
-  return store && isPanels(store.getLayout()) && isFragments(layoutOf(store.getTile()));
+  return store && isSwizzled(store.getLayout()) && isFragments(layoutOf(store.getTile()));
 }
 
 /// Makes `use` reload the tile that `store` stored.

@@ -32,7 +32,7 @@ static bool followsFromCounter(Value value, scf::ForOp loop) {
     return true;
   Operation *def = value.getDefiningOp();
   return def && isPure(def) &&
-         (isa<arith::ArithDialect>(def->getDialect()) || isa<CellRowsOp>(def)) &&
+         (isa<arith::ArithDialect>(def->getDialect()) || isa<SlotRowsOp>(def)) &&
          llvm::all_of(def->getOperands(), [&](Value v) { return followsFromCounter(v, loop); });
 }
 
@@ -331,7 +331,7 @@ StagedLoads ejk::multistageLoads(ProgramOp program, unsigned stages, bool apart,
         reloadOnExactPaths(load);
         result.declined.push_back({load, "there is no room for a stage of it"});
       } else if (StringRef why = obstacle(load, loop); why.empty())
-        (load.getRows().getDefiningOp<CellRowsOp>() ? late : early).push_back(load);
+        (load.getRows().getDefiningOp<SlotRowsOp>() ? late : early).push_back(load);
       else
         result.declined.push_back({load, why});
     SmallVector<LoadOp> forBranch;

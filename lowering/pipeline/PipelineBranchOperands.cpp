@@ -66,7 +66,7 @@ private:
     if (!matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
       return false;
     for (auto op : loop.getBody()->getOps<scf::IfOp>())
-      if (op.elseBlock() && op.getCondition().getDefiningOp<WithinOp>()) {
+      if (op.elseBlock() && op.getCondition().getDefiningOp<RangeGuardOp>()) {
         if (branch)
           return false;
         branch = op;
@@ -250,7 +250,7 @@ private:
       next = next->getNextNode();
     // Broadcasts for that matmul are loaded from shared memory meanwhile.
     auto isThere = [&](Value value) { return value.getParentBlock() != &block; };
-    for (auto spread : llvm::make_early_inc_range(block.getOps<SpreadOp>()))
+    for (auto spread : llvm::make_early_inc_range(block.getOps<BroadcastOp>()))
       if (isThere(spread.getVector()) && spread->isBeforeInBlock(next))
         spread->moveBefore(&block.front());
     SetVector<Operation *> made;
@@ -450,9 +450,9 @@ private:
       auto isLate = [&](Value operand) { return isExchanged.contains(operand.getDefiningOp()); };
       if (cumsums.contains(op)) {
         early.push_back(op);
-      } else if (isa<WithinOp>(op)) {
+      } else if (isa<RangeGuardOp>(op)) {
         checks.push_back(op);
-      } else if (convert && isPanels(convert.getLayout()) && !isUsedIn(convert, prepared)) {
+      } else if (convert && isSwizzled(convert.getLayout()) && !isUsedIn(convert, prepared)) {
         stores.push_back(op);
       } else if ((convert && isPrepared(convert.getTile().getDefiningOp()) &&
                   isInShared(layoutOf(convert.getTile()))) ||

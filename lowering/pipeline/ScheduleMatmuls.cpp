@@ -61,7 +61,7 @@ static int64_t issueOf(Operation *op) {
   LayoutAttr layout = isa<VectorType>(result.getType()) ? ejk::layoutOf(result) : LayoutAttr();
   if (!isFragments(layout)) // every warp computes the whole vector or scalar
     return isa<CumsumOp>(op) ? 100 : kIssue;
-  if (isa<SpreadOp>(op))
+  if (isa<BroadcastOp>(op))
     return 100;
   return kIssue +
          elementsOf(result) / (isa<math::ExpOp, math::Exp2Op>(op) ? kExpsPerCycle : kOpsPerCycle);
@@ -189,7 +189,7 @@ private:
         before.append(order.begin(), order.begin() + i);
         lastRegion = op;
       }
-      if (isa<StoreOp, StoreCellOp>(op)) {
+      if (isa<StoreOp, StoreSlotOp>(op)) {
         Operation *&last = lastStore[op->getOperand(1)];
         if (last)
           before.push_back(last);
@@ -288,7 +288,7 @@ private:
   }
 
   /// Whether `op` contains a barrier.
-  static bool hasBarrier(Operation *op) { return op->getNumRegions() || isa<WithinOp>(op); }
+  static bool hasBarrier(Operation *op) { return op->getNumRegions() || isa<RangeGuardOp>(op); }
 
   bool needsBarrier(Operation *op) const {
     return hasBarrier(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -420,7 +420,7 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
           hoistUsesOfInits(loop);
       });
       // The guard's barrier then also serves stores before the branch.
-      program.walk([](WithinOp within) {
+      program.walk([](RangeGuardOp within) {
         if (within->hasOneUse() && isa<scf::IfOp>(*within->user_begin()))
           within->moveBefore(*within->user_begin());
       });

@@ -1,8 +1,8 @@
 //===- SpecializeWarps.cpp - producer and consumer warps -------------------===//
 //
 // Splits a program into producer warps, which copy, and consumer warps, which compute. Scalars that
-// both may need stay before the roles. The producer gets a copy of the loops around fills, with the
-// scalars that the fills need. The consumer gets everything else.
+// both may need stay before the partitions. The producer gets a copy of the loops around fills,
+// with the scalars that the fills need. The consumer gets everything else.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/Passes.h"
@@ -48,19 +48,19 @@ public:
   /// Emits a remark and fails if the program cannot be split.
   LogicalResult run() {
     for (Operation &op : program.getBlock().without_terminator())
-      if (staysBeforeRoles(&op))
-        beforeRoles.insert(&op);
+      if (staysBeforePartitions(&op))
+        beforePartitions.insert(&op);
     if (failed(checkFills(program.getBlock())))
       return failure();
 
     Location loc = program.getLoc();
     b.setInsertionPoint(program.getBlock().getTerminator());
-    auto roles = RolesOp::create(b, loc);
-    b.createBlock(&roles.getBody());
+    auto partitions = WarpSpecializeOp::create(b, loc);
+    b.createBlock(&partitions.getBody());
     auto laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr);
     int64_t consumerWarps = laidOut ? laidOut.getInt() : kWarps;
-    RoleOp consumer = makeRole(loc, "consumer", consumerWarps);
-    RoleOp producer = makeRole(loc, "producer", producerWarps);
+    PartitionOp consumer = makePartition(loc, "consumer", consumerWarps);
+    PartitionOp producer = makePartition(loc, "producer", producerWarps);
     shareRegisters(consumer, producer);
 
     b.setInsertionPointToStart(&producer.getBody().front());
@@ -69,7 +69,7 @@ public:
 
     Block &consumed = consumer.getBody().front();
     for (Operation &op : llvm::make_early_inc_range(program.getBlock().without_terminator()))
-      if (!beforeRoles.contains(&op) && &op != roles.getOperation())
+      if (!beforePartitions.contains(&op) && &op != partitions.getOperation())
         op.moveBefore(&consumed, consumed.end());
     consumer.walk([](Operation *op) {
       if (fillsRing(op))
@@ -84,8 +84,8 @@ public:
   }
 
 private:
-  /// Whether `op` stays before the roles: scalars computed from scalars, and constants.
-  bool staysBeforeRoles(Operation *op) {
+  /// Whether `op` stays before the partitions: scalars computed from scalars, and constants.
+  bool staysBeforePartitions(Operation *op) {
     if (isa<MakeRingOp>(op))
       return true;
     if (op->getNumRegions() || !isPure(op) || isa<TileDialect>(op->getDialect()))
@@ -93,21 +93,21 @@ private:
     if (op->hasTrait<OpTrait::ConstantLike>())
       return true;
     return llvm::none_of(op->getResults(), isTile) &&
-           llvm::all_of(op->getOperands(), [&](Value v) { return isBeforeRoles(v); });
+           llvm::all_of(op->getOperands(), [&](Value v) { return isBeforePartitions(v); });
   }
-  bool isBeforeRoles(Value value) {
+  bool isBeforePartitions(Value value) {
     Operation *def = value.getDefiningOp();
-    return def ? beforeRoles.contains(def) : value.getParentBlock() == &program.getBlock();
+    return def ? beforePartitions.contains(def) : value.getParentBlock() == &program.getBlock();
   }
 
   LogicalResult decline(Operation *op, StringRef why) {
-    op->emitRemark("no role of its own: ") << why;
+    op->emitRemark("no partition of its own: ") << why;
     return failure();
   }
 
   /// Whether the producer can compute `value`.
   bool canCopy(Value value) {
-    if (isBeforeRoles(value))
+    if (isBeforePartitions(value))
       return true;
     if (auto arg = dyn_cast<BlockArgument>(value)) {
       auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
@@ -175,7 +175,7 @@ private:
   }
 
   Value copyOf(Value value, IRMapping &known) {
-    if (isBeforeRoles(value))
+    if (isBeforePartitions(value))
       return value;
     if (Value copy = known.lookupOrNull(value))
       return copy;
@@ -207,17 +207,17 @@ private:
     }
   }
 
-  RoleOp makeRole(Location loc, StringRef name, int64_t warps) {
-    auto role =
-        RoleOp::create(b, loc, b.getStringAttr(name), b.getI64IntegerAttr(warps), IntegerAttr());
+  PartitionOp makePartition(Location loc, StringRef name, int64_t warps) {
+    auto partition = PartitionOp::create(b, loc, b.getStringAttr(name), b.getI64IntegerAttr(warps),
+                                         IntegerAttr());
     OpBuilder::InsertionGuard guard(b);
-    b.createBlock(&role.getBody());
-    return role;
+    b.createBlock(&partition.getBody());
+    return partition;
   }
 
   /// With `setmaxnreg`, gives the consumer the registers that the producer does not need, if
   /// threads have fewer than the maximum.
-  void shareRegisters(RoleOp consumer, RoleOp producer) {
+  void shareRegisters(PartitionOp consumer, PartitionOp producer) {
     constexpr int64_t group = 4, few = 40;
     int64_t consumers = consumer.getWarps(), producers = producer.getWarps();
     int64_t all = registersOf((consumers + producers) * kWarpSize);
@@ -232,7 +232,7 @@ private:
   int64_t producerWarps;
   bool setsRegisters;
   OpBuilder b;
-  llvm::DenseSet<Operation *> beforeRoles;
+  llvm::DenseSet<Operation *> beforePartitions;
 };
 
 struct SpecializeWarpsPass : ejk::impl::SpecializeWarpsBase<SpecializeWarpsPass> {
@@ -249,7 +249,7 @@ struct SpecializeWarpsPass : ejk::impl::SpecializeWarpsBase<SpecializeWarpsPass>
     if (failed(checkLayoutsIn(getOperation())))
       return signalPassFailure();
     getOperation()->walk([&](ProgramOp program) {
-      if (!holdsFills(program) || !program.getBlock().getOps<RolesOp>().empty())
+      if (!holdsFills(program) || !program.getBlock().getOps<WarpSpecializeOp>().empty())
         return;
       if (succeeded(Separator(program, producerWarps, target->hasSetMaxRegisters).run()))
         ++numSeparated;

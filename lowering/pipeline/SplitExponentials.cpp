@@ -114,7 +114,7 @@ struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponential
     if (positive.empty() || negative.empty())
       return;
     for (Operation *user : negated.getOperand().getUsers()) {
-      auto check = dyn_cast<WithinOp>(user);
+      auto check = dyn_cast<RangeGuardOp>(user);
       if (!check || check.getBound().convertToDouble() > kMostExponent)
         continue;
       auto isGuarded = [&](math::ExpOp exp) { return Uses().areGuarded(exp, check); };

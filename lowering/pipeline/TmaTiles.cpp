@@ -20,25 +20,25 @@ TakeOp ejk::takeOf(MakeRingOp ring) {
 }
 
 Value ejk::argOf(Value rows) {
-  auto ofCell = rows.getDefiningOp<CellRowsOp>();
-  return ofCell ? ofCell.getCells() : rows;
+  auto ofSlot = rows.getDefiningOp<SlotRowsOp>();
+  return ofSlot ? ofSlot.getSlots() : rows;
 }
 
 bool ejk::isTmaTile(Value rows, Value channel, VectorType type, LayoutAttr layout) {
   auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
   APInt first;
-  if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::panels ||
+  if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::swizzled ||
       row.getElementTypeBitWidth() != 16 || !matchPattern(channel, m_ConstantInt(&first)))
     return false;
   int64_t channels = row.getDimSize(0), columns = type.getDimSize(1);
-  return type.getDimSize(0) <= kMaxTmaTileSize && columns <= kMaxTmaTileSize * kPanelColumns &&
-         columns % kPanelColumns == 0 && channels % kPanelColumns == 0 &&
-         first.getSExtValue() % kPanelColumns == 0 && first.getSExtValue() + columns <= channels;
+  return type.getDimSize(0) <= kMaxTmaTileSize && columns <= kMaxTmaTileSize * kSwizzledColumns &&
+         columns % kSwizzledColumns == 0 && channels % kSwizzledColumns == 0 &&
+         first.getSExtValue() % kSwizzledColumns == 0 && first.getSExtValue() + columns <= channels;
 }
 
 std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
   auto type = cast<VectorType>(tile);
-  return {type.getDimSize(0), type.getDimSize(1) / kPanelColumns};
+  return {type.getDimSize(0), type.getDimSize(1) / kSwizzledColumns};
 }
 
 /// Whether threads read at least a third of the copied tiles into registers, for example to scale
@@ -139,7 +139,7 @@ std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {
 bool ejk::usesTmaLoads(ProgramOp program) {
   auto rings = llvm::to_vector(program.getBlock().getOps<MakeRingOp>());
   if (!program->hasAttr(kWarpgroupsAttr) || rings.empty() ||
-      !program.getBlock().getOps<RolesOp>().empty() || !readsTiles(program))
+      !program.getBlock().getOps<WarpSpecializeOp>().empty() || !readsTiles(program))
     return false;
   auto isFilledByTma = [&](FillOp fill, TakeOp take) {
     return llvm::all_of(llvm::seq<unsigned>(0, fill.getRows().size()), [&](unsigned i) {

@@ -203,7 +203,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// Whether ordinary gates are within what `program` takes by products.
   static bool takesOrdinaryGates(tile::ProgramOp program) {
     double most = kNatsPerRow * program.getChunk() / 2;
-    WalkResult result = program.walk([&](tile::WithinOp check) {
+    WalkResult result = program.walk([&](tile::RangeGuardOp check) {
       bool isWider = check.getBound().convertToDouble() >= most;
       return isWider ? WalkResult::advance() : WalkResult::interrupt();
     });

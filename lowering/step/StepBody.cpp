@@ -190,7 +190,7 @@ void StepEmitter::runReduction(Operation *op) {
 }
 
 /// The saved state is loaded only for the first step of its chunk, which is uniform over the block.
-void StepEmitter::runAnchor(AnchorOp op) {
+void StepEmitter::runCheckpoint(CheckpointOp op) {
   Tile otherwise = tileOf(op.getVector(), Layout::column);
   Tile state = tileOf(op.getState(), Layout::row);
   unsigned cols = plan.colsPerThread;
@@ -315,8 +315,8 @@ void StepEmitter::runOp(Operation *op) {
     runOuterAdd(outer);
   else if (auto read = dyn_cast<ReadOp>(op))
     runRead(read);
-  else if (auto anchor = dyn_cast<AnchorOp>(op))
-    runAnchor(anchor);
+  else if (auto anchor = dyn_cast<CheckpointOp>(op))
+    runCheckpoint(anchor);
   else if (isReduction(op))
     runReduction(op);
   else if (auto gradient = dyn_cast<GateGradientOp>(op))

@@ -95,7 +95,7 @@ private:
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
-  void runAnchor(AnchorOp op);
+  void runCheckpoint(CheckpointOp op);
   void runGateGradient(GateGradientOp op);
   void runReduction(mlir::Operation *op);
   using Combine = llvm::function_ref<Value(Value, Value)>;

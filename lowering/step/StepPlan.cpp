@@ -93,7 +93,7 @@ private:
     plan.rowAxis = *readAxis;
     for (Operation &op : scan.getStep()) {
       bool reduces = isReduction(&op) && !isOnlyChannel(&op);
-      plan.numReads += reduces || isa<ReadOp, AnchorOp>(op);
+      plan.numReads += reduces || isa<ReadOp, CheckpointOp>(op);
       if (reduces && !isReductionAlongReads(scan, &op))
         return op.emitError("the step-by-step schedule sums only along the axis of its reads, and "
                             "only what does not depend on a state; run --ejk-split-sums first");
@@ -129,7 +129,7 @@ private:
           return op.emitError("a step broadcasts only one number to all channels");
         continue;
       }
-      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, MaxOp, RotateHalfOp,
+      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, MaxOp, RotateHalfOp,
               StepIndexOp, GateGradientOp, HeadIndexOp, NumHeadsOp>(op))
         continue;
       bool known = isa_and_nonnull<arith::ArithDialect>(op.getDialect()) ||
@@ -212,7 +212,7 @@ private:
         } else if (auto read = dyn_cast<ReadOp>(op)) {
           ok = success(succeeded(note(&op, read.getVector(), Layout::row)) &&
                        succeeded(note(&op, read.getResult(), Layout::column)));
-        } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+        } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
           if (anchor.getAxis() == Axis::head)
             return op.emitError("sums a state along both axes, which no step's threads can; keep "
                                 "one axis and sum its vector ('ejk.sum')");
@@ -312,7 +312,7 @@ private:
                      succeeded(demand(&op, outer.getValue(), plan.layoutOf(Axis::value))));
       } else if (auto read = dyn_cast<ReadOp>(op)) {
         ok = demand(&op, read.getVector(), Layout::row);
-      } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+      } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
         ok = demand(&op, anchor.getVector(), Layout::column);
       } else if (isReduction(&op) && !isOnlyChannel(&op)) {
         ok = demand(&op, op.getOperand(0), Layout::row);

@@ -199,8 +199,8 @@ void CoreBackward::closeSegment(Matrix &m) {
   for (Axis axis : kAxes) {
     Value &pairing = m.pairing[placeOf(axis)];
     if (pairing && m.saved)
-      pairing = AnchorOp::create(sb.b, at, pairing.getType(), pairing, m.segmentEnd, m.saved,
-                                 other(axis));
+      pairing = CheckpointOp::create(sb.b, at, pairing.getType(), pairing, m.segmentEnd, m.saved,
+                                     other(axis));
     for (Value term : m.readTerms[placeOf(axis)])
       pairing = arith::AddFOp::create(sb.b, at, pairing, term);
     m.readTerms[placeOf(axis)].clear();

@@ -38,7 +38,7 @@ Value RowStates::innerProduct(ScanBuilder &sb, Location at, Value matrix, Value 
     result = VectorType::get({type.getDimSize(axis == Axis::key ? 1 : 0)}, result);
   Value zero = arith::ConstantOp::create(sb.b, at, sb.b.getZeroAttr(result));
   Value saved = sb.addSavedState(tensors.lookup(matrix), /*every=*/1);
-  return AnchorOp::create(sb.b, at, result, zero, state, saved, axis);
+  return CheckpointOp::create(sb.b, at, result, zero, state, saved, axis);
 }
 
 Value RowStates::read(ScanBuilder &sb, Location at, Value matrix, Value vector, Axis axis) {

@@ -108,7 +108,7 @@ LogicalResult StepAnalysis::check() {
     if (!isCore(&op)) {
       if (isMatrix(result) || llvm::any_of(op.getOperands(), isMatrix))
         return op.emitError() << "'" << op.getName()
-                              << (isa<AnchorOp>(op)
+                              << (isa<CheckpointOp>(op)
                                       ? "' has no derivative rule; derive the first derivative "
                                         "with gate-gradients=suffix"
                                       : "' on a K×V state has no derivative rule; use "

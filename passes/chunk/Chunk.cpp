@@ -50,7 +50,7 @@ private:
   Type paddedState(Type type, bool sliceRows, bool sliceColumns);
   /// The initial value of a state, divided by `scale`.
   Value initialValue(unsigned number, bool sliceRows, bool sliceColumns, double scale = 1);
-  SmallVector<Value> slotOffsets(Type cell, bool sliceRows, bool sliceColumns);
+  SmallVector<Value> slotOffsets(Type slot, bool sliceRows, bool sliceColumns);
   unsigned initialArgument(unsigned number) {
     return llvm::count(scan.getHasInitial().take_front(number), true);
   }
@@ -96,7 +96,7 @@ void ChunkWriter::createProgram() {
     }
   for (Value arg : scan.getParameterArgs())
     parameterTypes.push_back(isa<VectorType>(arg.getType())
-                                 ? tile::CellsType::get(scan.getContext(), arg.getType())
+                                 ? tile::SlotsType::get(scan.getContext(), arg.getType())
                                  : arg.getType());
   program = tile::ProgramOp::create(
       outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
@@ -121,9 +121,9 @@ tile::ProgramOp ChunkWriter::write() {
 // States in memory
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> ChunkWriter::slotOffsets(Type cell, bool sliceRows, bool sliceColumns) {
+SmallVector<Value> ChunkWriter::slotOffsets(Type slot, bool sliceRows, bool sliceColumns) {
   SmallVector<Value> offsets;
-  auto vector = dyn_cast<VectorType>(cell);
+  auto vector = dyn_cast<VectorType>(slot);
   for (int64_t dim = 0; vector && dim < vector.getRank(); ++dim)
     offsets.push_back(tiles->channelOffset(vector.getDimSize(dim), dim ? sliceColumns : sliceRows));
   return offsets;
@@ -144,7 +144,7 @@ Value ChunkWriter::initialValue(unsigned number, bool sliceRows, bool sliceColum
   Type padded = paddedState(type, sliceRows, sliceColumns);
   if (!scan.getHasInitial()[number])
     return prologue.constant(padded, 0.0);
-  Value loaded = tile::LoadCellOp::create(
+  Value loaded = tile::LoadSlotOp::create(
       inner, loc, padded, program.getInitialArgs()[initialArgument(number)], prologue.index(0),
       slotOffsets(type, sliceRows, sliceColumns));
   return scale == 1 ? loaded : prologue.div(loaded, prologue.constant(padded, scale));
@@ -156,7 +156,7 @@ void ChunkWriter::storeFinal(unsigned number, Value value, bool sliceRows, bool 
   if (place == finals.end())
     return;
   Type type = scan.getStateArgs()[number].getType();
-  tile::StoreCellOp::create(inner, loc, prologue.scale(value, scale),
+  tile::StoreSlotOp::create(inner, loc, prologue.scale(value, scale),
                             program.getFinalArgs()[place - finals.begin()], prologue.index(0),
                             slotOffsets(type, sliceRows, sliceColumns));
 }
@@ -195,24 +195,24 @@ ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
   ChunkedSaves saved;
   saved.enters = entersSaved;
   saved.leaves = leavesSaved;
-  for (AnchorOp anchor : chain.anchors)
+  for (CheckpointOp anchor : chain.anchors)
     for (auto [accumulator, entry] : llvm::zip(plan.accumulators, carried))
       if (accumulator.anchor == anchor)
         saved.carried.push_back(entry);
   bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
   saved.store = [=, this](TileBuilder &e, const StateChain::Save &save, Value value) {
-    Value cells = program.getSaveArgs()[save.number];
-    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
-    tile::StoreCellOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(cell)), cells,
-                              slotOf(e), slotOffsets(cell, sliceRows, sliceColumns));
+    Value slots = program.getSaveArgs()[save.number];
+    Type slot = cast<tile::SlotsType>(slots.getType()).getSlot();
+    tile::StoreSlotOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(slot)), slots,
+                              slotOf(e), slotOffsets(slot, sliceRows, sliceColumns));
   };
-  saved.load = [=, this](TileBuilder &e, AnchorOp anchor) {
+  saved.load = [=, this](TileBuilder &e, CheckpointOp anchor) {
     ValueRange args = scan.getSavedArgs();
-    Value cells = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
-    Type cell = cast<tile::CellsType>(cells.getType()).getCell();
-    return e.widen(tile::LoadCellOp::create(e.b, loc, paddedState(cell, sliceRows, sliceColumns),
-                                            cells, slotOf(e),
-                                            slotOffsets(cell, sliceRows, sliceColumns)));
+    Value slots = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
+    Type slot = cast<tile::SlotsType>(slots.getType()).getSlot();
+    return e.widen(tile::LoadSlotOp::create(e.b, loc, paddedState(slot, sliceRows, sliceColumns),
+                                            slots, slotOf(e),
+                                            slotOffsets(slot, sliceRows, sliceColumns)));
   };
   return saved;
 }

@@ -116,14 +116,15 @@ LogicalResult ChunkPlan::findStates() {
 LogicalResult ChunkPlan::checkSaves() {
   for (const Accumulator &accumulator : accumulators)
     if (accumulator.anchor && !chainFrom(accumulator.anchor.getState()))
-      return decline(accumulator.anchor, "the state of an 'ejk.anchor' must be the one that the "
-                                         "step starts from");
+      return decline(accumulator.anchor,
+                     "the state of an 'ejk.checkpoint' must be the one that the "
+                     "step starts from");
   size_t saves = 0;
   for (const StateChain &chain : chains)
     saves += chain.saves.size();
   if (saves != scan.getSaves().size())
     return decline(scan, "it saves what is no state of its own");
-  for (AnchorOp anchor : scan.getStep().getOps<AnchorOp>())
+  for (CheckpointOp anchor : scan.getStep().getOps<CheckpointOp>())
     if (llvm::none_of(accumulators, [&](auto &sum) { return sum.anchor == anchor; }))
       return decline(anchor, "a saved state may only start a sum anew");
   if (auto every = scan.getSaveEvery()) {
@@ -244,8 +245,8 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
         addRead(chain, read);
       else if (use.getOwner() == yield && use.getOperandNumber() >= firstSave)
         chain.saves.push_back({use.getOperandNumber() - firstSave, unsigned(chain.adds.size())});
-      else if (isa<AnchorOp>(use.getOwner()) && value == arg)
-        chain.anchors.push_back(cast<AnchorOp>(use.getOwner()));
+      else if (isa<CheckpointOp>(use.getOwner()) && value == arg)
+        chain.anchors.push_back(cast<CheckpointOp>(use.getOwner()));
       else
         others.push_back(&use);
     if (others.size() != 1)
@@ -284,7 +285,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   for (StateChain::Read &read : chain.reads)
     read.isOnlySummed = !gatesChannels && llvm::all_of(read.op->getUsers(), isSummedPairing);
   bool readAlong[2] = {};
-  for (AnchorOp anchor : chain.anchors) {
+  for (CheckpointOp anchor : chain.anchors) {
     readAlong[0] |= anchor.getAxis() != Axis::value;
     readAlong[1] |= anchor.getAxis() != Axis::key;
   }
@@ -314,7 +315,7 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   };
   while (true) {
     accumulator.sums.push_back(value);
-    if (auto anchor = value.getDefiningOp<AnchorOp>()) {
+    if (auto anchor = value.getDefiningOp<CheckpointOp>()) {
       if (accumulator.anchor)
         return refuse(anchor);
       accumulator.anchor = anchor;
@@ -340,10 +341,10 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
     Value before = accumulator.anchor.getVector();
     for (unsigned k = 0; k < accumulator.anchorAt; ++k)
       if (!accumulator.sums[k].hasOneUse())
-        return decline(accumulator.anchor, "what is summed up before 'ejk.anchor' is used "
+        return decline(accumulator.anchor, "what is summed up before 'ejk.checkpoint' is used "
                                            "elsewhere");
     if (!before.hasOneUse())
-      return decline(accumulator.anchor, "what 'ejk.anchor' replaces is used elsewhere");
+      return decline(accumulator.anchor, "what 'ejk.checkpoint' replaces is used elsewhere");
   }
   accumulators.push_back(std::move(accumulator));
   return success();
@@ -359,7 +360,7 @@ bool ChunkPlan::isOnlySummed(Value vector) const {
   });
 }
 
-SmallVector<Operation *> ChunkPlan::takenBefore(AnchorOp anchor) const {
+SmallVector<Operation *> ChunkPlan::takenBefore(CheckpointOp anchor) const {
   SmallVector<Operation *> taken;
   for (const Accumulator &accumulator : accumulators)
     if (accumulator.anchor == anchor)

@@ -78,7 +78,7 @@ struct StateChain {
   };
   llvm::SmallVector<Save> saves;
   /// The anchors (checkpoints of a sum) that use the state at the start of a step.
-  llvm::SmallVector<AnchorOp> anchors;
+  llvm::SmallVector<CheckpointOp> anchors;
   /// Whether decays come before outer products, as in forward scans, or after them, as in derived
   /// backward scans.
   bool decayFirst = true;
@@ -102,10 +102,10 @@ struct Accumulator {
   llvm::SmallVector<Term> terms;
   /// `arg`, and the sum after each term. The last sum is yielded.
   llvm::SmallVector<mlir::Value> sums;
-  /// The checkpoint (ejk.anchor) from which the sum restarts, if any, and the number of terms
+  /// The checkpoint (ejk.checkpoint) from which the sum restarts, if any, and the number of terms
   /// before it. The step that enters a chunk skips those terms. The sum so far is then the anchor's
   /// result.
-  mutable AnchorOp anchor; // a handle, whose getters are not const
+  mutable CheckpointOp anchor; // a handle, whose getters are not const
   unsigned anchorAt = 0;
   bool isSliced = false;
 };
@@ -130,7 +130,7 @@ public:
   bool isOnlySummed(mlir::Value vector) const;
 
   /// The cancelling pairs that a sum adds in a step before `anchor` restarts it.
-  llvm::SmallVector<mlir::Operation *> takenBefore(AnchorOp anchor) const;
+  llvm::SmallVector<mlir::Operation *> takenBefore(CheckpointOp anchor) const;
 
   /// Whether `value` is constant in time: computed only from parameters, constants and the head.
   bool isConstant(mlir::Value value) const;

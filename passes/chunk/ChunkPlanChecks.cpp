@@ -67,7 +67,7 @@ LogicalResult ChunkPlan::checkElementwise() {
                                "by 'arith.index_cast' and 'arith.sitofp'");
       continue;
     }
-    if (isa<DecayOp, OuterAddOp, ReadOp, AnchorOp, SumOp, GateGradientOp, HeadIndexOp,
+    if (isa<DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, GateGradientOp, HeadIndexOp,
             NumHeadsOp>(op) ||
         isConstant(op.getResult(0)))
       continue;
@@ -224,7 +224,7 @@ static ScanOp findSumOf(Value tensor) {
       if (use.getOperandNumber() >= user.getSequences().size())
         continue;
       Value arg = user.getSequenceArgs()[use.getOperandNumber()];
-      if (!user.getStep().getOps<AnchorOp>().empty())
+      if (!user.getStep().getOps<CheckpointOp>().empty())
         continue;
       for (Value next : user.getYield().getStates())
         if (!isMatrix(next) && dependsOn(next, [&](Value v) { return v == arg; }))
@@ -244,7 +244,7 @@ LogicalResult ChunkPlan::checkDrift() {
                        "(ejk-opt's --ejk-chunk=drift takes them as they are)";
   auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
   // A sum that restarts in every chunk accumulates only a chunk's error.
-  auto isAnchored = [](Value value) { return bool(value.getDefiningOp<AnchorOp>()); };
+  auto isAnchored = [](Value value) { return bool(value.getDefiningOp<CheckpointOp>()); };
   for (Accumulator &accumulator : accumulators)
     for (Accumulator::Term &term : accumulator.terms)
       if (!accumulator.anchor && dependsOn(term.value, isRead) &&

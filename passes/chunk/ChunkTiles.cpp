@@ -80,9 +80,9 @@ Value ChunkTiles::makeConstant(Value value, bool sliced) {
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     ValueRange stepArgs = plan.scan.getParameterArgs();
     Value inside = program.getParameterArgs()[llvm::find(stepArgs, arg) - stepArgs.begin()];
-    if (!isa<tile::CellsType>(inside.getType()))
+    if (!isa<tile::SlotsType>(inside.getType()))
       return inside;
-    return tile::LoadCellOp::create(prologue.b, arg.getLoc(), paddedType(arg.getType(), sliced),
+    return tile::LoadSlotOp::create(prologue.b, arg.getLoc(), paddedType(arg.getType(), sliced),
                                     inside, prologue.index(0),
                                     ValueRange{channelOffset(channelsOf(arg), sliced)});
   }
@@ -244,7 +244,7 @@ static std::optional<double> constantMultiplier(Value tile) {
 /// `tile` times a scalar per step, `scalars`. A constant multiplier of the tile moves to the
 /// scalars, which are fewer; null if there is none.
 Value ChunkTiles::withScalarsScaled(Value tile, Value scalars) {
-  auto spread = scalars.getDefiningOp<tile::SpreadOp>();
+  auto spread = scalars.getDefiningOp<tile::BroadcastOp>();
   std::optional<double> constant = constantMultiplier(tile);
   if (!spread || !constant || !spread.getVector().getType().getElementType().isF32())
     return {};

@@ -44,7 +44,7 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   // Loaded before any branch, so that copies can be issued ahead. A saved state that several chunks
   // share is loaded by the first of them.
   if (!saves.enters || plan.options.saveEntries)
-    for (AnchorOp anchor : chain.anchors)
+    for (CheckpointOp anchor : chain.anchors)
       savedTiles.push_back(saves.load(body, anchor));
   if (!chain.saves.empty())
     lastRow = direction.reverse ? body.index(0) : tiles.lastRow();
@@ -357,7 +357,7 @@ Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
 
 /// Σ A ⊙ S.
 Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  AnchorOp anchor = chain.anchors[number];
+  CheckpointOp anchor = chain.anchors[number];
   if (inBasis)
     state = e.widen(e.round(state, plan.operandType));
   Value terms = e.mul(state, savedTile(e, number));
@@ -381,7 +381,7 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
 }
 
 Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  AnchorOp anchor = chain.anchors[number];
+  CheckpointOp anchor = chain.anchors[number];
   Axis axis = anchor.getAxis();
   Value terms = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
@@ -401,7 +401,7 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
 }
 
 Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  AnchorOp anchor = chain.anchors[number];
+  CheckpointOp anchor = chain.anchors[number];
   Value carried = saved->carried[number];
   auto make = [&](TileBuilder &at) {
     return inBasis ? productWithEntry(at, number, state, inBasis) : entrySums[number];

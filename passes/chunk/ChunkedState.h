@@ -82,7 +82,7 @@ struct ChunkedSaves {
   mlir::Value enters, leaves;
   /// For each anchor of the chain, its result if the chunk is not the first.
   llvm::SmallVector<mlir::Value> carried;
-  std::function<mlir::Value(TileBuilder &, AnchorOp)> load;
+  std::function<mlir::Value(TileBuilder &, CheckpointOp)> load;
   std::function<void(TileBuilder &, const StateChain::Save &, mlir::Value)> store;
 };
 

@@ -98,7 +98,7 @@ public:
   }
   /// Broadcasts a vector along dimension `dim` of a tile of `shape`.
   mlir::Value spread(mlir::Value vector, unsigned dim, llvm::ArrayRef<int64_t> shape) {
-    return tile::SpreadOp::create(b, loc, f32(shape), vector, dim);
+    return tile::BroadcastOp::create(b, loc, f32(shape), vector, dim);
   }
   /// Broadcasts a vector or scalar over the rows of a tile like `like`.
   mlir::Value overRows(mlir::Value row, mlir::Value like) {
@@ -129,7 +129,7 @@ public:
   }
   mlir::Value keep(mlir::Value tile, bool upper, bool strict, float otherwise) {
     auto flag = [&](bool set) { return set ? b.getUnitAttr() : mlir::UnitAttr(); };
-    return tile::KeepOp::create(b, loc, tile.getType(), tile, b.getF32FloatAttr(otherwise),
+    return tile::MaskOp::create(b, loc, tile.getType(), tile, b.getF32FloatAttr(otherwise),
                                 flag(upper), flag(strict));
   }
   mlir::Value window(mlir::Value tile, mlir::ValueRange from, mlir::ValueRange to) {
@@ -144,7 +144,8 @@ public:
       mlir::Value positive = negated(tile);
       return positive ? positive : tile;
     });
-    return tile::WithinOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound), unsignedTiles);
+    return tile::RangeGuardOp::create(b, loc, b.getI1Type(), b.getF32FloatAttr(bound),
+                                      unsignedTiles);
   }
   /// The sum over both dimensions.
   mlir::Value total(mlir::Value tile) { return totalOf(sum(tile, 1)); }

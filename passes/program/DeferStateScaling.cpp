@@ -42,7 +42,7 @@ static std::optional<Scaling> scalingBy(Operation *op, Value tile) {
     return std::nullopt;
   for (bool second : {false, true}) {
     Value scaled = mul->getOperand(second);
-    auto spread = mul->getOperand(!second).getDefiningOp<SpreadOp>();
+    auto spread = mul->getOperand(!second).getDefiningOp<BroadcastOp>();
     auto exp = spread ? spread.getVector().getDefiningOp<math::ExpOp>() : math::ExpOp();
     if (exp && (!tile || tile == scaled))
       return Scaling{mul, scaled, exp.getOperand(), unsigned(spread.getDim())};
@@ -52,7 +52,7 @@ static std::optional<Scaling> scalingBy(Operation *op, Value tile) {
 
 static Value scale(OpBuilder &b, Location loc, Value tile, Value exponent, unsigned dim) {
   Value factor = math::ExpOp::create(b, loc, exponent);
-  Value spread = SpreadOp::create(b, loc, tile.getType(), factor, dim);
+  Value spread = BroadcastOp::create(b, loc, tile.getType(), factor, dim);
   return arith::MulFOp::create(b, loc, tile, spread);
 }
 
@@ -71,7 +71,7 @@ public:
     if (!branch || branch->getParentOp() != loop || !branch.elseBlock() || !result.hasOneUse())
       return false;
     resultNumber = result.getResultNumber();
-    check = branch.getCondition().getDefiningOp<WithinOp>();
+    check = branch.getCondition().getDefiningOp<RangeGuardOp>();
     if (!check || check->getBlock() != loop.getBody() || !check->hasOneUse())
       return false;
     std::optional<Scaling> last =
@@ -160,7 +160,7 @@ private:
   scf::ForOp loop;
   unsigned number, resultNumber = 0;
   scf::IfOp branch;
-  WithinOp check;
+  RangeGuardOp check;
   Scaling end;
   std::optional<Scaling> start;
 };
@@ -188,7 +188,7 @@ struct DeferStateScalingPass : ejk::impl::DeferStateScalingBase<DeferStateScalin
           ++numCarried;
           // Erase the exponentials that are now unused.
           program.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
-            if (isa<math::ExpOp, SpreadOp>(op) && isOpTriviallyDead(op))
+            if (isa<math::ExpOp, BroadcastOp>(op) && isOpTriviallyDead(op))
               op->erase();
           });
           break; // the loop was replaced

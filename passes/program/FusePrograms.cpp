@@ -46,11 +46,11 @@ struct ChunkLoop {
     ChunkLoop result{program, *loops.begin(), {}, {}};
     // There is one state slot per chunk, so a slot's index is the chunk's.
     result.loop.walk([&](Operation *op) {
-      Value cells = op->getNumOperands() ? op->getOperand(isa<StoreCellOp>(op) ? 1 : 0) : Value();
-      if (isa<StoreCellOp>(op) && llvm::is_contained(program.getSaveArgs(), cells))
-        result.chunk = cast<StoreCellOp>(op).getIndex();
-      if (isa<LoadCellOp>(op) && llvm::is_contained(program.getSavedArgs(), cells))
-        result.chunk = cast<LoadCellOp>(op).getIndex();
+      Value slots = op->getNumOperands() ? op->getOperand(isa<StoreSlotOp>(op) ? 1 : 0) : Value();
+      if (isa<StoreSlotOp>(op) && llvm::is_contained(program.getSaveArgs(), slots))
+        result.chunk = cast<StoreSlotOp>(op).getIndex();
+      if (isa<LoadSlotOp>(op) && llvm::is_contained(program.getSavedArgs(), slots))
+        result.chunk = cast<LoadSlotOp>(op).getIndex();
     });
     if (!result.chunk)
       return failure();
@@ -119,8 +119,8 @@ private:
   /// Finds the store that saves each carried value at the start of a chunk.
   bool findStates() {
     for (Value carried : first.loop.getRegionIterArgs()) {
-      StoreCellOp found;
-      for (auto store : first.loop.getBody()->getOps<StoreCellOp>()) {
+      StoreSlotOp found;
+      for (auto store : first.loop.getBody()->getOps<StoreSlotOp>()) {
         Value tile = store.getTile();
         if (auto rounded = tile.getDefiningOp<arith::TruncFOp>())
           tile = rounded.getIn();
@@ -329,14 +329,14 @@ private:
     for (Operation &op : a.getBlock()) {
       if (&op == first.loop)
         break;
-      if (!isa<LoadCellOp>(op) || !llvm::is_contained(a.getInitialArgs(), op.getOperand(0)))
+      if (!isa<LoadSlotOp>(op) || !llvm::is_contained(a.getInitialArgs(), op.getOperand(0)))
         prologue.clone(op, inner);
     }
     body.setInsertionPointAfter(place);
     inner.map(first.chunk, chunk);
     inner.map(first.firstRow, firstRow);
     for (auto [carried, store] : llvm::zip(first.loop.getRegionIterArgs(), this->states)) {
-      unsigned number = llvm::find(a.getSaveArgs(), store.getCells()) - a.getSaveArgs().begin();
+      unsigned number = llvm::find(a.getSaveArgs(), store.getSlots()) - a.getSaveArgs().begin();
       SmallVector<Value> offsets(store.getOffsets().size());
       for (auto [offset, zero] : llvm::zip(offsets, store.getOffsets()))
         offset = inner.lookup(zero);
@@ -350,7 +350,7 @@ private:
       if (op.getNumResults() == 1 && inner.contains(op.getResult(0)))
         continue;
       auto store = dyn_cast<StoreOp>(op);
-      if (isa<StoreCellOp>(op) || (store && !inner.contains(store.getRows())))
+      if (isa<StoreSlotOp>(op) || (store && !inner.contains(store.getRows())))
         continue;
       body.clone(op, inner);
     }
@@ -367,23 +367,23 @@ private:
   }
 
   /// Loads what `store` saved; reuses the second program's load if it has one.
-  static Value loadState(scf::ForOp loop, OpBuilder &body, StoreCellOp store, Value cells,
+  static Value loadState(scf::ForOp loop, OpBuilder &body, StoreSlotOp store, Value slots,
                          Value chunk, ValueRange offsets) {
-    for (auto load : loop.getBody()->getOps<LoadCellOp>())
-      if (load.getCells() == cells && load.getIndex() == chunk &&
+    for (auto load : loop.getBody()->getOps<LoadSlotOp>())
+      if (load.getSlots() == slots && load.getIndex() == chunk &&
           load.getType() == store.getTile().getType() && isWhole(load.getOffsets())) {
         Operation *before = &*body.getInsertionPoint();
         if (before->isBeforeInBlock(load))
           load->moveBefore(before);
         return load;
       }
-    return LoadCellOp::create(body, store.getLoc(), store.getTile().getType(), cells, chunk,
+    return LoadSlotOp::create(body, store.getLoc(), store.getTile().getType(), slots, chunk,
                               offsets);
   }
 
   ChunkLoop first, second;
   /// One for each value that the first loop carries.
-  SmallVector<StoreCellOp> states;
+  SmallVector<StoreSlotOp> states;
   /// By output argument of the first program.
   llvm::DenseMap<Value, StoreOp> rows;
 };

@@ -39,7 +39,7 @@ public:
       }
     // A broadcast that only the branch uses stays in the branch, where its matrix is live shorter.
     for (Operation *op : hoisted)
-      if (isa<SpreadOp>(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
+      if (isa<BroadcastOp>(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
             return branch.thenBlock() == user->getBlock();
           }))
         op->moveBefore(&branch.thenBlock()->front());
@@ -53,7 +53,7 @@ private:
   /// branch they share the range guard's barrier.
   static unsigned hoistBroadcastVectors(Block &block, scf::IfOp branch) {
     llvm::SetVector<Operation *> makers;
-    for (auto spread : block.getOps<SpreadOp>())
+    for (auto spread : block.getOps<BroadcastOp>())
       if (Operation *maker = spread.getVector().getDefiningOp())
         collectVectors(maker, block, makers);
     for (Operation *maker : makers)

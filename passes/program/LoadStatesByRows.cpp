@@ -22,10 +22,10 @@ static bool canMoveByRows(Type part) {
   return matrix && matrix.getRank() == 2 && matrix.getElementType().getIntOrFloatBitWidth() == 16;
 }
 
-static Value rowsOf(OpBuilder &b, Operation *op, TypedValue<CellsType> cells, Value index) {
-  auto cell = cast<VectorType>(cells.getType().getCell());
-  Type row = VectorType::get(cell.getShape().drop_front(), cell.getElementType());
-  return CellRowsOp::create(b, op->getLoc(), RowsType::get(op->getContext(), row), cells, index);
+static Value rowsOf(OpBuilder &b, Operation *op, TypedValue<SlotsType> slots, Value index) {
+  auto slot = cast<VectorType>(slots.getType().getSlot());
+  Type row = VectorType::get(slot.getShape().drop_front(), slot.getElementType());
+  return SlotRowsOp::create(b, op->getLoc(), RowsType::get(op->getContext(), row), slots, index);
 }
 
 namespace {
@@ -36,24 +36,24 @@ struct LoadStatesByRowsPass : ejk::impl::LoadStatesByRowsBase<LoadStatesByRowsPa
       if (program->hasAttr(kWarpsAttr))
         return; // laid out already
       program.walk([&](Operation *op) {
-        if (auto load = dyn_cast<LoadCellOp>(op); load && canMoveByRows(load.getResult().getType()))
+        if (auto load = dyn_cast<LoadSlotOp>(op); load && canMoveByRows(load.getResult().getType()))
           moves.push_back(op);
-        if (auto store = dyn_cast<StoreCellOp>(op);
+        if (auto store = dyn_cast<StoreSlotOp>(op);
             store && canMoveByRows(store.getTile().getType()))
           moves.push_back(op);
       });
     });
     for (Operation *op : moves) {
       OpBuilder b(op);
-      if (auto load = dyn_cast<LoadCellOp>(op)) {
-        Value rows = rowsOf(b, op, load.getCells(), load.getIndex());
+      if (auto load = dyn_cast<LoadSlotOp>(op)) {
+        Value rows = rowsOf(b, op, load.getSlots(), load.getIndex());
         auto made = LoadOp::create(b, op->getLoc(), load.getResult().getType(), rows,
                                    load.getOffsets()[0], load.getOffsets()[1]);
         load.getResult().replaceAllUsesWith(made);
         ++numLoads;
       } else {
-        auto store = cast<StoreCellOp>(op);
-        Value rows = rowsOf(b, op, store.getCells(), store.getIndex());
+        auto store = cast<StoreSlotOp>(op);
+        Value rows = rowsOf(b, op, store.getSlots(), store.getIndex());
         StoreOp::create(b, op->getLoc(), store.getTile(), rows, store.getOffsets()[0],
                         store.getOffsets()[1]);
         ++numStores;

@@ -25,7 +25,7 @@ template <typename... Accesses> static llvm::SetVector<Value> placesOf(Operation
   op->walk([&](Operation *inner) {
     if (isa<Accesses...>(inner))
       for (Value operand : inner->getOperands())
-        if (isa<RowsType, CellsType>(operand.getType()))
+        if (isa<RowsType, SlotsType>(operand.getType()))
           places.insert(operand);
   });
   return places;
@@ -33,7 +33,7 @@ template <typename... Accesses> static llvm::SetVector<Value> placesOf(Operation
 
 /// Whether `op` may move before ops that store to `stored`.
 static bool isMovable(Operation *op, const llvm::SetVector<Value> &stored) {
-  return op->getNumRegions() == 0 && (isMemoryEffectFree(op) || isa<LoadOp, LoadCellOp>(op)) &&
+  return op->getNumRegions() == 0 && (isMemoryEffectFree(op) || isa<LoadOp, LoadSlotOp>(op)) &&
          llvm::none_of(op->getOperands(), [&](Value v) { return stored.contains(v); });
 }
 
@@ -42,17 +42,17 @@ static bool isMovable(Operation *op, const llvm::SetVector<Value> &stored) {
 static bool makeAdjacent(ArrayRef<scf::IfOp> ifs, scf::IfOp next) {
   scf::IfOp first = ifs.front(), last = ifs.back();
   Block *block = first->getBlock();
-  if (!placesOf<StoreOp, StoreCellOp>(next).empty())
+  if (!placesOf<StoreOp, StoreSlotOp>(next).empty())
     return false;
   llvm::SetVector<Value> stored;
   for (Operation *op = first; op != next; op = op->getNextNode()) {
     bool isIf = llvm::is_contained(ifs, op);
-    llvm::SetVector<Value> here = placesOf<StoreOp, StoreCellOp>(op);
+    llvm::SetVector<Value> here = placesOf<StoreOp, StoreSlotOp>(op);
     if (isIf ? !here.empty() : op->getNumRegions() != 0)
       return false;
     stored.insert_range(here);
   }
-  if (llvm::any_of(placesOf<LoadOp, LoadCellOp>(next),
+  if (llvm::any_of(placesOf<LoadOp, LoadSlotOp>(next),
                    [&](Value place) { return stored.contains(place); }))
     return false;
   llvm::SetVector<Operation *> needed;

@@ -52,7 +52,7 @@ public:
 
   unsigned run() {
     unsigned count = 0;
-    check = branch.getCondition().getDefiningOp<WithinOp>();
+    check = branch.getCondition().getDefiningOp<RangeGuardOp>();
     if (check && check.getBound().convertToDouble() <= kMostExponent)
       for (auto sum : llvm::to_vector(branch.thenBlock()->getOps<arith::AddFOp>()))
         count += rewrite(sum, 0) || rewrite(sum, 1);
@@ -121,7 +121,7 @@ private:
   }
 
   scf::IfOp branch;
-  WithinOp check;
+  RangeGuardOp check;
 };
 
 struct ReuseScaledRowsPass : ejk::impl::ReuseScaledRowsBase<ReuseScaledRowsPass> {

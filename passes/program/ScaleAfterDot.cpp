@@ -32,7 +32,7 @@ struct ScaledOperand {
       return std::nullopt;
     for (unsigned side : {0, 1}) {
       auto widened = mul->getOperand(side).getDefiningOp<arith::ExtFOp>();
-      auto spread = mul->getOperand(1 - side).getDefiningOp<SpreadOp>();
+      auto spread = mul->getOperand(1 - side).getDefiningOp<BroadcastOp>();
       if (widened && spread && widened.getIn().getType() == operand.getType())
         return ScaledOperand{widened.getIn(), spread.getVector(), unsigned(spread.getDim())};
     }
@@ -53,7 +53,7 @@ static bool scaleAfterDot(DotOp dot) {
     OpBuilder b(dot);
     b.setInsertionPointAfter(dot);
     dot->setOperand(side, operand->narrow);
-    auto spread = SpreadOp::create(b, dot.getLoc(), dot.getType(), operand->scales, side);
+    auto spread = BroadcastOp::create(b, dot.getLoc(), dot.getType(), operand->scales, side);
     auto scaled = arith::MulFOp::create(b, dot.getLoc(), dot.getResult(), spread);
     dot.getResult().replaceAllUsesExcept(scaled, scaled);
     return true;

@@ -32,7 +32,7 @@ public:
   /// The row of `maker`'s result; null if `maker` cannot compute a single row.
   Value makeFrom(Operation *maker) {
     return llvm::TypeSwitch<Operation *, Value>(maker)
-        .Case([&](SpreadOp spread) -> Value {
+        .Case([&](BroadcastOp spread) -> Value {
           if (spread.getDim() == 1)
             return spread.getVector();
           Value number = vector::ExtractOp::create(b, loc, spread.getVector(), at);

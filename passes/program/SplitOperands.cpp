@@ -34,8 +34,8 @@ static Matmuls matmulsToSplit(ProgramOp program) {
   bool hasRows = false, hasGatesOfHeads = false, hasGatesOfChannels = false;
   for (Type type : program.getBlock().getArgumentTypes()) {
     auto rows = dyn_cast<RowsType>(type);
-    auto cells = dyn_cast<CellsType>(type);
-    Type element = rows ? rows.getRow() : cells ? cells.getCell() : type;
+    auto slots = dyn_cast<SlotsType>(type);
+    Type element = rows ? rows.getRow() : slots ? slots.getSlot() : type;
     hasGatesOfHeads |= isa<FloatType>(element);
     auto vector = dyn_cast<VectorType>(element);
     if (!vector)
@@ -47,7 +47,7 @@ static Matmuls matmulsToSplit(ProgramOp program) {
     }
   }
   // They alone have a range to guard.
-  program.walk([&](WithinOp) { hasGatesOfChannels = true; });
+  program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
   if (!hasRows || narrower > kFewChannels ||
       wider > mostBesideFew(hasGatesOfHeads, hasGatesOfChannels))
     return Matmuls::none;

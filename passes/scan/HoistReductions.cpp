@@ -1,6 +1,6 @@
 //===- HoistReductions.cpp - hoist sums over channels to their terms -------===//
 //
-// A vector is *only summed* if each use is an ejk.sum, or an addition, an ejk.anchor, a head's
+// A vector is *only summed* if each use is an ejk.sum, or an addition, an ejk.checkpoint, a head's
 // ejk.gate_gradient, a state, or a sequence of a later scan that is itself only summed. Such states
 // and sequences become scalars: the sum over channels is taken of each term, because the sum of
 // vectors is the sum of their sums.
@@ -83,7 +83,7 @@ private:
       Operation *user = use.getOwner();
       if (isa<SumOp>(user))
         return true;
-      if (isa<arith::AddFOp, arith::SubFOp>(user) || isa<AnchorOp>(user))
+      if (isa<arith::AddFOp, arith::SubFOp>(user) || isa<CheckpointOp>(user))
         return holdsFor(user->getResult(0));
       if (auto masked = dyn_cast<GateGradientOp>(user))
         return !isVector(masked.getGate()) && holdsFor(masked.getResult());
@@ -171,11 +171,11 @@ private:
     if (auto sum = dyn_cast<SumOp>(op)) {
       if (isKnown(sum.getVector()))
         sum.replaceAllUsesWith(numbers[sum.getVector()]);
-    } else if (auto anchor = dyn_cast<AnchorOp>(op)) {
+    } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
       if (isKnown(anchor.getVector()))
-        numbers[anchor.getResult()] =
-            AnchorOp::create(inner, op->getLoc(), inner.getF32Type(), numbers[anchor.getVector()],
-                             anchor.getState(), anchor.getSaved(), Axis::head);
+        numbers[anchor.getResult()] = CheckpointOp::create(
+            inner, op->getLoc(), inner.getF32Type(), numbers[anchor.getVector()], anchor.getState(),
+            anchor.getSaved(), Axis::head);
     } else if (auto masked = dyn_cast<GateGradientOp>(op)) {
       if (isKnown(masked.getGradient()) && !isVector(masked.getGate()))
         numbers[masked.getResult()] = GateGradientOp::create(

@@ -56,7 +56,7 @@ public:
 
   /// Whether `anchor` of the backward scan can use save `number` of the forward scan with its value
   /// at the start of the chunk.
-  bool mayTakeEntry(AnchorOp anchor, unsigned number) {
+  bool mayTakeEntry(CheckpointOp anchor, unsigned number) {
     if (forward.getReverse() == back.getReverse() ||
         forward.getSaveEvery() != back.getSaveEvery() ||
         forward.getSegments() != back.getSegments() ||
@@ -120,7 +120,7 @@ private:
   }
 
   /// Whether the terms subtracted before the anchor are k ⊙ k̄ of every add.
-  bool takesAll(AnchorOp anchor, SmallVector<OuterAddOp> adds) {
+  bool takesAll(CheckpointOp anchor, SmallVector<OuterAddOp> adds) {
     Value sum = anchor.getVector();
     while (auto sub = sum.getDefiningOp<arith::SubFOp>()) {
       Value term = sub.getRhs();
@@ -163,7 +163,7 @@ bool ejk::maySaveEntries(ArrayRef<ScanOp> group) {
       for (Operation *user : save.getUsers())
         if (!isa<ScanOp>(user) || !llvm::is_contained(group, cast<ScanOp>(user)))
           return false;
-    for (AnchorOp anchor : scan.getStep().getOps<AnchorOp>()) {
+    for (CheckpointOp anchor : scan.getStep().getOps<CheckpointOp>()) {
       ValueRange args = scan.getSavedArgs();
       Value tensor = scan.getSavedStates()[llvm::find(args, anchor.getSaved()) - args.begin()];
       auto source = tensor.getDefiningOp<ScanOp>();

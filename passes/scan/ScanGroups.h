@@ -32,7 +32,7 @@ bool isSummedPairing(mlir::Operation *mul);
 llvm::SmallVector<llvm::SmallVector<ScanOp>> groupScans(llvm::ArrayRef<ScanOp> scans);
 
 /// Whether chunks of the group's scans may save the state at their start instead of the one
-/// before their last adds. For an `ejk.anchor` that reads it,
+/// before their last adds. For an `ejk.checkpoint` that reads it,
 ///
 ///   Σ A ⊙ S_last = Σ A ⊙ (D ⊙ S_entry) + Σ_j k_j ⊙ k̄_j
 ///

@@ -58,7 +58,7 @@ std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
     found = axis;
   };
   scan.getBody().walk([&](ReadOp op) { note(op.getAxis()); });
-  scan.getBody().walk([&](AnchorOp op) { note(op.getAxis()); });
+  scan.getBody().walk([&](CheckpointOp op) { note(op.getAxis()); });
   return both ? std::nullopt : std::optional(found.value_or(Axis::key));
 }
 

@@ -123,7 +123,7 @@ FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
     Operation *op = value.getDefiningOp();
     if (!op || !own.contains(value))
       return refuse();
-    if (auto anchor = dyn_cast<AnchorOp>(op)) {
+    if (auto anchor = dyn_cast<CheckpointOp>(op)) {
       if (isAnchored || own.contains(anchor.getState()))
         return refuse();
       isAnchored = true;

@@ -28,7 +28,7 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
     SmallVector<Value> reads[2]; // along key, along value
     scan.getBody().walk(
         [&](ReadOp read) { reads[read.getAxis() == Axis::value].push_back(read.getResult()); });
-    scan.getBody().walk([&](AnchorOp anchor) {
+    scan.getBody().walk([&](CheckpointOp anchor) {
       reads[anchor.getAxis() == Axis::value].push_back(anchor.getResult());
     });
     if (reads[0].empty() || reads[1].empty())

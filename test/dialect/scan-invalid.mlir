@@ -399,7 +399,7 @@ func.func @c9_use(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x4xf32>) {
   %s, %n = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
       saved(%ct = %c : tensor<?x1x4x4xf32>) states(%S = zero : tensor<1x1x4x4xf32>)
       saves(tensor<?x1x4x4xf32>) {
-    // expected-error@+1 {{uses saved state 0, which only 'ejk.anchor' may (C9)}}
+    // expected-error@+1 {{uses saved state 0, which only 'ejk.checkpoint' may (C9)}}
     ejk.yield states(%S : vector<4x4xf32>) saves(%ct : vector<4x4xf32>)
   }
   return

@@ -130,7 +130,7 @@ func.func @anchor_head(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
   %s = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
       saved(%ct = %c : tensor<?x1x4x3xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
     // expected-error@+1 {{along head, what it replaces must be f32 (C1), but is 'vector<4xf32>'}}
-    %y = ejk.anchor %xt, %S with %ct along head : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
+    %y = ejk.checkpoint %xt, %S with %ct along head : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
     ejk.yield states(%S : vector<4x3xf32>)
   }
   return
@@ -143,7 +143,7 @@ func.func @anchor_size(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
   %s = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
       saved(%ct = %c : tensor<?x1x4x3xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
     // expected-error@+1 {{the vector must have the state's other size, 3 (C1), but is 'vector<4xf32>'}}
-    %y = ejk.anchor %xt, %S with %ct along key : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
+    %y = ejk.checkpoint %xt, %S with %ct along key : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
     ejk.yield states(%S : vector<4x3xf32>)
   }
   return
@@ -155,7 +155,7 @@ func.func @anchor_size(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x3xf32>) {
 func.func @anchor_saved(%x: tensor<1x5x1x4xf32>) {
   %s = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>) states(%S = zero : tensor<1x1x4x3xf32>) {
     // expected-error@+1 {{'with' must be one of the scan's saved states, of the state's shape (C2)}}
-    %y = ejk.anchor %xt, %S with %S along value : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
+    %y = ejk.checkpoint %xt, %S with %S along value : vector<4xf32>, vector<4x3xf32>, vector<4x3xf32>
     ejk.yield states(%S : vector<4x3xf32>)
   }
   return

@@ -9,7 +9,7 @@ func.func @layouts(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>)
       sequences(%q, %g : tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)
       outputs(tensor<?x?x?x64xf32>) finals(tensor<?x?x64x64xf32>) {
   ^bb0(%qr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>, %or: !tile.rows<vector<64xf32>>,
-       %hr: !tile.cells<vector<64x64xf32>>,
+       %hr: !tile.slots<vector<64x64xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c64 = arith.constant 64 : index
@@ -27,8 +27,8 @@ func.func @layouts(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>)
       %p = tile.dot %qt, %qt transposed, %zero : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       // Vectors lie over the lanes of every warp.
       // CHECK: %[[G:.*]] = tile.convert %{{.*}} to <lanes> : vector<64xf32>
-      // CHECK: tile.spread %[[G]] along 0 {tile.layouts = [#tile.layout<fragments over 2 by 2>]}
-      %gs = tile.spread %gt along 0 : vector<64xf32> -> vector<64x64xf32>
+      // CHECK: tile.broadcast %[[G]] along 0 {tile.layouts = [#tile.layout<fragments over 2 by 2>]}
+      %gs = tile.broadcast %gt along 0 : vector<64xf32> -> vector<64x64xf32>
       %pg = arith.addf %p, %gs : vector<64x64xf32>
       tile.store %pg, %or[%i, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       // One conversion serves all who need it.
@@ -43,7 +43,7 @@ func.func @layouts(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>)
       %s2 = arith.addf %s1, %w : vector<64x64xf32>
       scf.yield %s2 : vector<64x64xf32>
     }
-    tile.store_cell %s, %hr[%c0] at (%c0, %c0) : vector<64x64xf32>, !tile.cells<vector<64x64xf32>>
+    tile.store_slot %s, %hr[%c0] at (%c0, %c0) : vector<64x64xf32>, !tile.slots<vector<64x64xf32>>
     tile.end
   }
   return %o, %h : tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>

@@ -32,40 +32,40 @@
 // CHECK: %[[X:.*]] = vector.broadcast
 // CHECK: %[[BOTH:.*]] = arith.addf %[[W]], %[[M:.*]] : vector<4xf32>
 // CHECK: %[[SHARE:.*]] = arith.mulf %[[BOTH]]
-// CHECK-NEXT: %[[FITS:.*]] = tile.within 6.400000e+01 of %[[X]], %[[SHARE]]
+// CHECK-NEXT: %[[FITS:.*]] = tile.range_guard 6.400000e+01 of %[[X]], %[[SHARE]]
 // CHECK-NEXT: %[[NEXT:.*]]:2 = scf.if %[[FITS]] -> (vector<4x4xf32>, vector<4xf32>)
 // CHECK-NEXT: %[[E:.*]] = math.exp %[[BOTH]]
-// CHECK-NEXT: %[[F:.*]] = tile.spread %[[E]] along 0
+// CHECK-NEXT: %[[F:.*]] = tile.broadcast %[[E]] along 0
 // CHECK-NEXT: %[[B:.*]] = arith.mulf %[[S]], %[[F]]
 // CHECK-NEXT: %[[T:.*]] = tile.dot %{{.*}} transposed, %{{.*}}, %[[B]]
 // CHECK-NEXT: scf.yield %[[T]], %{{.*}} : vector<4x4xf32>, vector<4xf32>
 // CHECK-NEXT: } else {
 // CHECK-NEXT: %[[E1:.*]] = math.exp %[[W]]
-// CHECK-NEXT: %[[F1:.*]] = tile.spread %[[E1]] along 0
+// CHECK-NEXT: %[[F1:.*]] = tile.broadcast %[[E1]] along 0
 // CHECK-NEXT: %[[S1:.*]] = arith.mulf %[[S]], %[[F1]]
 // CHECK-NEXT: arith.addf %[[S1]], %[[S1]]
 // CHECK: scf.yield %{{.*}}, %[[NONE]]
 // CHECK: scf.yield %[[NEXT]]#0, %[[NEXT]]#1
 // CHECK: %[[E2:.*]] = math.exp %[[END]]#1
-// CHECK-NEXT: %[[F2:.*]] = tile.spread %[[E2]] along 0
+// CHECK-NEXT: %[[F2:.*]] = tile.broadcast %[[E2]] along 0
 // CHECK-NEXT: %[[H:.*]] = arith.mulf %[[END]]#0, %[[F2]]
-// CHECK: tile.store_cell %[[H]]
+// CHECK: tile.store_slot %[[H]]
 func.func @once() {
   %k = check.random normal seed 1 : tensor<1x48x1x4xf32>
   %m = check.random normal seed 2 : tensor<4xf32>
   %v = check.random normal seed 3 : tensor<4xf32>
   %ht = tile.program chunk 16 slices 1 sequences(%k : tensor<1x48x1x4xf32>)
       parameters(%m, %v : tensor<4xf32>, tensor<4xf32>) finals(tensor<1x1x4x4xf32>) {
-  ^bb0(%kr: !tile.rows<vector<4xf32>>, %mr: !tile.cells<vector<4xf32>>, %vr: !tile.cells<vector<4xf32>>,
-       %hr: !tile.cells<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%kr: !tile.rows<vector<4xf32>>, %mr: !tile.slots<vector<4xf32>>, %vr: !tile.slots<vector<4xf32>>,
+       %hr: !tile.slots<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c16 = arith.constant 16 : index
     %start = arith.constant dense<1.0> : vector<4x4xf32>
     %cm = arith.constant 40.0 : f32
     %n = arith.ceildivui %length, %c16 : index
-    %mt = tile.load_cell %mr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
-    %vt = tile.load_cell %vr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
+    %mt = tile.load_slot %mr[%c0] at (%c0) : !tile.slots<vector<4xf32>> -> vector<4xf32>
+    %vt = tile.load_slot %vr[%c0] at (%c0) : !tile.slots<vector<4xf32>> -> vector<4xf32>
     %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> vector<4x4xf32> {
       %first = arith.muli %c, %c16 : index
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<4xf32>> -> vector<16x4xf32>
@@ -73,14 +73,14 @@ func.func @once() {
       %cf = arith.sitofp %ci : i32 to f32
       %odd = arith.mulf %cf, %cm : f32
       %x = vector.broadcast %odd : f32 to vector<4xf32>
-      %ordinary = tile.within 64.0 of %x : vector<4xf32>
+      %ordinary = tile.range_guard 64.0 of %x : vector<4xf32>
       %next = scf.if %ordinary -> vector<4x4xf32> {
         %em = math.exp %mt : vector<4xf32>
-        %f = tile.spread %em along 0 : vector<4xf32> -> vector<4x4xf32>
+        %f = tile.broadcast %em along 0 : vector<4xf32> -> vector<4x4xf32>
         %b = arith.mulf %s, %f : vector<4x4xf32>
         %t = tile.dot %kt transposed, %kt, %b : vector<16x4xf32>, vector<16x4xf32>, vector<4x4xf32>
         %ev = math.exp %vt : vector<4xf32>
-        %g = tile.spread %ev along 0 : vector<4xf32> -> vector<4x4xf32>
+        %g = tile.broadcast %ev along 0 : vector<4xf32> -> vector<4x4xf32>
         %scaled = arith.mulf %t, %g : vector<4x4xf32>
         scf.yield %scaled : vector<4x4xf32>
       } else {
@@ -89,7 +89,7 @@ func.func @once() {
       }
       scf.yield %next : vector<4x4xf32>
     }
-    tile.store_cell %end, %hr[%c0] at (%c0, %c0) : vector<4x4xf32>, !tile.cells<vector<4x4xf32>>
+    tile.store_slot %end, %hr[%c0] at (%c0, %c0) : vector<4x4xf32>, !tile.slots<vector<4x4xf32>>
     tile.end
   }
   // Its state is used in front of the branch, too: scaled where it was.
@@ -97,8 +97,8 @@ func.func @once() {
   // CHECK: scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}) -> (vector<4x4xf32>)
   %hs = tile.program chunk 16 slices 1 sequences(%k : tensor<1x48x1x4xf32>)
       parameters(%m, %v : tensor<4xf32>, tensor<4xf32>) finals(tensor<1x1x4x4xf32>) {
-  ^bb0(%kr: !tile.rows<vector<4xf32>>, %mr: !tile.cells<vector<4xf32>>, %vr: !tile.cells<vector<4xf32>>,
-       %hr: !tile.cells<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%kr: !tile.rows<vector<4xf32>>, %mr: !tile.slots<vector<4xf32>>, %vr: !tile.slots<vector<4xf32>>,
+       %hr: !tile.slots<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c16 = arith.constant 16 : index
@@ -106,8 +106,8 @@ func.func @once() {
     %start = arith.constant dense<1.0> : vector<4x4xf32>
     %cm = arith.constant 40.0 : f32
     %n = arith.ceildivui %length, %c16 : index
-    %mt = tile.load_cell %mr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
-    %vt = tile.load_cell %vr[%c0] at (%c0) : !tile.cells<vector<4xf32>> -> vector<4xf32>
+    %mt = tile.load_slot %mr[%c0] at (%c0) : !tile.slots<vector<4xf32>> -> vector<4xf32>
+    %vt = tile.load_slot %vr[%c0] at (%c0) : !tile.slots<vector<4xf32>> -> vector<4xf32>
     %end = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start) -> vector<4x4xf32> {
       %first = arith.muli %c, %c16 : index
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<4xf32>> -> vector<16x4xf32>
@@ -115,15 +115,15 @@ func.func @once() {
       %cf = arith.sitofp %ci : i32 to f32
       %odd = arith.mulf %cf, %cm : f32
       %x = vector.broadcast %odd : f32 to vector<4xf32>
-      %ordinary = tile.within 64.0 of %x : vector<4xf32>
+      %ordinary = tile.range_guard 64.0 of %x : vector<4xf32>
       %same = arith.addf %s, %zero : vector<4x4xf32>
       %next = scf.if %ordinary -> vector<4x4xf32> {
         %em = math.exp %mt : vector<4xf32>
-        %f = tile.spread %em along 0 : vector<4xf32> -> vector<4x4xf32>
+        %f = tile.broadcast %em along 0 : vector<4xf32> -> vector<4x4xf32>
         %b = arith.mulf %s, %f : vector<4x4xf32>
         %t = tile.dot %kt transposed, %kt, %b : vector<16x4xf32>, vector<16x4xf32>, vector<4x4xf32>
         %ev = math.exp %vt : vector<4xf32>
-        %g = tile.spread %ev along 0 : vector<4xf32> -> vector<4x4xf32>
+        %g = tile.broadcast %ev along 0 : vector<4xf32> -> vector<4x4xf32>
         %scaled = arith.mulf %t, %g : vector<4x4xf32>
         scf.yield %scaled : vector<4x4xf32>
       } else {
@@ -132,7 +132,7 @@ func.func @once() {
       }
       scf.yield %next : vector<4x4xf32>
     }
-    tile.store_cell %end, %hr[%c0] at (%c0, %c0) : vector<4x4xf32>, !tile.cells<vector<4x4xf32>>
+    tile.store_slot %end, %hr[%c0] at (%c0, %c0) : vector<4x4xf32>, !tile.slots<vector<4x4xf32>>
     tile.end
   }
   check.expect_close %ht, %hs max_relative 1.0e-12 : tensor<1x1x4x4xf32>

@@ -6,22 +6,22 @@
 // An iteration's rows are stored by the next one, behind the first product of what that has
 // stored itself; the last one's behind the loop. At first there are none.
 // CHECK-LABEL: func.func @late
-// CHECK: ^bb0({{.*}}, %[[OUT:[a-z0-9]*]]: !tile.rows<vector<64xbf16>>, %{{.*}}: !tile.cells<{{.*}}>, %[[LENGTH:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index):
-// CHECK: %[[NOTHING:.*]] = tile.convert %{{.*}} to <panels> : vector<64x64xbf16>
+// CHECK: ^bb0({{.*}}, %[[OUT:[a-z0-9]*]]: !tile.rows<vector<64xbf16>>, %{{.*}}: !tile.slots<{{.*}}>, %[[LENGTH:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index):
+// CHECK: %[[NOTHING:.*]] = tile.convert %{{.*}} to <swizzled> : vector<64x64xbf16>
 // CHECK-NEXT: %[[END:.*]]:3 = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}, %[[TILE:.*]] = %[[NOTHING]], %[[AT:.*]] = %[[LENGTH]])
 // CHECK: %[[FIRST:.*]] = arith.muli
-// CHECK: %[[P:.*]] = tile.convert %{{.*}} to <panels> : vector<64x64xbf16>
+// CHECK: %[[P:.*]] = tile.convert %{{.*}} to <swizzled> : vector<64x64xbf16>
 // CHECK-NEXT: tile.dot %[[P]]
 // CHECK-NEXT: tile.store %[[TILE]], %[[OUT]][%[[AT]], %{{.*}}]
 // CHECK: %[[NEXT:.*]] = tile.dot
 // CHECK: %[[ROWS:.*]] = tile.convert
 // CHECK-NOT: tile.store
 // CHECK: scf.yield %[[NEXT]], %[[ROWS]], %[[FIRST]]
-// CHECK: } {tile.layouts = [#tile.layout<transposed_fragments over 4 by 1>, #tile.layout<panels>, unit]}
+// CHECK: } {tile.layouts = [#tile.layout<transposed_fragments over 4 by 1>, #tile.layout<swizzled>, unit]}
 // CHECK-NEXT: tile.store %[[END]]#1, %[[OUT]][%[[END]]#2, %{{.*}}]
 #fragments = #tile.layout<fragments over 4 by 1>
 #transposed = #tile.layout<transposed_fragments over 4 by 1>
-#panels = #tile.layout<panels>
+#panels = #tile.layout<swizzled>
 #uniform = #tile.layout<uniform>
 func.func @late() {
   %q32 = check.random normal seed 1 : tensor<2x70x2x64xf32>
@@ -30,7 +30,7 @@ func.func @late() {
       sequences(%q : tensor<2x70x2x64xbf16>)
       outputs(tensor<2x70x2x64xbf16>) finals(tensor<2x2x64x64xf32>) attributes {tile.warps = 4 : i64} {
   ^bb0(%qr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>,
-       %hr: !tile.cells<vector<64x64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+       %hr: !tile.slots<vector<64x64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c16 = arith.constant 64 : index
@@ -45,17 +45,17 @@ func.func @late() {
       %sb = arith.truncf %s {tile.layouts = [#transposed]} : vector<64x64xf32> to vector<64x64xbf16>
       %qs = tile.dot %qt, %sb, %rect {tile.layouts = [#transposed]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %p = tile.dot %qt, %qt transposed, %square {tile.layouts = [#fragments]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-      %m = tile.keep lower %p else 0.0 {tile.layouts = [#fragments]} : vector<64x64xf32>
+      %m = tile.mask lower %p else 0.0 {tile.layouts = [#fragments]} : vector<64x64xf32>
       %mb = arith.truncf %m {tile.layouts = [#fragments]} : vector<64x64xf32> to vector<64x64xbf16>
-      %mp = tile.convert %mb to <panels> : vector<64x64xbf16>
+      %mp = tile.convert %mb to <swizzled> : vector<64x64xbf16>
       %r = tile.dot %mp, %qt, %qs {tile.layouts = [#transposed]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %next = tile.dot %qt transposed, %qt, %s {tile.layouts = [#transposed]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %rb = arith.truncf %r {tile.layouts = [#transposed]} : vector<64x64xf32> to vector<64x64xbf16>
-      %rp = tile.convert %rb to <panels> : vector<64x64xbf16>
+      %rp = tile.convert %rb to <swizzled> : vector<64x64xbf16>
       tile.store %rp, %or[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
       scf.yield %next : vector<64x64xf32>
     } {tile.layouts = [#transposed]}
-    tile.store_cell %end, %hr[%c0] at (%c0, %c0) : vector<64x64xf32>, !tile.cells<vector<64x64xf32>>
+    tile.store_slot %end, %hr[%c0] at (%c0, %c0) : vector<64x64xf32>, !tile.slots<vector<64x64xf32>>
     tile.end
   }
   %o1, %h1 = ejk.recurrent %q, %q, %q {softmax_scale = 1.0} : tensor<2x70x2x64xbf16>, tensor<2x70x2x64xbf16>, tensor<2x70x2x64xbf16> -> tensor<2x70x2x64xbf16>, tensor<2x2x64x64xf32>
@@ -93,14 +93,14 @@ func.func @now() {
       %qt = tile.load %qr[%first, %c0] {tile.layouts = [#panels]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %p = tile.dot %qt, %qt transposed, %square {tile.layouts = [#fragments]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %qf = tile.convert %qt to <transposed_fragments over 4 by 1> : vector<64x64xbf16>
-      %qp = tile.convert %qf to <panels> : vector<64x64xbf16>
+      %qp = tile.convert %qf to <swizzled> : vector<64x64xbf16>
       tile.store %qp, %or[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
     }
     scf.for %c = %c0 to %n step %c1 {
       %first = arith.muli %c, %c16 : index
       %qt = tile.load %qr[%first, %c0] {tile.layouts = [#panels]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %qf = tile.convert %qt to <transposed_fragments over 4 by 1> : vector<64x64xbf16>
-      %qp = tile.convert %qf to <panels> : vector<64x64xbf16>
+      %qp = tile.convert %qf to <swizzled> : vector<64x64xbf16>
       %p = tile.dot %qp, %qt transposed, %square {tile.layouts = [#fragments]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       tile.store %qp, %or2[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
       %p2 = tile.dot %qp, %qp transposed, %square {tile.layouts = [#fragments]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>

@@ -6,7 +6,7 @@
 func.func @branch(%k: tensor<?x?x?x16xf32>) -> tensor<?x?x16x16xf32> {
   %h = tile.program chunk 16 slices 1 sequences(%k : tensor<?x?x?x16xf32>)
       finals(tensor<?x?x16x16xf32>) {
-  ^bb0(%kr: !tile.rows<vector<16xf32>>, %hr: !tile.cells<vector<16x16xf32>>,
+  ^bb0(%kr: !tile.rows<vector<16xf32>>, %hr: !tile.slots<vector<16x16xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -14,8 +14,8 @@ func.func @branch(%k: tensor<?x?x?x16xf32>) -> tensor<?x?x16x16xf32> {
     // CHECK: scf.for
     %S = scf.for %i = %c0 to %length step %c1 iter_args(%s = %zero) -> vector<16x16xf32> {
       %kt = tile.load %kr[%i, %c0] : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
-      // CHECK: tile.within
-      %weak = tile.within 64.0 of %kt : vector<16x16xf32>
+      // CHECK: tile.range_guard
+      %weak = tile.range_guard 64.0 of %kt : vector<16x16xf32>
       // CHECK-NEXT: %[[E:.*]] = math.exp
       // CHECK-NEXT: %[[EB:.*]] = arith.truncf %[[E]]
       // CHECK-NEXT: scf.if
@@ -34,7 +34,7 @@ func.func @branch(%k: tensor<?x?x?x16xf32>) -> tensor<?x?x16x16xf32> {
       }
       scf.yield %next : vector<16x16xf32>
     }
-    tile.store_cell %S, %hr[%c0] at (%c0, %c0) : vector<16x16xf32>, !tile.cells<vector<16x16xf32>>
+    tile.store_slot %S, %hr[%c0] at (%c0, %c0) : vector<16x16xf32>, !tile.slots<vector<16x16xf32>>
     tile.end
   }
   return %h : tensor<?x?x16x16xf32>

@@ -18,7 +18,7 @@ func.func @saved() {
       sequences(%x : tensor<1x70x2x16xbf16>) cu_seqlens(%cu : tensor<4xi32>)
       outputs(tensor<1x70x2x16xbf16>) saves(tensor<7x2x16x16xbf16>) {
   ^bb0(%xr: !tile.rows<vector<16xbf16>>, %yr: !tile.rows<vector<16xbf16>>,
-       %cells: !tile.cells<vector<16x16xbf16>>,
+       %cells: !tile.slots<vector<16x16xbf16>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -27,10 +27,10 @@ func.func @saved() {
     scf.for %c = %c0 to %n step %c1 {
       %first = arith.muli %c, %c16 : index
       %xt = tile.load %xr[%first, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
-      // CHECK: %[[ROWS:.*]] = tile.cell_rows %[[CELLS:.*]][%[[C:.*]]] : <vector<16x16xbf16>> -> <vector<16xbf16>>
+      // CHECK: %[[ROWS:.*]] = tile.slot_rows %[[CELLS:.*]][%[[C:.*]]] : <vector<16x16xbf16>> -> <vector<16xbf16>>
       // CHECK-NEXT: tile.store %{{.*}}, %[[ROWS]][%{{.*}}, %{{.*}}] : vector<16x16xbf16>, <vector<16xbf16>>
-      // CHECK-NOT: tile.store_cell
-      tile.store_cell %xt, %cells[%c] at (%c0, %c0) : vector<16x16xbf16>, !tile.cells<vector<16x16xbf16>>
+      // CHECK-NOT: tile.store_slot
+      tile.store_slot %xt, %cells[%c] at (%c0, %c0) : vector<16x16xbf16>, !tile.slots<vector<16x16xbf16>>
       tile.store %xt, %yr[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>
     }
     tile.end
@@ -39,9 +39,9 @@ func.func @saved() {
       sequences(%y : tensor<1x70x2x16xbf16>) initial(%h0 : tensor<3x2x16x16xf32>)
       saved(%saves : tensor<7x2x16x16xbf16>) cu_seqlens(%cu : tensor<4xi32>)
       outputs(tensor<1x70x2x16xbf16>) finals(tensor<3x2x16x16xf32>) {
-  ^bb0(%yr: !tile.rows<vector<16xbf16>>, %h: !tile.cells<vector<16x16xf32>>,
-       %cells: !tile.cells<vector<16x16xbf16>>, %zr: !tile.rows<vector<16xbf16>>,
-       %ht: !tile.cells<vector<16x16xf32>>,
+  ^bb0(%yr: !tile.rows<vector<16xbf16>>, %h: !tile.slots<vector<16x16xf32>>,
+       %cells: !tile.slots<vector<16x16xbf16>>, %zr: !tile.rows<vector<16xbf16>>,
+       %ht: !tile.slots<vector<16x16xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -49,30 +49,30 @@ func.func @saved() {
     %n = arith.ceildivui %length, %c16 : index
     %last = arith.subi %n, %c1 : index
     // What is no 16-bit matrix stays a cell.
-    // CHECK: tile.load_cell %{{.*}} : <vector<16x16xf32>> -> vector<16x16xf32>
-    %S = tile.load_cell %h[%c0] at (%c0, %c0) : !tile.cells<vector<16x16xf32>> -> vector<16x16xf32>
-    tile.store_cell %S, %ht[%c0] at (%c0, %c0) : vector<16x16xf32>, !tile.cells<vector<16x16xf32>>
+    // CHECK: tile.load_slot %{{.*}} : <vector<16x16xf32>> -> vector<16x16xf32>
+    %S = tile.load_slot %h[%c0] at (%c0, %c0) : !tile.slots<vector<16x16xf32>> -> vector<16x16xf32>
+    tile.store_slot %S, %ht[%c0] at (%c0, %c0) : vector<16x16xf32>, !tile.slots<vector<16x16xf32>>
     // The rows of cells have a ring of one stage, which is filled for the next chunk where
     // this one's are used last. Before the first cell there is none.
-    // STAGED: tile.load_cell
+    // STAGED: tile.load_slot
     // STAGED: %[[RING:.*]] = tile.make_ring : <2 of vector<16x16xbf16>>
     // STAGED: %[[CELLRING:.*]] = tile.make_ring : <1 of vector<16x16xbf16>>
-    // STAGED: tile.cell_rows
+    // STAGED: tile.slot_rows
     // STAGED: tile.fill %[[CELLRING]]
     // STAGED: scf.for
     scf.for %i = %c0 to %n step %c1 {
       %c = arith.subi %last, %i : index
       %first = arith.muli %c, %c16 : index
-      // CHECK: %[[ROWS:.*]] = tile.cell_rows
+      // CHECK: %[[ROWS:.*]] = tile.slot_rows
       // CHECK-NEXT: tile.load %[[ROWS]]
       // STAGED: %[[TILE:.*]] = tile.take %[[RING]]
       // STAGED: %[[SAVED:.*]] = tile.take %[[CELLRING]][%[[I:.*]]]
       // STAGED: arith.subf %[[TILE]], %[[SAVED]]
       // STAGED: tile.release %[[CELLRING]][%[[I]]]
-      // STAGED: %[[NEXT:.*]] = tile.cell_rows
+      // STAGED: %[[NEXT:.*]] = tile.slot_rows
       // STAGED: tile.acquire %[[CELLRING]]
       // STAGED: tile.fill %[[CELLRING]]{{.*}} from(%[[NEXT]])
-      %saved = tile.load_cell %cells[%c] at (%c0, %c0) : !tile.cells<vector<16x16xbf16>> -> vector<16x16xbf16>
+      %saved = tile.load_slot %cells[%c] at (%c0, %c0) : !tile.slots<vector<16x16xbf16>> -> vector<16x16xbf16>
       %yt = tile.load %yr[%first, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
       %difference = arith.subf %yt, %saved : vector<16x16xbf16>
       tile.store %difference, %zr[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>

@@ -259,7 +259,7 @@ func.func @f(%k: tensor<?x?x?x4xf32>) -> (tensor<?x?x?x4xf32>) {
   %o, %a = ejk.scan reverse save_every 1 sequences(%vt = %k : tensor<?x?x?x4xf32>)
       saved(%c = %s : tensor<?x?x4x4xf32>)
       states(%A = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
-    %y = ejk.anchor %vt, %A with %c along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
+    %y = ejk.checkpoint %vt, %A with %c along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
     %A1 = ejk.outer_add %A, %vt, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
     ejk.yield states(%A1 : vector<4x4xf32>) outputs(%y : vector<4xf32>)
   }

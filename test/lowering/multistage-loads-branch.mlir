@@ -11,7 +11,7 @@
 // CHECK:         %[[LATE:.*]] = tile.make_ring : <1 of vector<64x128xbf16>, vector<64x128xbf16>, vector<128x128xbf16>>
 // CHECK:         scf.for
 // CHECK:           tile.take %[[FIRST]]
-// CHECK:           tile.within
+// CHECK:           tile.range_guard
 // CHECK-NEXT:      tile.take %[[LATE]]
 // CHECK-NEXT:      scf.if
 // CHECK:             tile.release %[[FIRST]]

@@ -10,7 +10,7 @@
 // RUN: ejk-opt %t.mlir --ejk-pipeline-branch-operands -o %t.ahead.mlir
 // RUN: FileCheck %s < %t.ahead.mlir
 // RUN: ejk-opt %t.ahead.mlir --ejk-interpret=precision=native
-// RUN: ejk-opt %t.ahead.mlir --ejk-specialize-warps --ejk-interpret='precision=native role-seed=5'
+// RUN: ejk-opt %t.ahead.mlir --ejk-specialize-warps --ejk-interpret='precision=native partition-seed=5'
 
 // BEFORE-LABEL: func.func @keys
 // BEFORE-DAG:     %[[A:.*]] = tile.make_ring : <2 of vector<64x128xbf16>, vector<64x128xbf16>, vector<64x128xbf16>>
@@ -18,7 +18,7 @@
 // BEFORE:         scf.for
 // BEFORE:           tile.take %[[A]]
 // BEFORE:           tile.cumsum
-// BEFORE:           tile.within
+// BEFORE:           tile.range_guard
 // BEFORE:           tile.take %[[V]]
 // BEFORE:           scf.if
 // BEFORE:           tile.release %[[V]]
@@ -29,29 +29,29 @@
 // CHECK:         %[[V:.*]] = tile.make_ring
 // CHECK:         tile.take %[[A]]
 // CHECK:         tile.cumsum
-// CHECK:         %[[Q0:.*]] = tile.convert %{{.*}} to <transposed_panels>
-// CHECK:         %[[K0:.*]] = tile.convert %{{.*}} to <transposed_panels>
-// CHECK:         %[[WEAK0:.*]] = tile.within
+// CHECK:         %[[Q0:.*]] = tile.convert %{{.*}} to <transposed_swizzled>
+// CHECK:         %[[K0:.*]] = tile.convert %{{.*}} to <transposed_swizzled>
+// CHECK:         %[[WEAK0:.*]] = tile.range_guard
 // CHECK:         scf.for %[[C:.*]] = {{.*}} iter_args({{.*}}%[[Q:.*]] = %[[Q0]], %[[K:.*]] = %[[K0]], %[[WEAK:.*]] = %[[WEAK0]])
 // CHECK-NOT:       tile.take %[[A]]
 // CHECK:           %[[NEXT:.*]]:{{.*}} = scf.if %[[WEAK]]
-// CHECK:             tile.spread
+// CHECK:             tile.broadcast
 // CHECK:             tile.dot %[[Q]], %[[K]] transposed
 // CHECK-NEXT:        tile.release %[[A]][%[[C]]]
 // CHECK:             %[[TWO:.*]] = arith.constant 2 : index
 // CHECK:             %[[BEHIND:.*]] = arith.addi %[[C]], %[[TWO]]
 // CHECK:             tile.fill %[[A]][%[[BEHIND]]]
-// CHECK:             tile.keep lower
-// CHECK:             tile.convert %{{.*}} to <panels>
+// CHECK:             tile.mask lower
+// CHECK:             tile.convert %{{.*}} to <swizzled>
 // CHECK-NEXT:        tile.dot %[[Q]]
 // CHECK:             tile.take %[[A]]
 // CHECK:             tile.cumsum
 // CHECK:             tile.dot %[[K]] transposed
 // CHECK:             math.exp
-// CHECK:             %[[Q1:.*]] = tile.convert %{{.*}} to <transposed_panels>
-// CHECK-NEXT:        %[[K1:.*]] = tile.convert %{{.*}} to <transposed_panels>
-// CHECK:             tile.convert %{{.*}} to <panels>
-// CHECK:             %[[WEAK1:.*]] = tile.within
+// CHECK:             %[[Q1:.*]] = tile.convert %{{.*}} to <transposed_swizzled>
+// CHECK-NEXT:        %[[K1:.*]] = tile.convert %{{.*}} to <transposed_swizzled>
+// CHECK:             tile.convert %{{.*}} to <swizzled>
+// CHECK:             %[[WEAK1:.*]] = tile.range_guard
 // CHECK-NEXT:        tile.store
 // CHECK:             scf.yield {{.*}}%[[Q1]], %[[K1]], %[[WEAK1]]
 // CHECK:           } else {
@@ -59,7 +59,7 @@
 // CHECK:             tile.release %[[A]][%[[C]]]
 // CHECK:             tile.fill %[[A]]
 // CHECK:             tile.take %[[A]]
-// CHECK:             tile.within
+// CHECK:             tile.range_guard
 // CHECK:           tile.release %[[V]][%[[C]]]
 // CHECK-NOT:       tile.release
 // CHECK:         return
@@ -122,7 +122,7 @@ func.func @back() {
 // CHECK-LABEL: func.func @values
 // CHECK:         scf.for
 // CHECK:           tile.take
-// CHECK:           tile.within
+// CHECK:           tile.range_guard
 // CHECK:           scf.if
 func.func @values() {
   %q = check.random normal seed 1 : tensor<1x130x1x128xbf16>

@@ -5,13 +5,13 @@
 // RUN: ejk-opt %t.mlir --ejk-multistage-loads=stages=1 -o %t.staged.mlir
 // RUN: FileCheck %s --check-prefix=STAGED < %t.staged.mlir
 // RUN: ejk-opt %t.staged.mlir --ejk-interpret -o /dev/null
-// RUN: ejk-opt %t.staged.mlir --ejk-specialize-warps -o %t.roles.mlir
-// RUN: FileCheck %s --check-prefix=ROLES < %t.roles.mlir
-// RUN: ejk-opt %t.roles.mlir --ejk-interpret=role-seed=5 -o /dev/null
+// RUN: ejk-opt %t.staged.mlir --ejk-specialize-warps -o %t.partitions.mlir
+// RUN: FileCheck %s --check-prefix=ROLES < %t.partitions.mlir
+// RUN: ejk-opt %t.partitions.mlir --ejk-interpret=partition-seed=5 -o /dev/null
 
 // RUN: sed '/} else {/,/scf.yield/ s/= arith.muli \(%%[0-9]*\), %%c16/= arith.addi \1, %%c16/' %t.staged.mlir >%t.apart.mlir
 // RUN: ejk-opt %t.apart.mlir --ejk-specialize-warps -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
-// APART: remark: no role of its own: a ring is filled under a branch
+// APART: remark: no partition of its own: a ring is filled under a branch
 
 // Where the copy has not the range of what the check lets pass, or is made behind the branch.
 // RUN: sed 's/bf16/f16/g' %s | ejk-opt --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
@@ -30,7 +30,7 @@
 // gates that are out of range take the other side.
 // CHECK-LABEL: func.func @own
 // CHECK: %[[COPY:.*]] = arith.truncf %{{.*}} : vector<16x16xf32> to vector<16x16xbf16>
-// CHECK: tile.within
+// CHECK: tile.range_guard
 // CHECK-NEXT: scf.if
 // CHECK: %[[P:.*]] = arith.mulf %[[R:.*]], %[[TWO:.*]] : vector<16x16xf32>
 // CHECK: %[[WIDE:.*]] = arith.extf %[[COPY]]
@@ -55,9 +55,9 @@
 // STAGED-NEXT: scf.yield
 
 // A producer fills what both sides would.
-// ROLES: tile.role "consumer"
+// ROLES: tile.partition "consumer"
 // ROLES-NOT: tile.fill
-// ROLES: tile.role "producer"
+// ROLES: tile.partition "producer"
 // ROLES: scf.for
 // ROLES-NOT: scf.if
 // ROLES: tile.fill
@@ -90,10 +90,10 @@ func.func @own() {
       %cf = arith.sitofp %ci : i32 to f32
       %odd = arith.mulf %cf, %forty : f32
       %drift = vector.broadcast %odd : f32 to vector<16xf32>
-      %weak = tile.within 64.0 of %xt, %drift : vector<16x16xf32>, vector<16xf32>
+      %weak = tile.range_guard 64.0 of %xt, %drift : vector<16x16xf32>, vector<16xf32>
       %both:2 = scf.if %weak -> (vector<16x16xf32>, vector<16x16xf32>) {
         %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
-        %s = tile.spread %sums along 0 : vector<16xf32> -> vector<16x16xf32>
+        %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
         %a = arith.mulf %r, %e : vector<16x16xf32>
         %a2 = arith.mulf %a, %two : vector<16x16xf32>
         %b = arith.mulf %kf, %s : vector<16x16xf32>
@@ -104,7 +104,7 @@ func.func @own() {
         scf.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
       } else {
         %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
-        %s = tile.spread %sums along 0 : vector<16xf32> -> vector<16x16xf32>
+        %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
         %a = arith.mulf %r, %e : vector<16x16xf32>
         %a2 = arith.addf %a, %a : vector<16x16xf32>
         %kw = arith.extf %kt : vector<16x16xbf16> to vector<16x16xf32>
@@ -137,7 +137,7 @@ func.func @own() {
       %r = math.absf %xt : vector<16x16xf32>
       %e = math.exp %xt : vector<16x16xf32>
       %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
-      %s = tile.spread %sums along 0 : vector<16xf32> -> vector<16x16xf32>
+      %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
       %a = arith.mulf %r, %e : vector<16x16xf32>
       %a2 = arith.addf %a, %a : vector<16x16xf32>
       %b = arith.mulf %kf, %s : vector<16x16xf32>

@@ -19,7 +19,7 @@ func.func @before_branch(%x: tensor<1x?x1x64xbf16>) -> (tensor<1x?x1x64xf32>, te
       %w = arith.extf %t : vector<64x64xbf16> to vector<64x64xf32>
       %a = tile.dot %t, %t, %z : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %d = tile.dot %t, %t transposed, %a : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-      %small = tile.within 1.0 of %w : vector<64x64xf32>
+      %small = tile.range_guard 1.0 of %w : vector<64x64xf32>
       %e = scf.if %small -> vector<64x64xf32> {
         %e1 = math.exp %w : vector<64x64xf32>
         scf.yield %e1 : vector<64x64xf32>

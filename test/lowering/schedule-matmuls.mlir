@@ -10,7 +10,7 @@
 // CHECK: arith.truncf %[[S]] {{.*}}transposed_fragments over 8 by 1
 // CHECK-NEXT: %[[P:.*]] = tile.dot %{{.*}}, %{{.*}} transposed, %{{.*}}fragments over 4 by 2
 // CHECK: tile.dot %{{.*}}transposed_fragments over 8 by 1
-// CHECK: %[[W:.*]] = tile.convert %{{.*}} to <panels> : vector<64x64xbf16>
+// CHECK: %[[W:.*]] = tile.convert %{{.*}} to <swizzled> : vector<64x64xbf16>
 // CHECK: tile.dot %[[W]],
 // CHECK: tile.dot %{{.*}} transposed, %{{.*}}vector<128x128xf32>
 // CHECK: tile.store

@@ -118,7 +118,7 @@ func.func @gated_vjp(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>,
     %dk = ejk.read %A0, %kw along value : vector<64x64xf32>, vector<64xf32>
     %x = arith.mulf %kw, %dk {ejk.pairing} : vector<64xf32>
     %M1 = arith.subf %M0, %x : vector<64xf32>
-    %M2 = ejk.anchor %M1, %A0 with %c along value : vector<64xf32>, vector<64x64xf32>, vector<64x64xf32>
+    %M2 = ejk.checkpoint %M1, %A0 with %c along value : vector<64xf32>, vector<64x64xf32>, vector<64x64xf32>
     %M3 = arith.addf %M2, %pt : vector<64xf32>
     %sum = ejk.sum %M3 : vector<64xf32>
     %A1 = ejk.outer_add %A0, %qw, %ow : vector<64x64xf32>, vector<64xf32>, vector<64xf32>

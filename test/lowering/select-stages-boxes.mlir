@@ -10,7 +10,7 @@
 // CHECK-LABEL: func.func @boxes(
 // CHECK:         tile.make_ring : <2 of
 // CHECK:         tile.make_ring : <2 of
-// CHECK:         tile.within
+// CHECK:         tile.range_guard
 // CHECK:         scf.for
 // CHECK:         tile.take held
 func.func @boxes(%q: tensor<?x?x2x128xbf16>, %k: tensor<?x?x2x128xbf16>, %v: tensor<?x?x2x128xbf16>,

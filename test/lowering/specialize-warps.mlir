@@ -13,21 +13,21 @@ func.func @separated() {
   %h = check.random zero seed 2 : tensor<2x2xf32>
   %o:2 = tile.program chunk 16 slices 1 sequences(%g : tensor<2x70x2xf32>)
       initial(%h : tensor<2x2xf32>) outputs(tensor<2x70x2xf32>) finals(tensor<2x2xf32>) {
-  ^bb0(%gr: !tile.rows<f32>, %hr: !tile.cells<f32>, %pr: !tile.rows<f32>, %fr: !tile.cells<f32>,
+  ^bb0(%gr: !tile.rows<f32>, %hr: !tile.slots<f32>, %pr: !tile.rows<f32>, %fr: !tile.slots<f32>,
        %length: index, %slice: index, %head: index, %heads: index):
     // CHECK: %[[N:.*]] = arith.ceildivui
     // CHECK-NEXT: %[[RING:.*]] = tile.make_ring
-    // CHECK-NOT: tile.load_cell
-    // CHECK: tile.roles {
-    // CHECK: tile.role "consumer" warps 4 {
-    // CHECK-NEXT: %[[S:.*]] = tile.load_cell
+    // CHECK-NOT: tile.load_slot
+    // CHECK: tile.warp_specialize {
+    // CHECK: tile.partition "consumer" warps 4 {
+    // CHECK-NEXT: %[[S:.*]] = tile.load_slot
     // CHECK-NEXT: scf.for %{{.*}} to %[[N]] step %{{.*}} iter_args(%{{.*}} = %[[S]])
     // CHECK-NOT: arith.addi
     // CHECK-NOT: tile.fill
     // CHECK: tile.take
     // CHECK: tile.release
-    // CHECK: tile.store_cell
-    // CHECK: tile.role "producer" warps 2 {
+    // CHECK: tile.store_slot
+    // CHECK: tile.partition "producer" warps 2 {
     // CHECK: tile.acquire %[[RING]]
     // CHECK: tile.fill %[[RING]]
     // CHECK: scf.for %[[C:.*]] = %{{.*}} to %[[N]] step %{{[^ ]*}} {
@@ -40,7 +40,7 @@ func.func @separated() {
     %c1 = arith.constant 1 : index
     %c16 = arith.constant 16 : index
     %n = arith.ceildivui %length, %c16 : index
-    %s0 = tile.load_cell %hr[%c0] at () : !tile.cells<f32> -> f32
+    %s0 = tile.load_slot %hr[%c0] at () : !tile.slots<f32> -> f32
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
     tile.acquire %ring[%c0] : !tile.ring<2 of vector<16xf32>>
     tile.fill %ring[%c0] from (%gr) at (%c0) channels (%c0) : !tile.ring<2 of vector<16xf32>>, !tile.rows<f32>
@@ -55,7 +55,7 @@ func.func @separated() {
       tile.release %ring[%c] : !tile.ring<2 of vector<16xf32>>
       scf.yield %a : f32
     }
-    tile.store_cell %s, %fr[%c0] at () : f32, !tile.cells<f32>
+    tile.store_slot %s, %fr[%c0] at () : f32, !tile.slots<f32>
     tile.end
   }
   check.expect_equal %o#0, %g : tensor<2x70x2xf32>

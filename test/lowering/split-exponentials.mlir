@@ -58,7 +58,7 @@ func.func @carried() {
     %e0 = math.exp %x0 : vector<64x64xf32>
     %i0 = math.exp %nx0 : vector<64x64xf32>
     %start = arith.addf %e0, %i0 : vector<64x64xf32>
-    %weak0 = tile.within 64.0 of %x0 : vector<64x64xf32>
+    %weak0 = tile.range_guard 64.0 of %x0 : vector<64x64xf32>
     %last:2 = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start, %w = %weak0) -> (vector<64x64xf32>, i1) {
       %first = arith.muli %c, %c64 : index
       %few = arith.cmpi slt, %c, %c1 : index
@@ -77,7 +77,7 @@ func.func @carried() {
       %e = math.exp %x : vector<64x64xf32>
       %i = math.exp %nx : vector<64x64xf32>
       %sum = arith.addf %e, %i : vector<64x64xf32>
-      %weak = tile.within 64.0 of %x : vector<64x64xf32>
+      %weak = tile.range_guard 64.0 of %x : vector<64x64xf32>
       tile.store %o, %ar[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       scf.yield %sum, %weak : vector<64x64xf32>, i1
     }

@@ -152,7 +152,7 @@ func.func @few_keys(%k: tensor<?x?x?x16xbf16>, %v: tensor<?x?x?x64xbf16>, %g: te
       sequences(%k, %v, %g : tensor<?x?x?x16xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)
       outputs(tensor<?x?x?x64xf32>) finals(tensor<?x?x16x64xf32>) {
   ^bb0(%kr: !tile.rows<vector<16xbf16>>, %vr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>,
-       %or: !tile.rows<vector<64xf32>>, %hr: !tile.cells<vector<16x64xf32>>,
+       %or: !tile.rows<vector<64xf32>>, %hr: !tile.slots<vector<16x64xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -165,7 +165,7 @@ func.func @few_keys(%k: tensor<?x?x?x16xbf16>, %v: tensor<?x?x?x64xbf16>, %g: te
       %vt = tile.load %vr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<16x64xbf16>
       %gt = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<16xf32>
       %kf = arith.extf %kt : vector<16x16xbf16> to vector<16x16xf32>
-      %gs = tile.spread %gt along 0 : vector<16xf32> -> vector<16x16xf32>
+      %gs = tile.broadcast %gt along 0 : vector<16xf32> -> vector<16x16xf32>
       %ks = arith.mulf %kf, %gs : vector<16x16xf32>
       %kb = arith.truncf %ks : vector<16x16xf32> to vector<16x16xbf16>
       %rows = tile.dot %kb, %vt, %none : vector<16x16xbf16>, vector<16x64xbf16>, vector<16x64xf32>
@@ -173,7 +173,7 @@ func.func @few_keys(%k: tensor<?x?x?x16xbf16>, %v: tensor<?x?x?x64xbf16>, %g: te
       %next = tile.dot %kb transposed, %vt, %s : vector<16x16xbf16>, vector<16x64xbf16>, vector<16x64xf32>
       scf.yield %next : vector<16x64xf32>
     }
-    tile.store_cell %end, %hr[%c0] at(%c0, %c0) : vector<16x64xf32>, !tile.cells<vector<16x64xf32>>
+    tile.store_slot %end, %hr[%c0] at(%c0, %c0) : vector<16x64xf32>, !tile.slots<vector<16x64xf32>>
     tile.end
   }
   return %o, %ht : tensor<?x?x?x64xf32>, tensor<?x?x16x64xf32>

@@ -58,7 +58,7 @@ func.func @held() {
       %qb = arith.truncf %qs : vector<16x16xf32> to vector<16x16xbf16>
       %ks = arith.mulf %kf, %ne : vector<16x16xf32>
       %kb = arith.truncf %ks : vector<16x16xf32> to vector<16x16xbf16>
-      %weak = tile.within 64.0 of %xt : vector<16x16xf32>
+      %weak = tile.range_guard 64.0 of %xt : vector<16x16xf32>
       %both:2 = scf.if %weak -> (vector<16x16xbf16>, vector<16x16xbf16>) {
         %p1 = tile.dot %qb, %kb transposed, %square : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %p2 = tile.dot %kb, %qb transposed, %p1 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
@@ -108,7 +108,7 @@ func.func @held() {
       %qb = arith.truncf %qs : vector<16x16xf32> to vector<16x16xbf16>
       %ks = arith.mulf %kf, %ne : vector<16x16xf32>
       %kb = arith.truncf %ks : vector<16x16xf32> to vector<16x16xbf16>
-      %weak = tile.within 64.0 of %xt : vector<16x16xf32>
+      %weak = tile.range_guard 64.0 of %xt : vector<16x16xf32>
       %both:2 = scf.if %weak -> (vector<16x16xbf16>, vector<16x16xbf16>) {
         %p1 = tile.dot %qb, %kb transposed, %square : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %p2 = tile.dot %kb, %qb transposed, %p1 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>

@@ -11,11 +11,11 @@
 // RUN: ejk-opt %t.mlir --ejk-assign-tile-layouts=arch=sm_90 | FileCheck %s --check-prefix=LANES
 
 // CHECK-LABEL: func.func @spread
-// CHECK: tile.within
+// CHECK: tile.range_guard
 // CHECK-NEXT: %[[TWICE:.*]] = arith.addf %[[G:.*]], %[[G]] : vector<64xf32>
 // CHECK-NEXT: %[[E:.*]] = math.exp %[[TWICE]]
 // CHECK-NEXT: scf.if
-// CHECK-NEXT: tile.spread %[[E]] along 1
+// CHECK-NEXT: tile.broadcast %[[E]] along 1
 // CHECK: tile.sum
 // CHECK-NEXT: math.exp
 // CHECK: } else {
@@ -26,13 +26,13 @@
 // LAID: %[[E:.*]] = math.exp
 // LAID-NEXT: %[[ES:.*]] = tile.convert %[[E]] to <shared>
 // LAID: scf.if
-// LAID: tile.spread %[[ES]] along 1
+// LAID: tile.broadcast %[[ES]] along 1
 // LAID: %[[BACK:.*]] = tile.convert %[[GS]] to <lanes>
 // LAID: arith.mulf %{{.*}}, %[[BACK]]
 
 // LANES: %[[E:.*]] = math.exp
 // LANES-NEXT: scf.if
-// LANES: tile.spread %[[E]] along 1
+// LANES: tile.broadcast %[[E]] along 1
 func.func @spread() {
   %x = check.random normal seed 1 : tensor<2x130x1x64xf32>
   %y, %z = tile.program chunk 64 slices 1 sequences(%x : tensor<2x130x1x64xf32>)
@@ -47,17 +47,17 @@ func.func @spread() {
       %first = arith.muli %c, %c64 : index
       %xt = tile.load %xr[%first, %c0] : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
       %g = vector.extract %xt[3] : vector<64xf32> from vector<64x64xf32>
-      %weak = tile.within 64.0 of %xt : vector<64x64xf32>
+      %weak = tile.range_guard 64.0 of %xt : vector<64x64xf32>
       %next:2 = scf.if %weak -> (vector<64x64xf32>, vector<64x64xf32>) {
         %twice = arith.addf %g, %g : vector<64xf32>
         %e = math.exp %twice : vector<64xf32>
-        %es = tile.spread %e along 1 : vector<64xf32> -> vector<64x64xf32>
+        %es = tile.broadcast %e along 1 : vector<64xf32> -> vector<64x64xf32>
         %a = arith.mulf %xt, %es : vector<64x64xf32>
         // Of sums in the branch nothing is made before it.
         %sums = tile.sum %a over 0 : vector<64x64xf32> -> vector<64xf32>
         %ne = math.exp %sums : vector<64xf32>
         %ng = arith.mulf %ne, %g : vector<64xf32>
-        %s = tile.spread %ng along 1 : vector<64xf32> -> vector<64x64xf32>
+        %s = tile.broadcast %ng along 1 : vector<64xf32> -> vector<64x64xf32>
         scf.yield %a, %s : vector<64x64xf32>, vector<64x64xf32>
       } else {
         scf.yield %xt, %xt : vector<64x64xf32>, vector<64x64xf32>
@@ -82,12 +82,12 @@ func.func @spread() {
       %g = vector.extract %xt[3] : vector<64xf32> from vector<64x64xf32>
       %e = math.exp %g : vector<64xf32>
       %e2 = arith.mulf %e, %e : vector<64xf32>
-      %es = tile.spread %e2 along 1 : vector<64xf32> -> vector<64x64xf32>
+      %es = tile.broadcast %e2 along 1 : vector<64xf32> -> vector<64x64xf32>
       %a = arith.mulf %xt, %es : vector<64x64xf32>
       %sums = tile.sum %a over 0 : vector<64x64xf32> -> vector<64xf32>
       %ne = math.exp %sums : vector<64xf32>
       %ng = arith.mulf %ne, %g : vector<64xf32>
-      %s = tile.spread %ng along 1 : vector<64xf32> -> vector<64x64xf32>
+      %s = tile.broadcast %ng along 1 : vector<64xf32> -> vector<64x64xf32>
       tile.store %a, %yr[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       tile.store %s, %zr[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
     }

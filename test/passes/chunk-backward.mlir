@@ -11,7 +11,7 @@
 // CHECK-LABEL: func.func @narrow_vjp(
 // CHECK:         tile.program
 // CHECK:         tile.program
-// CHECK:           tile.keep lower strict
+// CHECK:           tile.mask lower strict
 // CHECK-NOT:     tile.program
 // CHECK:         return
 

@@ -8,7 +8,7 @@
 // CHECK: %[[SEEN:.*]] = tile.dot %[[K:.*]], %{{.*}}, %{{.*}} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
 // CHECK: %[[RHS:.*]] = arith.addf
 // CHECK: %[[P:.*]] = tile.dot %[[K]], %[[K]] transposed
-// CHECK: %[[LOWER:.*]] = tile.keep lower strict %[[P]]
+// CHECK: %[[LOWER:.*]] = tile.mask lower strict %[[P]]
 // CHECK: %[[M:.*]] = arith.mulf %[[LOWER]]
 // CHECK: %[[U:.*]] = tile.solve %[[M]], %[[RHS]] : vector<64x64xf32>, vector<64x64xf32>
 // CHECK: %[[UB:.*]] = arith.truncf %[[U]]

@@ -15,8 +15,8 @@
 // CHECK:           %[[BS:.*]] = arith.addf %[[B]], %[[SCALE]] : vector<64xf32>
 // CHECK:           math.exp2 %[[BS]]
 // CHECK-NOT:       math.exp %
-// CHECK:           %[[I:.*]] = tile.spread %[[BS]] along 0
-// CHECK:           %[[J:.*]] = tile.spread %[[B]] along 1
+// CHECK:           %[[I:.*]] = tile.broadcast %[[BS]] along 0
+// CHECK:           %[[J:.*]] = tile.broadcast %[[B]] along 1
 // CHECK:           arith.subf %[[I]], %[[J]]
 // CHECK-NOT:       math.exp %
 // CHECK:           %[[O:.*]] = tile.dot {{.*}} vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>

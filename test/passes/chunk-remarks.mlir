@@ -180,7 +180,7 @@ func.func @f(%k: tensor<1x40x1x16xf32>, %c: tensor<3x1x16x16xf32>) -> (tensor<1x
       saved(%ct = %c : tensor<3x1x16x16xf32>)
       states(%A = zero : tensor<1x1x16x16xf32>) -> (tensor<1x40x1x16xf32>) {
     // expected-remark @below {{not chunked: a saved state may only start a sum anew}}
-    %y = ejk.anchor %vt, %A with %ct along value : vector<16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    %y = ejk.checkpoint %vt, %A with %ct along value : vector<16xf32>, vector<16x16xf32>, vector<16x16xf32>
     %A1 = ejk.outer_add %A, %vt, %vt : vector<16x16xf32>, vector<16xf32>, vector<16xf32>
     ejk.yield states(%A1 : vector<16x16xf32>) outputs(%y : vector<16xf32>)
   }
@@ -194,7 +194,7 @@ func.func @f(%k: tensor<1x40x1x16xf32>, %c: tensor<3x1x16x16xf32>) -> (tensor<1x
   %o, %a, %x = ejk.scan reverse save_every 16 sequences(%vt = %k : tensor<1x40x1x16xf32>)
       saved(%ct = %c : tensor<3x1x16x16xf32>)
       states(%A = zero : tensor<1x1x16x16xf32>, %X = zero : tensor<1x1x16xf32>) -> (tensor<1x40x1x16xf32>) {
-    %y = ejk.anchor %X, %A with %ct along value : vector<16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    %y = ejk.checkpoint %X, %A with %ct along value : vector<16xf32>, vector<16x16xf32>, vector<16x16xf32>
     %X1 = arith.addf %y, %vt : vector<16xf32>
     // expected-remark @below {{not chunked: what is read of the state decides over the state's own gates or vectors, now or in a later step; those must come from sequences and parameters}}
     %r = ejk.read %A, %X1 along key : vector<16x16xf32>, vector<16xf32>

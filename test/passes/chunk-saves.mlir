@@ -10,20 +10,20 @@
 // CHECK-SAME:    saves(tensor<?x2x32x48xbf16>)
 // CHECK:           scf.for {{.*}} iter_args(%[[S:.*]] = %
 // CHECK:             %[[R:.*]] = arith.truncf %[[S]]
-// CHECK:             tile.store_cell %[[R]]
+// CHECK:             tile.store_slot %[[R]]
 // CHECK:             tile.dot
 // CHECK:         tile.program chunk 64 save_every 64
-// CHECK:           tile.load_cell {{.*}} <vector<32x48xbf16>> -> vector<32x64xbf16>
+// CHECK:           tile.load_slot {{.*}} <vector<32x48xbf16>> -> vector<32x64xbf16>
 
 // SEVERAL-LABEL: func.func @narrow_vjp(
 // SEVERAL:         tile.program chunk 64 save_every 192
 // SEVERAL:           scf.for {{.*}} iter_args(%[[S:.*]] = %
 // SEVERAL:             scf.if
 // SEVERAL:               %[[W:.*]] = arith.truncf %[[S]]
-// SEVERAL:               tile.store_cell %[[W]]
+// SEVERAL:               tile.store_slot %[[W]]
 // SEVERAL:             tile.dot
 // SEVERAL:         tile.program chunk 64 save_every 192
-// SEVERAL:           %[[L:.*]] = tile.load_cell
+// SEVERAL:           %[[L:.*]] = tile.load_slot
 // SEVERAL:           %[[X:.*]] = arith.extf %[[L]]
 // SEVERAL:           scf.if
 // SEVERAL:             arith.mulf %{{.*}}, %[[X]]

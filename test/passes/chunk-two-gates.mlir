@@ -10,15 +10,15 @@
 // program, and once on the same numbers in f32, which stays.
 
 // CHECK-LABEL: func.func @along_key
-// CHECK:         tile.within 6.400000e+01
+// CHECK:         tile.range_guard 6.400000e+01
 // CHECK:         scf.if
-// CHECK:           tile.spread %{{.*}} along 0 {{.*}} -> vector<32x16xf32>
+// CHECK:           tile.broadcast %{{.*}} along 0 {{.*}} -> vector<32x16xf32>
 // CHECK-NOT:       along 1 : vector<16xf32> -> vector<32x16xf32>
 // CHECK:           %[[READ:.*]] = tile.dot {{.*}} : vector<64x32xbf16>, vector<32x16xbf16>, vector<64x16xf32>
-// CHECK:           %[[M:.*]] = tile.spread %{{.*}} along 1 {{.*}} -> vector<64x16xf32>
+// CHECK:           %[[M:.*]] = tile.broadcast %{{.*}} along 1 {{.*}} -> vector<64x16xf32>
 // CHECK:           %[[START:.*]] = arith.mulf %{{.*}}, %[[M]]
 // CHECK:           tile.dot %{{.*}}, %{{.*}}, %[[START]] : vector<64x64xbf16>, vector<64x16xbf16>
-// CHECK:           %[[T:.*]] = tile.spread %{{.*}} along 1 {{.*}} -> vector<32x16xf32>
+// CHECK:           %[[T:.*]] = tile.broadcast %{{.*}} along 1 {{.*}} -> vector<32x16xf32>
 // CHECK:           %[[OLD:.*]] = arith.mulf %{{.*}}, %[[T]]
 // CHECK:           tile.dot %{{.*}} transposed, %{{.*}}, %[[OLD]]
 // CHECK:         } else {
@@ -48,7 +48,7 @@ func.func @along_key() {
 }
 
 // CHECK-LABEL: func.func @reverse
-// CHECK:         tile.within 6.400000e+01
+// CHECK:         tile.range_guard 6.400000e+01
 func.func @reverse() {
   %q = check.random normal seed 1 : tensor<2x150x2x32xbf16>
   %k = check.random normal seed 2 : tensor<2x150x2x32xbf16>
@@ -75,7 +75,7 @@ func.func @reverse() {
 }
 
 // CHECK-LABEL: func.func @along_value
-// CHECK:         tile.within 6.400000e+01
+// CHECK:         tile.range_guard 6.400000e+01
 func.func @along_value() {
   %c = check.random normal seed 1 : tensor<2x150x2x32xbf16>
   %b = check.random normal seed 2 : tensor<2x150x2x32xbf16>
@@ -119,7 +119,7 @@ func.func @along_value() {
 
 // Of a state that nothing reads neither basis is needed.
 // CHECK-LABEL: func.func @no_reads
-// CHECK:         tile.within 6.400000e+01
+// CHECK:         tile.range_guard 6.400000e+01
 func.func @no_reads() {
   %c = check.random normal seed 1 : tensor<2x150x2x32xbf16>
   %b = check.random normal seed 2 : tensor<2x150x2x32xbf16>
@@ -160,7 +160,7 @@ func.func @no_reads() {
 
 // Of reads along both axes each has need of another basis: the state is in both, and each has half.
 // CHECK-LABEL: func.func @along_both
-// CHECK:         tile.within 3.200000e+01
+// CHECK:         tile.range_guard 3.200000e+01
 func.func @along_both() {
   %c = check.random normal seed 1 : tensor<2x150x2x32xbf16>
   %b = check.random normal seed 2 : tensor<2x150x2x32xbf16>

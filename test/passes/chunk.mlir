@@ -4,7 +4,7 @@
 // masked and decayed, with the values.
 // CHECK-LABEL: func.func @scalar(
 // CHECK:         tile.program chunk 64 slices 1
-// CHECK:         ^bb0(%[[Q:.*]]: !tile.rows<vector<64xbf16>>, %[[K:.*]]: !tile.rows<vector<64xbf16>>, %[[V:.*]]: !tile.rows<vector<60xbf16>>, %[[G:.*]]: !tile.rows<f32>, %[[O:.*]]: !tile.rows<vector<60xbf16>>, %[[HT:.*]]: !tile.cells<vector<64x60xf32>>, %[[LENGTH:[a-z0-9]*]]: index
+// CHECK:         ^bb0(%[[Q:.*]]: !tile.rows<vector<64xbf16>>, %[[K:.*]]: !tile.rows<vector<64xbf16>>, %[[V:.*]]: !tile.rows<vector<60xbf16>>, %[[G:.*]]: !tile.rows<f32>, %[[O:.*]]: !tile.rows<vector<60xbf16>>, %[[HT:.*]]: !tile.slots<vector<64x60xf32>>, %[[LENGTH:[a-z0-9]*]]: index
 // CHECK:         %[[CHUNKS:.*]] = arith.ceildivui %[[LENGTH]]
 // CHECK:         %[[LAST:.*]] = scf.for %[[C:.*]] = %{{.*}} to %[[CHUNKS]] {{.*}} iter_args(%[[S:.*]] = %{{.*}}) -> (vector<64x64xf32>)
 // CHECK:           %[[FIRST:.*]] = arith.muli %[[C]]
@@ -15,7 +15,7 @@
 // CHECK:           %[[S16:.*]] = arith.truncf %[[S]] : vector<64x64xf32> to vector<64x64xbf16>
 // CHECK:           tile.dot %[[QT]], %[[S16]]
 // CHECK:           %[[P:.*]] = tile.dot %[[QT]], %[[KT]] transposed
-// CHECK:           %[[MASKED:.*]] = tile.keep lower %{{.*}} else 0xFF800000
+// CHECK:           %[[MASKED:.*]] = tile.mask lower %{{.*}} else 0xFF800000
 // CHECK:           %[[DECAY:.*]] = math.exp %[[MASKED]]
 // CHECK:           %[[PD:.*]] = arith.mulf %[[P]], %[[DECAY]]
 // CHECK:           %[[P16:.*]] = arith.truncf %[[PD]]
@@ -24,7 +24,7 @@
 // CHECK:           %[[OUT:.*]] = arith.truncf %[[SUM]]
 // CHECK:           tile.store %[[OUT]], %[[O]][%[[FIRST]], %{{.*}}] : vector<64x64xbf16>, <vector<60xbf16>>
 // CHECK:           scf.yield %[[NEXT]]
-// CHECK:         tile.store_cell %[[LAST]], %[[HT]]
+// CHECK:         tile.store_slot %[[LAST]], %[[HT]]
 func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x60xbf16>,
                   %g: tensor<?x?x?xf32>) -> (tensor<?x?x?x60xbf16>, tensor<?x?x64x60xf32>) {
   %o, %ht = ejk.scan
@@ -58,10 +58,10 @@ func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK:           arith.muli %[[CHUNK]]
 // CHECK:           %[[X:.*]] = tile.cumsum {{.*}}from 32
 // CHECK:           vector.extract %[[X]][63] : vector<64xf32> from vector<64x64xf32>
-// CHECK:           %[[FITS:.*]] = tile.within 6.400000e+01 of
+// CHECK:           %[[FITS:.*]] = tile.range_guard 6.400000e+01 of
 // CHECK:           scf.if %[[FITS]] -> (vector<64x32xf32>, vector<64x32xf32>)
 // CHECK:             tile.dot
-// CHECK:             tile.keep lower strict
+// CHECK:             tile.mask lower strict
 // CHECK:           } else {
 // CHECK-NOT:         tile.dot
 // CHECK:             scf.for

@@ -46,7 +46,7 @@ func.func @delta_rule(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: tens
 // CHECK: ejk.scan
 // CHECK: saves(%{{.*}} : vector<4x4xf32>)
 // CHECK: ejk.scan reverse
-// CHECK: ejk.anchor %{{.*}}, %{{.*}} with %{{.*}} along key
+// CHECK: ejk.checkpoint %{{.*}}, %{{.*}} with %{{.*}} along key
 func.func @gated_by_read(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: tensor<2x4x1x4xf32>)
     -> tensor<2x4x1x4xf32> {
   %o, %ht = ejk.scan sequences(%qt = %q : tensor<2x4x1x4xf32>, %kt = %k : tensor<2x4x1x4xf32>,

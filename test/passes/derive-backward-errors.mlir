@@ -109,7 +109,7 @@ func.func @f(%k: tensor<1x20x1x4xf32>, %q: tensor<1x20x1x4xf32>, %c: tensor<2x1x
   %o, %a = ejk.scan reverse save_every 16 sequences(%vt = %k : tensor<1x20x1x4xf32>, %qt = %q : tensor<1x20x1x4xf32>)
       saved(%ct = %c : tensor<2x1x4x4xf32>)
       states(%A = zero : tensor<1x1x4x4xf32>) -> (tensor<1x20x1x4xf32>) {
-    %y = ejk.anchor %vt, %A with %ct along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
+    %y = ejk.checkpoint %vt, %A with %ct along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
     %z = arith.mulf %y, %qt : vector<4xf32>
     %A1 = ejk.outer_add %A, %vt, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
     ejk.yield states(%A1 : vector<4x4xf32>) outputs(%z : vector<4xf32>)

@@ -58,7 +58,7 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // CHECK:           %[[KBAR:.*]] = ejk.read %[[A]], %{{.*}} along value
 // CHECK:           %[[KK:.*]] = arith.mulf %{{.*}}, %[[KBAR]] {ejk.pairing}
 // CHECK:           %[[M0:.*]] = arith.subf %[[M]], %[[KK]]
-// CHECK:           %[[M1:.*]] = ejk.anchor %[[M0]], %[[A]] with %[[CELL]] along value
+// CHECK:           %[[M1:.*]] = ejk.checkpoint %[[M0]], %[[A]] with %[[CELL]] along value
 // CHECK:           %[[M2:.*]] = arith.addf %[[M1]], %[[QQ]]
 // CHECK:           ejk.decay %{{.*}} along key
 // CHECK:           ejk.yield states(%{{.*}}, %[[M2]] :
@@ -69,7 +69,7 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // SUFFIX:         %[[END:.*]] = linalg.generic
 // SUFFIX:         ejk.scan cu_seqlens(
 // SUFFIX:           %[[M:arg[0-9]+]] = %[[END]] : tensor<?x?x16xf32>
-// SUFFIX-NOT:       ejk.anchor
+// SUFFIX-NOT:       ejk.checkpoint
 // SUFFIX:           ejk.yield
 // Shared heads are summed in f32 and rounded once (trap 6, trap 7).
 // CHECK:         ejk.sum_heads {{.*}} along 2 {{.*}} tensor<?x?x?x16xf32>, tensor<?x?x?x16xbf16> -> tensor<?x?x?x16xbf16>

@@ -9,8 +9,8 @@
 
 // Four blocks: Y, Y², and two factors of the inverse, whose identities are not rounded.
 // CHECK-LABEL: func.func @four_blocks
-// CHECK: tile.keep lower strict
-// CHECK: %[[L:.*]] = tile.keep lower strict
+// CHECK: tile.mask lower strict
+// CHECK: %[[L:.*]] = tile.mask lower strict
 // CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]]
 // CHECK: %[[N:.*]] = arith.select %{{.*}}, %[[L]]
 // CHECK: %[[Y:.*]] = tile.dot %{{.*}}, %{{.*}}, %[[N]]
@@ -36,7 +36,7 @@ func.func @four_blocks() {
     %one = arith.constant dense<1.0> : vector<64x64xf32>
     %small = arith.mulf %mt, %few : vector<64x64xf32>
     %matrix = arith.subf %small, %one : vector<64x64xf32>
-    %lower = tile.keep lower strict %matrix else 0.0 : vector<64x64xf32>
+    %lower = tile.mask lower strict %matrix else 0.0 : vector<64x64xf32>
     %xt = tile.solve %matrix, %bt : vector<64x64xf32>, vector<64x32xf32>
     %at = tile.dot %lower, %xt, %bt : vector<64x64xf32>, vector<64x32xf32>, vector<64x32xf32>
     %yt = tile.solve transposed %matrix, %bt : vector<64x64xf32>, vector<64x32xf32>

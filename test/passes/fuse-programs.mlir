@@ -17,7 +17,7 @@
 // CHECK-SAME:    %[[Q:arg0]]: {{.*}}, %[[K:arg1]]: {{.*}}, %[[V:arg2]]: {{.*}}, %[[G:arg3]]: {{.*}}, %[[DO:arg4]]:
 // CHECK:         %[[S:.*]] = tile.program chunk 64 save_every 64 slices 1 sequences(%[[K]], %[[V]], %[[G]] :
 // CHECK-SAME:    saves(tensor<?x4x64x64xbf16>)
-// CHECK:           tile.store_cell
+// CHECK:           tile.store_slot
 // CHECK:           tile.dot
 // CHECK-NOT:       tile.dot
 // CHECK-NOT:       tile.store %
@@ -29,7 +29,7 @@
 // CHECK:           arith.subi
 // CHECK:           scf.for
 // CHECK-COUNT-5:     tile.load %
-// CHECK:             tile.load_cell
+// CHECK:             tile.load_slot
 // CHECK-NOT:         tile.load %
 // CHECK-COUNT-4:     tile.store %
 // CHECK:           tile.end

@@ -17,7 +17,7 @@
 // CHECK:           states(%{{.*}} = %{{.*}} : tensor<1x2x8x16xf32>, %[[M:.*]] = zero : tensor<1x2xf32>, %[[SUM:.*]] = zero : tensor<1x2xf32>)
 // CHECK:           %[[K:.*]] = ejk.sum %{{.*}} : vector<8xf32>
 // CHECK:           %[[M1:.*]] = arith.subf %[[M]], %[[K]] : f32
-// CHECK:           %[[M2:.*]] = ejk.anchor %[[M1]], %{{.*}} with %{{.*}} along head : f32, vector<8x16xf32>, vector<8x16xf32>
+// CHECK:           %[[M2:.*]] = ejk.checkpoint %[[M1]], %{{.*}} with %{{.*}} along head : f32, vector<8x16xf32>, vector<8x16xf32>
 // CHECK:           %[[M3:.*]] = arith.addf %[[M2]], %{{.*}} : f32
 // CHECK:           %[[D:.*]] = ejk.gate_gradient %[[M3]] of %{{.*}} zero_first : f32, f32
 // CHECK:           %[[SUM1:.*]] = arith.addf %[[SUM]], %[[D]] : f32
@@ -33,7 +33,7 @@ func.func @f(%q: tensor<1x37x2x8xf32>, %k: tensor<1x37x2x8xf32>, %v: tensor<1x37
 
 // A gate per channel has a gradient per channel.
 // KEPT-LABEL: func.func @channels_vjp(
-// KEPT:         ejk.anchor {{.*}} along value : vector<8xf32>
+// KEPT:         ejk.checkpoint {{.*}} along value : vector<8xf32>
 func.func @channels(%q: tensor<1x37x2x8xf32>, %k: tensor<1x37x2x8xf32>, %v: tensor<1x37x2x16xf32>,
                     %gk: tensor<1x37x2x8xf32>) -> tensor<1x37x2x16xf32> {
   %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<1x37x2x8xf32>)

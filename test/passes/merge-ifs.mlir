@@ -19,8 +19,8 @@
 // CHECK:         tile.program
 // CHECK:         tile.program
 // CHECK:           %[[X:.*]] = tile.cumsum %{{.*}} from 32
-// CHECK:           %[[SMALL:.*]] = tile.within 6.400000e+01 of %[[X]],
-// CHECK-NOT:       tile.within
+// CHECK:           %[[SMALL:.*]] = tile.range_guard 6.400000e+01 of %[[X]],
+// CHECK-NOT:       tile.range_guard
 // CHECK:           scf.if %[[SMALL]]
 // CHECK-COUNT-2:     math.exp %{{.*}} : vector<64x64xf32>
 // CHECK-NOT:         math.exp %{{.*}} : vector<64x64xf32>
@@ -46,7 +46,7 @@ func.func @apart(%x: tensor<1x64x1x64xf32>) -> tensor<1x64x1x64xf32> {
        %b: index, %h: index, %s: index):
     %c0 = arith.constant 0 : index
     %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
-    %small = tile.within 1.0 of %t : vector<64x64xf32>
+    %small = tile.range_guard 1.0 of %t : vector<64x64xf32>
     %a = scf.if %small -> vector<64x64xf32> {
       %e = math.exp %t : vector<64x64xf32>
       scf.yield %e : vector<64x64xf32>
@@ -75,7 +75,7 @@ func.func @three(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x
        %b: index, %h: index, %s: index):
     %c0 = arith.constant 0 : index
     %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
-    %small = tile.within 1.0 of %t : vector<64x64xf32>
+    %small = tile.range_guard 1.0 of %t : vector<64x64xf32>
     %a = scf.if %small -> vector<64x64xf32> {
       %e = math.exp %t : vector<64x64xf32>
       scf.yield %e : vector<64x64xf32>
@@ -115,7 +115,7 @@ func.func @loaded(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1
        %b: index, %h: index, %s: index):
     %c0 = arith.constant 0 : index
     %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
-    %small = tile.within 1.0 of %t : vector<64x64xf32>
+    %small = tile.range_guard 1.0 of %t : vector<64x64xf32>
     %a = scf.if %small -> vector<64x64xf32> {
       %e = math.exp %t : vector<64x64xf32>
       scf.yield %e : vector<64x64xf32>

@@ -10,10 +10,10 @@
 // CHECK-LABEL: func.func @keys_vjp(
 // CHECK:         tile.program
 // CHECK:         tile.program
-// CHECK:           %[[S:.*]] = tile.load_cell {{.*}} -> vector<64x64xbf16>
+// CHECK:           %[[S:.*]] = tile.load_slot {{.*}} -> vector<64x64xbf16>
 // CHECK:           scf.if
 // CHECK:             %[[R:.*]] = tile.dot %{{.*}}, %[[S]] transposed, %
-// CHECK:             %[[F:.*]] = tile.spread %{{.*}} along 1 : vector<64xf32> -> vector<64x64xf32>
+// CHECK:             %[[F:.*]] = tile.broadcast %{{.*}} along 1 : vector<64xf32> -> vector<64x64xf32>
 // CHECK:             %[[T:.*]] = arith.mulf %[[R]], %[[F]]
 // CHECK:             tile.dot %{{.*}}, %{{.*}}, %[[T]]
 func.func @keys(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x?x4x64xbf16>,
@@ -28,10 +28,10 @@ func.func @keys(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor
 // CHECK-LABEL: func.func @values_vjp(
 // CHECK:         tile.program
 // CHECK:         tile.program
-// CHECK:           %[[S:.*]] = tile.load_cell {{.*}} -> vector<64x64xbf16>
+// CHECK:           %[[S:.*]] = tile.load_slot {{.*}} -> vector<64x64xbf16>
 // CHECK:           %[[W:.*]] = arith.extf %[[S]]
 // CHECK:           scf.if
-// CHECK:             %[[F:.*]] = tile.spread %{{.*}} along 1
+// CHECK:             %[[F:.*]] = tile.broadcast %{{.*}} along 1
 // CHECK:             %[[T:.*]] = arith.mulf %[[W]], %[[F]]
 // CHECK:             %[[R:.*]] = arith.truncf %[[T]]
 // CHECK:             tile.dot %{{.*}}, %[[R]] transposed, %

@@ -5,9 +5,9 @@
 // RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-defer-state-scaling --ejk-interpret=precision=native
 // RUN: ejk-opt %s --ejk-specialize --ejk-to-tile --ejk-defer-state-scaling | FileCheck %s
 // CHECK-LABEL: func.func @check
-// CHECK: tile.within 6.400000e+01 of %{{.*}}, %{{.*}}, %{{.*}} : vector<64x16xf32>, vector<4xf32>, vector<16xf32>
+// CHECK: tile.range_guard 6.400000e+01 of %{{.*}}, %{{.*}}, %{{.*}} : vector<64x16xf32>, vector<4xf32>, vector<16xf32>
 // CHECK-LABEL: func.func @both
-// CHECK: tile.within 6.400000e+01 of %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : vector<64x16xf32>, vector<64x16xf32>, vector<4xf32>, vector<16xf32>
+// CHECK: tile.range_guard 6.400000e+01 of %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : vector<64x16xf32>, vector<64x16xf32>, vector<4xf32>, vector<16xf32>
 
 func.func @check() {
   %q = check.random normal seed 1 : tensor<1x192x1x16xbf16>

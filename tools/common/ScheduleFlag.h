@@ -6,7 +6,8 @@
 #include "tools/common/Choice.h"
 
 namespace ejk {
-/// --schedule, --fuse, --save-states, --roles, --round-computed-operands and --round-exponentials, of tools that compile.
+/// --schedule, --fuse, --save-states, --warp-specialize, --round-computed-operands and
+/// --round-exponentials, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -30,9 +31,10 @@ public:
                        llvm::cl::desc("For --vjp: where all gradients come of one walk, have a "
                                       "function F_fwd give the states that F_vjp else walks all "
                                       "steps for (the default)")),
-        separateRoles("roles", llvm::cl::cat(category),
-                      llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
-                                     "from sm_90 on")),
+        separatePartitions(
+            "warp-specialize", llvm::cl::cat(category),
+            llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
+                           "from sm_90 on")),
         roundComputedFlag(
             "round-computed-operands", llvm::cl::cat(category), llvm::cl::init(true),
             llvm::cl::desc("Chunk by chunk, round keys, values, queries and cotangents that are "
@@ -41,10 +43,11 @@ public:
                            "recurrences are computed step by step")),
         roundExponentialsFlag(
             "round-exponentials", llvm::cl::cat(category), llvm::cl::init(true),
-            llvm::cl::desc("Chunk by chunk, keep exponentials of a derivative's gates in bf16 while "
-                           "a branch computes, which makes dq's error 3.0e-3 of its norm (the "
-                           "default); with --round-exponentials=false it is 2.5e-3, and kernels "
-                           "spill more registers")) {}
+            llvm::cl::desc(
+                "Chunk by chunk, keep exponentials of a derivative's gates in bf16 while "
+                "a branch computes, which makes dq's error 3.0e-3 of its norm (the "
+                "default); with --round-exponentials=false it is 2.5e-3, and kernels "
+                "spill more registers")) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
@@ -53,13 +56,13 @@ public:
     return saveStatesFlag && (saveStatesFlag.getNumOccurrences() || get() != Schedule::step);
   }
   bool wasToldToSave() const { return saveStatesFlag && saveStatesFlag.getNumOccurrences(); }
-  bool roles() const { return separateRoles; }
+  bool roles() const { return separatePartitions; }
   bool roundComputed() const { return roundComputedFlag; }
   bool roundExponentials() const { return roundExponentialsFlag; }
 
 private:
   Choice<Schedule> schedule;
-  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separateRoles, roundComputedFlag,
+  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separatePartitions, roundComputedFlag,
       roundExponentialsFlag;
 };
 } // namespace ejk

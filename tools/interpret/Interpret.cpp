@@ -215,8 +215,8 @@ struct InterpretPass : ejk::check::impl::InterpretBase<InterpretPass> {
     Outcome outcome;
     Options options;
     options.precision = precision;
-    if (roleSeed >= 0)
-      options.roleSeed = roleSeed;
+    if (partitionSeed >= 0)
+      options.partitionSeed = partitionSeed;
     addCheckOps(options, outcome, folder);
     bool ran = true;
     for (auto function : getOperation().getOps<func::FuncOp>()) {

@@ -18,7 +18,7 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
     `check.load` reads relative paths from `folder`, or from the folder of the op's own
     file where there is none.
 
-    The warp roles of a tile program run in turn, each until it must wait. With a `role-seed`
+    The warp partitions of a tile program run in turn, each until it must wait. With a `partition-seed`
     that is not negative, they switch at random, wherever one might wait.
   }];
   let options = [
@@ -29,7 +29,7 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::reference::Precision::native, "native",
                         "each result is rounded to its own type"))}]>,
     Option<"folder", "folder", "std::string", [{""}], "where check.load finds relative paths">,
-    Option<"roleSeed", "role-seed", "int64_t", "-1", "how roles take turns at random">];
+    Option<"partitionSeed", "partition-seed", "int64_t", "-1", "how partitions take turns at random">];
   let statistics = [Statistic<"numChecks", "checks", "checks that passed">];
 }
 

@@ -19,7 +19,7 @@ func.func @ragged() {
       saved(%c = %saved : tensor<3x1x1x1xf32>)
       states(%A = zero : tensor<1x1x1x1xf32>) -> (tensor<1x5x1x1xf32>) {
     %none = arith.constant dense<-1.0> : vector<1xf32>
-    %y = ejk.anchor %none, %A with %c along value : vector<1xf32>, vector<1x1xf32>, vector<1x1xf32>
+    %y = ejk.checkpoint %none, %A with %c along value : vector<1xf32>, vector<1x1xf32>, vector<1x1xf32>
     %A1 = ejk.outer_add %A, %xt, %xt : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
     ejk.yield states(%A1 : vector<1x1xf32>) outputs(%y : vector<1xf32>)
   }
@@ -46,7 +46,7 @@ func.func @packed_reverse() {
       saved(%c = %saved : tensor<?x1x1x1xbf16>)
       states(%A = %one : tensor<3x1x1x1xf32>) -> (tensor<1x5x1x1xf32>) {
     %none = arith.constant dense<-1.0> : vector<1xf32>
-    %y = ejk.anchor %none, %A with %c along key : vector<1xf32>, vector<1x1xf32>, vector<1x1xbf16>
+    %y = ejk.checkpoint %none, %A with %c along key : vector<1xf32>, vector<1x1xf32>, vector<1x1xbf16>
     %A1 = ejk.outer_add %A, %xt, %xt : vector<1x1xf32>, vector<1xf32>, vector<1xf32>
     ejk.yield states(%A1 : vector<1x1xf32>) outputs(%y : vector<1xf32>)
   }
@@ -70,8 +70,8 @@ func.func @axes() {
       sequences(%kt = %k : tensor<1x1x1x2xf32>, %vt = %v : tensor<1x1x1x3xf32>)
       saved(%c = %saved : tensor<1x1x2x3xf32>)
       states(%A = %a0 : tensor<1x1x2x3xf32>) -> (tensor<1x1x1x2xf32>, tensor<1x1x1x3xf32>) {
-    %xt = ejk.anchor %kt, %A with %c along value : vector<2xf32>, vector<2x3xf32>, vector<2x3xf32>
-    %yt = ejk.anchor %vt, %A with %c along key : vector<3xf32>, vector<2x3xf32>, vector<2x3xf32>
+    %xt = ejk.checkpoint %kt, %A with %c along value : vector<2xf32>, vector<2x3xf32>, vector<2x3xf32>
+    %yt = ejk.checkpoint %vt, %A with %c along key : vector<3xf32>, vector<2x3xf32>, vector<2x3xf32>
     ejk.yield states(%A : vector<2x3xf32>) outputs(%xt, %yt : vector<2xf32>, vector<3xf32>)
   }
   %ex = arith.constant dense<[[[[140.0, 640.0]]]]> : tensor<1x1x1x2xf32>

@@ -6,10 +6,10 @@ func.func @no_such_cell() {
   %h = check.random zero seed 0 : tensor<1x1xf32>
   %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x3x1xf32>)
       initial(%h : tensor<1x1xf32>) outputs(tensor<1x3x1xf32>) {
-  ^bb0(%qr: !tile.rows<f32>, %hr: !tile.cells<f32>, %or: !tile.rows<f32>,
+  ^bb0(%qr: !tile.rows<f32>, %hr: !tile.slots<f32>, %or: !tile.rows<f32>,
        %length: index, %slice: index, %head: index, %heads: index):
     // expected-error @below {{cell 3 is asked for, but there are 1}}
-    %x = tile.load_cell %hr[%length] at () : !tile.cells<f32> -> f32
+    %x = tile.load_slot %hr[%length] at () : !tile.slots<f32> -> f32
     tile.end
   }
   check.expect_equal %o, %o : tensor<1x3x1xf32>
@@ -125,7 +125,7 @@ func.func @saved_states_of_another_grid() {
   // expected-error @below {{'saved state 0' must be [M,H] with M = 2 as the grid of saved states has it, but its shape is [3, 1]}}
   %o = tile.program chunk 16 save_every 32 slices 1 sequences(%q : tensor<1x33x1xf32>)
       saved(%s : tensor<3x1xf32>) outputs(tensor<1x33x1xf32>) {
-  ^bb0(%qr: !tile.rows<f32>, %sr: !tile.cells<f32>, %or: !tile.rows<f32>,
+  ^bb0(%qr: !tile.rows<f32>, %sr: !tile.slots<f32>, %or: !tile.rows<f32>,
        %length: index, %slice: index, %head: index, %heads: index):
     tile.end
   }

@@ -1,6 +1,6 @@
 // RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-interpret
-// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-interpret=role-seed=3
-// Planted faults in the use of rings, whatever the order in which roles run.
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-interpret=partition-seed=3
+// Planted faults in the use of rings, whatever the order in which partitions run.
 
 // A read before the fill: the copies of the first chunk start behind its use.
 func.func @too_early() {
@@ -322,7 +322,7 @@ func.func @fills_output() {
 
 // -----
 
-// No item is released: after two, both roles wait.
+// No item is released: after two, both partitions wait.
 func.func @deadlock() {
   %q = check.random normal seed 1 : tensor<1x64x1xf32>
   %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x64x1xf32>) outputs(tensor<1x64x1xf32>) {
@@ -334,20 +334,20 @@ func.func @deadlock() {
     %c4 = arith.constant 4 : index
     %c16 = arith.constant 16 : index
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    // expected-error @below {{deadlock: no role can go on}}
-    tile.roles {
-      tile.role "consumer" warps 4 {
+    // expected-error @below {{deadlock: no partition can go on}}
+    tile.warp_specialize {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
-          // expected-note @below {{role 'consumer' waits here for item 2 to be filled}}
+          // expected-note @below {{partition 'consumer' waits here for item 2 to be filled}}
           %x = tile.take %ring[%c] : !tile.ring<2 of vector<16xf32>> -> vector<16xf32>
           tile.store %x, %or[%first, %c0] : vector<16xf32>, !tile.rows<f32>
         }
       }
-      tile.role "producer" warps 1 {
+      tile.partition "producer" warps 1 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
-          // expected-note @below {{role 'producer' waits here for the release of item 0}}
+          // expected-note @below {{partition 'producer' waits here for the release of item 0}}
           tile.acquire %ring[%c] : !tile.ring<2 of vector<16xf32>>
           tile.fill %ring[%c] from (%qr) at (%first) channels (%c0) : !tile.ring<2 of vector<16xf32>>, !tile.rows<f32>
         }
@@ -373,16 +373,16 @@ func.func @producer_ended() {
     %c4 = arith.constant 4 : index
     %c16 = arith.constant 16 : index
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    // expected-error @below {{deadlock: no role can go on}}
-    tile.roles {
-      tile.role "producer" warps 1 {
+    // expected-error @below {{deadlock: no partition can go on}}
+    tile.warp_specialize {
+      tile.partition "producer" warps 1 {
         tile.acquire %ring[%c0] : !tile.ring<2 of vector<16xf32>>
         tile.fill %ring[%c0] from (%qr) at (%c0) channels (%c0) : !tile.ring<2 of vector<16xf32>>, !tile.rows<f32>
       }
-      tile.role "consumer" warps 4 {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
-          // expected-note @below {{role 'consumer' waits here for item 1 to be filled}}
+          // expected-note @below {{partition 'consumer' waits here for item 1 to be filled}}
           %x = tile.take %ring[%c] : !tile.ring<2 of vector<16xf32>> -> vector<16xf32>
           tile.store %x, %or[%first, %c0] : vector<16xf32>, !tile.rows<f32>
           tile.release %ring[%c] : !tile.ring<2 of vector<16xf32>>
@@ -409,8 +409,8 @@ func.func @race_of_roles() {
     %c4 = arith.constant 4 : index
     %c16 = arith.constant 16 : index
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    tile.roles {
-      tile.role "consumer" warps 4 {
+    tile.warp_specialize {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
           %x = tile.take %ring[%c] : !tile.ring<2 of vector<16xf32>> -> vector<16xf32>
@@ -419,7 +419,7 @@ func.func @race_of_roles() {
           tile.store %x, %or[%first, %c0] : vector<16xf32>, !tile.rows<f32>
         }
       }
-      tile.role "producer" warps 1 {
+      tile.partition "producer" warps 1 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
           tile.acquire %ring[%c] : !tile.ring<2 of vector<16xf32>>
@@ -447,8 +447,8 @@ func.func @overwrite_of_roles() {
     %c4 = arith.constant 4 : index
     %c16 = arith.constant 16 : index
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    tile.roles {
-      tile.role "consumer" warps 4 {
+    tile.warp_specialize {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
           %x = tile.take %ring[%c] : !tile.ring<2 of vector<16xf32>> -> vector<16xf32>
@@ -456,7 +456,7 @@ func.func @overwrite_of_roles() {
           tile.release %ring[%c] : !tile.ring<2 of vector<16xf32>>
         }
       }
-      tile.role "producer" warps 1 {
+      tile.partition "producer" warps 1 {
         scf.for %c = %c0 to %c4 step %c1 {
           %first = arith.muli %c, %c16 : index
           // expected-error @below {{fills item 0, which was not acquired}}

@@ -1,7 +1,7 @@
 // RUN: ejk-opt %s --ejk-interpret
-// RUN: ejk-opt %s --ejk-interpret=role-seed=1
-// RUN: ejk-opt %s --ejk-interpret=role-seed=2
-// Rows pass through rings unharmed, in one program and between roles.
+// RUN: ejk-opt %s --ejk-interpret=partition-seed=1
+// RUN: ejk-opt %s --ejk-interpret=partition-seed=2
+// Rows pass through rings unharmed, in one program and between partitions.
 
 // One chunk ahead, in two stages; what lies beyond the end is filled and not taken.
 func.func @ahead() {
@@ -42,7 +42,7 @@ func.func @ahead() {
 
 // Two producers and a consumer, on rings of different depth; one item is held while
 // the next ones are taken.
-func.func @roles() {
+func.func @partitions() {
   %q = check.random normal seed 1 : tensor<2x70x2x3xf32>
   %g = check.random normal seed 2 : tensor<2x70x2xf32>
   %o:2 = tile.program chunk 16 slices 1
@@ -56,8 +56,8 @@ func.func @roles() {
     %n = arith.ceildivui %length, %c16 : index
     %rows = tile.make_ring : !tile.ring<3 of vector<16x3xf32>>
     %gates = tile.make_ring : !tile.ring<1 of vector<16xf32>>
-    tile.roles {
-      tile.role "consumer" warps 4 {
+    tile.warp_specialize {
+      tile.partition "consumer" warps 4 {
         %kept = tile.take %rows[%c0] : !tile.ring<3 of vector<16x3xf32>> -> vector<16x3xf32>
         scf.for %c = %c1 to %n step %c1 {
           %first = arith.muli %c, %c16 : index
@@ -77,7 +77,7 @@ func.func @roles() {
           tile.release %gates[%c] : !tile.ring<1 of vector<16xf32>>
         }
       }
-      tile.role "rows" warps 1 {
+      tile.partition "rows" warps 1 {
         scf.for %c = %c0 to %n step %c1 {
           %first = arith.muli %c, %c16 : index
           tile.acquire %rows[%c] : !tile.ring<3 of vector<16x3xf32>>
@@ -85,7 +85,7 @@ func.func @roles() {
               : !tile.ring<3 of vector<16x3xf32>>, !tile.rows<vector<3xf32>>
         }
       }
-      tile.role "gates" warps 1 {
+      tile.partition "gates" warps 1 {
         scf.for %c = %c0 to %n step %c1 {
           %first = arith.muli %c, %c16 : index
           tile.acquire %gates[%c] : !tile.ring<1 of vector<16xf32>>

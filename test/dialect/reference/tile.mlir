@@ -11,7 +11,7 @@ func.func @memory() {
       sequences(%q, %k : tensor<1x1x2x3xf32>, tensor<1x1x1xf32>)
       outputs(tensor<1x1x2x3xf32>, tensor<1x1x2xf32>) finals(tensor<1x2x2xf32>) {
   ^bb0(%qr: !tile.rows<vector<3xf32>>, %kr: !tile.rows<f32>, %or: !tile.rows<vector<3xf32>>,
-       %sr: !tile.rows<f32>, %hr: !tile.cells<vector<2xf32>>,
+       %sr: !tile.rows<f32>, %hr: !tile.slots<vector<2xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c2 = arith.constant 2 : index
@@ -22,7 +22,7 @@ func.func @memory() {
     %kt = tile.load %kr[%first, %c0] : !tile.rows<f32> -> vector<3xf32>
     tile.store %kt, %sr[%first, %c0] : vector<3xf32>, !tile.rows<f32>
     %sum = tile.sum %qt over 0 : vector<3x2xf32> -> vector<2xf32>
-    tile.store_cell %sum, %hr[%c0] at (%slice) : vector<2xf32>, !tile.cells<vector<2xf32>>
+    tile.store_slot %sum, %hr[%c0] at (%slice) : vector<2xf32>, !tile.slots<vector<2xf32>>
     tile.end
   }
   %es = arith.constant dense<7.0> : tensor<1x1x2xf32>
@@ -48,18 +48,18 @@ func.func @packed() {
       saved(%saves : tensor<5x1xf32>)
       cu_seqlens(%cu : tensor<4xi32>)
       outputs(tensor<1x5x1xf32>) finals(tensor<3x1xf32>) saves(tensor<5x1xf32>) {
-  ^bb0(%qr: !tile.rows<f32>, %ar: f32, %br: !tile.cells<vector<2xf32>>, %savedr: !tile.cells<f32>,
-       %or: !tile.rows<f32>, %hr: !tile.cells<f32>, %savesr: !tile.cells<f32>,
+  ^bb0(%qr: !tile.rows<f32>, %ar: f32, %br: !tile.slots<vector<2xf32>>, %savedr: !tile.slots<f32>,
+       %or: !tile.rows<f32>, %hr: !tile.slots<f32>, %savesr: !tile.slots<f32>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
-    %bt = tile.load_cell %br[%c0] at (%c1) : !tile.cells<vector<2xf32>> -> vector<2xf32>
+    %bt = tile.load_slot %br[%c0] at (%c1) : !tile.slots<vector<2xf32>> -> vector<2xf32>
     %n = arith.ceildivui %length, %c2 : index
     %sum = scf.for %c = %c0 to %n step %c1 iter_args(%s = %ar) -> f32 {
       %first = arith.muli %c, %c2 : index
       %x = tile.load %qr[%first, %c0] : !tile.rows<f32> -> vector<2xf32>
-      %saved = tile.load_cell %savedr[%c] at () : !tile.cells<f32> -> f32
+      %saved = tile.load_slot %savedr[%c] at () : !tile.slots<f32> -> f32
       %wide = vector.broadcast %saved : f32 to vector<2xf32>
       %y = arith.addf %x, %wide : vector<2xf32>
       tile.store %y, %or[%first, %c0] : vector<2xf32>, !tile.rows<f32>
@@ -70,17 +70,17 @@ func.func @packed() {
       %bound = vector.broadcast %x1 : f32 to vector<2xf32>
       %less = arith.subf %only0, %bound : vector<2xf32>
       // 1-2 and 4-5 are, 3-0 is not, and with x beside it nothing is.
-      %in = tile.within 2.5 of %less : vector<2xf32>
-      %both = tile.within 0.5 of %less, %x : vector<2xf32>, vector<2xf32>
+      %in = tile.range_guard 2.5 of %less : vector<2xf32>
+      %both = tile.range_guard 0.5 of %less, %x : vector<2xf32>, vector<2xf32>
       %large = arith.select %in, %x1, %x0 : f32
       %top = arith.select %both, %s, %large : f32
       %s1 = arith.addf %s, %top : f32
-      tile.store_cell %s1, %savesr[%c] at () : f32, !tile.cells<f32>
+      tile.store_slot %s1, %savesr[%c] at () : f32, !tile.slots<f32>
       scf.yield %s1 : f32
     }
     %last = vector.extract %bt[0] : f32 from vector<2xf32>
     %all = arith.addf %sum, %last : f32
-    tile.store_cell %all, %hr[%c0] at () : f32, !tile.cells<f32>
+    tile.store_slot %all, %hr[%c0] at () : f32, !tile.slots<f32>
     tile.end
   }
   // Sequence 0 has slots 0 and 1, sequence 1 (from row 3, empty) none, sequence 2
@@ -105,10 +105,10 @@ func.func @arithmetic() {
   %o:6 = tile.program chunk 16 slices 1 sequences(%q : tensor<1x3x1x2xf32>)
       finals(tensor<1x1x3x3xf32>, tensor<1x1x2x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x3xf32>,
              tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>) {
-  ^bb0(%qr: !tile.rows<vector<2xf32>>, %r0: !tile.cells<vector<3x3xf32>>,
-       %r1: !tile.cells<vector<2x2xf32>>, %r2: !tile.cells<vector<3x2xf32>>,
-       %r3: !tile.cells<vector<3x3xf32>>, %r4: !tile.cells<vector<3x2xf32>>,
-       %r5: !tile.cells<vector<3x2xf32>>,
+  ^bb0(%qr: !tile.rows<vector<2xf32>>, %r0: !tile.slots<vector<3x3xf32>>,
+       %r1: !tile.slots<vector<2x2xf32>>, %r2: !tile.slots<vector<3x2xf32>>,
+       %r3: !tile.slots<vector<3x3xf32>>, %r4: !tile.slots<vector<3x2xf32>>,
+       %r5: !tile.slots<vector<3x2xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -118,15 +118,15 @@ func.func @arithmetic() {
     %zero = arith.constant dense<0.0> : vector<2x2xf32>
     %x = tile.load %qr[%c0, %c0] : !tile.rows<vector<2xf32>> -> vector<3x2xf32>
     %p = tile.dot %x, %x transposed, %one : vector<3x2xf32>, vector<3x2xf32>, vector<3x3xf32>
-    tile.store_cell %p, %r0[%c0] at (%c0, %c0) : vector<3x3xf32>, !tile.cells<vector<3x3xf32>>
+    tile.store_slot %p, %r0[%c0] at (%c0, %c0) : vector<3x3xf32>, !tile.slots<vector<3x3xf32>>
     %s = tile.dot %x transposed, %x, %zero : vector<3x2xf32>, vector<3x2xf32>, vector<2x2xf32>
-    tile.store_cell %s, %r1[%c0] at (%c0, %c0) : vector<2x2xf32>, !tile.cells<vector<2x2xf32>>
+    tile.store_slot %s, %r1[%c0] at (%c0, %c0) : vector<2x2xf32>, !tile.slots<vector<2x2xf32>>
     %g = tile.cumsum reverse exclusive %x : vector<3x2xf32>
-    tile.store_cell %g, %r2[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
-    %m = tile.keep upper strict %p else 0.0 : vector<3x3xf32>
-    tile.store_cell %m, %r3[%c0] at (%c0, %c0) : vector<3x3xf32>, !tile.cells<vector<3x3xf32>>
+    tile.store_slot %g, %r2[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
+    %m = tile.mask upper strict %p else 0.0 : vector<3x3xf32>
+    tile.store_slot %m, %r3[%c0] at (%c0, %c0) : vector<3x3xf32>, !tile.slots<vector<3x3xf32>>
     %w = tile.window %x from (%c1, %c0) to (%c3, %c1) else -1.0 : vector<3x2xf32>
-    tile.store_cell %w, %r4[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.store_slot %w, %r4[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
     // The branch taken hands its values on crosswise: rows 1 and 2 by turns.
     %yes = arith.cmpi eq, %length, %c3 : index
     %a0 = vector.extract %x[1] : vector<2xf32> from vector<3x2xf32>
@@ -140,11 +140,11 @@ func.func @arithmetic() {
     } else {
       scf.yield %a0, %a0 : vector<2xf32>, vector<2xf32>
     }
-    %sa = tile.spread %a along 1 : vector<2xf32> -> vector<3x2xf32>
+    %sa = tile.broadcast %a along 1 : vector<2xf32> -> vector<3x2xf32>
     %n = tile.sum %x over 1 : vector<3x2xf32> -> vector<3xf32>
-    %sn = tile.spread %n along 0 : vector<3xf32> -> vector<3x2xf32>
+    %sn = tile.broadcast %n along 0 : vector<3xf32> -> vector<3x2xf32>
     %t = arith.addf %sa, %sn : vector<3x2xf32>
-    tile.store_cell %t, %r5[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.store_slot %t, %r5[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
     tile.end
   }
   %e0 = arith.constant dense<[[[[6.0, 12.0, 18.0], [12.0, 26.0, 40.0], [18.0, 40.0, 62.0]]]]> : tensor<1x1x3x3xf32>
@@ -167,20 +167,20 @@ func.func @sums_from_a_row() {
   %x = arith.constant dense<[[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]]]> : tensor<1x3x1x2xf32>
   %o:4 = tile.program chunk 16 slices 1 sequences(%x : tensor<1x3x1x2xf32>)
       finals(tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x2xf32>) {
-  ^bb0(%xr: !tile.rows<vector<2xf32>>, %r0: !tile.cells<vector<3x2xf32>>,
-       %r1: !tile.cells<vector<3x2xf32>>, %r2: !tile.cells<vector<3x2xf32>>,
-       %r3: !tile.cells<vector<3x2xf32>>,
+  ^bb0(%xr: !tile.rows<vector<2xf32>>, %r0: !tile.slots<vector<3x2xf32>>,
+       %r1: !tile.slots<vector<3x2xf32>>, %r2: !tile.slots<vector<3x2xf32>>,
+       %r3: !tile.slots<vector<3x2xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %t = tile.load %xr[%c0, %c0] : !tile.rows<vector<2xf32>> -> vector<3x2xf32>
     %a = tile.cumsum %t from 1 : vector<3x2xf32>
-    tile.store_cell %a, %r0[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.store_slot %a, %r0[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
     %b = tile.cumsum exclusive %t from 1 : vector<3x2xf32>
-    tile.store_cell %b, %r1[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.store_slot %b, %r1[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
     %c = tile.cumsum reverse %t from 0 : vector<3x2xf32>
-    tile.store_cell %c, %r2[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.store_slot %c, %r2[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
     %d = tile.cumsum reverse exclusive %t from 1 : vector<3x2xf32>
-    tile.store_cell %d, %r3[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.cells<vector<3x2xf32>>
+    tile.store_slot %d, %r3[%c0] at (%c0, %c0) : vector<3x2xf32>, !tile.slots<vector<3x2xf32>>
     tile.end
   }
   %e0 = arith.constant dense<[[[[-3.0, -4.0], [0.0, 0.0], [5.0, 6.0]]]]> : tensor<1x1x3x2xf32>

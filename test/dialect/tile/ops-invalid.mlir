@@ -34,7 +34,7 @@ func.func @cumsum(%x: vector<16x4xf32>) {
 // within C1: of nothing.
 func.func @within() {
   // expected-error @+1 {{has no tile (C1)}}
-  %w = "tile.within"() {bound = 1.0 : f32} : () -> i1
+  %w = "tile.range_guard"() {bound = 1.0 : f32} : () -> i1
   return
 }
 
@@ -44,7 +44,7 @@ func.func @within() {
 func.func @saves(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x4xf32>) {
   // expected-error @below {{must have a 'save_every' that is a multiple of 'chunk' where states are saved or saved ones read, and none elsewhere (C3)}}
   tile.program chunk 16 save_every 24 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4x4xf32>) {
-  ^bb0(%qr: !tile.rows<f32>, %a: !tile.cells<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%qr: !tile.rows<f32>, %a: !tile.slots<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     tile.end
   }
   return
@@ -55,9 +55,9 @@ func.func @saves(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x4xf32>) {
 // cell_rows C1: rows of a vector.
 func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4xf32>) {
   tile.program chunk 16 save_every 16 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4xf32>) {
-  ^bb0(%qr: !tile.rows<f32>, %a: !tile.cells<vector<4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%qr: !tile.rows<f32>, %a: !tile.slots<vector<4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     // expected-error @below {{the rows must be those of a matrix (C1), but are of 'vector<4xf32>' and the cell is 'vector<4xf32>'}}
-    %rows = tile.cell_rows %a[%slice] : !tile.cells<vector<4xf32>> -> !tile.rows<vector<4xf32>>
+    %rows = tile.slot_rows %a[%slice] : !tile.slots<vector<4xf32>> -> !tile.rows<vector<4xf32>>
     tile.end
   }
   return
@@ -68,9 +68,9 @@ func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4xf32>) {
 // cell_rows C1: rows of other channels.
 func.func @cell_rows(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x2xf32>) {
   tile.program chunk 16 save_every 16 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4x2xf32>) {
-  ^bb0(%qr: !tile.rows<f32>, %a: !tile.cells<vector<4x2xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%qr: !tile.rows<f32>, %a: !tile.slots<vector<4x2xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     // expected-error @below {{must be those of a matrix (C1), but are of 'vector<4xf32>' and the cell is 'vector<4x2xf32>'}}
-    %rows = tile.cell_rows %a[%slice] : !tile.cells<vector<4x2xf32>> -> !tile.rows<vector<4xf32>>
+    %rows = tile.slot_rows %a[%slice] : !tile.slots<vector<4x2xf32>> -> !tile.rows<vector<4xf32>>
     tile.end
   }
   return

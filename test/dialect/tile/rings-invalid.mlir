@@ -1,5 +1,5 @@
 // RUN: ejk-opt %s --split-input-file --verify-diagnostics
-// Bad rings and roles, for each numbered constraint.
+// Bad rings and partitions, for each numbered constraint.
 
 // ring C1: no stage.
 // expected-error @below {{a ring must have at least one stage (C1), but has 0}}
@@ -91,13 +91,13 @@ func.func @foreign_take(%ring: !tile.ring<2 of vector<16xf32>>, %i: index) {
 
 // -----
 
-// role C1: no warps.
+// partition C1: no warps.
 func.func @no_warps(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    tile.roles {
+    tile.warp_specialize {
       // expected-error @below {{'warps' must be positive (C1), but is 0}}
-      tile.role "a" warps 0 {
+      tile.partition "a" warps 0 {
       }
     }
     tile.end
@@ -107,13 +107,13 @@ func.func @no_warps(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// role C2: a number of registers that there is not.
+// partition C2: a number of registers that there is not.
 func.func @odd_registers(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    tile.roles {
+    tile.warp_specialize {
       // expected-error @below {{'registers' must be a multiple of 8 from 24 to 256 (C2), but is 30}}
-      tile.role "a" warps 4 registers 30 {
+      tile.partition "a" warps 4 registers 30 {
       }
     }
     tile.end
@@ -123,13 +123,13 @@ func.func @odd_registers(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// role C2: registers of a warp alone.
+// partition C2: registers of a warp alone.
 func.func @registers_of_a_warp(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    tile.roles {
+    tile.warp_specialize {
       // expected-error @below {{'registers' are those of four warps at a time, but there are 1 (C2)}}
-      tile.role "a" warps 1 registers 40 {
+      tile.partition "a" warps 1 registers 40 {
       }
     }
     tile.end
@@ -139,12 +139,12 @@ func.func @registers_of_a_warp(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C1: something else among them.
+// partitions C1: something else among them.
 func.func @no_role(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    tile.roles {
-      // expected-error @below {{stands among roles, which stand alone (C1)}}
+    tile.warp_specialize {
+      // expected-error @below {{stands among partitions, which stand alone (C1)}}
       %c0 = arith.constant 0 : index
     }
     tile.end
@@ -154,12 +154,12 @@ func.func @no_role(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C1: none.
+// partitions C1: none.
 func.func @no_roles(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    // expected-error @below {{must hold at least one role (C1)}}
-    tile.roles {
+    // expected-error @below {{must hold at least one partition (C1)}}
+    tile.warp_specialize {
     }
     tile.end
   }
@@ -168,15 +168,15 @@ func.func @no_roles(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C1: one name twice.
+// partitions C1: one name twice.
 func.func @one_name(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    tile.roles {
-      tile.role "a" warps 1 {
+    tile.warp_specialize {
+      tile.partition "a" warps 1 {
       }
       // expected-error @below {{is the second of the name 'a' (C1)}}
-      tile.role "a" warps 1 {
+      tile.partition "a" warps 1 {
       }
     }
     tile.end
@@ -186,14 +186,14 @@ func.func @one_name(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C2: work beside them.
+// partitions C2: work beside them.
 func.func @beside(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    // expected-error @below {{stands beside the program's roles; its work must be one's (C2)}}
+    // expected-error @below {{stands beside the program's partitions; its work must be one's (C2)}}
     %x = tile.load %qr[%head, %head] : !tile.rows<f32> -> vector<16xf32>
-    tile.roles {
-      tile.role "a" warps 1 {
+    tile.warp_specialize {
+      tile.partition "a" warps 1 {
       }
     }
     tile.end
@@ -203,15 +203,15 @@ func.func @beside(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C2: something behind them.
+// partitions C2: something behind them.
 func.func @behind(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
-    tile.roles {
-      tile.role "a" warps 1 {
+    tile.warp_specialize {
+      tile.partition "a" warps 1 {
       }
     }
-    // expected-error @below {{comes after the program's roles; its work must be one's (C2)}}
+    // expected-error @below {{comes after the program's partitions; its work must be one's (C2)}}
     %c0 = arith.constant 0 : index
     tile.end
   }
@@ -220,18 +220,18 @@ func.func @behind(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C3: two that fill.
+// partitions C3: two that fill.
 func.func @two_fill(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
     // expected-note @below {{the ring is made here}}
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    tile.roles {
-      tile.role "a" warps 1 {
+    tile.warp_specialize {
+      tile.partition "a" warps 1 {
         tile.acquire %ring[%head] : !tile.ring<2 of vector<16xf32>>
       }
-      tile.role "b" warps 1 {
-        // expected-error @below {{one role alone acquires and fills items of a ring (C3), but 'a' and 'b' do}}
+      tile.partition "b" warps 1 {
+        // expected-error @below {{one partition alone acquires and fills items of a ring (C3), but 'a' and 'b' do}}
         tile.acquire %ring[%head] : !tile.ring<2 of vector<16xf32>>
       }
     }
@@ -242,18 +242,18 @@ func.func @two_fill(%q: tensor<?x?x?xf32>) {
 
 // -----
 
-// roles C3: two that take.
+// partitions C3: two that take.
 func.func @two_take(%q: tensor<?x?x?xf32>) {
   tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
     // expected-note @below {{the ring is made here}}
     %ring = tile.make_ring : !tile.ring<2 of vector<16xf32>>
-    tile.roles {
-      tile.role "a" warps 1 {
+    tile.warp_specialize {
+      tile.partition "a" warps 1 {
         tile.release %ring[%head] : !tile.ring<2 of vector<16xf32>>
       }
-      tile.role "b" warps 1 {
-        // expected-error @below {{one role alone takes and releases items of a ring (C3), but 'a' and 'b' do}}
+      tile.partition "b" warps 1 {
+        // expected-error @below {{one partition alone takes and releases items of a ring (C3), but 'a' and 'b' do}}
         tile.release %ring[%head] : !tile.ring<2 of vector<16xf32>>
       }
     }

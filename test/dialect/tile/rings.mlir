@@ -1,4 +1,4 @@
-// Rings and roles keep their meaning through print and parse, in either form.
+// Rings and partitions keep their meaning through print and parse, in either form.
 // RUN: ejk-opt %s | ejk-opt | FileCheck %s
 // RUN: ejk-opt %s --mlir-print-op-generic | ejk-opt | FileCheck %s
 
@@ -14,10 +14,10 @@ func.func @copy(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>) -> tensor<?x?x
     %n = arith.ceildivui %length, %c64 : index
     // CHECK: %[[RING:.*]] = tile.make_ring : <3 of vector<64x64xbf16>, vector<64xf32>>
     %ring = tile.make_ring : !tile.ring<3 of vector<64x64xbf16>, vector<64xf32>>
-    // CHECK: tile.roles {
-    tile.roles {
-      // CHECK: tile.role "consumer" warps 4 {
-      tile.role "consumer" warps 4 {
+    // CHECK: tile.warp_specialize {
+    tile.warp_specialize {
+      // CHECK: tile.partition "consumer" warps 4 {
+      tile.partition "consumer" warps 4 {
         scf.for %c = %c0 to %n step %c1 {
           %first = arith.muli %c, %c64 : index
           // CHECK: %[[TILES:.*]]:2 = tile.take %[[RING]][%{{.*}}] : <3 of vector<64x64xbf16>, vector<64xf32>> -> vector<64x64xbf16>, vector<64xf32>
@@ -29,8 +29,8 @@ func.func @copy(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?xf32>) -> tensor<?x?x
           tile.release %ring[%c] : !tile.ring<3 of vector<64x64xbf16>, vector<64xf32>>
         }
       }
-      // CHECK: tile.role "producer" warps 4 registers 40 {
-      tile.role "producer" warps 4 registers 40 {
+      // CHECK: tile.partition "producer" warps 4 registers 40 {
+      tile.partition "producer" warps 4 registers 40 {
         scf.for %c = %c0 to %n step %c1 {
           %first = arith.muli %c, %c64 : index
           // CHECK: tile.acquire %[[RING]][%{{.*}}] : <3 of

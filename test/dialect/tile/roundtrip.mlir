@@ -10,7 +10,7 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       sequences(%q, %k, %v, %g : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)
       outputs(tensor<?x?x?x64xbf16>) finals(tensor<?x?x64x64xf32>) {
   ^bb0(%qr: !tile.rows<vector<64xbf16>>, %kr: !tile.rows<vector<64xbf16>>,
-       %vr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>, %or: !tile.rows<vector<64xbf16>>, %hr: !tile.cells<vector<64x64xf32>>,
+       %vr: !tile.rows<vector<64xbf16>>, %gr: !tile.rows<f32>, %or: !tile.rows<vector<64xbf16>>, %hr: !tile.slots<vector<64x64xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -29,11 +29,11 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       %G = tile.cumsum %gw : vector<64xf32>
       // CHECK: tile.cumsum reverse exclusive %{{.*}} from 32 : vector<64xf32>
       %G32 = tile.cumsum reverse exclusive %gw from 32 : vector<64xf32>
-      %Gi = tile.spread %G along 0 : vector<64xf32> -> vector<64x64xf32>
-      %Gj = tile.spread %G along 1 : vector<64xf32> -> vector<64x64xf32>
+      %Gi = tile.broadcast %G along 0 : vector<64xf32> -> vector<64x64xf32>
+      %Gj = tile.broadcast %G along 1 : vector<64xf32> -> vector<64x64xf32>
       %d = arith.subf %Gi, %Gj : vector<64x64xf32>
-      // CHECK: tile.keep lower
-      %dm = tile.keep lower %d else 0xFF800000 : vector<64x64xf32>
+      // CHECK: tile.mask lower
+      %dm = tile.mask lower %d else 0xFF800000 : vector<64x64xf32>
       %e = math.exp %dm : vector<64x64xf32>
       // CHECK: tile.solve %{{.*}}, %{{.*}} : vector<64x64xf32>, vector<64x64xf32>
       // CHECK: tile.solve transposed %{{.*}}, %{{.*}} : vector<64x64xf32>, vector<64x64xf32>
@@ -51,7 +51,7 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       %s1 = tile.dot %kt transposed, %vt, %s : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       scf.yield %s1 : vector<64x64xf32>
     }
-    tile.store_cell %S, %hr[%c0] at (%c0, %c0) : vector<64x64xf32>, !tile.cells<vector<64x64xf32>>
+    tile.store_slot %S, %hr[%c0] at (%c0, %c0) : vector<64x64xf32>, !tile.slots<vector<64x64xf32>>
     tile.end
   }
   return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>

@@ -12,7 +12,7 @@
 // CHECK: nvvm.bar.warp.sync
 // CHECK: nvvm.mbarrier.arrive
 #fragments = #tile.layout<fragments over 4 by 1>
-#panels = #tile.layout<panels>
+#panels = #tile.layout<swizzled>
 func.func @f(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
   %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
       attributes {tile.warpgroups, tile.warps = 4 : i64} {

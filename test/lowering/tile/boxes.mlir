@@ -1,6 +1,6 @@
 // Rows that threads scale come in boxes, where groups of warps multiply: one lane orders them.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
-// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk roles" | FileCheck %s --check-prefix=COPIES
+// RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk warp-specialize" | FileCheck %s --check-prefix=COPIES
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" | FileCheck %s --check-prefix=COPIES
 // RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o %t.ejk
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO

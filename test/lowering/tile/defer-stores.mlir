@@ -33,7 +33,7 @@
 
 // TILES: scf.for
 // TILES: tile.dot
-// TILES: tile.convert {{.*}} to <panels> : vector<64x64xbf16>
+// TILES: tile.convert {{.*}} to <swizzled> : vector<64x64xbf16>
 // TILES: tile.dot
 // TILES-NEXT: tile.store
 // TILES: tile.dot
@@ -41,7 +41,7 @@
 // TILES-NEXT: tile.acquire
 // TILES-NEXT: tile.fill
 // TILES-NEXT: tile.dot
-// TILES: tile.convert {{.*}} to <panels> : vector<64x128xbf16>
+// TILES: tile.convert {{.*}} to <swizzled> : vector<64x128xbf16>
 // TILES-NEXT: scf.yield
 // TILES: tile.store
 

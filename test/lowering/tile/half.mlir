@@ -11,7 +11,7 @@ func.func @half(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xf16>, %v: tensor<?
   %o, %ht = tile.program chunk 32 slices 1
       sequences(%q, %k, %v, %g : tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?x64xf16>, tensor<?x?x?xf32>)
       outputs(tensor<?x?x?x64xf16>) finals(tensor<?x?x64x64xf32>) {
-  ^bb0(%qr: !tile.rows<vector<64xf16>>, %kr: !tile.rows<vector<64xf16>>, %vr: !tile.rows<vector<64xf16>>, %gr: !tile.rows<f32>, %or: !tile.rows<vector<64xf16>>, %hr: !tile.cells<vector<64x64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%qr: !tile.rows<vector<64xf16>>, %kr: !tile.rows<vector<64xf16>>, %vr: !tile.rows<vector<64xf16>>, %gr: !tile.rows<f32>, %or: !tile.rows<vector<64xf16>>, %hr: !tile.slots<vector<64x64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %chunk = arith.constant 32 : index
@@ -28,23 +28,23 @@ func.func @half(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xf16>, %v: tensor<?
       %vt = tile.load %vr[%first, %vc] : !tile.rows<vector<64xf16>> -> vector<32x64xf16>
       %gt = tile.load %gr[%first, %c0] : !tile.rows<f32> -> vector<32xf32>
       %G = tile.cumsum %gt : vector<32xf32>
-      %Gi = tile.spread %G along 0 : vector<32xf32> -> vector<32x32xf32>
-      %Gj = tile.spread %G along 1 : vector<32xf32> -> vector<32x32xf32>
+      %Gi = tile.broadcast %G along 0 : vector<32xf32> -> vector<32x32xf32>
+      %Gj = tile.broadcast %G along 1 : vector<32xf32> -> vector<32x32xf32>
       %d = arith.subf %Gi, %Gj : vector<32x32xf32>
-      %dm = tile.keep lower %d else 0xFF800000 : vector<32x32xf32>
+      %dm = tile.mask lower %d else 0xFF800000 : vector<32x32xf32>
       %e = math.exp %dm : vector<32x32xf32>
       %p = tile.dot %qt, %kt transposed, %zero32x32 : vector<32x64xf16>, vector<32x64xf16>, vector<32x32xf32>
       %pm = arith.mulf %p, %e : vector<32x32xf32>
       %sb = arith.truncf %s : vector<64x64xf32> to vector<64x64xf16>
       %oq = tile.dot %qt, %sb, %zero32x64 : vector<32x64xf16>, vector<64x64xf16>, vector<32x64xf32>
       %eG = math.exp %G : vector<32xf32>
-      %eGs = tile.spread %eG along 0 : vector<32xf32> -> vector<32x64xf32>
+      %eGs = tile.broadcast %eG along 0 : vector<32xf32> -> vector<32x64xf32>
       %oi = arith.mulf %oq, %eGs : vector<32x64xf32>
       %GC = vector.extract %G[31] : f32 from vector<32xf32>
       %GCb = vector.broadcast %GC : f32 to vector<32xf32>
       %r = arith.subf %GCb, %G : vector<32xf32>
       %er = math.exp %r : vector<32xf32>
-      %ers = tile.spread %er along 0 : vector<32xf32> -> vector<32x64xf32>
+      %ers = tile.broadcast %er along 0 : vector<32xf32> -> vector<32x64xf32>
       %kf = arith.extf %kt : vector<32x64xf16> to vector<32x64xf32>
       %kd = arith.mulf %kf, %ers : vector<32x64xf32>
       %kdb = arith.truncf %kd : vector<32x64xf32> to vector<32x64xf16>
@@ -59,7 +59,7 @@ func.func @half(%q: tensor<?x?x?x64xf16>, %k: tensor<?x?x?x64xf16>, %v: tensor<?
       %s2 = tile.dot %kdb transposed, %vt, %s1 : vector<32x64xf16>, vector<32x64xf16>, vector<64x64xf32>
       scf.yield %s2 : vector<64x64xf32>
     }
-    tile.store_cell %S, %hr[%c0] at (%c0, %vc) : vector<64x64xf32>, !tile.cells<vector<64x64xf32>>
+    tile.store_slot %S, %hr[%c0] at (%c0, %vc) : vector<64x64xf32>, !tile.slots<vector<64x64xf32>>
     tile.end
   }
   return %o, %ht : tensor<?x?x?x64xf16>, tensor<?x?x64x64xf32>

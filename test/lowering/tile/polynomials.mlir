@@ -4,7 +4,7 @@
 // CHECK-COUNT-2: math.exp %{{.*}}, tile.polynomial = 3 : i64}
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random
 // RUN: %{run} B=2,T=192,H=2 %s --tolerance=4e-6
-// RUN: %{run} B=2,T=200,H=2 %s --tolerance=4e-6 --roles
+// RUN: %{run} B=2,T=200,H=2 %s --tolerance=4e-6 --warp-specialize
 // RUN: sed 's/dense<60.0>/dense<0.5>/' %s >%t.small.mlir
 // RUN: %{run} B=2,T=192,H=2 %t.small.mlir --tolerance=2e-6
 // What is beyond it is not used: all is taken on the other side.
@@ -35,7 +35,7 @@ func.func @f(%k: tensor<?x?x?x64xbf16>, %x: tensor<?x?x?x64xbf16>)
       %xm = arith.mulf %xw, %scale : vector<64x64xf32>
       %xl = arith.maximumf %xm, %least : vector<64x64xf32>
       %xs = arith.minimumf %xl, %most : vector<64x64xf32>
-      %weak = tile.within 87.0 of %xs : vector<64x64xf32>
+      %weak = tile.range_guard 87.0 of %xs : vector<64x64xf32>
       %both:3 = scf.if %weak -> (vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>) {
         %d = tile.dot %kt, %kt transposed, %square : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
         %nx = arith.negf %xs : vector<64x64xf32>

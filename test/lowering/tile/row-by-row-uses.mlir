@@ -7,7 +7,7 @@
 // RUN: %{run} --entry=starts --arch=sm_80
 // RUN: %{run} --entry=factors --arch=sm_90a
 // RUN: %{run} --entry=factors --arch=sm_80
-// RUN: %{run} --entry=factors --arch=sm_90a --roles
+// RUN: %{run} --entry=factors --arch=sm_90a --warp-specialize
 // RUN: %{run} --entry=again --arch=sm_90a
 
 // The matrix is used last in a branch, whose own tiles must not take its place.
@@ -33,15 +33,15 @@ func.func @branch(%q: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
       %both = scf.if %isFirst -> vector<64x64xf32> {
         %d = tile.dot %k, %k transposed, %zeros : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
         %s = tile.sum %d over 0 : vector<64x64xf32> -> vector<64xf32>
-        %a = tile.spread %s along 0 : vector<64xf32> -> vector<64x64xf32>
+        %a = tile.broadcast %s along 0 : vector<64xf32> -> vector<64x64xf32>
         %e = arith.mulf %d, %a : vector<64x64xf32>
         %t = tile.sum %e over 1 : vector<64x64xf32> -> vector<64xf32>
-        %b = tile.spread %t along 1 : vector<64xf32> -> vector<64x64xf32>
+        %b = tile.broadcast %t along 1 : vector<64xf32> -> vector<64x64xf32>
         %f = arith.mulf %made, %b : vector<64x64xf32>
         scf.yield %f : vector<64x64xf32>
       } else {
         %s = tile.sum %made over 0 : vector<64x64xf32> -> vector<64xf32>
-        %a = tile.spread %s along 0 : vector<64xf32> -> vector<64x64xf32>
+        %a = tile.broadcast %s along 0 : vector<64xf32> -> vector<64x64xf32>
         %f = arith.mulf %made, %a : vector<64x64xf32>
         scf.yield %f : vector<64x64xf32>
       }
@@ -135,7 +135,7 @@ func.func @again(%q: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
       %first = arith.muli %i, %c64 : index
       %k = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %f = arith.extf %k : vector<64x64xbf16> to vector<64x64xf32>
-      %small = tile.within 1.0 of %f : vector<64x64xf32>
+      %small = tile.range_guard 1.0 of %f : vector<64x64xf32>
       %next = scf.if %small -> vector<64x64xf32> {
         %d = tile.dot %k, %k transposed, %s : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
         scf.yield %d : vector<64x64xf32>

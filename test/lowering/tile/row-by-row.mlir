@@ -39,7 +39,7 @@ func.func @rows(%q: tensor<?x?x?x64xbf16>) -> (tensor<?x?x?x64xbf16>, tensor<?x?
         %at = arith.subi %c63, %r : index
         %x = vector.extract %k[%r] : vector<64xbf16> from vector<64x64xbf16>
         %w = arith.extf %x : vector<64xbf16> to vector<64xf32>
-        %s = tile.spread %w along 0 : vector<64xf32> -> vector<64x64xf32>
+        %s = tile.broadcast %w along 0 : vector<64xf32> -> vector<64x64xf32>
         %as = arith.mulf %a, %s : vector<64x64xf32>
         %sum = tile.sum %as over 1 : vector<64x64xf32> -> vector<64xf32>
         %next = vector.insert %sum, %m[%at] : vector<64xf32> into vector<64x64xf32>

@@ -33,8 +33,8 @@
 // BRANCH-NOT: tile.store
 // BRANCH: scf.if
 // BRANCH: tile.dot
-// BRANCH: tile.convert {{.*}} to <panels> : vector<128x128xbf16>
-// BRANCH: tile.keep lower
+// BRANCH: tile.convert {{.*}} to <swizzled> : vector<128x128xbf16>
+// BRANCH: tile.mask lower
 // BRANCH-NOT: tile.store
 // BRANCH: tile.dot
 // BRANCH: tile.dot

@@ -16,7 +16,7 @@ module {
       %n = arith.ceildivui %length, %c64 : index
       scf.for %i = %c0 to %n step %c1 {
         %first = arith.muli %i, %c64 : index
-        %t = tile.load %qr[%first, %c0] {tile.layouts = [#tile.layout<panels>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+        %t = tile.load %qr[%first, %c0] {tile.layouts = [#tile.layout<swizzled>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
         %early = tile.convert %t to <fragments over 4 by 1> : vector<64x64xbf16>
         %is = arith.cmpi eq, %i, %c1 : index
         %r = scf.if %is -> (vector<64x64xf32>) {
@@ -30,7 +30,7 @@ module {
         %e = arith.extf %early {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16> to vector<64x64xf32>
         %m = arith.mulf %e, %r {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
         %sum = tile.sum %m over 0 {tile.layouts = [#tile.layout<lanes>]} : vector<64x64xf32> -> vector<64xf32>
-        %sp = tile.spread %sum along 1 {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64xf32> -> vector<64x64xf32>
+        %sp = tile.broadcast %sum along 1 {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64xf32> -> vector<64x64xf32>
         tile.store %sp, %or[%first, %c0] : vector<64x64xf32>, <vector<64xf32>>
         tile.store %r, %sr[%first, %c0] : vector<64x64xf32>, <vector<64xf32>>
       }

@@ -15,7 +15,7 @@
 // CHECK: tile.cumsum exclusive %{{.*}} {{.*}}transposed_fragments over 4 by 1
 // CHECK: tile.sum %{{.*}} over 0 {{.*}}rows over 4 by 1
 // CHECK: tile.convert %{{.*}} to <shared> : vector<64xf32>
-// CHECK: tile.spread %{{.*}} along 1 {{.*}}<fragments over 4 by 1>
+// CHECK: tile.broadcast %{{.*}} along 1 {{.*}}<fragments over 4 by 1>
 
 // Numbers in registers are left factors, in four steps: three of an f32, and one of 16 bits.
 // PTX-LABEL: .entry sums_blocks0(
@@ -57,13 +57,13 @@ func.func @sums(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?x64xbf16>)
       %both = arith.addf %sum, %last : vector<64xf32>
       %few = arith.mulf %both, %less : vector<64xf32>
       %zn = arith.addf %z, %few : vector<64xf32>
-      %zs = tile.spread %zn along 1 : vector<64xf32> -> vector<64x64xf32>
+      %zs = tile.broadcast %zn along 1 : vector<64xf32> -> vector<64x64xf32>
       %Y = arith.addf %RX, %zs : vector<64x64xf32>
       // One row after another.
       %Z = scf.for %j = %c0 to %c3 step %c1 iter_args(%acc = %Y) -> vector<64x64xf32> {
         %row = vector.extract %acc[%j] : vector<64xf32> from vector<64x64xf32>
         %part = arith.mulf %row, %less : vector<64xf32>
-        %more = tile.spread %part along 1 : vector<64xf32> -> vector<64x64xf32>
+        %more = tile.broadcast %part along 1 : vector<64xf32> -> vector<64x64xf32>
         %after = arith.addi %j, %c3 : index
         %here = tile.window %more from (%j, %c0) to (%after, %c64) else 0.0 : vector<64x64xf32>
         %next = arith.addf %acc, %here : vector<64x64xf32>
@@ -71,7 +71,7 @@ func.func @sums(%q: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?x64xbf16>)
       }
       tile.store %Z, %cr[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       %p = tile.dot %xb, %qt transposed, %square : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-      %along = tile.spread %few along 1 : vector<64xf32> -> vector<64x64xf32>
+      %along = tile.broadcast %few along 1 : vector<64xf32> -> vector<64x64xf32>
       %pz = arith.addf %p, %along : vector<64x64xf32>
       %ob = arith.truncf %pz : vector<64x64xf32> to vector<64x64xbf16>
       tile.store %ob, %or[%first, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>

@@ -23,7 +23,7 @@ func.func @ungated(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
       sequences(%q, %k, %v : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>)
       initial(%h0 : tensor<?x?x64x64xf32>)
       outputs(tensor<?x?x?x64xbf16>) finals(tensor<?x?x64x64xf32>) {
-  ^bb0(%qr: !tile.rows<vector<64xbf16>>, %kr: !tile.rows<vector<64xbf16>>, %vr: !tile.rows<vector<64xbf16>>, %h0r: !tile.cells<vector<64x64xf32>>, %or: !tile.rows<vector<64xbf16>>, %hr: !tile.cells<vector<64x64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+  ^bb0(%qr: !tile.rows<vector<64xbf16>>, %kr: !tile.rows<vector<64xbf16>>, %vr: !tile.rows<vector<64xbf16>>, %h0r: !tile.slots<vector<64x64xf32>>, %or: !tile.rows<vector<64xbf16>>, %hr: !tile.slots<vector<64x64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %chunk = arith.constant 64 : index
@@ -31,14 +31,14 @@ func.func @ungated(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
     %zero64x64 = arith.constant dense<0.0> : vector<64x64xf32>
     %vc = arith.constant 0 : index
     %n = arith.ceildivui %length, %chunk : index
-    %s0 = tile.load_cell %h0r[%c0] at (%c0, %vc) : !tile.cells<vector<64x64xf32>> -> vector<64x64xf32>
+    %s0 = tile.load_slot %h0r[%c0] at (%c0, %vc) : !tile.slots<vector<64x64xf32>> -> vector<64x64xf32>
     %S = scf.for %i = %c0 to %n step %c1 iter_args(%s = %s0) -> vector<64x64xf32> {
       %first = arith.muli %i, %chunk : index
       %qt = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %vt = tile.load %vr[%first, %vc] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %p = tile.dot %qt, %kt transposed, %zero64x64 : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-      %pm = tile.keep lower %p else 0.0 : vector<64x64xf32>
+      %pm = tile.mask lower %p else 0.0 : vector<64x64xf32>
       %sb = arith.truncf %s : vector<64x64xf32> to vector<64x64xbf16>
       %oi = tile.dot %qt, %sb, %zero64x64 : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %pb = arith.truncf %pm : vector<64x64xf32> to vector<64x64xbf16>
@@ -49,7 +49,7 @@ func.func @ungated(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: ten
       %s2 = tile.dot %kt transposed, %vt, %s : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       scf.yield %s2 : vector<64x64xf32>
     }
-    tile.store_cell %S, %hr[%c0] at (%c0, %vc) : vector<64x64xf32>, !tile.cells<vector<64x64xf32>>
+    tile.store_slot %S, %hr[%c0] at (%c0, %vc) : vector<64x64xf32>, !tile.slots<vector<64x64xf32>>
     tile.end
   }
   return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>

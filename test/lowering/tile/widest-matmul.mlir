@@ -3,7 +3,7 @@
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=70,H=1
 // CHECK: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
 #fragments = #tile.layout<fragments over 4 by 1>
-#panels = #tile.layout<panels>
+#panels = #tile.layout<swizzled>
 func.func @f(%x: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x256xbf16>) -> tensor<?x?x?x256xf32> {
   %o = tile.program chunk 64 slices 1 sequences(%x, %k : tensor<?x?x?x64xbf16>, tensor<?x?x?x256xbf16>) outputs(tensor<?x?x?x256xf32>)
       attributes {tile.warpgroups, tile.warps = 4 : i64} {

@@ -45,9 +45,9 @@ RACES = [
 ]
 
 
-# What orders threads, where all do the same and where they have roles.
+# What orders threads, where all do the same and where warps are specialized.
 ORDER = ("bar.sync", "cp.async.wait_group")
-ROLE_ORDER = ("bar.sync", "mbarrier.arrive.shared.b64",
+PARTITION_ORDER = ("bar.sync", "mbarrier.arrive.shared.b64",
               "cp.async.mbarrier.arrive.noinc.shared.b64")
 
 
@@ -56,12 +56,12 @@ def run(args, folder, case, schedule="chunk", **environment):
     path = os.path.join(folder, f"{gates}-{kind}-{gate_kind}-{variant}-{K}x{V}.mlir")
     with open(path, "w") as file:
         file.write(text.function(gates, kind, variant, K, V, gate_kind=gate_kind))
-    if args.roles and T:
+    if args.warp_specialize and T:
         T += 200  # chunks enough for each stage to be filled twice
     sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
     command = [args.ejk_run, path, "--schedule", schedule, "--device", "cuda", "--check",
                "--random", sizes + (",N=3" if variant == "packed" else "")]
-    command += ["--vjp", "--save-states=false"] * derivative + ["--roles"] * args.roles + [f"--arch={args.arch}"]
+    command += ["--vjp", "--save-states=false"] * derivative + ["--warp-specialize"] * args.warp_specialize + [f"--arch={args.arch}"]
     return subprocess.run(command, text=True, capture_output=True,
                           env={**os.environ, **environment}, check=False)
 
@@ -85,8 +85,8 @@ def run_races(args, folder):
     """Leaves out each barrier and wait of each kernel, until there is none more."""
     missed = found = 0
     for case in RACES:
-        for schedule in ("chunk",) if args.roles else ("chunk", "step"):
-            for opcode in ROLE_ORDER if args.roles else ORDER:
+        for schedule in ("chunk",) if args.warp_specialize else ("chunk", "step"):
+            for opcode in PARTITION_ORDER if args.warp_specialize else ORDER:
                 number = 1
                 while True:
                     result = run(args, folder, case, schedule, EJK_EMULATOR_SEED=str(number),
@@ -108,7 +108,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["cases", "races"])
     parser.add_argument("--ejk-run", required=True)
-    parser.add_argument("--roles", action="store_true")
+    parser.add_argument("--warp-specialize", action="store_true")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()

@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.append(os.path.dirname(os.path.realpath(__file__)))
 
 import driver as cuda  # noqa: E402
-from role_kernels import HEADER, wait  # noqa: E402
+from partition_kernels import HEADER, wait  # noqa: E402
 
 BYTES = 16384  # of shared memory that is watched
 

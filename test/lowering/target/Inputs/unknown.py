@@ -10,10 +10,10 @@ NAMES = ["sm_", "sm_70", "sm_79", "sm_9", "sm_90A", "sm_90x", "sm_90aa", "sm_100
          "sm_900", "sm_99999999999", "sm_-90", "90", "90a", "compute_90", "gfx90a", "native", "help"]
 COMMANDS = [
     ["ejk-compile", "--emit=ptx", "--arch={}"],
-    ["ejk-compile", "--schedule=chunk", "--roles", "--arch={}"],
+    ["ejk-compile", "--schedule=chunk", "--warp-specialize", "--arch={}"],
     ["ejk-run", "--random=B=1,T=2,H=1", "--arch={}"],
     ["ejk-opt", "--ejk-specialize", "--ejk-to-gpu=arch={}"],
-    ["ejk-opt", "--ejk-specialize", "--ejk-to-gpu=arch={} schedule=chunk roles=true"],
+    ["ejk-opt", "--ejk-specialize", "--ejk-to-gpu=arch={} schedule=chunk warp-specialize=true"],
     ["ejk-opt", "--ejk-specialize", "--ejk-select-schedule=arch={} schedule=chunk"],
     ["ejk-opt", "--ejk-assign-tile-layouts=arch={}"],
     ["ejk-opt", "--ejk-select-stages=arch={}"],

@@ -1,4 +1,4 @@
-"""Kernels whose warps have roles, and order themselves by mbarriers, as PTX."""
+"""Kernels whose warps have partitions, and order themselves by mbarriers, as PTX."""
 
 HEADER = """
 .version 8.0
@@ -78,14 +78,14 @@ def store_result(unless):
         unless("barrier before store", "\n  bar.sync 1, 128;") + f"""
   setp.ne.b32 %p, %thread, 0;
   @%p bra $end;
-  mov.b64 %map, roles_param_2;
+  mov.b64 %map, partitions_param_2;
   cvta.param.u64 %map, %map;
   add.s32 %at, %tile, {OUT};
   cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%map, {{%zero, %zero, %head}}], [%at];
   cp.async.bulk.commit_group;""" + unless("wait for store", "\n  cp.async.bulk.wait_group.read 0;")
 
 
-def roles(mistake=None):
+def partitions(mistake=None):
     """out[h] = Σ over chunks c of A[c, h] · B[c, h] transposed: a warpgroup that multiplies,
     and one that leaves its registers to that, and of which a warp loads. A block for each h."""
     def unless(name, text, otherwise=""):
@@ -93,7 +93,7 @@ def roles(mistake=None):
 
     parity = unless("wrong parity", "%parity", "%other")
     loads = "".join(f"""
-  mov.b64 %map, roles_param_{i};
+  mov.b64 %map, partitions_param_{i};
   cvta.param.u64 %map, %map;
   add.s32 %to, %stage, {i * TILE};
   cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%to], [%map, {{%zero, %head, %row, %zero}}], [%full];"""
@@ -116,11 +116,11 @@ def roles(mistake=None):
     first = unless("arrival of one warp", "and.b32 %at, %thread, 31;", "mov.b32 %at, %thread;")
     zeros = "".join(f"\n  mov.f32 %d{i}, 0f00000000;" for i in range(32))
     return HEADER + f"""
-.visible .entry roles(
-  .param .align 64 .b8 roles_param_0[128],
-  .param .align 64 .b8 roles_param_1[128],
-  .param .align 64 .b8 roles_param_2[128],
-  .param .u32 roles_param_3
+.visible .entry partitions(
+  .param .align 64 .b8 partitions_param_0[128],
+  .param .align 64 .b8 partitions_param_1[128],
+  .param .align 64 .b8 partitions_param_2[128],
+  .param .u32 partitions_param_3
 )
 .reqntid 256
 .maxnreg 168
@@ -136,7 +136,7 @@ def roles(mistake=None):
   mov.u32 %tile, memory;
   mov.u32 %zero, 0;
   mov.u32 %chunk, 0;
-  ld.param.u32 %chunks, [roles_param_3];
+  ld.param.u32 %chunks, [partitions_param_3];
   setp.ne.b32 %p, %thread, 0;
   @%p bra $initialized;{init}
 {unless("fence.mbarrier_init", "  fence.mbarrier_init.release.cluster;")}

@@ -1,13 +1,13 @@
-//===- TileWarpRoles.cpp - warp specialisation -----------------------------===//
+//===- TilePartitions.cpp - warp specialisation -----------------------------===//
 //
-// Emits tile.roles: producer and consumer warps that run different code.
+// Emits tile.warp_specialize: producer and consumer warps that run different code.
 //
 //   one thread initialises the rings' mbarriers; barrier of the block
-//   warps 0 to a-1: the first role; warps a to b-1: the second; …
+//   warps 0 to a-1: the first partition; warps a to b-1: the second; …
 //
-// Within a role, threads and warps count from its first one, and barriers are named
-// barriers of its threads. A role's shared memory is not reused by other roles, because
-// nothing tells when the role is done with it.
+// Within a partition, threads and warps count from its first one, and barriers are named
+// barriers of its threads. A partition's shared memory is not reused by other partitions, because
+// nothing tells when the partition is done with it.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -19,46 +19,47 @@ using namespace ejk;
 using namespace ejk::tile;
 
 /// A block has 16 barriers, and barrier 0 is for the whole block. It has at most 1024 threads.
-static constexpr int64_t kMostRoles = 15, kMostWarps = 32;
+static constexpr int64_t kMostPartitions = 15, kMostWarps = 32;
 
-static RolesOp rolesOf(ProgramOp program) {
-  auto roles = program.getBlock().getOps<RolesOp>();
-  return roles.empty() ? RolesOp() : *roles.begin();
+static WarpSpecializeOp partitionsOf(ProgramOp program) {
+  auto partitions = program.getBlock().getOps<WarpSpecializeOp>();
+  return partitions.empty() ? WarpSpecializeOp() : *partitions.begin();
 }
 
 static bool worksOnTiles(Operation *op) {
   return llvm::any_of(op->getResultTypes(), llvm::IsaPred<VectorType>) ||
-         isa<StoreOp, StoreCellOp>(op);
+         isa<StoreOp, StoreSlotOp>(op);
 }
 
-LogicalResult ejk::checkRoles(ProgramOp program) {
-  RolesOp roles = rolesOf(program);
-  if (!roles)
+LogicalResult ejk::checkPartitions(ProgramOp program) {
+  WarpSpecializeOp partitions = partitionsOf(program);
+  if (!partitions)
     return success();
   int64_t laidOut = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), warps = 0, count = 0;
-  for (auto role : roles.getBody().getOps<RoleOp>()) {
+  for (auto partition : partitions.getBody().getOps<PartitionOp>()) {
     ++count;
-    warps += role.getWarps();
-    WalkResult walked = role.walk([](Operation *op) {
+    warps += partition.getWarps();
+    WalkResult walked = partition.walk([](Operation *op) {
       return worksOnTiles(op) ? WalkResult::interrupt() : WalkResult::advance();
     });
-    if (walked.wasInterrupted() && int64_t(role.getWarps()) != laidOut)
-      return role.emitError() << "works on tiles that are laid out for " << laidOut
-                              << " warps, but has " << role.getWarps();
+    if (walked.wasInterrupted() && int64_t(partition.getWarps()) != laidOut)
+      return partition.emitError() << "works on tiles that are laid out for " << laidOut
+                                   << " warps, but has " << partition.getWarps();
   }
-  if (count > kMostRoles || warps > kMostWarps)
-    return roles.emitError() << "a block has at most " << kMostRoles << " roles and " << kMostWarps
-                             << " warps, but these are " << count << " and " << warps;
+  if (count > kMostPartitions || warps > kMostWarps)
+    return partitions.emitError() << "a block has at most " << kMostPartitions << " partitions and "
+                                  << kMostWarps << " warps, but these are " << count << " and "
+                                  << warps;
   return success();
 }
 
 unsigned TileEmitter::countWarps() {
-  RolesOp roles = rolesOf(program);
-  if (!roles)
+  WarpSpecializeOp partitions = partitionsOf(program);
+  if (!partitions)
     return warps;
   unsigned count = 0;
-  for (auto role : roles.getBody().getOps<RoleOp>())
-    count += role.getWarps();
+  for (auto partition : partitions.getBody().getOps<PartitionOp>())
+    count += partition.getWarps();
   return count;
 }
 
@@ -77,7 +78,7 @@ Value TileEmitter::emptyOf(const Ring &ring, Value stage) {
 
 void TileEmitter::makeMbarriers(MakeRingOp op) {
   Ring &ring = rings[op.getRing()];
-  if (rolesOf(program) || ring.usesTma)
+  if (partitionsOf(program) || ring.usesTma)
     ring.mbarriers = memory.allocate(2 * ring.stages * kMbarrierBytes);
 }
 
@@ -90,13 +91,13 @@ void TileEmitter::initializeMbarriers(MakeRingOp op) {
       llvm::any_of(ring.tiles, [](const Placed &tile) { return isVectorTile(tile.type); }))
     fillers += kWarpSize;
   for (Operation *user : op->getUsers()) {
-    auto role = user->getParentOfType<RoleOp>();
-    if (!role)
+    auto partition = user->getParentOfType<PartitionOp>();
+    if (!partition)
       continue;
     if (isa<FillOp>(user))
-      fillers = role.getWarps() * kWarpSize;
+      fillers = partition.getWarps() * kWarpSize;
     else if (isa<TakeOp>(user))
-      takers = role.getWarps();
+      takers = partition.getWarps();
   }
   for (unsigned stage = 0; stage < ring.stages; ++stage) {
     b.make<NVVM::MBarrierInitOp>(fullOf(ring, b.i32(stage)), b.i32(fillers), Value());
@@ -175,12 +176,12 @@ bool TileEmitter::isRead(const SharedMemory::Range &range) {
 }
 
 //===----------------------------------------------------------------------===//
-// Roles
+// Partitions
 //===----------------------------------------------------------------------===//
 
-void TileEmitter::emitRoles(RolesOp op) {
-  auto setsRegisters = [](RoleOp role) { return role.getRegisters().has_value(); };
-  if (llvm::any_of(op.getBody().getOps<RoleOp>(), setsRegisters))
+void TileEmitter::emitRoles(WarpSpecializeOp op) {
+  auto setsRegisters = [](PartitionOp partition) { return partition.getRegisters().has_value(); };
+  if (llvm::any_of(op.getBody().getOps<PartitionOp>(), setsRegisters))
     kernel.function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
                              b.getI32IntegerAttr(registersOf(kernel.threads)));
   b.onlyIf(b.equal(thread, 0), [&] {
@@ -192,8 +193,8 @@ void TileEmitter::emitRoles(RolesOp op) {
   OpBuilder::InsertionGuard guard(b);
   Value blockThread = thread, blockWarp = warp;
   unsigned firstWarp = 0, end = countWarps();
-  for (auto role : op.getBody().getOps<RoleOp>()) {
-    unsigned nextWarp = firstWarp + role.getWarps();
+  for (auto partition : op.getBody().getOps<PartitionOp>()) {
+    unsigned nextWarp = firstWarp + partition.getWarps();
     Block *others = nullptr;
     if (nextWarp != end) {
       auto branch = b.make<scf::IfOp>(TypeRange(), b.less(blockWarp, nextWarp),
@@ -206,26 +207,26 @@ void TileEmitter::emitRoles(RolesOp op) {
       warp = b.sub(blockWarp, firstWarp);
       warpgroup = b.div(warp, kWarpgroup);
     }
-    emitRole(role);
+    emitPartition(partition);
     if (others)
       b.setInsertionPointToStart(others);
     firstWarp = nextWarp;
   }
 }
 
-void TileEmitter::emitRole(RoleOp role) {
+void TileEmitter::emitPartition(PartitionOp partition) {
   ++namedBarrier;
-  workers = role.getWarps() * kWarpSize;
+  workers = partition.getWarps() * kWarpSize;
   memory.pending = {};
-  if (std::optional<uint64_t> registers = role.getRegisters())
+  if (std::optional<uint64_t> registers = partition.getRegisters())
     b.make<NVVM::SetMaxRegisterOp>(uint32_t(*registers),
                                    *registers > registersOf(kernel.threads)
                                        ? NVVM::SetMaxRegisterAction::increase
                                        : NVVM::SetMaxRegisterAction::decrease);
-  emitBlock(role.getBody().front());
+  emitBlock(partition.getBody().front());
   awaitAll();
   // A thread must not exit with outstanding copies.
-  bool fills = role.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  bool fills = partition.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (fills)
     waitForCopies(0);
   memory.keepAll();

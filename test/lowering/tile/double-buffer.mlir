@@ -18,7 +18,7 @@
 // CHECK-NOT: gpu.barrier
 // CHECK: gpu.return
 #fragments = #tile.layout<fragments over 4 by 1>
-#panels = #tile.layout<panels>
+#panels = #tile.layout<swizzled>
 func.func @f(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
   %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
       attributes {tile.warpgroups, tile.warps = 4 : i64} {
@@ -31,9 +31,9 @@ func.func @f(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
     %n = arith.ceildivui %length, %c64 : index
     %k0 = tile.load %kr[%c0, %c0] {tile.layouts = [#fragments]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
     %n0 = arith.negf %k0 {tile.layouts = [#fragments]} : vector<64x64xbf16>
-    %f0 = tile.convert %n0 to <panels> : vector<64x64xbf16>
+    %f0 = tile.convert %n0 to <swizzled> : vector<64x64xbf16>
     // This product's barrier is the loop's first one's, too, which stores in its place.
-    %g0 = tile.convert %k0 to <panels> : vector<64x64xbf16>
+    %g0 = tile.convert %k0 to <swizzled> : vector<64x64xbf16>
     %d0 = tile.dot %g0, %g0 transposed, %square {tile.layouts = [#fragments]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
     tile.store %d0, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
     %last = scf.for %i = %c0 to %n step %c1 iter_args(%x = %f0) -> (vector<64x64xbf16>) {
@@ -42,7 +42,7 @@ func.func @f(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
       %next = tile.load %kr[%behind, %c0] {tile.layouts = [#fragments]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %negated = arith.negf %next {tile.layouts = [#fragments]} : vector<64x64xbf16>
       %d = tile.dot %x, %x transposed, %square {tile.layouts = [#fragments]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-      %y = tile.convert %negated to <panels> : vector<64x64xbf16>
+      %y = tile.convert %negated to <swizzled> : vector<64x64xbf16>
       tile.store %d, %or[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       scf.yield %y : vector<64x64xbf16>
     } {tile.layouts = [#panels]}

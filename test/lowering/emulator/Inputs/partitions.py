@@ -1,9 +1,9 @@
-"""Runs kernels with roles and mbarriers on the emulator and compares with NumPy: numbers
+"""Runs kernels with partitions and mbarriers on the emulator and compares with NumPy: numbers
 are small integers, so every sum is exact.
 
-    roles.py results      the kernels as they are
-    roles.py mistakes     with one mistake each, which must be found
-    roles.py ptx FOLDER   writes the kernels
+    partitions.py results      the kernels as they are
+    partitions.py mistakes     with one mistake each, which must be found
+    partitions.py ptx FOLDER   writes the kernels
 
 EJK_CUDA_DRIVER names the emulator, EJK_EMULATOR_SEED its order of warps.
 """
@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 sys.path.append(os.path.dirname(os.path.realpath(__file__)))
 
 import driver as cuda  # noqa: E402
-import role_kernels as kernels  # noqa: E402
+import partition_kernels as kernels  # noqa: E402
 
 ROWS, HEADS = 300, 2  # four chunks of 64 and a rest
 
@@ -30,7 +30,7 @@ def from_bf16(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-def run_roles(driver, mistake=None):
+def run_partitions(driver, mistake=None):
     """Says what is wrong; None where nothing is."""
     random = np.random.default_rng(1)
     a, b = (random.integers(-1, 2, (ROWS, HEADS, 64)) for _ in "ab")
@@ -40,7 +40,7 @@ def run_roles(driver, mistake=None):
     maps = [*(cuda.tensor_map(driver, t, (64, HEADS, ROWS, 1), (128, 128 * HEADS, 128 * HEADS * ROWS),
                               (inner, 1, 64, 1)) for t in tensors[:2]),
             cuda.tensor_map(driver, tensors[2], (64, 64, HEADS), (128, 128 * 64), (64, 64, 1))]
-    driver.launch(kernels.roles(mistake), "roles", 256,
+    driver.launch(kernels.partitions(mistake), "partitions", 256,
                   [*maps, ctypes.c_uint32((ROWS + 63) // 64)], blocks=HEADS)
     expected = np.zeros(out.shape)
     for row in range(0, ROWS, 64):
@@ -61,7 +61,7 @@ def run_reports(driver, mistake=None):
 
 def check_results(driver):
     failed = 0
-    for run in (run_roles, run_reports):
+    for run in (run_partitions, run_reports):
         try:
             wrong = run(driver)
         except cuda.DriverError as error:
@@ -73,11 +73,11 @@ def check_results(driver):
 
 
 def check_mistakes(driver):
-    cases = [(run_roles, m) for m in kernels.MISTAKES] + \
+    cases = [(run_partitions, m) for m in kernels.MISTAKES] + \
         [(run_reports, m) for m in ("wait", "named barrier")]
     return cuda.count_mistakes([(m, lambda run=run, m=m: run(driver, m)) for run, m in cases])
 
 
 if __name__ == "__main__":
-    cuda.main([(k.__name__, k()) for k in (kernels.roles, kernels.reports)],
+    cuda.main([(k.__name__, k()) for k in (kernels.partitions, kernels.reports)],
               {"results": check_results, "mistakes": check_mistakes})
