@@ -18,7 +18,7 @@ func.func @saved() {
       sequences(%x : tensor<1x70x2x16xbf16>) cu_seqlens(%cu : tensor<4xi32>)
       outputs(tensor<1x70x2x16xbf16>) saves(tensor<7x2x16x16xbf16>) {
   ^bb0(%xr: !tile.rows<vector<16xbf16>>, %yr: !tile.rows<vector<16xbf16>>,
-       %cells: !tile.slots<vector<16x16xbf16>>,
+       %slots: !tile.slots<vector<16x16xbf16>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -30,7 +30,7 @@ func.func @saved() {
       // CHECK: %[[ROWS:.*]] = tile.slot_rows %[[CELLS:.*]][%[[C:.*]]] : <vector<16x16xbf16>> -> <vector<16xbf16>>
       // CHECK-NEXT: tile.store %{{.*}}, %[[ROWS]][%{{.*}}, %{{.*}}] : vector<16x16xbf16>, <vector<16xbf16>>
       // CHECK-NOT: tile.store_slot
-      tile.store_slot %xt, %cells[%c] at (%c0, %c0) : vector<16x16xbf16>, !tile.slots<vector<16x16xbf16>>
+      tile.store_slot %xt, %slots[%c] at (%c0, %c0) : vector<16x16xbf16>, !tile.slots<vector<16x16xbf16>>
       tile.store %xt, %yr[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>
     }
     tile.end
@@ -40,7 +40,7 @@ func.func @saved() {
       saved(%saves : tensor<7x2x16x16xbf16>) cu_seqlens(%cu : tensor<4xi32>)
       outputs(tensor<1x70x2x16xbf16>) finals(tensor<3x2x16x16xf32>) {
   ^bb0(%yr: !tile.rows<vector<16xbf16>>, %h: !tile.slots<vector<16x16xf32>>,
-       %cells: !tile.slots<vector<16x16xbf16>>, %zr: !tile.rows<vector<16xbf16>>,
+       %slots: !tile.slots<vector<16x16xbf16>>, %zr: !tile.rows<vector<16xbf16>>,
        %ht: !tile.slots<vector<16x16xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
@@ -48,12 +48,12 @@ func.func @saved() {
     %c16 = arith.constant 16 : index
     %n = arith.ceildivui %length, %c16 : index
     %last = arith.subi %n, %c1 : index
-    // What is no 16-bit matrix stays a cell.
+    // What is no 16-bit matrix stays a slot.
     // CHECK: tile.load_slot %{{.*}} : <vector<16x16xf32>> -> vector<16x16xf32>
     %S = tile.load_slot %h[%c0] at (%c0, %c0) : !tile.slots<vector<16x16xf32>> -> vector<16x16xf32>
     tile.store_slot %S, %ht[%c0] at (%c0, %c0) : vector<16x16xf32>, !tile.slots<vector<16x16xf32>>
-    // The rows of cells have a ring of one stage, which is filled for the next chunk where
-    // this one's are used last. Before the first cell there is none.
+    // The rows of slots have a ring of one stage, which is filled for the next chunk where
+    // this one's are used last. Before the first slot there is none.
     // STAGED: tile.load_slot
     // STAGED: %[[RING:.*]] = tile.make_ring : <2 of vector<16x16xbf16>>
     // STAGED: %[[CELLRING:.*]] = tile.make_ring : <1 of vector<16x16xbf16>>
@@ -72,7 +72,7 @@ func.func @saved() {
       // STAGED: %[[NEXT:.*]] = tile.slot_rows
       // STAGED: tile.acquire %[[CELLRING]]
       // STAGED: tile.fill %[[CELLRING]]{{.*}} from(%[[NEXT]])
-      %saved = tile.load_slot %cells[%c] at (%c0, %c0) : !tile.slots<vector<16x16xbf16>> -> vector<16x16xbf16>
+      %saved = tile.load_slot %slots[%c] at (%c0, %c0) : !tile.slots<vector<16x16xbf16>> -> vector<16x16xbf16>
       %yt = tile.load %yr[%first, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
       %difference = arith.subf %yt, %saved : vector<16x16xbf16>
       tile.store %difference, %zr[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>

@@ -15,7 +15,7 @@
 
 // Where the copy has not the range of what the check lets pass, or is made behind the branch.
 // RUN: sed 's/bf16/f16/g' %s | ejk-opt --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
-// RUN: sed 's/within 64.0/within 1.0e4/' %s | ejk-opt --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/range_guard 64.0/range_guard 1.0e4/' %s | ejk-opt --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
 // RUN: sed -e '/%%kb = arith.truncf/{h;d}' -e '/tile.store %%both#0/{x;G}' %s >%t.behind.mlir
 // RUN: ejk-opt %t.behind.mlir --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
 // STAYS-LABEL: func.func @own

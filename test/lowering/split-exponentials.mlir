@@ -17,7 +17,7 @@
 
 // Not where x may be too large, or is not what is checked; without a product, or anything to share.
 // DEFINE: %{stays} = ejk-opt --ejk-assign-tile-layouts=arch=sm_90a --ejk-split-exponentials | FileCheck %s --check-prefix=STAYS
-// RUN: sed 's/within 64.0/within 87.5/' %s | %{stays}
+// RUN: sed 's/range_guard 64.0/range_guard 87.5/' %s | %{stays}
 // RUN: sed 's/64.0 of %%x /64.0 of %%nx /' %s | %{stays}
 // RUN: sed '/%%d = tile.dot/{h;d;}; /%%weak = /G; s/mulf %%d, /mulf %%square, /; s/yield %%d /yield %%square /' %s | %{stays}
 // RUN: sed 's/tile.dot .*/arith.addf %%square, %%square : vector<64x64xf32>/' %s | %{stays}

@@ -8,7 +8,7 @@ func.func @no_such_cell() {
       initial(%h : tensor<1x1xf32>) outputs(tensor<1x3x1xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %hr: !tile.slots<f32>, %or: !tile.rows<f32>,
        %length: index, %slice: index, %head: index, %heads: index):
-    // expected-error @below {{cell 3 is asked for, but there are 1}}
+    // expected-error @below {{slot 3 is asked for, but there are 1}}
     %x = tile.load_slot %hr[%length] at () : !tile.slots<f32> -> f32
     tile.end
   }

@@ -34,7 +34,7 @@ func.func @memory() {
   return
 }
 
-// Packed sequences, one of them empty; parameters as numbers and as cells; saved
+// Packed sequences, one of them empty; parameters as numbers and as slots; saved
 // states on the grid of chunks from each sequence's first row.
 func.func @packed() {
   %q = arith.constant dense<[[[1.0], [2.0], [3.0], [4.0], [5.0]]]> : tensor<1x5x1xf32>
