@@ -339,10 +339,11 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   SmallVector<SharedMemory::Range> reads = {triangle.range};
+  SmallVector<Value> registers;
   auto sum = [&](bool fromZero, const Placed *left, const Placed *inRegisters) {
-    issueMatmul(result, fromZero, length, triangle, /*rightAcross=*/true, left,
-                /*leftAcross=*/false,
-                [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); });
+    registers.append(issueMatmul(
+        result, fromZero, length, triangle, /*rightAcross=*/true, left, /*leftAcross=*/false,
+        [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); }));
     ++groupsIssued;
   };
   const Placed *inShared = summedInShared(op);
@@ -364,7 +365,7 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   }
   result.group = groupsIssued;
   tiles[op.getResult()] = result;
-  inFlight.push_back({op.getResult(), groupsIssued, reads});
+  inFlight.push_back({op.getResult(), groupsIssued, reads, registers});
 }
 
 /// Cumsum as matmul. An f32 tile is split into three bf16 terms, whose cumsums are accumulated. A

@@ -375,10 +375,11 @@ private:
   bool isForWarpgroups(tile::DotOp op, const DotOperands &operands);
   Vector<Value> materializeHere(llvm::ArrayRef<Value> elements);
   void emitWarpgroupDot(tile::DotOp op, const DotOperands &operands);
-  Placed accumulatorsFor(tile::DotOp op, Vector<SharedMemory::Range> &reads);
-  void issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
-                   bool rightAcross, const Placed *left, bool leftAcross,
-                   llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
+  struct InFlight;
+  Placed accumulatorsFor(tile::DotOp op, InFlight &matmul);
+  Vector<Value> issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                            bool rightAcross, const Placed *left, bool leftAcross,
+                            llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
   Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
   Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,
                 Type result);
@@ -431,11 +432,13 @@ private:
   /// Whether the current code is inside an `if` with an `else`.
   bool inBranch = false;
 
-  /// Outstanding wgmma matmuls, oldest first, and the shared memory that each reads.
+  /// Outstanding wgmma matmuls, oldest first, with the shared memory and the registers of operand A
+  /// that each reads.
   struct InFlight {
     Value matmul;
     unsigned group;
     Vector<SharedMemory::Range> reads;
+    Vector<Value> registers = {};
   };
   Vector<InFlight> inFlight;
   /// Loads from shared memory since the last barrier: the fragments that they fill, if any, and the

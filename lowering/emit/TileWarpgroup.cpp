@@ -141,30 +141,33 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
 
   // A matmul that takes over the accumulators of an outstanding one also keeps that one's reads
   // pending; a barrier in between would drop them.
-  SmallVector<SharedMemory::Range> reads;
+  InFlight matmul{op.getResult(), groupsIssued + 1, {}};
   Placed result;
   if (!fromZero)
-    result = accumulatorsFor(op, reads);
+    result = accumulatorsFor(op, matmul);
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
-  reads.append(operandRanges);
+  matmul.reads.append(operandRanges);
   bool rightAcross = operands.rowsAcross(right, /*isLeft=*/false);
   if (inRegisters)
-    issueMatmul(result, fromZero, operands.length, right, rightAcross, nullptr, false,
-                [&](unsigned m, unsigned step) { return wordsOf(left, m, step); });
+    matmul.registers.append(
+        issueMatmul(result, fromZero, operands.length, right, rightAcross, nullptr, false,
+                    [&](unsigned m, unsigned step) { return wordsOf(left, m, step); }));
   else
     issueMatmul(result, fromZero, operands.length, right, rightAcross, &left,
                 operands.rowsAcross(left, /*isLeft=*/true), nullptr);
   result.group = ++groupsIssued;
   tiles[op.getResult()] = result;
-  inFlight.push_back({op.getResult(), result.group, reads});
+  inFlight.push_back(std::move(matmul));
 }
 
 /// Issues one wgmma group: result (+)= left · right. `left` is a swizzled operand, or null; then
-/// `words` gives A's registers for accumulators m and K step.
-void TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
-                              bool rightAcross, const Placed *left, bool leftAcross,
-                              llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
+/// `words` gives A's registers for accumulators m and K step. Returns those registers.
+SmallVector<Value>
+TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
+                         bool rightAcross, const Placed *left, bool leftAcross,
+                         llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
+  SmallVector<Value> registers;
   Fragments f = Fragments::of(result.type, result.layout);
   result.elements.resize(f.size());
   Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
@@ -175,7 +178,8 @@ void TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, con
 
   for (unsigned m = 0; m < f.rowTiles(); ++m) {
     SmallVector<Value> operands;
-    std::string constraints = listOf("=f", count);
+    // While the first K step accumulates, the next ones still read A: no register may be of both.
+    std::string constraints = listOf(left ? "=f" : "=&f", count);
     if (!fromZero)
       for (unsigned i = 0; i < count; ++i) {
         constraints += "," + std::to_string(i);
@@ -189,7 +193,8 @@ void TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, con
       constraints += ",l";
     } else {
       for (unsigned step = 0; step < steps; ++step)
-        operands.append(words(m, step));
+        registers.append(words(m, step));
+      operands.append(registers.end() - 4 * steps, registers.end());
       constraints += "," + listOf("r", 4 * steps);
     }
     unsigned firstRight = count + operands.size();
@@ -225,15 +230,17 @@ void TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, con
   // Unlike inline assembly, LLVM cannot duplicate this op into branches, so the code around it
   // stays converged.
   b.make<NVVM::WgmmaGroupSyncAlignedOp>();
+  return registers;
 }
 
 /// The accumulators of a matmul. If they come from an outstanding matmul that nothing else uses, no
 /// wait is needed, because `wgmma` accumulates in order.
-Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &reads) {
+Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
   Value acc = op.getAcc();
   auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.matmul == acc; });
   if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock()) {
-    reads = it->reads;
+    matmul.reads = it->reads;
+    matmul.registers = it->registers;
     inFlight.erase(it);
     Placed result = tiles[acc];
     result.group = 0;
@@ -246,20 +253,27 @@ Placed TileEmitter::accumulatorsFor(DotOp op, SmallVector<SharedMemory::Range> &
 }
 
 /// Waits for group `group` and all earlier ones. The results pass through inline assembly after the
-/// wait, so that LLVM cannot move a use before it.
+/// wait, so that LLVM cannot move a use before it. The registers of operand A are operands of that
+/// assembly, so that LLVM cannot give them other values while the matmul reads them.
 void TileEmitter::awaitGroup(unsigned group) {
-  SmallVector<Value> sums;
+  SmallVector<Value> sums, read;
   auto done = [&](const InFlight &dot) { return dot.group <= group; };
   for (const InFlight &dot : inFlight)
-    if (done(dot))
+    if (done(dot)) {
       sums.append(tiles[dot.matmul].elements);
+      read.append(dot.registers);
+    }
   if (sums.empty())
     return;
   std::string constraints = listOf("=f", sums.size());
   for (unsigned i = 0; i < sums.size(); ++i)
     constraints += "," + std::to_string(i);
   b.make<NVVM::WgmmaWaitGroupSyncOp>(uint64_t(groupsIssued - group));
-  Value awaited = callAsm("", constraints + ",~{memory}", sums, structOfF32(b, sums.size()));
+  SmallVector<Value> operands = sums;
+  operands.append(read);
+  if (!read.empty())
+    constraints += "," + listOf("r", read.size());
+  Value awaited = callAsm("", constraints + ",~{memory}", operands, structOfF32(b, sums.size()));
   int64_t next = 0;
   for (const InFlight &dot : inFlight)
     if (done(dot)) {

@@ -315,16 +315,6 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                        : "; heads of fewer channels need less");
   }
 
-  /// Whether `program` is of a derivative and solves a system whose decays are a key channel's. In such kernels
-  /// a register that a `wgmma` in flight reads has been seen to become an accumulator of the next one.
-  static bool isUnsafeForWgmma(ScanOp scan, tile::ProgramOp program) {
-    DecayClass decays = getDecayClass(scan);
-    bool perKeyChannel = decays == DecayClass::key || decays == DecayClass::both;
-    bool ofDerivative = scan.getReverse() || scan.getSaveEvery();
-    return perKeyChannel && ofDerivative &&
-           program.walk([](tile::SolveOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  }
-
   /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, and
   /// false, after a remark, where no shorter chunks will do.
   FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
@@ -342,13 +332,6 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     };
     for (ScanOp scan : group) {
       FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
-      if (succeeded(program) && target->hasWgmma && isUnsafeForWgmma(scan, *program)) {
-        scan.emitRemark("not chunked: the derivative of a correction with gates per key channel has no "
-                        "safe order of wgmma yet; compile it for an architecture without wgmma, such as "
-                        "sm_90");
-        program->erase();
-        program = failure();
-      }
       if (failed(program)) {
         for (ScanOp other : group)
           if (other != scan)

@@ -95,7 +95,8 @@ wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} {{{accumulators}
 # What can be left out or put in, each a mistake.
 MISTAKES = ("fence.proxy.async", "barrier", "wgmma.fence", "fence after A", "wait",
             "overwrites in flight", "overwrites without barrier", "reads early",
-            "writes A in flight", "one warp stays away", "fence.proxy.async after barrier")
+            "writes A in flight", "accumulates into A", "one warp stays away",
+            "fence.proxy.async after barrier")
 
 
 def gemm(kind, columns, a, b, signs=(1, 1), mistake=None):
@@ -131,6 +132,8 @@ def gemm(kind, columns, a, b, signs=(1, 1), mistake=None):
             body += where("overwrites in flight", overwrite)
             body += where("reads early", "\n  add.f32 %early, %d0, %d1;")
             body += where("writes A in flight", "\n  mov.b32 %a2, 0;")
+            body += where("accumulates into A",
+                          product(kind, columns, a, b, step, signs).replace("%d0,", "%a2,", 1))
         if step == steps - 1 or a is None:
             body += unless("wait", "\n  wgmma.wait_group.sync.aligned 0;")
     body += where("overwrites without barrier", "\n  @%first " + overwrite.strip())

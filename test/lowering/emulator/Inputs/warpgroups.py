@@ -74,7 +74,8 @@ def check_products(driver):
 
 def check_mistakes(driver):
     def attempt(mistake):
-        left = "registers" if mistake in ("fence after A", "writes A in flight") else "K"
+        of_registers = ("fence after A", "writes A in flight", "accumulates into A")
+        left = "registers" if mistake in of_registers else "K"
         ptx, inputs, expected = prepare("bf16", 32, left, "K", 128, (1, 1), mistake)
         run(driver, ptx, inputs, expected)
     return cuda.count_mistakes([(m, lambda m=m: attempt(m)) for m in kernels.MISTAKES])
