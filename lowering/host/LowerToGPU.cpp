@@ -13,6 +13,7 @@
 #include "lowering/step/StepKernel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -23,7 +24,6 @@
 namespace ejk {
 #define GEN_PASS_DEF_LOWERTOGPU
 #include "lowering/Passes.h.inc"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 } // namespace ejk
 
 using namespace mlir;

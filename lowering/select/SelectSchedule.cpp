@@ -7,7 +7,9 @@
 #include "lowering/select/SaveStates.h"
 #include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/PassManager.h"
@@ -24,8 +26,6 @@
 namespace ejk {
 #define GEN_PASS_DEF_SELECTSCHEDULE
 #include "lowering/Passes.h.inc"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 } // namespace ejk
 
 using namespace mlir;
