@@ -20,6 +20,11 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     one that runs chunk by chunk, from 16 rows a sequence on; it is the only one for packed sequences,
     whose lengths are not known on the host. A copy after it runs step by step, and takes all else.
 
+    A copy before it is divided into segments (`ejk-split-over-time`), for few long sequences: from
+    2048 rows on, where the rounds of segments that the device's multiprocessors take, three times,
+    are fewer than the segments of a sequence. It is left out where no scan can be divided, and for
+    derivatives. For packed sequences, the mean length stands for a sequence's.
+
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
     are summed over them by `ejk.sum_heads`, in f32. Another copy, taken first, needs H = Hkv, and
     has nothing to sum.
@@ -35,12 +40,17 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
+    func.func @gla_split(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "split",
+        ejk.when = ["and", [">=", "T", 2048], ["<", ["*", 3, …], …]]} { … }
     func.func @gla(…) attributes {ejk.schedule = "chunk", ejk.when = [">=", "T", 16]} { … }
     func.func @gla_step(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "step"} { … }
     ```
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
   let statistics = [Statistic<"numFunctions", "functions", "functions that got alternatives">,
+                    Statistic<"numSplit", "split", "alternatives over segments">,
                     Statistic<"numDirect", "direct", "alternatives without sums over heads">];
 }
 

@@ -356,7 +356,8 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     Option<"least", "least", "int64_t", "64", "rows that divide a segment of a batch entry">,
     Option<"most", "most", "int64_t", "4096", "the most rows of such a segment">,
     Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
-    Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">];
+    Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">,
+    Option<"remarks", "remarks", "bool", "true", "say why a scan is not divided">];
   let statistics = [
     Statistic<"numSplit", "split", "scans divided into segments">,
     Statistic<"numDeclined", "declined", "scans that are not linear in their states">];

@@ -23,10 +23,10 @@ static GreedyRewriteConfig foldsOnly() {
 }
 
 void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
-  if (options.schedule == Schedule::automatic)
-    pm.addPass(createMakeAlternatives());
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
+  if (options.schedule == Schedule::automatic)
+    pm.addPass(createMakeAlternatives());
   bool split = options.schedule == Schedule::split;
   if (split) {
     pm.addPass(createSplitOverTime());

@@ -5,9 +5,16 @@
 #include "dialect/tile/Tile.h"
 #include "lowering/Passes.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/select/Conditions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
 #include <set>
 
 namespace ejk {
@@ -44,16 +51,6 @@ func::FuncOp ejk::cloneAlternative(func::FuncOp function, StringRef suffix, Stri
   return clone;
 }
 
-/// [op, a, b], as the attributes of conditions spell it.
-static ArrayAttr condition(Builder &b, StringRef op, Attribute left, Attribute right) {
-  return b.getArrayAttr({b.getStringAttr(op), left, right});
-}
-
-/// Both conditions, either of which may be null.
-static ArrayAttr both(Builder &b, ArrayAttr left, ArrayAttr right) {
-  return !left ? right : !right ? left : condition(b, "and", left, right);
-}
-
 namespace {
 /// Sizes that an alternative takes to be equal: `few` is the size of a head dimension that
 /// several of `many` may share.
@@ -75,9 +72,45 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
+      if (failed(makeSplit(function)))
+        return signalPassFailure();
       makeDirect(function);
       ++numFunctions;
     }
+  }
+
+  /// The function over segments of its sequences; none where no scan can be divided, or a length
+  /// that is known is never worth it.
+  LogicalResult makeSplit(func::FuncOp function) {
+    if (function.getName().ends_with("_vjp") || usesPools(function))
+      return success();
+    func::FuncOp split = cloneAlternative(function, kSplitSchedule, kSplitSchedule, /*before=*/true);
+    OpPassManager pm(func::FuncOp::getOperationName());
+    SplitOverTimeOptions options;
+    options.remarks = false;
+    pm.addPass(createSplitOverTime(options));
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+    if (failed(runPipeline(pm, split)))
+      return failure();
+    ArrayAttr when = splitPays(split);
+    if (!when) {
+      split.erase();
+      return success();
+    }
+    split->setAttr(kWhenAttr, when);
+    ++numSplit;
+    return success();
+  }
+
+  /// Only one kernel may read a pool's states.
+  static bool usesPools(func::FuncOp function) {
+    return function
+        .walk([](Operation *op) {
+          return isa<ReadStatesOp, WriteStatesOp>(op) ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
+        })
+        .wasInterrupted();
   }
 
   /// A function and its derivative, each of which may be the other: what one saves the other reads,
@@ -202,7 +235,8 @@ static bool hasPrograms(func::FuncOp function) {
 
 void ejk::pruneAlternatives(ModuleOp module) {
   auto isEmpty = [](func::FuncOp function) {
-    return scheduleOf(function) == kChunkSchedule && !hasPrograms(function);
+    StringRef schedule = scheduleOf(function);
+    return (schedule == kChunkSchedule || schedule == kSplitSchedule) && !hasPrograms(function);
   };
   for (auto function :
        llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isEmpty))) {

@@ -42,8 +42,8 @@ struct SplitState {
 
 class TimeSplitter {
 public:
-  TimeSplitter(ScanOp scan, SegmentsAttr segments)
-      : scan(scan), segments(segments), loc(scan.getLoc()), b(scan),
+  TimeSplitter(ScanOp scan, SegmentsAttr segments, bool remarks)
+      : scan(scan), segments(segments), remarks(remarks), loc(scan.getLoc()), b(scan),
         views(b, scan, segments) {}
 
   /// Says at the op in the way why the scan cannot be split.
@@ -52,7 +52,8 @@ public:
 
 private:
   LogicalResult decline(Operation *op, const Twine &why) {
-    op->emitRemark("not split over time: ") << why;
+    if (remarks)
+      op->emitRemark("not split over time: ") << why;
     return failure();
   }
   FailureOr<SplitState> followMatrix(Value arg, Value next);
@@ -73,6 +74,7 @@ private:
 
   ScanOp scan;
   SegmentsAttr segments;
+  bool remarks;
   Location loc;
   OpBuilder b;
   SegmentViews views;
@@ -376,7 +378,7 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
       int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
       if (!ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
         continue;
-      TimeSplitter splitter(scan, segments);
+      TimeSplitter splitter(scan, segments, remarks);
       if (failed(splitter.analyze())) {
         ++numDeclined;
         continue;

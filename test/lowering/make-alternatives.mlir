@@ -2,6 +2,14 @@
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --split-input-file | FileCheck %s
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --ejk-select-schedule="schedule=auto save-states arch=sm_90a" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=CHOSEN
 
+// Segments side by side, for few long sequences.
+// CHECK-LABEL: func.func @gla_split(
+// CHECK-SAME: ejk.alternative_of = "gla"
+// CHECK-SAME: ejk.schedule = "split"
+// CHECK-SAME: ejk.when = ["and", [">=", "T", 2048], ["<", ["*", 3, ["ceildiv", ["*", ["*", "B", ["max", 4, ["ceildiv", "T", 4096]]], "H"], "device.multiprocessors"]], ["max", 4, ["ceildiv", "T", 4096]]]]}
+// CHECK: ejk.scan segments<64 to 4096, at_least 4>
+// CHECK: ejk.scan segments<64 to 4096, at_least 4>
+
 // The derivative by steps and in chunks, and in chunks without sums over heads.
 // CHECK-LABEL: func.func @gla(
 // CHECK-SAME: attributes {{.*}}ejk.schedule = "chunk", ejk.when = [">=", "T", 16]
@@ -22,6 +30,8 @@
 // CHECK-COUNT-2: ejk.sum_heads
 
 // What the forward saves in chunks each derivative takes; by steps none is read.
+// CHOSEN-LABEL: func.func @gla_split(
+// CHOSEN-COUNT-2: tile.program chunk 64 {{.*}}segments
 // CHOSEN-LABEL: func.func @gla(
 // CHOSEN: tile.program
 // CHOSEN-NOT: tile.choose
@@ -68,7 +78,9 @@ func.func @wide(%q: tensor<?x?x?x64xf32>, %k: tensor<?x?x?x64xf32>, %v: tensor<?
 // -----
 
 // The rows of packed sequences are not known on the host, and one's results do not depend on the
-// others: chunks at any number.
+// others: chunks at any number. For segments side by side, the mean of the rows counts.
+// CHECK-LABEL: func.func @packed_split(
+// CHECK-SAME: ejk.when = ["and", [">=", "T", 2048], ["<", ["*", 3, ["ceildiv", ["*", ["+", ["floordiv", "T", 2048], "N"], 4], "device.multiprocessors"]], ["floordiv", "T", ["*", ["max", "N", 1], 2048]]]]}
 // CHECK-LABEL: func.func @packed(
 // CHECK-SAME: ejk.schedule = "chunk"}
 // CHECK-LABEL: func.func @packed_step(
@@ -78,4 +90,28 @@ func.func @packed(%q: tensor<1x?x4x64xbf16>, %k: tensor<1x?x4x64xbf16>, %v: tens
       : tensor<1x?x4x64xbf16>, tensor<1x?x4x64xbf16>, tensor<1x?x4x64xbf16>
       -> tensor<1x?x4x64xbf16>, tensor<?x4x64x64xf32>
   return %o : tensor<1x?x4x64xbf16>
+}
+
+// -----
+
+// A sequence of 1024 rows is never divided. What a delta rule
+// adds depends on the state: no segment can be computed before the one before it.
+// CHECK-LABEL: func.func @short(
+// CHECK-NOT: @short_split
+func.func @short(%q: tensor<?x1024x4x64xbf16>, %k: tensor<?x1024x4x64xbf16>, %v: tensor<?x1024x4x64xbf16>)
+    -> tensor<?x1024x4x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v
+      : tensor<?x1024x4x64xbf16>, tensor<?x1024x4x64xbf16>, tensor<?x1024x4x64xbf16>
+      -> tensor<?x1024x4x64xbf16>, tensor<?x4x64x64xf32>
+  return %o : tensor<?x1024x4x64xbf16>
+}
+
+// CHECK-LABEL: func.func @delta(
+// CHECK-NOT: @delta_split
+func.func @delta(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x?x4x64xbf16>,
+                 %beta: tensor<?x?x4xf32>) -> tensor<?x?x4x64xbf16> {
+  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x4xf32>)
+      : tensor<?x?x4x64xbf16>, tensor<?x?x4x64xbf16>, tensor<?x?x4x64xbf16>
+      -> tensor<?x?x4x64xbf16>, tensor<?x4x64x64xf32>
+  return %o : tensor<?x?x4x64xbf16>
 }

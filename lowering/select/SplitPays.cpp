@@ -1,0 +1,112 @@
+//===- SplitPays.cpp - when segments side by side are faster --------------===//
+//
+// A thread block scans one sequence and head, or one segment of it. Unsplit, the longest sequence
+// takes as long as its segments, one after the other. Split, the multiprocessors take as many
+// rounds as the segments of all sequences and heads fill, some passes each.
+//
+//===----------------------------------------------------------------------===//
+#include "dialect/ejk/Ejk.h"
+#include "dialect/shapes/Shapes.h"
+#include "lowering/select/Alternatives.h"
+#include "lowering/select/Conditions.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static StringRef spell(DimExpr::Operator op) {
+  switch (op) {
+  case DimExpr::Operator::add:
+    return "+";
+  case DimExpr::Operator::multiply:
+    return "*";
+  case DimExpr::Operator::floorDivide:
+    return "floordiv";
+  case DimExpr::Operator::ceilDivide:
+    return "ceildiv";
+  case DimExpr::Operator::minimum:
+    return "min";
+  case DimExpr::Operator::maximum:
+    return "max";
+  }
+  llvm_unreachable("unknown operator");
+}
+
+/// `size` as conditions spell it; null for what an argument's size does not tell.
+static Attribute sizeAttribute(Builder &b, const DimExpr &size) {
+  switch (size.kind) {
+  case DimExpr::Kind::constant:
+    return b.getI64IntegerAttr(size.value);
+  case DimExpr::Kind::symbol:
+    return b.getStringAttr(size.symbol);
+  case DimExpr::Kind::operation: {
+    Attribute left = sizeAttribute(b, size.factors[0]), right = sizeAttribute(b, size.factors[1]);
+    return left && right ? condition(b, spell(DimExpr::Operator(size.value)), left, right)
+                         : Attribute();
+  }
+  case DimExpr::Kind::symbolPlusOne:
+  case DimExpr::Kind::slots:
+    return Attribute();
+  }
+  llvm_unreachable("unknown kind");
+}
+
+/// N, given N+1.
+static DimExpr sequencesOf(DimExpr offsets) {
+  if (offsets.kind == DimExpr::Kind::symbolPlusOne)
+    offsets.kind = DimExpr::Kind::symbol;
+  else
+    --offsets.value;
+  return offsets;
+}
+
+/// The condition for one scan. Of packed sequences the mean length is known on the host, and the
+/// longest one has no fewer rows.
+static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) {
+  using O = DimExpr::Operator;
+  SegmentsAttr segments = *scan.getSegments();
+  Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
+  DimExpr batch = shapes.dim(first, 0), rows = shapes.dim(first, 1), heads = shapes.dim(first, 2);
+  DimExpr most = DimExpr::number(segments.getMost()), longest, all;
+  if (rows.kind == DimExpr::Kind::constant && rows.value < kFewestRowsToSplit)
+    return {};
+  if (cu) {
+    DimExpr sequences = sequencesOf(shapes.dim(cu, 0));
+    all = DimExpr::countSegments(segments, batch, rows, sequences, /*packed=*/true);
+    longest = DimExpr::make(
+        O::floorDivide, rows,
+        DimExpr::make(O::multiply, DimExpr::make(O::maximum, sequences, DimExpr::number(1)), most));
+  } else {
+    // SegmentsAttr::countOf for so many rows, in a formula that reads well.
+    longest = DimExpr::make(O::maximum, DimExpr::number(segments.getCount()),
+                            DimExpr::make(O::ceilDivide, rows, most));
+    all = DimExpr::make(O::multiply, batch, longest);
+  }
+  Attribute blocks = sizeAttribute(b, DimExpr::make(O::multiply, all, heads));
+  Attribute inTurn = sizeAttribute(b, longest), length = sizeAttribute(b, rows);
+  if (!blocks || !inTurn || !length)
+    return {};
+  ArrayAttr rounds =
+      condition(b, "ceildiv", blocks, b.getStringAttr("device.multiprocessors"));
+  ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(kSegmentPasses), rounds);
+  return both(b, condition(b, ">=", length, b.getI64IntegerAttr(kFewestRowsToSplit)),
+              condition(b, "<", passes, inTurn));
+}
+
+ArrayAttr ejk::splitPays(func::FuncOp function) {
+  Builder b(function.getContext());
+  ShapeAnalysis shapes(function);
+  llvm::SetVector<Attribute> conditions;
+  for (ScanOp scan : function.getBody().getOps<ScanOp>()) {
+    if (!scan.getSegments())
+      continue;
+    ArrayAttr own = scanPays(b, shapes, scan);
+    if (!own)
+      return {};
+    conditions.insert(own);
+  }
+  ArrayAttr all;
+  for (Attribute own : conditions)
+    all = both(b, all, cast<ArrayAttr>(own));
+  return all;
+}
