@@ -7,6 +7,9 @@ import sys
 
 from ._errors import TensorError
 
+# torch's door, where it is open, puts here what makes an eager call fast: see `quick` of _torch.py.
+quick = None
+
 # The name of the module that defines a library's arrays, and of its door.
 _DOORS = {"torch": "ejk._torch", "jax": "ejk._jax", "jaxlib": "ejk._jax", "numpy": "ejk._numpy",
           "ml_dtypes": "ejk._numpy"}

@@ -11,6 +11,17 @@ from ._errors import CompileError, Diagnostic, EjkError, RuntimeFailure, TensorE
 _DTYPES = {"f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "f64": (2, 64), "i32": (0, 32),
            "i64": (0, 64)}
 _DTYPE_NAMES = {code: name for name, code in _DTYPES.items()}
+
+
+def dtype_code(name):
+    """DLPack's code and bits of an element type."""
+    return _DTYPES[name]
+
+
+def dtype_name(code, bits):
+    return _DTYPE_NAMES[code, bits]
+
+
 BYTES = {name: bits // 8 for name, (_, bits) in _DTYPES.items()}
 
 

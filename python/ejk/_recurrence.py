@@ -68,7 +68,7 @@ class Recurrence:
         self._names = [p.name for p in parameters[states:]]
         self._defaults = {p.name: p.default for p in parameters[states:]
                           if p.default is not inspect.Parameter.empty}
-        self._programs = {}
+        self._programs, self._sites = {}, {}
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
         _recurrences[self._identity] = self
         _arrays.load_doors()
@@ -80,8 +80,14 @@ class Recurrence:
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
 
     def __call__(self, *arguments, initial_state=None, cu_seqlens=None, **named):
+        if _arrays.quick is not None and not named:
+            results = _arrays.quick(self._sites, arguments, initial_state, cu_seqlens)
+            if results is not None:
+                return results
         key, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
         results = door.call(key, tensors)
+        if hasattr(door, "remember") and not named and self._states == 1:
+            door.remember(self._sites, arguments, initial_state, cu_seqlens, key, tensors)
         states = tuple(results[outputs:])
         return (*results[:outputs], states[0] if self._states == 1 else states)
 

@@ -1,14 +1,15 @@
 """PyTorch's door: one operator, `ejk::call`, for all programs.
 
 It names a program by the hash of its content, since torch keeps graphs with these names in caches
-and exports. The operator allocates its results by torch, runs on the caller's stream, and copies
-only inputs that are not contiguous."""
+and exports. Its kernel is libejk_torch's; here are its fake kernel, its derivative and its batches."""
+
+import ctypes
+import itertools
 
 import torch
 
-from . import _program
+from . import _arrays, _doors, _program
 from ._errors import EjkError, TensorError
-from ._library import Buffer
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
            torch.float64: "f64", torch.int32: "i32", torch.int64: "i64"}
@@ -46,34 +47,39 @@ def autocast(names, tensors):
 
 
 #===------------------------------------------------------------------------===#
-# The operator
+# The operators
 #===------------------------------------------------------------------------===#
 
 _library = torch.library.Library("ejk", "DEF")
 _library.define("call(str program, str entry, Tensor[] inputs) -> Tensor[]",
                 tags=(torch.Tag.pt2_compliant_tag,))
+# The same for eager calls, which does not need to be told the program: libejk_torch finds it by the
+# tensors' types and channels among those that this site has called. No result: there is none.
+_library.define("at_site(int site, Tensor[] inputs) -> Tensor[]")
+
+
+def _complete(device):
+    """A device with a GPU's capability, as Program.entry takes it."""
+    if device[0] == 1:
+        return device
+    major, minor = torch.cuda.get_device_capability(device[1])
+    return (*device, 10 * major + minor)
+
+
+_table = _doors.Table("libejk_torch.so", _complete)
+_table.library.ejk_torch_register.restype = ctypes.c_char_p
+_problem = _table.library.ejk_torch_register()
+if _problem:
+    raise EjkError(f"ejk does not work with torch {torch.__version__}: {_problem.decode()}; "
+                   "it needs torch 2.10 or newer")
 
 
 def _device(tensor):
-    """As Program.entry takes it."""
-    if tensor.is_cuda:
-        major, minor = torch.cuda.get_device_capability(tensor.device)
-        return (2, tensor.device.index, 10 * major + minor)
-    return (1, 0)
-
-
-_entries = {}
+    return (2, tensor.device.index) if tensor.is_cuda else (1, 0)
 
 
 def _entry(program, entry, device):
-    """`entry` is how often it is differentiated, and by which inputs: "1:q,k"."""
-    known = _entries.get((program, entry, device))
-    if not known:
-        order, _, wrt = entry.partition(":")
-        known = _program.by_key(program).entry(int(order), tuple(wrt.split(",")) if wrt else (),
-                                               device)
-        _entries[program, entry, device] = known
-    return known
+    return _table.known(program, entry, device) or _table.add(program, entry, device)
 
 
 def _results(entry, inputs):
@@ -84,39 +90,44 @@ def _results(entry, inputs):
         yield inputs[0].new_empty(shape, dtype=dtype)
 
 
-def _run(program, entry, inputs):
-    device = _device(inputs[0])
-    for tensor in inputs:
-        if tensor.is_cpu != (device[0] == 1) or device[0] == 2 and tensor.device != inputs[0].device:
-            raise TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a call's "
-                              "tensors are on one device")
-    found = _entry(program, entry, device)
-    # A slice may be contiguous and start anywhere.
-    inputs = [t if t.is_contiguous() and t.data_ptr() % align == 0
-              else t.clone(memory_format=torch.contiguous_format)
-              for t, align in zip(inputs, found.alignments)]
-    results = list(_results(found, inputs))
-    buffers = [Buffer(t.data_ptr(), _DTYPES[t.dtype], t.shape, t, device[:2])
-               for t in (*inputs, *results)]
-    stream = torch.cuda.current_stream(inputs[0].device).cuda_stream if device[0] == 2 else None
-    found.run(buffers[:len(inputs)], buffers[len(inputs):], stream,
-              lambda size: _workspace(size, inputs[0], device))
-    return results
-
-
-def _workspace(size, like, device):
-    memory = torch.empty(size + 256, dtype=torch.uint8, device=like.device)
-    address = -(-memory.data_ptr() // 256) * 256
-    return Buffer(address, "i32", (size,), memory, device[:2])
-
-
-for _key in ("CPU", "CUDA"):
-    _library.impl("call", _run, _key)
-
-
 @torch.library.register_fake("ejk::call", lib=_library)
 def _fake(program, entry, inputs):
     return list(_results(_entry(program, entry, _device(inputs[0])), inputs))
+
+
+_at_site = torch.ops.ejk.at_site.default
+_call = torch.ops.ejk.call.default
+_numbers = itertools.count(1)
+_sites = {}  # the site of each (program, entry), which has that entry alone
+
+
+def _run(program, entry, inputs):
+    """Runs an entry; no derivative is recorded."""
+    inputs = list(inputs)
+    site = _sites.get((program, entry))
+    try:
+        if site:
+            results = _at_site(site, inputs)
+            if results:
+                return results
+        with torch._C._AutoDispatchBelowAutograd():
+            results = _call(program, entry, inputs)
+    except RuntimeError as error:
+        raise _why(error, program, entry, inputs) from None
+    if not site:
+        site = _sites[program, entry] = next(_numbers)
+    _table.add_to_site(site, program, entry, _device(inputs[0]))
+    return results
+
+
+def _why(error, program, entry, inputs):
+    device = _device(inputs[0])
+    for tensor in inputs:
+        if tensor.device != inputs[0].device:
+            return TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a call's "
+                               "tensors are on one device")
+    return _doors.explain_failure(_table, error, _table.known(program, entry, device),
+                                  [t.shape for t in inputs])
 
 
 #===------------------------------------------------------------------------===#
@@ -125,10 +136,7 @@ def _fake(program, entry, inputs):
 
 
 def _setup(ctx, inputs, output):
-    program, entry, tensors = inputs
-    ctx.program, ctx.entry = program, entry
-    # What a cotangent that is not given has the shape of.
-    ctx.like = [(t.shape, t.dtype, t.device) for t in output]
+    ctx.program, ctx.entry, tensors = inputs
     ctx.save_for_backward(*tensors)
 
 
@@ -139,8 +147,9 @@ def _gradients(ctx, needed, cotangents, apply):
     if forward.order == 2:
         raise EjkError(f"'{forward.name}' is a second derivative, and ejk has no third")
     floats = [_program.is_float(t) for t in forward.inputs]
-    cotangents = [torch.zeros(shape, dtype=dtype, device=device) if c is None else c
-                  for c, (shape, dtype, device) in zip(cotangents, ctx.like)]
+    if None in cotangents:
+        cotangents = [like.zero_() if c is None else c
+                      for c, like in zip(cotangents, _results(forward, tensors))]
     if forward.order == 0:
         wrt = [t["name"] for t, need, f in zip(forward.inputs, needed, floats) if need and f]
         entry = "1:" + ",".join(wrt)
@@ -148,7 +157,7 @@ def _gradients(ctx, needed, cotangents, apply):
     else:
         # The gradients of a gradient come for all of its inputs.
         entry, given = "2:" + ",".join(forward.wrt), floats
-    gradients = iter(apply(ctx.program, entry, tensors + cotangents))
+    gradients = iter(apply(ctx.program, entry, [*tensors, *cotangents]))
     found = [next(gradients) if there else None for there in given]
     return [g if need else None for g, need in zip(found, needed)]
 
@@ -198,21 +207,46 @@ def _vmap(info, in_dims, program, entry, inputs):
 # Calls
 #===------------------------------------------------------------------------===#
 
+# The derivative that is registered with the operator takes three times as long to set up, so calls
+# that are not traced have these.
+
 
 class _Eager(torch.autograd.Function):
-    """The operator with its derivative, for calls that are not traced: the derivative that is
-    registered with the operator takes three times as long to set up."""
+    """An entry with its derivative."""
 
     @staticmethod
     def forward(ctx, program, entry, *tensors):
-        results = _run(program, entry, tensors)
-        _setup(ctx, (program, entry, tensors), results)
+        ctx.program, ctx.entry = program, entry
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+        return tuple(_run(program, entry, tensors))
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents, _apply)
+
+
+class _EagerAtSite(torch.autograd.Function):
+    """What a site calls, with its derivative."""
+
+    @staticmethod
+    def forward(ctx, site, *tensors):
+        results = _at_site(site.number, list(tensors))
+        if not results:
+            raise _Unknown
+        ctx.site = site
+        ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *cotangents):
-        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents, _apply)
+        ctx.program, ctx.entry = ctx.site.program_for(ctx.saved_tensors), "0"
+        return None, *_gradients(ctx, ctx.needs_input_grad[1:], cotangents, _apply)
+
+
+class _Unknown(Exception):
+    pass
 
 
 def _apply(program, entry, tensors):
@@ -221,13 +255,77 @@ def _apply(program, entry, tensors):
     return _run(program, entry, tensors)
 
 
-def call(key, tensors):
-    if (torch.compiler.is_compiling() or type(tensors[0]) not in _PLAIN
+# Other kinds of tensors, such as those that export traces with, are for the dispatcher.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_traced(tensor):
+    return (torch.compiler.is_compiling() or type(tensor) not in _PLAIN
             or torch._C._functorch.peek_interpreter_stack() is not None
-            or torch._C._len_torch_dispatch_stack()):
+            or torch._C._len_torch_dispatch_stack())
+
+
+def call(key, tensors):
+    if _is_traced(tensors[0]):
         return torch.ops.ejk.call(key, "0", tensors)
     return _apply(key, "0", tensors)
 
 
-# Other kinds of tensors, such as those that export traces with, are for the dispatcher.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+class _Site:
+    """A place in a program, such as a recurrence that is called with three tensors."""
+
+    def __init__(self):
+        self.number = next(_numbers)
+        self._programs = []  # (program, what its inputs look like)
+
+    def add(self, program, tensors):
+        device = _device(tensors[0])
+        entry = _entry(program, "0", device)
+        if all(t.dtype == _OWN[i["dtype"]] for t, i in zip(tensors, entry.inputs)):
+            self._programs.append((program, entry))
+            _table.add_to_site(self.number, program, "0", device)
+
+    def program_for(self, tensors):
+        """The program that the site calls on tensors like these."""
+        if len(self._programs) == 1:
+            return self._programs[0][0]
+        return next(program for program, entry in self._programs
+                    if len(entry.inputs) == len(tensors) and all(
+                        t.dtype == _OWN[i["dtype"]] and t.dim() == len(i["shape"]) and all(
+                            not isinstance(e, int) or e == n for e, n in zip(i["shape"], t.shape))
+                        for t, i in zip(tensors, entry.inputs)))
+
+
+def quick(sites, arguments, initial_state, cu_seqlens):
+    """The results of a call like an earlier one, without looking at its tensors in Python; or None.
+    `sites` is a dictionary that belongs to what is called."""
+    if torch.compiler.is_compiling():
+        return None
+    site = sites and sites.get((len(arguments), initial_state is None, cu_seqlens is None))
+    if site is None or _is_traced(arguments[0]):
+        return None
+    if initial_state is not None:
+        arguments += (initial_state,)
+    if cu_seqlens is not None:
+        arguments += (cu_seqlens,)
+    try:
+        if torch.is_grad_enabled():
+            for tensor in arguments:
+                if tensor.requires_grad:
+                    return _EagerAtSite.apply(site, *arguments)
+        return tuple(_at_site(site.number, list(arguments))) or None
+    except (_Unknown, RuntimeError, TypeError, AttributeError):
+        return None  # the long way finds out what is wrong, and says it
+
+
+def remember(sites, arguments, initial_state, cu_seqlens, program, tensors):
+    """Makes later calls like this one quick."""
+    if (torch.compiler.is_compiling() or _is_traced(tensors[0])
+            or len(tensors) != len(arguments) + (initial_state is not None) + (cu_seqlens is not None)
+            or any(type(a) not in _PLAIN for a in arguments)):
+        return
+    key = (len(arguments), initial_state is None, cu_seqlens is None)
+    sites.setdefault(key, _Site()).add(program, tensors)
+
+
+_arrays.quick = quick

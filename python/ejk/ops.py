@@ -59,8 +59,16 @@ def _resolve(op, names, types, attributes, reverse):
 _resolve._dynamo_marked_constant = True
 
 
+_sites = {}  # what makes torch's eager calls quick, for each op with its attributes and operands
+
+
 def _call_op(op, attributes, reverse, **tensors):
     given = [(n, t) for n, t in tensors.items() if t is not None]
+    place = (op, attributes, reverse, *[n for n, _ in given])
+    if _arrays.quick is not None:
+        results = _arrays.quick(_sites.get(place), tuple([t for _, t in given]), None, None)
+        if results is not None:
+            return results
     door = _arrays.common_door(given)
     names, arrays = tuple(n for n, _ in given), [t for _, t in given]
     if hasattr(door, "prepare"):
@@ -81,7 +89,10 @@ def _call_op(op, attributes, reverse, **tensors):
         kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
         types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
     key = _resolve(op, names, tuple(types), attributes, reverse)
-    return tuple(door.call(key, arrays))
+    results = tuple(door.call(key, arrays))
+    if hasattr(door, "remember") and all(a is t for a, (_, t) in zip(arrays, given)):
+        door.remember(_sites.setdefault(place, {}), arrays, None, None, key, arrays)
+    return results
 
 
 def _check_operand(name, dtype, shape, main):

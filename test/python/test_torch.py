@@ -1,6 +1,7 @@
 """Recurrences on PyTorch's CPU tensors: values, gradients, and what torch does with operators."""
 
 import copy
+import gc
 import io
 import os
 import pickle
@@ -223,6 +224,65 @@ class Operators(unittest.TestCase):
             thread.join()
         self.assertEqual(len(results), 3)
         self.assertTrue(all(torch.equal(r, expected) for r in results))
+
+
+class QuickCalls(unittest.TestCase):
+    """A place that has been called before looks at no tensor in Python."""
+
+    def test_types_and_channels_that_take_turns(self):
+        cases = [tensors(seed=1), tensors(K=6, V=5, seed=2), tensors(dtype=torch.bfloat16, seed=3),
+                 tensors(dtype=torch.float64, seed=4), tensors(B=1, T=9, H=3, seed=5)]
+        for case in cases * 3:
+            for needs in (False, True):
+                own = [case[n].clone().requires_grad_(needs) for n in ("q", "k", "v", "g")]
+                o, state = gated(*own)
+                expected, last = eager(*own, scale=1)
+                limit = {torch.bfloat16: 4e-3, torch.float64: 1e-12}.get(case["q"].dtype, 1e-5)
+                self.assertEqual(o.dtype, case["q"].dtype)
+                self.assertLess(error(o.detach().double(), expected.detach()), limit)
+                self.assertEqual(o.requires_grad, needs)
+                if needs:
+                    found = torch.autograd.grad(o.double().sum() + state.sum(), own)
+                    wanted = torch.autograd.grad(expected.sum() + last.sum(), own)
+                    for a, b in zip(found, wanted):
+                        self.assertLess(error(a.double(), b.double()), 2 * limit)
+
+    def test_a_state_goes_in_and_out(self):
+        t = tensors(T=6)
+        whole, last = gated(*(t[n] for n in ("q", "k", "v", "g")))
+        state, parts = None, []
+        for i in range(6):
+            o, state = gated(*(t[n][:, i:i + 1] for n in ("q", "k", "v", "g")), initial_state=state)
+            parts.append(o)
+        torch.testing.assert_close(torch.cat(parts, 1), whole)
+        torch.testing.assert_close(state, last)
+
+    def test_addresses_that_no_kernel_reads(self):
+        t = tensors()
+        arguments = [t[n] for n in ("q", "k", "v", "g")]
+        for _ in range(2):
+            shifted = torch.empty(t["q"].numel() + 1)[1:].view(t["q"].shape).copy_(t["q"])
+            self.assertNotEqual(shifted.data_ptr() % 16, 0)
+            torch.testing.assert_close(gated(shifted, *arguments[1:]), gated(*arguments), rtol=0,
+                                       atol=0)
+
+    def test_errors_are_those_of_a_first_call(self):
+        t = tensors()
+        q, k, v, g = (t[n] for n in ("q", "k", "v", "g"))
+        gated(q, k, v, g)
+        for wrong, message in (((q, k[:, :2], v, g), "'k'.*T = 5"), ((q.double(), k, v, g), "float64"),
+                               ((q, k, v, g.to("meta")), "one device"), ((q, k, v, "g"), "")):
+            with self.assertRaisesRegex((ejk.EjkError, TypeError), message):
+                gated(*wrong)
+
+    def test_no_memory_is_kept(self):
+        t = tensors()
+        q = t["q"].requires_grad_()
+        def step():
+            gated(q, t["k"], t["v"], t["g"])[0].sum().backward()
+            return len([x for x in gc.get_objects() if isinstance(x, torch.Tensor)])
+        before = [step() for _ in range(3)][-1]
+        self.assertEqual([step() for _ in range(5)][-1], before)
 
 
 class Errors(unittest.TestCase):

@@ -35,9 +35,10 @@ OTHERS = {
     "tools/ejk-launch": RUNTIME + ["tools/io", "tools/harness", "tools/ejk-launch"],
     "tools/interpret": ORDER + ["tools/io", "tools/interpret"],
     "examples": ["ejk/"],
+    "python/native": ["ejk/", "python/native"],
 }
 FREE = ["tools", "test"]  # what stands after all rooms includes what it likes
-FOLDERS = ["dialect", "passes", "lowering", "runtime", "tools", "examples"]
+FOLDERS = ["dialect", "passes", "lowering", "runtime", "tools", "examples", "python"]
 PUBLIC = ["runtime/include/", "lowering/driver/include/"]
 
 

@@ -1,0 +1,156 @@
+//===- JaxDoor.cpp - the handler of JAX's calls ---------------------------===//
+//
+// One handler for all programs. The attributes `program` and `entry` of a call name
+// an entry, which runs on the buffers, the stream and the memory that XLA gives.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Entries.h"
+#include "XlaAbi.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+using namespace ejk::doors;
+using namespace ejk::xla;
+
+namespace {
+/// Scratch memory of one call.
+struct Workspace {
+  const CallFrame &frame;
+  DLDevice device;
+  size_t bytes = 0;
+  void *data = nullptr;
+
+  Workspace(const CallFrame &frame, DLDevice device) : frame(frame), device(device) {}
+  Workspace(const Workspace &) = delete;
+
+  void allocate(size_t size) {
+    constexpr size_t alignment = 256;
+    bytes = (size + alignment - 1) / alignment * alignment;
+    if (bytes == 0)
+      return;
+    if (device.device_type == kDLCPU) {
+      data = std::aligned_alloc(alignment, bytes);
+    } else {
+      MemoryAllocateArgs args{sizeof args, nullptr, frame.context, bytes, alignment, nullptr};
+      if (!frame.api->allocateMemory(&args))
+        data = args.data;
+    }
+    if (!data)
+      throw std::runtime_error("ejk: no memory for a workspace of " + std::to_string(bytes) +
+                               " bytes");
+  }
+
+  ~Workspace() {
+    if (!data)
+      return;
+    if (device.device_type == kDLCPU) {
+      std::free(data);
+      return;
+    }
+    // Memory of XLA's is free for what the stream does next.
+    MemoryFreeArgs args{sizeof args, nullptr, frame.context, bytes, data};
+    frame.api->freeMemory(&args);
+  }
+};
+} // namespace
+
+static DLDataType typeOf(int32_t type) {
+  switch (type) {
+  case S32:
+    return {kDLInt, 32, 1};
+  case S64:
+    return {kDLInt, 64, 1};
+  case F16:
+    return {kDLFloat, 16, 1};
+  case F32:
+    return {kDLFloat, 32, 1};
+  case F64:
+    return {kDLFloat, 64, 1};
+  case BF16:
+    return {kDLBfloat, 16, 1};
+  }
+  throw std::runtime_error(
+      "ejk: an element type is none of float32, float16, bfloat16, float64, int32, int64");
+}
+
+static size_t takeBuffers(const Buffers &buffers, DLDevice device, DLTensor *tensors) {
+  if (buffers.count > int64_t(maxTensors))
+    throw std::runtime_error("ejk: a call has " + std::to_string(buffers.count) + " tensors");
+  for (int64_t i = 0; i < buffers.count; ++i) {
+    const Buffer &buffer = *buffers.buffers[i];
+    tensors[i] = {};
+    tensors[i].data = buffer.data;
+    tensors[i].device = device;
+    tensors[i].ndim = int32_t(buffer.rank);
+    tensors[i].dtype = typeOf(buffer.dtype);
+    tensors[i].shape = buffer.sizes;
+  }
+  return size_t(buffers.count);
+}
+
+static std::string_view attribute(const CallFrame &frame, std::string_view name) {
+  const Attributes &all = frame.attributes;
+  for (int64_t i = 0; i < all.count; ++i)
+    if (all.kinds[i] == stringKind && std::string_view(all.names[i]->data, all.names[i]->size) == name) {
+      const ByteSpan *text = static_cast<const ByteSpan *>(all.values[i]);
+      return {text->data, text->size};
+    }
+  throw std::runtime_error("ejk: a call lacks the attribute " + std::string(name));
+}
+
+static void runFrame(const CallFrame &frame, DLDevice device, void *stream) {
+  DLTensor inputs[maxTensors], outputs[maxTensors];
+  size_t count = takeBuffers(frame.arguments, device, inputs);
+  size_t numResults = takeBuffers(frame.results, device, outputs);
+  const Entry &entry = findEntry(attribute(frame, "program"), attribute(frame, "entry"), device);
+  if (numResults != entry.outputs.size())
+    throw std::runtime_error("ejk: a call has " + std::to_string(numResults) +
+                             " results, but its program " + std::to_string(entry.outputs.size()));
+  const CallSizes &sizes = findSizes(entry, inputs, count);
+  Workspace workspace(frame, device);
+  workspace.allocate(sizes.workspaceBytes);
+  run(entry, inputs, outputs, workspace.data, sizes.workspaceBytes, stream);
+}
+
+static Error *answer(CallFrame *frame, int32_t deviceType) {
+  for (Extension *e = frame->extensions; e; e = e->next)
+    if (e->type == metadataType) {
+      Metadata *metadata = reinterpret_cast<MetadataExtension *>(e)->metadata;
+      metadata->version.major = 0;
+      metadata->version.minor = 1;
+      metadata->traits = commandBufferCompatible;
+      return nullptr;
+    }
+  const Api &api = *frame->api;
+  std::string failure;
+  try {
+    DLDevice device{DLDeviceType(deviceType), 0};
+    void *stream = nullptr;
+    if (deviceType == kDLCUDA) {
+      StreamGetArgs streamArgs{sizeof streamArgs, nullptr, frame->context, nullptr};
+      DeviceOrdinalGetArgs ordinalArgs{sizeof ordinalArgs, nullptr, frame->context, 0};
+      if (api.structSize < sizeof(Api) || api.getStream(&streamArgs) ||
+          api.getDeviceOrdinal(&ordinalArgs))
+        throw std::runtime_error("ejk: XLA gives no stream, or no number of a device");
+      stream = streamArgs.stream;
+      device.device_id = ordinalArgs.ordinal;
+    }
+    runFrame(*frame, device, stream);
+    return nullptr;
+  } catch (const std::exception &error) {
+    failure = error.what();
+  }
+  ErrorCreateArgs args{sizeof args, nullptr, failure.c_str(), invalidArgument};
+  return api.createError(&args);
+}
+
+extern "C" __attribute__((visibility("default"))) Error *ejk_jax_call_cpu(CallFrame *frame) {
+  return answer(frame, kDLCPU);
+}
+
+extern "C" __attribute__((visibility("default"))) Error *ejk_jax_call_cuda(CallFrame *frame) {
+  return answer(frame, kDLCUDA);
+}

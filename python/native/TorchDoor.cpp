@@ -1,0 +1,294 @@
+//===- TorchDoor.cpp - the operators of PyTorch ---------------------------===//
+//
+//   ejk::call(str program, str entry, Tensor[] inputs) -> Tensor[]
+//   ejk::at_site(int site, Tensor[] inputs) -> Tensor[]
+//
+// `call` is the operator of graphs. `at_site` is the fast path of eager calls: it
+// finds the program by the tensors' types and channels among those that one place
+// in a Python program has called before, and gives no result where there is none.
+// Python defines both and their derivatives; here they run: without a copy, on the
+// caller's stream, with results and workspace of torch's allocator.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Entries.h"
+#include "TorchAbi.h"
+
+#include <array>
+#include <dlfcn.h>
+#include <string>
+#include <utility>
+
+using namespace ejk::doors;
+using namespace ejk::torch;
+
+static Functions torch;
+
+static void check(Status status, const char *function) {
+  if (status)
+    throw std::runtime_error(std::string("ejk: ") + function + " failed");
+}
+#define EJK_CALL(name, ...) check(torch.name(__VA_ARGS__), #name)
+
+namespace {
+/// Tensors of torch's that are released with it.
+struct Tensors {
+  Tensor handles[maxTensors];
+  size_t count = 0;
+
+  Tensors() = default;
+  Tensors(const Tensors &) = delete;
+  ~Tensors() {
+    for (size_t i = 0; i < count; ++i)
+      torch.aoti_torch_delete_tensor_object(handles[i]);
+  }
+  Tensor add(Tensor tensor) { return handles[count++] = tensor; }
+};
+
+struct OwnedList {
+  List list;
+  explicit OwnedList(StableIValue value) : list(reinterpret_cast<List>(value)) {}
+  OwnedList(const OwnedList &) = delete;
+  ~OwnedList() { torch.torch_delete_list(list); }
+};
+
+struct OwnedString {
+  String string;
+  explicit OwnedString(StableIValue value) : string(reinterpret_cast<String>(value)) {}
+  OwnedString(const OwnedString &) = delete;
+  ~OwnedString() { torch.torch_delete_string(string); }
+  std::string_view text() const {
+    size_t length = 0;
+    const char *data = nullptr;
+    EJK_CALL(torch_string_length, string, &length);
+    EJK_CALL(torch_string_c_str, string, &data);
+    return {data, length};
+  }
+};
+
+struct TypePair {
+  int32_t torch;
+  DLDataType dlpack;
+};
+std::array<TypePair, 6> types;
+int32_t cpu, byte;
+} // namespace
+
+static DLDataType typeOf(Tensor tensor) {
+  int32_t type = 0;
+  EJK_CALL(aoti_torch_get_dtype, tensor, &type);
+  for (const TypePair &pair : types)
+    if (pair.torch == type)
+      return pair.dlpack;
+  throw std::runtime_error(
+      "ejk: an element type is none of float32, float16, bfloat16, float64, int32, int64");
+}
+
+static int32_t torchType(DLDataType type) {
+  for (const TypePair &pair : types)
+    if (pair.dlpack.code == type.code && pair.dlpack.bits == type.bits)
+      return pair.torch;
+  throw std::runtime_error("ejk: a result has an element type that torch lacks");
+}
+
+static DLDevice deviceOf(Tensor tensor) {
+  int32_t type = 0, index = 0;
+  EJK_CALL(aoti_torch_get_device_type, tensor, &type);
+  if (type == cpu)
+    return {kDLCPU, 0};
+  EJK_CALL(aoti_torch_get_device_index, tensor, &index);
+  return {kDLCUDA, index};
+}
+
+/// A view of a tensor, whose sizes and strides stay torch's.
+static DLTensor view(Tensor tensor) {
+  DLTensor result{};
+  int64_t rank = 0;
+  EJK_CALL(aoti_torch_get_data_ptr, tensor, &result.data);
+  EJK_CALL(aoti_torch_get_dim, tensor, &rank);
+  EJK_CALL(aoti_torch_get_sizes, tensor, &result.shape);
+  EJK_CALL(aoti_torch_get_strides, tensor, &result.strides);
+  result.ndim = int32_t(rank);
+  result.dtype = typeOf(tensor);
+  result.device = deviceOf(tensor);
+  return result;
+}
+
+static Tensor allocate(const int64_t *sizes, size_t rank, int32_t type, DLDevice device) {
+  if (rank > maxRank)
+    throw std::runtime_error("ejk: a tensor has more than 8 dimensions");
+  int64_t strides[maxRank], stride = 1;
+  for (size_t d = rank; d-- > 0;) {
+    strides[d] = stride;
+    stride *= sizes[d] ? sizes[d] : 1;
+  }
+  Tensor result = nullptr;
+  EJK_CALL(aoti_torch_empty_strided, int64_t(rank), sizes, strides, type,
+           device.device_type == kDLCPU ? cpu : torch.aoti_torch_device_type_cuda(),
+           device.device_type == kDLCPU ? 0 : device.device_id, &result);
+  return result;
+}
+
+static void *currentStream(DLDevice device) {
+  void *stream = nullptr;
+  if (device.device_type == kDLCUDA)
+    EJK_CALL(aoti_torch_get_current_cuda_stream, device.device_id, &stream);
+  return stream;
+}
+
+/// The list's tensors; `views` has room for as many.
+static void take(const OwnedList &list, Tensors &tensors, DLTensor *views) {
+  size_t count = 0;
+  EJK_CALL(torch_list_size, list.list, &count);
+  if (count == 0 || count > maxTensors)
+    throw std::runtime_error("ejk: a call takes 1 to 64 tensors, but got " +
+                             std::to_string(count));
+  for (size_t i = 0; i < count; ++i) {
+    StableIValue value = 0;
+    EJK_CALL(torch_list_get_item, list.list, i, &value);
+    views[i] = view(tensors.add(reinterpret_cast<Tensor>(value)));
+  }
+}
+
+static void checkDevices(const DLTensor *inputs, size_t count) {
+  for (size_t i = 1; i < count; ++i)
+    if (inputs[i].device.device_type != inputs[0].device.device_type ||
+        inputs[i].device.device_id != inputs[0].device.device_id)
+      throw std::runtime_error("ejk: a call's tensors are on one device, but these are on two");
+}
+
+/// Copies of inputs that a kernel cannot read as they are. The copies replace them.
+static void copyUnusable(const Entry &entry, DLTensor *inputs, size_t count, Tensor *handles,
+                         Tensors &copies) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!isUsable(inputs[i], entry.inputs[i])) {
+      Tensor copy = copies.add(allocate(inputs[i].shape, size_t(inputs[i].ndim),
+                                        torchType(inputs[i].dtype), inputs[i].device));
+      EJK_CALL(aoti_torch_copy_, copy, handles[i], 0);
+      inputs[i] = view(copy);
+    }
+    inputs[i].strides = nullptr;
+  }
+}
+
+static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &given) {
+  checkDevices(inputs, given.count);
+  const CallSizes &sizes = findSizes(entry, inputs, given.count);
+  Tensors copies, results;
+  copyUnusable(entry, inputs, given.count, given.handles, copies);
+  bool isExact = false;
+  for (size_t i = 0; i < given.count; ++i)
+    isExact |= inputs[i].dtype.code == kDLFloat && inputs[i].dtype.bits == 64;
+
+  DLTensor outputs[maxTensors];
+  for (size_t o = 0; o < sizes.outputs.size(); ++o) {
+    DLDataType type = entry.outputs[o].dtype;
+    if (isExact && type.code != kDLInt)
+      type = {kDLFloat, 64, 1};
+    const std::vector<int64_t> &shape = sizes.outputs[o];
+    Tensor made = results.add(
+        allocate(shape.data(), shape.size(), torchType(type), inputs[0].device));
+    DLTensor &output = outputs[o];
+    output = {};
+    EJK_CALL(aoti_torch_get_data_ptr, made, &output.data);
+    output.shape = const_cast<int64_t *>(shape.data());
+    output.ndim = int32_t(shape.size());
+    output.dtype = type;
+    output.device = inputs[0].device;
+  }
+  void *workspace = nullptr;
+  if (sizes.workspaceBytes) {
+    constexpr int64_t alignment = 256;
+    int64_t bytes = int64_t(sizes.workspaceBytes) + alignment;
+    Tensor memory = copies.add(allocate(&bytes, 1, byte, inputs[0].device));
+    EJK_CALL(aoti_torch_get_data_ptr, memory, &workspace);
+    workspace = reinterpret_cast<void *>(
+        (reinterpret_cast<uintptr_t>(workspace) + alignment - 1) & ~uintptr_t(alignment - 1));
+  }
+  run(entry, inputs, outputs, workspace, sizes.workspaceBytes, currentStream(inputs[0].device));
+
+  List list = nullptr;
+  EJK_CALL(torch_new_list_reserve_size, results.count, &list);
+  size_t count = std::exchange(results.count, 0); // the list takes them
+  for (size_t o = 0; o < count; ++o)
+    EJK_CALL(torch_list_push_back, list, reinterpret_cast<StableIValue>(results.handles[o]));
+  return reinterpret_cast<StableIValue>(list);
+}
+
+static void runCall(StableIValue *stack, uint64_t, uint64_t) {
+  OwnedString program(stack[0]), entryName(stack[1]);
+  OwnedList list(stack[2]);
+  Tensors given;
+  DLTensor inputs[maxTensors];
+  take(list, given, inputs);
+  const Entry &entry = findEntry(program.text(), entryName.text(), inputs[0].device);
+  stack[0] = runEntry(entry, inputs, given);
+}
+
+static void runAtSite(StableIValue *stack, uint64_t, uint64_t) {
+  int64_t site = int64_t(stack[0]);
+  OwnedList list(stack[1]);
+  Tensors given;
+  DLTensor inputs[maxTensors];
+  take(list, given, inputs);
+  if (const Entry *entry = findAtSite(site, inputs, given.count)) {
+    stack[0] = runEntry(*entry, inputs, given);
+    return;
+  }
+  List none = nullptr;
+  EJK_CALL(torch_new_list_reserve_size, 0, &none);
+  stack[0] = reinterpret_cast<StableIValue>(none);
+}
+
+/// A library that the process has loaded already.
+static void *loaded(const char *name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
+
+static const char *findFunctions() {
+  void *library = loaded("libtorch_cpu.so");
+  if (!library)
+    return "libtorch_cpu.so is not loaded";
+#define EJK_TORCH_FIND(result, name, arguments)                                                    \
+  torch.name = reinterpret_cast<decltype(torch.name)>(dlsym(library, #name));                      \
+  if (!torch.name)                                                                                 \
+    return "this PyTorch has no function " #name;
+  EJK_TORCH_FUNCTIONS(EJK_TORCH_FIND)
+#undef EJK_TORCH_FIND
+  if (void *cuda = loaded("libtorch_cuda.so"))
+    torch.aoti_torch_get_current_cuda_stream =
+        reinterpret_cast<decltype(torch.aoti_torch_get_current_cuda_stream)>(
+            dlsym(cuda, "aoti_torch_get_current_cuda_stream"));
+  return nullptr;
+}
+
+static void implement(const char *dispatchKey, const char *name, Kernel kernel) {
+  Library library = nullptr; // torch keeps what it registers while the library object lives
+  EJK_CALL(aoti_torch_library_init_impl, "ejk", dispatchKey, __FILE_NAME__, __LINE__, &library);
+  EJK_CALL(torch_library_impl, library, name, kernel, abiVersion);
+}
+
+/// Gives torch the kernels of the two operators, which Python has defined; what is
+/// wrong, or null.
+extern "C" __attribute__((visibility("default"))) const char *ejk_torch_register() {
+  if (const char *missing = findFunctions())
+    return missing;
+  cpu = torch.aoti_torch_device_type_cpu();
+  byte = torch.aoti_torch_dtype_uint8();
+  types = {{{torch.aoti_torch_dtype_float32(), {kDLFloat, 32, 1}},
+            {torch.aoti_torch_dtype_float16(), {kDLFloat, 16, 1}},
+            {torch.aoti_torch_dtype_bfloat16(), {kDLBfloat, 16, 1}},
+            {torch.aoti_torch_dtype_float64(), {kDLFloat, 64, 1}},
+            {torch.aoti_torch_dtype_int32(), {kDLInt, 32, 1}},
+            {torch.aoti_torch_dtype_int64(), {kDLInt, 64, 1}}}};
+  try {
+    for (const char *device : {"CPU", "CUDA"}) {
+      implement(device, "call", runCall);
+      implement(device, "at_site", runAtSite);
+    }
+    // Python calls `at_site` where no derivative is recorded.
+    for (const char *device : {"AutogradCPU", "AutogradCUDA"})
+      implement(device, "at_site", runAtSite);
+  } catch (const std::exception &) {
+    return "this PyTorch refuses the kernels of ejk::call";
+  }
+  return nullptr;
+}
