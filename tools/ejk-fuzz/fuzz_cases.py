@@ -25,6 +25,9 @@ class Case:
     gate_terms(): of each gradient that a gate has a part in, the sizes of the gate's terms.
     has_no_effect(name): where a gate cannot have any, so that its gradient is zero."""
 
+    # Whether `allowed` models the roundings of this case: then also those of a gate's gradient.
+    has_model = False
+
     def __init__(self, seed, index, max_steps, max_elements, gradients, by_chunks=False):
         self.rng = np.random.default_rng([seed, index])
         self.inputs, self.arguments = {}, []
@@ -33,7 +36,7 @@ class Case:
         self.usual = by_chunks and self.chance(0.3)
         # A backward walks twice, and the oracle keeps every state.
         self.draw_sizes(max_steps, max_elements // 4 if self.gradients else max_elements)
-        self.form = self.pick(FORMS)
+        self.form = self.draw_form()
         self.reverse = self.chance(0.3)
         self.options = {"reverse": self.reverse, "cu_seqlens": self.cu}
         self.draw_tensors()
@@ -47,8 +50,15 @@ class Case:
         self.write(body)
         self.expected = {name: ("f64", x) for name, x in self.answer(lambda x: x).items()}
 
+    def draw_form(self):
+        return self.pick(FORMS)
+
     def magnitude(self):
         return self.answer(np.abs)
+
+    def allowed(self, name, roundings, exact, by_chunks):
+        """The error, as a norm, of so many roundings of every term."""
+        return roundings * np.linalg.norm(self.magnitude()[name])
 
     def answer(self, sized):
         """The oracle's, from operands that `sized` leaves as they are or makes absolute."""
