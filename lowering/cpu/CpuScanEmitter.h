@@ -82,9 +82,8 @@ private:
   Value ownHead(Value ownHeads);
   Value rowOfStep(Value step);
   void allocateStates();
-  void runSequence(Value firstBlock, Value numBlocks);
-  void prefetchChunk(Value firstStep);
-  void runChunk(Value firstStep, Value count, Value firstBlock, Value numBlocks);
+  void runSequence(Value firstBlock);
+  void runChunk(Value firstStep, Value count, Value firstBlock);
   Value allocate(int64_t floats);
   Value floatAt(Value base, Value offset) { return b.at(base, b.getF32Type(), offset); }
 
@@ -152,13 +151,25 @@ private:
   Value hasBoundary(Value firstStep);
   void runLinear(const Block &block, Value firstStep, Value inFirst, Value isLeader);
 
+  // CpuScanPrefetch.cpp: what the next chunk takes, asked for in time.
+  void prefetchLine(Value address, bool isWritten);
+  int64_t mostLines() const;
+  Value shareOfLines(Value blocks);
+  void prefetchStep(Value step, Value line);
+  void prefetchSaved(Value memory, mlir::RankedTensorType type, Value memoryRow, bool isWritten,
+                     const Block &block, Value firstStep, unsigned count, Value first,
+                     int64_t every);
+  void prefetchShare(const Block &block, Value firstStep, unsigned count, Value first,
+                     int64_t every);
+  llvm::SmallVector<Value> overRowsPrefetching(const Block &block, Value firstStep, unsigned count,
+                                               mlir::ValueRange sums, RowBody body);
+
   // CpuScanStates.cpp: states in memory and in tiles.
   Value tileRow(Value tile, const Block &block, Value row);
-  void forEachBlock(Value firstBlock, Value numBlocks,
-                    llvm::function_ref<void(const Block &)> body);
+  void forEachBlock(Value firstBlock, llvm::function_ref<void(const Block &)> body);
   void copyMatrix(Value memory, Type element, Value tile, const Block &block, bool toMemory);
-  void loadStates(Value firstBlock, Value numBlocks);
-  void storeStates(Value firstBlock, Value numBlocks, Value isLeader);
+  void loadStates(Value firstBlock);
+  void storeStates(Value firstBlock, Value isLeader);
   Value entersChunk(Value row), leavesChunk(Value row), savedIndex(Value row);
   Value isFirstRow(Value row), isLastRow(Value row);
   int64_t matrixElements() const { return steps.rows * steps.columns; }
@@ -175,6 +186,8 @@ private:
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
   Value cuPointer, begin, end;
+  Value numBlocks;    // the column blocks that are computed together
+  Value linesOfBlock; // the cache lines of each row that one of them asks for
   Value totalSteps, heads; // i64, as all integers here
   Value head, sequence, stateIndex, firstRow, length;
   llvm::DenseMap<Value, Value> sharedHeads;

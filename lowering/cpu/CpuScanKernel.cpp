@@ -6,7 +6,6 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr int64_t kCacheLine = 64;
 /// What a package promises a kernel's thread, less what registers take that are spilled.
 static constexpr int64_t kMostStackBytes = EJK_CPU_STACK_BYTES - 64 * 1024;
 
@@ -191,7 +190,9 @@ FailureOr<Kernel> CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName
         Value first = b.rem(item, plan.blocks);
         Value left = b.min(b.sub(b.i64(plan.blocks), first), b.sub(end, item));
         Value count = b.min(left, b.i64(plan.group));
-        runSequence(first, count);
+        numBlocks = count;
+        linesOfBlock = shareOfLines(count);
+        runSequence(first);
         b.make<scf::YieldOp>(ValueRange{b.add(item, count)});
       });
   b.setInsertionPointAfter(walk);
@@ -212,59 +213,34 @@ FailureOr<Kernel> CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName
   return kernel;
 }
 
-void CpuScanEmitter::runSequence(Value firstBlock, Value numBlocks) {
+void CpuScanEmitter::runSequence(Value firstBlock) {
   locate();
   computeInvariants();
-  loadStates(firstBlock, numBlocks);
+  loadStates(firstBlock);
   Value isLeader = b.equal(firstBlock, 0);
   b.loop(b.i64(0), length, plan.chunk, {}, [&](Value firstStep, ValueRange) {
     Value count = b.min(b.sub(length, firstStep), b.i64(plan.chunk));
-    runChunk(firstStep, count, firstBlock, numBlocks);
+    runChunk(firstStep, count, firstBlock);
     return SmallVector<Value>();
   });
-  storeStates(firstBlock, numBlocks, isLeader);
+  storeStates(firstBlock, isLeader);
 }
 
-/// Asks for the rows of the chunk that comes after the one of `firstStep`. A head's rows lie too
-/// far apart for the processor to see what comes next, and a step takes each only once.
-void CpuScanEmitter::prefetchChunk(Value firstStep) {
-  Value next = b.add(firstStep, plan.chunk);
-  Value end = b.min(b.add(next, plan.chunk), length);
-  auto prefetch = [&](const Row &row, RankedTensorType type, Value memoryRow, bool isWritten) {
-    int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
-    int64_t step = kCacheLine / CpuBuilder::elementBytes(row.element);
-    Value start = b.mul(memoryRow, row.stride);
-    b.loop(b.i64(0), b.i64(channels), step, {}, [&](Value channel, ValueRange) {
-      b.make<LLVM::Prefetch>(b.at(row.base, row.element, b.add(start, channel)),
-                             b.getI32IntegerAttr(isWritten), b.getI32IntegerAttr(2),
-                             b.getI32IntegerAttr(1));
-      return SmallVector<Value>();
-    });
-  };
-  b.loop(next, end, 1, {}, [&](Value step, ValueRange) {
-    Value memoryRow = rowOfStep(step);
-    for (auto [i, tensor] : llvm::enumerate(scan.getSequences()))
-      prefetch(sequences[i], tensorType(tensor), memoryRow, /*isWritten=*/false);
-    for (auto [i, tensor] : llvm::enumerate(scan.getOutputs()))
-      prefetch(outputs[i], tensorType(tensor), memoryRow, /*isWritten=*/true);
-    return SmallVector<Value>();
-  });
-}
-
-void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock, Value numBlocks) {
+void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock) {
   // The column blocks say what they need of the prologue, which comes before them.
   staged.clear();
-  prefetchChunk(firstStep);
   Value isLeader = b.equal(firstBlock, 0);
   auto before = b.make<scf::ExecuteRegionOp>(TypeRange());
   b.createBlock(&before.getRegion());
   b.make<scf::YieldOp>();
   b.setInsertionPointAfter(before);
-  forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
+  forEachBlock(firstBlock, [&](const Block &block) {
     auto singly = [&](Value from, Value to) {
       b.loop(from, to, 1, {}, [&](Value step, ValueRange) {
         inChunk = step;
-        currentRow = rowOfStep(b.add(firstStep, step));
+        Value now = b.add(firstStep, step);
+        prefetchShare(block, now, 1, b.i64(0), 1);
+        currentRow = rowOfStep(now);
         runStep(block, isLeader);
         return SmallVector<Value>();
       });

@@ -234,7 +234,7 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
     // One pass over the rows; where a state is saved, also what it is before the last terms.
     auto pass = [&](bool saves) {
       SmallVector<Value> zeros(reads.size(), b.number(0, plan.width));
-      return b.loop(b.i64(0), b.i64(steps.rows), 1, zeros, [&](Value row, ValueRange partial) {
+      auto body = [&](Value row, ValueRange partial) {
         Value place = tileRow(tiles[state.number], block, row);
         Type type = CpuBuilder::withCount(b.getF32Type(), plan.width);
         Value start = b.loadLanes(type, place);
@@ -269,7 +269,11 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
           storeSavedRow(*state.save, row, block, next);
         b.storeLanes(next, place);
         return sums;
-      });
+      };
+      // One state's pass asks for all that the block's steps take.
+      if (number == 0)
+        return overRowsPrefetching(block, firstStep, count, zeros, body);
+      return b.loop(b.i64(0), b.i64(steps.rows), 1, zeros, body);
     };
     SmallVector<Value> sums;
     if (!state.save) {

@@ -143,6 +143,21 @@ static unsigned registersOf(const SmallVector<LinearState> &states, unsigned cou
   return most;
 }
 
+/// Whether kernels keep the saved states `saves` by the rows of their tiles: either those are
+/// rows of K×V matrices, or nothing but kernels with the same rows ever sees them.
+static bool liesByRow(Value saves, Axis rowAxis) {
+  if (rowAxis == Axis::key)
+    return true;
+  auto isLikewise = [&](Operation *op) {
+    auto scan = dyn_cast_or_null<ScanOp>(op);
+    return scan && getReadAxis(scan) == rowAxis;
+  };
+  return isLikewise(saves.getDefiningOp()) && llvm::all_of(saves.getUses(), [&](OpOperand &use) {
+    return isLikewise(use.getOwner()) &&
+           llvm::is_contained(cast<ScanOp>(use.getOwner()).getSavedStates(), saves);
+  });
+}
+
 FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   FailureOr<StepPlan> steps = StepPlan::analyze(scan);
   if (failed(steps))
@@ -159,6 +174,10 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
              failure();
   }
   findLevels(plan);
+  for (Value saves : scan.getSaves())
+    plan.savesByRow.push_back(liesByRow(saves, plan.steps.rowAxis));
+  for (Value saved : scan.getSavedStates())
+    plan.savedByRow.push_back(liesByRow(saved, plan.steps.rowAxis));
 
   // Four steps in a pass cost 2.25 operations a row and step in place of 3; more steps would save
   // less than their dot products cost. A second vector of columns halves the loads.

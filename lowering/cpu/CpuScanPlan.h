@@ -50,6 +50,10 @@ struct CpuScanPlan {
   unsigned timeBlock = 1;
   llvm::SmallVector<LinearState> linear;
 
+  /// Of the scan's saves and of its saved states: whether each lies in memory as a kernel's tiles
+  /// do, row by row.
+  llvm::SmallVector<bool> savesByRow, savedByRow;
+
   unsigned levelOf(mlir::Value value) const { return levels.lookup(value); }
   unsigned paddedRows() const { return (steps.rows + rowWidth - 1) / rowWidth * rowWidth; }
   /// Whether the state's rows, in which columns lie side by side, are rows in memory too.

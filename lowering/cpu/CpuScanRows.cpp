@@ -128,12 +128,13 @@ void CpuScanEmitter::runCheckpoint(CheckpointOp op, const Block &block, Scope &s
   Type element = getElementTypeOrSelf(op.getSaved().getType());
   Value memory = b.at(savedPointers[number], element,
                       b.mul(savedIndex(currentRow), matrixElements()));
-  if (!plan.liesAsInMemory())
+  bool isByRow = plan.savedByRow[number];
+  if (!isByRow)
     copyMatrix(memory, element, turnedTile, block, /*toMemory=*/false);
   SmallVector<Value> sums = sumOverRows(1, [&](Value row, ValueRange partial) {
     Scope rows(&step);
     Value saved;
-    if (plan.liesAsInMemory())
+    if (isByRow)
       saved = b.widen(b.loadLanes(
           CpuBuilder::withCount(element, plan.width),
           b.at(memory, element, b.add(b.mul(row, steps.columns), block.position)), block.mask));
@@ -151,7 +152,7 @@ void CpuScanEmitter::runCheckpoint(CheckpointOp op, const Block &block, Scope &s
 
 /// Puts row `row` of the matrix that is saved `i`-th where it goes, or on its way there.
 void CpuScanEmitter::storeSavedRow(unsigned i, Value row, const Block &block, Value state) {
-  if (!plan.liesAsInMemory())
+  if (!plan.savesByRow[i])
     return b.storeLanes(state, floatAt(turnedTile, b.mul(row, plan.width)));
   Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
   Value start = b.mul(savedIndex(currentRow), matrixElements());
@@ -161,7 +162,7 @@ void CpuScanEmitter::storeSavedRow(unsigned i, Value row, const Block &block, Va
 
 /// What is left to do when all rows are stored.
 void CpuScanEmitter::finishSave(unsigned i, const Block &block) {
-  if (plan.liesAsInMemory())
+  if (plan.savesByRow[i])
     return;
   Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
   Value start = b.mul(savedIndex(currentRow), matrixElements());

@@ -25,7 +25,7 @@ Value CpuScanEmitter::tileRow(Value tile, const Block &block, Value row) {
   return floatAt(tile, b.mul(rows, plan.width));
 }
 
-void CpuScanEmitter::forEachBlock(Value firstBlock, Value numBlocks,
+void CpuScanEmitter::forEachBlock(Value firstBlock,
                                   llvm::function_ref<void(const Block &)> body) {
   b.loop(b.i64(0), numBlocks, 1, {}, [&](Value index, ValueRange) {
     Block block{index, b.mul(b.add(firstBlock, index), plan.width), {}};
@@ -97,7 +97,7 @@ void CpuScanEmitter::copyMatrix(Value memory, Type element, Value tile, const Bl
   });
 }
 
-void CpuScanEmitter::loadStates(Value firstBlock, Value numBlocks) {
+void CpuScanEmitter::loadStates(Value firstBlock) {
   Type f32 = b.getF32Type();
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value memory = initialPointers[i], tile = tiles[i];
@@ -106,7 +106,7 @@ void CpuScanEmitter::loadStates(Value firstBlock, Value numBlocks) {
       continue;
     }
     if (isMatrix(arg)) {
-      forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
+      forEachBlock(firstBlock, [&](const Block &block) {
         Value start = tileRow(tile, block, b.i64(0));
         if (memory)
           return copyMatrix(b.at(memory, f32, b.mul(stateIndex, matrixElements())), f32, start,
@@ -127,7 +127,7 @@ void CpuScanEmitter::loadStates(Value firstBlock, Value numBlocks) {
                    place);
     };
     if (plan.late.contains(arg))
-      forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
+      forEachBlock(firstBlock, [&](const Block &block) {
         load(block.position, plan.width, block.mask,
              floatAt(tile, b.mul(block.index, plan.width)));
       });
@@ -139,14 +139,14 @@ void CpuScanEmitter::loadStates(Value firstBlock, Value numBlocks) {
   }
 }
 
-void CpuScanEmitter::storeStates(Value firstBlock, Value numBlocks, Value isLeader) {
+void CpuScanEmitter::storeStates(Value firstBlock, Value isLeader) {
   Type f32 = b.getF32Type();
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value memory = finalPointers[i], tile = tiles[i];
     if (!memory)
       continue;
     if (isMatrix(arg)) {
-      forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
+      forEachBlock(firstBlock, [&](const Block &block) {
         copyMatrix(b.at(memory, f32, b.mul(stateIndex, matrixElements())), f32,
                    tileRow(tile, block, b.i64(0)), block, /*toMemory=*/true);
       });
@@ -156,7 +156,7 @@ void CpuScanEmitter::storeStates(Value firstBlock, Value numBlocks, Value isLead
     int64_t channels = vector ? vector.getNumElements() : 1;
     Value start = b.at(memory, f32, b.mul(stateIndex, channels));
     if (hasChannels(arg) && plan.late.contains(arg))
-      forEachBlock(firstBlock, numBlocks, [&](const Block &block) {
+      forEachBlock(firstBlock, [&](const Block &block) {
         Value value = b.loadLanes(CpuBuilder::withCount(f32, plan.width),
                                   floatAt(tile, b.mul(block.index, plan.width)));
         b.storeLanes(value, floatAt(start, block.position), block.mask);

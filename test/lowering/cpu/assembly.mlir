@@ -16,7 +16,8 @@
 // V4: vmulps %zmm{{[0-9]+}}, %zmm{{[0-9]+}}
 // V4-NOT: (%rsp)
 // V4: vmovaps %zmm{{[0-9]+}}, {{\(%r[a-z0-9]+\)}}
-// V4-NEXT: vmovaps %zmm{{[0-9]+}}, 64(%r{{[a-z0-9]+}})
+// V4-NOT: (%rsp)
+// V4: vmovaps %zmm{{[0-9]+}}, 64(%r{{[a-z0-9]+}})
 // V4: j{{n?e|b}} .LBB
 
 // V3: vfmadd{{[0-9]+}}ps {{.*}}%ymm

@@ -23,10 +23,11 @@ func.func @gla(%q: tensor<?x?x?x128xf32>, %k: tensor<?x?x?x128xf32>, %v: tensor<
 // CHECK: llvm.func @gla_scan0(%{{.*}}: !llvm.ptr, %[[FIRST:.*]]: i64, %[[END:.*]]: i64) attributes {gpu.kernel}
 // CHECK: scf.while (%[[ITEM:.*]] = %[[FIRST]])
 // CHECK: arith.cmpi slt, %[[ITEM]], %[[END]]
-// The next chunk's rows are on their way while this one's are computed.
-// CHECK: llvm.intr.prefetch
 // Gates' exponentials are staged once for all columns; decays of four steps are one product.
 // CHECK: math.exp %{{.*}} : vector<16xf32>
+// A pass over the rows asks for the next chunk's rows, some lines for every 8 rows of the state.
+// CHECK: scf.for {{.*}} = %c0_i64 to %c16_i64 {{.*}} -> (vector<32xf32>, vector<32xf32>, vector<32xf32>, vector<32xf32>)
+// CHECK: llvm.intr.prefetch
 // Four reads, one product by all decays and four outer products of a row, in one pass.
 // CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<32xf32>, vector<32xf32>, vector<32xf32>, vector<32xf32>)
 // CHECK: %[[ROW:.*]] = llvm.load %[[PLACE:.*]] {{.*}} -> vector<32xf32>
