@@ -1,4 +1,4 @@
-"""JAX's door: a function with a derivative of its own, which runs on the host.
+"""JAX's door: a call of XLA's foreign function interface, with a derivative and batches of its own.
 
 It names a program by the hash of its content, since JAX keeps compiled functions by what they name."""
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _numpy, _program
+from . import _doors, _jax_sharding, _numpy, _program
 from ._errors import EjkError, TensorError
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64",
@@ -30,10 +30,36 @@ def prepare(arrays):
     return [jnp.asarray(a) for a in arrays]
 
 
+#: What calls are named in programs of XLA's. An export of one needs
+#: `jax.export.DisabledSafetyCheck.custom_call("ejk_call")`.
+TARGET = "ejk_call"
+
+
+def _complete(device):
+    """A device with a GPU's capability, as Program.entry takes it."""
+    if device[0] == 1:
+        return device
+    own = next(d for d in jax.local_devices(backend="gpu") if d.local_hardware_id == device[1])
+    return (*device, int(own.compute_capability.replace(".", "")))
+
+
+_table = _doors.Table("libejk_jax.so", _complete)
+for _platform, _handler in (("cpu", "ejk_jax_call_cpu"), ("CUDA", "ejk_jax_call_cuda")):
+    jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(getattr(_table.library, _handler)),
+                                platform=_platform)
+
+
+def _device():
+    """The device that calls are traced for: what a program takes and gives is the same on all."""
+    if jax.default_backend() != "gpu":
+        return (1, 0)
+    return (2, jax.local_devices(backend="gpu")[0].local_hardware_id)
+
+
 def _entry(program, entry):
     """`entry` is how often it is differentiated, and by which inputs: "1:q,k"."""
-    order, _, wrt = entry.partition(":")
-    return _program.by_key(program).entry(int(order), tuple(wrt.split(",")) if wrt else ())
+    device = _device()
+    return _table.known(program, entry, device) or _table.add(program, entry, device)
 
 
 def _result_types(entry, arrays):
@@ -42,10 +68,6 @@ def _result_types(entry, arrays):
     for tensor, shape in zip(entry.outputs, shapes):
         dtype = "f64" if exact and tensor["dtype"][0] != "i" else tensor["dtype"]
         yield jax.ShapeDtypeStruct(tuple(shape), _numpy._own_dtype(dtype))
-
-
-def _on_host(program, entry, *arrays):
-    return tuple(_numpy.run(_entry(program, entry), [np.asarray(a) for a in arrays]))
 
 
 def _fold(entry, sizes, batched, arrays):
@@ -85,11 +107,15 @@ def _vary(array, axes):
 def _function(program, entry):
     """The program's entry as a function of arrays, with its derivative and its batches."""
 
+    def on_device(*arrays):
+        types = tuple(_result_types(_entry(program, entry), arrays))
+        return tuple(jax.ffi.ffi_call(TARGET, types)(*arrays, program=program, entry=entry))
+
+    divided = _jax_sharding.divided(lambda: _entry(program, entry), on_device)
+
     @jax.custom_batching.custom_vmap
     def plain(*arrays):
-        return jax.pure_callback(functools.partial(_on_host, program, entry),
-                                 tuple(_result_types(_entry(program, entry), arrays)), *arrays,
-                                 vmap_method="sequential")
+        return divided(*arrays)
 
     @plain.def_vmap
     def batches(size, batched, *arrays):
@@ -106,7 +132,7 @@ def _function(program, entry):
     @jax.custom_vjp
     def function(*arrays):
         # In a shard_map, a result varies along the axes of the mesh that any input varies along;
-        # a callback's does not say so.
+        # a foreign call's does not say so.
         axes = frozenset().union(*map(_axes, arrays))
         return tuple(_vary(r, axes) for r in plain(*arrays))
 
@@ -123,7 +149,7 @@ def _function(program, entry):
                      np.zeros(a.shape, jax.dtypes.float0) for t, a in zip(here.inputs, arrays))
 
     function.defvjp(forward, backward)
-    return function
+    return jax.jit(function, inline=True)
 
 
 def call(key, arrays):

@@ -1,11 +1,12 @@
 """Recurrences on JAX's arrays: values, gradients, and JAX's transformations."""
 
 import os
+import threading
 import unittest
 
 # Several devices, for shard_map.
 os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "")
-                           + " --xla_force_host_platform_device_count=2")
+                           + " --xla_force_host_platform_device_count=4")
 import jax  # noqa: E402
 import jax.numpy as jnp
 import numpy as np
@@ -120,6 +121,97 @@ class Jax(unittest.TestCase):
         wanted = jax.grad(lambda q: jnp.sum(gated(q, *self.arguments[1:])[0] ** 2))(
             self.arguments[0])
         self.assertLess(error(found, wanted), 1e-6)
+
+    def sharded(self, function, arrays, specs, mesh):
+        """The jitted function's results on sharded arrays, and the program that XLA makes of it."""
+        arrays = [jax.device_put(a, jax.NamedSharding(mesh, s)) for a, s in zip(arrays, specs)]
+        compiled = jax.jit(function).lower(*arrays).compile()
+        return compiled(*arrays), compiled.as_text()
+
+    def test_sharded_arrays_stay_where_they_are(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("batch", "heads"))
+        P = jax.sharding.PartitionSpec
+        rows = P("batch", None, "heads")
+
+        def loss(*a):
+            o, state = gated(*a)
+            return jnp.sum(o ** 2) + jnp.sum(state)
+        arguments = [arrays(B=4, H=4)[n] for n in ("q", "k", "v", "g")]
+        (o, state), text = self.sharded(gated, arguments, (rows,) * 4, mesh)
+        self.assertEqual(o.sharding.spec, rows)
+        self.assertEqual(state.sharding.spec, P("batch", "heads"))
+        self.assertNotIn("all-gather", text)
+        for a, b in zip((o, state), gated(*arguments)):
+            self.assertLess(error(a, b), 1e-6)
+        gradient = jax.grad(loss, argnums=(0, 1, 2, 3))
+        found, text = self.sharded(gradient, arguments, (rows,) * 4, mesh)
+        self.assertNotIn("all-gather", text)
+        for a, b in zip(found, gradient(*arguments)):
+            self.assertLess(error(a, b), 1e-6)
+
+    def test_sharded_gradients_of_what_devices_share(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("batch", "heads"))
+        P = jax.sharding.PartitionSpec
+        a = arrays(B=4, H=4)
+        # Four query heads share two keys, one gate and one number; two heads' rates are shared, too.
+        arguments = [a["q"], a["k"][:, :, :2], a["v"][:, :, :2], a["g"][:, :, :1],
+                     jnp.asarray([0.5, 0.25]), jnp.asarray(0.7)]
+        specs = [P("batch", None, "heads")] * 3 + [P("batch"), P("heads"), P()]
+
+        @ejk.recurrence
+        def shared(S, q, k, v, g, rate, scale):
+            S = S.decay(g * rate).add(k, v)
+            return S, scale * S.read(q)
+        gradient = jax.grad(lambda *a: jnp.sum(shared(*a)[0] ** 2), argnums=tuple(range(6)))
+        found, text = self.sharded(gradient, arguments, specs, mesh)
+        self.assertNotIn("all-gather", text)
+        self.assertIn("all-reduce", text)
+        for a, b in zip(found, gradient(*arguments)):
+            self.assertLess(error(a, b), 1e-5)
+
+    def test_heads_with_numbers_are_not_divided(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()), ("heads",))
+        a = arrays(H=4)
+        arguments = [a[n] for n in ("q", "k", "v")]
+        (o, _), _ = self.sharded(lambda *a: ejk.ops.lightning_attn(*a, 1, 4), arguments,
+                                 (jax.sharding.PartitionSpec(None, None, "heads"),) * 3, mesh)
+        self.assertLess(error(o, ejk.ops.lightning_attn(*arguments, 1, 4)[0]), 1e-6)
+
+    def test_export(self):
+        name = "ejk_call"
+        T, = jax.export.symbolic_shape("T")
+        def shape(x):
+            return jax.ShapeDtypeStruct((x.shape[0], T, *x.shape[2:]), x.dtype)
+        exported = jax.export.export(
+            jax.jit(gated), disabled_checks=[jax.export.DisabledSafetyCheck.custom_call(name)])(
+                *map(shape, self.arguments))
+        again = jax.export.deserialize(exported.serialize())
+        for n in (5, 3):
+            short = [a[:, :n] for a in self.arguments]
+            for a, b in zip(again.call(*short), gated(*short)):
+                self.assertLess(error(a, b), 1e-6)
+
+    def test_f64_in_the_interpreter(self):
+        with jax.enable_x64(True):
+            arguments = [jnp.asarray(np.asarray(a), jnp.float64) for a in self.arguments]
+            o, _ = jax.jit(gated)(*arguments)
+            self.assertEqual(o.dtype, jnp.float64)
+            self.assertLess(error(o, reference.recurrent(*arguments[:3], g=arguments[3], scale=1)[0]), 1e-13)
+
+    def test_threads(self):
+        expected, results = gated(*self.arguments)[0], []
+        call = jax.jit(gated)
+
+        def work():
+            for _ in range(20):
+                results.append(call(*self.arguments)[0])
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(results), 80)
+        self.assertTrue(all(bool((r == expected).all()) for r in results))
 
     def test_errors(self):
         q, k, v, g = self.arguments

@@ -1,0 +1,128 @@
+"""How a call whose arrays are sharded over devices is divided: by batch entries and by heads.
+
+Batch entries never meet, and heads meet only where they share a key, a value or a parameter. So each
+device computes its own, and a gradient of what several have read is summed over them."""
+
+import jax
+from jax.experimental.custom_partitioning import (ArrayMapping, CompoundFactor, SdyShardingRule,
+                                                  custom_partitioning)
+from jax.sharding import NamedSharding, PartitionSpec
+
+# Programs in which a head's number has a meaning, which it would lose on another device.
+_NUMBERED_HEADS = ("ejk.head_index", "ejk.num_heads", "ejk.lightning_attn")
+
+
+def _head_symbols(entry):
+    """The symbols of the manifest that count heads: H, and what divides it."""
+    return {e for t in entry.inputs for e in t["shape"] if isinstance(e, str) and e[0] == "H"}
+
+
+def _divides(entry):
+    """Whether the batch, and whether the heads, may be divided."""
+    batch = entry.order > 0 or all("B" in t["shape"] for t in entry.outputs)
+    heads = not any(op in entry.program.text for op in _NUMBERED_HEADS) and (
+        entry.order > 0 or all(any(isinstance(e, str) and e[0] == "H" for e in t["shape"])
+                               for t in entry.outputs))
+    return batch, heads
+
+
+def _sizes(entry, shapes):
+    """{symbol: size}, from the inputs' shapes."""
+    found = {}
+    for tensor, shape in zip(entry.inputs, shapes):
+        for e, size in zip(tensor["shape"], shape):
+            if isinstance(e, str):
+                found.setdefault(e, size)
+    return found
+
+
+def _rule(entry, shapes, result_shapes):
+    """Which dimensions of the arrays are divided alike."""
+    sizes, heads = _sizes(entry, shapes), _head_symbols(entry)
+    by_batch, by_heads = _divides(entry)
+    # Heads that share keys are divided with them: H is (h, r) where the others have h.
+    shared = {sizes[s] for s in heads} - {1, sizes.get("H")}
+    by_heads = by_heads and "H" in sizes and len(shared) <= 1
+    extra, fixed = {}, []  # `fixed` in the order of their first use
+    if by_heads and shared:
+        extra = {"r": sizes["H"] // min(shared)}
+
+    def factor(e, size):
+        if e == "B" and by_batch:
+            return "b"
+        if isinstance(e, str) and e in heads and by_heads and sizes[e] != 1:
+            if not extra or sizes[e] != sizes["H"]:
+                return "h"
+            if "r" not in fixed:
+                fixed.append("r")
+            return CompoundFactor("h", "r")
+        name = f"x{len(fixed)}"
+        fixed.append(name)
+        return name
+
+    def mappings(tensors, shapes):
+        return tuple(ArrayMapping(*(factor(e, n) for e, n in zip(t["shape"], shape)))
+                     for t, shape in zip(tensors, shapes))
+    return SdyShardingRule(mappings(entry.inputs, shapes), mappings(entry.outputs, result_shapes),
+                           need_replication_factors=tuple(fixed), **extra)
+
+
+def _axes_of(array, dimension):
+    """The axes of the mesh that a dimension is divided by, a tuple."""
+    spec = getattr(array.sharding, "spec", ())
+    axes = spec[dimension] if dimension < len(spec) else None
+    return () if axes is None else axes if isinstance(axes, tuple) else (axes,)
+
+
+def _partition(entry, run, mesh, arrays):
+    """(the function of one device's parts, the results' shardings, the inputs')."""
+    sizes, heads = _sizes(entry, [a.shape for a in arrays]), _head_symbols(entry)
+    axes = {"B": (), "H": ()}
+    for allowed, symbol in zip(_divides(entry), axes):
+        for tensor, array in zip(entry.inputs, arrays):
+            if allowed and symbol in tensor["shape"]:
+                axes[symbol] = _axes_of(array, tensor["shape"].index(symbol))
+                break
+    for symbol, counted in (("B", {"B"}), ("H", heads)):
+        parts = 1
+        for axis in axes[symbol]:
+            parts *= mesh.shape[axis]
+        if any(sizes[s] % parts for s in counted if s in sizes and sizes[s] != 1):
+            axes[symbol] = ()
+
+    def of(e):
+        if e == "B":
+            return axes["B"]
+        return axes["H"] if isinstance(e, str) and e in heads and sizes[e] != 1 else ()
+
+    def sharding(tensor):
+        return NamedSharding(mesh, PartitionSpec(*(of(e) or None for e in tensor["shape"])))
+
+    def on_one_device(*parts):
+        results = []
+        for tensor, result in zip(entry.outputs, run(*parts)):
+            own = {axis for e in tensor["shape"] for axis in of(e)}
+            others = tuple(a for a in axes["B"] + axes["H"] if a not in own)
+            results.append(jax.lax.psum(result, others) if others else result)
+        return tuple(results)
+
+    return (on_one_device, tuple(map(sharding, entry.outputs)), tuple(map(sharding, entry.inputs)))
+
+
+def divided(find, run):
+    """`run` for arrays that may be sharded; `find()` is its entry."""
+    function = custom_partitioning(run)
+
+    def partition(mesh, arrays, results):
+        lowered, result_shardings, shardings = _partition(find(), run, mesh, arrays)
+        return mesh, lowered, result_shardings, shardings
+
+    def infer(mesh, arrays, results):
+        return _partition(find(), run, mesh, arrays)[1]
+
+    def rule(mesh, values, results):
+        return _rule(find(), [v.shape for v in values], [r.shape for r in results])
+
+    function.def_partition(partition=partition, infer_sharding_from_operands=infer,
+                           sharding_rule=rule)
+    return function
