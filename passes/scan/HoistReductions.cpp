@@ -215,7 +215,13 @@ private:
           use.set(result);
           continue;
         }
-        generic.getResult(0).replaceAllUsesWith(result);
+        // Its users may have other dynamic sizes.
+        Value sum = result;
+        if (Type type = generic.getResult(0).getType(); type != sum.getType()) {
+          OpBuilder b(generic);
+          sum = tensor::CastOp::create(b, generic.getLoc(), type, sum);
+        }
+        generic.getResult(0).replaceAllUsesWith(sum);
         generic.erase();
       }
     }

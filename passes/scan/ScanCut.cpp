@@ -1,5 +1,6 @@
 //===- ScanCut.cpp - cut a scan into two -----------------------------------===//
 #include "passes/scan/ScanCut.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/scan/ScanBuilder.h"
 #include "passes/scan/ScanProperties.h"
 
@@ -54,7 +55,17 @@ void ScanCut::findNeeded(ArrayRef<Value> given) {
   }
 }
 
-void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between between) {
+void ScanCut::replaceResult(OpBuilder &b, Value result, Value made) {
+  if (made.getType() != result.getType() && !result.use_empty())
+    made = tensor::CastOp::create(b, scan.getLoc(), result.getType(), made);
+  result.replaceAllUsesWith(made);
+}
+
+SmallVector<ScanOp> ScanCut::apply() {
+  return apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
+}
+
+SmallVector<ScanOp> ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between between) {
   OpBuilder outer(scan);
   YieldOp yield = scan.getYield();
   int64_t every = scan.getSaveEvery().value_or(0);
@@ -76,9 +87,9 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
             {save, sb.addSave(map.lookup(value), every, cast<RankedTensorType>(save.getType()))});
     return kept;
   };
-  auto replaceSaves = [](ScanBuilder &sb, const Saves &kept) {
+  auto replaceSaves = [&](ScanBuilder &sb, const Saves &kept) {
     for (auto [save, i] : kept)
-      save.replaceAllUsesWith(sb.save(i));
+      replaceResult(outer, save, sb.save(i));
   };
   auto state = [&](ScanBuilder &sb, IRMapping &map, unsigned i) {
     auto type = cast<RankedTensorType>(scan.getFinalStates()[i].getType());
@@ -110,13 +121,14 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
     takenOutputs.push_back(first.addOutput(early.lookup(value)));
   DictionaryAttr attributes = scan->getDiscardableAttrDictionary();
   Saves earlySaves = keepSaves(first, early, /*late=*/false);
-  first.finish()->setDiscardableAttrs(attributes);
+  ScanOp firstScan = first.finish();
+  firstScan->setDiscardableAttrs(attributes);
   replaceSaves(first, earlySaves);
   for (auto [output, i] : outputs)
-    output.replaceAllUsesWith(first.output(i));
+    replaceResult(outer, output, first.output(i));
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
     if (!isLate(arg))
-      scan.getFinalStates()[i].replaceAllUsesWith(first.finalState(early.lookup(arg)));
+      replaceResult(outer, scan.getFinalStates()[i], first.finalState(early.lookup(arg)));
 
   SmallVector<Value> tensors;
   for (unsigned i : wantedOutputs)
@@ -127,8 +139,10 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
       if (made == value && tensor.getType() == output.getType())
         output.replaceAllUsesWith(tensor);
   auto isUsed = [](Value v) { return !v.use_empty(); };
-  if (llvm::none_of(scan->getResults(), isUsed))
-    return scan.erase();
+  if (llvm::none_of(scan->getResults(), isUsed)) {
+    scan.erase();
+    return {firstScan};
+  }
 
   // The second scan: late values with uses, computed from outputs of the first and from `given`.
   ScanBuilder second(outer, scan);
@@ -152,12 +166,28 @@ void ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given, Between betwe
     if (isLate(value) && !output.use_empty())
       outputs.push_back({output, second.addOutput(map.lookup(value))});
   Saves lateSaves = keepSaves(second, map, /*late=*/true);
-  second.finish()->setDiscardableAttrs(attributes);
+  ScanOp secondScan = second.finish();
+  secondScan->setDiscardableAttrs(attributes);
   replaceSaves(second, lateSaves);
   for (auto [output, i] : outputs)
-    output.replaceAllUsesWith(second.output(i));
+    replaceResult(outer, output, second.output(i));
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs()))
     if (isLate(arg))
-      scan.getFinalStates()[i].replaceAllUsesWith(second.finalState(map.lookup(arg)));
+      replaceResult(outer, scan.getFinalStates()[i], second.finalState(map.lookup(arg)));
   scan.erase();
+  return {firstScan, secondScan};
+}
+
+void ejk::cutScans(Operation *root, llvm::function_ref<SmallVector<ScanOp>(ScanOp)> cut) {
+  SmallVector<ScanOp> worklist;
+  root->walk([&](ScanOp scan) {
+    if (!hasBranches(scan))
+      worklist.push_back(scan);
+  });
+  // The last scan is at the front, and pop_back takes the first one.
+  std::reverse(worklist.begin(), worklist.end());
+  while (!worklist.empty()) {
+    SmallVector<ScanOp> made = cut(worklist.pop_back_val());
+    worklist.append(made.rbegin(), made.rend());
+  }
 }

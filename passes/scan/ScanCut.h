@@ -23,12 +23,16 @@ public:
       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::OpBuilder &, mlir::ValueRange)>;
   /// Replaces the scan by the two. The second one also reads the late values in `given` as
   /// sequences. They are computed between the scans from tensors of `wanted`, which the first scan
-  /// computes.
-  void apply(llvm::ArrayRef<mlir::Value> wanted, llvm::ArrayRef<mlir::Value> given,
-             Between between);
+  /// computes. Returns the scans made: two, or the first alone where the second has no users.
+  llvm::SmallVector<ScanOp> apply(llvm::ArrayRef<mlir::Value> wanted,
+                                  llvm::ArrayRef<mlir::Value> given, Between between);
+  /// Replaces the scan by the two, with nothing computed between them.
+  llvm::SmallVector<ScanOp> apply();
 
 private:
   void findNeeded(llvm::ArrayRef<mlir::Value> given);
+  /// Replaces a result of the scan. The types of its users may have other dynamic sizes.
+  void replaceResult(mlir::OpBuilder &b, mlir::Value result, mlir::Value made);
 
   ScanOp scan;
   llvm::DenseSet<mlir::Value> late, crossing;
@@ -36,6 +40,10 @@ private:
   llvm::DenseSet<mlir::Value> needed;
   llvm::SmallVector<mlir::Value> taken;
 };
+
+/// Applies `cut` to the scans under `root` whose step has no branches, and to the scans that it
+/// makes of them. `cut` returns these, or none where it leaves its scan as it is.
+void cutScans(mlir::Operation *root, llvm::function_ref<llvm::SmallVector<ScanOp>(ScanOp)> cut);
 
 } // namespace ejk
 

@@ -1,5 +1,4 @@
 //===- SplitReads.cpp - a scan for the reads along each axis ---------------===//
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
@@ -15,16 +14,10 @@ using namespace ejk;
 namespace {
 struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
   void runOnOperation() override {
-    SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) {
-      if (!hasBranches(scan))
-        scans.push_back(scan);
-    });
-    for (ScanOp scan : scans)
-      split(scan);
+    cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
-  void split(ScanOp scan) {
+  SmallVector<ScanOp> split(ScanOp scan) {
     SmallVector<Value> reads[2]; // along key, along value
     scan.getBody().walk(
         [&](ReadOp read) { reads[read.getAxis() == Axis::value].push_back(read.getResult()); });
@@ -32,18 +25,18 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
       reads[anchor.getAxis() == Axis::value].push_back(anchor.getResult());
     });
     if (reads[0].empty() || reads[1].empty())
-      return;
+      return {};
     // The second scan's reads must not feed the first scan's states.
     for (Axis secondAxis : {Axis::key, Axis::value}) {
       auto &second = reads[secondAxis == Axis::value], &first = reads[secondAxis == Axis::key];
       ScanCut cut(scan, second, [&](Value v) { return llvm::is_contained(first, v); });
       if (llvm::any_of(first, [&](Value v) { return cut.isLate(v); }))
         continue;
-      cut.apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
       ++numSplit;
-      return;
+      return cut.apply();
     }
     scan.emitRemark("not split: reads along each axis depend on those along the other");
+    return {};
   }
 };
 } // namespace

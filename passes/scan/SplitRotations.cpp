@@ -1,5 +1,4 @@
 //===- SplitRotations.cpp - rotations of reads, between scans --------------===//
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
@@ -15,16 +14,10 @@ using namespace ejk;
 namespace {
 struct SplitRotationsPass : ejk::impl::SplitRotationsBase<SplitRotationsPass> {
   void runOnOperation() override {
-    SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) {
-      if (!hasBranches(scan))
-        scans.push_back(scan);
-    });
-    for (ScanOp scan : scans)
-      split(scan);
+    cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
-  void split(ScanOp scan) {
+  SmallVector<ScanOp> split(ScanOp scan) {
     SmallVector<Value> rotated;
     llvm::DenseSet<Value> vectors;
     for (RotateHalfOp op : scan.getStep().getOps<RotateHalfOp>())
@@ -33,7 +26,7 @@ struct SplitRotationsPass : ejk::impl::SplitRotationsBase<SplitRotationsPass> {
         vectors.insert(op.getVector());
       }
     if (rotated.empty())
-      return;
+      return {};
     ScanCut cut(scan, rotated, [&](Value v) {
       return vectors.contains(v) || isa_and_nonnull<ReadOp>(v.getDefiningOp());
     });
@@ -41,13 +34,10 @@ struct SplitRotationsPass : ejk::impl::SplitRotationsBase<SplitRotationsPass> {
     unsigned taken = llvm::count_if(vectors, [&](Value v) { return !cut.isLate(v); });
     if (!taken) {
       scan.emitRemark("not split: every rotation depends on one of an earlier step");
-      return;
+      return {};
     }
-    Operation *after = scan->getNextNode();
-    cut.apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
     numSplit += taken;
-    if (auto second = dyn_cast<ScanOp>(after->getPrevNode()))
-      split(second);
+    return cut.apply();
   }
 };
 } // namespace

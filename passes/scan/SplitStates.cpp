@@ -1,5 +1,4 @@
 //===- SplitStates.cpp - a scan for each size of K×V state -----------------===//
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
@@ -16,24 +15,18 @@ using namespace ejk;
 namespace {
 struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
   void runOnOperation() override {
-    SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) {
-      if (!hasBranches(scan))
-        scans.push_back(scan);
-    });
-    for (ScanOp scan : scans)
-      split(scan);
+    cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
   static bool isRead(Value value) { return bool(value.getDefiningOp<ReadOp>()); }
 
-  void split(ScanOp scan) {
+  SmallVector<ScanOp> split(ScanOp scan) {
     llvm::SetVector<Type> found;
     for (Value state : scan.getStateArgs())
       if (isMatrix(state))
         found.insert(state.getType());
     if (found.size() < 2)
-      return;
+      return {};
     // Smallest states first, so that the fewest bytes pass between the scans.
     SmallVector<Type> sizes = found.takeVector();
     llvm::stable_sort(sizes, [](Type a, Type b) {
@@ -43,14 +36,11 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
       ScanCut cut(scan, laterThan(scan, size), isRead);
       if (reaches(scan, cut, size))
         continue;
-      Operation *after = scan->getNextNode();
-      cut.apply({}, {}, [](OpBuilder &, ValueRange) { return SmallVector<Value>(); });
       ++numSplit;
-      if (auto second = dyn_cast<ScanOp>(after->getPrevNode()))
-        split(second);
-      return;
+      return cut.apply();
     }
     scan.emitRemark("not split: K×V states of different sizes depend on each other's reads");
+    return {};
   }
 
   /// Whether the cut's second scan has K×V values of `size`.

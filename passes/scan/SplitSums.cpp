@@ -18,22 +18,16 @@ using namespace ejk;
 namespace {
 struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
   void runOnOperation() override {
-    SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) {
-      if (!hasBranches(scan))
-        scans.push_back(scan);
-    });
-    for (ScanOp scan : scans)
-      split(scan);
+    cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
-  void split(ScanOp scan) {
+  SmallVector<ScanOp> split(ScanOp scan) {
     SmallVector<Value> sums;
     for (Operation &op : scan.getStep())
       if (isReduction(&op) && !isReductionAlongReads(scan, &op))
         sums.push_back(op.getResult(0));
     if (sums.empty())
-      return;
+      return {};
     ScanCut cut(scan, sums, [](Value v) { return bool(v.getDefiningOp<ReadOp>()); });
     // A sum that depends on another one is split off the second scan later.
     SmallVector<Value> given, wanted;
@@ -46,27 +40,18 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
     }
     if (given.empty()) {
       scan.emitRemark("not split: every sum depends on one of an earlier step");
-      return;
+      return {};
     }
-    Operation *before = scan->getPrevNode(), *after = scan->getNextNode();
-    Block *block = scan->getBlock();
+    // Without its reads, the first scan may have no axis left that it sums along, and is cut again.
+    numSplit += given.size();
     Location loc = scan.getLoc();
-    cut.apply(wanted, given, [&](OpBuilder &b, ValueRange tensors) {
+    return cut.apply(wanted, given, [&](OpBuilder &b, ValueRange tensors) {
       return llvm::map_to_vector(llvm::zip(given, tensors), [&](auto pair) {
         auto [reduction, tensor] = pair;
         return isa<MaxOp>(reduction.getDefiningOp()) ? maxOver(b, loc, tensor, 3)
                                                      : sumOver(b, loc, tensor, 3);
       });
     });
-    numSplit += given.size();
-    // Without its reads, the first scan may have no axis left that it sums along.
-    SmallVector<ScanOp> made;
-    for (Operation *op = before ? before->getNextNode() : &block->front(); op != after;
-         op = op->getNextNode())
-      if (auto scan = dyn_cast<ScanOp>(op))
-        made.push_back(scan);
-    for (ScanOp scan : made)
-      split(scan);
   }
 };
 } // namespace

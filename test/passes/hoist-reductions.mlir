@@ -74,3 +74,30 @@ func.func @check() {
   check.expect_close %dgamma, %sum max_relative 1.0e-12 : tensor<2xf32>
   return
 }
+
+// The sum's tensor may have static sizes where the state's has dynamic ones.
+// RUN: ejk-opt %s --ejk-hoist-reductions | FileCheck %s --check-prefix=SIZES
+// SIZES-LABEL: func.func @sizes(
+// SIZES:         %[[SUM:.*]] = ejk.scan
+// SIZES:           states(%{{.*}} = zero : tensor<?x3xf32>)
+// SIZES:         %[[CAST:.*]] = tensor.cast %[[SUM]] : tensor<?x3xf32> to tensor<2x3xf32>
+// SIZES:         return %[[CAST]]
+func.func @sizes(%k: tensor<?x5x3x4xf32>) -> tensor<2x3xf32> {
+  %n = ejk.scan sequences(%kt = %k : tensor<?x5x3x4xf32>)
+      states(%S = zero : tensor<?x3x4xf32>) {
+    %S1 = arith.addf %S, %kt : vector<4xf32>
+    ejk.yield states(%S1 : vector<4xf32>)
+  }
+  %c0 = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<2x3xf32>
+  %zero = linalg.fill ins(%c0 : f32) outs(%empty : tensor<2x3xf32>) -> tensor<2x3xf32>
+  %sum = linalg.generic {
+      indexing_maps = [affine_map<(b, h, c) -> (b, h, c)>, affine_map<(b, h, c) -> (b, h)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%n : tensor<?x3x4xf32>) outs(%zero : tensor<2x3xf32>) {
+  ^bb0(%x: f32, %s: f32):
+    %t = arith.addf %s, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<2x3xf32>
+  return %sum : tensor<2x3xf32>
+}
