@@ -1,14 +1,57 @@
 //===- ejk-reduce.cpp - shrink a file that shows a fault ------------------===//
+//
+// What mlirReduceMain does, but that the output file is replaced by a whole one or stays as it is.
+//
+//===----------------------------------------------------------------------===//
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Reducer/Passes.h"
-#include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 #include "tools/common/Registration.h"
+#include "tools/io/OutputFile.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace cl = llvm::cl;
+using namespace mlir;
+
+static cl::opt<std::string> input(cl::Positional, cl::desc("<file>"), cl::init("-"));
+static cl::opt<std::string> output("o", cl::desc("Where the reduced module goes"),
+                                   cl::value_desc("file"), cl::init("-"));
+
+static int fail(llvm::StringRef message) {
+  llvm::errs() << message << "\n";
+  return 1;
+}
 
 int main(int argc, char **argv) {
-  mlir::DialectRegistry registry;
+  llvm::InitLLVM init(argc, argv);
+  DialectRegistry registry;
   ejk::registerAll(registry);
-  mlir::registerReducerPasses();
-  mlir::MLIRContext context(registry);
+  registerReducerPasses();
+  PassPipelineCLParser pipeline("", "Passes to run");
+  cl::ParseCommandLineOptions(argc, argv, "Shrinks a module to what a test still accepts.\n");
+  if (std::string error = ejk::checkNoInput(output, {input}); !error.empty())
+    return fail(error);
+
+  MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
-  return failed(mlir::mlirReduceMain(argc, argv, context));
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(input, ParserConfig(&context));
+  if (!module)
+    return 1;
+  PassManager passes(&context);
+  auto report = [&](const Twine &message) {
+    llvm::errs() << message << "\n";
+    return failure();
+  };
+  if (failed(pipeline.addToPipeline(passes, report)) || failed(passes.run(*module)))
+    return 1;
+
+  std::string text;
+  llvm::raw_string_ostream(text) << *module;
+  std::string error = output == "-" ? ejk::writeStandardOutput(text) : ejk::writeFile(output, text);
+  return error.empty() ? 0 : fail(error);
 }
