@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace ejk::fuzz;
 
@@ -70,6 +71,27 @@ std::string ejk::fuzz::runApart(llvm::function_ref<void()> body, uint64_t bytes)
                                         : "exit status " + std::to_string(WEXITSTATUS(status));
   std::string reason = reasonIn(text);
   return reason.empty() ? end : end + ": " + reason;
+}
+
+unsigned ejk::fuzz::runJobs(unsigned jobs, llvm::function_ref<void(unsigned)> body) {
+  std::vector<pid_t> running;
+  for (unsigned job = 0; job < jobs; ++job) {
+    pid_t child = fork();
+    if (child < 0)
+      llvm::report_fatal_error("no process");
+    if (child == 0) {
+      body(job);
+      _exit(0);
+    }
+    running.push_back(child);
+  }
+  unsigned failed = 0;
+  for (pid_t child : running) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    failed += status != 0;
+  }
+  return failed;
 }
 
 void ejk::fuzz::setTimeLimit(unsigned seconds) {

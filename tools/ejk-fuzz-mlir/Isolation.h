@@ -12,7 +12,7 @@ namespace ejk::fuzz {
 /// What a process that runs cases and the one that watches it share.
 struct Shared {
   std::atomic<uint64_t> nextCase;
-  std::atomic<uint64_t> mutants, refused, accepted, comparisons, endless;
+  std::atomic<uint64_t> mutants, refused, accepted, comparisons, endless, findings, crashes;
   char pipeline[1 << 10]; ///< of the case under way
   char pass[1 << 8];      ///< that runs
   char module[1 << 20];   ///< what it runs on, cut off
@@ -30,6 +30,10 @@ constexpr llvm::StringLiteral kDoesNotEnd = "does not end";
 ///
 /// `body` runs in a new process, whose standard error is kept. It may take `bytes` of memory.
 std::string runApart(llvm::function_ref<void()> body, uint64_t bytes);
+
+/// Runs `body` with each number below `jobs` in a process of its own, all at once. Gives back how
+/// many of the processes did not end with status 0.
+unsigned runJobs(unsigned jobs, llvm::function_ref<void(unsigned)> body);
 
 /// Ends this process after so many seconds of processor time, from now on.
 void setTimeLimit(unsigned seconds);

@@ -22,6 +22,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
+#include <thread>
 #include <unistd.h>
 
 using namespace mlir;
@@ -32,6 +33,7 @@ static cl::list<std::string> folders(cl::Positional, cl::desc("<files or folders
                                      cl::OneOrMore);
 static cl::opt<uint64_t> cases("cases", cl::desc("how many mutants to make"), cl::init(1000));
 static cl::opt<uint64_t> firstCase("first", cl::desc("the number of the first"), cl::init(0));
+static cl::opt<unsigned> jobs("jobs", cl::desc("how many at a time (all cores)"), cl::init(0));
 static cl::opt<std::string> into("into", cl::desc("a folder for mutants that show a fault"),
                                  cl::init("mutants"));
 static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that one mutant may take"), cl::init(60));
@@ -185,8 +187,10 @@ public:
     Meaning meaning(*module, number);
     setTimeLimit(seconds);
     for (const std::string &pipeline : choosePipelines(seed, random))
-      if (std::optional<Finding> found = tryPipeline(*module, pipeline, &meaning))
+      if (std::optional<Finding> found = tryPipeline(*module, pipeline, &meaning)) {
+        ++shared.findings;
         report(number, pipeline, found->what, text);
+      }
   }
 
   std::optional<Finding> tryPipeline(ModuleOp module, const std::string &pipeline,
@@ -242,6 +246,67 @@ static int replayFiles(Shared &shared, const DialectRegistry &registry, ArrayRef
   return faults != 0;
 }
 
+/// Runs the cases from `shared.nextCase` to before `end`, in one process after another where they crash.
+static void runBlock(Shared &shared, const DialectRegistry &registry, ArrayRef<Seed> seeds,
+                     uint64_t end) {
+  constexpr uint64_t bytes = uint64_t(6) << 30;
+  while (shared.nextCase < end) {
+    std::string death = runApart(
+        [&] {
+          // One context for all these cases: making one takes longer than a case.
+          Fuzzer fuzzer(shared, registry);
+          for (; shared.nextCase < end; ++shared.nextCase) {
+            setTimeLimit(seconds);
+            fuzzer.runCase(shared.nextCase, seeds);
+          }
+        },
+        bytes);
+    if (death.empty())
+      return;
+    if (death == kDoesNotEnd && shared.pipeline == kInterpreting) {
+      ++shared.endless;
+    } else {
+      ++shared.crashes;
+      Fuzzer::report(shared.nextCase, shared.pipeline,
+                     (StringRef(shared.pass) + ": " + death).str(), shared.module);
+    }
+    ++shared.nextCase;
+  }
+}
+
+/// Runs all cases, `jobs` at a time. A case is its number, whichever job runs it.
+static int runCases(Shared &all, const DialectRegistry &registry, ArrayRef<Seed> seeds) {
+  constexpr uint64_t casesInBlock = 50;
+  const uint64_t end = firstCase + cases;
+  const unsigned count = jobs ? jobs : std::max(1u, std::thread::hardware_concurrency());
+  std::vector<Shared *> ofJobs;
+  for (unsigned job = 0; job < count; ++job)
+    ofJobs.push_back(&makeShared());
+  all.nextCase = firstCase.getValue();
+  unsigned lost = runJobs(count, [&](unsigned job) {
+    for (uint64_t first; (first = all.nextCase.fetch_add(casesInBlock)) < end;) {
+      ofJobs[job]->nextCase = first;
+      runBlock(*ofJobs[job], registry, seeds, std::min(first + casesInBlock, end));
+    }
+  });
+  auto sum = [&](std::atomic<uint64_t> Shared::*counter) {
+    uint64_t total = 0;
+    for (const Shared *job : ofJobs)
+      total += job->*counter;
+    return total;
+  };
+  const uint64_t findings = sum(&Shared::findings), crashes = sum(&Shared::crashes);
+  llvm::outs() << cases.getValue() << " cases from " << firstCase.getValue() << ": "
+               << sum(&Shared::mutants) << " mutants, " << sum(&Shared::accepted) << " times rewritten, "
+               << sum(&Shared::refused) << " times refused, " << sum(&Shared::comparisons)
+               << " comparisons of meaning, " << sum(&Shared::endless)
+               << " too long to interpret, " << findings << " findings, " << crashes
+               << " crashes\n";
+  if (lost)
+    llvm::errs() << "ejk-fuzz-mlir: " << lost << " of " << count << " jobs ended early\n";
+  return findings || crashes || lost;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::ParseCommandLineOptions(argc, argv,
@@ -259,39 +324,5 @@ int main(int argc, char **argv) {
   if (!replay.empty())
     return replayFiles(shared, registry, seeds);
 
-  constexpr uint64_t perProcess = 100, bytes = uint64_t(6) << 30;
-  uint64_t end = firstCase + cases, crashes = 0;
-  int faults = 0;
-  shared.nextCase = firstCase.getValue();
-  while (shared.nextCase < end) {
-    uint64_t first = shared.nextCase;
-    std::string death = runApart(
-        [&] {
-          // One context for some cases: making one takes longer than a case.
-          Fuzzer fuzzer(shared, registry);
-          while (shared.nextCase < std::min(first + perProcess, end)) {
-            setTimeLimit(seconds);
-            fuzzer.runCase(shared.nextCase, seeds);
-            ++shared.nextCase;
-          }
-        },
-        bytes);
-    if (death.empty())
-      continue;
-    if (death == kDoesNotEnd && shared.pipeline == kInterpreting) {
-      ++shared.endless;
-      ++shared.nextCase;
-      continue;
-    }
-    ++crashes;
-    Fuzzer::report(shared.nextCase, shared.pipeline,
-                   (StringRef(shared.pass) + ": " + death).str(), shared.module);
-    ++shared.nextCase;
-    faults = 1;
-  }
-  llvm::outs() << shared.mutants << " mutants, " << shared.accepted << " times rewritten, "
-               << shared.refused << " times refused, " << shared.comparisons
-               << " comparisons of meaning, " << shared.endless << " too long to interpret, "
-               << crashes << " crashes\n";
-  return faults;
+  return runCases(shared, registry, seeds);
 }
