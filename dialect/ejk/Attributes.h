@@ -36,10 +36,12 @@ constexpr llvm::StringLiteral kMayAliasAttr = "ejk.may_alias";
 constexpr llvm::StringLiteral kInPlaceAttr = "ejk.in_place";
 /// On a scan: its class of decay, in words.
 constexpr llvm::StringLiteral kDecayClassAttr = "ejk.decay_class";
-/// On an `arith.mulf` of what is read of a state: this product nearly cancels others
-/// in a sum, of the same numbers read of the state's adjoint. A schedule that rounds
-/// what it multiplies must round it alike on both sides.
-constexpr llvm::StringLiteral kPairingAttr = "ejk.pairing";
+/// On f_vjp: f, whose derivative it is. Its arguments are f's, then cotangents, then saved states.
+constexpr llvm::StringLiteral kDerivativeOfAttr = "ejk.derivative_of";
+/// On a derivative's argument: the result of its function that it is the cotangent of, by name.
+constexpr llvm::StringLiteral kCotangentOfAttr = "ejk.cotangent_of";
+/// On a derivative's result: the argument of its function that it is the gradient of, by name.
+constexpr llvm::StringLiteral kGradientOfAttr = "ejk.gradient_of";
 } // namespace ejk
 
 #endif // EJK_DIALECT_EJK_ATTRIBUTES_H

@@ -71,7 +71,7 @@ class Ejk_RecurrenceOp<string mnemonic, list<string> gates>
 def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent", ["g", "g_gamma", "gk", "gv"]> {
   let summary = "the gated linear recurrence, with every gate it can have";
   let description = !strconcat([{
-    Walks each sequence step by step (from its last step to its first with
+    Passes over each sequence step by step (from its last step to its first with
     `reverse`):
 
     ```

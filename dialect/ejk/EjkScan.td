@@ -33,9 +33,9 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
 
     With `save_every` C, a sequence's rows are cut, from its first row in memory
     on, into chunks of C, the last of them shorter. At the end of each chunk, in the
-    direction of the walk, the step's saves are kept: cell c of sequence n is
+    direction of the scan, the step's saves are stored: chunk c of sequence n has
     slot ⌊first/C⌋ + n + c, where `first` is the sequence's first row among
-    all B·T rows. A scan that walks the other way reads them with `ejk.checkpoint`, each
+    all B·T rows. A scan in the other direction reads them with `ejk.checkpoint`, each
     at the step that enters its chunk.
 
     With `segments`, a sequence is divided into segments of L rows, from its first row in memory
@@ -60,7 +60,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     The region may hold:
 
     - the step ops `ejk.decay`, `ejk.outer_add`, `ejk.read`, `ejk.checkpoint`, `ejk.sum`,
-      `ejk.max`, `ejk.rotate_half`, `ejk.step_index`, `ejk.head_index` and `ejk.num_heads`;
+      `ejk.max`, `ejk.cancelling_pair`, `ejk.rotate_half`, `ejk.step_index`, `ejk.head_index` and `ejk.num_heads`;
     - elementwise `arith` and `math`, constants and `vector.broadcast`, on numbers and
       vectors;
     - `scf.if` with results, whose branches hold elementwise ops alone. Both branches are
@@ -132,7 +132,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
   ];
   let extraClassDeclaration = [{
     /// The type a step sees of a tensor whose first `prefix` dimensions are
-    /// walked by the scan: a scalar, or a vector of the remaining dimensions.
+    /// the scan's own (batch, time, heads): a scalar, or a vector of the remaining dimensions.
     static ::mlir::Type getStepType(::mlir::RankedTensorType tensor, unsigned prefix);
 
     /// The first dimension of a state of a scan over `first`, its first sequence: N, or the number
@@ -306,8 +306,7 @@ def Ejk_CheckpointOp : Ejk_StepOp<"checkpoint", [AllTypesMatch<["vector", "resul
 def Ejk_SumOp : Ejk_StepOp<"sum"> {
   let summary = "the sum of a vector's channels";
   let description = [{
-    `result = Σ_c vector[c]`, in f32. What a number spread over channels by
-    `vector.broadcast` gets back under differentiation.
+    `result = Σ_c vector[c]`, in f32. It is the adjoint of `vector.broadcast`.
 
     Example:
 
@@ -371,7 +370,7 @@ def Ejk_StepIndexOp : Ejk_StepOp<"step_index"> {
   let description = [{
     The number of rows of the sequence that lie before this step's in memory: 0 to
     length−1. It counts from the sequence's own first row, packed or not, and does not
-    depend on the direction of the walk: with `reverse` the first step walked has the
+    depend on the direction of the scan: with `reverse` the first step computed has the
     largest index. A position that goes on from an earlier call is a sequence, not this.
 
     Example:
@@ -414,6 +413,38 @@ def Ejk_GateGradientOp : Ejk_StepOp<"gate_gradient", [AllTypesMatch<["gradient",
     type($gradient) `,` type($gate)
   }];
   let hasVerifier = 1;
+}
+
+def Ejk_CancellingPairOp : Ejk_StepOp<"cancelling_pair", [
+    Elementwise, Scalarizable, Vectorizable, Tensorizable, SameOperandsAndResultType]> {
+  let opDocGroup = Ejk_Internals;
+  let summary = "a vector times what a state gives, one side of a cancelling pair";
+  let description = [{
+    `result = vector ⊙ read`, a term of a sum that is a gate's gradient. The backward scan subtracts
+    the same terms, computed from the state's adjoint, so that almost all of both cancels. What is
+    left is right only if both scans round alike, so a schedule that rounds the operands of a matmul
+    must round `vector` and the operand of `read` as the other scan rounds them.
+
+    Example:
+
+    ```mlir
+    %r = ejk.read %S1, %o along value : vector<64x32xf32>, vector<32xf32>
+    %p = ejk.cancelling_pair %q, %r : vector<64xf32>
+    ```
+
+    Constraints:
+    - C1: `read` is what an `ejk.read` of this step gives, or a row of a sequence, where a pass
+      moved the read to an earlier scan.
+    - C2: the result is a term of a sum: `ejk.sum`, `arith.addf`, `arith.subf` and the outputs of
+      `ejk.yield` use it, and nothing else does.
+  }];
+  let arguments = (ins Ejk_StepVector:$vector, Ejk_StepVector:$read);
+  let results = (outs Ejk_StepVector:$result);
+  let assemblyFormat = "$vector `,` $read attr-dict `:` type($result)";
+  let extraClassDeclaration = [{
+    /// The ejk.read that gives `read`; null where an earlier scan has it.
+    ReadOp getReadOp();
+  }];
 }
 
 def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {

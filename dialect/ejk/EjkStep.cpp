@@ -66,12 +66,38 @@ static LogicalResult verifyBranches(scf::IfOp op) {
   return success();
 }
 
+ReadOp CancellingPairOp::getReadOp() { return getRead().getDefiningOp<ReadOp>(); }
+
+/// Checks where a cancelling pair takes its read from, and that it is a term of a sum.
+static LogicalResult verifyPair(CancellingPairOp pair, ScanOp scan) {
+  if (!pair.getReadOp() && !llvm::is_contained(scan.getSequenceArgs(), pair.getRead()))
+    return pair.emitOpError("multiplies what no 'ejk.read' of this step and no sequence gives (C1); "
+                            "use 'arith.mulf' for a product that cancels no other");
+  unsigned states = scan.getNumStates(), outputs = scan.getOutputs().size();
+  for (OpOperand &use : pair->getUses()) {
+    unsigned number = use.getOperandNumber();
+    bool isOutput = isa<YieldOp>(use.getOwner()) && number >= states && number < states + outputs;
+    if (isOutput || isa<SumOp, arith::AddFOp, arith::SubFOp>(use.getOwner()))
+      continue;
+    InFlightDiagnostic error = pair.emitOpError(
+        "must be a term of a sum: of 'ejk.sum', 'arith.addf' or 'arith.subf', or an output that a "
+        "later scan sums (C2)");
+    error.attachNote(use.getOwner()->getLoc()) << "'" << use.getOwner()->getName() << "' uses it";
+    return error;
+  }
+  return success();
+}
+
 LogicalResult ejk::verifyStepOps(ScanOp scan) {
   for (Operation &op : scan.getStep().without_terminator())
-    if (!isa<DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, MaxOp, RotateHalfOp, StepIndexOp,
-             GateGradientOp, HeadIndexOp, NumHeadsOp>(op) &&
-        failed(verifyElementwise(&op)))
+    if (auto pair = dyn_cast<CancellingPairOp>(op)) {
+      if (failed(verifyPair(pair, scan)))
+        return failure();
+    } else if (!isa<DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, MaxOp, RotateHalfOp,
+                    StepIndexOp, GateGradientOp, HeadIndexOp, NumHeadsOp>(op) &&
+               failed(verifyElementwise(&op))) {
       return failure();
+    }
   return success();
 }
 

@@ -185,13 +185,15 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kInPlaceAttr, Kind::unit, false, true, true},
     {kConstraintsAttr, Kind::array, true, false, false},
     {kForwardOfAttr, Kind::string, true, false, false},
+    {kDerivativeOfAttr, Kind::string, true, false, false},
+    {kCotangentOfAttr, Kind::string, false, true, false},
+    {kGradientOfAttr, Kind::string, false, true, true},
     {kScheduleAttr, Kind::string, true, false, false},
     {kAlternativeOfAttr, Kind::string, true, false, false},
     {kNeedsAttr, Kind::array, true, false, false},
     {kWhenAttr, Kind::array, true, false, false},
     {kNumInputsAttr, Kind::integer, true, false, false},
     {kDecayClassAttr, Kind::string, true, false, false},
-    {kPairingAttr, Kind::unit, true, false, false},
 };
 
 LogicalResult EjkDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {

@@ -1,5 +1,6 @@
 //===- Names.cpp - what a function's tensors are called -------------------===//
 #include "dialect/ejk/Names.h"
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Ejk.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringExtras.h"
@@ -23,6 +24,14 @@ StringRef ejk::recurrenceOperandName(OpOperand &use) {
     if (number++ == use.getOperandNumber())
       return name;
   }
+  return {};
+}
+
+func::FuncOp ejk::findDerivative(ModuleOp module, StringRef name) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (auto of = function->getAttrOfType<StringAttr>(kDerivativeOfAttr);
+        of && of.getValue() == name && !function->hasAttr(kAlternativeOfAttr))
+      return function;
   return {};
 }
 

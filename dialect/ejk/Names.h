@@ -9,6 +9,7 @@
 
 #include "dialect/ejk/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 #include <optional>
 #include <string>
 
@@ -26,6 +27,10 @@ llvm::StringRef recurrenceOperandName(mlir::OpOperand &use);
 /// The letter of the one recurrence operand that argument `index` feeds, or was when
 /// `ejk.operand` noted it; empty where there is none.
 std::string argumentOperand(mlir::func::FuncOp function, unsigned index);
+
+/// The function of `module` that is the derivative of `name` (`ejk.derivative_of`), not another
+/// way to compute it; null where there is none.
+mlir::func::FuncOp findDerivative(mlir::ModuleOp module, llvm::StringRef name);
 
 /// Whether argument `index` is a log gate as it stands: a recurrence's gate operand, or
 /// a scan's row or parameter that a decay takes; or was when `ejk.log_decay` noted it.

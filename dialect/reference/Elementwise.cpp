@@ -355,6 +355,7 @@ static const llvm::StringMap<Maker> &table() {
       {"arith.addf", ff2([](D a, D b) { return a + b; })},
       {"arith.subf", ff2([](D a, D b) { return a - b; })},
       {"arith.mulf", ff2([](D a, D b) { return a * b; })},
+      {"ejk.cancelling_pair", ff2([](D a, D b) { return a * b; })},
       {"arith.divf", ff2([](D a, D b) { return a / b; })},
       {"arith.remf", ff2([](D a, D b) { return std::fmod(a, b); })},
       {"arith.negf", ff1([](D a) { return -a; })},

@@ -1,5 +1,6 @@
 //===- CpuScanRows.cpp - a step on a column block -------------------------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/kernels/StepElements.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/scan/ScanProperties.h"
@@ -102,9 +103,7 @@ Value CpuScanEmitter::matrixRow(Value matrix, Value row, const Block &block, Sco
     IRMapping operands;
     for (Value operand : op->getOperands())
       operands.map(operand, isMatrix(operand) ? rowOf(operand) : prepared.lookup(operand));
-    Operation *clone = b.clone(*op, operands);
-    clone->getResult(0).setType(CpuBuilder::withCount(matrix.getType(), plan.width));
-    result = clone->getResult(0);
+    result = cloneStepOp(b, op, operands, CpuBuilder::withCount(matrix.getType(), plan.width));
   }
   return rows.known[matrix] = result;
 }

@@ -1,5 +1,6 @@
 //===- CpuScanValues.cpp - a step's values, where they are asked for ------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/kernels/StepElements.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/scan/ScanProperties.h"
@@ -188,7 +189,5 @@ Value CpuScanEmitter::evaluateOp(Operation *op, const Channels &at, Scope &scope
   IRMapping operands;
   for (Value operand : op->getOperands())
     operands.map(operand, evaluate(operand, at, scope));
-  Operation *clone = b.clone(*op, operands);
-  clone->getResult(0).setType(type);
-  return clone->getResult(0);
+  return cloneStepOp(b, op, operands, type);
 }

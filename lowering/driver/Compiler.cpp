@@ -1,5 +1,6 @@
 //===- Compiler.cpp - from MLIR to a kernel package -----------------------===//
 #include "lowering/driver/Compiler.h"
+#include "dialect/ejk/Names.h"
 #include "lowering/driver/BackEnd.h"
 #include "lowering/driver/MergeManifests.h"
 #include "lowering/target/DefaultTargets.h"
@@ -35,16 +36,21 @@ LogicalResult ejk::derive(ModuleOp module, unsigned order, ArrayRef<std::string>
   for (auto function : module.getOps<func::FuncOp>())
     if (function.isPublic() && !function.isExternal())
       functions.push_back(function.getName().str());
-  for (const std::string &function : functions) {
+  for (const std::string &function : functions)
     buildBackwardPipeline(pm, {function, wrt, {}, first});
-    buildBackwardPipeline(pm, {function + "_vjp", {}, {}, policy});
-  }
   if (failed(pm.run(module)))
     return failure();
-  for (const std::string &function : functions)
-    for (const char *suffix : {"", "_vjp"})
-      if (auto earlier = module.lookupSymbol<func::FuncOp>(function + suffix))
-        earlier.setPrivate();
+  PassManager again(module.getContext());
+  SmallVector<func::FuncOp> earlier;
+  for (const std::string &function : functions) {
+    func::FuncOp derivative = findDerivative(module, function);
+    buildBackwardPipeline(again, {derivative.getName().str(), {}, {}, policy});
+    earlier.append({module.lookupSymbol<func::FuncOp>(function), derivative});
+  }
+  if (failed(again.run(module)))
+    return failure();
+  for (func::FuncOp function : earlier)
+    function.setPrivate();
   PassManager clean(module.getContext());
   clean.addPass(createSymbolDCEPass());
   return clean.run(module);

@@ -77,7 +77,7 @@ private:
     program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
     program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
     for (StringRef name :
-         {kForwardOfAttr, kScheduleAttr, kAlternativeOfAttr, kNeedsAttr, kWhenAttr})
+         {kForwardOfAttr, kDerivativeOfAttr, kScheduleAttr, kAlternativeOfAttr, kNeedsAttr, kWhenAttr})
       if (Attribute attribute = function->getAttr(name))
         program->setAttr(name, attribute);
     b.setInsertionPointToStart(program.addEntryBlock());

@@ -131,9 +131,15 @@ private:
       tensor["role"] = "cu_seqlens";
       tensor["total"] = sizeExpr(total.getValue());
     }
-    // Tools that generate random inputs keep gates at 0 or below.
+    // Tools that generate random inputs keep gates at 0 or below, rates between 0 and 1, and keys
+    // about as long as 1.
+    auto operand = program.getArgAttrOfType<StringAttr>(i, kOperandAttr);
     if (program.getArgAttr(i, kLogDecayAttr))
       tensor["role"] = "log_decay";
+    else if (operand && operand.getValue() == "k")
+      tensor["role"] = "key";
+    else if (operand && operand.getValue() == "beta")
+      tensor["role"] = "rate";
     if (auto alias = program.getArgAttrOfType<IntegerAttr>(i, kMayAliasAttr))
       tensor["may_alias"] = alias.getInt();
     if (program.getArgAttr(i, kInPlaceAttr))
@@ -385,9 +391,10 @@ FailureOr<json::Object> ejk::writeManifest(ModuleOp module, StringRef arch, Stri
     // A derivative takes its function's inputs, a cotangent for each result, and the values that
     // the forward saved.
     bool isAlternative = program->hasAttr(kAlternativeOfAttr);
-    StringRef name = program.getName();
-    if (name.consume_back("_vjp") && module.lookupSymbol<func::FuncOp>(name))
-      (*entry)["vjp_of"] = name;
+    auto derivativeOf = program->getAttrOfType<StringAttr>(kDerivativeOfAttr);
+    if (derivativeOf && !isAlternative &&
+        module.lookupSymbol<func::FuncOp>(derivativeOf.getValue()))
+      (*entry)["vjp_of"] = derivativeOf.getValue();
     if (auto forwardOf = program->getAttrOfType<StringAttr>(kForwardOfAttr))
       (*entry)["fwd_of"] = forwardOf.getValue();
     addEntry(entries, std::move(*entry), isAlternative);

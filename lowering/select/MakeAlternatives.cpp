@@ -117,11 +117,11 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   /// so that both must choose alike.
   SmallVector<func::FuncOp> choosingAlike(func::FuncOp function) {
     SmallVector<func::FuncOp> functions = {function};
-    StringRef name = function.getName();
-    std::string other = name.ends_with("_vjp") ? name.drop_back(4).str() : (name + "_vjp").str();
-    if (auto found = getOperation().lookupSymbol<func::FuncOp>(other))
-      if (!found.isDeclaration())
-        functions.push_back(found);
+    auto of = function->getAttrOfType<StringAttr>(kDerivativeOfAttr);
+    auto other = of ? getOperation().lookupSymbol<func::FuncOp>(of.getValue())
+                    : findDerivative(getOperation(), function.getName());
+    if (other && !other.isDeclaration())
+      functions.push_back(other);
     // In one order for both.
     llvm::sort(functions, [](func::FuncOp a, func::FuncOp b) { return a.getName() < b.getName(); });
     return functions;

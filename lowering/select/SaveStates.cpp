@@ -77,7 +77,7 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
     std::string name = (function.getName() + "_fwd").str();
     SaveStates saves;
     saves.quiet = quiet;
-    saves.vjp = module.lookupSymbol<func::FuncOp>((function.getName() + "_vjp").str());
+    saves.vjp = findDerivative(module, function.getName());
     if (!saves.vjp || saves.vjp.isDeclaration() || function.isDeclaration() ||
         saves.vjp.getNumArguments() < function.getNumArguments())
       continue;
@@ -105,6 +105,7 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
           if (!saves.fwd) {
             saves.fwd = cast<func::FuncOp>(b.clone(*function, mapping));
             saves.fwd.setName(name);
+            saves.fwd->removeAttr(kDerivativeOfAttr);
             saves.fwd->setAttr(kForwardOfAttr, b.getStringAttr(function.getName()));
           }
           saves.savings[scan] = {cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};

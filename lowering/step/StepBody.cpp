@@ -1,5 +1,6 @@
 //===- StepBody.cpp - one step on a thread's part of the state -------------===//
 #include "lowering/step/StepEmitter.h"
+#include "lowering/kernels/StepElements.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -267,9 +268,7 @@ Tile StepEmitter::elementwise(Operation *op, Layout layout) {
     IRMapping mapping;
     for (auto [operand, tile] : llvm::zip(op->getOperands(), operands))
       mapping.map(operand, element(tile));
-    Operation *clone = b.clone(*op, mapping);
-    clone->getResult(0).setType(getElementTypeOrSelf(value.getType()));
-    result.push_back(clone->getResult(0));
+    result.push_back(cloneStepOp(b, op, mapping, getElementTypeOrSelf(value.getType())));
   }
   if (auto vector = dyn_cast<VectorType>(value.getType()); vector && vector.getRank() == 2)
     clearPaddedRows(result, plan.colsPerThread);

@@ -129,8 +129,8 @@ private:
           return op.emitError("a step broadcasts only one number to all channels");
         continue;
       }
-      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, MaxOp, RotateHalfOp,
-              StepIndexOp, GateGradientOp, HeadIndexOp, NumHeadsOp>(op))
+      if (isa<YieldOp, DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, MaxOp, CancellingPairOp,
+              RotateHalfOp, StepIndexOp, GateGradientOp, HeadIndexOp, NumHeadsOp>(op))
         continue;
       bool known = isa_and_nonnull<arith::ArithDialect>(op.getDialect()) ||
                    (op.getDialect() && op.getDialect()->getNamespace() == "math");

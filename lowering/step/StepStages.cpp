@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepEmitter.h"
+#include "lowering/kernels/StepElements.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -99,9 +100,7 @@ Value StepEmitter::evaluate(Value value, unsigned width, Place &here, Place *oth
     IRMapping operands;
     for (Value operand : op->getOperands())
       operands.map(operand, evaluate(operand, width, here, otherHalf));
-    Operation *clone = b.clone(*op, operands);
-    clone->getResult(0).setType(type);
-    result = clone->getResult(0);
+    result = cloneStepOp(b, op, operands, type);
   }
   known.map(value, result);
   return result;

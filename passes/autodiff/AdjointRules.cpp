@@ -117,6 +117,12 @@ static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken, arith::CmpFPred
   r.add(1, [&] { return r.select(r.compare(secondTaken, r.x(0), r.x(1)), r.g, zero); });
 }
 
+/// x(0) ⊙ x(1).
+static void addToOperandsOfProduct(Rule &r) {
+  r.add(0, [&] { return r.times(r.g, r.x(1)); });
+  r.add(1, [&] { return r.times(r.g, r.x(0)); });
+}
+
 /// (1 − x)(1 + x), which loses less near ±1 than 1 − x².
 static Value oneMinusSquare(Rule &r) {
   Value x = r.x(0), one = r.number(1);
@@ -205,11 +211,8 @@ static const llvm::StringMap<RuleFn> &table() {
          r.add(0, r.g);
          r.add(1, [&] { return r.minus(r.g); });
        }},
-      {"arith.mulf",
-       [](Rule &r) {
-         r.add(0, [&] { return r.times(r.g, r.x(1)); });
-         r.add(1, [&] { return r.times(r.g, r.x(0)); });
-       }},
+      {"arith.mulf", addToOperandsOfProduct},
+      {"ejk.cancelling_pair", addToOperandsOfProduct},
       {"arith.divf",
        [](Rule &r) {
          Value share = r.over(r.g, r.x(1));

@@ -20,9 +20,7 @@ static Value times(OpBuilder &b, Location at, Value x, Value y) {
 
 /// A term of a pair sum: `vector` times the read.
 static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read) {
-  auto product = arith::MulFOp::create(b, at, vector, read);
-  product->setDiscardableAttr(kPairingAttr, b.getUnitAttr());
-  return product;
+  return CancellingPairOp::create(b, at, vector, read);
 }
 
 /// The absolute value of `vector` times the read.

@@ -122,12 +122,19 @@ private:
     b.setInsertionPointAfter(function);
     vjp = func::FuncOp::create(b, function.getLoc(), (function.getName() + (sizesWanted() ? "_terms" : "_vjp")).str(),
                                b.getFunctionType(inputs, results));
+    if (!sizesWanted())
+      vjp->setAttr(kDerivativeOfAttr, b.getStringAttr(function.getName()));
     if (Attribute constraints = function->getAttr(kConstraintsAttr))
       vjp->setAttr(kConstraintsAttr, constraints);
     unsigned numInputs = function.getNumArguments(), next = numInputs;
-    auto named = [&](DictionaryAttr attrs, StringRef name) {
+    // Of what `attrs` describe, `given` holds a cotangent or a gradient, or the value itself.
+    auto named = [&](DictionaryAttr attrs, StringRef name, StringRef given = {}) {
       NamedAttrList list(attrs);
-      list.set(kNameAttr, b.getStringAttr(name));
+      list.erase(kCotangentOfAttr);
+      list.erase(kGradientOfAttr);
+      list.set(kNameAttr, b.getStringAttr((given.empty() ? "" : "d") + name));
+      if (!given.empty())
+        list.set(given, b.getStringAttr(name));
       return list.getDictionary(b.getContext());
     };
     vjp.addEntryBlock();
@@ -137,14 +144,16 @@ private:
       givenByResult.push_back(hasCotangent[i] ? Value(vjp.getArgument(next)) : Value());
       if (hasCotangent[i])
         vjp.setArgAttrs(next++,
-                        named(function.getResultAttrDict(i), "d" + resultName(function, i)));
+                        named(function.getResultAttrDict(i), resultName(function, i),
+                              kCotangentOfAttr));
     }
     for (auto [result, i] : llvm::enumerate(wanted)) {
       NamedAttrList attrs;
       if (Attribute shape = function.getArgAttr(i, kShapeAttr))
         attrs.set(kShapeAttr, shape);
       vjp.setResultAttrs(
-          result, named(attrs.getDictionary(b.getContext()), "d" + argumentName(function, i)));
+          result, named(attrs.getDictionary(b.getContext()), argumentName(function, i),
+                        kGradientOfAttr));
     }
   }
 
@@ -332,9 +341,11 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
     if (f.isDeclaration() || !f.isPublic() ||
         llvm::none_of(f.getArguments(), [](Value v) { return isFloating(v); }))
       return false;
+    // A definition has the name that the pass would give, or is a derivative that a user wrote.
     auto existing = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
         f, StringAttr::get(f.getContext(), f.getName() + "_vjp"));
-    if (existing && !existing.isDeclaration())
+    if ((existing && !existing.isDeclaration()) ||
+        findDerivative(f->getParentOfType<ModuleOp>(), f.getName()))
       return false;
     return f
         .walk([](Operation *op) {

@@ -189,7 +189,7 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   read.whole = op;
   bool isAdded = corrections.feeds(op);
   if (auto mul = op->hasOneUse() ? dyn_cast<arith::MulFOp>(*op->user_begin()) : arith::MulFOp();
-      mul && !isAdded && !mul->hasAttr(kPairingAttr)) {
+      mul && !isAdded) {
     Value rest = mul.getResult();
     if (splitConstant(rest, read.scale))
       read.whole = mul;
@@ -200,11 +200,11 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
     read.decays[axis] = chain.decays[axis].size();
   read.adds = chain.adds.size();
   for (Operation *user : op->getUsers())
-    if (auto mul = dyn_cast<arith::MulFOp>(user); mul && mul->hasAttr(kPairingAttr)) {
-      Value vector = mul.getLhs() == op ? mul.getRhs() : mul.getLhs();
+    if (auto pair = dyn_cast<CancellingPairOp>(user); pair && pair.getReadOp() == op) {
+      Value vector = pair.getVector();
       double scale = 1;
       splitConstant(vector, scale);
-      read.pairings.push_back({mul, vector, scale});
+      read.pairings.push_back({pair, vector, scale});
     }
   auto isNumber = [](Value multiplier) {
     if (auto broadcast = multiplier.getDefiningOp<vector::BroadcastOp>())
@@ -351,11 +351,11 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
 }
 
 bool ChunkPlan::isOnlySummed(Value vector) const {
-  auto mul = vector.getDefiningOp<arith::MulFOp>();
-  return llvm::any_of(chains, [&](const StateChain &chain) {
+  auto pair = vector.getDefiningOp<CancellingPairOp>();
+  return pair && llvm::any_of(chains, [&](const StateChain &chain) {
     return llvm::any_of(chain.reads, [&](const StateChain::Read &read) {
       return read.isOnlySummed &&
-             llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.mul == mul; });
+             llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.op == pair; });
     });
   });
 }
@@ -401,7 +401,7 @@ bool ChunkPlan::isZeroPastEnd(Value value) const {
     return isZeroPastEnd(op->getOperand(0));
   if (isa<arith::AddFOp, arith::SubFOp>(op))
     return isZeroPastEnd(op->getOperand(0)) && isZeroPastEnd(op->getOperand(1));
-  if (isa<arith::MulFOp>(op)) {
+  if (isa<arith::MulFOp, CancellingPairOp>(op)) {
     Value lhs = op->getOperand(0), rhs = op->getOperand(1);
     return (isZeroPastEnd(lhs) && (isZeroPastEnd(rhs) || isFiniteConstant(rhs))) ||
            (isZeroPastEnd(rhs) && isFiniteConstant(lhs));

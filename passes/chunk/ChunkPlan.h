@@ -38,10 +38,9 @@ struct StateChain {
     llvm::SmallVector<mlir::Value> multipliers;
     /// The number of the step's decays along each axis, and of its outer products, before the read.
     unsigned decays[3] = {0, 0, 0}, adds = 0;
-    /// A cancelling pair (kPairingAttr): the read is multiplied by a vector, and the sum of the
-    /// result cancels against that of another scan. Has the vector and its constant multiplier.
+    /// A cancelling pair with the read; its vector without the constant multiplier, and that.
     struct Pairing {
-      mlir::arith::MulFOp mul;
+      CancellingPairOp op;
       mlir::Value vector;
       double scale;
     };

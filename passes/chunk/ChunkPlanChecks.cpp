@@ -67,8 +67,8 @@ LogicalResult ChunkPlan::checkElementwise() {
                                "by 'arith.index_cast' and 'arith.sitofp'");
       continue;
     }
-    if (isa<DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, GateGradientOp, HeadIndexOp,
-            NumHeadsOp>(op) ||
+    if (isa<DecayOp, OuterAddOp, ReadOp, CheckpointOp, SumOp, CancellingPairOp, GateGradientOp,
+            HeadIndexOp, NumHeadsOp>(op) ||
         isConstant(op.getResult(0)))
       continue;
     if (auto broadcast = dyn_cast<vector::BroadcastOp>(op)) {

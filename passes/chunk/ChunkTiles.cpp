@@ -141,12 +141,10 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
       computeChain(*chain);
     return readTiles.lookup(op);
   }
-  if (op->hasAttr(kPairingAttr))
-    for (Value operand : op->getOperands())
-      if (auto read = operand.getDefiningOp<ReadOp>()) {
-        tile(operand, sliced);
-        return readTiles.lookup(op);
-      }
+  if (auto pair = dyn_cast<CancellingPairOp>(op); pair && pair.getReadOp()) {
+    tile(pair.getRead(), sliced);
+    return readTiles.lookup(op);
+  }
   if (auto sum = dyn_cast<SumOp>(op)) {
     Value vector = sum.getVector();
     if (plan.isOnlySummed(vector)) {
@@ -176,10 +174,12 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
                        : plan.isConstant(operand) ? constant(operand, false)
                                                   : conditionTile(operand, type));
   }
-  if (isa<arith::MulFOp>(op))
+  if (isa<arith::MulFOp, CancellingPairOp>(op)) {
     for (unsigned side : {0, 1})
       if (Value mul = withScalarsScaled(operands[side], operands[1 - side]))
         return mul;
+    return arith::MulFOp::create(body.b, op->getLoc(), operands[0], operands[1]);
+  }
   return cloneOp(body.b, op, operands, type);
 }
 

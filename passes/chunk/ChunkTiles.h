@@ -29,7 +29,7 @@ public:
   void setRead(mlir::Operation *whole, mlir::Value tile) { readTiles[whole] = tile; }
   /// The same for a cancelling pair of a read; if the pair is only summed, `tile` has the sums of
   /// its rows.
-  void setPairing(mlir::arith::MulFOp op, mlir::Value tile) { readTiles[op] = tile; }
+  void setPairing(CancellingPairOp op, mlir::Value tile) { readTiles[op] = tile; }
 
   /// Begins a chunk at row `first`, with `rows` rows left in the sequence. `entersSaved` says
   /// whether the chunk is the first of a saved state in scan order; null if every chunk is.

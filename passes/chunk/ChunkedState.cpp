@@ -60,7 +60,7 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
     }
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
-      tiles.setPairing(pairing.mul, body.scale(next.consume_front(), scalesOf(read, pairing)));
+      tiles.setPairing(pairing.op, body.scale(next.consume_front(), scalesOf(read, pairing)));
   anchorEntries.assign(next.begin(), next.end());
   return computed.front();
 }
@@ -418,7 +418,7 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   }
   for (auto [r, read] : llvm::enumerate(chain.reads))
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.mul))
+      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.op))
         continue;
       Value terms = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
       Value taken = anchor.getAxis() == Axis::head ? e.totalOf(e.sum(terms, 1)) : e.sum(terms, 0);

@@ -179,7 +179,7 @@ static bool isSumOfChannels(Value value) {
 /// diagonal terms (x · y) z, which chunks include in a matmul.
 static bool servesMatmuls(OpOperand &use) {
   Operation *op = use.getOwner();
-  if (isa<OuterAddOp, ReadOp>(op) || op->hasAttr(kPairingAttr))
+  if (isa<OuterAddOp, ReadOp, CancellingPairOp>(op))
     return true;
   if (isa<YieldOp>(op) || op->getNumResults() != 1)
     return false;

@@ -23,8 +23,8 @@ SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
   return llvm::to_vector(llvm::make_second_range(groups));
 }
 
-bool ejk::isSummedPairing(Operation *mul) {
-  return mul->hasAttr(kPairingAttr) && llvm::all_of(mul->getUsers(), llvm::IsaPred<SumOp>);
+bool ejk::isSummedPairing(Operation *op) {
+  return isa<CancellingPairOp>(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<SumOp>);
 }
 
 bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
@@ -126,15 +126,8 @@ private:
       Value term = sub.getRhs();
       if (auto channels = term.getDefiningOp<SumOp>())
         term = channels.getVector();
-      auto mul = term.getDefiningOp<arith::MulFOp>();
-      if (!mul || !mul->hasAttr(kPairingAttr))
-        return false;
-      ReadOp read = mul.getLhs().getDefiningOp<ReadOp>();
-      Value partner = mul.getRhs();
-      if (!read) {
-        read = partner.getDefiningOp<ReadOp>();
-        partner = mul.getLhs();
-      }
+      auto pair = term.getDefiningOp<CancellingPairOp>();
+      ReadOp read = pair ? pair.getReadOp() : ReadOp();
       if (!read || read.getState() != anchor.getState())
         return false;
       bool alongValue = read.getAxis() == Axis::value;
@@ -142,7 +135,7 @@ private:
         return false;
       auto same = llvm::find_if(adds, [&](OuterAddOp add) {
         Value key = add.getKey(), value = add.getValue();
-        return isSame(alongValue ? key : value, partner) &&
+        return isSame(alongValue ? key : value, pair.getVector()) &&
                isSame(alongValue ? value : key, read.getVector());
       });
       if (same == adds.end())

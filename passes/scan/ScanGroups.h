@@ -24,8 +24,8 @@ using SameTensor = llvm::function_ref<bool(mlir::Value, mlir::Value)>;
 bool areSame(ScanOp first, mlir::Value there, ScanOp second, mlir::Value here,
              SameTensor sameTensor, std::pair<mlir::Value, mlir::Value> states = {});
 
-/// Whether `mul` is a cancelling pair (kPairingAttr) that is only summed over channels.
-bool isSummedPairing(mlir::Operation *mul);
+/// Whether `op` is an `ejk.cancelling_pair` that is only summed over channels.
+bool isSummedPairing(mlir::Operation *op);
 
 /// Groups `scans`, in order. Scans of which one reads states that another saves belong to one
 /// group, because terms that cancel between them must be rounded alike.

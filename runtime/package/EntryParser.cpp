@@ -22,6 +22,8 @@ bool ManifestParser::entry(const json &object, const std::string &where, const M
                            Entry &entry) {
   const json *inputs, *outputs, *list;
   if (!name(object, "name", where, entry.name) ||
+      (object.contains("vjp_of") && !name(object, "vjp_of", where, entry.derivativeOf)) ||
+      (object.contains("fwd_of") && !name(object, "fwd_of", where, entry.forwardOf)) ||
       !array(object, "inputs", where, EJK_MAX_TENSORS, inputs) ||
       !array(object, "outputs", where, EJK_MAX_TENSORS, outputs) ||
       !inputShapes(*inputs, where, entry))

@@ -26,6 +26,10 @@ namespace ejk {
 inline constexpr std::string_view cuSeqlensRole = "cu_seqlens";
 /// The value of "role" for a gate: the logarithm of a decay, at most 0.
 inline constexpr std::string_view logDecayRole = "log_decay";
+/// The value of "role" for keys of a recurrence.
+inline constexpr std::string_view keyRole = "key";
+/// The value of "role" for a delta rule's rate, from 0 to 1.
+inline constexpr std::string_view rateRole = "rate";
 
 /// One dimension of a shape. An input's dimension that is the first to name a
 /// symbol determines it; every other one is checked.
@@ -128,6 +132,9 @@ struct Entry {
   std::vector<TensorSpec> inputs, outputs;
   std::vector<Constraint> constraints;
   std::vector<Variant> variants; ///< at least one for each architecture
+  std::string derivativeOf;      ///< the entry whose derivative this is; "" for none
+  /// The entry whose results this one gives, and then the states that its derivative takes.
+  std::string forwardOf;
 };
 
 /// What images were compiled for.

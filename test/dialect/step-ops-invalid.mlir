@@ -160,3 +160,48 @@ func.func @anchor_saved(%x: tensor<1x5x1x4xf32>) {
   }
   return
 }
+
+// -----
+
+// cancelling_pair C1: what a state gives.
+func.func @pair_read(%x: tensor<1x5x1x4xf32>) {
+  %o, %s = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>) states(%S = zero : tensor<1x1x4x4xf32>)
+      -> (tensor<1x5x1x4xf32>) {
+    %twice = arith.addf %xt, %xt : vector<4xf32>
+    // expected-error@+1 {{'ejk.cancelling_pair' op multiplies what no 'ejk.read' of this step and no sequence gives (C1); use 'arith.mulf' for a product that cancels no other}}
+    %p = ejk.cancelling_pair %xt, %twice : vector<4xf32>
+    ejk.yield states(%S : vector<4x4xf32>) outputs(%p : vector<4xf32>)
+  }
+  return
+}
+
+// -----
+
+// cancelling_pair C2: a term of a sum.
+func.func @pair_use(%x: tensor<1x5x1x4xf32>) {
+  %o, %s = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>) states(%S = zero : tensor<1x1x4x4xf32>)
+      -> (tensor<1x5x1x4xf32>) {
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    // expected-error@+1 {{must be a term of a sum: of 'ejk.sum', 'arith.addf' or 'arith.subf', or an output that a later scan sums (C2)}}
+    %p = ejk.cancelling_pair %xt, %r : vector<4xf32>
+    // expected-note@+1 {{'math.exp' uses it}}
+    %e = math.exp %p : vector<4xf32>
+    ejk.yield states(%S : vector<4x4xf32>) outputs(%e : vector<4xf32>)
+  }
+  return
+}
+
+// -----
+
+// cancelling_pair C2: a state carries the sum, not one term.
+func.func @pair_state(%x: tensor<1x5x1x4xf32>) {
+  %s:2 = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>, %m = zero : tensor<1x1x4xf32>) {
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    // expected-error@+1 {{must be a term of a sum}}
+    %p = ejk.cancelling_pair %xt, %r : vector<4xf32>
+    // expected-note@+1 {{'ejk.yield' uses it}}
+    ejk.yield states(%S, %p : vector<4x4xf32>, vector<4xf32>)
+  }
+  return
+}

@@ -100,7 +100,7 @@ func.func @gated_vjp(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>,
     %S1 = ejk.decay %S by %gt along head : vector<64x64xf32>, f32
     %S2 = ejk.outer_add %S1, %kw, %kw : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
     %r = ejk.read %S1, %ow along value : vector<64x64xf32>, vector<64xf32>
-    %x = arith.mulf %qw, %r {ejk.pairing} : vector<64xf32>
+    %x = ejk.cancelling_pair %qw, %r : vector<64xf32>
     %rn = arith.truncf %r : vector<64xf32> to vector<64xbf16>
     ejk.yield states(%S2 : vector<64x64xf32>) outputs(%x, %rn : vector<64xf32>, vector<64xbf16>)
         saves(%S1 : vector<64x64xf32>)
@@ -116,7 +116,7 @@ func.func @gated_vjp(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>,
     %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
     %ow = arith.extf %ot : vector<64xbf16> to vector<64xf32>
     %dk = ejk.read %A0, %kw along value : vector<64x64xf32>, vector<64xf32>
-    %x = arith.mulf %kw, %dk {ejk.pairing} : vector<64xf32>
+    %x = ejk.cancelling_pair %kw, %dk : vector<64xf32>
     %M1 = arith.subf %M0, %x : vector<64xf32>
     %M2 = ejk.checkpoint %M1, %A0 with %c along value : vector<64xf32>, vector<64x64xf32>, vector<64x64xf32>
     %M3 = arith.addf %M2, %pt : vector<64xf32>

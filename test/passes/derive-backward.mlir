@@ -7,7 +7,7 @@
 // (trap 2), and the adjoint starts from dht even where there is no gate (trap 3).
 // CHECK-LABEL: func.func @no_gate_vjp(
 // CHECK-SAME:    ejk.name = "do"
-// CHECK-SAME:    %[[DHT:arg[0-9]+]]: tensor<?x?x16x8xf32> {ejk.name = "dht"
+// CHECK-SAME:    %[[DHT:arg[0-9]+]]: tensor<?x?x16x8xf32> {ejk.cotangent_of = "ht", ejk.name = "dht"
 // CHECK-SAME:    ejk.name = "dq"
 // CHECK:         ejk.scan
 // CHECK-NOT:     reverse
@@ -47,7 +47,7 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // CHECK:         %[[F:.*]]:2, %{{.*}}, %[[SAVED:.*]] = ejk.scan reverse save_every 64 cu_seqlens(
 // CHECK:           %[[D:.*]] = ejk.decay
 // CHECK:           %[[Q:.*]] = ejk.read %[[D]], %{{.*}} along value
-// CHECK:           arith.mulf %{{.*}}, %[[Q]] {ejk.pairing}
+// CHECK:           ejk.cancelling_pair %{{.*}}, %[[Q]]
 // CHECK:           ejk.sum
 // CHECK:           saves(%[[D]] :
 // CHECK:         ejk.scan save_every 64 cu_seqlens(
@@ -56,7 +56,7 @@ func.func @no_gate(%q: tensor<?x?x?x16xf32>, %k: tensor<?x?x?x16xf32>, %v: tenso
 // CHECK:           saved(%[[CELL:arg[0-9]+]] = %[[SAVED]]
 // CHECK:           states(%[[A:arg[0-9]+]] = {{.*}}, %[[M:arg[0-9]+]] = zero
 // CHECK:           %[[KBAR:.*]] = ejk.read %[[A]], %{{.*}} along value
-// CHECK:           %[[KK:.*]] = arith.mulf %{{.*}}, %[[KBAR]] {ejk.pairing}
+// CHECK:           %[[KK:.*]] = ejk.cancelling_pair %{{.*}}, %[[KBAR]]
 // CHECK:           %[[M0:.*]] = arith.subf %[[M]], %[[KK]]
 // CHECK:           %[[M1:.*]] = ejk.checkpoint %[[M0]], %[[A]] with %[[CELL]] along value
 // CHECK:           %[[M2:.*]] = arith.addf %[[M1]], %[[QQ]]

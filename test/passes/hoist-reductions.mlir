@@ -10,7 +10,7 @@
 // CHECK-LABEL: func.func @f_vjp(
 // CHECK:         ejk.scan save_every
 // CHECK:           -> (tensor<1x37x2xf32>, tensor<1x37x2x8xf32>) saves(
-// CHECK:           %[[PAIRED:.*]] = arith.mulf {{.*}} {ejk.pairing} : vector<8xf32>
+// CHECK:           %[[PAIRED:.*]] = ejk.cancelling_pair {{.*}} : vector<8xf32>
 // CHECK:           %[[TERM:.*]] = ejk.sum %[[PAIRED]] : vector<8xf32>
 // CHECK:           ejk.yield {{.*}} outputs(%[[TERM]], %{{.*}} : f32, vector<8xf32>)
 // CHECK:         ejk.scan reverse save_every

@@ -13,7 +13,7 @@
 // CHECK:           %[[D:.*]] = ejk.decay
 // CHECK:           %[[S:.*]] = ejk.outer_add %[[D]],
 // CHECK-DAG:       %[[R:.*]] = ejk.read %[[D]], %[[O:.*]] along value
-// CHECK-DAG:       arith.mulf {{.*}}%[[R]]{{.*}} {ejk.pairing}
+// CHECK-DAG:       ejk.cancelling_pair {{.*}}%[[R]]{{.*}}
 // CHECK-DAG:       %[[DQ:.*]] = ejk.read %[[S]], %[[O]] along value
 // CHECK:         ejk.scan reverse save_every
 // CHECK-NOT:       vector.broadcast

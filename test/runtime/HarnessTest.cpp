@@ -126,6 +126,27 @@ TEST(RandomInputs, AreValidAndRepeatable) {
     EXPECT_LE(gate, 0);
 }
 
+// Roles decide how numbers are drawn, and names do not.
+TEST(RandomInputs, FollowRoles) {
+  nlohmann::json manifest = glaManifest();
+  auto &inputs = manifest["entries"][0]["inputs"];
+  inputs[0]["role"] = "rate";
+  inputs[3].erase("role");
+  Package package = std::move(*readPackage(pack(manifest)));
+  auto drawn = randomInputs(package.manifest.entries[0], *parseSizes("B=1,T=100,H=4,Hkv=2,N=5"), 7);
+  ASSERT_TRUE(drawn) << drawn.error().message;
+  double squares = 0;
+  for (double rate : toDoubles((*drawn)[0])) {
+    EXPECT_GE(rate, 0);
+    EXPECT_LE(rate, 1);
+  }
+  std::vector<double> keys = toDoubles((*drawn)[1]), gates = toDoubles((*drawn)[3]);
+  for (double key : keys)
+    squares += key * key;
+  EXPECT_NEAR(squares / double(keys.size()) * 128, 1, 0.1); // a key of 128 channels is 1 long
+  EXPECT_GT(*std::max_element(gates.begin(), gates.end()), 1);
+}
+
 TEST(RandomInputs, Errors) {
   Package package = std::move(*readPackage(pack(glaManifest())));
   const Entry &entry = package.manifest.entries[0];

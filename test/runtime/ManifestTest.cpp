@@ -251,7 +251,9 @@ TEST(Manifest, NamesAndTextAreChecked) {
                          "/entries/0/outputs/0/name",
                          "/entries/0/workspace/0/name",
                          "/entries/0/launches/0/kernel",
-                         "/entries/0/inputs/0/role"};
+                         "/entries/0/inputs/0/role",
+                         "/entries/0/vjp_of",
+                         "/entries/0/fwd_of"};
   for (const char *place : names)
     for (const char *bad : {"../../x", "/tmp/x", "", "a\033[2Jb", ".."})
       EXPECT_TRUE(contains(patched(place, bad), "is not a name: a name ")) << place << bad;
@@ -389,6 +391,18 @@ TEST(Manifest, MissingKeysAreNamed) {
   EXPECT_TRUE(
       contains(removed("/entries/0/launches/1", "kernel"), "launches[1].kernel: is missing"));
   EXPECT_EQ(removed("/entries/0", "constraints"), "");
+}
+
+// What an entry is for is in its manifest; a name's end says nothing.
+TEST(Manifest, EntriesSayWhatTheyAreFor) {
+  json manifest = glaManifest();
+  manifest["entries"][0]["vjp_of"] = "f";
+  manifest["entries"][0]["fwd_of"] = "h";
+  Package package = std::move(*readPackage(pack(manifest)));
+  EXPECT_EQ(package.manifest.entries[0].derivativeOf, "f");
+  EXPECT_EQ(package.manifest.entries[0].forwardOf, "h");
+  package = std::move(*readPackage(pack(glaManifest())));
+  EXPECT_EQ(package.manifest.entries[0].derivativeOf, "");
 }
 
 TEST(Manifest, UnknownKeysAreIgnored) {

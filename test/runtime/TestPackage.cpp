@@ -12,9 +12,10 @@ json test::glaManifest() {
       "name": "gla",
       "inputs": [
         {"name": "q", "dtype": "bf16", "shape": ["B", "T", "H", 128], "align": 16},
-        {"name": "k", "dtype": "bf16", "shape": ["B", "T", "Hkv", 128], "align": 16},
+        {"name": "k", "dtype": "bf16", "shape": ["B", "T", "Hkv", 128], "align": 16, "role": "key"},
         {"name": "v", "dtype": "bf16", "shape": ["B", "T", "Hkv", 64], "align": 16},
-        {"name": "g", "dtype": "f32", "shape": ["B", "T", "H", 128], "align": 16},
+        {"name": "g", "dtype": "f32", "shape": ["B", "T", "H", 128], "align": 16,
+         "role": "log_decay"},
         {"name": "cu_seqlens", "dtype": "i32", "shape": [["+", "N", 1]],
          "align": 4, "role": "cu_seqlens", "total": "T"},
         {"name": "h0", "dtype": "f32", "shape": ["N", "H", 128, 64], "align": 16}],

@@ -29,7 +29,7 @@
 // INFO-NOT: image:
 // INFO: entry gla
 // INFO-NEXT: input q: bf16 [B, T, H, 64], aligned to 16
-// INFO-NEXT: input k: bf16 [B, T, Hkv, 64], aligned to 16
+// INFO-NEXT: input k: bf16 [B, T, Hkv, 64], aligned to 16, key
 // INFO-NEXT: input v: bf16 [B, T, Hkv, 32], aligned to 16
 // INFO-NEXT: input g: f32 [B, T, H, 64], aligned to 16, log_decay
 // INFO-NEXT: input h0: f32 [B, H, 64, 32], aligned to 16

@@ -51,10 +51,11 @@ FailureOr<bool> ejk::compareWithDifferences(func::FuncOp function, func::FuncOp 
   bool agree = true;
   for (unsigned i = 0; i < count; ++i) {
     std::string name = argumentName(derivative, i);
-    // The gradient is found by its name; not every argument has one.
+    // Not every argument has a gradient.
     std::optional<unsigned> result;
     for (unsigned r = 0; r < derivative.getNumResults(); ++r)
-      if (resultName(derivative, r) == "d" + name)
+      if (auto of = derivative.getResultAttrOfType<StringAttr>(r, kGradientOfAttr);
+          of && of.getValue() == name)
         result = r;
     if (!result)
       continue;

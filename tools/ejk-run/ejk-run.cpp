@@ -394,8 +394,8 @@ static int runInterpreter(ModuleOp module, func::FuncOp function, GateTerms *ter
 /// the first `numGiven` are: the time that this takes more than the function itself is the
 /// derivative's, too.
 static int benchDevice(DeviceSession &session, const Program &program, const std::string &name,
-                       const std::string &primal, const std::vector<HostTensor> &inputs,
-                       size_t numGiven) {
+                       const std::string &primal, const std::string &forward,
+                       const std::vector<HostTensor> &inputs, size_t numGiven) {
   BenchOptions options;
   options.inPlace = inPlace;
   auto time = [&](const std::string &entry) {
@@ -405,9 +405,9 @@ static int benchDevice(DeviceSession &session, const Program &program, const std
   if (!result)
     return fail(result.error().message);
   llvm::outs() << result->describe();
-  if (primal.empty())
+  if (forward.empty())
     return 0;
-  Result<BenchResult> without = time(primal), with = time(primal + "_fwd");
+  Result<BenchResult> without = time(primal), with = time(forward);
   if (!without || !with)
     return fail((without ? with : without).error().message);
   int64_t saved = 0;
@@ -415,8 +415,8 @@ static int benchDevice(DeviceSession &session, const Program &program, const std
     saved += input.data.size();
   double more = with->graphMicros - without->graphMicros, all = result->graphMicros + more;
   double floor = double(result->bytes - saved) / result->copyBandwidth * 1e6;
-  llvm::outs() << llvm::format("saving: %s %.2f us, %s_fwd %.2f us, %.2f us more\n", primal.c_str(),
-                               without->graphMicros, primal.c_str(), with->graphMicros, more)
+  llvm::outs() << llvm::format("saving: %s %.2f us, %s %.2f us, %.2f us more\n", primal.c_str(),
+                               without->graphMicros, forward.c_str(), with->graphMicros, more)
                << llvm::format("both:   %.2f us, floor without what is saved %.2f us; %.2f x the "
                                "floor\n",
                                all, floor, all / floor);
@@ -459,14 +459,19 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
   RunOptions options;
   options.inPlace = inPlace;
   size_t numGiven = inputs.size();
-  saves &= (*program)->package().manifest.findEntry(primal + "_fwd") != nullptr;
-  if (saves) {
-    Result<std::vector<HostTensor>> results = session.run(**program, primal + "_fwd", inputs);
+  // What also gives the states that the derivative takes.
+  std::string forward;
+  if (saves)
+    for (const Entry &entry : (*program)->package().manifest.entries)
+      if (entry.forwardOf == primal)
+        forward = entry.name;
+  if (!forward.empty()) {
+    Result<std::vector<HostTensor>> results = session.run(**program, forward, inputs);
     if (!results)
       return fail(results.error().message);
     size_t own = (*program)->package().manifest.findEntry(primal)->outputs.size();
     for (HostTensor &result : MutableArrayRef(*results).drop_front(own)) {
-      llvm::outs() << primal << "_fwd gives " << result.name << ": " << result.describe() << "\n";
+      llvm::outs() << forward << " gives " << result.name << ": " << result.describe() << "\n";
       inputs.push_back(std::move(result));
     }
   }
@@ -481,7 +486,7 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
     return fail(outputs.error().message);
   int status = finish(function, terms, inputs, *outputs);
   if (bench)
-    if (int failed = benchDevice(session, **program, name, saves ? primal : "", inputs, numGiven))
+    if (int failed = benchDevice(session, **program, name, primal, forward, inputs, numGiven))
       return failed;
   return status;
 }
@@ -492,7 +497,7 @@ static func::FuncOp derive(ModuleOp module, StringRef name) {
   buildBackwardPipeline(pm, {name.str(), {wrt.begin(), wrt.end()}, {}, savePolicy.get()});
   if (failed(pm.run(module)))
     return {};
-  return module.lookupSymbol<func::FuncOp>((name + "_vjp").str());
+  return findDerivative(module, name);
 }
 
 int main(int argc, char **argv) {

@@ -52,8 +52,7 @@ private:
 } // namespace
 
 static bool isGate(const TensorSpec &spec) {
-  return spec.role == logDecayRole || spec.name == "g" || spec.name == "gk" || spec.name == "gv" ||
-         spec.name == "g_gamma";
+  return spec.role == logDecayRole;
 }
 
 static void fillOffsets(HostTensor &tensor, int64_t total, Normal &random) {
@@ -119,9 +118,9 @@ Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Size
       fillOffsets(tensor, total, random);
     } else {
       // At the scale that a trained model has: keys about as long as 1, beta between 0 and 1.
-      bool gate = isGate(spec), uniform = spec.name == "beta";
+      bool gate = isGate(spec), uniform = spec.role == rateRole;
       int64_t count = tensor.numElements();
-      double factor = spec.name == "k" && count > 0 && !tensor.shape.empty()
+      double factor = spec.role == keyRole && count > 0 && !tensor.shape.empty()
                           ? 1 / std::sqrt(double(tensor.shape.back()))
                           : 1;
       for (int64_t i = 0; i < std::min(count, mostDrawn); ++i) {
