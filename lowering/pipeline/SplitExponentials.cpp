@@ -13,6 +13,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/NumericRange.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_SPLITEXPONENTIALS
@@ -22,9 +23,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-/// The largest |x| for which e^x and e^-x are normal f32.
-static constexpr double kMostExponent = 87;
 
 /// Every third element uses the polynomial. The special function unit computes 16 exponentials a
 /// cycle. The FMA pipes do 128 operations a cycle beside other work; e^x and e^-x together take
@@ -115,7 +113,7 @@ struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponential
       return;
     for (Operation *user : negated.getOperand().getUsers()) {
       auto check = dyn_cast<RangeGuardOp>(user);
-      if (!check || check.getBound().convertToDouble() > kMostExponent)
+      if (!check || check.getBound().convertToDouble() > range::kNormalNats)
         continue;
       auto isGuarded = [&](math::ExpOp exp) { return Uses().areGuarded(exp, check); };
       if (llvm::all_of(positive, isGuarded) && llvm::all_of(negative, isGuarded)) {

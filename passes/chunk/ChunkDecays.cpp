@@ -1,5 +1,6 @@
 //===- ChunkDecays.cpp - cumulative log gates of a chunk ------------------===//
 #include "passes/chunk/ChunkDecays.h"
+#include "passes/NumericRange.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 #include <limits>
@@ -77,7 +78,7 @@ Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
 // Per head
 //===----------------------------------------------------------------------===//
 
-double ejk::gateFloor(Type operandType) { return operandType.isF32() ? -760 : -104; }
+double ejk::gateFloor(Type operandType) { return operandType.isF32() ? range::kZeroGateOfF64 : range::kZeroGate; }
 
 /// Multiples of 2⁻⁷ up to 2¹⁷ have 24 bits.
 static constexpr double kUnitsPerNat = 128;

@@ -75,7 +75,7 @@ private:
 };
 
 /// A log gate whose exponential is zero in f32. For matmuls in f32 it is zero also in f64, in which
-/// the interpreter computes. 128 of these sum to more than -2¹⁷.
+/// the interpreter computes (passes/NumericRange.h).
 double gateFloor(mlir::Type operandType);
 
 /// Decays by gates per head. The decays between steps form a C×C matrix, whatever the number of

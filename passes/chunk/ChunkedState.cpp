@@ -1,14 +1,16 @@
 //===- ChunkedState.cpp - a chunk of one state, as matmuls -----------------===//
 #include "passes/chunk/ChunkedState.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/NumericRange.h"
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace ejk;
 
-/// The bound on exponents, in nats, of each of `axes` axes whose bases are in the state. The header
-/// derives it.
-static double rangeLimit(unsigned axes) { return axes == 2 ? 32 : 64; }
+/// The bound on exponents, in nats, of each of `axes` axes whose bases are in the state.
+static double rangeLimit(unsigned axes) {
+  return axes == 2 ? range::kGuardNatsOfTwoAxes : range::kGuardNats;
+}
 
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
                            TileBuilder &body, Value rows, Value hasFewRows)

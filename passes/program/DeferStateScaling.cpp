@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/NumericRange.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -55,9 +56,6 @@ static Value scale(OpBuilder &b, Location loc, Value tile, Value exponent, unsig
   Value spread = BroadcastOp::create(b, loc, tile.getType(), factor, dim);
   return arith::MulFOp::create(b, loc, tile, spread);
 }
-
-/// The largest |x| for which e^x and e^-x are normal f32 with full precision.
-static constexpr double kMost = 86;
 
 namespace {
 /// A loop-carried value, by its number.
@@ -114,7 +112,7 @@ public:
     b.setInsertionPoint(check);
     Value both = arith::AddFOp::create(b, loc, pending, start->exponent);
     double bound = check.getBound().convertToDouble();
-    auto share = DenseElementsAttr::get(vector, b.getF32FloatAttr(bound / kMost).getValue());
+    auto share = DenseElementsAttr::get(vector, b.getF32FloatAttr(bound / range::kSumNats).getValue());
     check->insertOperands(
         check->getNumOperands(),
         {arith::MulFOp::create(b, loc, both, arith::ConstantOp::create(b, loc, share))});

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
+#include "passes/NumericRange.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -21,9 +22,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-/// The largest |x| for which e^x times a row of usual size is a normal bf16.
-static constexpr double kMostExponent = 80;
 
 static Value other(Operation *op, unsigned number) { return op->getOperand(1 - number); }
 
@@ -53,7 +51,7 @@ public:
   unsigned run() {
     unsigned count = 0;
     check = branch.getCondition().getDefiningOp<RangeGuardOp>();
-    if (check && check.getBound().convertToDouble() <= kMostExponent)
+    if (check && check.getBound().convertToDouble() <= range::kScaledRowNats)
       for (auto sum : llvm::to_vector(branch.thenBlock()->getOps<arith::AddFOp>()))
         count += rewrite(sum, 0) || rewrite(sum, 1);
     return count;
