@@ -161,7 +161,7 @@ def matmuls(text):
 
 def short(text):
     """Without attributes and types that are the same on every line."""
-    text = re.sub(r" \{(?:ejk\.\w+(?: = "\w+")?, )*ejk\.name = [^}]*\}", "", text)
+    text = re.sub(r" \{(?:ejk\.\w+(?: = [^,}]*)?, )*ejk\.name = [^}]*\}", "", text)
     text = re.sub(r"\{tile\.layouts = \[#tile\.layout<([^>]*)>\]\} ", r"<\1> ", text)
     text = re.sub(r"\{tile\.layouts = \[([^]]*)\]\} ", lambda m: "<" + ", ".join(
         re.findall(r"#tile\.layout<([^>]*)>", m[1])) + "> ", text)

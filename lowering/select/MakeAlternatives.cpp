@@ -82,7 +82,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   /// The function over segments of its sequences; none where no scan can be divided, or a length
   /// that is known is never worth it.
   LogicalResult makeSplit(func::FuncOp function) {
-    if (function.getName().ends_with("_vjp") || usesPools(function))
+    if (function->hasAttr(kDerivativeOfAttr) || usesPools(function))
       return success();
     func::FuncOp split = cloneAlternative(function, kSplitSchedule, kSplitSchedule, /*before=*/true);
     OpPassManager pm(func::FuncOp::getOperationName());
