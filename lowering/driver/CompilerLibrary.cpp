@@ -177,8 +177,7 @@ FailureOr<std::string> Call::compile() {
     compile.cubin = CompileOptions::Cubin::never;
   compile.derivatives = options.derivatives;
   compile.wrt = wrt();
-  // f_vjp takes what callers of this library pass it: f's inputs and the cotangents.
-  compile.saveStates = false;
+  compile.saveStates = options.save_states && options.derivatives == 1;
   compile.cancelled = [this] { return cancelled(); };
   static constexpr Stage stages[] = {Stage::package, Stage::scan, Stage::gpu, Stage::ptx};
   return ejk::compile(*module, stages[options.emit], compile);

@@ -1,7 +1,7 @@
 """The tables of compiled entries in libejk_torch and libejk_jax.
 
-Their kernels look an entry up by the hash of its program and by what is wanted of it: "0" for the
-function, "1:q,k" for its derivative by q and k. What they do not find, they ask of Python, once."""
+Their kernels look an entry up by the hash of its program and by what is wanted of it, as `find` says.
+What they do not find, they ask of Python, once."""
 
 import ctypes
 import threading
@@ -36,9 +36,14 @@ def _form(tensor):
 
 
 def find(program, entry, device):
-    """The Entry that a name means on a device: (1, 0), or (2, number, capability)."""
-    order, _, wrt = entry.partition(":")
-    return _program.by_key(program).entry(int(order), tuple(wrt.split(",")) if wrt else (), device)
+    """The Entry that a name means on a device: (1, 0), or (2, number, capability). "0" is the
+    function, "1:q,k" its derivative by q and k, "2:q,k" that one's; "forward:q,k" also gives states
+    that "backward:q,k" takes after its cotangents, where the program saves any."""
+    kind, _, wrt = entry.partition(":")
+    wrt, program = tuple(wrt.split(",")) if wrt else (), _program.by_key(program)
+    if kind in ("forward", "backward"):
+        return program.saving(wrt, device)[kind == "backward"]
+    return program.entry(int(kind), wrt, device)
 
 
 class Table:

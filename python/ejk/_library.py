@@ -73,7 +73,7 @@ class _Source(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("target", c_char_p), ("emit", c_int32),
                 ("no_binary", c_int32), ("derivatives", c_int32), ("cancel", POINTER(c_int32)),
-                ("wrt", POINTER(c_char_p)), ("num_wrt", c_size_t)]
+                ("wrt", POINTER(c_char_p)), ("num_wrt", c_size_t), ("save_states", c_int32)]
 
 
 class _Table(ctypes.Structure):
@@ -131,11 +131,13 @@ def _diagnostics(array, count):
 class _CompileOptions:
     """An ejk_compile_options with the memory that it points to."""
 
-    def __init__(self, target=None, emit=0, derivatives=0, wrt=(), binary=True):
+    def __init__(self, target=None, emit=0, derivatives=0, wrt=(), binary=True,
+                 save_states=False):
         names = [name.encode() for name in wrt]
         self.names = (c_char_p * max(len(names), 1))(*names)
         self.view = _Options(ctypes.sizeof(_Options), target.encode() if target else None, emit,
-                             0 if binary else 1, derivatives, None, self.names, len(names))
+                             0 if binary else 1, derivatives, None, self.names, len(names),
+                             1 if save_states else 0)
 
 
 class Compiler:

@@ -192,25 +192,51 @@ class Program:
             self._entries[(order, wrt, device)] = known
         return known
 
-    def _make(self, order, wrt, target):
+    def saving(self, wrt, device):
+        """(F_fwd, F_vjp) for a device, where F_fwd gives states that F_vjp takes after its
+        cotangents, so that it need not compute them; None where nothing is saved."""
+        if device[0] == 1:
+            return None  # kernels for CPUs save nothing
+        key = ("saving", wrt, target_for(device))
+        with self._lock:
+            if key not in self._entries:
+                data, manifest = self._package(1, wrt, key[2], save_states=True)
+                entries = {e["name"]: e for e in manifest["entries"]}
+                forward, backward = (entries.get(self.name + s) for s in ("_fwd", "_vjp"))
+                if forward:
+                    self._entries[key] = (Entry(self, 0, wrt, forward, data, key[2]),
+                                          Entry(self, 1, wrt, backward, data, key[2]))
+                else:
+                    self._entries[key] = None
+                    self._entries.setdefault((1, wrt, key[2]),
+                                             Entry(self, 1, wrt, backward, data, key[2]))
+            return self._entries[key]
+
+    def _package(self, order, wrt, target, save_states=False):
+        """The bytes of a package, from the cache where it has them, and its manifest."""
         name = _cache.key_of("package", self.key, str(order), ",".join(wrt), target,
-                             _compiler_version()) + ".ejk"
+                             _compiler_version(), *["saving"] * save_states) + ".ejk"
         data = _cache.read(name)
         manifest = data and _manifest(data)
         if not manifest:
             if data is not None:
                 _cache.forget(name)
             with _Progress(f"compiling {self.name}{_SUFFIXES[order]} for {target}"):
-                try:
-                    data, _ = self.compile(target=target, derivatives=order, wrt=wrt)
-                except CompileError as refusal:
-                    if target != compiler().native:
-                        raise
-                    return self._make_interpreted(order, wrt, refusal)
+                data, _ = self.compile(target=target, derivatives=order, wrt=wrt,
+                                       save_states=save_states)
             manifest = _manifest(data)
             _cache.write(name, data)
             # Another process that meets the program's key, in a graph of torch's, finds it here.
             _cache.write(self.key + ".mlir", (self.name + "\n" + self.text).encode())
+        return data, manifest
+
+    def _make(self, order, wrt, target):
+        try:
+            data, manifest = self._package(order, wrt, target)
+        except CompileError as refusal:
+            if target != compiler().native:
+                raise
+            return self._make_interpreted(order, wrt, refusal)
         entry_name = self.name + _SUFFIXES[order]
         description = next(e for e in manifest["entries"] if e["name"] == entry_name)
         return Entry(self, order, wrt, description, data, target)

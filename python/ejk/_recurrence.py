@@ -87,7 +87,7 @@ class Recurrence:
         key, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
         results = door.call(key, tensors)
         if hasattr(door, "remember") and not named and self._states == 1:
-            door.remember(self._sites, arguments, initial_state, cu_seqlens, key, tensors)
+            door.remember(self._sites, arguments, initial_state, cu_seqlens, key, tensors, results)
         states = tuple(results[outputs:])
         return (*results[:outputs], states[0] if self._states == 1 else states)
 

@@ -135,31 +135,67 @@ def _why(error, program, entry, inputs):
 #===------------------------------------------------------------------------===#
 
 
-def _setup(ctx, inputs, output):
-    ctx.program, ctx.entry, tensors = inputs
-    ctx.save_for_backward(*tensors)
+def _names(entry, needed):
+    """The names of the float inputs that need a gradient, with commas between them."""
+    return ",".join(t["name"] for t, need in zip(entry.inputs, needed)
+                    if need and _program.is_float(t))
+
+
+def _forward_name(program, device, needed):
+    """The entry to run where these inputs need a gradient: the function, or where it can save states
+    for its derivative, the one that does."""
+    if device[0] == 1 or not any(needed):
+        return "0"
+    names = _names(_entry(program, "0", device), needed)
+    wrt = tuple(names.split(",")) if names else ()
+    return "forward:" + names if _program.by_key(program).saving(wrt, _complete(device)) else "0"
+
+
+# torch.compile calls this when it traces the caller, and takes its result as a constant.
+_forward_name._dynamo_marked_constant = True
+
+
+def _keep(ctx, tensors, results, count):
+    """Keeps what the derivative reads: the inputs, and the states behind the first `count` results."""
+    ctx.save_for_backward(*tensors, *results[count:])
+    ctx.num_inputs = len(tensors)
 
 
 def _gradients(ctx, needed, cotangents, apply):
     """The inputs' gradients, None where none is needed; `apply` calls an entry."""
-    tensors = list(ctx.saved_tensors)
-    forward = _entry(ctx.program, ctx.entry, _device(tensors[0]))
-    if forward.order == 2:
+    kept = list(ctx.saved_tensors)
+    tensors, states = kept[:ctx.num_inputs], kept[ctx.num_inputs:]
+    device = _device(tensors[0])
+    order = ctx.entry.partition(":")[0]
+    forward = _entry(ctx.program, "0" if order == "forward" else ctx.entry, device)
+    if order == "2":
         raise EjkError(f"'{forward.name}' is a second derivative, and ejk has no third")
-    floats = [_program.is_float(t) for t in forward.inputs]
+    cotangents = list(cotangents[:len(forward.outputs)])
     if None in cotangents:
         cotangents = [like.zero_() if c is None else c
                       for c, like in zip(cotangents, _results(forward, tensors))]
-    if forward.order == 0:
-        wrt = [t["name"] for t, need, f in zip(forward.inputs, needed, floats) if need and f]
-        entry = "1:" + ",".join(wrt)
-        given = [need and f for need, f in zip(needed, floats)]
-    else:
+    if order == "1":
         # The gradients of a gradient come for all of its inputs.
-        entry, given = "2:" + ",".join(forward.wrt), floats
+        entry = "2:" + ",".join(forward.wrt)
+        given = [_program.is_float(t) for t in forward.inputs]
+    else:
+        names = _names(forward, needed)
+        # Where a derivative of this one is recorded, it is by the inputs alone.
+        saved = states and not torch.is_grad_enabled()
+        entry = ("backward:" if saved else "1:") + names
+        cotangents += states if saved else []
+        given = [need and _program.is_float(t) for t, need in zip(forward.inputs, needed)]
     gradients = iter(apply(ctx.program, entry, [*tensors, *cotangents]))
     found = [next(gradients) if there else None for there in given]
     return [g if need else None for g, need in zip(found, needed)]
+
+
+def _setup(ctx, inputs, output):
+    ctx.program, ctx.entry, tensors = inputs
+    count = len(output)
+    if ctx.entry[0] == "f":
+        count = len(_entry(ctx.program, "0", _device(tensors[0])).outputs)
+    _keep(ctx, tensors, output, count)
 
 
 def _backward(ctx, cotangents):
@@ -216,10 +252,16 @@ class _Eager(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, program, entry, *tensors):
+        count = None
+        if entry == "0":
+            device = _device(tensors[0])
+            count = len(_entry(program, "0", device).outputs)
+            entry = _forward_name(program, device, ctx.needs_input_grad[2:])
         ctx.program, ctx.entry = program, entry
-        ctx.save_for_backward(*tensors)
+        results = _run(program, entry, tensors)
+        _keep(ctx, tensors, results, count or len(results))
         ctx.set_materialize_grads(False)
-        return tuple(_run(program, entry, tensors))
+        return tuple(results[:count])
 
     @staticmethod
     def backward(ctx, *cotangents):
@@ -235,13 +277,13 @@ class _EagerAtSite(torch.autograd.Function):
         if not results:
             raise _Unknown
         ctx.site = site
-        ctx.save_for_backward(*tensors)
+        _keep(ctx, tensors, results, site.num_results)
         ctx.set_materialize_grads(False)
-        return tuple(results)
+        return tuple(results[:site.num_results])
 
     @staticmethod
     def backward(ctx, *cotangents):
-        ctx.program, ctx.entry = ctx.site.program_for(ctx.saved_tensors), "0"
+        ctx.program, ctx.entry = ctx.site.program_for(ctx.saved_tensors[:ctx.num_inputs]), "0"
         return None, *_gradients(ctx, ctx.needs_input_grad[1:], cotangents, _apply)
 
 
@@ -266,24 +308,37 @@ def _is_traced(tensor):
 
 
 def call(key, tensors):
-    if _is_traced(tensors[0]):
-        return torch.ops.ejk.call(key, "0", tensors)
-    return _apply(key, "0", tensors)
+    if not _is_traced(tensors[0]):
+        return _apply(key, "0", tensors)
+    if torch.compiler.is_compiling() and torch.is_grad_enabled() and tensors[0].is_cuda:
+        needed = tuple([t.requires_grad for t in tensors])
+        entry = _forward_name(key, _device(tensors[0]), needed)
+        if entry != "0":
+            return torch.ops.ejk.call(key, entry, tensors)[:_num_results(key)]
+    return torch.ops.ejk.call(key, "0", tensors)
+
+
+def _num_results(program):
+    return len(_entry(program, "0", (1, 0)).outputs)
+
+
+_num_results._dynamo_marked_constant = True
 
 
 class _Site:
     """A place in a program, such as a recurrence that is called with three tensors."""
 
-    def __init__(self):
+    def __init__(self, num_results):
         self.number = next(_numbers)
+        self.num_results = num_results  # without states that are saved
         self._programs = []  # (program, what its inputs look like)
 
-    def add(self, program, tensors):
+    def add(self, program, tensors, needed):
         device = _device(tensors[0])
         entry = _entry(program, "0", device)
         if all(t.dtype == _OWN[i["dtype"]] for t, i in zip(tensors, entry.inputs)):
             self._programs.append((program, entry))
-            _table.add_to_site(self.number, program, "0", device)
+            _table.add_to_site(self.number, program, _forward_name(program, device, needed), device)
 
     def program_for(self, tensors):
         """The program that the site calls on tensors like these."""
@@ -296,19 +351,30 @@ class _Site:
                         for t, i in zip(tensors, entry.inputs)))
 
 
+def _needed(tensors):
+    """Which of these need a gradient; () where none does, or where nothing is saved for it."""
+    if not tensors[0].is_cuda or not torch.is_grad_enabled():
+        return ()
+    needed = tuple([t.requires_grad for t in tensors])
+    return needed if True in needed else ()
+
+
 def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not sites:
         return None
-    site = sites and sites.get((len(arguments), initial_state is None, cu_seqlens is None))
-    if site is None or _is_traced(arguments[0]):
+    if _is_traced(arguments[0]):
         return None
+    place = (len(arguments), initial_state is None, cu_seqlens is None)
     if initial_state is not None:
         arguments += (initial_state,)
     if cu_seqlens is not None:
         arguments += (cu_seqlens,)
     try:
+        site = sites.get((*place, _needed(arguments)) if arguments[0].is_cuda else place)
+        if site is None:
+            return None
         if torch.is_grad_enabled():
             for tensor in arguments:
                 if tensor.requires_grad:
@@ -318,14 +384,18 @@ def quick(sites, arguments, initial_state, cu_seqlens):
         return None  # the long way finds out what is wrong, and says it
 
 
-def remember(sites, arguments, initial_state, cu_seqlens, program, tensors):
+def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, results):
     """Makes later calls like this one quick."""
     if (torch.compiler.is_compiling() or _is_traced(tensors[0])
             or len(tensors) != len(arguments) + (initial_state is not None) + (cu_seqlens is not None)
             or any(type(a) not in _PLAIN for a in arguments)):
         return
-    key = (len(arguments), initial_state is None, cu_seqlens is None)
-    sites.setdefault(key, _Site()).add(program, tensors)
+    place, needed = (len(arguments), initial_state is None, cu_seqlens is None), _needed(tensors)
+    if tensors[0].is_cuda:
+        place = (*place, needed)
+    if place not in sites:
+        sites[place] = _Site(len(results))
+    sites[place].add(program, tensors, needed)
 
 
 _arrays.quick = quick

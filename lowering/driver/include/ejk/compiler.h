@@ -114,6 +114,10 @@ typedef struct ejk_compile_options {
   /* The arguments of F that have a gradient, by name; none for every float argument. */
   const char *const *wrt;
   size_t num_wrt;
+  /* Nonzero, with `derivatives` 1: where F_vjp would compute states of F again, the package
+   * also holds F_fwd, which gives the results of F and then saved0, saved1, …; F_vjp takes
+   * these after its cotangents. Kernels for GPUs that work by chunks do so. */
+  int32_t save_states;
 } ejk_compile_options;
 
 typedef struct ejk_compiler {
