@@ -53,7 +53,7 @@ if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
 # Libraries whose tensors the Python package takes, where the tests' Python has them.
-for module in ("torch", "jax"):
+for module in ("torch", "jax", "fla", "transformers", "ejkernel", "onnx", "onnxruntime"):
     found = subprocess.run([config.python_executable, "-c", f"import importlib.util as i; "
                             f"raise SystemExit(i.find_spec('{module}') is None)"])
     if found.returncode == 0:

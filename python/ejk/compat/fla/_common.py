@@ -1,0 +1,129 @@
+"""What every function here shares: checks of arguments, layouts of states, gates made of parameters."""
+
+import torch
+import torch.nn.functional as F
+
+from ..._errors import TensorError
+
+
+def refuse(function, **arguments):
+    """Raises for arguments that ask for something; None and False do not."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise NotImplementedError(f"ejk's {function} does not support '{name}'; leave it out")
+
+
+def check_keywords(function, given, known=()):
+    """Raises for keywords that the function does not have. fla drops them in silence."""
+    for name in given:
+        if name == "head_first":
+            raise NotImplementedError(f"{function}: 'head_first' has been removed from fla; "
+                                      "give tensors as [B, T, H, ...]")
+        if name not in known:
+            raise TypeError(f"{function}() has no argument '{name}' that ejk knows")
+
+
+def check_chunk_size(function, size, allowed=None):
+    """A chunk size orders fla's work and does not change a result; ejk chooses its own. It must
+    be one that fla would take."""
+    if size is None:
+        return
+    if not isinstance(size, int) or size < 1 or size & (size - 1) or allowed and size not in allowed:
+        raise ValueError(f"{function}: 'chunk_size' must be "
+                         + (f"one of {', '.join(map(str, allowed))}" if allowed else "a power of 2")
+                         + f", but is {size}")
+
+
+def check_offsets(cu_seqlens, cu_seqlens_cpu):
+    """fla takes a copy of cu_seqlens on the host to save a transfer. ejk reads none there, but a copy
+    of other offsets is a mistake."""
+    if cu_seqlens_cpu is None:
+        return
+    if cu_seqlens is None:
+        raise TensorError("'cu_seqlens_cpu' is given without 'cu_seqlens'")
+    if cu_seqlens.shape != cu_seqlens_cpu.shape or (
+            cu_seqlens.is_cpu and not torch.equal(cu_seqlens.long(), cu_seqlens_cpu.long())):
+        raise TensorError("'cu_seqlens_cpu' must hold what 'cu_seqlens' does")
+
+
+def state_layout(kwargs, state_v_first, function):
+    """`state_v_first` under its two names."""
+    check_keywords(function, kwargs, ("transpose_state_layout",))
+    if "transpose_state_layout" in kwargs:
+        if state_v_first:
+            raise ValueError(f"{function}: 'state_v_first' and 'transpose_state_layout' are one "
+                             "argument; give one of them")
+        state_v_first = kwargs["transpose_state_layout"]
+    return bool(state_v_first)
+
+
+def state_in(state, v_first=False, like=None):
+    """An initial state as ejk takes it: [N, H, K, V] in float32 (float64 beside float64)."""
+    if state is None:
+        return None
+    if not isinstance(state, torch.Tensor) or state.dim() != 4:
+        raise TensorError("'initial_state' must be a tensor [N, H, K, V], but is "
+                          + (f"of shape {list(state.shape)}" if isinstance(state, torch.Tensor)
+                             else f"a {type(state).__name__}"))
+    exact = like is not None and like.dtype == torch.float64
+    state = state.double() if exact else state.float()
+    return state.transpose(-1, -2).contiguous() if v_first else state
+
+
+def state_out(state, wanted, v_first=False):
+    """A final state as fla gives it: None where it is not asked for."""
+    if not wanted:
+        return None
+    return state.transpose(-1, -2).contiguous() if v_first else state
+
+
+def check_same_heads(q, k, v, g=None):
+    if q.shape != k.shape or (g is not None and g.shape != q.shape):
+        raise TensorError("'q', 'k' and the gate must have one shape [B, T, H, K], but have "
+                          + ", ".join(str(list(x.shape)) for x in (q, k, g) if x is not None))
+    if v.dim() != 4 or v.shape[:3] != q.shape[:3]:
+        raise TensorError(f"'v' must be [B, T, H, V] with q's B, T and H, but is {list(v.shape)} "
+                          f"beside {list(q.shape)}")
+
+
+def default_scale(scale, q):
+    return q.shape[-1] ** -0.5 if scale is None else float(scale)
+
+
+def wide(x):
+    """`x` in float32, or float64 where it is."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def l2norm(x):
+    """Rows divided by their norm, computed in float32 and rounded to x's type, as fla does."""
+    own = wide(x)
+    return (own * torch.rsqrt((own * own).sum(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+def softplus_gate(g, A_log, dt_bias):
+    """−exp(A_log)·softplus(g + dt_bias), in float32; g is [B, T, H] or [B, T, H, K]."""
+    g, A = wide(g), wide(A_log).exp().reshape(-1)
+    if g.dim() == 4:
+        A = A[:, None]
+    if dt_bias is not None:
+        g = g + wide(dt_bias).reshape(g.shape[2:])
+    return -A * F.softplus(g)
+
+
+def bounded_gate(g, A_log, dt_bias, lower_bound):
+    """lower_bound·sigmoid(exp(A_log)·(g + dt_bias)) in float32, g [B, T, H, K]."""
+    g = wide(g)
+    if dt_bias is not None:
+        g = g + wide(dt_bias).reshape(g.shape[2:])
+    if A_log is not None:
+        g = wide(A_log).exp().reshape(-1, 1) * g
+    return lower_bound * torch.sigmoid(g)
+
+
+def activated_beta(beta, sigmoid, negative):
+    if negative and not sigmoid:
+        raise ValueError("'allow_neg_eigval' needs use_beta_sigmoid_in_kernel=True")
+    if not sigmoid:
+        return beta
+    return torch.sigmoid(wide(beta)) * (2.0 if negative else 1.0)

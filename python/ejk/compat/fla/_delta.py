@@ -1,0 +1,230 @@
+"""fla's delta rules: DeltaNet, gated DeltaNet, KDA and RWKV-7."""
+
+from ..._errors import TensorError
+from ..._recurrence import recurrence
+from ._common import (activated_beta, bounded_gate, check_chunk_size, check_keywords, check_offsets,
+                      check_same_heads, default_scale, l2norm, refuse, softplus_gate, state_in,
+                      state_layout, state_out)
+
+
+# `v` is first: it has the most heads, and its type is the output's.
+@recurrence
+def _delta(S, v, q, k, beta, g, gk, gv, scale):
+    if g is not None:
+        S = S.decay(g)
+    if gk is not None:
+        S = S.decay(gk)
+    if gv is not None:
+        S = S.decay(gv, axis="value")
+    change = v - S.read(k)
+    S = S.add(k, change if beta is None else beta * change)
+    return S, S.read(q * scale)
+
+
+def _run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_first=False,
+         normalise=False, g=None, gk=None, gv=None):
+    if q.shape != k.shape:
+        raise TensorError(f"'q' and 'k' must have one shape [B, T, H, K], but have {list(q.shape)} "
+                          f"and {list(k.shape)}")
+    if v.dim() != 4 or v.shape[:2] != q.shape[:2] or v.shape[2] % q.shape[2]:
+        raise TensorError("'v' must be [B, T, HV, V] with q's B and T, HV a multiple of its H, but "
+                          f"is {list(v.shape)} beside {list(q.shape)}")
+    for name, x, ranks in (("beta", beta, (3, 4)), ("g", g, (3,)), ("gk", gk, (4,)),
+                           ("gv", gv, (4,))):
+        if x is not None and (x.dim() not in ranks or x.shape[:3] != v.shape[:3]):
+            raise TensorError(f"'{name}' must have rank {' or '.join(map(str, ranks))} and v's B, T "
+                              f"and HV, {list(v.shape[:3])}, but is {list(x.shape)}")
+    scale = default_scale(scale, k)
+    if normalise:
+        q, k = l2norm(q), l2norm(k)
+    o, state = _delta(v, q, k, beta, g, gk, gv, scale,
+                      initial_state=state_in(initial_state, v_first, q), cu_seqlens=cu_seqlens)
+    return o, state_out(state, output_final_state, v_first)
+
+
+def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False,
+                     use_qk_l2norm_in_kernel=False, cu_seqlens=None, cu_seqlens_cpu=None, **kwargs):
+    """DeltaNet. float32 works here, too."""
+    check_keywords("chunk_delta_rule", kwargs, ("chunk_size",))
+    check_chunk_size("chunk_delta_rule", kwargs.get("chunk_size"), (16, 32, 64))
+    check_offsets(cu_seqlens, cu_seqlens_cpu)
+    return _run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens,
+                normalise=use_qk_l2norm_in_kernel)
+
+
+def fused_chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False,
+                           use_qk_l2norm_in_kernel=False, cu_seqlens=None):
+    """`chunk_delta_rule`, under the name that fla has retired."""
+    return chunk_delta_rule(q, k, v, beta, scale, initial_state, output_final_state,
+                            use_qk_l2norm_in_kernel, cu_seqlens)
+
+
+def fused_recurrent_delta_rule(q, k, v, beta=None, scale=None, initial_state=None,
+                               output_final_state=False, use_qk_l2norm_in_kernel=False,
+                               cu_seqlens=None):
+    """`chunk_delta_rule`; beta [B, T, H], [B, T, H, V] or None for 1."""
+    if scale is not None and scale <= 0:
+        raise ValueError("fused_recurrent_delta_rule: 'scale' must be positive")
+    return _run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens,
+                normalise=use_qk_l2norm_in_kernel)
+
+
+def _check_gate(function, use_gate_in_kernel, **parameters):
+    """Parameters of a gate that is not computed here would be dropped."""
+    if not use_gate_in_kernel:
+        for name, value in parameters.items():
+            if value is not None:
+                raise ValueError(f"{function}: '{name}' is for use_gate_in_kernel=True")
+
+
+def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None,
+                           output_final_state=False, use_qk_l2norm_in_kernel=False,
+                           use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False,
+                           state_v_first=False, cu_seqlens=None, cu_seqlens_cpu=None,
+                           chunk_indices=None, cp_context=None, **kwargs):
+    """Gated DeltaNet: g, beta [B, T, HV], and v's heads may be a multiple of q's. `chunk_indices`
+    are refused: they belong to fla's chunks."""
+    function = "chunk_gated_delta_rule"
+    own = ("chunk_size", "use_gate_in_kernel", "A_log", "dt_bias")
+    v_first = state_layout({n: x for n, x in kwargs.items() if n not in own}, state_v_first,
+                           function)
+    refuse(function, cp_context=cp_context, chunk_indices=chunk_indices)
+    check_chunk_size(function, kwargs.get("chunk_size"), (16, 32, 64))
+    check_offsets(cu_seqlens, cu_seqlens_cpu)
+    return _gated(function, q, k, v, g, None, None, beta, scale, initial_state, output_final_state,
+                  use_qk_l2norm_in_kernel, kwargs.get("use_gate_in_kernel", False),
+                  kwargs.get("A_log"), kwargs.get("dt_bias"), use_beta_sigmoid_in_kernel,
+                  allow_neg_eigval, v_first, cu_seqlens)
+
+
+def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=None, scale=None,
+                                     initial_state=None, output_final_state=False,
+                                     use_qk_l2norm_in_kernel=False, use_gate_in_kernel=False,
+                                     A_log=None, dt_bias=None, use_beta_sigmoid_in_kernel=False,
+                                     allow_neg_eigval=False, state_v_first=False, cu_seqlens=None,
+                                     **kwargs):
+    """`chunk_gated_delta_rule` with gates for key channels and value channels, too."""
+    function = "fused_recurrent_gated_delta_rule"
+    v_first = state_layout(kwargs, state_v_first, function)
+    return _gated(function, q, k, v, g, gk, gv, beta, scale, initial_state, output_final_state,
+                  use_qk_l2norm_in_kernel, use_gate_in_kernel, A_log, dt_bias,
+                  use_beta_sigmoid_in_kernel, allow_neg_eigval, v_first, cu_seqlens)
+
+
+def _gated(function, q, k, v, g, gk, gv, beta, scale, initial_state, output_final_state, normalise,
+           use_gate, A_log, dt_bias, sigmoid, negative, v_first, cu_seqlens):
+    _check_gate(function, use_gate, A_log=A_log, dt_bias=dt_bias)
+    if use_gate:
+        if A_log is None or g is None:
+            raise ValueError(f"{function}: use_gate_in_kernel=True needs 'g' and 'A_log'")
+        g = softplus_gate(g, A_log, dt_bias)
+    if beta is None and (sigmoid or negative):
+        raise ValueError(f"{function}: use_beta_sigmoid_in_kernel=True needs 'beta'")
+    return _run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
+                output_final_state, cu_seqlens, v_first, normalise, g=g, gk=gk, gv=gv)
+
+
+def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
+              use_qk_l2norm_in_kernel=False, use_gate_in_kernel=False,
+              use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False, safe_gate=False,
+              lower_bound=None, disable_recompute=False, return_intermediate_states=False,
+              state_v_first=False, cu_seqlens=None, cu_seqlens_cpu=None, cp_context=None,
+              use_graph=False, max_num_seqs=None, **kwargs):
+    """Kimi delta attention: a gate g [B, T, HV, K] for each key channel. `safe_gate` and
+    `disable_recompute` only tell fla's kernels how to compute; they change no result."""
+    function = "chunk_kda"
+    own = ("chunk_size", "A_log", "dt_bias")
+    v_first = state_layout({n: x for n, x in kwargs.items() if n not in own}, state_v_first,
+                           function)
+    refuse(function, return_intermediate_states=return_intermediate_states, cp_context=cp_context,
+           use_graph=use_graph, max_num_seqs=max_num_seqs)
+    check_chunk_size(function, kwargs.get("chunk_size"), (32, 64))
+    check_offsets(cu_seqlens, cu_seqlens_cpu)
+    _check_flags(function, safe_gate=safe_gate, disable_recompute=disable_recompute)
+    if safe_gate and use_gate_in_kernel and not (lower_bound is not None and -5 <= lower_bound < 0):
+        raise ValueError("chunk_kda: safe_gate=True with use_gate_in_kernel=True needs a "
+                         f"'lower_bound' in [-5, 0), but it is {lower_bound}")
+    return _kda(function, q, k, v, g, beta, kwargs.get("A_log"), kwargs.get("dt_bias"), scale,
+                initial_state, output_final_state, use_qk_l2norm_in_kernel, use_gate_in_kernel,
+                use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, v_first, cu_seqlens)
+
+
+def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, initial_state=None,
+                        output_final_state=False, use_qk_l2norm_in_kernel=False,
+                        use_gate_in_kernel=False, use_beta_sigmoid_in_kernel=False,
+                        allow_neg_eigval=False, lower_bound=None, state_v_first=False,
+                        cu_seqlens=None, **kwargs):
+    """`chunk_kda`."""
+    v_first = state_layout(kwargs, state_v_first, "fused_recurrent_kda")
+    return _kda("fused_recurrent_kda", q, k, v, g, beta, A_log, dt_bias, scale, initial_state,
+                output_final_state, use_qk_l2norm_in_kernel, use_gate_in_kernel,
+                use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, v_first, cu_seqlens)
+
+
+def _kda(function, q, k, v, g, beta, A_log, dt_bias, scale, initial_state, output_final_state,
+         normalise, use_gate, sigmoid, negative, lower_bound, v_first, cu_seqlens):
+    _check_gate(function, use_gate, A_log=A_log, dt_bias=dt_bias)
+    if use_gate:
+        if lower_bound is not None:
+            g = bounded_gate(g, A_log, dt_bias, lower_bound)
+        elif A_log is not None:
+            g = softplus_gate(g, A_log, dt_bias)
+        else:
+            raise ValueError(f"{function}: use_gate_in_kernel=True needs 'A_log' or 'lower_bound'")
+    # Without use_gate_in_kernel, 'lower_bound' is the caller's promise about g.
+    return _run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
+                output_final_state, cu_seqlens, v_first, normalise, gk=g)
+
+
+def _check_flags(function, **flags):
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{function}: '{name}' must be a bool, but is {value!r}")
+
+
+def _rwkv7_step(S, v, r, w, k, a, b, scale):
+    removed = S.read(a)
+    S = S.decay(w).add(b, removed).add(k, v)
+    return S, S.read(r * scale)
+
+
+_RWKV7 = {reverse: recurrence(_rwkv7_step, reverse=reverse) for reverse in (False, True)}
+
+
+def _rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens, reverse=False):
+    for name, x in (("w", w), ("a", a), ("b", b)):
+        if x.shape != r.shape:
+            raise TensorError(f"'{name}' must be [B, T, H, K] as r is, {list(r.shape)}, but is "
+                              f"{list(x.shape)}")
+    check_same_heads(r, k, v)
+    o, state = _RWKV7[bool(reverse)](v, r, w, k, a, b, default_scale(scale, r),
+                                     initial_state=state_in(initial_state, like=r),
+                                     cu_seqlens=cu_seqlens)
+    return o, state_out(state, output_final_state)
+
+
+def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=False,
+                cu_seqlens=None, cu_seqlens_cpu=None, safe_gate=False, chunk_size=None,
+                disable_recompute=False, cp_context=None, lower_bound=None):
+    """RWKV-7: S = exp(w) ⊙ S + b (Sᵀ a)ᵀ + k vᵀ. `safe_gate`, `lower_bound`, `chunk_size` and
+    `disable_recompute` only tell fla's kernels how to compute; they change no result."""
+    refuse("chunk_rwkv7", cp_context=cp_context)
+    check_chunk_size("chunk_rwkv7", chunk_size)
+    _check_flags("chunk_rwkv7", safe_gate=safe_gate, disable_recompute=disable_recompute)
+    if lower_bound is not None and not lower_bound < 0:
+        raise ValueError(f"chunk_rwkv7: 'lower_bound' must be below 0, but is {lower_bound}")
+    check_offsets(cu_seqlens, cu_seqlens_cpu)
+    return _rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens)
+
+
+def fused_recurrent_rwkv7(r, w, k, v, a, b, scale=None, initial_state=None,
+                          output_final_state=True, cu_seqlens=None):
+    """`chunk_rwkv7` with fla's other defaults: scale K^-½, and the final state is given."""
+    return _rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens)
+
+
+def fused_mul_recurrent_rwkv7(r, w, k, v, kk, a, scale=1.0, initial_state=None,
+                              output_final_state=False, reverse=False, cu_seqlens=None):
+    """`chunk_rwkv7` of −kk and kk ⊙ a, in either direction."""
+    return _rwkv7(r, w, k, v, -kk, kk * a, scale, initial_state, output_final_state, cu_seqlens,
+                  reverse)

@@ -1,0 +1,393 @@
+"""ejk.compat.fla beside fla's own reference functions: outputs, states and all gradients.
+
+    EJK_TEST_CASES=100 python3 -m unittest test_fla.Parity      # argument sets a function
+"""
+
+import inspect
+import os
+import unittest
+
+import numpy as np
+import torch
+
+from ejk.compat import fla as ours
+
+try:
+    import fla.ops  # noqa: F401
+    from fla.ops.delta_rule.naive import delta_rule_recurrence
+    from fla.ops.gated_delta_rule.naive import naive_recurrent_gated_delta_rule
+    from fla.ops.generalized_delta_rule.dplr.naive import dplr_recurrence
+    from fla.ops.gla.naive import naive_recurrent_gla
+    from fla.ops.kda.gate import naive_kda_gate, naive_kda_lowerbound_gate
+    from fla.ops.kda.naive import naive_recurrent_kda
+    from fla.ops.linear_attn.naive import naive_recurrent_linear_attn
+    from fla.ops.rwkv6.recurrent_naive import naive_recurrent_rwkv6
+    from fla.ops.simple_gla.naive import naive_recurrent_simple_gla
+    MISSING = None
+except ImportError as error:
+    MISSING = f"fla-core is not installed ({error})"
+
+# fla's tests allow a root mean square of the difference of 0.005 of the reference's, in bf16. In
+# float32 both sides sum in another order, and nothing else.
+LIMITS = {torch.float32: 2e-5, torch.bfloat16: 5e-3}
+
+
+def expanded(x, heads):
+    return x.repeat_interleave(heads // x.shape[2], 2)
+
+
+def scaled(q, scale):
+    """q for a reference that has no scale but K^-½."""
+    return q if scale is None else q * (scale * q.shape[-1] ** 0.5)
+
+
+def flipped(x):
+    return x if x is None else x.flip(1)
+
+
+def references():
+    """{function: reference of one batch of equal sequences}: (arguments) → (o, final state)."""
+    def gla(q, k, v, scale, h0, g=None, gk=None, **_):
+        return naive_recurrent_gla(scaled(q, scale), k, v, gk if g is None else g, h0, True)
+
+    def simple(q, k, v, g, scale, h0, **_):
+        return naive_recurrent_simple_gla(q, k, v, g, scale, h0, True)
+
+    def by_head(rates):
+        def run(q, k, v, scale, h0, **_):
+            return simple(q, k, v, rates(q.shape[2]).expand(q.shape[:3]), scale, h0)
+        return run
+
+    def linear(q, k, v, scale, h0, normalize=False, **_):
+        return naive_recurrent_linear_attn(q, k, v, scale, h0, True, normalize)
+
+    def delta(q, k, v, beta, scale, h0, **_):
+        q, k, v, beta = (x.transpose(1, 2) for x in (scaled(q, scale), k, v, beta))
+        o, state = delta_rule_recurrence(q, k, v, beta, h0, True)
+        return o.transpose(1, 2), state
+
+    def gated_delta(q, k, v, g, beta, scale, h0, **_):
+        q, k = (expanded(x, v.shape[2]) for x in (q, k))
+        return naive_recurrent_gated_delta_rule(q, k, v, beta, g, scale, h0, True)
+
+    def kda(q, k, v, g, beta, scale, h0, **_):
+        return naive_recurrent_kda(q, k, v, g, beta, scale, h0, True)
+
+    def rwkv6(r, k, v, w, u, scale, h0, **_):
+        o, state = naive_recurrent_rwkv6(*(x.transpose(1, 2) for x in (r, k, v, w)), u, scale, h0,
+                                         True)
+        return o.transpose(1, 2), state
+
+    def rwkv7(r, w, k, v, a, b, scale, h0, **_):
+        o, state = dplr_recurrence(*(x.transpose(1, 2) for x in (scaled(r, scale), k, v, a, b, w)),
+                                   h0, True)
+        return o.transpose(1, 2), state
+
+    def mul_rwkv7(r, w, k, v, kk, a, scale, h0, **_):
+        return rwkv7(r, w, k, v, -kk, kk * a, scale, h0)
+
+    def hgrn2(q, g, i, scale, h0, **_):
+        return gla(q, 1 - g.exp(), i, scale, h0, g)
+
+    def retention(heads):
+        return (1 - 2.0 ** (-5.0 - torch.arange(heads, dtype=torch.float))).log()
+
+    def lightning(heads):
+        return -(8 / heads * (1 - 1 / 4)) * torch.arange(heads, dtype=torch.float)
+    return {"chunk_gla": gla, "fused_chunk_gla": gla, "fused_recurrent_gla": gla,
+            "chunk_simple_gla": simple, "fused_chunk_simple_gla": simple,
+            "fused_recurrent_simple_gla": simple, "parallel_simple_gla": simple,
+            "chunk_lightning_attn": by_head(lightning),
+            "fused_recurrent_lightning_attn": by_head(lightning),
+            "chunk_retention": by_head(retention), "fused_chunk_retention": by_head(retention),
+            "fused_recurrent_retention": by_head(retention),
+            "parallel_retention": by_head(retention), "chunk_linear_attn": linear,
+            "fused_chunk_linear_attn": linear, "fused_recurrent_linear_attn": linear,
+            "chunk_delta_rule": delta, "fused_chunk_delta_rule": delta,
+            "fused_recurrent_delta_rule": delta, "chunk_gated_delta_rule": gated_delta,
+            "fused_recurrent_gated_delta_rule": gated_delta, "chunk_kda": kda,
+            "fused_recurrent_kda": kda, "chunk_rwkv6": rwkv6, "fused_recurrent_rwkv6": rwkv6,
+            "chunk_rwkv7": rwkv7, "fused_recurrent_rwkv7": rwkv7,
+            "fused_mul_recurrent_rwkv7": mul_rwkv7, "chunk_hgrn2": hgrn2,
+            "fused_recurrent_hgrn2": hgrn2}
+
+
+def random_case(rng, name):
+    """(arguments of the function, what the reference is given beside or instead of some)."""
+    function = getattr(ours, name)
+    takes = inspect.signature(function).parameters
+    takes_gate = "gated_delta" in name or "kda" in name
+    dtype = torch.bfloat16 if rng.random() < 0.25 else torch.float32
+    packed = rng.random() < 0.35
+    B, T, H = (1 if packed else int(rng.integers(1, 3)), int(rng.integers(1, 24)),
+               int(rng.choice([1, 2, 3])))
+    HV = H * int(rng.choice([1, 2])) if takes_gate else H
+    K, V = (8, 4) if rng.random() < 0.7 else (4, 8)
+    # Each value is a program of its own, so there are few.
+    scale = None if rng.random() < 0.6 else 0.5
+    torch.manual_seed(int(rng.integers(1 << 30)))
+
+    def normal(heads, channels):
+        return torch.randn(B, T, heads, channels, dtype=torch.float32)
+
+    def unit(x):
+        return x / x.norm(dim=-1, keepdim=True)
+    # Gates of a number a head, and of a number a key channel.
+    by_channel = "kda" in name or "hgrn2" in name or "gla" in name and "simple" not in name
+    tensors = {}
+    for n in takes:
+        if n in ("q", "r"):
+            tensors[n] = normal(H, K)
+        elif n == "k":
+            tensors[n] = unit(normal(H, K)) if "beta" in takes or "a" in takes else normal(H, K)
+        elif n in ("v", "i"):
+            tensors[n] = normal(HV, V)
+        elif n == "beta":
+            tensors[n] = torch.rand(B, T, HV)
+        elif n == "u":
+            tensors[n] = torch.randn(H, K)
+        elif n == "w" or n in ("g", "gk") and by_channel:
+            tensors[n] = -torch.rand(B, T, HV, K)
+        elif n == "g":
+            tensors[n] = -torch.rand(B, T, HV)
+        elif n in ("kk", "a"):
+            tensors[n] = -unit(normal(H, K)) if n == "a" and "b" in takes else unit(normal(H, K))
+        elif n == "b":
+            tensors[n] = unit(normal(H, K)) * torch.rand(B, T, H, 1)
+    tensors = {n: x.to(dtype) for n, x in tensors.items()}
+    if packed:
+        cuts = np.sort(rng.integers(0, T + 1, int(rng.integers(0, 4))))
+        tensors["cu_seqlens"] = torch.tensor([0, *cuts, T])
+    N = len(tensors["cu_seqlens"]) - 1 if packed else B
+    normalize = "normalize" in takes and rng.random() < 0.5
+    if "normalize" in takes:
+        tensors["q"], tensors["k"] = (tensors[n].abs() + 0.1 for n in "qk")
+    v_first = "state_v_first" in takes and rng.random() < 0.4
+    if "initial_state" in takes and rng.random() < 0.6:
+        state = torch.randn(N, HV, *((V, K) if v_first else (K, V)))
+        tensors["initial_state"] = state
+        if normalize:
+            tensors["z"] = torch.rand(N, 1, H, K)
+    options = {}
+    if scale is not None:
+        options["scale"] = scale
+    for n, wanted in (("state_v_first", v_first), ("normalize", normalize)):
+        if n in takes:
+            options[n] = wanted
+    if "reverse" in takes and rng.random() < 0.4:
+        options["reverse"] = True
+    if "output_final_state" in takes:
+        options["output_final_state"] = True
+    if "use_qk_l2norm_in_kernel" in takes and rng.random() < 0.4:
+        options["use_qk_l2norm_in_kernel"] = True
+    if takes_gate and rng.random() < 0.4:
+        options["use_beta_sigmoid_in_kernel"] = True
+        options["allow_neg_eigval"] = bool(rng.random() < 0.5)
+    if takes_gate and rng.random() < 0.4:
+        options["use_gate_in_kernel"] = True
+        tensors["A_log"] = torch.rand(HV)
+        tensors["dt_bias"] = torch.randn(HV * K if "kda" in name else HV)
+        if "kda" in name and rng.random() < 0.5:
+            options["lower_bound"] = -4.0
+    if "layer_idx" in takes:
+        options["layer_idx"], options["num_layers"] = 1, 4
+    return tensors, options
+
+
+def run_ours(name, tensors, options):
+    tensors = dict(tensors)
+    if "z" in tensors:
+        tensors["initial_state"] = (tensors["initial_state"], tensors.pop("z"))
+    o, state = getattr(ours, name)(**tensors, **options)
+    return [o, *(state if isinstance(state, tuple) else [] if state is None else [state])]
+
+
+def run_reference(reference, name, tensors, options):
+    """The reference on each sequence, with what fla's kernels do around it in torch."""
+    tensors, options = dict(tensors), dict(options)
+    wanted = options.pop("output_final_state", name == "fused_recurrent_rwkv7")
+    v_first, reverse = options.pop("state_v_first", False), options.pop("reverse", False)
+    normalize = options.get("normalize", False)
+    h0, z0 = tensors.pop("initial_state", None), tensors.pop("z", None)
+    if h0 is not None and v_first:
+        h0 = h0.transpose(-1, -2)
+    offsets = tensors.pop("cu_seqlens", None)
+    scale = options.pop("scale", 1.0 if name in ("chunk_rwkv7", "fused_mul_recurrent_rwkv7") else None)
+    if options.pop("use_qk_l2norm_in_kernel", False):
+        for n in "qk":
+            x = tensors[n].float()
+            tensors[n] = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)).to(tensors[n].dtype)
+    A, bias = tensors.pop("A_log", None), tensors.pop("dt_bias", None)
+    bound = options.pop("lower_bound", None)
+    if options.pop("use_gate_in_kernel", False):
+        if bound is not None:
+            tensors["g"] = naive_kda_lowerbound_gate(tensors["g"], A, bias, bound)
+        elif tensors["g"].dim() == 4:
+            tensors["g"] = naive_kda_gate(tensors["g"], A, bias)
+        else:
+            tensors["g"] = -A.exp() * torch.nn.functional.softplus(tensors["g"].float() + bias)
+    if options.pop("use_beta_sigmoid_in_kernel", False):
+        tensors["beta"] = tensors["beta"].float().sigmoid() * (1 + options["allow_neg_eigval"])
+    first = next(iter(tensors.values()))
+    spans = ([(slice(None), slice(0, first.shape[1]))] if offsets is None else
+             [(slice(0, 1), slice(int(a), int(b))) for a, b in zip(offsets, offsets[1:])])
+    outputs, states, keys = [], [], []
+    for number, (entries, rows) in enumerate(spans):
+        own = {n: x if n == "u" else x[entries, rows] for n, x in tensors.items()}
+        if reverse:
+            own = {n: x if n == "u" else x.flip(1) for n, x in own.items()}
+        state = h0 if h0 is None or offsets is None else h0[number:number + 1]
+        if normalize:
+            z = z0 if z0 is None or offsets is None else z0[number:number + 1]
+            state = None if state is None else (state, z)
+        if rows.stop == rows.start:  # no step: the state stays; the references want one
+            K = tensors["q" if "q" in tensors else "r"].shape[3]
+            _, _, heads, V = tensors["v" if "v" in tensors else "i"].shape
+            matrix, z = state if isinstance(state, tuple) else (state, None)
+            states.append(torch.zeros(1, heads, K, V) if matrix is None else matrix)
+            keys.append(torch.zeros(1, 1, heads, K) if z is None else z)
+            continue
+        o, state = reference(**own, scale=scale, h0=state, **options)
+        outputs.append(o.flip(1) if reverse else o)
+        if isinstance(state, tuple):
+            state, z = state
+            keys.append(z)
+        states.append(state)
+    results = [torch.cat(outputs, 1)]
+    if wanted:
+        state = torch.cat(states)
+        results.append(state.transpose(-1, -2) if v_first else state)
+    if normalize:
+        results.append(torch.cat(keys))
+    return results
+
+
+@unittest.skipIf(MISSING, MISSING)
+class Parity(unittest.TestCase):
+    pass
+
+
+def _make(name):
+    def test(self):
+        reference = references()[name]
+        rng = np.random.default_rng(int(os.environ.get("EJK_TEST_SEED", 0)))
+        worst = 0.0
+        for number in range(int(os.environ.get("EJK_TEST_CASES", 3))):
+            tensors, options = random_case(rng, name)
+            floats = [n for n, x in tensors.items() if x.is_floating_point()]
+            limit = LIMITS[next(iter(tensors.values())).dtype]
+            found, wanted, types = [], [], []
+            for run, results in ((run_ours, found), (run_reference, wanted)):
+                own = {n: x.clone().requires_grad_() if n in floats else x for n, x in tensors.items()}
+                if run is run_reference:
+                    # In float32: the rounding of a reference's own steps is no part of the answer.
+                    exact = {n: x.float() if n in floats else x for n, x in own.items()}
+                    values = run(reference, name, exact, options)
+                else:
+                    values = run(name, own, options)
+                    types = [x.dtype for x in values]
+                torch.manual_seed(number)
+                loss = sum((x.float() * torch.randn(x.shape)).sum() for x in values)
+                gradients = torch.autograd.grad(loss, [own[n] for n in floats], allow_unused=True)
+                results += [x.detach().float() for x in values]
+                results += [torch.zeros_like(own[n]).float() if g is None else g.float()
+                            for n, g in zip(floats, gradients)]
+            main = next(iter(tensors.values())).dtype
+            self.assertEqual(types[0], main)
+            for a in types[1:2]:
+                self.assertEqual(a, torch.float32)
+            # A number near 0 that is a sum of others is measured by the largest of its kind.
+            for what, a, b in zip([*[f"result {i}" for i in range(len(types))], *floats], found,
+                                  wanted):
+                self.assertEqual(a.shape, b.shape, what)
+                size = b.square().mean().sqrt().item() if b.numel() else 0.0
+                off = (a - b).square().mean().sqrt().item() if b.numel() else 0.0
+                ratio = off / max(size, 1e-2)
+                worst = max(worst, ratio / limit)
+                self.assertLessEqual(ratio, limit, f"{name}, case {number}, {what}: {options}, "
+                                     f"{ {n: list(x.shape) for n, x in tensors.items()} }")
+        if os.environ.get("EJK_TEST_CASES"):
+            print(f"{name}: the largest error is {worst:.3f} of its limit", flush=True)
+    return test
+
+
+class Arguments(unittest.TestCase):
+    """What needs nothing of fla's."""
+
+    def tensors(self, HV=2):
+        torch.manual_seed(0)
+        q, k = torch.randn(2, 1, 5, 2, 8) / 3
+        return q, k, torch.randn(1, 5, HV, 4), -torch.rand(1, 5, HV), torch.rand(1, 5, HV)
+
+    def test_gates_of_every_kind_beside_the_delta_rule(self):
+        q, k, v, g, beta = self.tensors(HV=4)
+        gk, gv = -torch.rand(1, 5, 4, 8), -torch.rand(1, 5, 4, 4)
+        beta = beta[..., None] * torch.rand(4)  # a number for each value channel
+        o, state = ours.fused_recurrent_gated_delta_rule(q, k, v, g, gk, gv, beta,
+                                                         output_final_state=True)
+        S, rows = torch.zeros(4, 8, 4), []
+        for t in range(5):
+            S = S * (g[0, t, :, None, None] + gk[0, t, :, :, None] + gv[0, t, :, None, :]).exp()
+            key, query = (expanded(x, 4)[0, t] for x in (k, q))
+            u = beta[0, t] * (v[0, t] - torch.einsum("hkv,hk->hv", S, key))
+            S = S + key[:, :, None] * u[:, None, :]
+            rows.append(torch.einsum("hkv,hk->hv", S, query) * 8 ** -0.5)
+        torch.testing.assert_close(o[0], torch.stack(rows), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(state[0], S, rtol=1e-5, atol=1e-5)
+
+    def test_what_is_not_supported_is_named(self):
+        q, k, v, g, beta = self.tensors()
+        gk = g[..., None].expand(1, 5, 2, 8)
+        for name, arguments, named in (
+                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(cp_context=object())),
+                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(chunk_indices=torch.zeros(1, 2))),
+                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(dt_bias=torch.zeros(2))),
+                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(chunk_size=48)),
+                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(unheard_of=1)),
+                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(allow_neg_eigval=True)),
+                ("chunk_kda", (q, k, v, gk, beta), dict(return_intermediate_states=True)),
+                ("chunk_kda", (q, k, v, gk, beta), dict(use_graph=True)),
+                ("chunk_kda", (q, k, v, gk, beta), dict(max_num_seqs=4)),
+                ("chunk_kda", (q, k, v, gk, beta), dict(A_log=torch.zeros(2))),
+                ("chunk_rwkv7", (q, gk, k, v, q, k), dict(cp_context=object())),
+                ("chunk_simple_gla", (q, k, v, g), dict(g_gamma=torch.zeros(2))),
+                ("chunk_simple_gla", (q, k, v, g), dict(head_first=True)),
+                ("chunk_gla", (q, k, v, gk), dict(cu_seqlens_cpu=torch.tensor([0, 5]))),
+                ("chunk_retention", (q, k, v), dict(chunk_size=3)),
+                ("parallel_retention", (q, k, v), dict(output_attentions=True)),
+                ("fused_recurrent_gla", (q, k, v), dict(unheard_of=1))):
+            wanted = next(iter(named))
+            with self.subTest(name, wanted=wanted), self.assertRaisesRegex(Exception, wanted):
+                getattr(ours, name)(*arguments, **named)
+
+    def test_what_only_tunes_fla_changes_nothing(self):
+        q, k, v, g, beta = self.tensors()
+        plain = ours.chunk_gated_delta_rule(q, k, v, g, beta)[0]
+        self.assertTrue(torch.equal(plain, ours.chunk_gated_delta_rule(q, k, v, g, beta,
+                                                                       chunk_size=16)[0]))
+
+    @unittest.skipIf(MISSING, MISSING)
+    def test_signatures_are_those_of_fla(self):
+        import importlib
+        folders = ("delta_rule", "gated_delta_rule", "gla", "kda", "lightning_attn", "linear_attn",
+                   "retention", "rwkv6", "rwkv7", "simple_gla")
+        homes = [importlib.import_module(f"fla.ops.{folder}") for folder in folders]
+        compared = 0
+        for name in ours.__all__:
+            theirs = next((getattr(h, name) for h in homes if hasattr(h, name)), None)
+            if theirs is None:
+                self.assertIn("hgrn2", name)
+                continue
+            theirs, own = (inspect.signature(inspect.unwrap(f)).parameters
+                           for f in (theirs, getattr(ours, name)))
+            if list(theirs) == ["kwargs"]:  # retired by fla
+                continue
+            self.assertEqual([(n, p.default, p.kind) for n, p in theirs.items()],
+                             [(n, p.default, p.kind) for n, p in own.items()], name)
+            compared += 1
+        self.assertGreater(compared, 20)
+
+
+if not MISSING:
+    for _name in references():
+        setattr(Parity, f"test_{_name}", _make(_name))

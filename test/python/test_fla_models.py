@@ -1,0 +1,147 @@
+"""Models of fla and of transformers, which train on a CPU through ejk.
+
+    python3 -m unittest -v test_fla_models      # prints losses and times
+"""
+
+import time
+import unittest
+
+import torch
+
+from ejk.compat import fla as ours
+
+try:
+    import fla.models  # noqa: F401
+    NO_FLA = None
+except ImportError as error:
+    NO_FLA = f"flash-linear-attention is not installed ({error})"
+try:
+    from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+    NO_TRANSFORMERS = None
+except ImportError as error:
+    NO_TRANSFORMERS = f"transformers with Qwen3-Next is not installed ({error})"
+
+
+def batches(count, vocabulary, shape=(2, 80)):
+    """Sequences that a model can learn: each token follows from the last."""
+    torch.manual_seed(1)
+    for _ in range(count):
+        first = torch.randint(vocabulary, (shape[0], 1))
+        yield (first + 3 * torch.arange(shape[1])) % vocabulary
+
+
+def train(model, steps, vocabulary):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    losses, start = [], time.perf_counter()
+    for tokens in batches(steps, vocabulary):
+        loss = model(input_ids=tokens, labels=tokens).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, time.perf_counter() - start
+
+
+@unittest.skipIf(NO_FLA, NO_FLA)
+class Fla(unittest.TestCase):
+    def learn(self, name, **options):
+        from fla import models
+        torch.manual_seed(0)
+        with ours.install():
+            config = getattr(models, name + "Config")(
+                hidden_size=64, num_hidden_layers=2, vocab_size=61, use_cache=False, **options)
+            model = getattr(models, name + "ForCausalLM")(config).train()
+            losses, seconds = train(model, 50, 61)
+        print(f"{name}: loss {losses[0]:.3f} to {losses[-1]:.3f} in 50 steps, {seconds:.1f} s")
+        self.assertLess(losses[-1], 0.5 * losses[0])
+
+    def test_gla(self):
+        self.learn("GLA", num_heads=2)
+
+    def test_gated_deltanet(self):
+        self.learn("GatedDeltaNet", num_heads=2, head_dim=32, expand_v=1)
+
+    def test_packed_sequences_are_kept_apart(self):
+        from fla import models
+        torch.manual_seed(0)
+        with ours.install(), torch.no_grad():
+            model = models.GatedDeltaNetForCausalLM(models.GatedDeltaNetConfig(
+                hidden_size=64, num_hidden_layers=2, vocab_size=61, use_cache=False, num_heads=2,
+                head_dim=32, expand_v=1)).eval()
+            a, b = torch.randint(61, (1, 70)), torch.randint(61, (1, 21))
+            packed = model(input_ids=torch.cat([a, b], 1), cu_seqlens=torch.tensor([0, 70, 91])).logits
+            apart = torch.cat([model(input_ids=x).logits for x in (a, b)], 1)
+        torch.testing.assert_close(packed, apart, rtol=1e-4, atol=1e-4)
+
+    def test_tokens_one_by_one_are_as_all_at_once(self):
+        from fla import models
+        torch.manual_seed(0)
+        with ours.install(), torch.no_grad():
+            model = models.GatedDeltaNetForCausalLM(models.GatedDeltaNetConfig(
+                hidden_size=64, num_hidden_layers=2, vocab_size=61, num_heads=2, head_dim=32,
+                expand_v=1)).eval()
+            tokens = torch.randint(61, (2, 70))
+            whole = model(input_ids=tokens).logits
+            rows = model(input_ids=tokens[:, :66], use_cache=True)
+            logits, cache = [rows.logits], rows.past_key_values
+            for t in range(66, 70):
+                step = model(input_ids=tokens[:, t:t + 1], past_key_values=cache, use_cache=True)
+                logits.append(step.logits)
+                cache = step.past_key_values
+        torch.testing.assert_close(torch.cat(logits, 1), whole, rtol=1e-4, atol=1e-4)
+
+    def test_a_patch_is_removed(self):
+        import fla.layers.gla
+        import fla.ops.gla
+        before = fla.ops.gla.chunk_gla
+        patch = ours.install()
+        self.assertIs(fla.layers.gla.chunk_gla, ours.chunk_gla)
+        patch.remove()
+        self.assertIs(fla.layers.gla.chunk_gla, before)
+        self.assertIs(fla.ops.chunk_gla, before)
+
+
+@unittest.skipIf(NO_TRANSFORMERS, NO_TRANSFORMERS)
+class Transformers(unittest.TestCase):
+    def model(self):
+        config = qwen.Qwen3NextConfig(
+            vocab_size=61, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=1, head_dim=32, linear_key_head_dim=16,
+            linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
+            num_experts=2, num_experts_per_tok=2, moe_intermediate_size=32,
+            shared_expert_intermediate_size=32, layer_types=["linear_attention"] * 2,
+            use_cache=False)
+        torch.manual_seed(0)
+        return qwen.Qwen3NextForCausalLM(config).train()
+
+    def test_qwen3_next_trains_as_with_its_own_functions(self):
+        from ejk.compat import transformers as switch
+        from ejk.compat._patch import Patch
+        # Where fla is installed, transformers calls its kernels, which have no CPU.
+        with Patch() as fallback:
+            for name in ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule",
+                         "causal_conv1d_fn", "causal_conv1d_update"):
+                fallback.set(qwen, name, getattr(qwen, name).__wrapped__)
+            expected, slow = train(self.model(), 50, 61)
+            with switch.install():
+                train(self.model(), 1, 61)  # compiles
+                found, fast = train(self.model(), 50, 61)
+        print(f"Qwen3-Next: loss {found[0]:.4f} to {found[-1]:.4f}, transformers' own "
+              f"{expected[-1]:.4f}; 50 steps {fast:.1f} s, transformers' own {slow:.1f} s")
+        for a, b in zip(found, expected):
+            self.assertAlmostEqual(a, b, delta=1e-3)
+        self.assertLess(found[-1], 0.5 * found[0])
+
+    def test_a_model_that_is_not_there_is_an_error(self):
+        import sys
+        from unittest import mock
+
+        from ejk.compat import transformers as switch
+        kept = {n: m for n, m in sys.modules.items() if not n.startswith("transformers.models.")}
+        with mock.patch.dict(sys.modules, kept, clear=True):
+            with self.assertRaisesRegex(RuntimeError, "import it first"):
+                switch.install()
+
+
+if __name__ == "__main__":
+    unittest.main()
