@@ -22,15 +22,17 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
 
     A copy before it is divided into segments (`ejk-split-over-time`), for few long sequences: from
     2048 rows on, where the rounds of segments that the device's multiprocessors take, three times,
-    are fewer than the segments of a sequence. It is left out where no scan can be divided, and for
-    derivatives. For packed sequences, the mean length stands for a sequence's.
+    are fewer than the segments of a sequence. It is left out where no scan can be divided. For
+    packed sequences, the mean length stands for a sequence's.
 
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
-    are summed over them by `ejk.sum_heads`, in f32. Another copy, taken first, needs H = Hkv, and
-    has nothing to sum.
+    are summed over them by `ejk.sum_heads`, in f32. Another copy of each, taken first, needs
+    H = Hkv, and has nothing to sum.
 
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
-    with which chunks are entered, and f_vjp reads them in chunks alone.
+    with which chunks are entered, and f_vjp reads them in chunks alone. Segments begin where chunks
+    do, so that a split derivative reads what a forward without segments saved, and the other way
+    round.
 
     Requires `ejk-describe-interface`. Numbers change as between schedules: in the last bits.
 
@@ -72,7 +74,8 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     With `save-states`, a program of f_vjp that would only recompute and save a state that f
     computes as well is replaced: the pass makes f_fwd, which is f with one more result, `saved0`,
     the state at each chunk's start. f_vjp takes it after its other arguments. Several recurrences
-    may give several such results. Remarks say where there is none.
+    may give several such results. An alternative of f over segments has its own of f_fwd, which
+    saves the same states. Remarks say where there is none.
 
     `schedule` says which scans: none (`step`), all (`chunk`), or those of 16 rows or more or of a
     dynamic number (`automatic`). Where a dynamic number may be one, as in decoding, the scan stays

@@ -82,7 +82,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   /// The function over segments of its sequences; none where no scan can be divided, or a length
   /// that is known is never worth it.
   LogicalResult makeSplit(func::FuncOp function) {
-    if (function->hasAttr(kDerivativeOfAttr) || usesPools(function))
+    if (usesPools(function))
       return success();
     func::FuncOp split = cloneAlternative(function, kSplitSchedule, kSplitSchedule, /*before=*/true);
     OpPassManager pm(func::FuncOp::getOperationName());
@@ -99,6 +99,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       return success();
     }
     split->setAttr(kWhenAttr, when);
+    makeDirect(split);
     ++numSplit;
     return success();
   }
@@ -169,7 +170,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   void makeDirect(func::FuncOp function) {
     if (findShared(function).empty())
       return;
-    func::FuncOp direct = cloneAlternative(function, "direct", kChunkSchedule, /*before=*/true);
+    func::FuncOp direct =
+        cloneAlternative(function, "direct", scheduleOf(function), /*before=*/true);
     Builder b(&getContext());
     ArrayAttr needs;
     llvm::StringMap<std::string> renamed;

@@ -16,7 +16,24 @@ using namespace ejk;
 // Which state of f a scan of f_vjp walks through
 //===----------------------------------------------------------------------===//
 
-/// Whether a tensor of f_vjp is that of f: the derivative takes f's arguments first.
+/// Whether a tensor of f_vjp, or what its size is made of, is that of f: the derivative takes f's
+/// arguments first. Over segments, scans make the states that others start from.
+static bool isSameTensor(Value derived, Value own);
+
+/// Whether two ops of equal operands do the same in their regions.
+static bool haveSameRegions(Operation *a, Operation *b) {
+  llvm::DenseMap<Value, Value> inside;
+  auto check = [&](Value x, Value y) {
+    auto known = inside.find(x);
+    return success(known == inside.end() ? isSameTensor(x, y) : known->second == y);
+  };
+  auto mark = [&](Value x, Value y) { inside[x] = y; };
+  return llvm::all_of_zip(a->getRegions(), b->getRegions(), [&](Region &x, Region &y) {
+    return OperationEquivalence::isRegionEquivalentTo(&x, &y, check, mark,
+                                                      OperationEquivalence::IgnoreLocations);
+  });
+}
+
 static bool isSameTensor(Value derived, Value own) {
   if (!derived || !own)
     return !derived && !own;
@@ -28,10 +45,9 @@ static bool isSameTensor(Value derived, Value own) {
   if (arg)
     return false;
   Operation *a = derived.getDefiningOp(), *b = own.getDefiningOp();
-  return a->getName() == b->getName() && a->getNumRegions() == 0 &&
-         a->getAttrDictionary() == b->getAttrDictionary() &&
+  return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
          cast<OpResult>(derived).getResultNumber() == cast<OpResult>(own).getResultNumber() &&
-         a->getNumOperands() == b->getNumOperands() &&
+         a->getNumOperands() == b->getNumOperands() && haveSameRegions(a, b) &&
          llvm::all_of_zip(a->getOperands(), b->getOperands(), isSameTensor);
 }
 
@@ -71,9 +87,36 @@ void SaveStates::sayWhy(const Twine &why) {
     emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
 }
 
+/// Finds the scans of `derivatives` that save what scans of `function` go through, and makes the
+/// copy `name` of it for them.
+void SaveStates::match(func::FuncOp function, StringRef name, ArrayRef<func::FuncOp> derivatives) {
+  IRMapping mapping;
+  OpBuilder b(function->getContext());
+  b.setInsertionPointAfter(function);
+  func::FuncOp fwd;
+  llvm::DenseMap<Operation *, unsigned> states; // that a scan of f saves: one at most
+  for (func::FuncOp derivative : derivatives)
+    for (ScanOp scan : derivative.getBody().getOps<ScanOp>())
+      for (ScanOp own : function.getBody().getOps<ScanOp>()) {
+        std::optional<unsigned> from = savedState(scan);
+        std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
+        if (!state || states.try_emplace(own, *state).first->second != *state)
+          continue;
+        if (!fwd) {
+          fwd = cast<func::FuncOp>(b.clone(*function, mapping));
+          fwd.setName(name);
+          fwd->removeAttr(kDerivativeOfAttr);
+          fwds.push_back(fwd);
+        }
+        savings[scan] = {fwd, cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
+        break;
+      }
+}
+
 std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
   std::vector<SaveStates> all;
-  for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  for (auto function : functions) {
     std::string name = (function.getName() + "_fwd").str();
     SaveStates saves;
     saves.quiet = quiet;
@@ -86,35 +129,28 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
       continue;
     }
     SmallVector<func::FuncOp> derivatives = {saves.vjp};
-    for (auto other : module.getOps<func::FuncOp>())
+    for (auto other : functions)
       if (other != saves.vjp && entryOf(other) == saves.vjp.getName())
         saves.alternatives.push_back(other);
     llvm::copy_if(saves.alternatives, std::back_inserter(derivatives),
                   [](func::FuncOp other) { return scheduleOf(other) != kStepSchedule; });
-    IRMapping mapping;
-    OpBuilder b(function->getContext());
-    b.setInsertionPointAfter(function);
-    llvm::DenseMap<Operation *, unsigned> states; // that a scan of f saves: one at most
-    for (func::FuncOp derivative : derivatives)
-      for (ScanOp scan : derivative.getBody().getOps<ScanOp>())
-        for (ScanOp own : function.getBody().getOps<ScanOp>()) {
-          std::optional<unsigned> from = savedState(scan);
-          std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
-          if (!state || states.try_emplace(own, *state).first->second != *state)
-            continue;
-          if (!saves.fwd) {
-            saves.fwd = cast<func::FuncOp>(b.clone(*function, mapping));
-            saves.fwd.setName(name);
-            saves.fwd->removeAttr(kDerivativeOfAttr);
-            saves.fwd->setAttr(kForwardOfAttr, b.getStringAttr(function.getName()));
-          }
-          saves.savings[scan] = {cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
-          break;
-        }
-    if (saves.fwd)
-      all.push_back(std::move(saves));
-    else
+    saves.match(function, name, derivatives);
+    if (saves.fwds.empty()) {
       saves.sayWhy("it saves none that '" + function.getName() + "' goes through");
+      continue;
+    }
+    saves.fwds.front()->setAttr(kForwardOfAttr, function.getNameAttr());
+    for (auto other : functions) {
+      if (other == function || entryOf(other) != function.getName() ||
+          scheduleOf(other) == kStepSchedule)
+        continue;
+      size_t known = saves.fwds.size();
+      saves.match(other, (name + "_" + scheduleOf(other)).str(), derivatives);
+      if (saves.fwds.size() > known)
+        saves.fwds.back()->setAttr(kAlternativeOfAttr,
+                                   StringAttr::get(module.getContext(), name));
+    }
+    all.push_back(std::move(saves));
   }
   return all;
 }
@@ -162,17 +198,10 @@ ScanOp SaveStates::withSaves(Saving &saving) {
   return made;
 }
 
-LogicalResult SaveStates::giveUp(const Twine &why) {
-  sayWhy(why);
-  fwd.erase();
-  fwd = {};
-  return failure();
-}
-
 /// A name that no argument or result has.
 std::string SaveStates::freshName(unsigned &number) {
   auto isTaken = [&](StringRef name) {
-    for (func::FuncOp function : {fwd, vjp}) {
+    for (func::FuncOp function : {fwds.front(), vjp}) {
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
         if (argumentName(function, i) == name)
           return true;
@@ -189,33 +218,36 @@ std::string SaveStates::freshName(unsigned &number) {
   return name;
 }
 
-/// Lets each scan of f_fwd save that a program of f_vjp walks through; by the scan that was.
-LogicalResult SaveStates::makeSavingScans(llvm::MapVector<Operation *, ScanOp> &made) {
+/// Lets each scan of `fwd` save that a program of f_vjp walks through; by the scan that was. Gives
+/// the reason where none does.
+std::optional<std::string> SaveStates::whyNoSavers(func::FuncOp fwd, Savers &made) {
   llvm::MapVector<Operation *, tile::ProgramOp> savers;
+  SmallVector<Saving *> first;
   for (auto &[scan, saving] : savings) {
-    if (!saving.by)
+    if (!saving.by || saving.function != fwd)
       continue;
     auto [known, isNew] = savers.insert({saving.scan, saving.by});
     // Several scans of f_vjp may walk through one.
     if (!isNew && (known->second.getChunk() != saving.by.getChunk() ||
                    known->second.getSaves().getTypes() != saving.by.getSaves().getTypes()))
-      return giveUp("its scans take one state in chunks of different lengths");
-    if (isNew) {
-      Operation *own = saving.scan;
-      made[own] = withSaves(saving);
-    }
+      return "its scans take one state in chunks of different lengths";
+    if (isNew)
+      first.push_back(&saving);
+  }
+  for (Saving *saving : first) {
+    Operation *own = saving->scan;
+    made[own] = withSaves(*saving);
   }
   if (!made.empty())
-    return success();
-  return giveUp(whyDeclined.empty()
-                    ? std::string("two programs compute its gradients, and only one that computes "
-                                  "all takes saved states; that takes chunks of 64 steps, and "
-                                  "'--fuse'")
-                    : whyDeclined);
+    return std::nullopt;
+  return whyDeclined.empty() ? std::string("two programs compute its gradients, and only one that "
+                                           "computes all takes saved states; that takes chunks "
+                                           "of 64 steps, and '--fuse'")
+                             : whyDeclined;
 }
 
-/// What is saved becomes a result of f_fwd.
-void SaveStates::addResults(const llvm::MapVector<Operation *, ScanOp> &made) {
+/// What is saved becomes a result, named and described alike in f_fwd and its alternatives.
+void SaveStates::addResults(func::FuncOp fwd, const Savers &made) {
   Operation *end = fwd.getBody().front().getTerminator();
   Builder b(fwd.getContext());
   ShapeAnalysis shapes(fwd);
@@ -223,48 +255,105 @@ void SaveStates::addResults(const llvm::MapVector<Operation *, ScanOp> &made) {
   for (auto &[own, saver] : made) {
     Value tensor = ScanOp(saver).getSaves().front();
     auto type = cast<RankedTensorType>(tensor.getType());
-    SmallVector<Attribute> shape;
-    for (int64_t d = 0; d < type.getRank(); ++d)
-      shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
-    NamedAttrList attributes;
-    attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
-    attributes.set(kShapeAttr, b.getArrayAttr(shape));
+    unsigned place = fwd.getNumResults();
+    DictionaryAttr described;
+    if (fwd == fwds.front()) {
+      SmallVector<Attribute> shape;
+      for (int64_t d = 0; d < type.getRank(); ++d)
+        shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
+      NamedAttrList attributes;
+      attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
+      attributes.set(kShapeAttr, b.getArrayAttr(shape));
+      described = attributes.getDictionary(fwd.getContext());
+    } else {
+      described = fwds.front().getResultAttrDict(place);
+    }
     end->insertOperands(end->getNumOperands(), tensor);
-    (void)fwd.insertResult(fwd.getNumResults(), type, attributes.getDictionary(fwd.getContext()));
+    (void)fwd.insertResult(place, type, described);
   }
 }
 
-/// Argument `place` of each f_vjp is the state that the scan `own` went through.
-void SaveStates::addArguments(Operation *own, unsigned place, Type type, DictionaryAttr named) {
-  (void)vjp.insertArgument(place, type, named, vjp.getLoc());
-  for (func::FuncOp other : alternatives)
-    (void)other.insertArgument(place, type, named, other.getLoc());
-  for (auto &[scan, saving] : savings)
-    if (saving.by && saving.scan.getOperation() == own) {
-      auto derivative = saving.by->getParentOfType<func::FuncOp>();
-      saving.by.getSaves().front().replaceAllUsesWith(derivative.getArgument(place));
-      saving.by.erase();
-    }
+/// What `made` save, and how often.
+SmallVector<std::pair<Type, int64_t>> SaveStates::describe(const Savers &made) {
+  return llvm::map_to_vector(made, [](const auto &saver) {
+    ScanOp scan = saver.second;
+    return std::pair<Type, int64_t>(scan.getSaves().front().getType(), *scan.getSaveEvery());
+  });
 }
 
-LogicalResult
-SaveStates::apply(llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)> makeProgram) {
-  llvm::MapVector<Operation *, ScanOp> made;
-  if (failed(makeSavingScans(made)))
-    return failure();
-  addResults(made);
+/// Programs in the place of the scans that save; false where one does not fit.
+bool SaveStates::makePrograms(const Savers &made, MakeProgram makeProgram) {
   for (auto &[own, saver] : made) {
     ScanOp scan = saver;
     tile::ProgramOp program = makeProgram(scan, *scan.getSaveEvery());
     if (!program)
-      return giveUp("a forward that saves them does not fit" +
-                    (whyDeclined.empty() ? std::string() : ": " + whyDeclined));
+      return false;
     replaceScan(scan, program);
   }
-  unsigned result = fwd.getNumResults() - made.size(), place = vjp.getNumArguments();
-  for (auto &[own, saver] : made) {
-    addArguments(own, place++, fwd.getResultTypes()[result], fwd.getResultAttrDict(result));
-    ++result;
+  return true;
+}
+
+void SaveStates::drop(func::FuncOp fwd) {
+  savings.remove_if([&](auto &saving) { return saving.second.function == fwd; });
+  llvm::erase(fwds, fwd);
+  fwd.erase();
+}
+
+LogicalResult SaveStates::apply(MakeProgram makeProgram) {
+  // By result, the scans that save it were made of these, in each f_fwd.
+  SmallVector<SmallVector<Operation *>> sources;
+  SmallVector<std::pair<Type, int64_t>> saved;
+  for (func::FuncOp fwd : llvm::to_vector(fwds)) {
+    Savers made;
+    bool isFirst = fwd == fwds.front();
+    std::optional<std::string> why = whyNoSavers(fwd, made);
+    if (isFirst)
+      saved = describe(made);
+    // An alternative saves just what f_fwd saves, or is none.
+    if (!why && describe(made) == saved) {
+      addResults(fwd, made);
+      sources.push_back(
+          llvm::map_to_vector(made, [](const auto &saver) -> Operation * { return saver.first; }));
+      if (makePrograms(made, makeProgram))
+        continue;
+      sources.pop_back();
+      why = "a forward that saves them does not fit" +
+            (whyDeclined.empty() ? std::string() : ": " + whyDeclined);
+    }
+    if (!isFirst) {
+      drop(fwd);
+      continue;
+    }
+    sayWhy(*why);
+    while (!fwds.empty())
+      drop(fwds.back());
+    return failure();
   }
+  addArguments(sources);
   return success();
+}
+
+/// What is saved becomes the last arguments of each f_vjp. `sources` has, for each f_fwd, the scans
+/// whose states these are.
+void SaveStates::addArguments(ArrayRef<SmallVector<Operation *>> sources) {
+  func::FuncOp fwd = fwds.front();
+  size_t numSaved = sources.front().size();
+  unsigned firstResult = fwd.getNumResults() - numSaved, firstArgument = vjp.getNumArguments();
+  for (size_t i = 0; i < numSaved; ++i) {
+    Type type = fwd.getResultTypes()[firstResult + i];
+    DictionaryAttr named = fwd.getResultAttrDict(firstResult + i);
+    (void)vjp.insertArgument(firstArgument + i, type, named, vjp.getLoc());
+    for (func::FuncOp other : alternatives)
+      (void)other.insertArgument(firstArgument + i, type, named, other.getLoc());
+  }
+  for (auto &[scan, saving] : savings)
+    for (ArrayRef<Operation *> own : sources)
+      for (size_t i = 0; saving.by && i < numSaved; ++i) {
+        if (saving.scan.getOperation() != own[i])
+          continue;
+        auto derivative = saving.by->getParentOfType<func::FuncOp>();
+        saving.by.getSaves().front().replaceAllUsesWith(derivative.getArgument(firstArgument + i));
+        saving.by.erase();
+        saving.by = {};
+      }
 }

@@ -13,14 +13,18 @@ namespace ejk {
 /// A function f, its derivative f_vjp, and f_fwd: f, which also gives the states that f_vjp
 /// else walks all of f's steps for. Where a program of f_vjp does nothing but save states
 /// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
+///
+/// Alternatives of f over segments have their own alternative of f_fwd. It saves the same states in
+/// the same slots, since these are numbered by sequence: each f_vjp may read what any f_fwd saves.
 class SaveStates {
 public:
   /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A
   /// remark says of an f_vjp why there is none, unless `quiet`.
   static std::vector<SaveStates> prepare(mlir::ModuleOp module, bool quiet = false);
 
-  /// The function f_fwd; its scans are copies of f's, none of which saves yet.
-  mlir::func::FuncOp forward() const { return fwd; }
+  /// The function f_fwd and its alternatives; their scans are copies of f's, none of which saves
+  /// yet.
+  llvm::ArrayRef<mlir::func::FuncOp> forwards() const { return fwds; }
   /// `program` is what now saves the state that `scan`, of f_vjp, walked through.
   void note(ScanOp scan, tile::ProgramOp program);
   /// Why no program saves just the state that `scan`, of f_vjp, goes through.
@@ -38,20 +42,29 @@ public:
 
 private:
   struct Saving {
-    ScanOp scan;        // of f_fwd
-    unsigned state;     // of that
+    mlir::func::FuncOp function; // f_fwd, or one of its alternatives
+    ScanOp scan;        // of that
+    unsigned state;     // of the scan
     tile::ProgramOp by; // of f_vjp, once noted
   };
+  using Savers = llvm::MapVector<mlir::Operation *, ScanOp>;
+  using MakeProgram = llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)>;
+
+  void match(mlir::func::FuncOp function, mlir::StringRef name,
+             llvm::ArrayRef<mlir::func::FuncOp> derivatives);
   static ScanOp withSaves(Saving &saving);
   void sayWhy(const llvm::Twine &why);
-  mlir::LogicalResult giveUp(const llvm::Twine &why);
   std::string freshName(unsigned &number);
-  mlir::LogicalResult makeSavingScans(llvm::MapVector<mlir::Operation *, ScanOp> &made);
-  void addResults(const llvm::MapVector<mlir::Operation *, ScanOp> &made);
-  void addArguments(mlir::Operation *own, unsigned place, mlir::Type type,
-                    mlir::DictionaryAttr named);
+  std::optional<std::string> whyNoSavers(mlir::func::FuncOp fwd, Savers &made);
+  static llvm::SmallVector<std::pair<mlir::Type, int64_t>> describe(const Savers &made);
+  static bool makePrograms(const Savers &made, MakeProgram makeProgram);
+  void addResults(mlir::func::FuncOp fwd, const Savers &made);
+  void drop(mlir::func::FuncOp fwd);
+  void addArguments(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *>> sources);
 
-  mlir::func::FuncOp fwd, vjp;
+  /// f_fwd, the first, and its alternatives.
+  llvm::SmallVector<mlir::func::FuncOp> fwds;
+  mlir::func::FuncOp vjp;
   /// Other ways to compute `vjp`, which take what it takes.
   llvm::SmallVector<mlir::func::FuncOp> alternatives;
   bool quiet = false;

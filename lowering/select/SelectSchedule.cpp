@@ -148,7 +148,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       };
       if (succeeded(saves.apply(makeProgram))) {
         scans.clear();
-        saves.forward().walk([&](ScanOp scan) { scans.push_back(scan); });
+        for (func::FuncOp forward : saves.forwards())
+          forward.walk([&](ScanOp scan) { scans.push_back(scan); });
         if (failed(handleAll(scans)))
           return signalPassFailure();
         ++numForwards;

@@ -1,6 +1,6 @@
 // What --ejk-make-alternatives makes of a function, and what remains once schedules are chosen.
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --split-input-file | FileCheck %s
-// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --ejk-select-schedule="schedule=auto save-states arch=sm_90a" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=CHOSEN
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --ejk-select-schedule="schedule=auto save-states arch=sm_90a" --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=CHOSEN
 
 // Segments side by side, for few long sequences.
 // CHECK-LABEL: func.func @gla_split(
@@ -17,6 +17,11 @@
 // CHECK-SAME: ejk.alternative_of = "gla"
 // CHECK-SAME: ejk.schedule = "step"
 // CHECK-NOT: ejk.when
+// CHECK-LABEL: func.func @gla_vjp_split_direct(
+// CHECK-SAME: ejk.needs = ["=", "H", "Hkv"], ejk.schedule = "split", ejk.when = ["and"
+// CHECK-NOT: ejk.sum_heads
+// CHECK-LABEL: func.func @gla_vjp_split(
+// CHECK-COUNT-2: ejk.sum_heads
 // CHECK-LABEL: func.func @gla_vjp_direct(
 // CHECK-SAME: ejk.name = "k"{{.*}} ejk.shape = ["B", "T", "H", "64"]
 // CHECK-SAME: ejk.alternative_of = "gla_vjp"
@@ -32,6 +37,10 @@
 // What the forward saves in chunks each derivative takes; by steps none is read.
 // CHOSEN-LABEL: func.func @gla_split(
 // CHOSEN-COUNT-2: tile.program chunk 64 {{.*}}segments
+// CHOSEN-LABEL: func.func @gla_fwd_split(
+// CHOSEN-SAME: ejk.name = "saved0"
+// CHOSEN-SAME: ejk.alternative_of = "gla_fwd"
+// CHOSEN-COUNT-2: tile.program chunk 64 {{.*}}segments
 // CHOSEN-LABEL: func.func @gla(
 // CHOSEN: tile.program
 // CHOSEN-NOT: tile.choose
@@ -40,6 +49,12 @@
 // CHOSEN: tile.program
 // CHOSEN-LABEL: func.func @gla_step(
 // CHOSEN: ejk.scan
+// Of segments, a derivative only makes the adjoint states that they end with.
+// CHOSEN-LABEL: func.func @gla_vjp_split_direct(
+// CHOSEN-SAME: ejk.name = "saved0"
+// CHOSEN-COUNT-2: tile.program chunk 64 {{.*}}segments
+// CHOSEN-NOT: tile.program
+// CHOSEN-LABEL: func.func @gla_vjp_split(
 // CHOSEN-LABEL: func.func @gla_vjp_direct(
 // CHOSEN-SAME: ejk.name = "saved0"
 // CHOSEN: tile.program
