@@ -418,7 +418,9 @@ def NarrowOperands : Pass<"ejk-narrow-operands"> {
     and no gate, to bf16, whose range is that of f32. So a residual, an output gate or a sum of two
     directions, whose derivative computes the cotangent of a recurrence in f32, costs no f32 rows.
     Only matmuls take the rounded rows; where the step uses the sequence for anything else, it gets
-    both. Sequences that are only widened, of any scan, are replaced by their 16-bit rows. What is computed in a step, as
+    both. A sequence of which a step computes one value for matmuls and for others, as v − r is of
+    a delta rule's derivative, stays f32 in all scans: terms that cancel between scans must be
+    computed from the same rows. Sequences that are only widened, of any scan, are replaced by their 16-bit rows. What is computed in a step, as
     HGRN2's key 1 − exp(g) of an f32 gate g is, is rounded by `ejk-chunk` where a matmul takes it.
     For scans that become chunkwise programs.
 

@@ -244,8 +244,9 @@ private:
         states->pass(op);
       if (auto read = dyn_cast<ReadOp>(op))
         if (Value cotangent = adjoint.lookup(read.getResult())) {
-          // The cotangent of an output is a tensor already.
-          if (Value tensor = sb.sequenceOf(cotangent))
+          // The cotangent of an output is a tensor already, perhaps of 16 bits.
+          auto widened = cotangent.getDefiningOp<arith::ExtFOp>();
+          if (Value tensor = sb.sequenceOf(widened ? widened.getIn() : cotangent))
             readCotangents[read.getResult()] = tensor;
           else
             found.push_back({read.getResult(), sb.addOutput(cotangent)});
@@ -282,7 +283,7 @@ private:
       Value cotangent = adjoint.lookup(read.getResult());
       if (!local)
         if (Value tensor = readCotangents.lookup(read.getResult()))
-          cotangent = sb.addSequence(tensor);
+          cotangent = widenToF32(sb.b, loc(), sb.addSequence(tensor));
       if (!cotangent)
         return success();
       Value q = states.read(read, cotangent);
@@ -316,7 +317,7 @@ private:
     if (failed(reverse(sb, primal, adjoint, [&](Operation *op) {
           if (step.feedsReads() && isa<ReadOp>(op))
             if (Value tensor = readCotangents.lookup(op->getResult(0)))
-              adjoint.set(op->getResult(0), sb.addSequence(tensor));
+              adjoint.set(op->getResult(0), widenToF32(sb.b, loc(), sb.addSequence(tensor)));
           states.pass(op);
           return success();
         })))

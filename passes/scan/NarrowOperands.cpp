@@ -190,18 +190,36 @@ static bool servesMatmuls(OpOperand &use) {
   });
 }
 
+/// Whether an operand of a matmul is computed from `use`.
+static bool feedsMatmuls(OpOperand &use) {
+  Operation *op = use.getOwner();
+  if (isa<OuterAddOp, ReadOp>(op))
+    return true;
+  return op->getNumResults() == 1 &&
+         llvm::any_of(op->getResult(0).getUses(), [](OpOperand &next) { return feedsMatmuls(next); });
+}
+
+/// Whether a step computes from sequence `number` one value for matmuls and for others.
+static bool isMixed(ScanOp scan, unsigned number) {
+  return llvm::any_of(scan.getStep().getArgument(number).getUses(),
+                      [](OpOperand &use) { return !servesMatmuls(use) && feedsMatmuls(use); });
+}
+
 /// Lets the matmuls of the step take sequence `number` in 16 bits. Other uses keep the f32 rows,
-/// unless those were only widened.
-static void narrowSequence(ScanOp scan, unsigned number) {
-  Value wide = scan.getSequences()[number], rows = narrowed(wide);
+/// unless those were only widened. Returns whether any matmul does.
+static bool narrowSequence(ScanOp scan, unsigned number) {
+  Value wide = scan.getSequences()[number];
   BlockArgument arg = scan.getStep().getArgument(number);
-  auto type = cast<VectorType>(arg.getType());
-  Type narrow = type.clone(getElementTypeOrSelf(rows.getType()));
   bool isExact = isWidened(wide);
   SmallVector<OpOperand *> matmuls;
   for (OpOperand &use : arg.getUses())
     if (isExact || servesMatmuls(use))
       matmuls.push_back(&use);
+  if (matmuls.empty() && !isExact)
+    return false;
+  Value rows = narrowed(wide);
+  auto type = cast<VectorType>(arg.getType());
+  Type narrow = type.clone(getElementTypeOrSelf(rows.getType()));
   BlockArgument narrowArg = arg;
   if (llvm::hasNItems(arg.getUses(), matmuls.size())) {
     scan.getSequencesMutable()[number].set(rows);
@@ -215,18 +233,25 @@ static void narrowSequence(ScanOp scan, unsigned number) {
   auto widened = arith::ExtFOp::create(b, arg.getLoc(), type, narrowArg);
   for (OpOperand *use : matmuls)
     use->set(widened);
+  return true;
 }
 
 unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   unsigned count = 0;
+  // What one scan needs in f32 for more than its matmuls stays f32 in all: states and their
+  // gradients cancel only if the scans compute a value from the same rows.
+  llvm::DenseSet<Value> mixed;
+  for (ScanOp scan : scans)
+    for (auto [i, rows] : llvm::enumerate(scan.getSequences()))
+      if (isRows(rows) && isMixed(scan, i))
+        mixed.insert(rows);
   for (ScanOp scan : scans) {
     auto narrowAll = [&](llvm::function_ref<bool(Value)> isWanted) {
       for (unsigned i = 0, n = scan.getSequences().size(); i < n; ++i) {
         Value rows = scan.getSequences()[i];
         if (!isRows(rows) || !getElementTypeOrSelf(rows.getType()).isF32() || !isWanted(rows))
           continue;
-        narrowSequence(scan, i);
-        ++count;
+        count += narrowSequence(scan, i);
       }
     };
     narrowAll([](Value rows) { return isWidened(rows); });
@@ -234,7 +259,9 @@ unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
       continue;
     auto operands = findSequences(scan, operandsOfMatmuls(scan));
     auto gates = findSequences(scan, gatesOf(scan));
-    narrowAll([&](Value rows) { return operands.contains(rows) && !gates.contains(rows); });
+    narrowAll([&](Value rows) {
+      return operands.contains(rows) && !gates.contains(rows) && !mixed.contains(rows);
+    });
   }
   return count;
 }

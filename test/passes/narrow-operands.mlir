@@ -109,3 +109,30 @@ func.func @wide(%q: tensor<?x?x?x4xbf16>, %x: tensor<?x?x?x4xf32>) -> tensor<?x?
   }
   return %ht : tensor<?x?x4x4xf32>
 }
+
+// A value for matmuls and for others, e = v - r, is of f32 rows in each scan: the outer product is
+// the same in both.
+// CHECK-LABEL: func.func @mixed(
+// CHECK-NOT:     arith.truncf
+// CHECK:         return
+func.func @mixed(%v: tensor<?x?x?x4xbf16>, %w: tensor<?x?x?x4xbf16>)
+    -> (tensor<?x?x4x4xf32>, tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>) {
+  %a = arith.extf %w : tensor<?x?x?x4xbf16> to tensor<?x?x?x4xf32>
+  %r = arith.mulf %a, %a : tensor<?x?x?x4xf32>
+  %ht = ejk.scan sequences(%vt = %v : tensor<?x?x?x4xbf16>, %rt = %r : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) {
+    %vw = arith.extf %vt : vector<4xbf16> to vector<4xf32>
+    %e = arith.subf %vw, %rt : vector<4xf32>
+    %S1 = ejk.outer_add %S, %vw, %e : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  %o, %hr = ejk.scan reverse sequences(%vt = %v : tensor<?x?x?x4xbf16>, %rt = %r : tensor<?x?x?x4xf32>)
+      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
+    %vw = arith.extf %vt : vector<4xbf16> to vector<4xf32>
+    %e = arith.subf %vw, %rt : vector<4xf32>
+    %S1 = ejk.outer_add %S, %vw, %e : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %d = arith.mulf %e, %vw : vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%d : vector<4xf32>)
+  }
+  return %ht, %hr, %o : tensor<?x?x4x4xf32>, tensor<?x?x4x4xf32>, tensor<?x?x?x4xf32>
+}

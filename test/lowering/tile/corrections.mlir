@@ -21,6 +21,17 @@
 // RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=nvvm -o - 2>/dev/null | FileCheck %s --check-prefix=CLOBBER
 // CLOBBER: llvm.inline_asm {{.*}}wgmma.mma_async.sync.aligned.m64n64k16{{.*}} "=&f,=&f,{{[^"]*}},r,r,r,r,
 
+// Its derivative is four passes, of which the last computes all gradients from states that the third
+// saves: r, r̄ without any copy of do, states, gradients.
+// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=tile -o - 2>/dev/null | FileCheck %s --check-prefix=PASSES
+// PASSES-LABEL: func.func @head_gate_vjp(
+// PASSES: %[[R:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
+// PASSES: %[[C:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
+// PASSES: %[[S:.*]] = tile.program {{.*}} saves(tensor<?x?x64x32x{{.*}}>) {
+// PASSES: tile.program {{.*}} saved(%[[S]] :
+// PASSES-NOT: tile.program
+// PASSES: return
+
 // CHECK-DAG: check o: pass
 // CHECK-DAG: check ht: pass
 // VJP-DAG: check dq: pass
