@@ -70,7 +70,7 @@ bool ManifestParser::complete(const std::string &where, const Manifest &manifest
 
 bool ManifestParser::condition(const json &object, const char *key, const std::string &where,
                                const Entry &entry, std::optional<Expr> &expr) {
-  if (!hasVariants() || !object.is_object() || !object.contains(key))
+  if (!hasVariants() || !object.contains(key))
     return true;
   std::vector<std::string> names = entry.symbols;
   // A slot for each symbol and fact, whichever of them occur.
@@ -84,7 +84,7 @@ bool ManifestParser::condition(const json &object, const char *key, const std::s
 
 bool ManifestParser::workspaces(const json &object, const std::string &where, const Entry &entry,
                                 Variant &variant) {
-  if (!object.is_object() || !object.contains("workspace"))
+  if (!object.contains("workspace"))
     return true;
   const json *list;
   if (!array(object, "workspace", where, EJK_MAX_WORKSPACES, list))

@@ -1,8 +1,7 @@
 //===- ChooseTest.cpp - which variant a call takes ------------------------===//
 
-#include "FakeDriver.h"
+#include "ChooseFixture.h"
 #include "Injection.h"
-#include "TestPackage.h"
 
 #include <gtest/gtest.h>
 
@@ -11,70 +10,6 @@
 
 using namespace ejk::test;
 using nlohmann::json;
-
-namespace {
-/// glaManifest's entry in three ways: in chunks for as many query as key/value heads, in chunks
-/// for any, and by steps.
-json variantsManifest() {
-  json manifest = glaManifest();
-  json &entry = manifest["entries"][0];
-  json step = {{"schedule", "step"}, {"workspace", entry["workspace"]}};
-  step["launches"] = entry["launches"];
-  entry.erase("workspace");
-  entry.erase("launches");
-  auto kernel = [](const char *name, int shared) {
-    return json{{"kernel", name},
-                {"block", {128, 1, 1}},
-                {"shared_bytes", shared},
-                {"grid", "H"},
-                {"args", {{{"input", 0}}, {{"output", 0}}}}};
-  };
-  json direct = {{"schedule", "chunk"},
-                 {"needs", {"=", "H", "Hkv"}},
-                 {"when", {">=", "T", 64}},
-                 {"launches", {kernel("direct_a2", 1024)}}};
-  json grouped = {{"schedule", "chunk"},
-                  {"when", {">=", "T", 64}},
-                  {"workspace", {{{"name", "dk"}, {"bytes", {"*", "T", 1000}}}}},
-                  {"launches", {kernel("grouped_a2", 1024)}}};
-  json split = {{"schedule", "split"},
-                {"when", {"<", {"*", "N", "H"}, "device.multiprocessors"}},
-                {"launches", {kernel("split_a2", 1024)}}};
-  entry["variants"] = {split, direct, grouped, step};
-  return manifest;
-}
-
-class Choose : public FakeDriverTest {
-protected:
-  void SetUp() override {
-    FakeDriverTest::SetUp();
-    fake->multiprocessors = 10;
-  }
-  void open(const json &manifest) {
-    package = load(manifest);
-    ASSERT_NE(package, nullptr);
-    ASSERT_EQ(take(ejk_executable_create(package.get(), nullptr, &executable)), "");
-  }
-  void TearDown() override { ejk_executable_destroy(executable); }
-
-  /// A call with `rows` rows of `heads` heads, `groups` of them for keys and values.
-  void resize(GlaCall &call, int64_t rows, int64_t heads, int64_t groups) {
-    for (int i : {0, 1, 2, 3, 6})
-      call.shapes[i][1] = rows, call.shapes[i][2] = heads;
-    call.shapes[1][2] = call.shapes[2][2] = groups;
-    call.shapes[5][1] = call.shapes[7][1] = heads;
-  }
-
-  std::string choose(GlaCall &call, ejk_choice &choice, const char *schedule = nullptr) {
-    choice = {};
-    choice.struct_size = sizeof(choice);
-    return take(ejk_executable_choose(executable, 0, call.inputs, 6, schedule, &choice));
-  }
-
-  PackagePtr package;
-  ejk_executable *executable = nullptr;
-};
-} // namespace
 
 TEST_F(Choose, TakesTheFirstVariantWhoseConditionsHold) {
   open(variantsManifest());

@@ -11,7 +11,9 @@
 
 #include <cstdio>
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@ using namespace ejk::test;
 
 static thread_local Failing failing = Failing::nothing;
 static thread_local long failAt, calls;
+static thread_local bool forbidsExecution;
 static std::atomic<long> blocks, files;
 
 void ejk::test::startFailing(Failing what, long n) {
@@ -32,6 +35,8 @@ long ejk::test::stopFailing() {
   failing = Failing::nothing;
   return calls;
 }
+
+void ejk::test::forbidExecution(bool forbidden) { forbidsExecution = forbidden; }
 
 long ejk::test::liveBlocks() { return blocks; }
 long ejk::test::openFiles() { return files; }
@@ -184,6 +189,32 @@ int fsync(int file) { return fileCallFails() ? -1 : int(syscall(SYS_fsync, file)
 
 int fchmod(int file, mode_t mode) noexcept {
   return fileCallFails() ? -1 : int(syscall(SYS_fchmod, file, mode));
+}
+
+int mkostemp(char *path, int flags) {
+  if (fileCallFails())
+    return -1;
+  static auto *const real = reinterpret_cast<int (*)(char *, int)>(dlsym(RTLD_NEXT, "mkostemp"));
+  int file = real(path, flags);
+  files += file >= 0;
+  return file;
+}
+
+void *mmap(void *start, size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
+  if (fileCallFails())
+    return MAP_FAILED;
+  return reinterpret_cast<void *>(
+      syscall(SYS_mmap, start, bytes, protection, flags, file, offset));
+}
+
+int mprotect(void *start, size_t bytes, int protection) noexcept {
+  if (fileCallFails())
+    return -1;
+  if (forbidsExecution && (protection & PROT_EXEC)) {
+    errno = EACCES;
+    return -1;
+  }
+  return int(syscall(SYS_mprotect, start, bytes, protection));
 }
 
 off_t lseek(int file, off_t offset, int from) noexcept {

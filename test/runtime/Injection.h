@@ -34,6 +34,9 @@ void startFailing(Failing what, long n);
 /// Nothing fails any more. The number of calls of that kind since the start.
 long stopFailing();
 
+/// Whether memory that was written may not be made executable, as on some systems.
+void forbidExecution(bool forbidden);
+
 /// Blocks of memory and descriptors of files that are in use. Memory is counted
 /// through operator new alone where a sanitizer owns malloc.
 long liveBlocks();

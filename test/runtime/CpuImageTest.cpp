@@ -1,0 +1,264 @@
+//===- CpuImageTest.cpp - which code a CPU takes, by how many threads -----===//
+
+#include "CpuFixture.h"
+
+#include "FakeDriver.h"
+
+#include "cpu/Threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include <sched.h>
+
+using namespace ejk;
+using namespace ejk::test;
+using nlohmann::json;
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(CpuArchitectures, AreOrdered) {
+  EXPECT_TRUE(isBetterCpuArchitecture("x86-64-v4", "x86-64-v3"));
+  EXPECT_FALSE(isBetterCpuArchitecture("x86-64-v3", "x86-64-v4"));
+  EXPECT_FALSE(isBetterCpuArchitecture("x86-64-v3", "x86-64-v3"));
+  EXPECT_TRUE(isBetterCpuArchitecture("aarch64", "unknown"));
+  EXPECT_FALSE(isBetterCpuArchitecture("unknown", "other"));
+  EXPECT_FALSE(runsCpuArchitecture("unknown"));
+  std::string best = bestCpuArchitecture();
+  EXPECT_TRUE(best.empty() || runsCpuArchitecture(best)) << best;
+}
+
+namespace {
+/// A package with code for a GPU, too, whose driver is the fake.
+class MixedImages : public FakeDriverTest {
+protected:
+  void SetUp() override {
+    FakeDriverTest::SetUp();
+    if (!runsCpuArchitecture("x86-64-v3"))
+      GTEST_SKIP() << "the code of these tests is for x86-64-v3";
+  }
+  void TearDown() override { ejk_executable_destroy(executable); }
+
+  void pack(const json &manifest, std::vector<std::string> cpus = {"x86-64-v3"}) {
+    std::vector<ImageData> images = {{Image::Kind::Ptx, "for 80", "sm_80"}};
+    for (const std::string &cpu : cpus) {
+      images.push_back({Image::Kind::Cpu, numberBytes(), cpu});
+      images.back().kernels = {{"number", 0}};
+    }
+    std::string message;
+    package = load(serializePackage(manifest, images), message);
+    ASSERT_EQ(message, "");
+  }
+  std::string create(int32_t type) {
+    ejk_executable_destroy(executable);
+    executable = nullptr;
+    ejk_executable_options options = {};
+    options.struct_size = sizeof(options);
+    options.device_type = type;
+    return take(ejk_executable_create(package.get(), &options, &executable));
+  }
+
+  PackagePtr package;
+  ejk_executable *executable = nullptr;
+};
+} // namespace
+
+TEST_F(MixedImages, GpusAndCpusTakeTheirOwn) {
+  pack(numberManifest(), {"aarch64", "x86-64-v3"});
+  ASSERT_EQ(create(0), "");
+  EXPECT_EQ(ejk_executable_device_type(executable), kDLCUDA);
+  EXPECT_STREQ(ejk_executable_arch(executable), "sm_80");
+  ASSERT_EQ(create(kDLCPU), "");
+  EXPECT_STREQ(ejk_executable_arch(executable), "x86-64-v3");
+}
+
+// Where there is no GPU, and only there.
+TEST_F(MixedImages, ACpuServesWhereThereIsNoGpu) {
+  pack(numberManifest());
+  fake->device_count = 0;
+  ASSERT_EQ(create(0), "");
+  EXPECT_EQ(ejk_executable_device_type(executable), kDLCPU);
+  EXPECT_NE(create(kDLCUDA), "");
+  fake->device_count = 1;
+  fake->major = 7;
+  std::string error = create(0);
+  EXPECT_CONTAINS(error, "compiled for sm_80 and runs on that architecture or later ones, but");
+}
+
+// A variant for one architecture is none of the other's.
+TEST_F(MixedImages, VariantsOfTheOther) {
+  json manifest = numberManifest();
+  json &entry = manifest["entries"][0], launches = entry["launches"];
+  entry.erase("launches");
+  entry["variants"] = {{{"schedule", "chunk"}, {"arch", "sm_80"}, {"launches", launches}},
+                       {{"schedule", "step"}, {"launches", launches}}};
+  entry["variants"][0]["launches"][0]["kernel"] = "on_a_gpu_a2";
+  pack(manifest);
+  ASSERT_EQ(create(kDLCPU), "");
+  ejk_variant_info info = {};
+  info.struct_size = sizeof(info);
+  ASSERT_EQ(take(ejk_entry_get_variant_info(package.get(), 0, 0, &info)), "");
+  EXPECT_STREQ(info.arch, "sm_80");
+}
+
+TEST_F(MixedImages, ACpusKernelTakesNoTensorMaps) {
+  json manifest = boxesManifest("number");
+  manifest.erase("arch");
+  pack(manifest);
+  EXPECT_EQ(create(kDLCPU), "kernel 'number' of a CPU takes tensor maps");
+}
+
+TEST_F(Cpu, TakesPinnedMemoryAndNoOtherDevices) {
+  open(packFor({"x86-64-v3"}));
+  Call call(3);
+  call.in.device = {kDLCUDAHost, 0};
+  ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+  EXPECT_TRUE(call.isNumbered());
+  call.in.device = {kDLMetal, 2};
+  EXPECT_CONTAINS(take(ejk_launch(executable, 0, &call.params)),
+                  "input 'x': it is in a device of DLPack type 8, expected host memory (kDLCPU)");
+}
+
+TEST_F(Cpu, LeavesOutLaunchesWhoseConditionDoesNotHold) {
+  json manifest = numberManifest();
+  manifest["entries"][0]["launches"][0]["when"] = {">", "R", 5};
+  open(packFor({"x86-64-v3"}, manifest));
+  Call few(5), many(6);
+  ASSERT_EQ(take(ejk_launch(executable, 0, &few.params)), "");
+  EXPECT_EQ(few.y[0], -1);
+  ASSERT_EQ(take(ejk_launch(executable, 0, &many.params)), "");
+  EXPECT_TRUE(many.isNumbered());
+}
+
+// Offsets of sequences lie in memory that is at hand, and no kernel runs on wrong ones.
+TEST_F(Cpu, ChecksOffsetsOfSequences) {
+  for (bool wide : {false, true}) {
+    json manifest = numberManifest();
+    manifest["entries"][0]["inputs"].push_back({{"name", "cu_seqlens"},
+                                                {"dtype", wide ? "i64" : "i32"},
+                                                {"shape", {{"+", "N", 1}}},
+                                                {"align", wide ? 8 : 4},
+                                                {"role", "cu_seqlens"},
+                                                {"total", "R"}});
+    open(packFor({"x86-64-v3"}, manifest));
+    auto launch = [&](std::vector<int64_t> offsets) {
+      std::vector<int32_t> narrow(offsets.begin(), offsets.end());
+      Call call(128);
+      int64_t size = int64_t(offsets.size());
+      DLTensor cu = call.in;
+      cu.data = wide ? static_cast<void *>(offsets.data()) : narrow.data();
+      cu.dtype = wide ? i64 : i32;
+      cu.ndim = 1;
+      cu.shape = &size;
+      const DLTensor *inputs[] = {&call.in, &cu};
+      call.params.inputs = inputs;
+      call.params.num_inputs = 2;
+      std::string error = take(ejk_launch(executable, 0, &call.params));
+      EXPECT_EQ(call.isNumbered(), error.empty());
+      return error;
+    };
+    EXPECT_EQ(launch({1, 2, 3, 128}), "input 'cu_seqlens': entry 0 is 1, expected 0");
+    EXPECT_CONTAINS(launch({0, 50, 49, 128}), "entry 2 is 49, less than the entry before it");
+    EXPECT_CONTAINS(launch({0, 2, 3, 127}), "the last entry is 127, expected R = 128");
+    EXPECT_EQ(launch({0, 2, 3, 128}), "");
+    ejk_executable_destroy(executable);
+    executable = nullptr;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Threads
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Count {
+  std::atomic<int64_t> items{0}, calls{0};
+};
+void countItems(void *data, int64_t first, int64_t end) {
+  static_cast<Count *>(data)->items += end - first;
+  ++static_cast<Count *>(data)->calls;
+}
+
+/// In a new process: its threads where EJK_NUM_THREADS is `text`, and 99 where they lose work.
+[[noreturn]] void exitWithThreads(const char *text) {
+  setenv("EJK_NUM_THREADS", text, 1);
+  unsigned threads = startThreads();
+  Count count;
+  runOnThreads(1000, 4, countItems, &count);
+  std::exit(count.items == 1000 ? int(threads) : 99);
+}
+
+int processors() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : -1;
+}
+} // namespace
+
+// A process keeps its threads, so each number of threads is a process's own.
+TEST(ThreadsOfAProcess, AreAsManyAsTheVariableSays) {
+  for (auto [text, threads] : {std::pair("1", 1),
+                               {"3", 3},
+                               {"0", processors()},
+                               {"x", processors()},
+                               {"2x", processors()},
+                               {"", processors()}})
+    EXPECT_EXIT(exitWithThreads(text), testing::ExitedWithCode(threads), "") << text;
+}
+
+TEST(ThreadsOfAProcess, WithoutAPoolTheCallerDoesTheWork) {
+  EXPECT_EXIT(
+      {
+        Count count;
+        runOnThreads(1000, 4, countItems, &count);
+        std::exit(count.items == 1000 && count.calls == 1 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+// A fork has none of its parent's threads: it works alone, and then has its own.
+TEST(ThreadsOfAProcess, AForkHasItsOwn) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "the thread sanitizer lets no fork of several threads start one";
+#endif
+#endif
+  startThreads();
+  EXPECT_EXIT(
+      {
+        Count count;
+        runOnThreads(1000, 4, countItems, &count);
+        if (count.items != 1000 || count.calls != 1)
+          std::exit(1);
+        setenv("EJK_NUM_THREADS", "2", 1);
+        std::exit(startThreads() == 2 ? 0 : 2);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+// What does not pay for waking a thread, and what comes while others work, the caller does alone.
+TEST(ThreadsOfAProcess, SmallRangesAreNotDivided) {
+  EXPECT_EXIT(
+      {
+        setenv("EJK_NUM_THREADS", "2", 1);
+        startThreads();
+        Count count;
+        runOnThreads(1, 4, countItems, &count);
+        bool isWhole = count.calls == 1;
+        struct Nested {
+          Count inner;
+          std::atomic<int> whole{0};
+        } nested;
+        runOnThreads(
+            2, 1,
+            [](void *data, int64_t, int64_t) {
+              Count inner;
+              runOnThreads(100, 1, countItems, &inner);
+              static_cast<Nested *>(data)->whole += inner.calls == 1 && inner.items == 100;
+            },
+            &nested);
+        std::exit(isWhole && nested.whole == 2 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
