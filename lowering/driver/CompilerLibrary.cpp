@@ -10,6 +10,7 @@
 #include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"

@@ -1,5 +1,6 @@
 //===- DiagnosticLog.cpp - diagnostics as data ----------------------------===//
 #include "lowering/driver/DiagnosticLog.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 
 using namespace mlir;

@@ -4,11 +4,12 @@
 // occupy. Only exponentials whose results are all rounded to bf16 are truncated.
 //
 //===----------------------------------------------------------------------===//
-#include "passes/Passes.h"
+#include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_TRUNCATELIVEEXPONENTIALS

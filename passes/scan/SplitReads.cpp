@@ -1,4 +1,5 @@
 //===- SplitReads.cpp - a scan for the reads along each axis ---------------===//
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"

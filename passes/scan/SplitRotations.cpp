@@ -1,4 +1,5 @@
 //===- SplitRotations.cpp - rotations of reads, between scans --------------===//
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"

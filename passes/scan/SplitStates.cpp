@@ -1,4 +1,5 @@
 //===- SplitStates.cpp - a scan for each size of K×V state -----------------===//
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
