@@ -303,6 +303,11 @@ def SplitReads : Pass<"ejk-split-reads"> {
     step-by-step schedule distributes the state's free axis over threads and sums along the other,
     so one kernel reads along one axis. Results do not change.
 
+    A CPU's kernel has all columns of a state, one block of them after the other, so it can read along the
+    columns while it passes over the rows. It saves a second pass over the same states. `keep-up-to` leaves such a scan
+    whole: its states are linear, the reads along one axis feed outputs alone, and a state has at most so many
+    elements (what a thread's stack holds).
+
     Before:
     ```mlir
     %o, %p, %S = ejk.scan … { … ejk.read … along key … ejk.read … along value … }
@@ -314,6 +319,8 @@ def SplitReads : Pass<"ejk-split-reads"> {
     ```
   }];
   let dependentDialects = ["::mlir::tensor::TensorDialect"];
+  let options = [Option<"keepUpTo", "keep-up-to", "int64_t", "0",
+      "the elements of a state up to which a scan stays whole whose reads along one axis feed outputs alone">];
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 

@@ -12,6 +12,7 @@
 //                 state (gates' exponentials, sums, widened rows), once for all blocks
 //       for each column block:
 //         for each step of the chunk: pass over the rows of the block's tiles
+//       outputs of what was read along the columns
 //     store the states
 //
 // A value is *late* if it depends on a state's matrix or on a read; it is computed for each
@@ -25,6 +26,7 @@
 #include "lowering/cpu/CpuBuilder.h"
 #include "lowering/cpu/CpuScanPlan.h"
 #include "lowering/kernels/KernelSignature.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace ejk {
 
@@ -141,8 +143,14 @@ private:
     bool decays = false;
     Value vectors = {}, dots = {};
   };
-  void forEachLinearOp(const LinearState &state,
-                       llvm::function_ref<void(unsigned t, mlir::Operation *op)> visit);
+  using VisitLinear = llvm::function_ref<void(unsigned t, mlir::Operation *op)>;
+  void forEachLinearOp(const LinearState &state, VisitLinear visit, VisitLinear visitSide = {});
+  Value rowVector(OuterAddOp op) const {
+    return steps.rowAxis == Axis::key ? op.getKey() : op.getValue();
+  }
+  Value columnVector(OuterAddOp op) const {
+    return steps.rowAxis == Axis::key ? op.getValue() : op.getKey();
+  }
   void allocateLinear();
   Value linearVector(const LinearRows &rows, Value block, unsigned index, Value position);
   void emitLinearPrologue(Value firstStep, Value count);
@@ -162,7 +170,35 @@ private:
   void prefetchShare(const Block &block, Value firstStep, unsigned count, Value first,
                      int64_t every);
   llvm::SmallVector<Value> overRowsPrefetching(const Block &block, Value firstStep, unsigned count,
-                                               mlir::ValueRange sums, RowBody body);
+                                               int64_t every, mlir::ValueRange sums, RowBody body);
+
+  // CpuScanSide.cpp: reads along the columns.
+  struct SideSums {
+    /// What is read: [step of the chunk][row]; and of each step of its block so far, the dot
+    /// products of its terms: [step of the chunk][term].
+    Value rows = {}, dots = {};
+    unsigned terms = 0;
+  };
+  /// A side read of a pass over the rows, `step` steps after the pass's first.
+  struct SideRead {
+    ReadOp op;
+    unsigned step;
+    Value vector;
+  };
+  void allocateSides();
+  void clearSides(Value count);
+  Value withinColumns(Value vector, Value mask);
+  Value sideVector(ReadOp read, const Channels &at, Scope &columns);
+  void addTo(Value place, Value value);
+  void addSideDots(ReadOp read, Value vector, mlir::ValueRange terms, Value mask);
+  unsigned rowsOfSidePass(unsigned numReads) const;
+  Value sideProducts(Value row, Value vector, Value mask);
+  Value addInterleaved(Value a, Value c, llvm::ArrayRef<int64_t> low,
+                       llvm::ArrayRef<int64_t> high);
+  Value sumSideLanes(llvm::ArrayRef<llvm::SmallVector<Value>> vectors);
+  void addSideRows(llvm::ArrayRef<SideRead> reads, Value row, Value inFirst,
+                   llvm::ArrayRef<llvm::SmallVector<Value>> products);
+  void finishSides(Value firstStep, Value count);
 
   // CpuScanStates.cpp: states in memory and in tiles.
   Value tileRow(Value tile, const Block &block, Value row);
@@ -201,6 +237,7 @@ private:
   llvm::DenseMap<mlir::Operation *, Value> anchorSums;
   llvm::SmallVector<Staged> staged;
   llvm::SmallVector<LinearRows> linearRows;
+  llvm::MapVector<mlir::Operation *, SideSums> sides;
   /// The step being computed: its place in its chunk, and its row in memory.
   Value inChunk, currentRow;
   bool inPrologue = false;

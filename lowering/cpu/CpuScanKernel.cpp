@@ -171,9 +171,12 @@ FailureOr<Kernel> CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName
   b.setInsertionPointToEnd(module.getBody());
   buildSignature(sizeName);
   allocateStates();
+  allocateSides();
   if (plan.timeBlock > 1)
     allocateLinear();
 
+  // What is read along the columns sums all blocks, which are then one item.
+  unsigned itemsOfHead = plan.hasSideReads() ? 1 : plan.blocks;
   // Items of one sequence and head together, as many as their tiles have room for.
   auto walk = b.make<scf::WhileOp>(
       TypeRange{b.getI64Type()}, ValueRange{begin},
@@ -186,25 +189,26 @@ FailureOr<Kernel> CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPointToEnd(items.front().getParentBlock());
         Value item = items[0];
-        stateIndex = b.div(item, plan.blocks);
-        Value first = b.rem(item, plan.blocks);
-        Value left = b.min(b.sub(b.i64(plan.blocks), first), b.sub(end, item));
-        Value count = b.min(left, b.i64(plan.group));
+        stateIndex = b.div(item, itemsOfHead);
+        Value first = b.rem(item, itemsOfHead);
+        Value left = b.min(b.sub(b.i64(itemsOfHead), first), b.sub(end, item));
+        Value taken = b.min(left, b.i64(plan.group));
+        Value count = plan.hasSideReads() ? b.i64(plan.blocks) : taken;
         numBlocks = count;
         linesOfBlock = shareOfLines(count);
         runSequence(first);
-        b.make<scf::YieldOp>(ValueRange{b.add(item, count)});
+        b.make<scf::YieldOp>(ValueRange{b.add(item, taken)});
       });
   b.setInsertionPointAfter(walk);
   b.make<LLVM::ReturnOp>(ValueRange());
 
-  kernel.threads = plan.blocks; // items that share a prologue
+  kernel.threads = itemsOfHead; // items that share a prologue
   kernel.gridSizes.push_back({scan.getSequences().front(), 2});
   if (Value cu = scan.getCuSeqlens())
     kernel.sequencesFrom = cu;
   else
     kernel.gridSizes.push_back({scan.getSequences().front(), 0});
-  kernel.gridFactor = plan.blocks;
+  kernel.gridFactor = itemsOfHead;
   if (stackBytes > kMostStackBytes)
     return scan.emitError() << "its kernel needs " << stackBytes
                             << " bytes of stack, of at most " << kMostStackBytes
@@ -234,6 +238,7 @@ void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock) {
   b.createBlock(&before.getRegion());
   b.make<scf::YieldOp>();
   b.setInsertionPointAfter(before);
+  clearSides(count);
   forEachBlock(firstBlock, [&](const Block &block) {
     auto singly = [&](Value from, Value to) {
       b.loop(from, to, 1, {}, [&](Value step, ValueRange) {
@@ -262,6 +267,8 @@ void CpuScanEmitter::runChunk(Value firstStep, Value count, Value firstBlock) {
       return SmallVector<Value>();
     });
   });
+  if (plan.hasSideReads())
+    finishSides(firstStep, count);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&before.getRegion().front());
   inPrologue = true;

@@ -20,23 +20,19 @@
 using namespace mlir;
 using namespace ejk;
 
-/// The vector of an outer product, or the gate of a decay, that lies along the rows.
-static Value rowVector(const StepPlan &steps, OuterAddOp op) {
-  return steps.rowAxis == Axis::key ? op.getKey() : op.getValue();
-}
-static Value columnVector(const StepPlan &steps, OuterAddOp op) {
-  return steps.rowAxis == Axis::key ? op.getValue() : op.getKey();
-}
-
 /// Calls `visit` with each op of a state's steps in a block, in order: decays, outer products,
-/// and reads where they read. `t` is the step's place in the block.
-void CpuScanEmitter::forEachLinearOp(const LinearState &state,
-                                     llvm::function_ref<void(unsigned t, Operation *op)> visit) {
+/// and reads where they read; and `visitSide` with side reads. `t` is the step's place in the
+/// block.
+void CpuScanEmitter::forEachLinearOp(const LinearState &state, VisitLinear visit,
+                                     VisitLinear visitSide) {
   for (unsigned t = 0; t < plan.timeBlock; ++t) {
     auto readsOf = [&](Value matrix) {
       for (ReadOp read : state.reads)
         if (read.getState() == matrix)
           visit(t, read);
+      for (ReadOp read : state.sideReads)
+        if (visitSide && read.getState() == matrix)
+          visitSide(t, read);
     };
     readsOf(scan.getStateArgs()[state.number]);
     for (Operation *op : state.chain) {
@@ -120,7 +116,7 @@ void CpuScanEmitter::emitLinearRows(const LinearState &state, const LinearRows &
         for (Value &term : terms)
           term = b.mulF(term, factor);
       } else if (auto outer = dyn_cast<OuterAddOp>(op)) {
-        terms.push_back(lanes(t, rowVector(steps, outer), false));
+        terms.push_back(lanes(t, rowVector(outer), false));
       } else {
         Value vector = lanes(t, cast<ReadOp>(op).getVector(), false);
         for (Value term : terms) {
@@ -206,9 +202,10 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
       SmallVector<Value> terms;
     };
     SmallVector<Read> reads;
+    SmallVector<SideRead> sideReads;
     SmallVector<Value> rowVectors, readVectors; // of terms and reads
     SmallVector<unsigned> rowSteps;
-    forEachLinearOp(state, [&](unsigned t, Operation *op) {
+    auto visit = [&](unsigned t, Operation *op) {
       enter(t);
       if (auto decay = dyn_cast<DecayOp>(op)) {
         Layout layout = steps.layoutOf(decay.getAxis());
@@ -221,20 +218,28 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
         for (Value &term : terms)
           term = b.mulF(term, factor);
       } else if (auto outer = dyn_cast<OuterAddOp>(op)) {
-        Value column = evaluateWide(columnVector(steps, outer), at, columns[t]);
+        Value column = evaluateWide(columnVector(outer), at, columns[t]);
         terms.push_back(b.splat(column, plan.width));
-        rowVectors.push_back(rowVector(steps, outer));
+        rowVectors.push_back(rowVector(outer));
         rowSteps.push_back(t);
       } else {
         auto read = cast<ReadOp>(op);
         reads.push_back({read, t, all, terms});
       }
-    });
+    };
+    auto visitSide = [&](unsigned t, Operation *op) {
+      enter(t);
+      auto read = cast<ReadOp>(op);
+      Value vector = sideVector(read, at, columns[t]);
+      addSideDots(read, vector, terms, block.mask);
+      sideReads.push_back({read, t, all ? b.mulF(vector, all) : vector});
+    };
+    forEachLinearOp(state, visit, visitSide);
 
     // One pass over the rows; where a state is saved, also what it is before the last terms.
     auto pass = [&](bool saves) {
       SmallVector<Value> zeros(reads.size(), b.number(0, plan.width));
-      auto body = [&](Value row, ValueRange partial) {
+      auto ofRow = [&](Value row, ValueRange partial, SmallVector<Value> &products) {
         Value place = tileRow(tiles[state.number], block, row);
         Type type = CpuBuilder::withCount(b.getF32Type(), plan.width);
         Value start = b.loadLanes(type, place);
@@ -253,6 +258,8 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
         for (auto [i, read] : llvm::enumerate(reads))
           sums.push_back(b.fma(
               rows.decays ? load(i) : operand(read.t, read.op.getVector()), start, partial[i]));
+        for (const SideRead &read : sideReads)
+          products.push_back(sideProducts(start, read.vector, block.mask));
         Value next = start;
         if (rows.decays)
           next = b.mulF(next, load(rows.numReads + rows.numTerms));
@@ -270,10 +277,20 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
         b.storeLanes(next, place);
         return sums;
       };
+      unsigned together = sideReads.empty() ? 1 : rowsOfSidePass(sideReads.size());
+      auto body = [&](Value row, ValueRange partial) {
+        SmallVector<Value> sums(partial);
+        SmallVector<SmallVector<Value>> products(together);
+        for (unsigned i = 0; i < together; ++i)
+          sums = ofRow(b.add(row, i), sums, products[i]);
+        if (!sideReads.empty())
+          addSideRows(sideReads, row, inFirst, products);
+        return sums;
+      };
       // One state's pass asks for all that the block's steps take.
       if (number == 0)
-        return overRowsPrefetching(block, firstStep, count, zeros, body);
-      return b.loop(b.i64(0), b.i64(steps.rows), 1, zeros, body);
+        return overRowsPrefetching(block, firstStep, count, together, zeros, body);
+      return b.loop(b.i64(0), b.i64(steps.rows), together, zeros, body);
     };
     SmallVector<Value> sums;
     if (!state.save) {

@@ -1,6 +1,7 @@
 //===- CpuScanPlan.cpp - how a scan is computed on a CPU ------------------===//
 #include "lowering/cpu/CpuScanPlan.h"
 #include "passes/scan/ScanProperties.h"
+#include "passes/scan/SideReads.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -54,6 +55,8 @@ static void findLevels(CpuScanPlan &plan) {
   ScanOp scan = plan.steps.scan;
   auto note = [&](Value value) { plan.lastLevel = std::max(plan.lastLevel, plan.levelOf(value)); };
   for (Operation &op : scan.getStep().without_terminator()) {
+    if (plan.aside.contains(op.getResult(0)))
+      continue;
     unsigned level = 0;
     for (Value operand : op.getOperands())
       level = std::max(level, plan.levelOf(operand));
@@ -103,7 +106,8 @@ static SmallVector<LinearState> findLinear(const CpuScanPlan &plan) {
       auto found = stateOf.find(read.getState());
       if (found == stateOf.end() || !isEarly(read.getVector()))
         return {};
-      states[found->second].reads.push_back(read);
+      LinearState &state = states[found->second];
+      (plan.aside.contains(read.getResult()) ? state.sideReads : state.reads).push_back(read);
     } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
       // It is summed before the first step of a block.
       auto arg = dyn_cast<BlockArgument>(anchor.getState());
@@ -136,9 +140,9 @@ static unsigned registersOf(const SmallVector<LinearState> &states, unsigned cou
                             unsigned vectors) {
   unsigned most = 0;
   for (const LinearState &state : states) {
-    unsigned adds = llvm::count_if(state.chain, [](Operation *op) { return isa<OuterAddOp>(op); });
     // Terms and sums stay in registers; the row itself and an operand pass through others.
-    most = std::max(most, unsigned(count * (adds + state.reads.size()) + 1) * vectors + 2);
+    unsigned kept = count * (state.numAdds() + state.reads.size());
+    most = std::max(most, (kept + 1) * vectors + 2);
   }
   return most;
 }
@@ -159,10 +163,12 @@ static bool liesByRow(Value saves, Axis rowAxis) {
 }
 
 FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
-  FailureOr<StepPlan> steps = StepPlan::analyze(scan);
+  CpuScanPlan plan;
+  if (auto side = findSideReads(scan))
+    plan.aside = std::move(side->values);
+  FailureOr<StepPlan> steps = StepPlan::analyze(scan, plan.aside);
   if (failed(steps))
     return failure();
-  CpuScanPlan plan;
   plan.steps = *steps;
   findLate(plan);
   for (Value arg : scan.getStateArgs()) {
@@ -192,6 +198,7 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
            registersOf(plan.linear, plan.timeBlock, widest / target.lanes) > target.registers)
       widest /= 2;
   }
+  plan.lanes = target.lanes;
   plan.width = chooseWidth(plan.steps.columns, target.lanes, widest);
   plan.rowWidth = chooseWidth(plan.steps.rows, target.lanes, target.lanes);
   // Channels that are turned lie in one half of their vector.
@@ -212,7 +219,9 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   for (Value arg : scan.getStateArgs())
     if (isMatrix(arg))
       tileBytes += sizeof(float) * plan.width * plan.steps.rows;
-  plan.group = unsigned(std::clamp<uint64_t>(kTileBytes / tileBytes, 1, plan.blocks));
+  plan.group = plan.hasSideReads()
+                   ? plan.blocks
+                   : unsigned(std::clamp<uint64_t>(kTileBytes / tileBytes, 1, plan.blocks));
 
   uint64_t stepBytes = sizeof(float);
   for (const Crossing &crossing : plan.steps.crossings)

@@ -12,10 +12,13 @@ struct LinearState {
   unsigned number;
   /// Its decays and outer products in a step, from its argument to what is yielded.
   llvm::SmallVector<mlir::Operation *> chain;
-  llvm::SmallVector<ReadOp> reads;
+  /// Those that sum the rows, and those that sum the columns.
+  llvm::SmallVector<ReadOp> reads, sideReads = {};
   /// The save that is taken of it, and how many outer products a step adds behind that.
   std::optional<unsigned> save = {};
   unsigned addsAfterSave = 0;
+  /// Its outer products in a step.
+  unsigned numAdds() const { return llvm::count_if(chain, llvm::IsaPred<OuterAddOp>); }
 };
 
 /// What the step-by-step schedule knows of a scan, and the sizes of a CPU's register blocks.
@@ -23,6 +26,8 @@ struct CpuScanPlan {
   /// Axes, layouts, and what depends on a state. Its tile over threads is not made.
   StepPlan steps;
 
+  /// f32 lanes of a vector register.
+  unsigned lanes = 1;
   /// Columns of a block, a power of two, and how many blocks there are. The last one may
   /// reach past the columns.
   unsigned width = 1, blocks = 1;
@@ -49,6 +54,11 @@ struct CpuScanPlan {
   /// `linear`. Divides `chunk`.
   unsigned timeBlock = 1;
   llvm::SmallVector<LinearState> linear;
+
+  /// Reads along the columns, and what depends on them: outputs alone. The blocks of a state's
+  /// columns then add up, so one call computes them all.
+  llvm::DenseSet<mlir::Value> aside;
+  bool hasSideReads() const { return !aside.empty(); }
 
   /// Of the scan's saves and of its saved states: whether each lies in memory as a kernel's tiles
   /// do, row by row.

@@ -108,10 +108,11 @@ void CpuScanEmitter::prefetchShare(const Block &block, Value firstStep, unsigned
                     block, firstStep, count, first, every);
 }
 
-/// Runs `body` on each row, and between rows asks for the block's share of what comes later.
+/// Runs `body` on every `every`th row, and between rows asks for the block's share of what comes
+/// later.
 SmallVector<Value> CpuScanEmitter::overRowsPrefetching(const Block &block, Value firstStep,
-                                                       unsigned count, ValueRange sums,
-                                                       RowBody body) {
+                                                       unsigned count, int64_t every,
+                                                       ValueRange sums, RowBody body) {
   int64_t requests = llvm::divideCeil(steps.rows, kRowsPerRequest);
   return b.loop(b.i64(0), b.i64(requests), 1, sums, [&](Value request, ValueRange partial) {
     prefetchShare(block, firstStep, count, request, requests);
@@ -119,6 +120,6 @@ SmallVector<Value> CpuScanEmitter::overRowsPrefetching(const Block &block, Value
     Value to = b.add(from, kRowsPerRequest);
     if (steps.rows % kRowsPerRequest)
       to = b.min(to, b.i64(steps.rows));
-    return b.loop(from, to, 1, partial, body);
+    return b.loop(from, to, every, partial, body);
   });
 }

@@ -198,7 +198,8 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
     if (anchor && plan.levelOf(anchor.getState()) == level)
       runCheckpoint(anchor, block, step, columns);
     auto read = dyn_cast<ReadOp>(op);
-    if (read && plan.levelOf(read.getResult()) == level + 1)
+    if (read && !plan.aside.contains(read.getResult()) &&
+        plan.levelOf(read.getResult()) == level + 1)
       reads.push_back(read);
   }
   SmallVector<std::pair<unsigned, Value>> updates;
@@ -216,6 +217,12 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
     prepareMatrix(read.getState(), at, columns, prepared);
   for (auto [i, value] : updates)
     prepareMatrix(value, at, columns, prepared);
+  SmallVector<SideRead> sideReads;
+  for (auto &[op, side] : sides) {
+    auto read = cast<ReadOp>(op);
+    prepareMatrix(read.getState(), at, columns, prepared);
+    sideReads.push_back({read, 0, sideVector(read, at, columns)});
+  }
   SmallVector<Value> sums = sumOverRows(reads.size(), [&](Value row, ValueRange partial) {
     Scope rows(&step);
     SmallVector<Value> next;
@@ -223,6 +230,10 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
       Value state = matrixRow(read.getState(), row, block, prepared, rows);
       Value factor = rowOperand(read.getVector(), row, false, rows);
       next.push_back(b.fma(state, b.splat(factor, plan.width), sum));
+    }
+    for (SideRead read : sideReads) {
+      Value state = matrixRow(read.op.getState(), row, block, prepared, rows);
+      addSideRows(read, row, inChunk, {{sideProducts(state, read.vector, block.mask)}});
     }
     SmallVector<Value> states;
     for (auto [i, value] : updates)
@@ -268,7 +279,8 @@ SmallVector<Value> CpuScanEmitter::finishStep(const Block &block, Scope &columns
       columns.known[arg] = *now++;
   YieldOp yield = scan.getYield();
   for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
-    if (plan.late.contains(value) || outputLayout(value) == Layout::column)
+    if (!plan.aside.contains(value) &&
+        (plan.late.contains(value) || outputLayout(value) == Layout::column))
       storeOutput(i, evaluate(value, at, columns), at, isLeader);
   SmallVector<Value> next;
   for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))

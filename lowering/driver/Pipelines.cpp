@@ -41,10 +41,14 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.roundComputed = options.roundComputed;
   chunk.roundExponentials = options.roundExponentials;
   pm.addPass(createSelectSchedule(chunk));
-  pm.addPass(createSplitReads());
+  SplitReadsOptions reads;
+  reads.keepUpTo = options.keepReadsUpTo;
+  pm.addPass(createSplitReads(reads));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createSplitSums());
   pm.addPass(createCanonicalizerPass());
+  if (options.keepReadsUpTo) // of those that stayed whole and were cut since
+    pm.addPass(createSplitReads(reads));
   pm.addPass(createCSEPass());
   // What stands between recurrences becomes as few elementwise ops as it can.
   OpPassManager &functions = pm.nest("func.func");
@@ -97,9 +101,14 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   kernels.addPass(createCSEPass());
 }
 
+/// Elements of the largest state of which a CPU's kernel holds all columns: 256 KiB of the 1 MiB
+/// of stack that a package's kernels may take.
+static constexpr int64_t kMostElementsOfWholeState = 64 * 1024;
+
 void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target) {
   ToGPUOptions options;
   options.schedule = Schedule::step;
+  options.keepReadsUpTo = kMostElementsOfWholeState;
   buildToTilePipeline(pm, options);
   LowerToCPUOptions lower;
   lower.target = target.str();

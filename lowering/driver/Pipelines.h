@@ -21,6 +21,9 @@ struct ToGPUOptions {
   bool roundComputed = true;
   /// Keep exponentials that are live across a chunk's branch in bf16.
   bool roundExponentials = true;
+  /// The elements of a state up to which a scan's reads along both axes stay in one scan; see
+  /// ejk-split-reads.
+  int64_t keepReadsUpTo = 0;
 };
 /// Selects each scan's schedule: scans with a chunkwise form become block programs without layouts,
 /// the others are split into scans that one kernel each computes. What stands between them becomes

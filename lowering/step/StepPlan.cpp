@@ -42,7 +42,8 @@ namespace {
 /// Builds a plan in three steps: sizes and axes, layouts and crossings, tile sizes.
 class Planner {
 public:
-  Planner(ScanOp scan, bool singleStep) : scan(scan) {
+  Planner(ScanOp scan, bool singleStep, llvm::DenseSet<Value> aside = {})
+      : scan(scan), aside(std::move(aside)) {
     plan.scan = scan;
     plan.singleStep = singleStep;
   }
@@ -85,7 +86,7 @@ private:
     }
     std::optional<Axis> readAxis = getReadAxis(scan);
     for (ReadOp read : scan.getStep().getOps<ReadOp>())
-      if (!readAxis && read.getAxis() == Axis::value)
+      if (!aside.contains(read.getResult()) && read.getAxis() != readAxis.value_or(Axis::key))
         return read.emitError("the step-by-step schedule reads along one axis only; run "
                               "--ejk-split-reads first");
     if (!readAxis)
@@ -204,6 +205,8 @@ private:
       changed = false;
       for (Operation &op : scan.getStep()) {
         LogicalResult ok = success();
+        if (isAside(&op))
+          continue;
         if (auto decay = dyn_cast<DecayOp>(op)) {
           ok = note(&op, decay.getGate(), plan.layoutOf(decay.getAxis()));
         } else if (auto outer = dyn_cast<OuterAddOp>(op)) {
@@ -249,7 +252,7 @@ private:
   bool placeFree() {
     auto place = [&](Value value) {
       return rankOf(value.getType()) == 1 && plan.stateful.contains(value) &&
-             plan.layouts.try_emplace(value, freeLayout(value)).second;
+             !aside.contains(value) && plan.layouts.try_emplace(value, freeLayout(value)).second;
     };
     return llvm::any_of(scan.getStateArgs(), place) ||
            llvm::any_of(scan.getStep().without_terminator(),
@@ -305,6 +308,8 @@ private:
   LogicalResult collectCrossings() {
     for (Operation &op : scan.getStep()) {
       LogicalResult ok = success();
+      if (isAside(&op))
+        continue;
       if (auto decay = dyn_cast<DecayOp>(op)) {
         ok = demand(&op, decay.getGate(), plan.layoutOf(decay.getAxis()), /*exponential=*/true);
       } else if (auto outer = dyn_cast<OuterAddOp>(op)) {
@@ -325,7 +330,7 @@ private:
             return op.emitError("saves a K×V value that does not depend on a state; the "
                                 "step-by-step schedule has no such values but constants");
         for (Value value : yield.getOutputs())
-          if (failed(demand(&op, value, freeLayout(value))))
+          if (!aside.contains(value) && failed(demand(&op, value, freeLayout(value))))
             return failure();
       } else if (plan.stateful.contains(op.getResult(0))) {
         Layout layout = plan.layouts.lookup_or(op.getResult(0), Layout::scalar);
@@ -464,13 +469,19 @@ private:
     return registers;
   }
 
+  bool isAside(Operation *op) const {
+    return op->getNumResults() == 1 && aside.contains(op->getResult(0));
+  }
+
   ScanOp scan;
   StepPlan plan;
+  /// Values that another part of the kernel computes.
+  llvm::DenseSet<Value> aside;
 };
 } // namespace
 
-FailureOr<StepPlan> StepPlan::analyze(ScanOp scan) {
-  return Planner(scan, /*singleStep=*/false).analyze();
+FailureOr<StepPlan> StepPlan::analyze(ScanOp scan, const llvm::DenseSet<Value> &aside) {
+  return Planner(scan, /*singleStep=*/false, aside).analyze();
 }
 
 FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {

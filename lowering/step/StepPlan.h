@@ -112,7 +112,9 @@ struct StepPlan {
   static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
   /// The part of a plan that does not depend on the GPU: axes, values that depend on a state,
   /// layouts and crossings. Emits an error at the op in the way if `scan` is not supported.
-  static mlir::FailureOr<StepPlan> analyze(ScanOp scan);
+  /// Values of `aside`, side reads and what depends on them, have no place in it.
+  static mlir::FailureOr<StepPlan> analyze(ScanOp scan,
+                                           const llvm::DenseSet<mlir::Value> &aside);
 };
 
 } // namespace ejk

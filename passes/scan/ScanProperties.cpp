@@ -1,5 +1,6 @@
 //===- ScanProperties.cpp - properties of a scan's step --------------------===//
 #include "passes/scan/ScanProperties.h"
+#include "passes/scan/SideReads.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -59,7 +60,12 @@ std::optional<Axis> ejk::getReadAxis(ScanOp scan) {
   };
   scan.getBody().walk([&](ReadOp op) { note(op.getAxis()); });
   scan.getBody().walk([&](CheckpointOp op) { note(op.getAxis()); });
-  return both ? std::nullopt : std::optional(found.value_or(Axis::key));
+  if (!both)
+    return found.value_or(Axis::key);
+  // A kernel that makes the side reads by the way takes the axis of the others.
+  if (auto side = findSideReads(scan))
+    return side->axis == Axis::key ? Axis::value : Axis::key;
+  return std::nullopt;
 }
 
 bool ejk::hasBranches(ScanOp scan) {

@@ -13,8 +13,8 @@ bool isMatrix(mlir::Value value);
 /// constants and the head.
 bool isConstantInTime(ScanOp scan, mlir::Value value);
 
-/// The axis along which reads and anchors sum the states; null if they use both, key if there are
-/// none.
+/// The axis along which reads and checkpoints sum the states, other than side reads (SideReads.h);
+/// null if they use both, key if there are none.
 std::optional<Axis> getReadAxis(ScanOp scan);
 /// Whether the step has an `scf.if`, which canonicalisation turns into selects. Passes that rewrite
 /// a step skip such scans.

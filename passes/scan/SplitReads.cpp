@@ -3,6 +3,7 @@
 #include "passes/Passes.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
+#include "passes/scan/SideReads.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_SPLITREADS
@@ -14,11 +15,23 @@ using namespace ejk;
 
 namespace {
 struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
+  using SplitReadsBase::SplitReadsBase;
+
   void runOnOperation() override {
     cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
+  /// Whether the target's kernel makes both kinds of reads.
+  bool keeps(ScanOp scan) {
+    auto matrix = llvm::find_if(scan.getStateArgs(), isMatrix);
+    return matrix != scan.getStateArgs().end() &&
+           cast<VectorType>((*matrix).getType()).getNumElements() <= keepUpTo &&
+           findSideReads(scan);
+  }
+
   SmallVector<ScanOp> split(ScanOp scan) {
+    if (keeps(scan))
+      return {};
     SmallVector<Value> reads[2]; // along key, along value
     scan.getBody().walk(
         [&](ReadOp read) { reads[read.getAxis() == Axis::value].push_back(read.getResult()); });

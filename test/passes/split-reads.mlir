@@ -1,5 +1,7 @@
 // RUN: ejk-opt %s --ejk-split-reads --canonicalize 2>/dev/null | FileCheck %s
 // RUN: ejk-opt %s --ejk-split-reads --verify-diagnostics -o /dev/null
+// RUN: ejk-opt %s --ejk-split-reads=keep-up-to=20 2>/dev/null | FileCheck %s --check-prefix=WHOLE
+// RUN: ejk-opt %s --ejk-split-reads=keep-up-to=19 --canonicalize 2>/dev/null | FileCheck %s
 // RUN: ejk-opt %s --ejk-interpret
 // RUN: ejk-opt %s --ejk-split-reads --ejk-interpret
 // RUN: ejk-opt %s --ejk-split-reads --canonicalize --ejk-interpret
@@ -7,6 +9,11 @@
 // Numbers do not change: what is compared is a scan that reads along both axes,
 // and two that read along one each and so are left alone.
 // CHECK-LABEL: func @both_axes
+// A kernel that holds states of 20 elements makes both reads.
+// WHOLE-LABEL: func @both_axes
+// WHOLE: ejk.scan
+// WHOLE: ejk.read {{.*}} along key
+// WHOLE-NEXT: ejk.read {{.*}} along value
 func.func @both_axes() {
   %q = check.random normal seed 1 : tensor<2x9x2x4xf32>
   %v = check.random normal seed 2 : tensor<2x9x2x5xf32>
