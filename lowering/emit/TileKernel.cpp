@@ -13,6 +13,7 @@
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
 #include "lowering/kernels/Segments.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -474,8 +475,15 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
     attempts.insert(attempts.begin(), {sharedLimit, true});
   for (auto [freeBytes, doubleBuffered] : attempts) {
     Kernel kernel = emitWithBudget(program, module, name, sizeName, freeBytes, doubleBuffered);
-    if (kernel.sharedBytes <= sharedLimit)
+    if (kernel.sharedBytes <= sharedLimit) {
+      cost::Decision(program.getLoc(), name, "buffers",
+                     doubleBuffered ? "double buffers of operands that loops carry"
+                     : freeBytes    ? "spare memory saves barriers"
+                                    : "least memory")
+          .from("bytes used", kernel.sharedBytes)
+          .from("bytes of a block", sharedLimit);
       return kernel;
+    }
     needed = kernel.sharedBytes;
     kernel.function.erase();
   }

@@ -10,6 +10,7 @@
 #include "lowering/emit/TileMemory.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/layout/Alignment.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
 
@@ -37,16 +38,12 @@ bool TileEmitter::isMatmulOperand(Value tile) const {
   });
 }
 
-/// After a thread has computed this many elements, a bulk store has read its source, so waiting for
-/// it costs nothing. Long blocks issue their stores together, so they wait later.
-static constexpr unsigned kWorkOfBulkStore = 192, kLongWorkOfBulkStore = 512;
-
 /// A barrier of all threads; with a condition, returns whether it holds in all of them.
 Value TileEmitter::barrier(Value everywhere) {
   if (warpgroups && memory.pending.unfenced)
     fenceForMatmuls();
   // All threads may overwrite the source of a completed bulk store after this barrier.
-  unsigned enough = isLong ? kLongWorkOfBulkStore : kWorkOfBulkStore;
+  unsigned enough = cost::elementsBeforeBulkStoreIsRead(isLong);
   awaitBulkStores([&](const SharedMemory::BulkStore &store) { return store.work >= enough; });
   Value number, count, all;
   if (namedBarrier) {

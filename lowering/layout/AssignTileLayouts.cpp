@@ -13,6 +13,7 @@
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileOrientation.h"
 #include "lowering/layout/VectorLayouts.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -30,10 +31,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-/// The largest matrix for which four warps suffice: a thread of four warps can keep four or five
-/// such matrices in registers. Programs with larger ones get eight warps.
-static constexpr int64_t kFourWarpElements = 64 * 64;
 
 namespace {
 class Assigner {
@@ -139,7 +136,7 @@ private:
         if (auto vector = dyn_cast<VectorType>(type))
           most = std::max(most, vector.getNumElements());
     });
-    return most > kFourWarpElements ? 8 : 4;
+    return cost::warpsFor(most);
   }
 
   LogicalResult checkShape(Operation *op, Type type) {

@@ -1,5 +1,6 @@
 //===- TileOrientation.cpp - which matrices are stored transposed ----------===//
 #include "lowering/layout/TileOrientation.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -13,8 +14,6 @@ static constexpr unsigned kMaxClassesTogether = 12;
 /// Costs above that of any conversion: of a matmul that `wgmma` cannot do, and of a choice that
 /// cannot be lowered.
 static constexpr int64_t kSlow = int64_t(1) << 24, kNever = int64_t(1) << 40;
-/// The cost of a barrier in bytes of shared memory traffic that take as long.
-static constexpr int64_t kBarrierBytes = 8192;
 
 static bool isMatrix(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -178,7 +177,7 @@ int64_t TileOrientation::costOf(const Choice &choice) {
     cost += costOf(running, choice);
   for (Value matrix : rowSources)
     if (classOf(matrix) && !isTransposed(matrix, choice))
-      cost += kBarrierBytes;
+      cost += cost::kBarrierBytes;
   return cost;
 }
 

@@ -12,6 +12,7 @@
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/LiveRanges.h"
+#include "lowering/target/CostModel.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,19 +32,6 @@ using namespace ejk::tile;
 // Estimates, in cycles
 //===----------------------------------------------------------------------===//
 
-/// Per SM and cycle: multiplications on tensor cores, elementwise ops, exponentials, bytes of
-/// shared memory.
-static constexpr int64_t kMultipliesPerCycle = 2048, kOpsPerCycle = 128, kExpsPerCycle = 16,
-                         kBytesPerCycle = 128;
-static constexpr int64_t kMatmulLatency = 40, kSharedLatency = 30, kBarrier = 60, kIssue = 4;
-
-/// The registers per thread that live fragments may take before another matmul is delayed. A block
-/// has what its matmuls leave: each needs registers for addresses of its operands and uses. A
-/// branch has less, because values from before it are live, and least if single warps compute
-/// (`mma.sync`) with all operands in registers.
-static constexpr int64_t kRegisters = 224, kRegistersPerMatmul = 12, kRegistersOfBranch = 150,
-                         kRegistersOfLongBranch = 118, kRegistersOfWarpsBranch = 90;
-
 static int64_t elementsOf(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
   return type ? type.getNumElements() : 1;
@@ -52,25 +40,25 @@ static int64_t elementsOf(Value value) {
 /// Cycles that the warps need to issue `op`.
 static int64_t issueOf(Operation *op) {
   if (op->getNumResults() == 0 || isa<DotOp, LoadOp>(op))
-    return kIssue;
+    return cost::kIssue;
   Value result = op->getResult(0);
   if (isa<ConvertOp>(op))
-    return kIssue + 4 * elementsOf(result) / kBytesPerCycle;
+    return cost::kIssue + 4 * elementsOf(result) / cost::kBytesPerCycle;
   if (auto sum = dyn_cast<tile::SumOp>(op))
-    return kIssue + elementsOf(sum.getTile()) / kOpsPerCycle;
+    return cost::kIssue + elementsOf(sum.getTile()) / cost::kOpsPerCycle;
   LayoutAttr layout = isa<VectorType>(result.getType()) ? ejk::layoutOf(result) : LayoutAttr();
   if (!isFragments(layout)) // every warp computes the whole vector or scalar
-    return isa<CumsumOp>(op) ? 100 : kIssue;
+    return isa<CumsumOp>(op) ? 100 : cost::kIssue;
   if (isa<BroadcastOp>(op))
     return 100;
-  return kIssue +
-         elementsOf(result) / (isa<math::ExpOp, math::Exp2Op>(op) ? kExpsPerCycle : kOpsPerCycle);
+  return cost::kIssue +
+         elementsOf(result) / (isa<math::ExpOp, math::Exp2Op>(op) ? cost::kExpsPerCycle : cost::kOpsPerCycle);
 }
 
 static int64_t matmulTime(DotOp dot) {
   auto lhs = cast<VectorType>(dot.getLhs().getType());
   int64_t length = lhs.getDimSize(dot.getLhsTransposed() ? 0 : 1);
-  return elementsOf(dot.getResult()) * length / kMultipliesPerCycle;
+  return elementsOf(dot.getResult()) * length / cost::kMultipliesPerCycle;
 }
 
 //===----------------------------------------------------------------------===//
@@ -155,11 +143,12 @@ private:
   }
 
   static int64_t mostRegisters(Block &block) {
-    if (isa<scf::IfOp>(block.getParentOp()))
-      return usesWarpMatmuls(block)  ? kRegistersOfWarpsBranch
-             : hasManyMatmuls(block) ? kRegistersOfLongBranch
-                                     : kRegistersOfBranch;
-    return kRegisters - kRegistersPerMatmul * int64_t(llvm::range_size(block.getOps<DotOp>()));
+    cost::BlockShape shape;
+    shape.isBranch = isa<scf::IfOp>(block.getParentOp());
+    shape.matmuls = llvm::range_size(block.getOps<DotOp>());
+    shape.byWarps = shape.isBranch && usesWarpMatmuls(block);
+    shape.hasManyMatmuls = hasManyMatmuls(block);
+    return cost::fragmentRegisters(shape);
   }
 
   /// Finds the dependences of each op: the ops that define its operands; for a store, earlier
@@ -257,7 +246,7 @@ private:
     for (Operation *op : llvm::reverse(order)) {
       int64_t time = remaining.lookup(op) + issueOf(op);
       if (auto dot = dyn_cast<DotOp>(op))
-        time += matmulTime(dot) + kMatmulLatency;
+        time += matmulTime(dot) + cost::kMatmulLatency;
       for (Operation *maker : needs.lookup(op))
         remaining[maker] = std::max(remaining.lookup(maker), time);
     }
@@ -298,7 +287,7 @@ private:
   }
 
   int64_t startOf(Operation *op) const {
-    int64_t start = now + (needsBarrier(op) ? kBarrier : 0);
+    int64_t start = now + (needsBarrier(op) ? cost::kBarrierLatency : 0);
     for (Operation *maker : needs.lookup(op))
       start = std::max(start, ready.lookup(maker));
     return start;
@@ -333,7 +322,7 @@ private:
     }
     if (!isa<DotOp>(best))
       return best;
-    int64_t latest = bestStartOf(best, left) + 2 * kBarrier;
+    int64_t latest = bestStartOf(best, left) + 2 * cost::kBarrierLatency;
     for (Operation *op : available)
       if (isa<DotOp>(op) && remaining.lookup(op) > remaining.lookup(best) && startOf(op) <= latest)
         best = op;
@@ -359,9 +348,9 @@ private:
     int64_t done = now;
     if (auto dot = dyn_cast<DotOp>(op)) {
       matmulsDone = std::max(matmulsDone, now) + matmulTime(dot);
-      done = matmulsDone + kMatmulLatency;
+      done = matmulsDone + cost::kMatmulLatency;
     } else if (isa<ConvertOp>(op)) {
-      done += kSharedLatency;
+      done += cost::kSharedLatency;
     }
     ready[op] = done;
     for (Value result : op->getResults())

@@ -8,6 +8,7 @@
 #include "lowering/Passes.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -23,11 +24,6 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
-
-/// Every third element uses the polynomial. The special function unit computes 16 exponentials a
-/// cycle. The FMA pipes do 128 operations a cycle beside other work; e^x and e^-x together take
-/// twelve.
-static constexpr int64_t kOneIn = 3;
 
 namespace {
 /// Follows a tile to its uses.
@@ -118,7 +114,7 @@ struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponential
       auto isGuarded = [&](math::ExpOp exp) { return Uses().areGuarded(exp, check); };
       if (llvm::all_of(positive, isGuarded) && llvm::all_of(negative, isGuarded)) {
         for (math::ExpOp exp : llvm::concat<math::ExpOp>(positive, negative))
-          exp->setAttr(kPolynomialAttr, Builder(&getContext()).getI64IntegerAttr(kOneIn));
+          exp->setAttr(kPolynomialAttr, Builder(&getContext()).getI64IntegerAttr(cost::kPolynomialOneIn));
         ++numShared;
         return;
       }

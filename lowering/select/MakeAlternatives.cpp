@@ -5,6 +5,7 @@
 #include "dialect/tile/Tile.h"
 #include "lowering/Passes.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/select/Conditions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -145,7 +146,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     for (const std::string &rows : symbols)
       all = both(
           b, all,
-          condition(b, ">=", b.getStringAttr(rows), b.getI64IntegerAttr(kFewestRowsForChunks)));
+          condition(b, ">=", b.getStringAttr(rows), b.getI64IntegerAttr(cost::kFewestRowsForChunks)));
     return all;
   }
 

@@ -4,6 +4,7 @@
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/select/SaveStates.h"
 #include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
@@ -37,10 +38,7 @@ static bool readsPool(ScanOp scan) {
                       [](Value state) { return bool(state.getDefiningOp<ReadStatesOp>()); });
 }
 
-static constexpr int64_t kChunks[] = {64, 32, 16};
-/// What gates should be able to come to a row, over half a chunk, before it is taken step by step.
-/// Those of logsigmoid(x), x normal, come to 0.8.
-static constexpr double kNatsPerRow = 2;
+using cost::kChunkLengths;
 
 namespace {
 /// A group of scans once more, behind themselves, in the originals' place for all who
@@ -194,19 +192,19 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   bool isWanted(ScanOp scan) {
     int64_t rows = rowsOf(scan);
-    bool few = !ShapedType::isDynamic(rows) && rows < kFewestRowsForChunks;
+    bool few = !ShapedType::isDynamic(rows) && rows < cost::kFewestRowsForChunks;
     // Segments are few, so their states are combined step by step.
     if (llvm::none_of(scan.getStateArgs(), isMatrix))
       return false;
     return rows != 1 && (schedule == Schedule::chunk || !few);
   }
 
-  /// Whether ordinary gates are within what `program` takes by products.
+  /// Whether the range guards of `program` let ordinary gates take the fast path.
   static bool takesOrdinaryGates(tile::ProgramOp program) {
-    double most = kNatsPerRow * program.getChunk() / 2;
     WalkResult result = program.walk([&](tile::RangeGuardOp check) {
-      bool isWider = check.getBound().convertToDouble() >= most;
-      return isWider ? WalkResult::advance() : WalkResult::interrupt();
+      bool isWide =
+          cost::takesOrdinaryGates(check.getBound().convertToDouble(), program.getChunk());
+      return isWide ? WalkResult::advance() : WalkResult::interrupt();
     });
     return !result.wasInterrupted();
   }
@@ -222,20 +220,20 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     // entered, in 16 bits; those of few rows are every chunk's.
     auto mayEnter = [](ScanOp scan) {
       int64_t rows = scan.getSaveEvery().value_or(0);
-      return rows <= kChunks[0] || rows % kChunks[0] == 0;
+      return rows <= kChunkLengths[0] || rows % kChunkLengths[0] == 0;
     };
     bool isNarrow = llvm::all_of(copy.scans, mayEnter) && narrowSaves(copy.scans);
-    auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunks[0]; };
+    auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunkLengths[0]; };
     bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
-    for (int64_t chunk : kChunks) {
+    for (int64_t chunk : kChunkLengths) {
       if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
           scan.setSaveEvery(chunk);
       FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
       if (failed(made))
         return failure();
-      if (chunk == kChunks[0] && need > target->sharedBytesPerBlock)
+      if (chunk == kChunkLengths[0] && need > target->sharedBytesPerBlock)
         for (SaveStates &saves : forwardSaves)
           saves.noteDeclined(group.front(),
                              "programs that take them have chunks of " + std::to_string(chunk) +
@@ -249,12 +247,12 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return success();
     }
     for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
-      numShorter += program.getChunk() < kChunks[0];
+      numShorter += program.getChunk() < kChunkLengths[0];
       replaceScan(scan, program);
       ++numChunked;
     }
     // Of shorter chunks saved states are most of the bytes: little is saved, and the walk longer.
-    bool isLong = programs.front().getChunk() == kChunks[0];
+    bool isLong = programs.front().getChunk() == kChunkLengths[0];
     if (fuse && isLong && programs.size() == 2 &&
         failed(fusePair(group.front(), programs[0], programs[1])))
       return failure();
@@ -281,6 +279,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     FailureOr<bool> allFits = fits(fused->all, /*stages=*/1, /*mayLoadLate=*/true);
     if (failed(statesFit) || failed(allFits))
       return failure();
+    decide(scan, "fused-backward",
+           *statesFit && *allFits ? "one kernel for all gradients" : "a kernel for each scan");
     if (*statesFit && *allFits) {
       replacePrograms(first, second, *fused);
       // By now the scan is gone, and only a name.
@@ -305,7 +305,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     for (Value rows : scan.getSequences())
       if (auto type = cast<RankedTensorType>(rows.getType());
           type.getRank() == 4 && type.getElementType().isF32())
-        bytesOfGates += kChunks[0] * type.getDimSize(3) * sizeof(float);
+        bytesOfGates += kChunkLengths[0] * type.getDimSize(3) * sizeof(float);
     std::string text = "it needs " + std::to_string(need) + " bytes of shared memory, of " +
                        std::to_string(target->sharedBytesPerBlock) + " that a thread block of " +
                        arch + " has";
@@ -347,15 +347,20 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
           takesOrdinaryGates(*program) ? this->fits(*program, /*stages=*/1, mayLoadLate) : false;
       if (failed(fits))
         return failure();
+      decide(scan, "chunk-length",
+             Twine(chunk) + (*fits ? " rows" : need ? " rows do not fit" : " rows would leave the fast path too often"))
+          .from("state elements", elementsOfStates(scan))
+          .from("range guard's nats", leastGuard(*program))
+          .from("nats of ordinary gates", int64_t(cost::kNatsPerRow * chunk / 2));
       if (*fits)
         continue;
-      if (chunk == std::end(kChunks)[-1])
+      if (chunk == std::end(kChunkLengths)[-1])
         scan.emitRemark("not chunked: its tiles do not fit into a thread block, even in chunks of ")
             << chunk << " steps: "
             << (takesOrdinaryGates(*program) ? describeNeed(scan)
                                              : "its gates per channel are out of range");
       giveUp();
-      return chunk != std::end(kChunks)[-1];
+      return chunk != std::end(kChunkLengths)[-1];
     }
     return true;
   }
@@ -383,6 +388,32 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       copy.erase();
     }
     return need <= target->sharedBytesPerBlock;
+  }
+
+  /// A decision on `scan`, which depends on what the last program asked about needs.
+  cost::Decision decide(ScanOp scan, StringRef name, const Twine &chosen) {
+    cost::Decision decision(scan.getLoc(), scan->getParentOfType<func::FuncOp>().getName(), name,
+                            chosen);
+    decision.from("bytes needed", need).from("bytes of a block", target->sharedBytesPerBlock);
+    return decision;
+  }
+
+  static int64_t elementsOfStates(ScanOp scan) {
+    int64_t elements = 0;
+    for (Value state : scan.getStateArgs())
+      if (auto type = dyn_cast<VectorType>(state.getType()))
+        elements += type.getNumElements();
+    return elements;
+  }
+
+  /// The bound of the narrowest range guard; 0 where no gate per channel needs one.
+  static int64_t leastGuard(tile::ProgramOp program) {
+    double least = 0;
+    program.walk([&](tile::RangeGuardOp check) {
+      double bound = check.getBound().convertToDouble();
+      least = least ? std::min(least, bound) : bound;
+    });
+    return int64_t(least);
   }
 
   const Target *target = nullptr;

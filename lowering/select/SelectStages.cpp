@@ -8,7 +8,9 @@
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/TmaTiles.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -22,8 +24,6 @@ using namespace ejk;
 using namespace ejk::tile;
 
 static constexpr uint64_t kAll = ~uint64_t(0);
-/// How many tiles are chosen among, one after the other: kernels are made for the square of that.
-static constexpr unsigned kMostTried = 8;
 
 namespace {
 struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
@@ -43,41 +43,63 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         return signalPassFailure();
       Plan plan = fit(program);
       stage(program, plan);
-      ++(plan.stages > 1 ? numAhead : plan.stages == 1 ? numSingle : numDeclined);
+      report(program, plan);
+      ++(plan.stages.stages > 1   ? numAhead
+        : plan.stages.stages == 1 ? numSingle
+                                  : numDeclined);
     }
   }
 
   struct Plan {
-    unsigned stages;
-    /// The next item's products, or all that a branch takes of it, an iteration early.
-    bool rotates = false, prepares = false;
-    /// Stores in the next iteration, from two places by turns.
-    bool storesLate = false;
-    /// Which tiles are in registers that could be in shared memory.
+    cost::StagePlan stages;
+    /// Which of the tiles that would be spilled to shared memory stay in registers.
     uint64_t held = 0;
-    /// Whether f32 matrices have stages, too.
-    bool wide = true;
   };
 
-  /// What fits; no stages where there is nothing to copy ahead, or no room.
+  /// The first plan that fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
-    for (Plan plan : {Plan{2, false, true}, Plan{3, true, false, true}, Plan{4, true}, Plan{3},
-                      Plan{2}, Plan{1}, Plan{1, false, false, false, 0, /*wide=*/false}}) {
-      plan.held = kAll;
-      if (!fits(program, plan))
+    for (const cost::StagePlan &stages : cost::stagePlans()) {
+      Plan plan{stages, kAll};
+      bytesOfPlan = need(program, plan);
+      if (bytesOfPlan > target->sharedBytesPerBlock)
         continue;
       plan.held = fewestHeld(program, plan);
       return plan;
     }
-    return {0, false, false, false, fewestHeld(program, {0})};
+    Plan none{{0}};
+    none.held = fewestHeld(program, none);
+    return none;
   }
 
-  /// Of the tiles that lie in shared memory by choice those that cannot, with `plan`. One after
+  void report(ProgramOp program, const Plan &plan) {
+    StringRef function = program->getParentOfType<func::FuncOp>().getName();
+    Location loc = program.getLoc();
+    int64_t warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), largest = 0;
+    program.walk([&](Operation *op) {
+      for (Type type : op->getResultTypes())
+        if (auto vector = dyn_cast<VectorType>(type))
+          largest = std::max(largest, vector.getNumElements());
+    });
+    cost::Decision(loc, function, "warps", Twine(warps))
+        .from("elements of the largest matrix", largest)
+        .from("elements that four warps hold", cost::kElementsOfFourWarps);
+    unsigned tiles = countSpilledTiles(program);
+    cost::Decision(loc, function, "stages", cost::describe(plan.stages))
+        .from("bytes needed", bytesOfPlan)
+        .from("bytes of a block", target->sharedBytesPerBlock)
+        .from("tiles spilled to shared memory", tiles);
+    cost::Decision(loc, function, "loads", usesTmaLoads(program) ? "TMA" : "threads")
+        .from("stages", plan.stages.stages)
+        .from("warpgroups", program->hasAttr(kWarpgroupsAttr) ? warps / kWarpgroup : 0);
+  }
+
+  /// Of the tiles that would be spilled to shared memory those that cannot be, with `plan`: one after
   /// the other, the one without which least is needed.
   uint64_t fewestHeld(ProgramOp program, Plan plan) {
     unsigned tiles = countSpilledTiles(program);
-    for (plan.held = 0; need(program, plan) > target->sharedBytesPerBlock;) {
-      if (tiles > kMostTried)
+    unsigned bytes;
+    for (plan.held = 0; (bytes = need(program, plan)) > target->sharedBytesPerBlock;) {
+      if (tiles > cost::kMostSpillsTried)
         return kAll;
       uint64_t best = kAll;
       unsigned least = std::numeric_limits<unsigned>::max();
@@ -94,6 +116,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         return kAll;
       plan.held = best;
     }
+    bytesOfPlan = bytes;
     return plan.held;
   }
 
@@ -101,38 +124,38 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
   bool stage(ProgramOp program, Plan plan) {
     keepInRegisters(program, plan.held);
     staged = {};
-    if (!plan.stages)
+    const cost::StagePlan &stages = plan.stages;
+    if (!stages.stages)
       return true;
-    staged = multistageLoads(program, plan.stages, /*apart=*/plan.prepares, plan.wide);
-    return staged.rings && (!plan.rotates || pipelineMatmuls(program)) &&
-           (!plan.prepares || (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
-           (!plan.storesLate || (usesTmaLoads(program) && deferStores(program)));
-  }
-
-  bool fits(ProgramOp program, Plan plan) {
-    return need(program, plan) <= target->sharedBytesPerBlock;
+    staged = multistageLoads(program, stages.stages, /*apart=*/stages.pipelinesBranch,
+                             stages.stagesF32);
+    return staged.rings && (!stages.pipelinesMatmuls || pipelineMatmuls(program)) &&
+           (!stages.pipelinesBranch || (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
+           (!stages.defersStores || (usesTmaLoads(program) && deferStores(program)));
   }
 
   /// The bytes of shared memory that a thread block needs; more than there are where `plan` cannot
   /// be followed.
   unsigned need(ProgramOp program, Plan plan) {
     constexpr unsigned kImpossible = std::numeric_limits<unsigned>::max() - 1;
-    // Both are for threads that do not wait for products; what is prepared, of items that come
-    // without them.
-    if ((plan.rotates || plan.prepares) && !program->hasAttr(kWarpgroupsAttr))
+    // Both compute while matmuls run, which only wgmma lets a warp do.
+    const cost::StagePlan &stages = plan.stages;
+    if ((stages.pipelinesMatmuls || stages.pipelinesBranch) && !program->hasAttr(kWarpgroupsAttr))
       return kImpossible;
     OpBuilder b(program);
     auto copy = cast<ProgramOp>(b.clone(*program));
-    // What was prepared may be more than a kernel can have.
+    // A pipelined branch may have more operands than a kernel can hold.
     ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
-    bool isPossible = stage(copy, plan) && (!plan.prepares || succeeded(checkLaidOut(copy)));
+    bool isPossible = stage(copy, plan) && (!stages.pipelinesBranch || succeeded(checkLaidOut(copy)));
     unsigned bytes =
-        isPossible ? sharedMemoryNeed(copy, plan.storesLate) + staged.mbarrierBytes() : kImpossible;
+        isPossible ? sharedMemoryNeed(copy, stages.defersStores) + staged.mbarrierBytes() : kImpossible;
     copy.erase();
     return bytes;
   }
 
   const Target *target = nullptr;
   StagedLoads staged;
+  /// The bytes of shared memory that the chosen plan needs.
+  unsigned bytesOfPlan = 0;
 };
 } // namespace

@@ -8,6 +8,7 @@
 #include "dialect/ejk/Ejk.h"
 #include "dialect/shapes/Shapes.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/select/Conditions.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -68,7 +69,7 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) 
   Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
   DimExpr batch = shapes.dim(first, 0), rows = shapes.dim(first, 1), heads = shapes.dim(first, 2);
   DimExpr most = DimExpr::number(segments.getMost()), longest, all;
-  if (rows.kind == DimExpr::Kind::constant && rows.value < kFewestRowsToSplit)
+  if (rows.kind == DimExpr::Kind::constant && rows.value < cost::kFewestRowsToSplit)
     return {};
   if (cu) {
     DimExpr sequences = sequencesOf(shapes.dim(cu, 0));
@@ -88,8 +89,8 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) 
     return {};
   ArrayAttr rounds =
       condition(b, "ceildiv", blocks, b.getStringAttr("device.multiprocessors"));
-  ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(kSegmentPasses), rounds);
-  return both(b, condition(b, ">=", length, b.getI64IntegerAttr(kFewestRowsToSplit)),
+  ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(cost::kSegmentPasses), rounds);
+  return both(b, condition(b, ">=", length, b.getI64IntegerAttr(cost::kFewestRowsToSplit)),
               condition(b, "<", passes, inTurn));
 }
 

@@ -1,7 +1,9 @@
 //===- StepPlan.cpp - distribution of a scan over threads, step by step ----===//
 #include "lowering/step/StepPlan.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -14,12 +16,7 @@ using namespace ejk;
 
 static constexpr unsigned kWarpSize = 32;
 
-// Budgets of a thread and a block, in 32-bit registers and floats. They leave
-// room for two blocks or more on each multiprocessor.
-static constexpr unsigned kPrefetchRegisters = 26;
-static constexpr unsigned kSharedFloats = 10 * 1024; // both stages; 40 KB of the static 48
 static constexpr unsigned kMaxSharedFloats = kStaticSharedBytes / sizeof(float);
-static constexpr unsigned kUnrolledElements = 256;      // state elements times unrolled steps
 
 static unsigned rankOf(Type type) {
   auto vector = dyn_cast<VectorType>(type);
@@ -435,13 +432,13 @@ private:
     // The longest chunk within the budgets. A thread loads at least one segment of each sequence,
     // so the budget is at least the registers of one step.
     plan.chunk = 1;
-    unsigned budget = std::max(kPrefetchRegisters, sizeStages());
+    unsigned budget = std::max(cost::kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
-      if (sizeStages() <= budget && 2 * plan.stageFloats <= kSharedFloats)
+      if (sizeStages() <= budget && 2 * plan.stageFloats <= cost::kStageFloats)
         break;
     sizeStages();
     unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
-    plan.unroll = std::clamp(unsigned(llvm::bit_floor(kUnrolledElements / elements)), 1u,
+    plan.unroll = std::clamp(unsigned(llvm::bit_floor(cost::kUnrolledElements / elements)), 1u,
                              std::min(2u, plan.chunk));
   }
 
@@ -485,5 +482,15 @@ FailureOr<StepPlan> StepPlan::analyze(ScanOp scan, const llvm::DenseSet<Value> &
 }
 
 FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {
-  return Planner(scan, singleStep).run();
+  FailureOr<StepPlan> plan = Planner(scan, singleStep).run();
+  if (succeeded(plan)) {
+    auto function = scan->getParentOfType<func::FuncOp>();
+    cost::Decision(scan.getLoc(), function ? function.getName() : "", "step-tile",
+                   Twine(plan->rowsPerThread) + "x" + Twine(plan->colsPerThread) + " of " +
+                       Twine(plan->threads()) + " threads, " + Twine(plan->chunk) + " steps a stage")
+        .from("bytes of both stages", 8 * plan->stageFloats)
+        .from("bytes that they may have", 4 * cost::kStageFloats)
+        .from("unrolled steps", plan->unroll);
+  }
+  return plan;
 }

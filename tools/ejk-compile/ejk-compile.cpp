@@ -1,6 +1,7 @@
 //===- ejk-compile.cpp - MLIR to a kernel package -------------------------===//
 #include "lowering/driver/Compiler.h"
 #include "lowering/driver/ReadModule.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/IR/MLIRContext.h"
@@ -67,6 +68,9 @@ static cl::list<std::string> wrt("wrt", cl::CommaSeparated, cl::cat(category),
 static cl::opt<bool> verbose("verbose", cl::cat(category),
                              cl::desc("With each message, also the op as the compiler has it"));
 static cl::alias verboseShort("v", cl::aliasopt(verbose), cl::desc("--verbose"), cl::cat(category));
+static cl::opt<bool> printCostModel("print-cost-model", cl::cat(category),
+                                    cl::desc("Print each decision about a kernel, with the figures "
+                                             "that it was made from, as a remark"));
 static ejk::SavePolicyFlags savePolicy(category);
 static ejk::ScheduleFlag schedule(category);
 
@@ -112,6 +116,8 @@ int main(int argc, char **argv) {
   ejk::registerDialects(registry);
   mlir::MLIRContext context(registry);
   context.printOpOnDiagnostic(verbose);
+  if (printCostModel && failed(ejk::cost::printDecisions(context)))
+    return 1;
   auto source = std::make_shared<SourceMgr>();
   source->AddNewSourceBuffer(std::move(file), SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(*source, &context);

@@ -1,4 +1,5 @@
 //===- ejk-opt.cpp - run ejk's passes on a file ---------------------------===//
+#include "lowering/target/CostModel.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "tools/common/Registration.h"
@@ -37,7 +38,19 @@ static int writeTo(const std::string &output, const std::string &input,
   return error.empty() ? 0 : fail(error);
 }
 
+/// --ejk-print-cost-model is short for the flag with which MLIR's driver prints remarks of a category.
+static std::vector<char *> expandFlags(int argc, char **argv) {
+  static std::string printDecisions = "--remarks-filter-analyse=" + ejk::cost::kCategory.str();
+  std::vector<char *> flags(argv, argv + argc);
+  for (char *&flag : flags)
+    if (llvm::StringRef(flag).ltrim('-') == "ejk-print-cost-model" && flag[0] == '-')
+      flag = printDecisions.data();
+  return flags;
+}
+
 int main(int argc, char **argv) {
+  std::vector<char *> flags = expandFlags(argc, argv);
+  argv = flags.data();
   mlir::DialectRegistry registry;
   ejk::registerAll(registry);
   printNoOpsOnDiagnostics();
