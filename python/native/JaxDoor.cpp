@@ -15,44 +15,63 @@
 using namespace ejk::doors;
 using namespace ejk::xla;
 
+/// Throws with what an error says; null is none.
+static void check(const Api &api, Error *error, const char *what) {
+  if (!error)
+    return;
+  ErrorGetMessageArgs message{sizeof message, nullptr, error, nullptr};
+  api.getMessage(&message);
+  std::string text = std::string("ejk: XLA gives no ") + what + ": " + message.message;
+  ErrorDestroyArgs destroy{sizeof destroy, nullptr, error};
+  api.destroyError(&destroy);
+  throw std::runtime_error(text);
+}
+
 namespace {
 /// Scratch memory of one call.
 struct Workspace {
   const CallFrame &frame;
   DLDevice device;
   size_t bytes = 0;
-  void *data = nullptr;
+  void *memory = nullptr;
 
   Workspace(const CallFrame &frame, DLDevice device) : frame(frame), device(device) {}
   Workspace(const Workspace &) = delete;
 
-  void allocate(size_t size) {
+  /// Memory at an address that 256 divides; null for 0 bytes.
+  void *allocate(size_t size) {
     constexpr size_t alignment = 256;
-    bytes = (size + alignment - 1) / alignment * alignment;
-    if (bytes == 0)
-      return;
+    if (size == 0)
+      return nullptr;
+    bytes = size + alignment;
     if (device.device_type == kDLCPU) {
-      data = std::aligned_alloc(alignment, bytes);
+      memory = std::malloc(bytes);
     } else {
-      MemoryAllocateArgs args{sizeof args, nullptr, frame.context, bytes, alignment, nullptr};
-      if (!frame.api->allocateMemory(&args))
-        data = args.data;
+      // XLA promises no alignment of its own.
+      MemoryAllocateArgs args{sizeof args, nullptr, frame.context, bytes, 1, nullptr};
+      check(*frame.api, frame.api->allocateMemory(&args), "workspace");
+      memory = args.data;
     }
-    if (!data)
-      throw std::runtime_error("ejk: no memory for a workspace of " + std::to_string(bytes) +
+    if (!memory)
+      throw std::runtime_error("ejk: no memory for a workspace of " + std::to_string(size) +
                                " bytes");
+    return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory) + alignment - 1) &
+                                    ~uintptr_t(alignment - 1));
   }
 
   ~Workspace() {
-    if (!data)
+    if (!memory)
       return;
     if (device.device_type == kDLCPU) {
-      std::free(data);
+      std::free(memory);
       return;
     }
     // Memory of XLA's is free for what the stream does next.
-    MemoryFreeArgs args{sizeof args, nullptr, frame.context, bytes, data};
-    frame.api->freeMemory(&args);
+    MemoryFreeArgs args{sizeof args, nullptr, frame.context, bytes, memory};
+    if (Error *error = frame.api->freeMemory(&args)) {
+      ErrorDestroyArgs destroy{sizeof destroy, nullptr, error};
+      frame.api->destroyError(&destroy);
+    }
   }
 };
 } // namespace
@@ -111,8 +130,8 @@ static void runFrame(const CallFrame &frame, DLDevice device, void *stream) {
                              " results, but its program " + std::to_string(entry.outputs.size()));
   const CallSizes &sizes = findSizes(entry, inputs, count);
   Workspace workspace(frame, device);
-  workspace.allocate(sizes.workspaceBytes);
-  run(entry, inputs, outputs, workspace.data, sizes.workspaceBytes, stream);
+  void *scratch = workspace.allocate(sizes.workspaceBytes);
+  run(entry, inputs, outputs, scratch, sizes.workspaceBytes, stream);
 }
 
 static Error *answer(CallFrame *frame, int32_t deviceType) {
@@ -121,7 +140,8 @@ static Error *answer(CallFrame *frame, int32_t deviceType) {
       Metadata *metadata = reinterpret_cast<MetadataExtension *>(e)->metadata;
       metadata->version.major = 0;
       metadata->version.minor = 1;
-      metadata->traits = commandBufferCompatible;
+      // Not for CUDA graphs of XLA's: a graph would keep the address of a workspace that is freed.
+      metadata->traits = 0;
       return nullptr;
     }
   const Api &api = *frame->api;
@@ -132,9 +152,10 @@ static Error *answer(CallFrame *frame, int32_t deviceType) {
     if (deviceType == kDLCUDA) {
       StreamGetArgs streamArgs{sizeof streamArgs, nullptr, frame->context, nullptr};
       DeviceOrdinalGetArgs ordinalArgs{sizeof ordinalArgs, nullptr, frame->context, 0};
-      if (api.structSize < sizeof(Api) || api.getStream(&streamArgs) ||
-          api.getDeviceOrdinal(&ordinalArgs))
-        throw std::runtime_error("ejk: XLA gives no stream, or no number of a device");
+      if (api.structSize < sizeof(Api))
+        throw std::runtime_error("ejk: calls on a GPU need a newer jaxlib");
+      check(api, api.getStream(&streamArgs), "stream");
+      check(api, api.getDeviceOrdinal(&ordinalArgs), "number of the device");
       stream = streamArgs.stream;
       device.device_id = ordinalArgs.ordinal;
     }

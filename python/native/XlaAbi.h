@@ -37,7 +37,6 @@ struct Metadata {
   uint32_t traits;
 };
 constexpr int32_t metadataType = 1;
-constexpr uint32_t commandBufferCompatible = 1; // may be captured in a CUDA graph
 
 struct MetadataExtension {
   Extension base;
@@ -51,6 +50,19 @@ struct ErrorCreateArgs {
   int32_t code;
 };
 constexpr int32_t invalidArgument = 3;
+
+struct ErrorGetMessageArgs {
+  size_t structSize;
+  Extension *extensions;
+  Error *error;
+  const char *message;
+};
+
+struct ErrorDestroyArgs {
+  size_t structSize;
+  Extension *extensions;
+  Error *error;
+};
 
 struct StreamGetArgs {
   size_t structSize;
@@ -90,7 +102,9 @@ struct Api {
   ApiVersion version;
   const void *internal;
   Error *(*createError)(ErrorCreateArgs *);
-  Unused getMessage, destroyError, registerHandler;
+  void (*getMessage)(ErrorGetMessageArgs *);
+  void (*destroyError)(ErrorDestroyArgs *);
+  Unused registerHandler;
   Error *(*getStream)(StreamGetArgs *);
   Unused registerType, getContext, setState, getState;
   Error *(*allocateMemory)(MemoryAllocateArgs *);

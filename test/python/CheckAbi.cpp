@@ -39,11 +39,15 @@ SAME(Extension, type, XLA_FFI_Extension_Base, type)
 SAME(Extension, next, XLA_FFI_Extension_Base, next)
 SAME(ErrorCreateArgs, message, XLA_FFI_Error_Create_Args, message)
 SAME(ErrorCreateArgs, code, XLA_FFI_Error_Create_Args, errc)
+SAME(ErrorGetMessageArgs, message, XLA_FFI_Error_GetMessage_Args, message)
+SAME(ErrorDestroyArgs, error, XLA_FFI_Error_Destroy_Args, error)
 SAME(StreamGetArgs, stream, XLA_FFI_Stream_Get_Args, stream)
 SAME(MemoryAllocateArgs, data, XLA_FFI_DeviceMemory_Allocate_Args, data)
 SAME(MemoryFreeArgs, data, XLA_FFI_DeviceMemory_Free_Args, data)
 SAME(DeviceOrdinalGetArgs, ordinal, XLA_FFI_DeviceOrdinal_Get_Args, device_ordinal)
 SAME(Api, createError, XLA_FFI_Api, XLA_FFI_Error_Create)
+SAME(Api, getMessage, XLA_FFI_Api, XLA_FFI_Error_GetMessage)
+SAME(Api, destroyError, XLA_FFI_Api, XLA_FFI_Error_Destroy)
 SAME(Api, getStream, XLA_FFI_Api, XLA_FFI_Stream_Get)
 SAME(Api, allocateMemory, XLA_FFI_Api, XLA_FFI_DeviceMemory_Allocate)
 SAME(Api, freeMemory, XLA_FFI_Api, XLA_FFI_DeviceMemory_Free)
@@ -67,8 +71,7 @@ SAME(CallFrame, results, XLA_FFI_CallFrame, rets)
 SAME(CallFrame, attributes, XLA_FFI_CallFrame, attrs)
 static_assert(xla::metadataType == XLA_FFI_Extension_Metadata &&
               xla::stringKind == XLA_FFI_AttrType_STRING &&
-              xla::invalidArgument == XLA_FFI_Error_Code_INVALID_ARGUMENT &&
-              xla::commandBufferCompatible == XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
+              xla::invalidArgument == XLA_FFI_Error_Code_INVALID_ARGUMENT);
 static_assert(int(xla::S32) == XLA_FFI_DataType_S32 && int(xla::S64) == XLA_FFI_DataType_S64 &&
               int(xla::F16) == XLA_FFI_DataType_F16 && int(xla::F32) == XLA_FFI_DataType_F32 &&
               int(xla::F64) == XLA_FFI_DataType_F64 && int(xla::BF16) == XLA_FFI_DataType_BF16);
