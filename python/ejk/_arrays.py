@@ -48,8 +48,8 @@ def common_door(named):
         if door is None:
             raise TensorError(f"'{name}' must be a tensor of torch, JAX or NumPy, but is "
                               f"{type(array).__module__}.{type(array).__qualname__}")
-        if found is None:
+        if found is None or found.__name__ == _DOORS["numpy"]:
             found, first = door, name
-        elif door is not found:
+        elif door is not found and door.__name__ != _DOORS["numpy"]:
             raise TensorError(f"'{name}' and '{first}' are tensors of two libraries; convert one")
     return found

@@ -3,6 +3,8 @@
 Batch entries never meet, and heads meet only where they share a key, a value or a parameter. So each
 device computes its own, and a gradient of what several have read is summed over them."""
 
+import inspect
+
 import jax
 from jax.experimental.custom_partitioning import (ArrayMapping, CompoundFactor, SdyShardingRule,
                                                   custom_partitioning)
@@ -10,6 +12,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 # Programs in which a head's number has a meaning, which it would lose on another device.
 _NUMBERED_HEADS = ("ejk.head_index", "ejk.num_heads", "ejk.lightning_attn")
+
+# JAX before 0.8 cannot be told which dimensions stay whole; it then moves data where they do not.
+_SAYS_REPLICATION = "need_replication_factors" in inspect.signature(SdyShardingRule).parameters
 
 
 def _head_symbols(entry):
@@ -63,8 +68,10 @@ def _rule(entry, shapes, result_shapes):
     def mappings(tensors, shapes):
         return tuple(ArrayMapping(*(factor(e, n) for e, n in zip(t["shape"], shape)))
                      for t, shape in zip(tensors, shapes))
-    return SdyShardingRule(mappings(entry.inputs, shapes), mappings(entry.outputs, result_shapes),
-                           need_replication_factors=tuple(fixed), **extra)
+    operands, results = mappings(entry.inputs, shapes), mappings(entry.outputs, result_shapes)
+    if _SAYS_REPLICATION:
+        extra["need_replication_factors"] = tuple(fixed)
+    return SdyShardingRule(operands, results, **extra)
 
 
 def _axes_of(array, dimension):

@@ -359,43 +359,53 @@ def _needed(tensors):
     return needed if True in needed else ()
 
 
+def _place(arguments, initial_state, cu_seqlens):
+    """(what tells calls of one function apart without their tensors, the tensors)"""
+    place, tensors = [initial_state is None, cu_seqlens is None], []
+    for argument in arguments:
+        if type(argument) in _PLAIN:
+            place.append("tensor")
+            tensors.append(argument)
+        else:
+            place.append(argument)
+    if initial_state is not None:
+        tensors.append(initial_state)
+    if cu_seqlens is not None:
+        tensors.append(cu_seqlens)
+    if tensors[0].is_cuda:
+        place.append(_needed(tensors))
+    return tuple(place), tensors
+
+
 def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
-    if torch.compiler.is_compiling() or not sites:
+    if torch.compiler.is_compiling() or not sites or _is_traced(arguments[0]):
         return None
-    if _is_traced(arguments[0]):
-        return None
-    place = (len(arguments), initial_state is None, cu_seqlens is None)
-    if initial_state is not None:
-        arguments += (initial_state,)
-    if cu_seqlens is not None:
-        arguments += (cu_seqlens,)
     try:
-        site = sites.get((*place, _needed(arguments)) if arguments[0].is_cuda else place)
+        place, tensors = _place(arguments, initial_state, cu_seqlens)
+        site = sites.get(place)
         if site is None:
             return None
         if torch.is_grad_enabled():
-            for tensor in arguments:
+            for tensor in tensors:
                 if tensor.requires_grad:
-                    return _EagerAtSite.apply(site, *arguments)
-        return tuple(_at_site(site.number, list(arguments))) or None
+                    return _EagerAtSite.apply(site, *tensors)
+        return tuple(_at_site(site.number, tensors)) or None
     except (_Unknown, RuntimeError, TypeError, AttributeError):
         return None  # the long way finds out what is wrong, and says it
 
 
 def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, results):
-    """Makes later calls like this one quick."""
-    if (torch.compiler.is_compiling() or _is_traced(tensors[0])
-            or len(tensors) != len(arguments) + (initial_state is not None) + (cu_seqlens is not None)
-            or any(type(a) not in _PLAIN for a in arguments)):
+    """Makes later calls like this one quick. `tensors` are those that the program takes."""
+    if torch.compiler.is_compiling() or _is_traced(tensors[0]) or type(arguments[0]) not in _PLAIN:
         return
-    place, needed = (len(arguments), initial_state is None, cu_seqlens is None), _needed(tensors)
-    if tensors[0].is_cuda:
-        place = (*place, needed)
+    place, own = _place(arguments, initial_state, cu_seqlens)
+    if len(own) != len(tensors) or any(a is not b for a, b in zip(own, tensors)):
+        return  # some were NumPy's
     if place not in sites:
         sites[place] = _Site(len(results))
-    sites[place].add(program, tensors, needed)
+    sites[place].add(program, tensors, _needed(tensors))
 
 
 _arrays.quick = quick

@@ -18,7 +18,8 @@ from ._recurrence import Recurrence, check_exact
 from ._trace import number_text
 
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
-           "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda"]
+           "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda",
+           "rwkv7"]
 
 
 @functools.lru_cache(maxsize=None)
@@ -211,6 +212,22 @@ def rwkv6(r, k, v, w, u, *, scale=1.0, initial_state=None, cu_seqlens=None, reve
 
     r, k, w [B, T, H, K]; w is the log of the decay; v [B, T, H, V]; u [H, K], the bonus."""
     return _rwkv6(reverse)(r, k, v, w, u, float(scale), initial_state=initial_state,
+                           cu_seqlens=cu_seqlens)
+
+
+@_named
+def _rwkv7(S, r, w, k, v, a, b, scale):
+    held = S.read(a)
+    S = S.decay(w).add(b, held).add(k, v)
+    return S, S.read(r * scale)
+
+
+def rwkv7(r, w, k, v, a, b, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False):
+    """RWKV-7. S = exp(w)[:, None] ⊙ S + b (Sᵀ a)ᵀ + k vᵀ;  o = scale · Sᵀ r
+
+    r, w, k, a, b [B, T, H, K]; w is the log of the decay; v [B, T, H, V]. With κ of length 1 and a
+    rate between 0 and 1 for each channel, a is −κ and b is κ·rate."""
+    return _rwkv7(reverse)(r, w, k, v, a, b, float(scale), initial_state=initial_state,
                            cu_seqlens=cu_seqlens)
 
 

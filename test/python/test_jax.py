@@ -8,6 +8,7 @@ import unittest
 os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "")
                            + " --xla_force_host_platform_device_count=4")
 import jax  # noqa: E402
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import reference
@@ -38,6 +39,51 @@ def scanned(q, k, v, g):
     rows = [jnp.moveaxis(x, 1, 0) for x in (q, k, v, g)]
     S, o = jax.lax.scan(step, jnp.zeros((*q.shape[:1], *q.shape[2:], v.shape[-1])), rows)
     return jnp.moveaxis(o, 0, 1), S
+
+
+def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, scale=None, initial_state=None,
+              cu_seqlens=None, reverse=False):
+    """The reference in jnp, step by step, so that JAX differentiates it."""
+    B, T, H, K = q.shape
+    group = H // k.shape[2]
+    k, v = (jnp.repeat(x, group, 2) for x in (k, v))
+    outputs, states = [[None] * T for _ in range(B)], []
+    for n, (b, first, end) in enumerate(reference.sequences(T, cu_seqlens, B)):
+        S = jnp.zeros((H, K, v.shape[3])) if initial_state is None else initial_state[n]
+        for t in reversed(range(first, end)) if reverse else range(first, end):
+            decay = jnp.zeros((H, 1, 1))
+            for gate, axes in ((g, (1, 2)), (gk, (2,)), (gv, (1,))):
+                if gate is not None:
+                    decay = decay + jnp.expand_dims(gate[b, t], axes)
+            if g_gamma is not None:
+                decay = decay + g_gamma[:, None, None]
+            S = jnp.exp(decay) * S + k[b, t, :, :, None] * v[b, t, :, None, :]
+            outputs[b][t] = jnp.einsum("hkv,hk->hv", S, q[b, t])
+        states.append(S)
+    o = jnp.stack([jnp.stack(rows) for rows in outputs])
+    return (K ** -0.5 if scale is None else scale) * o, jnp.stack(states)
+
+
+class Values(unittest.TestCase):
+    def test_gradients_of_random_cases(self):
+        rng = np.random.default_rng(int(os.environ.get("EJK_TEST_SEED", 0)) + 1000)
+        for number in range(int(os.environ.get("EJK_TEST_CASES", 4))):
+            case = reference.random_case(rng)
+            floats = {n: jnp.asarray(x) for n, x in case.items()
+                      if isinstance(x, np.ndarray) and x.dtype == np.float32}
+            other = {n: x for n, x in case.items() if n not in floats}
+            weights = [rng.normal(size=x.shape) for x in reference.recurrent(**case)]
+
+            def loss(function):
+                def of(floats):
+                    results = function(**floats, **other)
+                    return sum(jnp.sum(r * w) for r, w in zip(results, weights)), results
+                return jax.grad(of, has_aux=True)
+            found, results = loss(ejk.ops.recurrent)(floats)
+            wanted, expected = loss(recurrent)(floats)
+            for name, a, b in [*zip(("o", "state"), results, expected),
+                               *((n, found[n], wanted[n]) for n in floats)]:
+                self.assertLess(error(a, b), 5e-5, f"case {number}, {name} of {list(case)}")
 
 
 class Jax(unittest.TestCase):
@@ -192,7 +238,7 @@ class Jax(unittest.TestCase):
                 self.assertLess(error(a, b), 1e-6)
 
     def test_f64_in_the_interpreter(self):
-        with jax.enable_x64(True):
+        with getattr(jax, "enable_x64", None) or jax.experimental.enable_x64():
             arguments = [jnp.asarray(np.asarray(a), jnp.float64) for a in self.arguments]
             o, _ = jax.jit(gated)(*arguments)
             self.assertEqual(o.dtype, jnp.float64)

@@ -118,15 +118,32 @@ class Derivatives(unittest.TestCase):
         beta = torch.rand(1, 3, 2, dtype=torch.float64, requires_grad=True)
         u = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
         A = -torch.rand(2, dtype=torch.float64)
+        u_t = torch.nn.functional.normalize(torch.randn(1, 3, 2, 4, dtype=torch.float64), dim=-1)
         D = torch.rand(2, dtype=torch.float64, requires_grad=True)
         for name, arguments in {
                 "retention": (q, k, v), "rwkv6": (q, k, v, gk, u), "hgrn2": (q, gk, v),
                 "mamba2_ssd": (v, beta, A.requires_grad_(), k, q, D), "mlstm": (q, k, v, g, beta),
                 "delta_rule": (q, k, v, beta), "gated_delta_rule": (q, k, v, g, beta),
-                "kda": (q, k, v, gk, beta)}.items():
+                "kda": (q, k, v, gk, beta), "rwkv7": (q, gk, k, v, -u_t, u_t * beta[..., None]),
+                "recurrent": (q, k, v, g, None, gk), "simple_gla": (q, k, v, g),
+                "linear_attn": (q, k, v)}.items():
             function = getattr(ejk.ops, name)
             with self.subTest(name):
                 self.assertTrue(torch.autograd.gradcheck(lambda *a: function(*a)[0], arguments))
+
+    def test_gradcheck_of_options(self):
+        t = tensors(B=1, T=4, dtype=torch.float64)
+        q, k, v, g, gk = (t[n].requires_grad_() for n in ("q", "k", "v", "g", "gk"))
+        h0 = torch.randn(2, 2, 4, 3, dtype=torch.float64, requires_grad=True)
+        cu = torch.tensor([0, 1, 4])
+
+        def function(q, k, v, g, gk, h0, reverse):
+            o, state = ejk.ops.recurrent(q, k, v, g, None, gk, initial_state=h0, cu_seqlens=cu,
+                                         reverse=reverse)
+            return o, state
+        for reverse in (False, True):
+            self.assertTrue(torch.autograd.gradcheck(
+                lambda *a: function(*a, reverse), (q, k, v, g, gk, h0)))
 
     def test_a_third_derivative_is_an_error(self):
         t = tensors(B=1, T=2)
@@ -226,6 +243,16 @@ class Operators(unittest.TestCase):
         self.assertTrue(all(torch.equal(r, expected) for r in results))
 
 
+class Libraries(unittest.TestCase):
+    def test_numpy_arrays_go_with_tensors(self):
+        t = tensors(B=1)
+        q, k, v, g = (t[n] for n in ("q", "k", "v", "g"))
+        expected = gated(q, k, v, g, cu_seqlens=torch.tensor([0, 2, 5]))
+        for found in (gated(q, k, v, g, cu_seqlens=np.array([0, 2, 5])),
+                      gated(q.numpy(), k, v, g, cu_seqlens=torch.tensor([0, 2, 5]))):
+            torch.testing.assert_close(found, expected)
+
+
 class QuickCalls(unittest.TestCase):
     """A place that has been called before looks at no tensor in Python."""
 
@@ -274,6 +301,32 @@ class QuickCalls(unittest.TestCase):
                                ((q, k, v, g.to("meta")), "one device"), ((q, k, v, "g"), "")):
             with self.assertRaisesRegex((ejk.EjkError, TypeError), message):
                 gated(*wrong)
+
+    def test_numbers_among_the_tensors(self):
+        t = tensors()
+        arguments = [t[n] for n in ("q", "k", "v", "g")]
+        beta = torch.rand(2, 5, 2)
+        for _ in range(2):
+            for scale in (0.5, 2.0):
+                o, _ = ejk.ops.gated_delta_rule(*arguments, beta, scale=scale)
+                expected = reference.recurrent(*arguments[:3], g=t["g"], beta=beta, scale=scale)[0]
+                self.assertLess(error(o, expected), 1e-5)
+
+    def test_a_forked_process(self):
+        t = tensors()
+        arguments = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        expected = gated(*arguments)[0].detach()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                found = gated(*arguments)[0].detach()
+                with torch.no_grad():
+                    new = gated(*(x[..., :2] if x.dim() == 4 else x for x in arguments))[0]
+                status = not (torch.equal(found, expected) and new.shape[-1] == 2)
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_no_memory_is_kept(self):
         t = tensors()
