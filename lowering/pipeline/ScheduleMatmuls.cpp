@@ -102,11 +102,10 @@ private:
   /// the last matmul, so that they overlap with it. Their chains of shuffles then run side by side,
   /// after one barrier for all their reductions.
   void putVectorsLast() {
-    auto dots = block.getOps<DotOp>();
-    if (dots.empty() || !isa<scf::ForOp>(block.getParentOp()))
+    if (!isa<scf::ForOp>(block.getParentOp()))
       return;
-    Operation *last = nullptr;
-    for (DotOp dot : dots)
+    Operation *last = nullptr; // a block that is scheduled has a matmul
+    for (DotOp dot : block.getOps<DotOp>())
       last = dot;
     llvm::SetVector<Operation *> goesNowhere, late;
     SmallVector<Operation *> ops = opsOf(block);
