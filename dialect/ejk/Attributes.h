@@ -42,6 +42,9 @@ constexpr llvm::StringLiteral kDerivativeOfAttr = "ejk.derivative_of";
 constexpr llvm::StringLiteral kCotangentOfAttr = "ejk.cotangent_of";
 /// On a derivative's result: the argument of its function that it is the gradient of, by name.
 constexpr llvm::StringLiteral kGradientOfAttr = "ejk.gradient_of";
+/// On f_vjp's argument: rows that the steps of f read, which f_fwd gives. They have the rounding of
+/// its matmuls.
+constexpr llvm::StringLiteral kSavedReadAttr = "ejk.saved_read";
 } // namespace ejk
 
 #endif // EJK_DIALECT_EJK_ATTRIBUTES_H

@@ -188,6 +188,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kDerivativeOfAttr, Kind::string, true, false, false},
     {kCotangentOfAttr, Kind::string, false, true, false},
     {kGradientOfAttr, Kind::string, false, true, true},
+    {kSavedReadAttr, Kind::unit, false, true, false},
     {kScheduleAttr, Kind::string, true, false, false},
     {kAlternativeOfAttr, Kind::string, true, false, false},
     {kNeedsAttr, Kind::array, true, false, false},

@@ -69,7 +69,7 @@ static std::optional<unsigned> savedState(ScanOp scan) {
 }
 
 /// The state of `own` that is, step by step, state `number` of `derived`.
-static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp own) {
+std::optional<unsigned> SaveStates::findState(ScanOp derived, unsigned number, ScanOp own) const {
   if (derived.getReverse() != own.getReverse() || derived.getSegments() != own.getSegments() || !own.getSaves().empty() ||
       !own.getSavedStates().empty() || !isSameTensor(derived.getCuSeqlens(), own.getCuSeqlens()) ||
       !isSameTensor(derived.getSequences().front(), own.getSequences().front()))
@@ -77,7 +77,8 @@ static std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp
   for (unsigned i = 0; i < own.getNumStates(); ++i)
     if (isSameTensor(derived.getInitialState(number), own.getInitialState(i)) &&
         areSame(derived, derived.getYield().getStates()[number], own, own.getYield().getStates()[i],
-                isSameTensor, {derived.getStateArgs()[number], own.getStateArgs()[i]}))
+                isSameTensor, {derived.getStateArgs()[number], own.getStateArgs()[i]},
+                [&](Value tensor, Value here) { return givenReads.lookup(tensor) == here; }))
       return i;
   return std::nullopt;
 }
@@ -87,13 +88,138 @@ void SaveStates::sayWhy(const Twine &why) {
     emitRemark(vjp.getLoc()) << "'" << vjp.getName() << "' takes no saved states: " << why;
 }
 
+//===----------------------------------------------------------------------===//
+// What the steps of f read
+//===----------------------------------------------------------------------===//
+
+/// `scan` once more, in its place, with these more outputs, whose values the caller yields, and saves.
+static ScanOp rebuilt(ScanOp scan, TypeRange moreOutputs, int64_t every, TypeRange saves) {
+  SmallVector<Value> initials;
+  for (unsigned i = 0; i < scan.getNumStates(); ++i)
+    initials.push_back(scan.getInitialState(i));
+  OpBuilder b(scan->getContext());
+  b.setInsertionPointAfter(scan);
+  SmallVector<Type> outputs(scan.getOutputs().getTypes());
+  llvm::append_range(outputs, moreOutputs);
+  auto made = ScanOp::create(
+      b, scan.getLoc(), outputs, scan.getFinalStates().getTypes(), scan.getSequences(),
+      scan.getParameters(), SmallVector<Type>(scan.getParameterArgs().getTypes()), initials,
+      scan.getCuSeqlens(), scan.getReverse(), every, {}, saves, scan.getSegmentsAttr());
+  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
+  made.getBody().takeBody(scan.getBody());
+  for (auto [from, to] : llvm::zip_first(scan.getOutputs(), made.getOutputs()))
+    from.replaceAllUsesWith(to);
+  for (auto [from, to] : llvm::zip(scan.getFinalStates(), made.getFinalStates()))
+    from.replaceAllUsesWith(to);
+  scan.erase();
+  return made;
+}
+
+/// The values of the step of `own` that `derived` only walks the same states for, by its outputs.
+std::optional<SmallVector<Value>> SaveStates::findReads(ScanOp derived, ScanOp own) const {
+  bool onlyOutputs =
+      derived.getSaves().empty() && derived.getSavedStates().empty() &&
+      !derived.getOutputs().empty() && derived.getNumStates() == 1 &&
+      llvm::all_of(derived.getFinalStates(), [](Value state) { return state.use_empty(); });
+  std::optional<unsigned> state = onlyOutputs ? findState(derived, 0, own) : std::nullopt;
+  if (!state)
+    return std::nullopt;
+  SmallVector<Value> reads;
+  for (Value there : derived.getYield().getOutputs()) {
+    for (ReadOp read : own.getStep().getOps<ReadOp>())
+      if (areSame(derived, there, own, read.getResult(), isSameTensor,
+                  {derived.getStateArgs()[0], own.getStateArgs()[*state]})) {
+        reads.push_back(read.getResult());
+        break;
+      }
+  }
+  if (reads.size() != derived.getOutputs().size())
+    return std::nullopt;
+  return reads;
+}
+
+/// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp, which takes the place
+/// of output `output` of its scan in `walks`. It holds `own`, of f's step.
+void SaveStates::giveRead(Value given, Value own, ArrayRef<ScanOp> walks, unsigned output) {
+  func::FuncOp fwd = fwds.front();
+  Builder b(fwd.getContext());
+  ShapeAnalysis shapes(fwd);
+  auto type = cast<RankedTensorType>(given.getType());
+  SmallVector<Attribute> shape;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    shape.push_back(b.getStringAttr(shapes.symbolOf(given, d)));
+  unsigned number = 0;
+  NamedAttrList attributes;
+  attributes.set(kNameAttr, b.getStringAttr(freshName(number)));
+  attributes.set(kShapeAttr, b.getArrayAttr(shape));
+  DictionaryAttr named = attributes.getDictionary(fwd.getContext());
+  Operation *end = fwd.getBody().front().getTerminator();
+  end->insertOperands(end->getNumOperands(), given);
+  (void)fwd.insertResult(fwd.getNumResults(), type, named);
+  attributes.set(kSavedReadAttr, b.getUnitAttr());
+  named = attributes.getDictionary(fwd.getContext());
+  unsigned place = vjp.getNumArguments();
+  (void)vjp.insertArgument(place, type, named, vjp.getLoc());
+  for (func::FuncOp other : alternatives)
+    (void)other.insertArgument(place, type, named, other.getLoc());
+  for (ScanOp walk : walks) {
+    Value argument = walk->getParentOfType<func::FuncOp>().getArgument(place);
+    givenReads[argument] = own;
+    walk.getOutputs()[output].replaceAllUsesWith(argument);
+  }
+}
+
+/// Lets f_fwd give what scans of f_vjp walk the steps of `function` for.
+void SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivatives,
+                           IRMapping &mapping, GetForward forward) {
+  for (ScanOp own : function.getBody().getOps<ScanOp>())
+    for (ScanOp first : llvm::to_vector(vjp.getBody().getOps<ScanOp>())) {
+      std::optional<SmallVector<Value>> reads = findReads(first, own);
+      if (!reads)
+        continue;
+      // The same scan of the other ways to compute f_vjp.
+      SmallVector<ScanOp> walks;
+      for (func::FuncOp derivative : derivatives)
+        for (ScanOp walk : derivative.getBody().getOps<ScanOp>())
+          if (findReads(walk, own) == reads) {
+            walks.push_back(walk);
+            break;
+          }
+      SmallVector<Value> copies;
+      forward();
+      for (Value read : *reads)
+        copies.push_back(mapping.lookup(read));
+      auto copy = cast<ScanOp>(mapping.lookup(own.getOperation()));
+      ScanOp made = rebuilt(copy, first.getOutputs().getTypes(), /*every=*/0, {});
+      mapping.map(own.getOperation(), made.getOperation());
+      made.getYield().getOutputsMutable().append(copies);
+      for (auto [i, read] : llvm::enumerate(*reads))
+        giveRead(made.getOutputs()[own.getOutputs().size() + i], read, walks, i);
+      for (ScanOp walk : walks)
+        walk.erase();
+      break;
+    }
+}
+
 /// Finds the scans of `derivatives` that save what scans of `function` go through, and makes the
 /// copy `name` of it for them.
-void SaveStates::match(func::FuncOp function, StringRef name, ArrayRef<func::FuncOp> derivatives) {
+void SaveStates::match(func::FuncOp function, StringRef name, ArrayRef<func::FuncOp> derivatives,
+                       bool mayGiveReads) {
   IRMapping mapping;
   OpBuilder b(function->getContext());
   b.setInsertionPointAfter(function);
   func::FuncOp fwd;
+  auto forward = [&] {
+    if (fwd)
+      return fwd;
+    fwd = cast<func::FuncOp>(b.clone(*function, mapping));
+    fwd.setName(name);
+    fwd->removeAttr(kDerivativeOfAttr);
+    fwds.push_back(fwd);
+    return fwd;
+  };
+  if (mayGiveReads)
+    giveReads(function, derivatives, mapping, forward);
   llvm::DenseMap<Operation *, unsigned> states; // that a scan of f saves: one at most
   for (func::FuncOp derivative : derivatives)
     for (ScanOp scan : derivative.getBody().getOps<ScanOp>())
@@ -102,12 +228,7 @@ void SaveStates::match(func::FuncOp function, StringRef name, ArrayRef<func::Fun
         std::optional<unsigned> state = from ? findState(scan, *from, own) : std::nullopt;
         if (!state || states.try_emplace(own, *state).first->second != *state)
           continue;
-        if (!fwd) {
-          fwd = cast<func::FuncOp>(b.clone(*function, mapping));
-          fwd.setName(name);
-          fwd->removeAttr(kDerivativeOfAttr);
-          fwds.push_back(fwd);
-        }
+        forward();
         savings[scan] = {fwd, cast<ScanOp>(mapping.lookup(own.getOperation())), *state, {}};
         break;
       }
@@ -134,7 +255,13 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
         saves.alternatives.push_back(other);
     llvm::copy_if(saves.alternatives, std::back_inserter(derivatives),
                   [](func::FuncOp other) { return scheduleOf(other) != kStepSchedule; });
-    saves.match(function, name, derivatives);
+    // A scan that reads before it writes has no alternative over segments, whose f_fwd would have to
+    // give the same.
+    bool isOnly = llvm::none_of(functions, [&](func::FuncOp other) {
+      return other != function && entryOf(other) == function.getName() &&
+             scheduleOf(other) != kStepSchedule;
+    });
+    saves.match(function, name, derivatives, isOnly);
     if (saves.fwds.empty()) {
       saves.sayWhy("it saves none that '" + function.getName() + "' goes through");
       continue;
@@ -145,7 +272,8 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
           scheduleOf(other) == kStepSchedule)
         continue;
       size_t known = saves.fwds.size();
-      saves.match(other, (name + "_" + scheduleOf(other)).str(), derivatives);
+      saves.match(other, (name + "_" + scheduleOf(other)).str(), derivatives,
+                  /*mayGiveReads=*/false);
       if (saves.fwds.size() > known)
         saves.fwds.back()->setAttr(kAlternativeOfAttr,
                                    StringAttr::get(module.getContext(), name));
@@ -166,22 +294,9 @@ void SaveStates::note(ScanOp scan, tile::ProgramOp program) {
     place->second.by = program;
 }
 
-/// The scan once more, behind itself, saving the state between its decays and outer products.
+/// The scan once more, saving the state between its decays and outer products.
 ScanOp SaveStates::withSaves(Saving &saving) {
-  ScanOp scan = saving.scan;
-  SmallVector<Value> initials;
-  for (unsigned i = 0; i < scan.getNumStates(); ++i)
-    initials.push_back(scan.getInitialState(i));
-  OpBuilder b(scan->getContext());
-  b.setInsertionPointAfter(scan);
-  auto made = ScanOp::create(
-      b, scan.getLoc(), scan.getOutputs().getTypes(), scan.getFinalStates().getTypes(),
-      scan.getSequences(), scan.getParameters(),
-      SmallVector<Type>(scan.getParameterArgs().getTypes()), initials, scan.getCuSeqlens(),
-      scan.getReverse(), saving.by.getChunk(), {}, saving.by.getSaves().getTypes(),
-      scan.getSegmentsAttr());
-  made->setDiscardableAttrs(scan->getDiscardableAttrDictionary());
-  made.getBody().takeBody(scan.getBody());
+  ScanOp made = rebuilt(saving.scan, {}, saving.by.getChunk(), saving.by.getSaves().getTypes());
   Value state = made.getStateArgs()[saving.state];
   auto decayOf = [](Value value) {
     for (Operation *user : value.getUsers())
@@ -192,10 +307,22 @@ ScanOp SaveStates::withSaves(Saving &saving) {
   while (Operation *decay = decayOf(state))
     state = decay->getResult(0);
   made.getYield().getSavesMutable().append(state);
-  for (auto [from, to] : llvm::zip(scan->getResults(), made->getResults()))
-    from.replaceAllUsesWith(to);
-  scan.erase();
   return made;
+}
+
+/// Undoes addResults, and lets scans that still are any save nothing.
+void SaveStates::takeBack(func::FuncOp fwd, const Savers &made) {
+  Operation *end = fwd.getBody().front().getTerminator();
+  for (size_t i = 0; i < made.size(); ++i) {
+    unsigned last = fwd.getNumResults() - 1;
+    end->eraseOperand(last);
+    (void)fwd.eraseResult(last);
+  }
+  for (ScanOp scan : llvm::to_vector(fwd.getOps<ScanOp>()))
+    if (!scan.getSaves().empty()) {
+      scan.getYield().getSavesMutable().clear();
+      rebuilt(scan, {}, /*every=*/0, {});
+    }
 }
 
 /// A name that no argument or result has.
@@ -325,8 +452,15 @@ LogicalResult SaveStates::apply(MakeProgram makeProgram) {
       continue;
     }
     sayWhy(*why);
-    while (!fwds.empty())
+    while (fwds.size() > 1)
       drop(fwds.back());
+    // What the steps read is given nevertheless.
+    if (!givenReads.empty()) {
+      if (!made.empty())
+        takeBack(fwd, made);
+      return success();
+    }
+    drop(fwd);
     return failure();
   }
   addArguments(sources);

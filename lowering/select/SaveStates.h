@@ -6,6 +6,7 @@
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ejk {
@@ -13,6 +14,9 @@ namespace ejk {
 /// A function f, its derivative f_vjp, and f_fwd: f, which also gives the states that f_vjp
 /// else walks all of f's steps for. Where a program of f_vjp does nothing but save states
 /// that a scan of f goes through, f_fwd's copy of that scan saves them, and f_vjp takes them.
+///
+/// A scan of f_vjp may also walk f's steps for what they read, as that of a delta rule does. f_fwd
+/// gives that, too, and f_vjp has no such scan.
 ///
 /// Alternatives of f over segments have their own alternative of f_fwd. It saves the same states in
 /// the same slots, since these are numbered by sequence: each f_vjp may read what any f_fwd saves.
@@ -50,9 +54,17 @@ private:
   using Savers = llvm::MapVector<mlir::Operation *, ScanOp>;
   using MakeProgram = llvm::function_ref<tile::ProgramOp(ScanOp scan, int64_t chunk)>;
 
+  using GetForward = llvm::function_ref<mlir::func::FuncOp()>;
+
   void match(mlir::func::FuncOp function, mlir::StringRef name,
-             llvm::ArrayRef<mlir::func::FuncOp> derivatives);
+             llvm::ArrayRef<mlir::func::FuncOp> derivatives, bool mayGiveReads);
+  std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp own) const;
+  std::optional<llvm::SmallVector<mlir::Value>> findReads(ScanOp derived, ScanOp own) const;
+  void giveReads(mlir::func::FuncOp function, llvm::ArrayRef<mlir::func::FuncOp> derivatives,
+                 mlir::IRMapping &mapping, GetForward forward);
+  void giveRead(mlir::Value given, mlir::Value own, llvm::ArrayRef<ScanOp> walks, unsigned output);
   static ScanOp withSaves(Saving &saving);
+  void takeBack(mlir::func::FuncOp fwd, const Savers &made);
   void sayWhy(const llvm::Twine &why);
   std::string freshName(unsigned &number);
   std::optional<std::string> whyNoSavers(mlir::func::FuncOp fwd, Savers &made);
@@ -69,6 +81,8 @@ private:
   llvm::SmallVector<mlir::func::FuncOp> alternatives;
   bool quiet = false;
   std::string whyDeclined;
+  /// By the argument of an f_vjp, the value of f's step that it holds.
+  llvm::DenseMap<mlir::Value, mlir::Value> givenReads;
   /// By the scan of f_vjp.
   llvm::MapVector<mlir::Operation *, Saving> savings;
 };

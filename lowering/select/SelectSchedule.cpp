@@ -125,13 +125,18 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                                             "step by step; use '--schedule=chunk'");
       return;
     }
-    SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) {
-      if (scheduleOf(scan->getParentOfType<func::FuncOp>()) != kStepSchedule)
-        scans.push_back(scan);
-    });
     if (saveStates)
       forwardSaves = SaveStates::prepare(getOperation(), schedule == Schedule::automatic);
+    llvm::SmallPtrSet<Operation *, 4> forwards; // handled once what they save is known
+    for (SaveStates &saves : forwardSaves)
+      for (func::FuncOp forward : saves.forwards())
+        forwards.insert(forward);
+    SmallVector<ScanOp> scans;
+    getOperation()->walk([&](ScanOp scan) {
+      auto function = scan->getParentOfType<func::FuncOp>();
+      if (scheduleOf(function) != kStepSchedule && !forwards.contains(function))
+        scans.push_back(scan);
+    });
     if (failed(handleAll(scans)))
       return signalPassFailure();
     for (SaveStates &saves : forwardSaves) {

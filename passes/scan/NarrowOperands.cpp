@@ -1,7 +1,9 @@
 //===- NarrowOperands.cpp - which sequences may enter 16-bit matmuls ------===//
 #include "passes/scan/NarrowOperands.h"
+#include "dialect/ejk/Attributes.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -84,6 +86,13 @@ static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
   return failure();
 }
 
+/// Whether f_fwd computed the rows, by matmuls.
+static bool isSavedRead(Value rows) {
+  auto arg = dyn_cast<BlockArgument>(rows);
+  auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+  return function && function.getArgAttr(arg.getArgNumber(), kSavedReadAttr);
+}
+
 namespace {
 /// The tensors that a scan's operands come from.
 class SourceSearch {
@@ -97,7 +106,7 @@ public:
     if (!seen.insert(rows).second || !isRows(rows))
       return;
     // Results of a block program already have the rounding of its matmuls.
-    if (getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() <= 16 ||
+    if (getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() <= 16 || isSavedRead(rows) ||
         isa_and_nonnull<tile::ProgramOp, tile::ChooseOp>(rows.getDefiningOp())) {
       found.hasNarrow = true;
       return;

@@ -28,10 +28,13 @@ bool ejk::isSummedPairing(Operation *op) {
 }
 
 bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
-                  std::pair<Value, Value> states) {
+                  std::pair<Value, Value> states, SameTensor isGiven) {
   if (there.getType() != here.getType())
     return false;
   auto arg = dyn_cast<BlockArgument>(there), other = dyn_cast<BlockArgument>(here);
+  if (isGiven && arg && arg.getArgNumber() < first.getSequences().size() &&
+      isGiven(first.getSequences()[arg.getArgNumber()], here))
+    return true;
   if (arg || other) {
     if (!arg || !other || there == states.first || here == states.second)
       return arg && other && there == states.first && here == states.second;
@@ -44,7 +47,7 @@ bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTens
   Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
   return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
          llvm::all_of_zip(a->getOperands(), b->getOperands(), [&](Value x, Value y) {
-           return areSame(first, x, second, y, sameTensor, states);
+           return areSame(first, x, second, y, sameTensor, states, isGiven);
          });
 }
 

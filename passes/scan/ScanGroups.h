@@ -19,10 +19,12 @@ unsigned narrowSaves(llvm::ArrayRef<ScanOp> group);
 
 /// Whether the step of `second` computes for `here` the same value as that of `first` for `there`:
 /// from sequences and parameters that are the same by `sameTensor`, and from no states but
-/// `states`, one of each scan.
+/// `states`, one of each scan. A sequence of `first` may also hold what `second` computes: where
+/// `isGiven` says so of the tensor and of the value in the step of `second`.
 using SameTensor = llvm::function_ref<bool(mlir::Value, mlir::Value)>;
 bool areSame(ScanOp first, mlir::Value there, ScanOp second, mlir::Value here,
-             SameTensor sameTensor, std::pair<mlir::Value, mlir::Value> states = {});
+             SameTensor sameTensor, std::pair<mlir::Value, mlir::Value> states = {},
+             SameTensor isGiven = {});
 
 /// Whether `op` is an `ejk.cancelling_pair` that is only summed over channels.
 bool isSummedPairing(mlir::Operation *op);

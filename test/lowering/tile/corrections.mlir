@@ -23,7 +23,7 @@
 
 // Its derivative is four passes, of which the last computes all gradients from states that the third
 // saves: r, r̄ without any copy of do, states, gradients.
-// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=tile -o - 2>/dev/null | FileCheck %s --check-prefix=PASSES
+// RUN: ejk-compile %s --vjp --save-states=false --schedule=chunk --arch=sm_90a --emit=tile -o - 2>/dev/null | FileCheck %s --check-prefix=PASSES
 // PASSES-LABEL: func.func @head_gate_vjp(
 // PASSES: %[[R:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
 // PASSES: %[[C:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
@@ -31,6 +31,22 @@
 // PASSES: tile.program {{.*}} saved(%[[S]] :
 // PASSES-NOT: tile.program
 // PASSES: return
+
+// With saved states f_fwd gives r and the states, and two passes are left. Without a gate no state is saved, but r.
+// RUN: ejk-compile %s --vjp --schedule=chunk --arch=sm_90a --emit=tile -o - 2>/dev/null | FileCheck %s --check-prefix=SAVED
+// SAVED-LABEL: func.func @ungated_fwd(
+// SAVED: %[[OR:.*]]:2, %{{.*}} = tile.program {{.*}} outputs(tensor<?x?x?x64xbf16>, tensor<?x?x?x64xf32>)
+// SAVED: return %{{.*}}, %{{.*}}, %{{.*}} : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>, tensor<?x?x?x64xf32>
+// SAVED-LABEL: func.func @ungated_vjp(
+// SAVED-SAME: tensor<?x?x?x64xf32> {ejk.name = "saved0", ejk.saved_read,
+// SAVED-LABEL: func.func @head_gate_fwd(
+// SAVED: %[[OR:.*]]:2, %[[HT:.*]], %[[SAVES:.*]] = tile.program chunk 64 save_every 64
+// SAVED: return %[[OR]]#0, %[[HT]], %[[OR]]#1, %[[SAVES]]
+// SAVED-LABEL: func.func @head_gate_vjp(
+// SAVED: tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
+// SAVED: tile.program {{.*}} saved(%
+// SAVED-NOT: tile.program
+// SAVED: return
 
 // CHECK-DAG: check o: pass
 // CHECK-DAG: check ht: pass
