@@ -238,7 +238,8 @@ class Jax(unittest.TestCase):
                 self.assertLess(error(a, b), 1e-6)
 
     def test_f64_in_the_interpreter(self):
-        with getattr(jax, "enable_x64", None) or jax.experimental.enable_x64():
+        wide = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+        with wide(True):
             arguments = [jnp.asarray(np.asarray(a), jnp.float64) for a in self.arguments]
             o, _ = jax.jit(gated)(*arguments)
             self.assertEqual(o.dtype, jnp.float64)
