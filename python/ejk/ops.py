@@ -4,7 +4,7 @@ Arguments that all of them take:
 
 - `initial_state`: [N, H, K, V] float32, the state before the first step; zero where it is None.
 - `cu_seqlens`: [N+1] int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
-- `reverse`: walk each sequence from its last step to its first.
+- `reverse`: compute each sequence from its last step to its first.
 
 A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32."""
 

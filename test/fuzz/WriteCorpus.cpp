@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
   };
   add("package/gla.ejk", pack(glaManifest()));
   add("package/copy.ejk", pack(copyManifest("copy_bytes_a3")));
-  add("package/boxes.ejk", pack(boxesManifest("copy_boxes_a3")));
+  add("package/tensor-maps.ejk", pack(boxesManifest("copy_boxes_a3")));
   add("package/train.ejk", pack(trainManifest()));
   add("package/example.ejk", pack(exampleManifest()));
 

@@ -1,7 +1,7 @@
 //===- WriteTestPackage.cpp - puts test packages into files ---------------===//
 //
 // ejk-write-test-package FOLDER: packages whose kernels the fake driver runs,
-// and real_copy.ejk and real_boxes.ejk for a device.
+// and real_copy.ejk and real-tensor-maps.ejk for a device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,12 +33,12 @@ int main(int argc, char **argv) {
       write(folder + "/gla.ejk", test::pack(test::exampleManifest())) &&
       write(folder + "/train.ejk", test::pack(test::trainManifest())) &&
       write(folder + "/packed.ejk", test::pack(test::glaManifest())) &&
-      write(folder + "/boxes.ejk", test::pack(test::boxesManifest("copy_boxes_a3"))) &&
+      write(folder + "/tensor-maps.ejk", test::pack(test::boxesManifest("copy_boxes_a3"))) &&
       write(folder + "/hostile_output.ejk",
             hostile("/entries/0/outputs/0/name", "../../escaped")) &&
       write(folder + "/hostile_kernel.ejk", hostile("/entries/0/launches/0/kernel", escape)) &&
       write(folder + "/hostile_text.ejk", hostile("/producer", escape)) &&
       write(folder + "/real_copy.ejk", test::packRealCopy()) &&
-      write(folder + "/real_boxes.ejk", test::packRealBoxes());
+      write(folder + "/real-tensor-maps.ejk", test::packRealBoxes());
   return written ? 0 : 1;
 }

@@ -13,7 +13,7 @@ status=0
 "$bin/ejk-launch" real_copy.ejk --inputs=x=y.npy --expect=y=y.npy --rtol=0
 "$bin/ejk-launch" real_copy.ejk --random=R=0
 # Of a row count that is no multiple of a box's; two inputs give two outputs.
-boxes() { "$bin/ejk-launch" real_boxes.ejk "$@"; }
+boxes() { "$bin/ejk-launch" real-tensor-maps.ejk "$@"; }
 if boxes --random=R=1003 --outputs=boxes.npy 2>said; then
   boxes --inputs=x=boxes.npy --expect=y=boxes.npy --rtol=0
   boxes --random=R=0

@@ -22,12 +22,12 @@ expect 2 "$bin/ejk-launch"; says 'no package'
 expect 2 "$bin/ejk-launch" copy.ejk; says '--inputs or --random'
 expect 2 "$bin/ejk-launch" copy.ejk --frobnicate; says "unknown option '--frobnicate'"
 expect 0 "$bin/ejk-launch" packed.ejk --info; says 'may replace h0'; says 'N + 1'
-expect 0 "$bin/ejk-launch" boxes.ejk --info
+expect 0 "$bin/ejk-launch" tensor-maps.ejk --info
 says 'arguments (map of x as f32 \[R, 32\] by \[32\] in boxes of \[8, 32\], y, R)'
-expect 0 "$bin/ejk-launch" boxes.ejk --random=R=20 --outputs=x.npy
-expect 0 "$bin/ejk-launch" boxes.ejk --inputs=x=x.npy --expect=y=x.npy --rtol=0
-expect 1 "$bin/ejk-launch" boxes.ejk --random=R=20 --seed=9 --expect=y=x.npy
-expect 0 "$bin/ejk-launch" boxes.ejk --info --random=R=20; says 'moves  *0.005 MB in copy_boxes'
+expect 0 "$bin/ejk-launch" tensor-maps.ejk --random=R=20 --outputs=x.npy
+expect 0 "$bin/ejk-launch" tensor-maps.ejk --inputs=x=x.npy --expect=y=x.npy --rtol=0
+expect 1 "$bin/ejk-launch" tensor-maps.ejk --random=R=20 --seed=9 --expect=y=x.npy
+expect 0 "$bin/ejk-launch" tensor-maps.ejk --info --random=R=20; says 'moves  *0.005 MB in copy_boxes'
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=3 --outputs=y.safetensors
 says 'y: f32 \[8, 4\]'
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8 --seed=3 --expect=y.safetensors --rtol=0
@@ -84,8 +84,8 @@ expect 2 "$bin/train"; says 'usage'
 
 export EJK_CUDA_DRIVER="$old"
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8
-expect 0 "$bin/ejk-launch" boxes.ejk --info
-expect 4 "$bin/ejk-launch" boxes.ejk --random=R=8
+expect 0 "$bin/ejk-launch" tensor-maps.ejk --info
+expect 4 "$bin/ejk-launch" tensor-maps.ejk --random=R=8
 says 'lacks cuTensorMapEncodeTiled); install the NVIDIA driver of CUDA 12 or later'
 
 export EJK_CUDA_DRIVER=/nonexistent

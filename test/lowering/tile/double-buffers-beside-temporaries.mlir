@@ -1,5 +1,5 @@
-// A place by turns overlaps nothing that the body had before: a temporary of an iteration, which is
-// always in the same place, and P, whose turn it is, have places apart.
+// A double buffer overlaps no earlier temporary of the loop's body: a temporary of an iteration, which is
+// always in the same range, and the buffer of P that the iteration uses are disjoint.
 // RUN: env EJK_EMULATOR_SEED=1 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
 // RUN: env EJK_EMULATOR_SEED=2 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=330 %s
 // RUN: env EJK_EMULATOR_SEED=5 EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=330 %s

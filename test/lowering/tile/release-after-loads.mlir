@@ -1,5 +1,5 @@
-// What threads have asked for of a stage is there before its next box may come: a stage is released
-// behind the sums that take what was read, or behind a fence where nothing shows that it has come.
+// Outstanding loads of a stage complete before its next TMA tile may arrive: a stage is released after
+// the sums of what was read, or after a fence where no use shows that the loads are complete.
 // RUN: ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=2,T=335,H=2 %s
 

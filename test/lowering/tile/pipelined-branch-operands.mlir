@@ -1,11 +1,11 @@
-// Factors of the next chunk, and the check of its gates, are made in a chunk's branch; what it
-// gives is stored by the device, behind the check's barrier.
+// Operands of the next chunk's matmuls, and its range guard, are computed in a chunk's branch. The
+// chunk's results are stored by TMA after the guard's barrier.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" -o /dev/null \
 // RUN:   --mlir-print-ir-after=ejk-split-exponentials 2>&1 | FileCheck %s --check-prefix=SHARED
 // RUN: ejk-compile %s --schedule=chunk --arch=sm_90a --cubin=never -o - | FileCheck %s --check-prefix=PTX
 //
-// Gates times e^x: some chunks are taken by products, and some step by step. Sequences of whole
+// Gates times e^x: some chunks take the fast path, and some the exact path. Sequences of whole
 // chunks, with a ragged end, of less than a chunk, of none; several packed ones.
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=chunk --arch=sm_90a --device=cuda --check --random
 // RUN: %{run} B=2,T=320 %s

@@ -1,5 +1,5 @@
-// What a branch takes of an item is made ahead where rows come in boxes: gates of f32 do not,
-// and threads would wait for the copies that they have just started.
+// A branch's operands are pipelined where rows come as TMA tiles. Gates of f32 do not, and threads
+// would wait for the copies that they have just started.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" \
 // RUN:   --mlir-print-ir-after=ejk-select-stages -o /dev/null 2>&1 | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" \

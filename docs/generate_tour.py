@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Writes docs/from-scan-to-ptx.md by compiling one example to each level.
 
-    docs/generate_walk.py BIN            writes it; BIN holds ejk-compile
-    docs/generate_walk.py BIN --check    says whether it is what it would write
+    docs/generate_tour.py BIN            writes it; BIN holds ejk-compile
+    docs/generate_tour.py BIN --check    says whether it is what it would write
 
 Long levels are shown in part: around the lines that matter, with the number of lines left out.
 """
@@ -23,13 +23,13 @@ func.func @f(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x
 }
 """
 INTRODUCTION = """\
-<!-- Written by docs/generate_walk.py, which ran every command here; edit that. -->
+<!-- Written by docs/generate_tour.py, which ran every command here; edit that. -->
 # From a scan to PTX
 
 For someone who knows GPUs and has not read ejk's sources. The page follows one recurrence, with a gate per head, from the
 user's op to the instructions of a Hopper GPU (`sm_90a`): tensor cores through `wgmma`, copies through TMA, a ring of
 stages in shared memory. After that it follows the recurrence's derivative to the one kernel that computes all gradients.
-`docs/generate_walk.py` writes the page by running its commands, and a test compares. [passes.md](passes.md) describes each
+`docs/generate_tour.py` writes the page by running its commands, and a test compares. [passes.md](passes.md) describes each
 pass, [glossary.md](glossary.md) the words, [derivation.md](derivation.md) the mathematics of the derivative.
 
 ```mlir
@@ -191,7 +191,7 @@ def main(arguments):
                                             "docs/from-scan-to-ptx.md", "what the passes give"))
     sys.stdout.writelines(differences)
     if differences:
-        print("The page is behind the passes: run docs/generate_walk.py")
+        print("The page is behind the passes: run docs/generate_tour.py")
     return 1 if differences else 0
 
 

@@ -1,4 +1,4 @@
-// Rows that threads scale come in boxes, where groups of warps multiply: one lane orders them.
+// Rows that threads scale come as TMA tiles where warpgroups compute matmuls: one lane issues the copies.
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk" | FileCheck %s
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90a schedule=chunk warp-specialize" | FileCheck %s --check-prefix=COPIES
 // RUN: ejk-opt %s --ejk-specialize "--ejk-to-gpu=arch=sm_90 schedule=chunk" | FileCheck %s --check-prefix=COPIES
