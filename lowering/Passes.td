@@ -120,7 +120,11 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     after inputs; tensors between kernels are `memref.alloc`s. Sizes are `memref.dim`s of the
     arguments. The attributes of `ejk-describe-interface` are kept for the package's manifest. Where
     T is dynamic and sequences are not packed, a scan gets two kernels, one for a single step and
-    one for any number; T gives one of them an empty grid.
+    one for any number; T gives one of them an empty grid. Scans of derivatives and scans over
+    segments have one kernel.
+
+    Scans, programs and sums over heads that compute the same share a kernel, which has the name of
+    the first: alternatives of a function (`ejk-make-alternatives`) have such ops in common.
 
     All threads copy the rows of a ring's stages. From sm_90a on, one elected lane issues TMA loads
     instead where threads read at least a third of the tiles into registers and all matrices of the
@@ -155,9 +159,11 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
     "::mlir::nvgpu::NVGPUDialect", "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
     "::mlir::tensor::TensorDialect"];
-  let statistics = [Statistic<"numScans", "scan-kernels", "kernels made for scans">,
-                    Statistic<"numBlocks", "block-kernels", "kernels made for tile programs">,
-                    Statistic<"numPlain", "plain-kernels", "kernels made for linalg ops">];
+  let statistics = [Statistic<"numScans", "scan-kernels", "scans with a kernel">,
+                    Statistic<"numBlocks", "block-kernels", "tile programs with a kernel">,
+                    Statistic<"numPlain", "plain-kernels", "other ops with a kernel">,
+                    Statistic<"numShared", "shared-kernels",
+                              "ops with the kernel of another one that computes the same">];
 }
 
 def LowerToCPU : Pass<"ejk-lower-to-cpu", "::mlir::ModuleOp"> {

@@ -95,10 +95,12 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   kernels.addPass(createCSEPass());
   kernels.addPass(createConvertVectorToLLVMPass());
   kernels.addPass(createSCFToControlFlowPass());
-  kernels.addPass(createConvertGpuOpsToNVVMOps());
+  ConvertGpuOpsToNVVMOpsOptions toNVVM;
+  // Nothing is converted in vain, so that no pattern is ever undone.
+  toNVVM.allowPatternRollback = false;
+  kernels.addPass(createConvertGpuOpsToNVVMOps(toNVVM));
+  // LLVM's own passes tidy what is left; to do so here, too, leaves the same PTX.
   kernels.addPass(createReconcileUnrealizedCastsPass());
-  kernels.addPass(createCanonicalizerPass(foldsOnly()));
-  kernels.addPass(createCSEPass());
 }
 
 /// Elements of the largest state of which a CPU's kernel holds all columns: 256 KiB of the 1 MiB

@@ -39,9 +39,9 @@ public:
                               llvm::StringRef name) = 0;
 };
 
-/// The number of kernels, by kind.
+/// The number of ops with a kernel, by kind, and of those that share another one's.
 struct LoweredCounts {
-  unsigned scans = 0, programs = 0, plain = 0;
+  unsigned scans = 0, programs = 0, plain = 0, shared = 0;
 };
 
 /// Replaces every public function of `module` by a program that launches kernels from `maker`. The

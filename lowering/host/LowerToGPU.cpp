@@ -6,6 +6,7 @@
 #include "lowering/emit/TileKernel.h"
 #include "lowering/host/LowerFunctions.h"
 #include "lowering/host/PrepareTensors.h"
+#include "lowering/host/SharedKernels.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/SumHeadsKernel.h"
@@ -38,8 +39,10 @@ namespace {
 /// Lowers one function on tensors to launches on buffers.
 class ProgramBuilder {
 public:
-  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, KernelMaker &maker)
-      : function(function), kernels(kernels), maker(maker), shapes(function), b(function) {}
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, KernelMaker &maker,
+                 SharedKernels &shared)
+      : function(function), kernels(kernels), maker(maker), shared(shared), shapes(function),
+        b(function) {}
 
   LogicalResult run() {
     if (!function->hasAttr(kConstraintsAttr))
@@ -416,15 +419,18 @@ private:
   }
 
   FailureOr<Kernel> makeScan(ScanOp scan, const std::string &name, bool singleStep) {
-    return maker.makeScan(
-        scan, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); }, singleStep);
+    auto sizeName = [&](Value v, unsigned d) { return sizeOf(v, d).str(); };
+    return shared.get(scan, singleStep, sizeName,
+                      [&] { return maker.makeScan(scan, kernels, name, sizeName, singleStep); });
   }
 
   LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
     if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
       return failure();
-    FailureOr<Kernel> kernel = maker.makeProgram(
-        program, kernels, name, [&](Value v, unsigned d) { return sizeOf(v, d).str(); });
+    auto sizeName = [&](Value v, unsigned d) { return sizeOf(v, d).str(); };
+    FailureOr<Kernel> kernel =
+        shared.get(program, /*singleStep=*/false, sizeName,
+                   [&] { return maker.makeProgram(program, kernels, name, sizeName); });
     return failed(kernel) ? failure() : launch(program, *kernel);
   }
 
@@ -449,6 +455,13 @@ private:
     return success();
   }
 
+  /// Whether a scan of so many steps as a launch has is one step in a server's inner loop. One of a
+  /// derivative is not, nor one over segments, whose number is computed.
+  bool isForDecoding(ScanOp scan) {
+    return !scan.getCuSeqlens() && !scan.getSegments() && !function->hasAttr(kDerivativeOfAttr) &&
+           sizeOf(scan.getSequences().front(), 1).kind == DimExpr::Kind::symbol;
+  }
+
   /// Emits one kernel for any number of steps, or one for a single step, or both with a choice by
   /// T, as far as T is known.
   LogicalResult lowerScan(ScanOp scan, const std::string &name) {
@@ -456,7 +469,7 @@ private:
       return failure();
     Value first = scan.getSequences().front();
     int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
-    bool mayBeOne = !scan.getCuSeqlens() && !scan.getSegments() && (ShapedType::isDynamic(steps) || steps == 1);
+    bool mayBeOne = steps == 1 || (ShapedType::isDynamic(steps) && isForDecoding(scan));
     bool mayBeMore = scan.getCuSeqlens() || scan.getSegments() || steps != 1;
     if (auto it = alternatives.find(scan); it != alternatives.end())
       (it->second.single ? mayBeMore : mayBeOne) = false;
@@ -527,9 +540,15 @@ private:
           maker.makeElementwise(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
-    if (auto sum = dyn_cast<SumHeadsOp>(op))
-      return launch(&op, maker.makeSumHeads(sum, kernels,
-                                            prefix + "_heads" + std::to_string(numPlain++)));
+    if (auto sum = dyn_cast<SumHeadsOp>(op)) {
+      std::string name = prefix + "_heads" + std::to_string(numPlain++);
+      // All sizes are arguments of their own.
+      auto anySize = [](Value, unsigned) { return std::string(); };
+      FailureOr<Kernel> kernel = shared.get(sum, /*singleStep=*/false, anySize, [&] {
+        return FailureOr<Kernel>(maker.makeSumHeads(sum, kernels, name));
+      });
+      return failed(kernel) ? failure() : launch(&op, *kernel);
+    }
     // Constants and fills are read where they are used. Sizes are computed from the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
             tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
@@ -544,6 +563,7 @@ private:
   func::FuncOp function;
   gpu::GPUModuleOp kernels;
   KernelMaker &maker;
+  SharedKernels &shared;
   ShapeAnalysis shapes;
   OpBuilder b;
   llvm::DenseMap<Value, Value> buffers; // of tensors
@@ -621,6 +641,7 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
     numScans += counts->scans;
     numBlocks += counts->programs;
     numPlain += counts->plain;
+    numShared += counts->shared;
   }
 };
 } // namespace
@@ -634,6 +655,9 @@ FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker
   OpBuilder b(module.getBodyRegion());
   auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), name);
   LoweredCounts counts;
+  SharedKernels shared;
+  // Kernels that later functions share are known by the ops that they were made of.
+  SmallVector<OwningOpRef<func::FuncOp>> lowered;
   for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
     // Callers cannot reach a private function. A call of it in another function is an error at that
     // op.
@@ -641,14 +665,16 @@ FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker
       continue;
     if (!function.getBody().hasOneBlock())
       return function.emitError("a compiled function has a body of one block"), failure();
-    ProgramBuilder builder(function, kernels, maker);
+    ProgramBuilder builder(function, kernels, maker, shared);
     if (failed(builder.run()))
       return failure();
     counts.scans += builder.numScans;
     counts.programs += builder.numBlocks;
     counts.plain += builder.numPlain;
-    function.erase();
+    function->remove();
+    lowered.push_back(function);
   }
+  counts.shared = shared.numShared;
   module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
   return counts;
 }

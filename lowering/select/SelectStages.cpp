@@ -6,6 +6,7 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/pipeline/DeferStores.h"
 #include "lowering/emit/TileKernel.h"
+#include "lowering/kernels/SameOps.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/TmaTiles.h"
 #include "lowering/target/CostModel.h"
@@ -38,10 +39,17 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       if (program->hasAttr(kWarpsAttr) && program.getBlock().getOps<MakeRingOp>().empty())
         programs.push_back(program);
     });
+    SmallVector<Plan> plans;
     for (ProgramOp program : programs) {
       if (failed(checkLaidOut(program)))
         return signalPassFailure();
-      Plan plan = fit(program);
+      // Alternatives of a function have programs in common.
+      auto same = llvm::find_if(ArrayRef(programs).take_front(plans.size()),
+                                [&](ProgramOp other) { return computeTheSame(other, program); });
+      size_t number = same - programs.begin();
+      plans.push_back(number < plans.size() ? plans[number] : fit(program));
+    }
+    for (auto [program, plan] : llvm::zip(programs, plans)) {
       stage(program, plan);
       report(program, plan);
       ++(plan.stages.stages > 1   ? numAhead
