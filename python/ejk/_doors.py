@@ -141,4 +141,5 @@ def explain_failure(table, error, entry, shapes):
         except TensorError as wrong:
             return wrong
     text = str(error).removeprefix("ejk: ")
-    return TensorError(text) if "tensor" in text else EjkError(text)
+    wrong = "tensor" in text or text.startswith(("input ", "output "))
+    return TensorError(text) if wrong else EjkError(text)

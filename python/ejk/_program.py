@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -86,9 +87,22 @@ class Entry:
         for rule in self.description.get("constraints", ()):
             value = _evaluate(rule["expr"], found)
             if value is not None and value != rule["equals"]:
+                self._refuse_heads(rule["message"], shapes)
                 raise TensorError(rule["message"] + ", with "
                                   + ", ".join(f"{k} = {v}" for k, v in found.items()))
         return found
+
+    def _refuse_heads(self, message, shapes):
+        """Says which tensor has a number of heads that does not divide the first one's."""
+        found = re.search(r", (H\w+), must divide the query heads", message)
+        for tensor, shape in zip(self.inputs, shapes) if found else ():
+            if found[1] in tensor["shape"]:
+                first, heads = self.inputs[0], shape[tensor["shape"].index(found[1])]
+                raise TensorError(
+                    f"'{tensor['name']}' has {heads} heads, which must divide the "
+                    f"{shapes[0][first['shape'].index('H')]} of '{first['name']}': it has shape "
+                    f"{list(shape)}, and '{first['name']}' has {list(shapes[0])}; a tensor over time is "
+                    "[B, T, heads, channels], or [B, T, heads] where a step sees a number")
 
     def output_shapes(self, shapes):
         """The results' shapes for inputs of these shapes, a tuple. Sizes may be symbolic ones of

@@ -86,6 +86,16 @@ class Value:
             fail(f"np.{function.__name__} has no counterpart in a step")
         return own(*arguments, **options)
 
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), options=None):
+        from . import _functions
+        name = getattr(function, "__name__", str(function))
+        own = {**_functions.BY_NUMPY_NAME, **{n: getattr(_functions, n) for n in _functions.NAMES}}
+        if name not in own or options:
+            fail(f"torch's {name} has no counterpart in a step, which sees vectors and numbers; ejk has "
+                 + ", ".join(sorted(_functions.NAMES)))
+        return own[name](*map(_decided, arguments))
+
     def __bool__(self):
         fail("a traced value is neither true nor false: a step cannot branch on it; "
              "use ejk.where(condition, a, b)")
@@ -193,6 +203,8 @@ class Undecided:
 
     def __getattr__(self, name):
         return getattr(self._trace.decide(self._index, name in ("decay", "add", "read")), name)
+
+    __torch_function__ = Value.__torch_function__
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         return _decided(self).__array_ufunc__(ufunc, method, *map(_decided, inputs), **options)

@@ -244,6 +244,23 @@ class Operators(unittest.TestCase):
 
 
 class Libraries(unittest.TestCase):
+    def test_functions_of_torch_in_a_step(self):
+        @ejk.recurrence
+        def own(S, q, k, v, g):
+            S = S.decay(torch.nn.functional.logsigmoid(g) - torch.exp(g)).add(k, torch.tanh(v))
+            return S, S.read(q)
+
+        @ejk.recurrence
+        def wrong(S, q, k, v, g):
+            return S.add(k, v), torch.outer(k, v)
+        t = tensors()
+        q, k, v, g = (t[n] for n in ("q", "k", "v", "g"))
+        gate = torch.nn.functional.logsigmoid(g) - torch.exp(g)
+        self.assertLess(error(own(q, k, v, g)[0].double(),
+                              eager(q, k, torch.tanh(v), g=gate, scale=1)[0]), 1e-5)
+        with self.assertRaisesRegex(ejk.TraceError, "test_torch.py.*torch's outer"):
+            wrong(q, k, v, g)
+
     def test_numpy_arrays_go_with_tensors(self):
         t = tensors(B=1)
         q, k, v, g = (t[n] for n in ("q", "k", "v", "g"))
@@ -345,6 +362,10 @@ class Errors(unittest.TestCase):
             gated(t["q"], t["k"][:, :2], t["v"], t["g"])
         with self.assertRaisesRegex(ejk.TensorError, "float64"):
             gated(t["q"].double(), t["k"], t["v"], t["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "'v' has 3 heads, which must divide the 2 of 'q'"):
+            gated(t["q"], t["k"], t["v"][:, :, :1].expand(2, 5, 3, 3), t["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "the last entry is 9, expected T = 5"):
+            gated(*(t[n][:1] for n in ("q", "k", "v", "g")), cu_seqlens=torch.tensor([0, 9]))
         with self.assertRaisesRegex(ejk.TensorError, "torch.int8"):
             gated(t["q"].to(torch.int8), t["k"], t["v"], t["g"])
 
