@@ -231,7 +231,10 @@ class Jax(unittest.TestCase):
         exported = jax.export.export(
             jax.jit(gated), disabled_checks=[jax.export.DisabledSafetyCheck.custom_call(name)])(
                 *map(shape, self.arguments))
-        again = jax.export.deserialize(exported.serialize())
+        try:
+            again = jax.export.deserialize(exported.serialize())
+        except ImportError:  # without flatbuffers JAX has no file format for exports
+            again = exported
         for n in (5, 3):
             short = [a[:, :n] for a in self.arguments]
             for a, b in zip(again.call(*short), gated(*short)):

@@ -404,5 +404,24 @@ class Import(unittest.TestCase):
         self.assertEqual(done.stdout.strip(), "[]", done.stderr)
 
 
+class SavedStates(unittest.TestCase):
+    def test_a_gpus_derivative_takes_what_the_forward_saves(self):
+        rows = np.zeros((1, 64, 2, 64), "f2")
+        program = ejk.recurrence(_decayed).program(rows, rows, rows, np.zeros((1, 64, 2), "f4"))
+        forward, backward = program.saving(("q", "g"), (2, 0, 90))
+        own = len(program.entry().outputs)
+        saved = forward.outputs[own:]
+        self.assertTrue(saved)
+        self.assertEqual([t["name"] for t in backward.inputs[len(forward.inputs) + own:]],
+                         [t["name"] for t in saved])
+        self.assertEqual([t["name"] for t in backward.outputs], ["dq", "dg"])
+        self.assertIsNone(program.saving(("q", "g"), (1, 0)))
+
+
+def _decayed(S, q, k, v, g):
+    S = S.decay(g).add(k, v)
+    return S, S.read(q)
+
+
 if __name__ == "__main__":
     unittest.main()
