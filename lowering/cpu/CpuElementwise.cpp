@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/cpu/CpuElementwise.h"
 #include "lowering/cpu/CpuBuilder.h"
+#include "lowering/kernels/LinalgLoops.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
@@ -24,8 +25,10 @@ public:
       : op(op), name(name), b(builder, op.getLoc()) {}
 
   FailureOr<Kernel> run(gpu::GPUModuleOp module) {
-    if (failed(check()))
+    FailureOr<LinalgLoops> found = LinalgLoops::of(op);
+    if (failed(found))
       return failure();
+    loops = std::move(*found);
     b.setInsertionPointToEnd(module.getBody());
     buildSignature();
     bool flat = isWalkedAlike(), vectors = flat || takesVectors();
@@ -35,50 +38,15 @@ public:
     });
     b.make<LLVM::ReturnOp>(ValueRange());
     kernel.threads = 1;
-    for (unsigned d : flat ? ArrayRef(parallel) : outer())
-      kernel.gridSizes.push_back(source[d]);
+    for (unsigned d : flat ? ArrayRef(loops.parallel) : outer())
+      kernel.gridSizes.push_back(loops.source[d]);
     kernel.gridDivisor = flat ? kRun : 1;
     return kernel;
   }
 
 private:
   ArrayRef<unsigned> outer() const {
-    return parallel.empty() ? ArrayRef<unsigned>() : ArrayRef(parallel).drop_back();
-  }
-
-  LogicalResult check() {
-    for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
-      (kind == utils::IteratorType::parallel ? parallel : reductions).push_back(d);
-    source.resize(op.getNumLoops());
-    for (OpOperand &operand : op->getOpOperands()) {
-      AffineMap map = op.getMatchingIndexingMap(&operand);
-      // Results say more of their sizes than the empty tensors they start from.
-      Value sized = op.isDpsInit(&operand) ? Value(op.getTiedOpResult(&operand)) : operand.get();
-      for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
-        if (auto loop = dyn_cast<AffineDimExpr>(expr))
-          source[loop.getPosition()] = {sized, unsigned(dim)};
-        else if (!isa<AffineConstantExpr>(expr))
-          return op.emitError() << "operand " << operand.getOperandNumber() << " is indexed by "
-                                << AffineMapAttr::get(map)
-                                << "; only permutations and broadcasts of the loops "
-                                << "can be compiled";
-      }
-    }
-    for (auto [d, from] : llvm::enumerate(source))
-      if (!from.tensor)
-        return op.emitError() << "no operand gives the size of loop " << d;
-    WalkResult captured = op.getRegion().walk([&](Operation *inner) {
-      for (Value v : inner->getOperands())
-        if (!op.getRegion().isAncestor(v.getParentRegion()) && !matchPattern(v, m_Constant())) {
-          inner->emitError("uses a value from outside its op; only constants can be");
-          return WalkResult::interrupt();
-        }
-      return WalkResult::advance();
-    });
-    for (Value input : op.getInputs())
-      if (!isa<RankedTensorType>(input.getType()) && !matchPattern(input, m_Constant()))
-        return op.emitError("takes a number that is not a constant; pass it as a tensor");
-    return success(!captured.wasInterrupted());
+    return loops.parallel.empty() ? ArrayRef<unsigned>() : ArrayRef(loops.parallel).drop_back();
   }
 
   /// Whether each element of the body's results is computed from the same element of each
@@ -91,9 +59,9 @@ private:
 
   /// Whether the last loop's elements lie side by side in each operand, or do not matter to it.
   bool takesVectors() {
-    if (!reductions.empty() || parallel.empty())
+    if (!loops.reductions.empty() || loops.parallel.empty())
       return false;
-    unsigned last = parallel.back();
+    unsigned last = loops.parallel.back();
     for (AffineMap map : op.getIndexingMapsArray())
       for (auto [dim, expr] : llvm::enumerate(map.getResults()))
         if (auto loop = dyn_cast<AffineDimExpr>(expr);
@@ -106,48 +74,26 @@ private:
   }
 
   void buildSignature() {
-    auto addTensor = [&](Value tensor) { kernel.operands.push_back({tensor, std::nullopt}); };
-    for (Value input : op.getInputs())
-      if (isa<RankedTensorType>(input.getType()))
-        addTensor(input);
-    for (auto [i, init] : llvm::enumerate(op.getOutputs()))
-      if (readsInit(i) && !constantInit(init))
-        addTensor(init);
-    for (Value result : op.getResults())
-      addTensor(result);
-    llvm::append_range(kernel.operands, source);
+    for (Value tensor : loops.tensors)
+      kernel.operands.push_back({tensor, std::nullopt});
+    llvm::append_range(kernel.operands, loops.source);
     function = makeCpuFunction(b, name);
     kernel.function = cast<FunctionOpInterface>(function.getOperation());
     unsigned next = 0;
     auto pointer = [&] { return cpuArgument(b, function, next++, b.pointer()); };
     for (Value input : op.getInputs())
-      inputs.push_back(isa<RankedTensorType>(input.getType()) ? pointer() : Value());
+      inputs.push_back(LinalgLoops::isTensor(input) ? pointer() : Value());
     for (auto [i, init] : llvm::enumerate(op.getOutputs()))
-      inits.push_back(readsInit(i) && !constantInit(init) ? pointer() : Value());
+      inits.push_back(loops.loadsInit(op, i) ? pointer() : Value());
     for (unsigned i = 0; i < op.getNumResults(); ++i)
       results.push_back(pointer());
-    for (unsigned i = 0; i < source.size(); ++i)
+    for (unsigned i = 0; i < loops.source.size(); ++i)
       sizes.push_back(cpuArgument(b, function, next++, b.getI64Type()));
-  }
-
-  bool readsInit(unsigned i) {
-    return !op.getRegionOutputArgs()[i].use_empty() || !reductions.empty();
-  }
-  /// The number that `init` is filled with, where that is known.
-  static TypedAttr constantInit(Value init) {
-    Attribute number;
-    if (auto fill = init.getDefiningOp<linalg::FillOp>())
-      if (matchPattern(fill.value(), m_Constant(&number)))
-        return cast<TypedAttr>(number);
-    DenseElementsAttr dense;
-    if (matchPattern(init, m_Constant(&dense)) && dense.isSplat())
-      return cast<TypedAttr>(dense.getSplatValue<Attribute>());
-    return {};
   }
 
   void runRun(Value item) {
     Value total = b.i64(1);
-    for (unsigned d : parallel)
+    for (unsigned d : loops.parallel)
       total = b.mul(total, sizes[d]);
     Value start = b.mul(item, kRun), stop = b.min(b.add(start, kRun), total);
     auto offset = [&](RankedTensorType, AffineMap, Value position) { return position; };
@@ -161,9 +107,9 @@ private:
       item = b.div(item, sizes[d]);
     }
     this->indices = indices;
-    if (parallel.empty())
+    if (loops.parallel.empty())
       return runElement(Value());
-    unsigned last = parallel.back();
+    unsigned last = loops.parallel.back();
     auto at = [&](RankedTensorType type, AffineMap map, Value position) {
       this->indices[last] = position;
       return offsetOf(type, map);
@@ -235,13 +181,13 @@ private:
   /// One element, with its reductions in their order.
   void runElement(Value position) {
     if (position)
-      indices[parallel.back()] = position;
+      indices[loops.parallel.back()] = position;
     SmallVector<Value> values;
     for (auto [i, init] : llvm::enumerate(op.getOutputs())) {
       auto type = cast<RankedTensorType>(init.getType());
-      if (!readsInit(i))
+      if (!loops.readsInit(op, i))
         values.push_back(b.zero(type.getElementType()));
-      else if (TypedAttr number = constantInit(init))
+      else if (TypedAttr number = LinalgLoops::constantInit(init))
         values.push_back(b.make<arith::ConstantOp>(number));
       else
         values.push_back(loadElement(inits[i], type, outputMap(i)));
@@ -254,11 +200,11 @@ private:
   }
 
   SmallVector<Value> reduce(unsigned depth, ValueRange accumulators) {
-    if (depth == reductions.size())
+    if (depth == loops.reductions.size())
       return runBody([&](Value pointer, RankedTensorType type,
                          AffineMap map) { return loadElement(pointer, type, map); },
                      accumulators, 1);
-    unsigned d = reductions[depth];
+    unsigned d = loops.reductions[depth];
     return b.loop(b.i64(0), sizes[d], 1, accumulators, [&](Value i, ValueRange inner) {
       indices[d] = i;
       return reduce(depth + 1, inner);
@@ -285,7 +231,7 @@ private:
       for (auto [i, arg] : llvm::enumerate(op.getRegionOutputArgs()))
         if (!arg.use_empty()) {
           auto type = cast<RankedTensorType>(op.getOutputs()[i].getType());
-          TypedAttr number = constantInit(op.getOutputs()[i]);
+          TypedAttr number = LinalgLoops::constantInit(op.getOutputs()[i]);
           mapping.map(arg, number ? b.splat(b.make<arith::ConstantOp>(number), width)
                                   : load(inits[i], type, outputMap(i)));
         }
@@ -316,8 +262,7 @@ private:
   CpuBuilder b;
   Kernel kernel;
   LLVM::LLVMFuncOp function;
-  SmallVector<unsigned> parallel, reductions;
-  SmallVector<KernelOperand> source; // where each loop's size comes from
+  LinalgLoops loops;
   SmallVector<Value> inputs, inits, results, sizes, indices;
 };
 } // namespace

@@ -11,12 +11,6 @@ static constexpr int64_t kMostStackBytes = EJK_CPU_STACK_BYTES - 64 * 1024;
 
 static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.getType()); }
 
-/// Dimensions of a parameter before those of its step value.
-static unsigned prefixRank(Value parameter, Value arg) {
-  auto vector = dyn_cast<VectorType>(arg.getType());
-  return tensorType(parameter).getRank() - (vector ? vector.getRank() : 0);
-}
-
 //===----------------------------------------------------------------------===//
 // The signature
 //===----------------------------------------------------------------------===//
@@ -38,18 +32,7 @@ void CpuScanEmitter::buildSignature(SizeName sizeName) {
   addAll(scan.getSaves());
   for (Value tensor : tensors)
     signature.addTensor(tensor, /*isReadOnly=*/false);
-  Value first = scan.getSequences().front();
-  unsigned stepsArgument = signature.addSize(first, 1); // T, or the rows of all packed sequences
-  unsigned headsArgument = signature.addSize(first, 2);
-  SmallVector<unsigned> sequenceHeads;
-  for (Value v : scan.getSequences())
-    sequenceHeads.push_back(signature.addSize(v, 2));
-  SmallVector<std::optional<unsigned>> parameterHeads;
-  for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
-    unsigned prefix = prefixRank(parameter, arg);
-    parameterHeads.push_back(prefix ? std::optional(signature.addSize(parameter, prefix - 1))
-                                    : std::nullopt);
-  }
+  ScanSizes sizesOfScan = ScanSizes::add(signature, scan);
 
   LLVM::LLVMFuncOp function = makeCpuFunction(b, name);
   kernel.function = cast<FunctionOpInterface>(function.getOperation());
@@ -78,11 +61,11 @@ void CpuScanEmitter::buildSignature(SizeName sizeName) {
   SmallVector<Value> sizes;
   while (next < kernel.operands.size())
     sizes.push_back(take(b.getI64Type()));
-  totalSteps = sizes[stepsArgument];
-  heads = sizes[headsArgument];
-  for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
+  totalSteps = sizes[sizesOfScan.steps];
+  heads = sizes[sizesOfScan.heads];
+  for (auto [row, i] : llvm::zip(sequences, sizesOfScan.sequenceHeads))
     row.heads = sizes[i];
-  for (auto [row, i] : llvm::zip(parameters, parameterHeads))
+  for (auto [row, i] : llvm::zip(parameters, sizesOfScan.parameterHeads))
     row.heads = i ? sizes[*i] : Value();
 }
 
@@ -129,7 +112,7 @@ void CpuScanEmitter::locate() {
     auto vector = dyn_cast<VectorType>(arg.getType());
     row.element = tensorType(tensor).getElementType();
     row.base = row.pointer;
-    unsigned prefix = prefixRank(tensor, arg);
+    unsigned prefix = ScanSizes::prefixRank(tensor, arg);
     if (!prefix)
       continue;
     Value index = ownHead(row.heads);

@@ -29,3 +29,21 @@ gpu::GPUFuncOp KernelSignature::makeFunction(KernelBuilder &b, StringRef name, T
     }
   return function;
 }
+
+unsigned ScanSizes::prefixRank(Value parameter, Value arg) {
+  auto vector = dyn_cast<VectorType>(arg.getType());
+  return cast<RankedTensorType>(parameter.getType()).getRank() - (vector ? vector.getRank() : 0);
+}
+
+ScanSizes ScanSizes::add(KernelSignature &signature, ScanOp scan) {
+  Value first = scan.getSequences().front();
+  ScanSizes sizes{signature.addSize(first, 1), signature.addSize(first, 2), {}, {}};
+  for (Value v : scan.getSequences())
+    sizes.sequenceHeads.push_back(signature.addSize(v, 2));
+  for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
+    unsigned prefix = prefixRank(parameter, arg);
+    sizes.parameterHeads.push_back(
+        prefix ? std::optional(signature.addSize(parameter, prefix - 1)) : std::nullopt);
+  }
+  return sizes;
+}

@@ -2,6 +2,7 @@
 #ifndef EJK_LOWERING_KERNELS_KERNELSIGNATURE_H
 #define EJK_LOWERING_KERNELS_KERNELSIGNATURE_H
 
+#include "dialect/ejk/Ejk.h"
 #include "lowering/kernels/KernelBuilder.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -31,6 +32,21 @@ private:
   SizeName sizeName;
   llvm::SmallVector<bool> readOnly;
   llvm::StringMap<unsigned> sizeNumbers;
+};
+
+/// Where a scan's kernel finds its sizes, by their number among the sizes.
+struct ScanSizes {
+  /// T, or the rows of all packed sequences; and the query heads.
+  unsigned steps, heads;
+  /// The heads of each sequence, and of each parameter that has one value per head.
+  llvm::SmallVector<unsigned> sequenceHeads;
+  llvm::SmallVector<std::optional<unsigned>> parameterHeads;
+
+  /// Adds them to `signature`.
+  static ScanSizes add(KernelSignature &signature, ScanOp scan);
+  /// Dimensions of a parameter before those of its value in a step: none, the head's, or the
+  /// sequence's and the head's.
+  static unsigned prefixRank(mlir::Value parameter, mlir::Value arg);
 };
 
 } // namespace ejk

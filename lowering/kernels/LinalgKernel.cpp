@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/LinalgKernel.h"
+#include "lowering/kernels/LinalgLoops.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
@@ -20,75 +21,31 @@ public:
       : op(op), name(name), b(builder, op.getLoc()) {}
 
   FailureOr<Kernel> run(gpu::GPUModuleOp module) {
-    if (failed(check()))
+    FailureOr<LinalgLoops> found = LinalgLoops::of(op);
+    if (failed(found))
       return failure();
+    loops = std::move(*found);
     b.setInsertionPointToEnd(module.getBody());
     buildSignature();
     Value element = b.add(b.mul(b.wide(b.blockId()), kThreads), b.wide(b.threadId()));
     Value total = b.i64(1);
-    for (unsigned d : parallel)
+    for (unsigned d : loops.parallel)
       total = b.mul(total, sizes[d]);
     b.onlyIf(b.less(element, total), [&] { runElement(element); });
     b.make<gpu::ReturnOp>();
     kernel.gridDivisor = kThreads;
-    for (unsigned d : parallel)
-      kernel.gridSizes.push_back(source[d]);
+    for (unsigned d : loops.parallel)
+      kernel.gridSizes.push_back(loops.source[d]);
     kernel.threads = kThreads;
     return kernel;
   }
 
 private:
-  LogicalResult check() {
-    unsigned numLoops = op.getNumLoops();
-    for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
-      (kind == utils::IteratorType::parallel ? parallel : reductions).push_back(d);
-    source.resize(numLoops);
-    for (OpOperand &operand : op->getOpOperands()) {
-      AffineMap map = op.getMatchingIndexingMap(&operand);
-      // Results have more static sizes than the empty tensors that they start from.
-      Value sized = op.isDpsInit(&operand) ? Value(op.getTiedOpResult(&operand)) : operand.get();
-      for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
-        if (auto loop = dyn_cast<AffineDimExpr>(expr))
-          source[loop.getPosition()] = {sized, unsigned(dim)};
-        else if (!isa<AffineConstantExpr>(expr))
-          return op.emitError() << "operand " << operand.getOperandNumber() << " is indexed by "
-                                << AffineMapAttr::get(map)
-                                << "; only permutations and broadcasts of the loops "
-                                << "can be compiled";
-      }
-    }
-    for (auto [d, from] : llvm::enumerate(source))
-      if (!from.tensor)
-        return op.emitError() << "no operand gives the size of loop " << d;
-    WalkResult captured = op.getRegion().walk([&](Operation *inner) {
-      for (Value v : inner->getOperands())
-        if (!op.getRegion().isAncestor(v.getParentRegion()) && !matchPattern(v, m_Constant())) {
-          inner->emitError("uses a value from outside its op; only constants can be");
-          return WalkResult::interrupt();
-        }
-      return WalkResult::advance();
-    });
-    for (Value input : op.getInputs())
-      if (!isa<RankedTensorType>(input.getType()) && !matchPattern(input, m_Constant()))
-        return op.emitError("takes a number that is not a constant; pass it as a tensor");
-    return success(!captured.wasInterrupted());
-  }
-
   void buildSignature() {
-    SmallVector<Type> types;
-    auto addTensor = [&](Value tensor) {
-      types.push_back(b.globalPtr());
+    SmallVector<Type> types(loops.tensors.size(), b.globalPtr());
+    for (Value tensor : loops.tensors)
       kernel.operands.push_back({tensor, std::nullopt});
-    };
-    for (Value input : op.getInputs())
-      if (isa<RankedTensorType>(input.getType()))
-        addTensor(input);
-    for (auto [i, init] : llvm::enumerate(op.getOutputs()))
-      if (readsInit(i) && !constantInit(init))
-        addTensor(init);
-    for (Value result : op.getResults())
-      addTensor(result);
-    for (KernelOperand size : source) {
+    for (const KernelOperand &size : loops.source) {
       types.push_back(b.getI64Type());
       kernel.operands.push_back(size);
     }
@@ -99,29 +56,14 @@ private:
     b.setInsertionPointToStart(&function.getBody().front());
     unsigned next = 0;
     for (Value input : op.getInputs())
-      inputs.push_back(isa<RankedTensorType>(input.getType()) ? function.getArgument(next++)
+      inputs.push_back(LinalgLoops::isTensor(input) ? function.getArgument(next++)
                                                               : Value());
     for (auto [i, init] : llvm::enumerate(op.getOutputs()))
-      inits.push_back(readsInit(i) && !constantInit(init) ? function.getArgument(next++) : Value());
+      inits.push_back(loops.loadsInit(op, i) ? function.getArgument(next++) : Value());
     for (unsigned i = 0; i < op.getNumResults(); ++i)
       results.push_back(function.getArgument(next++));
-    for (unsigned i = 0; i < source.size(); ++i)
+    for (unsigned i = 0; i < loops.source.size(); ++i)
       sizes.push_back(function.getArgument(next++));
-  }
-
-  bool readsInit(unsigned i) {
-    return !op.getRegionOutputArgs()[i].use_empty() || !reductions.empty();
-  }
-  /// The constant that `init` is filled with; null if there is none.
-  static TypedAttr constantInit(Value init) {
-    Attribute constant;
-    if (auto fill = init.getDefiningOp<linalg::FillOp>())
-      if (matchPattern(fill.value(), m_Constant(&constant)))
-        return cast<TypedAttr>(constant);
-    DenseElementsAttr dense;
-    if (matchPattern(init, m_Constant(&dense)) && dense.isSplat())
-      return cast<TypedAttr>(dense.getSplatValue<Attribute>());
-    return {};
   }
 
   /// The address of the element of a tensor at the loops' `indices`.
@@ -145,16 +87,16 @@ private:
 
   void runElement(Value element) {
     SmallVector<Value> indices(op.getNumLoops());
-    for (unsigned d : llvm::reverse(parallel)) {
+    for (unsigned d : llvm::reverse(loops.parallel)) {
       indices[d] = b.rem(element, sizes[d]);
       element = b.div(element, sizes[d]);
     }
     SmallVector<Value> values;
     for (auto [i, init] : llvm::enumerate(op.getOutputs())) {
       auto type = cast<RankedTensorType>(init.getType());
-      if (!readsInit(i))
+      if (!loops.readsInit(op, i))
         values.push_back(b.zero(type.getElementType()));
-      else if (TypedAttr constant = constantInit(init))
+      else if (TypedAttr constant = LinalgLoops::constantInit(init))
         values.push_back(b.make<arith::ConstantOp>(constant));
       else
         values.push_back(
@@ -169,9 +111,9 @@ private:
   AffineMap outputMap(unsigned i) { return op.getMatchingIndexingMap(op.getDpsInitOperand(i)); }
 
   SmallVector<Value> reduce(unsigned depth, SmallVector<Value> &indices, ValueRange accumulators) {
-    if (depth == reductions.size())
+    if (depth == loops.reductions.size())
       return runBody(indices, accumulators);
-    unsigned d = reductions[depth];
+    unsigned d = loops.reductions[depth];
     return b.loop(b.i64(0), sizes[d], 1, accumulators, [&](Value i, ValueRange inner) {
       indices[d] = i;
       return reduce(depth + 1, indices, inner);
@@ -211,8 +153,7 @@ private:
   StringRef name;
   KernelBuilder b;
   Kernel kernel;
-  SmallVector<unsigned> parallel, reductions;
-  SmallVector<KernelOperand> source; // the operand that gives each loop's size
+  LinalgLoops loops;
   SmallVector<Value> inputs, inits, results, sizes;
 };
 } // namespace

@@ -39,7 +39,6 @@ private:
   // StepKernel.cpp
   void buildSignature(SizeName sizeName);
   Value ownHead(Value ownHeads);
-  static unsigned prefixRank(Value parameter, Value arg);
   void locate();
   Value rowOfStep(Value step);
   Value positionOf(Value row);

@@ -82,24 +82,13 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   for (Value v : scan.getSaves())
     signature.addTensor(v, false);
   unsigned numPointers = signature.numTensors();
-  Value first = scan.getSequences().front();
-  unsigned stepsArgument = signature.addSize(first, 1); // T, or the rows of all packed sequences
-  unsigned headsArgument = signature.addSize(first, 2);
+  ScanSizes sizes = ScanSizes::add(signature, scan);
   std::optional<unsigned> poolArgument;
   if (pool)
     poolArgument = signature.addSize(pool, 0);
   std::optional<unsigned> offsetsArgument;
   if (scan.getSegments() && scan.getCuSeqlens())
     offsetsArgument = signature.addSize(scan.getCuSeqlens(), 0);
-  SmallVector<unsigned> sequenceHeads;
-  SmallVector<std::optional<unsigned>> parameterHeads;
-  for (Value v : scan.getSequences())
-    sequenceHeads.push_back(signature.addSize(v, 2));
-  for (auto [parameter, arg] : llvm::zip(scan.getParameters(), scan.getParameterArgs())) {
-    unsigned prefix = prefixRank(parameter, arg);
-    parameterHeads.push_back(prefix ? std::optional(signature.addSize(parameter, prefix - 1))
-                                    : std::nullopt);
-  }
 
   auto function = signature.makeFunction(b, name);
   function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
@@ -130,23 +119,18 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
     savePointers.push_back(take());
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
-  totalSteps = size(stepsArgument);
-  heads = size(headsArgument);
+  totalSteps = size(sizes.steps);
+  heads = size(sizes.heads);
   if (poolArgument) {
     poolSize = size(*poolArgument);
     indexType = tensorType(index).getElementType();
   }
   if (offsetsArgument)
     offsets = size(*offsetsArgument);
-  for (auto [row, i] : llvm::zip(sequences, sequenceHeads))
+  for (auto [row, i] : llvm::zip(sequences, sizes.sequenceHeads))
     row.heads = size(i);
-  for (auto [row, i] : llvm::zip(parameters, parameterHeads))
+  for (auto [row, i] : llvm::zip(parameters, sizes.parameterHeads))
     row.heads = i ? size(*i) : Value();
-}
-
-unsigned StepEmitter::prefixRank(Value parameter, Value arg) {
-  auto vector = dyn_cast<VectorType>(arg.getType());
-  return tensorType(parameter).getRank() - (vector ? vector.getRank() : 0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -234,7 +218,7 @@ void StepEmitter::locate() {
        llvm::zip(parameters, scan.getParameters(), scan.getParameterArgs())) {
     auto vector = dyn_cast<VectorType>(arg.getType());
     row.element = tensorType(tensor).getElementType();
-    unsigned prefix = prefixRank(tensor, arg);
+    unsigned prefix = ScanSizes::prefixRank(tensor, arg);
     row.base = row.pointer;
     if (!prefix)
       continue;
