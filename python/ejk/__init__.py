@@ -12,7 +12,7 @@ from ._recurrence import Recurrence, recurrence
 globals().update({name: getattr(_functions, name) for name in _functions.NAMES})
 
 __version__ = "0.2.0"
-__all__ = ["recurrence", "Recurrence", "compile", "ops", "cache", "targets", "Explanation",
+__all__ = ["recurrence", "Recurrence", "compile", "ops", "split", "cache", "targets", "Explanation",
            "EjkError", "CompileError", "TraceError", "TensorError", "RuntimeFailure", "Diagnostic",
            *_functions.NAMES]
 
@@ -22,6 +22,8 @@ _LAZY = {"compile": "_inspect", "Explanation": "_inspect", "targets": "_inspect"
 def __getattr__(name):
     if name in _LAZY:
         return getattr(importlib.import_module("._inspect", __name__), name)
+    if name == "split":
+        return importlib.import_module(".parallel", __name__).split
     if name == "ops":
         return importlib.import_module(".ops", __name__)
     if name == "cache":

@@ -1,0 +1,60 @@
+"""Which sequences a segment begins, ends, and shares with its neighbours."""
+
+from .._errors import TensorError
+
+
+class Segment:
+    """Rows `start` to `end` of T rows, the `index`-th of `count` segments. `offsets` are the whole's
+    cu_seqlens as a list, None for a batch of sequences that all have T rows."""
+
+    def __init__(self, index, count, start, end, total, offsets):
+        if end <= start:
+            raise TensorError(f"segment {index} has no rows; each must have one at least")
+        self.index, self.count, self.offsets = index, count, offsets
+        if offsets is None:
+            self.from_left, self.to_right, self.whole = index > 0, index < count - 1, True
+            return
+        if offsets[0] != 0 or offsets[-1] != total or any(b < a for a, b in zip(offsets, offsets[1:])):
+            raise TensorError(f"'cu_seqlens' must rise from 0 to the {total} rows of all segments, but "
+                              f"is {offsets}")
+        spans = list(zip(offsets, offsets[1:]))
+        self.first = next(n for n, (a, b) in enumerate(spans) if a <= start < b)
+        self.last = next(n for n, (a, b) in enumerate(spans) if a < end <= b)
+        self.from_left = offsets[self.first] < start
+        self.to_right = offsets[self.last + 1] > end
+        # The segment lies in one sequence, so a state passes through it.
+        self.whole = self.first == self.last
+        final = end == total
+        self.begins = [start <= a < end or final and a == total for a, _ in spans]
+        self.ends = [start < b <= end if b > a else begins
+                     for (a, b), begins in zip(spans, self.begins)]
+        # Other segments' sequences are empty here.
+        self.local = [min(max(n, start), end) - start for n in offsets]
+
+
+def boundaries(lengths):
+    """(first row, end) of each segment."""
+    found, at = [], 0
+    for length in lengths:
+        found.append((at, at + length))
+        at += length
+    return found
+
+
+def exchanged_bytes(heads, key_channels, value_channels, batch=1, delta=False, gv=False):
+    """The bytes that each segment sends in a forward pass, and as many in a backward pass. `batch` is
+    1 for packed sequences. They do not depend on the length."""
+    transition = key_channels * key_channels if delta else key_channels + gv * value_channels
+    return 4 * batch * heads * (key_channels * value_channels + transition)
+
+
+def split(function, *tensors, parts, **named):
+    """`function` of `ejk.ops` on torch tensors, in `parts` segments on one device.
+
+    The states between segments are found first, then each segment's rows. The result and its
+    gradients are those of `function`. Segments may be given by their lengths: parts=[100, 28]."""
+    from . import torch
+    own = getattr(torch, function.__name__, None)
+    if own is None or function.__name__ not in torch.__all__:
+        raise TensorError("ejk.split takes a function of ejk.ops among " + ", ".join(torch.__all__))
+    return own(*tensors, **named, group=torch.Local(parts))

@@ -1,0 +1,321 @@
+"""Context parallelism over torch.distributed: each process has some rows of every sequence.
+
+The functions are those of `ejk.ops`, with a `group`. Each process gives its own rows, in the order of
+ranks; processes may have different numbers of rows. `cu_seqlens` and `initial_state` are the whole's,
+and the same on all. The final state has the sequences that end on this process, and zeros for
+others: the sum over processes is the whole's. Gradients of what processes share (`initial_state`,
+`g_gamma`, Mamba-2's parameters) are each process's part: sum them, as data parallelism does."""
+
+import torch
+import torch.nn.functional as F
+
+from .. import ops
+from .._errors import TensorError
+from . import _entries
+from ._segments import Segment, boundaries
+
+__all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
+           "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda", "Local"]
+
+_OVER_TIME = ("q", "k", "v", "g", "gk", "gv", "beta")
+
+
+class Local:
+    """All segments on this process: for `ejk.split`. `parts` is their number, or their lengths."""
+
+    def __init__(self, parts):
+        self.parts = parts
+
+    def lengths(self, rows):
+        if isinstance(self.parts, int):
+            if not 1 <= self.parts <= rows:
+                raise TensorError(f"'parts' must be 1 to {rows}, the number of rows, but is {self.parts}")
+            size, more = divmod(rows, self.parts)
+            return [size + (i < more) for i in range(self.parts)]
+        if sum(self.parts) != rows:
+            raise TensorError(f"'parts' must have {rows} rows in all, but is {list(self.parts)}")
+        return list(self.parts)
+
+
+class _Job:
+    """One segment's part: its summaries, and its rows."""
+
+    def __init__(self, segment, tensors, initial_state, scale, delta):
+        self.segment, self.tensors, self.scale, self.delta = segment, tensors, scale, delta
+        self.initial_state = initial_state
+        k, v = tensors["k"], tensors["v"]
+        self.heads, self.K, self.V = max(tensors["q"].shape[2], v.shape[2]), k.shape[3], v.shape[3]
+        packed = segment.offsets is not None
+        self.rows = 1 if packed else k.shape[0]
+        self.cu = (torch.tensor(segment.local, dtype=torch.int32, device=k.device) if packed else None)
+        count = len(segment.offsets) - 1 if packed else k.shape[0]
+        self.state_shape = (count, self.heads, self.K, self.V)
+
+    def _mask(self, flags):
+        if self.segment.offsets is None:
+            return flags
+        return torch.tensor(flags, device=self.tensors["k"].device)[:, None, None, None]
+
+    def begin(self):
+        """The initial states of the sequences that begin here; zero for others."""
+        zero = self.tensors["k"].new_zeros(self.state_shape, dtype=torch.float32)
+        segment = self.segment
+        if self.initial_state is None or segment.offsets is None and segment.from_left:
+            return zero
+        if segment.offsets is None:
+            return self.initial_state
+        return torch.where(self._mask(segment.begins), self.initial_state, zero)
+
+    def transition(self):
+        """What the segment multiplies a state by, where a state passes through it: [rows, H, K + V']
+        for decays, [rows, H, K, K] for a delta rule."""
+        k, segment = self.tensors["k"], self.segment
+        if self.delta:
+            if not segment.whole or not (segment.from_left or segment.to_right):
+                return k.new_zeros(self.rows, self.heads, self.K, self.K, dtype=torch.float32)
+            identity = torch.eye(self.K, device=k.device).expand(self.rows, self.heads, -1, -1)
+            return _entries.delta_transition(self.tensors, identity.contiguous())
+
+        def total(name):
+            gate = self.tensors.get(name)
+            return 0 if gate is None else gate.float().sum(1)
+        keys = k.new_zeros(self.rows, self.heads, self.K, dtype=torch.float32) + total("gk")
+        g, gamma = total("g"), self.tensors.get("g_gamma")
+        if gamma is not None:
+            g = g + gamma * k.shape[1]
+        keys = keys + (g if isinstance(g, int) else g[..., None])
+        values = total("gv")
+        return (keys if isinstance(values, int) else torch.cat([keys, values], -1)).exp()
+
+    def through(self, transition, state, adjoint):
+        """A state, or an adjoint, passed through a segment of this transition."""
+        if self.delta:
+            return (transition.transpose(-1, -2) if adjoint else transition) @ state
+        state = state * transition[..., :self.K, None]
+        return state * transition[..., None, self.K:] if transition.shape[-1] > self.K else state
+
+    def sent(self, state, row):
+        """A summary as one vector: the state of the sequence at a cut, and the transition."""
+        if self.segment.offsets is not None:
+            state = state[row:row + 1]
+        return torch.cat([state.reshape(-1), self.passing.reshape(-1)])
+
+    def received(self, vector):
+        size = self.rows * self.heads * self.K * self.V
+        return (vector[:size].view(self.rows, self.heads, self.K, self.V),
+                vector[size:].view(self.passing.shape))
+
+    def summary(self):
+        self.passing = self.transition()
+        final = _entries.delta_state if self.delta else _entries.gated_state
+        state = final(self.tensors, self.begin(), self.cu)
+        return self.sent(state, getattr(self.segment, "last", 0))
+
+    def carried(self, vectors, segments, adjoint):
+        """What comes in from the segments on the left, or of an adjoint from those on the right."""
+        carry = None
+        order = (range(self.segment.count - 1, self.segment.index, -1) if adjoint else
+                 range(self.segment.index))
+        for s in order:
+            state, passing = self.received(vectors[s])
+            other = segments[s]
+            if carry is not None and other.whole and (other.to_right if adjoint else other.from_left):
+                state = state + self.through(passing, carry, adjoint)
+            carry = state
+        return carry
+
+    def joined(self, states, carry, row, add):
+        if self.segment.offsets is None:
+            return states + carry if add else carry
+        states = states.clone()
+        states[row] = states[row] + carry[0] if add else carry[0]
+        return states
+
+    def run(self, vectors, segments):
+        state = self.begin()
+        if self.segment.from_left:
+            state = self.joined(state, self.carried(vectors, segments, False),
+                                getattr(self.segment, "first", 0), False)
+        with torch.enable_grad():
+            self.own = {n: t.detach().requires_grad_() for n, t in self.tensors.items()}
+            self.h0 = state.detach().requires_grad_()
+            named = dict(self.own, initial_state=self.h0, cu_seqlens=self.cu, scale=self.scale)
+            if self.delta:
+                g = named.pop("g", None)
+                if g is None:
+                    self.results = ops.delta_rule(**named)
+                else:
+                    self.results = (ops.kda if g.dim() == 4 else ops.gated_delta_rule)(g=g, **named)
+            else:
+                self.results = ops.recurrent(**named)
+        o, ht = (r.detach() for r in self.results)
+        return o, self.ended(ht)
+
+    def ended(self, state):
+        """States of the sequences that end here, zero for others."""
+        segment = self.segment
+        if segment.offsets is None:
+            return torch.zeros_like(state) if segment.to_right else state
+        return torch.where(self._mask(segment.ends), state, torch.zeros_like(state))
+
+    def adjoint_summary(self, do, dht):
+        self.cotangents = [do.contiguous(), self.ended(dht)]
+        adjoint, = torch.autograd.grad(self.results, [self.h0], self.cotangents, retain_graph=True)
+        return self.sent(adjoint, getattr(self.segment, "first", 0))
+
+    def gradients(self, vectors, segments):
+        do, dht = self.cotangents
+        if self.segment.to_right:
+            dht = self.joined(dht, self.carried(vectors, segments, True),
+                              getattr(self.segment, "last", 0), True)
+        names = list(self.own)
+        *found, dh0 = torch.autograd.grad(self.results, [*self.own.values(), self.h0], [do, dht])
+        del self.results
+        if self.segment.offsets is None:
+            dh0 = torch.zeros_like(dh0) if self.segment.from_left else dh0
+        else:
+            dh0 = torch.where(self._mask(self.segment.begins), dh0, torch.zeros_like(dh0))
+        return dict(zip(names, found)), dh0
+
+
+class _OverSegments(torch.autograd.Function):
+    """All of this process's segments. `exchange` takes their vectors, and gives those of all."""
+
+    @staticmethod
+    def forward(ctx, plan, initial_state, *values):
+        names, spans, segments, exchange, scale, delta = plan
+        jobs = []
+        for segment, (start, end) in spans:
+            own = {n: t[:, start:end].contiguous() if n in _OVER_TIME else t
+                   for n, t in zip(names, values)}
+            jobs.append(_Job(segment, own, initial_state, scale, delta))
+        vectors = exchange([job.summary() for job in jobs])
+        results = [job.run(vectors, segments) for job in jobs]
+        ctx.jobs, ctx.plan, ctx.has_state = jobs, plan, initial_state is not None
+        o = torch.cat([o for o, _ in results], 1) if len(results) > 1 else results[0][0]
+        return o, sum(ht for _, ht in results[1:]) + results[0][1]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, do, dht):
+        names, spans, segments, exchange, *_ = ctx.plan
+        vectors = exchange([job.adjoint_summary(do[:, start:end], dht)
+                            for job, (_, (start, end)) in zip(ctx.jobs, spans)])
+        found = [job.gradients(vectors, segments) for job in ctx.jobs]
+        joined = []
+        for name in names:
+            parts = [gradients[name] for gradients, _ in found]
+            joined.append(torch.cat(parts, 1) if name in _OVER_TIME else sum(parts[1:]) + parts[0])
+        dh0 = sum(d for _, d in found[1:]) + found[0][1] if ctx.has_state else None
+        return None, dh0, *joined
+
+
+def _run(group, tensors, scale, initial_state, cu_seqlens, delta):
+    tensors = {n: t for n, t in tensors.items() if t is not None}
+    k = tensors["k"]
+    rows = k.shape[1]
+    offsets = None if cu_seqlens is None else [int(n) for n in cu_seqlens]
+    if offsets is not None and k.shape[0] != 1:
+        raise TensorError(f"packed sequences have a batch of 1, but 'k' has {k.shape[0]}")
+    if initial_state is not None:
+        initial_state = initial_state.float()
+    if isinstance(group, Local):
+        cuts = boundaries(group.lengths(rows))
+        own = range(len(cuts))
+
+        def exchange(vectors):
+            return vectors
+    else:
+        from torch import distributed
+        count, rank = distributed.get_world_size(group), distributed.get_rank(group)
+        lengths = torch.zeros(count, dtype=torch.int64, device=k.device)
+        distributed.all_gather_into_tensor(lengths, torch.tensor([rows], device=k.device), group=group)
+        cuts = boundaries(lengths.tolist())
+        own = [rank]
+
+        def exchange(vectors):
+            vector, = vectors
+            all_ = vector.new_empty(count * vector.numel())
+            distributed.all_gather_into_tensor(all_, vector.contiguous(), group=group)
+            return all_.view(count, -1)
+    total = cuts[-1][1]
+    segments = [Segment(i, len(cuts), start, end, total, offsets)
+                for i, (start, end) in enumerate(cuts)]
+    base = cuts[own[0]][0]
+    spans = [(segments[i], (cuts[i][0] - base, cuts[i][1] - base)) for i in own]
+    plan = (tuple(tensors), spans, segments, exchange, scale, delta)
+    return _OverSegments.apply(plan, initial_state, *tensors.values())
+
+
+def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
+              cu_seqlens=None, group=None):
+    """`ejk.ops.recurrent` of this process's rows. k and v have as many heads as q."""
+    if k.shape[2] != q.shape[2] or v.shape[2] != q.shape[2]:
+        raise TensorError(f"'k' and 'v' must have q's {q.shape[2]} heads, but have {k.shape[2]} and "
+                          f"{v.shape[2]}; repeat them before")
+    if g is not None and g.dim() == 4:
+        g, gk = None, g if gk is None else g + gk
+    if g_gamma is not None and g_gamma.dim() != 1:
+        raise TensorError(f"'g_gamma' must be [H], but is {list(g_gamma.shape)}")
+    return _run(group, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), scale, initial_state,
+                cu_seqlens, False)
+
+
+def gla(q, k, v, g, **named):
+    """`recurrent` with a gate for each key channel, g [B, T, H, K]."""
+    return recurrent(q, k, v, g, **named)
+
+
+def simple_gla(q, k, v, g=None, g_gamma=None, **named):
+    """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H]."""
+    return recurrent(q, k, v, g, g_gamma, **named)
+
+
+def lightning_attn(q, k, v, layer_idx, num_layers, **named):
+    """`recurrent` with lightning attention's decays."""
+    heads = torch.arange(q.shape[2], device=q.device, dtype=torch.float32)
+    return recurrent(q, k, v, g_gamma=-(8 / q.shape[2]) * (1 - layer_idx / num_layers) * heads, **named)
+
+
+def retention(q, k, v, **named):
+    """`recurrent` with RetNet's decays."""
+    heads = torch.arange(q.shape[2], device=q.device, dtype=torch.float32)
+    return recurrent(q, k, v, g_gamma=torch.log1p(-torch.exp2(-5 - heads)), **named)
+
+
+def linear_attn(q, k, v, **named):
+    """`recurrent` without a gate."""
+    return recurrent(q, k, v, **named)
+
+
+def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initial_state=None,
+               cu_seqlens=None, group=None):
+    """`ejk.ops.mamba2_ssd` of this process's rows."""
+    step = dt if dt_bias is None else dt + dt_bias
+    step = F.softplus(step) if dt_softplus else step
+    k, q = (t.repeat_interleave(x.shape[2] // t.shape[2], 2) for t in (B, C))
+    y, state = recurrent(q, k, step[..., None] * x, A * step, scale=1.0, initial_state=initial_state,
+                         cu_seqlens=cu_seqlens, group=group)
+    return (y if D is None else y + D[:, None] * x), state
+
+
+def _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group):
+    if k.shape[2] != v.shape[2] or q.shape[2] != v.shape[2]:
+        raise TensorError(f"'q' and 'k' must have v's {v.shape[2]} heads, but have {q.shape[2]} and "
+                          f"{k.shape[2]}; repeat them before")
+    return _run(group, dict(q=q, k=k, v=v, g=g, beta=beta), scale, initial_state, cu_seqlens, True)
+
+
+def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
+    """`ejk.ops.delta_rule` of this process's rows."""
+    return _delta(q, k, v, None, beta, scale, initial_state, cu_seqlens, group)
+
+
+def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
+    """`ejk.ops.gated_delta_rule` of this process's rows."""
+    return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group)
+
+
+def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
+    """`ejk.ops.kda` of this process's rows."""
+    return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group)

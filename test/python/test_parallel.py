@@ -1,0 +1,163 @@
+"""Recurrences over segments: on one device, over processes of torch.distributed, in a shard_map."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+import torch
+import torch.distributed as distributed
+import torch.multiprocessing as multiprocessing
+
+import ejk
+import ejk.parallel
+import ejk.parallel.torch as parallel
+
+# Outputs and gradients in float32, of the norm; sums over time are in another order.
+LIMIT = 1e-6
+PACKED = [0, 5, 5, 21, 40]  # the third sequence goes on over cuts, the second is empty
+FUNCTIONS = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda", "retention")
+
+
+def case(name, packed, T=40, H=2, K=8, V=4):
+    """(operands, what each is by time) of a function of ejk.ops."""
+    torch.manual_seed(3)
+    B = 1 if packed else 2
+
+    def normal(*shape):
+        return torch.randn(B, T, *shape)
+
+    def gate(*shape):
+        return -torch.rand(B, T, *shape) * 0.3
+    q, k, v = normal(H, K), torch.nn.functional.normalize(normal(H, K), dim=-1), normal(H, V)
+    N = len(PACKED) - 1 if packed else B
+    tensors = {"gla": lambda: dict(q=q, k=k, v=v, g=gate(H, K)),
+               "simple_gla": lambda: dict(q=q, k=k, v=v, g=gate(H)),
+               "recurrent": lambda: dict(q=q, k=k, v=v, g=gate(H), gk=gate(H, K), gv=gate(H, V),
+                                         g_gamma=torch.tensor([-0.1, -0.3])),
+               "retention": lambda: dict(q=q, k=k, v=v),
+               "gated_delta_rule": lambda: dict(q=q, k=k, v=v, g=gate(H), beta=torch.rand(B, T, H)),
+               "kda": lambda: dict(q=q, k=k, v=v, g=gate(H, K), beta=torch.rand(B, T, H)),
+               "mamba2_ssd": lambda: dict(x=v, dt=torch.rand(B, T, H), A=-torch.rand(H), B=k[:, :, :1],
+                                          C=q[:, :, :1], D=torch.rand(H))}[name]()
+    tensors["initial_state"] = torch.randn(N, H, K, V)
+    return tensors, ({"cu_seqlens": torch.tensor(PACKED, dtype=torch.int32)} if packed else {})
+
+
+SHARED = ("initial_state", "g_gamma", "A", "D")
+
+
+def losses(o, state, rows=slice(None)):
+    """A number that all results have a part in; the same for each split."""
+    generator = torch.Generator().manual_seed(5)
+    do = torch.randn(o.shape[0], 40, *o.shape[2:], generator=generator)[:, rows]
+    return (o * do).sum() + (state * torch.randn(state.shape, generator=generator)).sum()
+
+
+def single(name, packed):
+    tensors, options = case(name, packed)
+    own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
+    o, state = getattr(ejk.ops, name)(**own, **options)
+    losses(o, state).backward()
+    return o.detach(), state.detach(), {n: t.grad for n, t in own.items()}
+
+
+def error(a, b):
+    return float((a - b).norm() / b.norm().clamp(min=1e-3))
+
+
+def of_process(rank, cuts, name, packed, file, results):
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank,
+                                   world_size=len(cuts) - 1)
+    rows = slice(cuts[rank], cuts[rank + 1])
+    tensors, options = case(name, packed)
+    own = {n: (t if n in SHARED else t[:, rows]).clone().requires_grad_() for n, t in tensors.items()}
+    o, state = getattr(parallel, name)(**own, **options)
+    losses(o, state, rows).backward()
+    results[rank] = (o.detach().numpy(), state.detach().numpy(),
+                     {n: t.grad.numpy() for n, t in own.items()})
+    distributed.destroy_process_group()
+
+
+class Split(unittest.TestCase):
+    def check(self, name, packed, parts):
+        wanted = single(name, packed)
+        tensors, options = case(name, packed)
+        own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
+        o, state = ejk.split(getattr(ejk.ops, name), **own, **options, parts=parts)
+        losses(o, state).backward()
+        self.assertLessEqual(error(o.detach(), wanted[0]), LIMIT, (name, "o"))
+        self.assertLessEqual(error(state.detach(), wanted[1]), LIMIT, (name, "state"))
+        for n, t in own.items():
+            self.assertLessEqual(error(t.grad, wanted[2][n]), LIMIT, (name, n))
+
+    def test_batches(self):
+        for name in FUNCTIONS:
+            with self.subTest(name):
+                self.check(name, False, 3)
+
+    def test_packed_sequences_across_cuts(self):
+        for name in FUNCTIONS:
+            for parts in ([7, 6, 4, 23], [21, 19], [5, 35]):
+                with self.subTest(name, parts=parts):
+                    self.check(name, True, parts)
+
+    def test_errors(self):
+        tensors, _ = case("gla", False)
+        with self.assertRaisesRegex(ValueError, "'parts' must have 40 rows"):
+            ejk.split(ejk.ops.gla, **tensors, parts=[3, 4])
+        with self.assertRaisesRegex(ValueError, "among recurrent"):
+            ejk.split(ejk.ops.mlstm, parts=2)
+        with self.assertRaisesRegex(ValueError, "rise from 0 to the 40 rows"):
+            packed, _ = case("gla", True)
+            ejk.split(ejk.ops.gla, **packed, cu_seqlens=[0, 5, 5, 21, 41], parts=2)
+
+    def test_what_is_exchanged_does_not_depend_on_the_length(self):
+        self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4), 4 * 2 * (8 * 4 + 8))
+        self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4, delta=True), 4 * 2 * (8 * 4 + 64))
+        for name, delta in (("gla", False), ("gated_delta_rule", True)):
+            for T in (8, 40):
+                tensors, _ = case(name, True, T=T)
+                tensors.pop("initial_state")
+                if name == "gla":
+                    tensors["gk"] = tensors.pop("g")
+                segment = ejk.parallel._segments.Segment(0, 2, 0, T, 2 * T, [0, 2 * T])
+                job = parallel._Job(segment, tensors, None, None, delta)
+                self.assertEqual(4 * job.summary().numel(),
+                                 ejk.parallel.exchanged_bytes(2, 8, 4, delta=delta))
+
+
+@unittest.skipUnless(distributed.is_available(), "this torch has no distributed")
+class Processes(unittest.TestCase):
+    def check(self, name, packed, cuts):
+        wanted = single(name, packed)
+        with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Manager() as m:
+            results = m.dict()
+            multiprocessing.spawn(of_process, nprocs=len(cuts) - 1, args=(
+                cuts, name, packed, os.path.join(folder, "meeting"), results))
+            found = [tuple(results[r]) for r in range(len(cuts) - 1)]
+        as_torch = torch.from_numpy
+        o = torch.cat([as_torch(f[0]) for f in found], 1)
+        self.assertLessEqual(error(o, wanted[0]), LIMIT, name)
+        self.assertLessEqual(error(sum(as_torch(f[1]) for f in found), wanted[1]), LIMIT, name)
+        for n, gradient in wanted[2].items():
+            parts = [as_torch(f[2][n]) for f in found]
+            whole = sum(parts) if n in SHARED else torch.cat(parts, 1)
+            self.assertLessEqual(error(whole, gradient), LIMIT, (name, n))
+
+    def test_two_processes(self):
+        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule"):
+            for packed in (False, True):
+                with self.subTest(name, packed=packed):
+                    self.check(name, packed, [0, 13, 40])
+
+    def test_four_processes(self):
+        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule"):
+            for packed in (False, True):
+                with self.subTest(name, packed=packed):
+                    self.check(name, packed, [0, 7, 13, 17, 40])
+
+
+if __name__ == "__main__":
+    unittest.main()
