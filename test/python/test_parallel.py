@@ -16,6 +16,7 @@ import ejk.parallel.torch as parallel
 # Outputs and gradients in float32, of the norm; sums over time are in another order.
 LIMIT = 1e-6
 PACKED = [0, 5, 5, 21, 40]  # the third sequence goes on over cuts, the second is empty
+PROCESSES = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule")
 FUNCTIONS = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda", "retention")
 
 
@@ -66,17 +67,20 @@ def error(a, b):
     return float((a - b).norm() / b.norm().clamp(min=1e-3))
 
 
-def of_process(rank, cuts, name, packed, file, results):
+def of_process(rank, cuts, file, results):
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank,
                                    world_size=len(cuts) - 1)
     rows = slice(cuts[rank], cuts[rank + 1])
-    tensors, options = case(name, packed)
-    own = {n: (t if n in SHARED else t[:, rows]).clone().requires_grad_() for n, t in tensors.items()}
-    o, state = getattr(parallel, name)(**own, **options)
-    losses(o, state, rows).backward()
-    results[rank] = (o.detach().numpy(), state.detach().numpy(),
-                     {n: t.grad.numpy() for n, t in own.items()})
+    for name in PROCESSES:
+        for packed in (False, True):
+            tensors, options = case(name, packed)
+            own = {n: (t if n in SHARED else t[:, rows]).clone().requires_grad_()
+                   for n, t in tensors.items()}
+            o, state = getattr(parallel, name)(**own, **options)
+            losses(o, state, rows).backward()
+            results[rank, name, packed] = (o.detach().numpy(), state.detach().numpy(),
+                                           {n: t.grad.numpy() for n, t in own.items()})
     distributed.destroy_process_group()
 
 
@@ -130,13 +134,20 @@ class Split(unittest.TestCase):
 
 @unittest.skipUnless(distributed.is_available(), "this torch has no distributed")
 class Processes(unittest.TestCase):
-    def check(self, name, packed, cuts):
-        wanted = single(name, packed)
+    def check(self, cuts):
         with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Manager() as m:
-            results = m.dict()
+            shared = m.dict()
             multiprocessing.spawn(of_process, nprocs=len(cuts) - 1, args=(
-                cuts, name, packed, os.path.join(folder, "meeting"), results))
-            found = [tuple(results[r]) for r in range(len(cuts) - 1)]
+                cuts, os.path.join(folder, "meeting"), shared))
+            results = dict(shared)
+        for name in PROCESSES:
+            for packed in (False, True):
+                with self.subTest(name, packed=packed):
+                    self.compare(name, packed, [results[r, name, packed]
+                                                for r in range(len(cuts) - 1)])
+
+    def compare(self, name, packed, found):
+        wanted = single(name, packed)
         as_torch = torch.from_numpy
         o = torch.cat([as_torch(f[0]) for f in found], 1)
         self.assertLessEqual(error(o, wanted[0]), LIMIT, name)
@@ -147,16 +158,10 @@ class Processes(unittest.TestCase):
             self.assertLessEqual(error(whole, gradient), LIMIT, (name, n))
 
     def test_two_processes(self):
-        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule"):
-            for packed in (False, True):
-                with self.subTest(name, packed=packed):
-                    self.check(name, packed, [0, 13, 40])
+        self.check([0, 13, 40])
 
     def test_four_processes(self):
-        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule"):
-            for packed in (False, True):
-                with self.subTest(name, packed=packed):
-                    self.check(name, packed, [0, 7, 13, 17, 40])
+        self.check([0, 7, 13, 17, 40])
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ def linear_attention(w, inputs, attributes):
         check(len(beta.dims) == 3 and beta.dims[:2] == (B, T) and beta.dims[2] in (1, Hkv),
               f"'beta' must be {[B, T, Hkv]} or {[B, T, 1]}, but is {list(beta.dims)}")
         if beta.dims[2] == 1 and Hkv > 1:
-            flat = w.merge(beta, [[0], [1, 2]], (B, T))
-            beta = w.generic((B, T, Hkv), beta.dtype, [(flat, (0, 1))], lambda x, _: x[0])
+            beta = w.generic((B, T, Hkv), beta.dtype, [(w.without(beta, [2]), (0, 1))],
+                             lambda x, _: x[0])
         beta = open_(repeated(w.convert(beta, "f32"), 2))
         options.append(f"beta({beta.name} : {beta.type})")
     if decay is not None:
@@ -264,15 +264,7 @@ def elementwise(w, function, inputs, dtype):
                 if not (size == 1 and dims[rank - len(x.dims) + i] != 1)]
         axes = [rank - len(x.dims) + i for i in kept]
         if len(kept) < len(x.dims):
-            groups = []
-            for i in range(len(x.dims)):
-                if i in kept and (not groups or any(j in kept for j in groups[-1])):
-                    groups.append([i])
-                elif groups:
-                    groups[-1].append(i)
-                else:
-                    groups.append([i])
-            x = w.merge(x, groups if kept else [], [x.dims[i] for i in kept])
+            x = w.without(x, [i for i in range(len(x.dims)) if i not in kept])
         operands.append((x, axes))
 
     def body(numbers, _):

@@ -86,6 +86,14 @@ class Writer:
                         f"{tensor_type(dims, value.dtype)}")
         return Value(name, value.dtype, tuple(dims))
 
+    def without(self, value, units):
+        """The tensor without axes of size 1."""
+        kept = [i for i in range(len(value.dims)) if i not in units]
+        axes = [kept.index(i) if i in kept else len(kept) + units.index(i)
+                for i in range(len(value.dims))]
+        return self.generic([value.dims[i] for i in kept], value.dtype, [(value, axes)],
+                            lambda x, _: x[0], summed=(1,) * len(units))
+
     def generic(self, dims, dtype, operands, body, summed=()):
         """A tensor of `dims` from elements of the operands.
 

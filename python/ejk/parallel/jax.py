@@ -1,0 +1,227 @@
+"""Context parallelism in a shard_map: each device of a mesh's axis has as many rows of every sequence.
+
+The functions are those of `ejk.ops`, with `axis`, the axis's name; call them inside of
+`jax.shard_map`, with tensors that are sharded over time along it. `cu_seqlens` and `initial_state` are
+the whole's, and the same on all devices. The final state has the sequences that end on a device, and
+zeros for others: its `jax.lax.psum` is the whole's."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import ops
+from .._errors import TensorError
+from . import _entries
+
+__all__ = ["recurrent", "gla", "simple_gla", "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda"]
+
+
+class _Cut:
+    """Where this device's rows lie: as `_segments.Segment`, for positions that XLA knows when it runs."""
+
+    def __init__(self, axis, rows, cu):
+        self.count, self.index = jax.lax.axis_size(axis), jax.lax.axis_index(axis)
+        self.packed = cu is not None
+        numbers = jnp.arange(self.count)
+        if not self.packed:
+            self.from_left, self.to_right = numbers > 0, numbers < self.count - 1
+            self.whole = jnp.ones(self.count, bool)
+            self.cu = None
+            return
+        starts, ends = numbers * rows, (numbers + 1) * rows
+        self.first = jnp.searchsorted(cu, starts, side="right") - 1
+        self.last = jnp.searchsorted(cu, ends, side="left") - 1
+        self.from_left, self.to_right = cu[self.first] < starts, cu[self.last + 1] > ends
+        self.whole = self.first == self.last
+        start, end = self.index * rows, (self.index + 1) * rows
+        self.cu = (jnp.clip(cu, start, end) - start).astype(jnp.int32)
+        begin, stop = cu[:-1], cu[1:]
+        last = self.index == self.count - 1
+        begins = (begin >= start) & ((begin < end) | (last & (begin == end)))
+        self.begins = begins[:, None, None, None]
+        ends_here = jnp.where(stop > begin, (stop > start) & (stop <= end), begins)
+        self.ends = ends_here[:, None, None, None]
+
+    def beginning(self, states):
+        """States of the sequences that begin here, zero for others."""
+        here = self.begins if self.packed else ~self.from_left[self.index]
+        return jnp.where(here, states, 0.0)
+
+    def ending(self, states):
+        here = self.ends if self.packed else ~self.to_right[self.index]
+        return jnp.where(here, states, 0.0)
+
+    def row(self, states, rows):
+        return states[rows[self.index]][None] if self.packed else states
+
+    def put(self, states, rows, carry, flags, add):
+        """`states` with what came in for the sequence at a cut, where one goes over it."""
+        if not self.packed:
+            new = states + carry if add else carry
+            return jnp.where(flags[self.index], new, states)
+        at = rows[self.index]
+        new = states[at] + carry[0] if add else carry[0]
+        return states.at[at].set(jnp.where(flags[self.index], new, states[at]))
+
+
+def _through(passing, state, delta, adjoint):
+    if delta:
+        return (jnp.swapaxes(passing, -1, -2) if adjoint else passing) @ state
+    K = state.shape[-2]
+    state = state * passing[..., :K, None]
+    return state * passing[..., None, K:] if passing.shape[-1] > K else state
+
+
+def _carried(cut, axis, state, passing, delta, adjoint):
+    """All summaries, folded from the left, or of an adjoint from the right, up to this device."""
+    states, passings = jax.lax.all_gather((state, passing), axis)
+    onward = cut.whole & (cut.to_right if adjoint else cut.from_left)
+    carry = result = jnp.zeros_like(state)
+    for s in range(cut.count - 1, -1, -1) if adjoint else range(cut.count):
+        result = jnp.where(cut.index == s, carry, result)
+        passed = _through(passings[s], carry, delta, adjoint)
+        carry = states[s] + jnp.where(onward[s], passed, 0.0)
+    return result
+
+
+def _main(tensors, h0, cu, scale, delta):
+    named = dict(tensors, initial_state=h0, cu_seqlens=cu, scale=scale)
+    if not delta:
+        return ops.recurrent(**named)
+    g = named.pop("g", None)
+    if g is None:
+        return ops.delta_rule(**named)
+    return (ops.kda if g.ndim == 4 else ops.gated_delta_rule)(g=g, **named)
+
+
+def _transition(tensors, delta):
+    k = tensors["k"]
+    H, K = max(tensors["q"].shape[2], tensors["v"].shape[2]), k.shape[3]
+    if delta:
+        identity = jnp.broadcast_to(jnp.eye(K, dtype=jnp.float32), (k.shape[0], H, K, K))
+        return _entries.delta_transition(tensors, identity)
+
+    def total(name):
+        return tensors[name].astype(jnp.float32).sum(1) if name in tensors else 0.0
+    keys = jnp.zeros((k.shape[0], H, K)) + total("gk")
+    if "g" in tensors:
+        keys = keys + total("g")[..., None]
+    if "g_gamma" in tensors:
+        keys = keys + (tensors["g_gamma"] * k.shape[1])[:, None]
+    return jnp.exp(jnp.concatenate([keys, total("gv")], -1) if "gv" in tensors else keys)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _over_time(options, tensors, initial_state, cu):
+    return _forward(options, tensors, initial_state, cu)[0]
+
+
+def _forward(options, tensors, initial_state, cu):
+    axis, scale, delta = options
+    cut = _Cut(axis, tensors["k"].shape[1], cu)
+    begin = cut.beginning(initial_state)
+    passing = _transition(tensors, delta)
+    final = (_entries.delta_state if delta else _entries.gated_state)(tensors, begin, cut.cu)
+    last = cut.last if cut.packed else None
+    first = cut.first if cut.packed else None
+    carry = _carried(cut, axis, cut.row(final, last), passing, delta, False)
+    h0 = cut.put(begin, first, carry, cut.from_left, False)
+    o, ht = _main(tensors, h0, cut.cu, scale, delta)
+    return (o, cut.ending(ht)), (tensors, h0, passing, cu)
+
+
+def _backward(options, saved, cotangents):
+    axis, scale, delta = options
+    tensors, h0, passing, cu = saved
+    do, dht = cotangents
+    cut = _Cut(axis, tensors["k"].shape[1], cu)
+    dht = cut.ending(dht)
+    # By the state alone; then by all, with what comes from the right.
+    _, by_state = jax.vjp(lambda h: _main(tensors, h, cut.cu, scale, delta), h0)
+    adjoint, = by_state((do, dht))
+    last = cut.last if cut.packed else None
+    first = cut.first if cut.packed else None
+    carry = _carried(cut, axis, cut.row(adjoint, first), passing, delta, True)
+    dht = cut.put(dht, last, carry, cut.to_right, True)
+    _, by_all = jax.vjp(lambda t, h: _main(t, h, cut.cu, scale, delta), tensors, h0)
+    gradients, dh0 = by_all((do, dht))
+    # Of what all devices share, this is a part; shard_map sums them.
+    offsets = None if cu is None else np.zeros(cu.shape, jax.dtypes.float0)
+    return gradients, cut.beginning(dh0), offsets
+
+
+_over_time.defvjp(_forward, _backward)
+
+
+def _run(axis, tensors, scale, initial_state, cu_seqlens, delta):
+    tensors = {n: t for n, t in tensors.items() if t is not None}
+    k, v = tensors["k"], tensors["v"]
+    if not tensors["q"].shape[2] == k.shape[2] == v.shape[2]:
+        raise TensorError("'q', 'k' and 'v' must have as many heads; repeat them before, but they have "
+                          + ", ".join(str(tensors[n].shape[2]) for n in "qkv"))
+    if cu_seqlens is not None and k.shape[0] != 1:
+        raise TensorError(f"packed sequences have a batch of 1, but 'k' has {k.shape[0]}")
+    if initial_state is None:
+        count = k.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
+        initial_state = jnp.zeros((count, v.shape[2], k.shape[3], v.shape[3]), jnp.float32)
+    tensors, initial_state = jax.tree.map(functools.partial(_varying, axis), (tensors, initial_state))
+    return _over_time((axis, scale, delta), tensors, initial_state, cu_seqlens)
+
+
+def _varying(axis, array):
+    """What is the same on all devices, as an array of which each has its own: so gradients are summed."""
+    kind = jax.typeof(array)
+    kind = getattr(kind, "manual_axis_type", kind)
+    if axis in (getattr(kind, "varying", None) or getattr(kind, "vma", None) or ()):
+        return array
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(array, (axis,), to="varying")
+    return jax.lax.pvary(array, (axis,))
+
+
+def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=None, initial_state=None,
+              cu_seqlens=None):
+    """`ejk.ops.recurrent` of this device's rows. k and v have as many heads as q."""
+    if g is not None and g.ndim == 4:
+        g, gk = None, g if gk is None else g + gk
+    return _run(axis, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), scale, initial_state,
+                cu_seqlens, False)
+
+
+def gla(q, k, v, g, **named):
+    """`recurrent` with a gate for each key channel, g [B, T, H, K]."""
+    return recurrent(q, k, v, g, **named)
+
+
+def simple_gla(q, k, v, g=None, g_gamma=None, **named):
+    """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H]."""
+    return recurrent(q, k, v, g, g_gamma, **named)
+
+
+def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, axis, dt_softplus=False, initial_state=None,
+               cu_seqlens=None):
+    """`ejk.ops.mamba2_ssd` of this device's rows."""
+    step = dt if dt_bias is None else dt + dt_bias
+    step = jax.nn.softplus(step) if dt_softplus else step
+    k, q = (jnp.repeat(t, x.shape[2] // t.shape[2], 2) for t in (B, C))
+    y, state = recurrent(q, k, step[..., None] * x, A * step, axis=axis, scale=1.0,
+                         initial_state=initial_state, cu_seqlens=cu_seqlens)
+    return (y if D is None else y + D[:, None] * x), state
+
+
+def delta_rule(q, k, v, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
+    """`ejk.ops.delta_rule` of this device's rows."""
+    return _run(axis, dict(q=q, k=k, v=v, beta=beta), scale, initial_state, cu_seqlens, True)
+
+
+def gated_delta_rule(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
+    """`ejk.ops.gated_delta_rule` of this device's rows."""
+    return _run(axis, dict(q=q, k=k, v=v, g=g, beta=beta), scale, initial_state, cu_seqlens, True)
+
+
+def kda(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
+    """`ejk.ops.kda` of this device's rows."""
+    return gated_delta_rule(q, k, v, g, beta, axis=axis, scale=scale, initial_state=initial_state,
+                            cu_seqlens=cu_seqlens)

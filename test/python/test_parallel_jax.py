@@ -1,0 +1,85 @@
+"""Recurrences over the devices of a mesh's axis, four of a CPU's."""
+
+import os
+import unittest
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from jax.sharding import Mesh, PartitionSpec as P  # noqa: E402
+
+import ejk  # noqa: E402
+import ejk.parallel.jax as parallel  # noqa: E402
+
+LIMIT = 1e-6  # of the norm, in float32; sums over time are in another order
+PACKED = [0, 5, 5, 21, 40]  # the third sequence goes on over a cut, the second is empty
+SHARED = ("initial_state", "g_gamma", "A", "D")
+
+
+def case(name, packed, T=40, H=2, K=8, V=4):
+    rng = np.random.default_rng(3)
+    B = 1 if packed else 2
+
+    def normal(*shape):
+        return jnp.asarray(rng.normal(size=(B, T, *shape)), jnp.float32)
+
+    def gate(*shape):
+        return jnp.asarray(-0.3 * rng.random((B, T, *shape)), jnp.float32)
+    q, k, v = normal(H, K), normal(H, K), normal(H, V)
+    k = k / jnp.linalg.norm(k, axis=-1, keepdims=True)
+    beta = jnp.asarray(rng.random((B, T, H)), jnp.float32)
+    tensors = {"gla": lambda: dict(q=q, k=k, v=v, g=gate(H, K)),
+               "simple_gla": lambda: dict(q=q, k=k, v=v, g=gate(H)),
+               "recurrent": lambda: dict(q=q, k=k, v=v, g=gate(H), gk=gate(H, K), gv=gate(H, V),
+                                         g_gamma=jnp.asarray([-0.1, -0.3])),
+               "gated_delta_rule": lambda: dict(q=q, k=k, v=v, g=gate(H), beta=beta),
+               "kda": lambda: dict(q=q, k=k, v=v, g=gate(H, K), beta=beta),
+               "mamba2_ssd": lambda: dict(x=v, dt=beta, A=-jnp.asarray(rng.random(H), jnp.float32),
+                                          B=k[:, :, :1], C=q[:, :, :1],
+                                          D=jnp.asarray(rng.random(H), jnp.float32))}[name]()
+    N = len(PACKED) - 1 if packed else B
+    tensors["initial_state"] = jnp.asarray(rng.normal(size=(N, H, K, V)), jnp.float32)
+    return tensors, ({"cu_seqlens": jnp.asarray(PACKED, jnp.int32)} if packed else {})
+
+
+def error(a, b):
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-3)
+
+
+class ShardMap(unittest.TestCase):
+    def check(self, name, packed):
+        tensors, options = case(name, packed)
+        mesh = Mesh(np.array(jax.devices()[:4]), ("time",))
+        specs = {n: P() if n in SHARED else P(None, "time") for n in tensors}
+
+        def whole(tensors):
+            return getattr(ejk.ops, name)(**tensors, **options)
+
+        def local(tensors):
+            o, state = getattr(parallel, name)(**tensors, **options, axis="time")
+            return o, jax.lax.psum(state, "time")
+        cut = jax.shard_map(local, mesh=mesh, in_specs=(specs,), out_specs=(P(None, "time"), P()))
+        found, pull = jax.vjp(jax.jit(cut), tensors)
+        wanted, pull_wanted = jax.vjp(whole, tensors)
+        rng = np.random.default_rng(5)
+        cotangents = tuple(jnp.asarray(rng.normal(size=x.shape), x.dtype) for x in wanted)
+        (gradients,), (expected,) = pull(cotangents), pull_wanted(cotangents)
+        for what, a, b in [("o", found[0], wanted[0]), ("state", found[1], wanted[1]),
+                           *((n, gradients[n], expected[n]) for n in tensors)]:
+            self.assertLessEqual(error(a, b), LIMIT, (name, packed, what))
+
+    def test_batches(self):
+        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):
+            with self.subTest(name):
+                self.check(name, False)
+
+    def test_packed_sequences_across_cuts(self):
+        for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):
+            with self.subTest(name):
+                self.check(name, True)
+
+
+if __name__ == "__main__":
+    unittest.main()
