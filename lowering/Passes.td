@@ -82,7 +82,8 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     beside the program for that case (`tile.choose`), unless it shares saved states, as scans of
     derivatives do. A function that `ejk-make-alternatives` made for steps is left alone, and in
     one that it made for chunks nothing stays beside a program; where no scan of it became a
-    program, it is the step-by-step one, and its copy goes.
+    program, it is the step-by-step one, and its copy goes. With `automatic`, a function, its
+    derivative and their alternatives get one remark at most.
   }];
   let options = [
     Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture to fit into">,

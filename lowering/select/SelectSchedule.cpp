@@ -125,6 +125,24 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                                             "step by step; use '--schedule=chunk'");
       return;
     }
+    // Who asked for no schedule is told once of a function, its derivative and their alternatives.
+    llvm::MapVector<StringRef, std::pair<Location, std::string>> said;
+    {
+      ScopedDiagnosticHandler once(&getContext(), [&](Diagnostic &diagnostic) {
+        if (schedule != Schedule::automatic ||
+            diagnostic.getSeverity() != DiagnosticSeverity::Remark)
+          return failure();
+        said.try_emplace(handled, diagnostic.getLocation(), diagnostic.str());
+        return success();
+      });
+      if (failed(selectAll()))
+        signalPassFailure();
+    }
+    for (const auto &[function, remark] : said)
+      emitRemark(remark.first) << remark.second;
+  }
+
+  LogicalResult selectAll() {
     if (saveStates)
       forwardSaves = SaveStates::prepare(getOperation(), schedule == Schedule::automatic);
     llvm::SmallPtrSet<Operation *, 4> forwards; // handled once what they save is known
@@ -138,10 +156,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
         scans.push_back(scan);
     });
     if (failed(handleAll(scans)))
-      return signalPassFailure();
+      return failure();
     for (SaveStates &saves : forwardSaves) {
       LogicalResult result = success();
       auto makeProgram = [&](ScanOp scan, int64_t chunk) {
+        handled = originOf(scan);
         FailureOr<tile::ProgramOp> program = makeSaving(scan, chunk);
         if (failed(program))
           result = failure();
@@ -154,20 +173,34 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
         for (func::FuncOp forward : saves.forwards())
           forward.walk([&](ScanOp scan) { scans.push_back(scan); });
         if (failed(handleAll(scans)))
-          return signalPassFailure();
+          return failure();
         ++numForwards;
       }
       if (failed(result))
-        return signalPassFailure();
+        return failure();
     }
     pruneAlternatives(getOperation());
+    return success();
   }
 
   LogicalResult handleAll(ArrayRef<ScanOp> scans) {
-    for (ArrayRef<ScanOp> group : groupScans(scans))
+    for (ArrayRef<ScanOp> group : groupScans(scans)) {
+      handled = originOf(group.front());
       if (failed(handle(group)))
         return failure();
+    }
     return success();
+  }
+
+  /// The user's function that the function of `scan` was made of; empty where there is none.
+  static StringRef originOf(ScanOp scan) {
+    auto function = scan->getParentOfType<func::FuncOp>();
+    if (!function)
+      return {};
+    for (StringRef name : {StringRef(kDerivativeOfAttr), StringRef(kForwardOfAttr)})
+      if (auto origin = function->getAttrOfType<StringAttr>(name))
+        return origin.getValue();
+    return entryOf(function);
   }
 
   /// A program of `scan` that saves the state that each chunk is entered with; none where it
@@ -423,6 +456,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   const Target *target = nullptr;
   std::vector<SaveStates> forwardSaves;
+  /// The user's function whose scans are being handled.
+  StringRef handled;
   /// The bytes of shared memory that the last program asked about needs.
   unsigned need = 0;
   /// Whether it needs those even if f32 matrices have no stage.
