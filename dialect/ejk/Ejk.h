@@ -39,6 +39,9 @@ public:
 /// The largest K and V that a state may have.
 constexpr int64_t kMaxChannels = 512;
 
+/// The most rows between saved states, or of a segment, so that no product of two such overflows.
+constexpr int64_t kMaxRows = int64_t(1) << 30;
+
 /// The operands and attributes of any of the recurrences, absent ones null, so
 /// that verifier, interpreter and rewrites treat the short forms alike.
 struct Recurrence {

@@ -66,7 +66,7 @@ def Ejk_SegmentsAttr : AttrDef<Ejk_Dialect, "Segments"> {
     Example: `#ejk.segments<64 to 4096, at_least 4>`
 
     Constraints:
-    - C1: `least`, `most` and `count` are positive, and `least` divides `most`.
+    - C1: `least`, `most` and `count` are from 1 to 2³⁰, and `least` divides `most`.
   }];
   let parameters = (ins "int64_t":$least, "int64_t":$most, "int64_t":$count);
   let assemblyFormat = "`<` $least `to` $most `,` `at_least` $count `>`";

@@ -275,10 +275,12 @@ static std::string indexed(StringRef what, size_t i) { return (what + " " + Twin
 
 LogicalResult SegmentsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                                    int64_t least, int64_t most, int64_t count) {
-  if (least < 1 || most < 1 || count < 1 || most % least)
-    return emitError() << "segments must have a positive least number of rows that divides the "
-                          "most, and a positive count (C1), but have "
-                       << least << ", " << most << " and " << count;
+  auto isOutside = [](int64_t number) { return number < 1 || number > kMaxRows; };
+  if (isOutside(least) || isOutside(most) || isOutside(count) || most % least)
+    return emitError() << "segments must have a least number of rows that divides the most, and a "
+                          "count, all from 1 to "
+                       << kMaxRows << " (C1), but have " << least << ", " << most << " and "
+                       << count;
   return success();
 }
 
@@ -384,9 +386,10 @@ LogicalResult ScanOp::verify() {
                            << " (C5), but is " << type;
   }
   bool saves = !getSaves().empty() || !getSavedStates().empty();
-  if (saves != getSaveEvery().has_value() || (saves && int64_t(*getSaveEvery()) < 1))
-    return emitOpError("must have a positive 'save_every' where states are saved or saved ones "
-                       "read, and none elsewhere (C9)");
+  if (saves != getSaveEvery().has_value() ||
+      (saves && (int64_t(*getSaveEvery()) < 1 || int64_t(*getSaveEvery()) > kMaxRows)))
+    return emitOpError() << "must have a 'save_every' from 1 to " << kMaxRows
+                         << " where states are saved or saved ones read, and none elsewhere (C9)";
   auto checkSaved = [&](Value value, StringRef name) -> LogicalResult {
     auto type = cast<RankedTensorType>(value.getType());
     if (type.getRank() != 4 || !getStepType(type, 2))
@@ -468,9 +471,10 @@ LogicalResult ScanOp::verifyRegions() {
       return failure();
   for (auto [i, arg] : llvm::enumerate(getSavedArgs()))
     for (OpOperand &use : arg.getUses())
-      if (!isa<CheckpointOp>(use.getOwner()))
+      if (auto checkpoint = dyn_cast<CheckpointOp>(use.getOwner());
+          !checkpoint || &use != &checkpoint.getSavedMutable())
         return use.getOwner()->emitOpError()
-               << "uses saved state " << i << ", which only 'ejk.checkpoint' may (C9)";
+               << "uses saved state " << i << ", which only 'ejk.checkpoint' may, after 'with' (C9)";
   for (auto [i, arg, state] : llvm::enumerate(getStateArgs(), getFinalStates()))
     if (failed(checkArg("state", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(state.getType()), 2))))

@@ -99,8 +99,8 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     - C6: cu_seqlens is [N+1], i32 or i64, and B is 1.
     - C7: outputs are [B,T,H] or [B,T,H,C].
     - C8: the region's arguments and `ejk.yield` have the step types of the above.
-    - C9: `save_every` is given, and positive, where states are saved or saved ones
-      read; these are [slots,H,K,V]. Only `ejk.checkpoint` uses a saved state.
+    - C9: `save_every` is given, from 1 to 2³⁰, where states are saved or saved ones
+      read; these are [slots,H,K,V]. Only `ejk.checkpoint` uses a saved state, after `with`.
     - C10: the region holds the ops above and no others. An op in a branch of `scf.if` has
       no undefined behaviour, so a quotient of integers there has a constant divisor.
     - C11: `save_every` divides the `least` rows of `segments`; of packed sequences `least` is

@@ -285,8 +285,7 @@ std::pair<Value, Value> TimeSplitter::combine(const Totals &totals, Value initia
   }
   Value next = arith::AddFOp::create(step, loc, kept, args.front());
   YieldOp::create(step, loc, next, state);
-  Value starts = views.fromSegments(combined.getOutputs().front(),
-                                    cast<RankedTensorType>(totals.state.getType()));
+  Value starts = views.fromSegments(combined.getOutputs().front(), views.perSegment(type));
   Value final = combined.getFinalStates().front();
   return {starts, isMatrix ? views.separateKeys(final, type) : final};
 }
@@ -349,23 +348,25 @@ namespace {
 struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
   using SplitOverTimeBase::SplitOverTimeBase;
 
-  /// How `scan` is divided: saved states are those of a segment's own rows.
+  /// How `scan` is divided: saved states are those of a segment's own rows. Null where a segment
+  /// would have more than `kMaxRows`.
   SegmentsAttr segmentsOf(ScanOp scan) {
     int64_t every = scan.getSaveEvery().value_or(1);
-    if (scan.getCuSeqlens()) {
-      int64_t rows = every * llvm::divideCeil(int64_t(packed), every);
-      return SegmentsAttr::get(&getContext(), rows, rows, 1);
-    }
-    int64_t unit = std::lcm(int64_t(least), every);
-    return SegmentsAttr::get(&getContext(), unit, unit * llvm::divideCeil(int64_t(most), unit),
-                             count);
+    bool isPacked = bool(scan.getCuSeqlens());
+    int64_t unit = isPacked ? every : std::lcm(int64_t(least), every);
+    int64_t rows = unit * llvm::divideCeil(isPacked ? int64_t(packed) : int64_t(most), unit);
+    if (rows > kMaxRows)
+      return {};
+    return SegmentsAttr::get(&getContext(), isPacked ? rows : unit, rows,
+                             isPacked ? 1 : int64_t(count));
   }
 
   void runOnOperation() override {
-    if (least < 1 || most < 1 || count < 1 || packed < 1) {
-      getOperation()->emitError("'least', 'most', 'count' and 'packed' must be positive, but are ")
-          << int64_t(least) << ", " << int64_t(most) << ", " << int64_t(count) << " and "
-          << int64_t(packed);
+    auto isOutside = [](int64_t number) { return number < 1 || number > kMaxRows; };
+    if (isOutside(least) || isOutside(most) || isOutside(count) || isOutside(packed)) {
+      getOperation()->emitError("'least', 'most', 'count' and 'packed' must be from 1 to ")
+          << kMaxRows << ", but are " << int64_t(least) << ", " << int64_t(most) << ", "
+          << int64_t(count) << " and " << int64_t(packed);
       return signalPassFailure();
     }
     SmallVector<ScanOp> scans;
@@ -375,6 +376,14 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
       if (scan.getSegments() || scan.getNumStates() == 0)
         continue;
       SegmentsAttr segments = segmentsOf(scan);
+      if (!segments) {
+        if (remarks)
+          scan.emitRemark("not split over time: a segment that 'save_every' divides would have "
+                          "more than ")
+              << kMaxRows << " rows";
+        ++numDeclined;
+        continue;
+      }
       int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
       if (!ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
         continue;

@@ -360,7 +360,7 @@ func.func @c8_save(%x: tensor<1x5x1x4xf32>) {
 
 // C9: saves without a grid.
 func.func @c9_none(%x: tensor<1x5x1x4xf32>) {
-  // expected-error@+1 {{must have a positive 'save_every' where states are saved or saved ones read, and none elsewhere (C9)}}
+  // expected-error@+1 {{must have a 'save_every' from 1 to 1073741824 where states are saved or saved ones read, and none elsewhere (C9)}}
   %s, %c = ejk.scan sequences(%xt = %x : tensor<1x5x1x4xf32>)
       states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
     ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
@@ -372,8 +372,20 @@ func.func @c9_none(%x: tensor<1x5x1x4xf32>) {
 
 // C9: a grid of nothing.
 func.func @c9_zero(%x: tensor<1x5x1x4xf32>) {
-  // expected-error@+1 {{must have a positive 'save_every'}}
+  // expected-error@+1 {{must have a 'save_every' from 1 to 1073741824 where}}
   %s, %c = ejk.scan save_every 0 sequences(%xt = %x : tensor<1x5x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
+    ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C9: chunks so long that sizes computed from them would overflow.
+func.func @c9_long(%x: tensor<1x5x1x4xf32>) {
+  // expected-error@+1 {{must have a 'save_every' from 1 to 1073741824 where}}
+  %s, %c = ejk.scan save_every 9223372036854775807 sequences(%xt = %x : tensor<1x5x1x4xf32>)
       states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
     ejk.yield states(%S : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
   }
@@ -399,8 +411,23 @@ func.func @c9_use(%x: tensor<1x5x1x4xf32>, %c: tensor<?x1x4x4xf32>) {
   %s, %n = ejk.scan save_every 2 sequences(%xt = %x : tensor<1x5x1x4xf32>)
       saved(%ct = %c : tensor<?x1x4x4xf32>) states(%S = zero : tensor<1x1x4x4xf32>)
       saves(tensor<?x1x4x4xf32>) {
-    // expected-error@+1 {{uses saved state 0, which only 'ejk.checkpoint' may (C9)}}
+    // expected-error@+1 {{uses saved state 0, which only 'ejk.checkpoint' may, after 'with' (C9)}}
     ejk.yield states(%S : vector<4x4xf32>) saves(%ct : vector<4x4xf32>)
+  }
+  return
+}
+
+// -----
+
+// C9: a saved state in the place of a state.
+func.func @c9_state(%x: tensor<1x40x1x4xf32>, %c: tensor<3x1x4x4xf32>) {
+  %o, %n = ejk.scan reverse save_every 16 sequences(%xt = %x : tensor<1x40x1x4xf32>)
+      saved(%ct = %c : tensor<3x1x4x4xf32>) states(%S = zero : tensor<1x1x4x4xf32>)
+      -> (tensor<1x40x1x4xf32>) {
+    // expected-error@+1 {{uses saved state 0, which only 'ejk.checkpoint' may, after 'with' (C9)}}
+    %y = ejk.checkpoint %xt, %ct with %ct along value : vector<4xf32>, vector<4x4xf32>, vector<4x4xf32>
+    %S1 = ejk.outer_add %S, %xt, %xt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%y : vector<4xf32>)
   }
   return
 }
@@ -446,5 +473,11 @@ func.func @c5_segments(%x: tensor<1x50x1x4xf32>) {
 // -----
 
 // C1 of the attribute.
-// expected-error@+1 {{segments must have a positive least number of rows that divides the most, and a positive count (C1), but have 4, 6 and 2}}
+// expected-error@+1 {{segments must have a least number of rows that divides the most, and a count, all from 1 to 1073741824 (C1), but have 4, 6 and 2}}
 func.func private @least() attributes {test.segments = #ejk.segments<4 to 6, at_least 2>}
+
+// -----
+
+// C1 of the attribute: least · count would overflow.
+// expected-error@+1 {{all from 1 to 1073741824 (C1), but have 4, 4 and 9223372036854775807}}
+func.func private @count() attributes {test.segments = #ejk.segments<4 to 4, at_least 9223372036854775807>}

@@ -65,3 +65,16 @@ func.func @short(%x: tensor<1x4x1x4xf32>) -> tensor<1x1x4x4xf32> {
   }
   return %ht : tensor<1x1x4x4xf32>
 }
+
+// -----
+
+// Segments of whole chunks would be longer than any sequence.
+func.func @long_chunks(%x: tensor<1x64x1x4xf32>) -> tensor<?x1x4x4xf32> {
+  // expected-remark@+1 {{not split over time: a segment that 'save_every' divides would have more than 1073741824 rows}}
+  %ht, %c = ejk.scan save_every 1073741823 sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
+    %S1 = ejk.outer_add %S, %xt, %xt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  return %c : tensor<?x1x4x4xf32>
+}
