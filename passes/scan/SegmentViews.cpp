@@ -34,10 +34,19 @@ OpFoldResult SegmentViews::segmentsOfEach() {
   return arith::CeilDivUIOp::create(b, loc, rows, each).getResult();
 }
 
-Value SegmentViews::expand(Value x, ArrayRef<int64_t> shape,
-                           ArrayRef<ReassociationIndices> groups, ArrayRef<OpFoldResult> sizes) {
-  return tensor::ExpandShapeOp::create(
-      b, loc, RankedTensorType::get(shape, typeOf(x).getElementType()), x, groups, sizes);
+Value SegmentViews::castTo(Value x, RankedTensorType type) {
+  return typeOf(x) == type ? x : tensor::CastOp::create(b, loc, type, x).getResult();
+}
+
+Value SegmentViews::expand(Value x, ArrayRef<ReassociationIndices> groups,
+                           ArrayRef<OpFoldResult> sizes) {
+  SmallVector<int64_t> shape;
+  SmallVector<Value> dynamic;
+  dispatchIndexOpFoldResults(sizes, dynamic, shape);
+  auto type = RankedTensorType::get(shape, typeOf(x).getElementType());
+  // A dimension of the source is as static as those that it becomes.
+  RankedTensorType source = tensor::CollapseShapeOp::inferCollapsedType(type, groups);
+  return tensor::ExpandShapeOp::create(b, loc, type, castTo(x, source), groups, sizes);
 }
 
 /// Groups of one dimension each, but that of `first`, which has the next one too.
@@ -69,9 +78,11 @@ Value SegmentViews::mergeKeys(Value states) {
 
 Value SegmentViews::separateKeys(Value states, RankedTensorType type) {
   SmallVector<OpFoldResult> sizes = {sizeOf(states, 0), sizeOf(scan.getSequences().front(), 2)};
+  if (!type.isDynamicDim(1))
+    sizes[1] = b.getIndexAttr(type.getDimSize(1));
   for (int64_t size : type.getShape().drop_front(2))
     sizes.push_back(b.getIndexAttr(size));
-  return expand(states, type.getShape(), joined(type.getRank(), 1), sizes);
+  return castTo(expand(states, joined(type.getRank(), 1), sizes), type);
 }
 
 RankedTensorType SegmentViews::perSegment(RankedTensorType type) {
@@ -92,18 +103,12 @@ Value SegmentViews::bySegment(Value states, bool merge) {
     sizes = {sizeOf(scan.getSequences().front(), 0), segmentsOfEach()};
   for (int64_t dim = 1; dim < type.getRank(); ++dim)
     sizes.push_back(sizeOf(states, dim));
-  SmallVector<int64_t> shape;
-  SmallVector<Value> dynamic;
-  dispatchIndexOpFoldResults(sizes, dynamic, shape);
-  return expand(states, shape, joined(type.getRank() + 1, 0), sizes);
+  return expand(states, joined(type.getRank() + 1, 0), sizes);
 }
 
 Value SegmentViews::fromSegments(Value rows, RankedTensorType type) {
-  bool isMatrix = type.getRank() == 4;
-  RankedTensorType flat = isMatrix ? mergedKeysType(type) : type;
-  Value states = tensor::CollapseShapeOp::create(b, loc, flat, rows,
-                                                 joined(typeOf(rows).getRank(), 0));
-  return isMatrix ? separateKeys(states, type) : states;
+  Value states = tensor::CollapseShapeOp::create(b, loc, rows, joined(typeOf(rows).getRank(), 0));
+  return type.getRank() == 4 ? separateKeys(states, type) : castTo(states, type);
 }
 
 Value SegmentViews::offsets() {

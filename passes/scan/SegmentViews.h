@@ -27,8 +27,9 @@ public:
   mlir::Value offsets();
 
 private:
-  mlir::Value expand(mlir::Value x, mlir::ArrayRef<int64_t> shape,
-                     mlir::ArrayRef<mlir::ReassociationIndices> groups,
+  /// `x` as `type`, which may have other dynamic sizes.
+  mlir::Value castTo(mlir::Value x, mlir::RankedTensorType type);
+  mlir::Value expand(mlir::Value x, mlir::ArrayRef<mlir::ReassociationIndices> groups,
                      mlir::ArrayRef<mlir::OpFoldResult> sizes);
   mlir::OpFoldResult sizeOf(mlir::Value x, unsigned dim);
   /// ⌈T/L⌉.
