@@ -38,7 +38,9 @@ void CpuScanEmitter::computeInvariants() {
       invariants[arg] = evaluate(arg, {}, scope);
   for (Operation &op : scan.getStep().without_terminator()) {
     Value result = op.getResult(0);
-    if (!plan.late.contains(result) && !isVector(result) && isConstantInTime(scan, result))
+    // The prologue computes sums over channels, of parameters too, and gradients, which know rows.
+    if (!plan.late.contains(result) && !steps.stateful.contains(result) && !isVector(result) &&
+        isConstantInTime(scan, result))
       invariants[result] = evaluate(result, {}, scope);
   }
   scan.getBody().walk([&](DecayOp decay) {
