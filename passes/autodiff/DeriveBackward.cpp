@@ -163,6 +163,11 @@ private:
     for (auto other : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
       if (other == vjp || other.getName() != vjp.getName())
         continue;
+      if (!other.isDeclaration())
+        return other.emitError() << "'" << other.getName()
+                                 << "' is the name of the derivative of '" << function.getName()
+                                 << "', and has a body already; rename it, or do not derive '"
+                                 << function.getName() << "'";
       if (other.getFunctionType() != vjp.getFunctionType())
         return other.emitError() << "the derivative has type " << vjp.getFunctionType()
                                  << ", but is declared as " << other.getFunctionType();
@@ -309,8 +314,8 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
   using DeriveBackwardBase::DeriveBackwardBase;
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (checkpointEvery < 0) {
-      module.emitError() << "'checkpoint-every' must not be negative, but is "
+    if (checkpointEvery < 0 || checkpointEvery > kMaxRows) {
+      module.emitError() << "'checkpoint-every' must be from 0 to " << kMaxRows << ", but is "
                          << int64_t(checkpointEvery);
       return signalPassFailure();
     }
