@@ -89,6 +89,13 @@ LogicalResult ChunkPlan::checkElementwise() {
                             "type than f32; widen it first");
     }
   }
+  for (Value value : scan.getYield().getOutputs()) {
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
+    if (isa<VectorType>(value.getType()) && isConstant(value) &&
+        (!element || element.getWidth() > 32))
+      return decline(scan, "an output that is constant in time has another type than f32, bf16 or "
+                           "f16");
+  }
   return success();
 }
 

@@ -126,8 +126,11 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
             prologue.b, value.getLoc(),
             DenseElementsAttr::get(type, attr.getSplatValue<Attribute>()));
     Value source = constant(number, sliced);
-    return isa<VectorType>(source.getType()) ? body.spread(source, 1, type.getShape())
-                                             : body.broadcast(source, type);
+    if (!isa<VectorType>(source.getType()))
+      return body.broadcast(source, type);
+    // A tile is broadcast in f32, which holds narrower floats exactly.
+    Value wide = body.spread(body.widen(source), 1, type.getShape());
+    return body.round(wide, type.getElementType());
   }
   if (auto [accumulator, k] = plan.sumOf(value); accumulator)
     return sumTile(*accumulator, k);
