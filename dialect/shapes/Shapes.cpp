@@ -533,6 +533,64 @@ void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
     take(value, function.getResultAttrOfType<ArrayAttr>(i, kShapeAttr));
 }
 
+void ShapeAnalysis::breakCycles(func::FuncOp function) {
+  enum class State : char { unseen, open, done };
+  std::vector<State> states(nodes.size(), State::unseen);
+  // The sizes that `id` is computed from.
+  auto sources = [&](const Node &root) {
+    SmallVector<unsigned> all;
+    if (root.saveEvery || root.segments)
+      llvm::append_range(all, root.slotsOf);
+    if (root.operation)
+      llvm::append_range(all, root.operands);
+    return all;
+  };
+  std::vector<unsigned> cyclic;
+  auto visit = [&](auto &self, unsigned id) -> void {
+    id = find(id);
+    if (states[id] == State::open)
+      cyclic.push_back(id);
+    if (states[id] != State::unseen || nodes[id].constant)
+      return;
+    states[id] = State::open;
+    for (unsigned source : sources(nodes[id]))
+      self(self, source);
+    states[id] = State::done;
+  };
+  for (unsigned id = 0; id < nodes.size(); ++id)
+    visit(visit, id);
+  for (unsigned id : cyclic) {
+    nodes[id].saveEvery = 0;
+    nodes[id].segments = {};
+    nodes[id].operation = std::nullopt;
+  }
+  if (cyclic.empty())
+    return;
+  circular = function;
+  function.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (auto type = dyn_cast<RankedTensorType>(result.getType()))
+        for (int64_t dim = 0; dim < type.getRank(); ++dim)
+          if (auto it = nodeOf.find({result, dim});
+              it != nodeOf.end() && llvm::is_contained(cyclic, find(it->second))) {
+            circular = op;
+            return WalkResult::interrupt();
+          }
+    return WalkResult::advance();
+  });
+}
+
+LogicalResult ShapeAnalysis::verify() const {
+  if (contradicts)
+    return contradicts->op->emitError() << "needs one size where its tensors have "
+                                        << contradicts->one << " and " << contradicts->other;
+  if (circular)
+    return circular->emitError("a size of its tensors is computed from itself: an op or "
+                               "'ejk.shape' says that two tensors have one size, and one of these "
+                               "sizes follows from the other");
+  return success();
+}
+
 ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
   if (!function.isExternal())
     function.walk([&](Operation *op) {
@@ -541,6 +599,7 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
     });
   current = nullptr;
   constrainByDescription(function);
+  breakCycles(function);
   // A size known only through cu_seqlens, or only through N, passes both ways.
   for (const auto &[key, id] : nodeOf) {
     Node &root = nodes[find(id)];

@@ -77,13 +77,9 @@ public:
   };
   llvm::ArrayRef<Divides> divisibilities() const { return divides; }
   llvm::ArrayRef<IsOne> ones() const { return isOne; }
-  /// An op that needs two sizes to be one which the types of tensors say are not; it fails on any
-  /// input.
-  struct Contradiction {
-    mlir::Operation *op;
-    int64_t one, other;
-  };
-  const std::optional<Contradiction> &contradiction() const { return contradicts; }
+  /// Emits an error, and fails, where no input fits: an op needs two sizes to be one which the types
+  /// of tensors say are not, or a size is computed from itself.
+  mlir::LogicalResult verify() const;
   /// Every symbol in use, in the order it was named.
   llvm::ArrayRef<std::string> symbols() const { return used; }
 
@@ -128,6 +124,9 @@ private:
   void nameRecurrence(mlir::Operation *op);
   void requireDivides(unsigned divisor, unsigned dividend, llvm::StringRef what);
   void requireOne(unsigned node, llvm::StringRef what);
+  /// Makes sizes that are computed from themselves symbols of their own. Otherwise their expressions
+  /// would not end.
+  void breakCycles(mlir::func::FuncOp function);
   /// N's node for a scan or recurrence, given B's and its cu_seqlens.
   unsigned sequencesNode(unsigned batch, mlir::Value cuSeqlens);
 
@@ -140,7 +139,13 @@ private:
   std::vector<IsOne> isOne;
   /// Whose constraints are being taken.
   mlir::Operation *current = nullptr;
+  /// Ops that need two sizes to be one; a size's first op where it is computed from itself.
+  struct Contradiction {
+    mlir::Operation *op;
+    int64_t one, other;
+  };
   std::optional<Contradiction> contradicts;
+  mlir::Operation *circular = nullptr;
 };
 } // namespace ejk
 

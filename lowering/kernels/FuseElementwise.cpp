@@ -1,4 +1,5 @@
 //===- FuseElementwise.cpp - fuse elementwise ops up to a size -------------===//
+#include "dialect/shapes/Shapes.h"
 #include "lowering/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,6 +13,7 @@ namespace ejk {
 } // namespace ejk
 
 using namespace mlir;
+using namespace ejk;
 
 static int64_t bodySize(Operation *op) {
   auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
@@ -23,6 +25,9 @@ struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass>
   using FuseElementwiseBase::FuseElementwiseBase;
 
   void runOnOperation() override {
+    // Upstream folds casts into the ops that use them, and then two sizes would stand in one op.
+    if (failed(ShapeAnalysis(getOperation()).verify()))
+      return signalPassFailure();
     linalg::ControlFusionFn isSmall = [this](OpOperand *operand) {
       Operation *producer = operand->get().getDefiningOp();
       return producer && producer->hasOneUse() &&

@@ -39,9 +39,8 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
   LogicalResult describe(func::FuncOp function) {
     Builder b(&getContext());
     ShapeAnalysis shapes(function);
-    if (const auto &found = shapes.contradiction())
-      return found->op->emitError() << "needs one size where its tensors have " << found->one
-                                    << " and " << found->other;
+    if (failed(shapes.verify()))
+      return failure();
     auto shapeOf = [&](Value tensor) {
       SmallVector<Attribute> shape;
       if (auto type = dyn_cast<RankedTensorType>(tensor.getType()))

@@ -31,3 +31,17 @@ func.func @equal(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<?xf32> {
   %0 = arith.addf %a, %b : tensor<?xf32>
   return %0 : tensor<?xf32>
 }
+
+// -----
+
+// The slots of saved states are computed from the batch entries, and cannot be as many.
+func.func @circular(%x: tensor<?x?x1x4xf32>, %y: tensor<?x1x4x4xf32>) -> tensor<?x1x4x4xf32> {
+  %ht, %c = ejk.scan save_every 2 sequences(%xt = %x : tensor<?x?x1x4xf32>)
+      states(%S = %y : tensor<?x1x4x4xf32>) saves(tensor<?x1x4x4xf32>) {
+    %S1 = ejk.outer_add %S, %xt, %xt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>) saves(%S : vector<4x4xf32>)
+  }
+  // expected-error @-5 {{a size of its tensors is computed from itself}}
+  %0 = arith.addf %c, %y : tensor<?x1x4x4xf32>
+  return %0 : tensor<?x1x4x4xf32>
+}
