@@ -286,6 +286,8 @@ FailureOr<SmallVector<Tensor>> FunctionInterpreter::run(func::FuncOp function,
     SmallVector<Tensor> results;
     if (failed(dispatch(&op, operands, results)))
       return failure();
+    if (options.observe)
+      options.observe(&op, results);
     for (auto [value, result] : llvm::zip_equal(op.getResults(), results))
       values[value] = std::move(result);
   }

@@ -33,6 +33,8 @@ struct Options {
   /// Tried first for every op; returns null for ops that it does not interpret. Lets ops of other
   /// dialects (see dialect/check) run, too.
   std::function<OpHandler(mlir::Operation *op)> extension;
+  /// If given, called with the results of each op of a function.
+  std::function<void(mlir::Operation *op, llvm::ArrayRef<Tensor> results)> observe;
 };
 
 /// Runs `function` on `arguments` (a scalar is a tensor of rank 0) and returns its results. Fails

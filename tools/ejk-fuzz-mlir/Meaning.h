@@ -16,9 +16,10 @@ public:
   Meaning(mlir::ModuleOp module, uint64_t seed);
 
   /// Interprets the functions of `module`, a rewritten one, on the same inputs. Says in which
-  /// function and how its results differ; empty where they do not. A function that could not be
-  /// interpreted before, that gave numbers near overflow, or that has another type now, says
-  /// nothing.
+  /// function and how its results differ; empty where they do not. Says nothing of a function that
+  /// could not be interpreted before or that has another type now. Neither where it met numbers
+  /// near overflow, or where a range guard decides what it computes: passes may make 0 · inf of
+  /// numbers that cancelled, and choose the other path.
   std::string differenceFrom(mlir::ModuleOp module, unsigned &compared) const;
 
 private:
@@ -26,8 +27,12 @@ private:
     std::vector<reference::Tensor> inputs, results;
     mlir::FunctionType type;
   };
+  /// The results of `function` on `inputs`, then what it checks. Sets `allTame` to false where a
+  /// tensor on the way has a number near overflow.
   static std::optional<std::vector<reference::Tensor>>
-  run(mlir::func::FuncOp function, llvm::ArrayRef<reference::Tensor> inputs);
+  run(mlir::func::FuncOp function, llvm::ArrayRef<reference::Tensor> inputs,
+      bool *allTame = nullptr);
+  static bool pathsAgree(mlir::func::FuncOp function, const Function &known);
   std::map<std::string, Function> functions;
 };
 
