@@ -1,7 +1,9 @@
 /* Fits the parameters of a recurrence by gradient descent. To try it:
  *
- *   ejk-compile examples/mamba2.mlir -o mamba2_vjp.ejk --vjp --wrt=A,bias
+ *   ejk-compile examples/mamba2.mlir -o mamba2_vjp.ejk --vjp --wrt=A,bias --target=cpu,cuda
  *   train mamba2_vjp.ejk
+ *
+ * It runs on the GPU, or on the CPU where there is none or the package has no code for it.
  *
  * The package has two entries: mamba2, and mamba2_vjp, its derivative by A and
  * bias. The outputs to fit are the layer's own, with parameters that we choose;
@@ -12,12 +14,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { B = 2, T = 32, H = 4, K = 64, V = 32, STEPS = 50 };
 enum { KEYS = B * T * H * K, VALUES = B * T * H * V, GATES = B * T * H, STATE = B * H * K * V };
 
 /* What a gradient is multiplied by. The loss is a mean, so gradients are small. */
 static const float rate = 16.0f;
+
+/* Where the executable runs: kDLCUDA or kDLCPU. */
+static int32_t device_type;
 
 static void check(ejk_error *error) {
   if (!error)
@@ -44,20 +50,43 @@ static size_t bytes_of(const DLTensor *tensor) {
   return bytes;
 }
 
+static void *allocate(size_t bytes) {
+  void *data = NULL;
+  if (device_type == kDLCUDA)
+    check(ejk_device_alloc(0, bytes, &data));
+  else if (bytes && !(data = aligned_alloc(256, (bytes + 255) / 256 * 256)))
+    abort();
+  return data;
+}
+
+static void release(void *data) {
+  if (device_type == kDLCUDA)
+    check(ejk_device_free(0, data));
+  else
+    free(data);
+}
+
 static DLTensor make(int32_t ndim, int64_t *shape) {
-  DLTensor tensor = {.device = {kDLCUDA, 0}, .ndim = ndim, .shape = shape};
+  DLTensor tensor = {.device = {(DLDeviceType)device_type, 0}, .ndim = ndim, .shape = shape};
   tensor.dtype = (DLDataType){kDLFloat, 32, 1};
-  check(ejk_device_alloc(0, bytes_of(&tensor), &tensor.data));
+  tensor.data = allocate(bytes_of(&tensor));
   return tensor;
 }
 
 static void upload(const DLTensor *tensor, const float *host) {
-  check(ejk_copy_to_device(0, tensor->data, host, bytes_of(tensor)));
+  if (device_type == kDLCUDA)
+    check(ejk_copy_to_device(0, tensor->data, host, bytes_of(tensor)));
+  else
+    memcpy(tensor->data, host, bytes_of(tensor));
 }
 
-/* Waits for what was launched on stream 0, as all is here. */
+/* On a GPU, waits for what was launched on stream 0, as all is here. On a CPU a launch has
+ * returned when its work is done. */
 static void download(float *host, const DLTensor *tensor) {
-  check(ejk_copy_to_host(0, host, tensor->data, bytes_of(tensor)));
+  if (device_type == kDLCUDA)
+    check(ejk_copy_to_host(0, host, tensor->data, bytes_of(tensor)));
+  else
+    memcpy(host, tensor->data, bytes_of(tensor));
 }
 
 /* An entry, and all that its launches are given: made once, launched at each step. */
@@ -78,7 +107,7 @@ static call prepare(const ejk_package *package, const ejk_executable *executable
   ejk_choice choice = {.struct_size = sizeof(choice)};
   check(ejk_executable_choose(executable, made.entry, inputs, num_inputs, NULL, &choice));
   made.params.workspace_bytes = choice.workspace_bytes;
-  check(ejk_device_alloc(0, made.params.workspace_bytes, &made.params.workspace));
+  made.params.workspace = allocate(made.params.workspace_bytes);
   return made;
 }
 
@@ -113,6 +142,7 @@ int main(int argc, char **argv) {
   ejk_executable *executable;
   check(ejk_package_load_file(argv[1], &package));
   check(ejk_executable_create(package, NULL, &executable));
+  device_type = ejk_executable_device_type(executable);
 
   /* 1. Tensors. The derivative takes the function's inputs and a gradient of the
    *    loss by each result, in that order, and gives one by each parameter; it
@@ -179,9 +209,9 @@ int main(int argc, char **argv) {
 
   DLTensor *tensors[] = {&c, &b, &x, &dt, &A, &bias, &o, &ht, &d_o, &d_ht, &d_A, &d_bias};
   for (size_t i = 0; i < sizeof(tensors) / sizeof(*tensors); ++i)
-    check(ejk_device_free(0, tensors[i]->data));
-  check(ejk_device_free(0, forward.params.workspace));
-  check(ejk_device_free(0, backward.params.workspace));
+    release(tensors[i]->data);
+  release(forward.params.workspace);
+  release(backward.params.workspace);
   ejk_executable_destroy(executable);
   ejk_package_destroy(package);
   if (!(loss < first / 1000)) {
