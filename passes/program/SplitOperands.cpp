@@ -26,7 +26,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 /// Which matmuls of a program take operands in two terms.
-enum class Matmuls { none, ofSums, all };
+enum class Matmuls { none, ofCarriedStates, ofSums, all };
 
 /// By the channels of rows, of which there are some, and of states in memory.
 static Matmuls matmulsToSplit(ProgramOp program) {
@@ -48,6 +48,9 @@ static Matmuls matmulsToSplit(ProgramOp program) {
   }
   // They alone have a range to guard.
   program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
+  if (hasRows && hasGatesOfHeads && !hasGatesOfChannels && narrower > kFewChannels &&
+      wider <= kMostOfCarriedStates)
+    return Matmuls::ofCarriedStates;
   if (!hasRows || narrower > kFewChannels ||
       wider > mostBesideFew(hasGatesOfHeads, hasGatesOfChannels))
     return Matmuls::none;
@@ -74,6 +77,13 @@ static bool isSummed(DotOp dot) {
       reached.insert(user->result_begin(), user->result_end());
     }
   return false;
+}
+
+/// The state that a loop carries in f32 and `operand` is the rounding of; null if it is of none.
+static BlockArgument carriedState(Value operand) {
+  auto round = operand.getDefiningOp<arith::TruncFOp>();
+  auto state = round ? dyn_cast<BlockArgument>(round.getIn()) : BlockArgument();
+  return state && isa<scf::ForOp>(state.getOwner()->getParentOp()) ? state : BlockArgument();
 }
 
 namespace {
@@ -154,7 +164,9 @@ struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
       Splitter splitter(&getContext());
       SmallVector<DotOp> dots;
       program.walk([&](DotOp dot) {
-        if (matmuls == Matmuls::all || isSummed(dot))
+        bool readsState = carriedState(dot.getLhs()) || carriedState(dot.getRhs());
+        if (matmuls == Matmuls::all ||
+            (isSummed(dot) && (matmuls == Matmuls::ofSums || readsState)))
           dots.push_back(dot);
       });
       useUnrounded(program);
