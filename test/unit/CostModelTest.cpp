@@ -1,0 +1,47 @@
+//===- CostModelTest.cpp - rules that decide between kernels --------------===//
+#include "lowering/target/CostModel.h"
+#include "passes/NumericRange.h"
+#include <gtest/gtest.h>
+
+using namespace ejk;
+
+TEST(CostModel, GuardsOfOrdinaryGates) {
+  EXPECT_TRUE(cost::takesOrdinaryGates(range::kGuardNats, 64));
+  EXPECT_FALSE(cost::takesOrdinaryGates(range::kGuardNatsOfTwoAxes, 64));
+  EXPECT_TRUE(cost::takesOrdinaryGates(range::kGuardNatsOfTwoAxes, 32));
+}
+
+TEST(CostModel, WarpsByTheLargestMatrix) {
+  EXPECT_EQ(cost::warpsFor(64 * 64), 4u);
+  EXPECT_EQ(cost::warpsFor(64 * 128), 8u);
+}
+
+// A thread has 255 registers, and branches leave less to fragments than what surrounds them.
+TEST(CostModel, RegistersOfFragments) {
+  cost::BlockShape block;
+  int64_t most = cost::fragmentRegisters(block);
+  EXPECT_LT(most, 255);
+  block.matmuls = 4;
+  EXPECT_LT(cost::fragmentRegisters(block), most);
+  block.isBranch = true;
+  int64_t ofBranch = cost::fragmentRegisters(block);
+  block.hasManyMatmuls = true;
+  EXPECT_LT(cost::fragmentRegisters(block), ofBranch);
+  block.byWarps = true;
+  EXPECT_LT(cost::fragmentRegisters(block), ofBranch);
+}
+
+TEST(CostModel, StagePlansEndWithTheOneThatNeedsLeast) {
+  llvm::ArrayRef<cost::StagePlan> plans = cost::stagePlans();
+  for (const cost::StagePlan &plan : plans) {
+    EXPECT_GE(plan.stages, 1u);
+    EXPECT_GE(plan.stages, plans.back().stages);
+    EXPECT_FALSE(plan.pipelinesMatmuls && plan.pipelinesBranch);
+    if (plan.pipelinesMatmuls)
+      EXPECT_GE(plan.stages, 3u); // the chunk computed, the next one's matmuls, and one in flight
+  }
+  EXPECT_FALSE(plans.back().stagesF32);
+  EXPECT_EQ(cost::describe(plans.back()), "1 stage, f32 rows loaded late");
+  EXPECT_EQ(cost::describe(plans[1]),
+            "3 stages, matmuls pipelined, stores deferred from a double buffer");
+}
