@@ -141,7 +141,7 @@ def Tile_ProgramOp : Tile_Op<"program", [
     - C1: there is at least one sequence, and the region's arguments are those above.
     - C2: `chunk` and `slices` are positive.
     - C3: `save_every` is given if and only if states are saved or saved states are read,
-      and is a multiple of `chunk`.
+      is a multiple of `chunk`, and is 2³⁰ at most.
     - C4: `save_every` divides the least rows of `segments`.
   }];
   let arguments = (ins

@@ -94,9 +94,11 @@ LogicalResult ProgramOp::verifyRegions() {
                          << " and " << getSlices();
   bool saves = !getSaves().empty() || !getSavedStates().empty();
   if (saves != getSaveEvery().has_value() ||
-      (saves && (int64_t(*getSaveEvery()) < 1 || *getSaveEvery() % getChunk())))
-    return emitOpError("must have a 'save_every' that is a multiple of 'chunk' where states are "
-                       "saved or saved ones read, and none elsewhere (C3)");
+      (saves && (int64_t(*getSaveEvery()) < 1 || int64_t(*getSaveEvery()) > kMaxRows ||
+                 *getSaveEvery() % getChunk())))
+    return emitOpError() << "must have a 'save_every' of at most " << kMaxRows
+                         << " that is a multiple of 'chunk' where states are saved or saved ones "
+                            "read, and none elsewhere (C3)";
   if (getSegments() && getSaveEvery() && getSegments()->getLeast() % *getSaveEvery())
     return emitOpError() << "'save_every' must divide the least rows of 'segments' (C4), but they "
                             "are "

@@ -4,6 +4,8 @@
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/package/Names.h"
 #include "llvm/Support/SourceMgr.h"
@@ -46,13 +48,26 @@ static LogicalResult checkNames(ModuleOp module) {
   return failure(walked.wasInterrupted());
 }
 
+LogicalResult ejk::verifyParsed(ModuleOp module) {
+  WalkResult walked = module.walk([](tensor::ConcatOp concat) -> WalkResult {
+    // Where there is none, the verifier says so.
+    if (!concat.getDimAttr() || int64_t(concat.getDim()) >= 0)
+      return success();
+    return concat.emitOpError() << "must have a 'dim' that is not negative, but has "
+                                << int64_t(concat.getDim());
+  });
+  return failure(walked.wasInterrupted() || failed(verify(module)));
+}
+
 OwningOpRef<ModuleOp> ejk::readModule(const std::shared_ptr<llvm::SourceMgr> &sources,
                                       MLIRContext *context) {
-  ParserConfig config(context);
+  ParserConfig config(context, /*verifyAfterParse=*/false);
   const llvm::MemoryBuffer *buffer = sources->getMemoryBuffer(sources->getMainFileID());
   if (isBytecode(*buffer)) {
     OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, config);
-    return module && succeeded(checkNames(*module)) ? std::move(module) : nullptr;
+    return module && succeeded(verifyParsed(*module)) && succeeded(checkNames(*module))
+               ? std::move(module)
+               : nullptr;
   }
   // What an editor's server is told: where in the file each value is defined.
   AsmParserState definitions;
@@ -62,7 +77,7 @@ OwningOpRef<ModuleOp> ejk::readModule(const std::shared_ptr<llvm::SourceMgr> &so
   auto start = FileLineColLoc::get(context, buffer->getBufferIdentifier(), 0, 0);
   OwningOpRef<ModuleOp> module =
       mlir::detail::constructContainerOpForParserIfNecessary<ModuleOp>(&block, context, start);
-  if (!module)
+  if (!module || failed(verifyParsed(*module)))
     return {};
   module->walk([&](func::FuncOp function) {
     if (function.isExternal())

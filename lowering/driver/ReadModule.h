@@ -20,6 +20,10 @@ namespace ejk {
 /// the argument that has such a name. Null after an error.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::shared_ptr<llvm::SourceMgr> &sources,
                                              mlir::MLIRContext *context);
+
+/// Verifies a module that was parsed without that. Upstream's verifier of `tensor.concat` reads past
+/// the shapes of its operands where `dim` is negative; here that is an error.
+llvm::LogicalResult verifyParsed(mlir::ModuleOp module);
 } // namespace ejk
 
 #endif // EJK_LOWERING_DRIVER_READMODULE_H

@@ -10,6 +10,7 @@
 #include "Isolation.h"
 #include "Meaning.h"
 #include "Mutations.h"
+#include "lowering/driver/ReadModule.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -99,7 +100,9 @@ public:
   }
 
   OwningOpRef<ModuleOp> parse(StringRef text) {
-    return parseSourceString<ModuleOp>(text, ParserConfig(&context));
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(text, ParserConfig(&context, /*verifyAfterParse=*/false));
+    return module && succeeded(ejk::verifyParsed(*module)) ? std::move(module) : nullptr;
   }
 
   /// Runs `pipeline`; false where it fails. Says what is wrong, if anything.
@@ -146,7 +149,7 @@ public:
       }
       OwningOpRef<ModuleOp> changed = module->clone();
       mutate(*changed, random);
-      if (succeeded(verify(*changed))) {
+      if (succeeded(ejk::verifyParsed(*changed))) {
         module = std::move(changed);
         ++changes;
       }

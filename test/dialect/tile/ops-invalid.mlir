@@ -42,7 +42,7 @@ func.func @within() {
 
 // program C3: saved states every 24 rows of chunks of 16.
 func.func @saves(%q: tensor<?x?x?xf32>, %s: tensor<?x?x4x4xf32>) {
-  // expected-error @below {{must have a 'save_every' that is a multiple of 'chunk' where states are saved or saved ones read, and none elsewhere (C3)}}
+  // expected-error @below {{must have a 'save_every' of at most 1073741824 that is a multiple of 'chunk' where states are saved or saved ones read, and none elsewhere (C3)}}
   tile.program chunk 16 save_every 24 slices 1 sequences(%q : tensor<?x?x?xf32>) saved(%s : tensor<?x?x4x4xf32>) {
   ^bb0(%qr: !tile.rows<f32>, %a: !tile.slots<vector<4x4xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     tile.end
