@@ -62,21 +62,21 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     cost::StagePlan stages;
     /// Which of the tiles that would be spilled to shared memory stay in registers.
     uint64_t held = 0;
+    /// The bytes of shared memory that a block then needs.
+    unsigned bytes = 0;
   };
 
   /// The first plan that fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
     for (const cost::StagePlan &stages : cost::stagePlans()) {
       Plan plan{stages, kAll};
-      bytesOfPlan = need(program, plan);
-      if (bytesOfPlan > target->sharedBytesPerBlock)
-        continue;
-      plan.held = fewestHeld(program, plan);
-      return plan;
+      plan.bytes = need(program, plan);
+      if (plan.bytes <= target->sharedBytesPerBlock)
+        return withFewestHeld(program, plan);
     }
-    Plan none{{0}};
-    none.held = fewestHeld(program, none);
-    return none;
+    Plan none{{0}, kAll};
+    none.bytes = need(program, none);
+    return withFewestHeld(program, none);
   }
 
   void report(ProgramOp program, const Plan &plan) {
@@ -93,7 +93,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         .from("elements that four warps hold", cost::kElementsOfFourWarps);
     unsigned tiles = countSpilledTiles(program);
     cost::Decision(loc, function, "stages", cost::describe(plan.stages))
-        .from("bytes needed", bytesOfPlan)
+        .from("bytes needed", plan.bytes)
         .from("bytes of a block", target->sharedBytesPerBlock)
         .from("tiles spilled to shared memory", tiles);
     cost::Decision(loc, function, "loads", usesTmaLoads(program) ? "TMA" : "threads")
@@ -101,14 +101,14 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         .from("warpgroups", program->hasAttr(kWarpgroupsAttr) ? warps / kWarpgroup : 0);
   }
 
-  /// Of the tiles that would be spilled to shared memory those that cannot be, with `plan`: one after
-  /// the other, the one without which least is needed.
-  uint64_t fewestHeld(ProgramOp program, Plan plan) {
+  /// `all`, which holds all tiles in registers that would be spilled to shared memory, with those
+  /// alone that must be held: one after the other, the one without which least is needed.
+  Plan withFewestHeld(ProgramOp program, const Plan &all) {
     unsigned tiles = countSpilledTiles(program);
-    unsigned bytes;
-    for (plan.held = 0; (bytes = need(program, plan)) > target->sharedBytesPerBlock;) {
+    Plan plan = all;
+    for (plan.held = 0; (plan.bytes = need(program, plan)) > target->sharedBytesPerBlock;) {
       if (tiles > cost::kMostSpillsTried)
-        return kAll;
+        return all;
       uint64_t best = kAll;
       unsigned least = std::numeric_limits<unsigned>::max();
       for (unsigned i = 0; i < tiles; ++i) {
@@ -121,11 +121,10 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         }
       }
       if (best == kAll)
-        return kAll;
+        return all;
       plan.held = best;
     }
-    bytesOfPlan = bytes;
-    return plan.held;
+    return plan;
   }
 
   /// Whether what `plan` asks for was done.
@@ -163,7 +162,5 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
 
   const Target *target = nullptr;
   StagedLoads staged;
-  /// The bytes of shared memory that the chosen plan needs.
-  unsigned bytesOfPlan = 0;
 };
 } // namespace
