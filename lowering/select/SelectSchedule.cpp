@@ -5,6 +5,7 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/target/CostModel.h"
+#include "lowering/select/RoundOutputs.h"
 #include "lowering/select/SaveStates.h"
 #include "lowering/select/TileLayoutPipeline.h"
 #include "lowering/target/Target.h"
@@ -179,6 +180,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (failed(result))
         return failure();
     }
+    roundOutputs(getOperation());
     pruneAlternatives(getOperation());
     return success();
   }

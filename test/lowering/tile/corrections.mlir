@@ -22,11 +22,11 @@
 // CLOBBER: llvm.inline_asm {{.*}}wgmma.mma_async.sync.aligned.m64n64k16{{.*}} "=&f,=&f,{{[^"]*}},r,r,r,r,
 
 // Its derivative is four passes, of which the last computes all gradients from states that the third
-// saves: r, r̄ without any copy of do, states, gradients.
+// saves: r, r̄ in the 16 bits that matmuls take, without any copy of do, states, gradients.
 // RUN: ejk-compile %s --vjp --save-states=false --schedule=chunk --arch=sm_90a --emit=tile -o - 2>/dev/null | FileCheck %s --check-prefix=PASSES
 // PASSES-LABEL: func.func @head_gate_vjp(
 // PASSES: %[[R:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
-// PASSES: %[[C:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
+// PASSES: %[[C:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xbf16>) {
 // PASSES: %[[S:.*]] = tile.program {{.*}} saves(tensor<?x?x64x32x{{.*}}>) {
 // PASSES: tile.program {{.*}} saved(%[[S]] :
 // PASSES-NOT: tile.program
@@ -43,7 +43,7 @@
 // SAVED: %[[OR:.*]]:2, %[[HT:.*]], %[[SAVES:.*]] = tile.program chunk 64 save_every 64
 // SAVED: return %[[OR]]#0, %[[HT]], %[[OR]]#1, %[[SAVES]]
 // SAVED-LABEL: func.func @head_gate_vjp(
-// SAVED: tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
+// SAVED: tile.program {{.*}} outputs(tensor<?x?x?x32xbf16>) {
 // SAVED: tile.program {{.*}} saved(%
 // SAVED-NOT: tile.program
 // SAVED: return
