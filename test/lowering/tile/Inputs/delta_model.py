@@ -115,7 +115,7 @@ def main(ejk_run):
             beyond = f", and may be by {limit:.0e}" if error > allowed and error <= limit else ""
             print(f"{name}: {key} is off by {error:.1e}, {'within' if error <= allowed else 'more than'} {allowed:.1e}{beyond}")
     print(f"{failed} failed")
-    return failed != 0
+    return int(failed != 0)
 
 
 if __name__ == "__main__":
