@@ -202,7 +202,7 @@ def run_ours(name, tensors, options):
     return [o, *(state if isinstance(state, tuple) else [] if state is None else [state])]
 
 
-def run_reference(reference, name, tensors, options):
+def run_reference(reference, name, tensors, options, kind):
     """The reference on each sequence, with what fla's kernels do around it in torch."""
     tensors, options = dict(tensors), dict(options)
     wanted = options.pop("output_final_state", name == "fused_recurrent_rwkv7")
@@ -216,7 +216,8 @@ def run_reference(reference, name, tensors, options):
     if options.pop("use_qk_l2norm_in_kernel", False):
         for n in "qk":
             x = tensors[n].float()
-            tensors[n] = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)).to(tensors[n].dtype)
+            x = x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
+            tensors[n] = x.to(kind).float()  # fla rounds what it has normalised
     A, bias = tensors.pop("A_log", None), tensors.pop("dt_bias", None)
     bound = options.pop("lower_bound", None)
     if options.pop("use_gate_in_kernel", False):
@@ -282,17 +283,18 @@ def _make(name):
                 if run is run_reference:
                     # In float32: the rounding of a reference's own steps is no part of the answer.
                     exact = {n: x.float() if n in floats else x for n, x in own.items()}
-                    values = run(reference, name, exact, options)
+                    values = run(reference, name, exact, options, next(iter(own.values())).dtype)
                 else:
                     values = run(name, own, options)
                     types = [x.dtype for x in values]
                 torch.manual_seed(number)
-                loss = sum((x.float() * torch.randn(x.shape)).sum() for x in values)
+                # Cotangents that the tensors' type holds, so that both sides are given the same.
+                main = next(iter(tensors.values())).dtype
+                loss = sum((x.float() * torch.randn(x.shape).to(main).float()).sum() for x in values)
                 gradients = torch.autograd.grad(loss, [own[n] for n in floats], allow_unused=True)
                 results += [x.detach().float() for x in values]
                 results += [torch.zeros_like(own[n]).float() if g is None else g.float()
                             for n, g in zip(floats, gradients)]
-            main = next(iter(tensors.values())).dtype
             self.assertEqual(types[0], main)
             for a in types[1:2]:
                 self.assertEqual(a, torch.float32)
