@@ -11,7 +11,9 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
     blocks on the diagonal are inverted by substitution, in f32; matmuls of bf16 combine them.
     Why: a substitution of all rows is a chain of as many steps, tensor cores take a
     matrix of a few blocks in as many matmuls as double to their number. Results change by the
-    rounding of matmuls' operands; what the identity multiplies is not rounded.
+    rounding of matmuls' operands; what the identity multiplies is not rounded. Each operand has
+    two bf16 terms, and each matmul becomes three: with nearly parallel keys one term made o twice
+    as inexact. In the example a matmul stands for its three.
 
     Before:
     ```mlir

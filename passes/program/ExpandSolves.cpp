@@ -11,6 +11,10 @@
 // matmul's result is added to what f32 has of it. Y stays as small as the inverse is, where
 // the powers of L, of nearly parallel keys, do not.
 //
+// With nearly parallel keys the entries of W are near 1 and what W adds nearly cancels with the
+// right-hand side. Each operand is therefore split into two bf16 terms, x ≈ x1 + x2, and a matmul
+// into three, x1 y1 + x2 y1 + x1 y2.
+//
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,7 +47,15 @@ static void expand(SolveOp op) {
   TileBuilder e(b, op.getLoc());
   Type narrow = b.getBF16Type();
   auto matmul = [&](Value lhs, bool transposed, Value rhs, Value acc) {
-    return e.dot(e.round(lhs, narrow), transposed, e.round(rhs, narrow), false, acc);
+    auto split = [&](Value x) {
+      Value first = e.round(x, narrow);
+      return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));
+    };
+    auto [lhs1, lhs2] = split(lhs);
+    auto [rhs1, rhs2] = split(rhs);
+    acc = e.dot(lhs1, transposed, rhs2, false, acc);
+    acc = e.dot(lhs2, transposed, rhs1, false, acc);
+    return e.dot(lhs1, transposed, rhs1, false, acc);
   };
   Value lower = e.keep(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
   Value inverse = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
