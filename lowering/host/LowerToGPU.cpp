@@ -458,7 +458,7 @@ private:
   /// Whether a scan of so many steps as a launch has is one step in a server's inner loop. One of a
   /// derivative is not, nor one over segments, whose number is computed.
   bool isForDecoding(ScanOp scan) {
-    return !scan.getCuSeqlens() && !scan.getSegments() && !function->hasAttr(kDerivativeOfAttr) &&
+    return !function->hasAttr(kDerivativeOfAttr) &&
            sizeOf(scan.getSequences().front(), 1).kind == DimExpr::Kind::symbol;
   }
 
@@ -469,10 +469,14 @@ private:
       return failure();
     Value first = scan.getSequences().front();
     int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
-    bool mayBeOne = steps == 1 || (ShapedType::isDynamic(steps) && isForDecoding(scan));
+    bool mayBeOne = !scan.getCuSeqlens() && !scan.getSegments() &&
+                    (steps == 1 || (ShapedType::isDynamic(steps) && isForDecoding(scan)));
     bool mayBeMore = scan.getCuSeqlens() || scan.getSegments() || steps != 1;
-    if (auto it = alternatives.find(scan); it != alternatives.end())
-      (it->second.single ? mayBeMore : mayBeOne) = false;
+    // A scan beside a block program is there for the steps that the program does not take.
+    if (auto it = alternatives.find(scan); it != alternatives.end()) {
+      mayBeOne = it->second.single;
+      mayBeMore &= !it->second.single;
+    }
     if (!maker.separatesSingleSteps()) {
       FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
       return failed(kernel) ? failure() : launch(scan, *kernel);
