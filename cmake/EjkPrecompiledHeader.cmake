@@ -37,6 +37,12 @@ if(EJK_PRECOMPILED_HEADER)
   list(TRANSFORM EJK_PRECOMPILED_HEADERS REPLACE "^([a-z].*)$" "<\\1>")
   target_precompile_headers(EjkPrecompiled PRIVATE ${EJK_PRECOMPILED_HEADERS})
   add_dependencies(EjkPrecompiled EjkDialectIncGen EjkTileIncGen)
+  # Clang checks the sizes of the files in a precompiled header, of which comments are a part. ccache
+  # leaves comments out of what it compares unless told otherwise.
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
+    set_property(TARGET EjkPrecompiled PROPERTY CXX_COMPILER_LAUNCHER
+      env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=1 ccache)
+  endif()
 endif()
 
 function(ejk_use_precompiled_header target)
