@@ -28,8 +28,8 @@ except ImportError as error:
     MISSING = f"fla-core is not installed ({error})"
 
 # fla's tests allow a root mean square of the difference of 0.005 of the reference's, in bf16. In
-# float32 both sides sum in another order, and nothing else.
-LIMITS = {torch.float32: 2e-5, torch.bfloat16: 5e-3}
+# float32 both sides sum in another order: a parameter of one number sums terms that may nearly cancel.
+LIMITS = {torch.float32: 1e-4, torch.bfloat16: 5e-3}
 
 
 def expanded(x, heads):
