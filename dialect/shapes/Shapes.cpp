@@ -388,10 +388,13 @@ void ShapeAnalysis::constrainReshape(Operation *op) {
   Value from = op->getOperand(0), to = op->getResult(0);
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     for (auto [dim, group] : llvm::enumerate(collapse.getReassociationIndices())) {
-      unsigned size = node(from, group.front());
-      for (int64_t other : ArrayRef(group).drop_front())
-        size = makeOperation(DimExpr::Operator::multiply, size, node(from, other));
-      unify(node(to, dim), size);
+      // A product by one is its other factor, which it may also be equal to by another op.
+      std::optional<unsigned> size;
+      for (int64_t part : group)
+        if (cast<RankedTensorType>(from.getType()).getDimSize(part) != 1)
+          size = size ? makeOperation(DimExpr::Operator::multiply, *size, node(from, part))
+                      : node(from, part);
+      unify(node(to, dim), size ? *size : node(from, group.front()));
     }
     return;
   }
