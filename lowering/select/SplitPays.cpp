@@ -1,6 +1,6 @@
 //===- SplitPays.cpp - when segments side by side are faster --------------===//
 //
-// A thread block scans one sequence and head, or one segment of it. Unsplit, the longest sequence
+// A thread block scans one sequence and head, or one segment of it; of wide states, a slice. Unsplit, the longest sequence
 // takes as long as its segments, one after the other. Split, the multiprocessors take as many
 // rounds as the segments of all sequences and heads fill, some passes each.
 //
@@ -61,6 +61,15 @@ static DimExpr sequencesOf(DimExpr offsets) {
   return offsets;
 }
 
+/// How many thread blocks have a part each of one head's largest state.
+static int64_t slicesOf(ScanOp scan) {
+  int64_t elements = 0;
+  for (Value state : scan.getFinalStates())
+    elements = std::max(elements, ShapedType::getNumElements(
+                                      cast<RankedTensorType>(state.getType()).getShape().drop_front(2)));
+  return llvm::divideCeil(elements, cost::kStateElementsPerBlock);
+}
+
 /// The condition for one scan. Of packed sequences the mean length is known on the host, and the
 /// longest one has no fewer rows.
 static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) {
@@ -83,6 +92,7 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) 
                             DimExpr::make(O::ceilDivide, rows, most));
     all = DimExpr::make(O::multiply, batch, longest);
   }
+  all = DimExpr::make(O::multiply, all, DimExpr::number(slicesOf(scan)));
   Attribute blocks = sizeAttribute(b, DimExpr::make(O::multiply, all, heads));
   Attribute inTurn = sizeAttribute(b, longest), length = sizeAttribute(b, rows);
   if (!blocks || !inTurn || !length)

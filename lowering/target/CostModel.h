@@ -57,6 +57,10 @@ constexpr int64_t kFewestRowsForChunks = 16;
 /// eight chunks.
 constexpr int64_t kFewestRowsToSplit = 2048;
 
+/// Elements of the states that one thread block has: 64 KiB of f32 in the registers of eight warps. It
+/// is the limit of passes/chunk, which divides wider states into slices.
+constexpr int64_t kStateElementsPerBlock = 128 * 128;
+
 /// How many times the rows of a segment cost, in passes over them. A split computes each segment
 /// twice, once for its state alone. H200: that and the combination take as long as 2 (gk,
 /// B=2,T=16384,H=16: 1.75 of 3.95 x the floor, with 4 segments) to 2.1 segments (gk,
