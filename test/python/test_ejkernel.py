@@ -39,8 +39,7 @@ def random_case(rng, name):
         x = -rng.random(shape) if gate else rng.normal(size=shape)
         return jnp.asarray(x, dtype)
     gates = [gate for gate in ("g", "gk", "gv") if gate in takes and rng.random() < 0.5]
-    if "gv" not in gates:
-        V = K  # ejkernel fails otherwise: it puts zeros of the query's shape for gv
+    V = K  # ejkernel fails otherwise: it puts K×K zeros for an absent state, and for gv
     case = dict(query=tensor(B, T, H, K), key=tensor(B, T, H, K), value=tensor(B, T, H, V))
     for gate in gates:
         case[gate] = tensor(B, T, H, V if gate == "gv" else K, gate=True)
