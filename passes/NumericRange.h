@@ -34,8 +34,8 @@ constexpr double kSumNats = kNormalNats - 1;
 /// and e^7, which is 9e-4 to 1.1e3.
 constexpr double kScaledRowNats = kNormalNats - 7;
 
-/// The bound of a chunk's range guard. An operand scaled by up to e^±64 leaves 23 nats, 10 orders of
-/// magnitude on either side, for the elements of the vectors and the sums of a matmul.
+/// The bound of a chunk's range guard. An operand scaled by up to e^±64 leaves 23 nats, 10 orders
+/// of magnitude on either side, for the elements of the vectors and the sums of a matmul.
 constexpr double kGuardNats = 64;
 static_assert(kNormalNats - kGuardNats == 23);
 

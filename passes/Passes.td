@@ -151,8 +151,8 @@ def DeriveBackward : Pass<"ejk-derive-backward", "::mlir::ModuleOp"> {
     What: adds `@f_vjp` for a function `@f` of scans and elementwise `arith` and `math` (after
     `ejk-specialize`). Its arguments are f's arguments, then a cotangent for each result, of the
     result's type, named "d" and the result's name. Its results are a gradient for each float
-    argument, of the argument's type, named "d" and its name. Attributes say what each is for, so no
-    pass or tool reads names: `ejk.derivative_of` on f_vjp, `ejk.cotangent_of` on cotangents,
+    argument, of the argument's type, named "d" and its name. Attributes say what each is for, so
+    passes and tools need not read names: `ejk.derivative_of` on f_vjp, `ejk.cotangent_of` on cotangents,
     `ejk.gradient_of` on gradients. `wrt` lists the arguments to
     differentiate by (all by default); `cotangents` lists the results that have a cotangent (all by
     default; other cotangents are zero). If the module declares `@f_vjp`, the definition replaces

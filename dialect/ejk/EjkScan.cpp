@@ -474,7 +474,8 @@ LogicalResult ScanOp::verifyRegions() {
       if (auto checkpoint = dyn_cast<CheckpointOp>(use.getOwner());
           !checkpoint || &use != &checkpoint.getSavedMutable())
         return use.getOwner()->emitOpError()
-               << "uses saved state " << i << ", which only 'ejk.checkpoint' may, after 'with' (C9)";
+               << "uses saved state " << i
+               << ", which only 'ejk.checkpoint' may, after 'with' (C9)";
   for (auto [i, arg, state] : llvm::enumerate(getStateArgs(), getFinalStates()))
     if (failed(checkArg("state", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(state.getType()), 2))))

@@ -71,8 +71,9 @@ ReadOp CancellingPairOp::getReadOp() { return getRead().getDefiningOp<ReadOp>();
 /// Checks where a cancelling pair takes its read from, and that it is a term of a sum.
 static LogicalResult verifyPair(CancellingPairOp pair, ScanOp scan) {
   if (!pair.getReadOp() && !llvm::is_contained(scan.getSequenceArgs(), pair.getRead()))
-    return pair.emitOpError("multiplies what no 'ejk.read' of this step and no sequence gives (C1); "
-                            "use 'arith.mulf' for a product that cancels no other");
+    return pair.emitOpError(
+        "multiplies what no 'ejk.read' of this step and no sequence gives (C1); "
+        "use 'arith.mulf' for a product that cancels no other");
   unsigned states = scan.getNumStates(), outputs = scan.getOutputs().size();
   for (OpOperand &use : pair->getUses()) {
     unsigned number = use.getOperandNumber();

@@ -77,8 +77,8 @@ public:
   };
   llvm::ArrayRef<Divides> divisibilities() const { return divides; }
   llvm::ArrayRef<IsOne> ones() const { return isOne; }
-  /// Emits an error, and fails, where no input fits: an op needs two sizes to be one which the types
-  /// of tensors say are not, or a size is computed from itself.
+  /// Emits an error, and fails, where no input fits: an op needs two sizes to be one which the
+  /// types of tensors say are not, or a size is computed from itself.
   mlir::LogicalResult verify() const;
   /// Every symbol in use, in the order it was named.
   llvm::ArrayRef<std::string> symbols() const { return used; }
@@ -124,8 +124,8 @@ private:
   void nameRecurrence(mlir::Operation *op);
   void requireDivides(unsigned divisor, unsigned dividend, llvm::StringRef what);
   void requireOne(unsigned node, llvm::StringRef what);
-  /// Makes sizes that are computed from themselves symbols of their own. Otherwise their expressions
-  /// would not end.
+  /// Makes sizes that are computed from themselves symbols of their own. Otherwise their
+  /// expressions would not end.
   void breakCycles(mlir::func::FuncOp function);
   /// N's node for a scan or recurrence, given B's and its cu_seqlens.
   unsigned sequencesNode(unsigned batch, mlir::Value cuSeqlens);

@@ -302,7 +302,8 @@ Kernel ejk::emitCpuSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef na
                Value sum = b.loop(b.i64(0), group, 1, b.number(0, width),
                                   [&](Value g, ValueRange sums) {
                                     Value there = b.add(start, b.mul(g, inner));
-                                    Value term = b.loadLanes(f32, b.at(from, b.getF32Type(), there));
+                                    Value term =
+                                        b.loadLanes(f32, b.at(from, b.getF32Type(), there));
                                     return SmallVector<Value>{b.addF(sums[0], term)};
                                   })
                                .front();

@@ -53,7 +53,9 @@ private:
     return failure();
   }
 
-  static bool isLoaded(SectionRef section) { return ELFSectionRef(section).getFlags() & ELF::SHF_ALLOC; }
+  static bool isLoaded(SectionRef section) {
+    return ELFSectionRef(section).getFlags() & ELF::SHF_ALLOC;
+  }
 
   LogicalResult place(SectionRef section, bool code) {
     if (!isLoaded(section) || section.isText() != code || section.getSize() == 0)

@@ -93,7 +93,8 @@ Value CpuScanEmitter::matrixRow(Value matrix, Value row, const Block &block, Sco
     bool byKey = steps.rowAxis == Axis::key;
     Value state = rowOf(outer.getState());
     Value factor = rowOperand(byKey ? outer.getKey() : outer.getValue(), row, false, rows);
-    result = b.fma(splat(factor), prepared.lookup(byKey ? outer.getValue() : outer.getKey()), state);
+    result =
+        b.fma(splat(factor), prepared.lookup(byKey ? outer.getValue() : outer.getKey()), state);
   } else if (matchPattern(matrix, m_Constant(&constant))) {
     Attribute element = cast<DenseElementsAttr>(constant).getSplatValue<Attribute>();
     result = splat(b.make<arith::ConstantOp>(cast<TypedAttr>(element)));
@@ -267,7 +268,8 @@ void CpuScanEmitter::storeCarried(const Block &block, ValueRange carried) {
   auto next = carried.begin();
   for (auto [tile, arg] : llvm::zip(tiles, scan.getStateArgs()))
     if (isCarried(plan, arg))
-      b.storeLanes(*next++, hasChannels(arg) ? floatAt(tile, b.mul(block.index, plan.width)) : tile);
+      b.storeLanes(*next++,
+                   hasChannels(arg) ? floatAt(tile, b.mul(block.index, plan.width)) : tile);
 }
 
 SmallVector<Value> CpuScanEmitter::finishStep(const Block &block, Scope &columns,

@@ -33,7 +33,7 @@ struct CompileOptions {
   /// for: f's results, then `saved0` and so on, which f_vjp takes behind its cotangents.
   bool saveStates = true;
   /// Whether other warps of these copy rows than compute, from sm_90 on.
-  bool roles = false;
+  bool warpSpecialize = false;
   /// Whether these round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
   /// Whether derivatives of these keep exponentials that are live across a branch in bf16.

@@ -100,7 +100,8 @@ private:
 
 bool Call::checkOptions() {
   if (options.derivatives < 0 || options.derivatives > 2)
-    result.log.addError("derivatives must be 0, 1 or 2, but is " + Twine(options.derivatives).str());
+    result.log.addError("derivatives must be 0, 1 or 2, but is " +
+                        Twine(options.derivatives).str());
   else if (options.emit < EJK_EMIT_PACKAGE || options.emit > EJK_EMIT_PTX)
     result.log.addError("emit must be one of ejk_emit, but is " + Twine(options.emit).str());
   else if (!chooseTargets())
@@ -224,8 +225,9 @@ LogicalResult Call::interpret(StringRef entry, ArrayRef<const DLTensor *> inputs
       element = Float64Type::get(&context);
     std::optional<DLDataType> dtype = dlpackType(element);
     if (!dtype)
-      return function.emitError("result '") << resultName(function, i) << "' is "
-                                            << tensor.typeName() << ", which DLPack has no type for";
+      return function.emitError("result '")
+             << resultName(function, i) << "' is " << tensor.typeName()
+             << ", which DLPack has no type for";
     const char *name = result.names.emplace_back(resultName(function, i)).c_str();
     const auto &shape = result.shapes.emplace_back(tensor.shape);
     const auto &bytes = result.bytes.emplace_back(writeHostTensor(tensor, element));

@@ -53,7 +53,7 @@ public:
 private:
   LogicalResult lower(ModuleOp module, Stage stage) {
     ToGPUOptions toGPU = {target.name.str(),  options.schedule, options.fuse,
-                          options.saveStates, options.roles,    options.roundComputed,
+                          options.saveStates, options.warpSpecialize,    options.roundComputed,
                           options.roundExponentials};
     PassManager pm(module.getContext());
     if (stage == Stage::tile || stage == Stage::plan)

@@ -69,12 +69,12 @@ void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   pm.addPass(createSelectStages(stage));
   pm.addPass(createSplitExponentials());
   const Target *target = findTarget(options.arch);
-  if (options.roles && target && target->hasBulkCopies) {
-    SpecializeWarpsOptions roles;
-    roles.arch = options.arch;
+  if (options.warpSpecialize && target && target->hasBulkCopies) {
+    SpecializeWarpsOptions specialize;
+    specialize.arch = options.arch;
     // More warps would take registers that the consumer has need of.
-    roles.producerWarps = target->hasSetMaxRegisters ? 4 : 1;
-    pm.addPass(createSpecializeWarps(roles));
+    specialize.producerWarps = target->hasSetMaxRegisters ? 4 : 1;
+    pm.addPass(createSpecializeWarps(specialize));
   }
 }
 
@@ -157,7 +157,7 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       *this, "save-states",
       llvm::cl::desc("have f_fwd give the states that f_vjp else walks all steps for"),
       llvm::cl::init(false)};
-  Option<bool> roles{*this, "warp-specialize",
+  Option<bool> warpSpecialize{*this, "warp-specialize",
                      llvm::cl::desc("have other warps copy rows than compute, from sm_90 on"),
                      llvm::cl::init(false)};
   Option<bool> roundComputed{
@@ -176,7 +176,7 @@ void ejk::registerLoweringPipelines() {
       "ejk-to-gpu", "specialised scans and block programs to gpu kernels and launches",
       [](OpPassManager &pm, const ToGPUFlags &flags) {
         buildToGPUPipeline(pm,
-                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.roles,
+                           {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize,
                             flags.roundComputed, flags.roundExponentials});
       });
   PassPipelineRegistration<ToCPUFlags>(

@@ -16,7 +16,7 @@ struct ToGPUOptions {
   /// Have f_fwd give the states that f_vjp else walks all steps for.
   bool saveStates = false;
   /// Whether other warps copy rows than compute, where `arch` lets them.
-  bool roles = false;
+  bool warpSpecialize = false;
   /// Round operands of matmuls that are computed in f32 from 16-bit rows.
   bool roundComputed = true;
   /// Keep exponentials that are live across a chunk's branch in bf16.

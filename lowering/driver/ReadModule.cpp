@@ -36,7 +36,8 @@ static LogicalResult checkNames(ModuleOp module) {
     if (failed(checkName(function.getLoc(), "a function", function.getName())))
       return failure();
     for (BlockArgument argument : function.getArguments())
-      if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ejk::kNameAttr))
+      if (auto name =
+              function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ejk::kNameAttr))
         if (failed(checkName(argument.getLoc(), "an argument", name)))
           return failure();
     for (unsigned i = 0; i < function.getNumResults(); ++i)

@@ -21,8 +21,8 @@ namespace ejk {
 mlir::OwningOpRef<mlir::ModuleOp> readModule(const std::shared_ptr<llvm::SourceMgr> &sources,
                                              mlir::MLIRContext *context);
 
-/// Verifies a module that was parsed without that. Upstream's verifier of `tensor.concat` reads past
-/// the shapes of its operands where `dim` is negative; here that is an error.
+/// Verifies a module that was parsed without that. Upstream's verifier of `tensor.concat` reads
+/// past the shapes of its operands where `dim` is negative; here that is an error.
 llvm::LogicalResult verifyParsed(mlir::ModuleOp module);
 } // namespace ejk
 

@@ -31,10 +31,10 @@ Value TileEmitter::exponential(Operation *op, Value x) {
       .getResult(0);
 }
 
-/// e^x without the special function unit, for |x| ≤ range::kNormalNats: 2^n · 2^f with integer n and |f| ≤ ½, where
-/// 2^f is an even plus an odd polynomial. e^-x is 2^-n · 2^-f with the same polynomials, so it
-/// costs two more instructions after common subexpression elimination. The relative error is at
-/// most 2.8e-6, or 4.1e-6 at the ends of the range, because log2 e is rounded.
+/// e^x without the special function unit, for |x| ≤ range::kNormalNats: 2^n · 2^f with integer n
+/// and |f| ≤ ½, where 2^f is an even plus an odd polynomial. e^-x is 2^-n · 2^-f with the same
+/// polynomials, so it costs two more instructions after common subexpression elimination. The
+/// relative error is at most 2.8e-6, or 4.1e-6 at the ends of the range, because log2 e is rounded.
 Value TileEmitter::exponentialByPolynomial(Value x) {
   auto fma = [&](Value a, Value c, Value d) -> Value { return b.make<math::FmaOp>(a, c, d); };
   auto bits = [&](Value f) -> Value { return b.make<arith::BitcastOp>(b.getI32Type(), f); };

@@ -79,8 +79,8 @@ private:
                                    b.getFunctionType(types, {}));
     program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
     program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
-    for (StringRef name :
-         {kForwardOfAttr, kDerivativeOfAttr, kScheduleAttr, kAlternativeOfAttr, kNeedsAttr, kWhenAttr})
+    for (StringRef name : {kForwardOfAttr, kDerivativeOfAttr, kScheduleAttr, kAlternativeOfAttr,
+                           kNeedsAttr, kWhenAttr})
       if (Attribute attribute = function->getAttr(name))
         program->setAttr(name, attribute);
     b.setInsertionPointToStart(program.addEntryBlock());
@@ -215,7 +215,8 @@ private:
       }
     Operation *def = tensor.getDefiningOp();
     if (auto write = dyn_cast_or_null<WriteStatesOp>(def)) {
-      write.emitError("a pool that is written must be returned, for its caller's memory is written");
+      write.emitError(
+          "a pool that is written must be returned, for its caller's memory is written");
       return failure();
     }
     if (!isKernel(def)) {
@@ -523,7 +524,8 @@ private:
       return op.emitError("the pool must be an argument of the function, whose memory is written");
     for (Operation *user : pool.getUsers())
       if (write && user != &op && !user->isBeforeInBlock(&op))
-        return user->emitError("reads a pool that has been written in its place").attachNote(op.getLoc())
+        return user->emitError("reads a pool that has been written in its place")
+                   .attachNote(op.getLoc())
                << "it is written here";
     if (isDoneByScan(&op))
       return success();

@@ -9,7 +9,8 @@ using namespace ejk;
 static bool repeatTheSame(Operation *a, Operation *b) {
   llvm::DenseMap<Value, Value> partner, back;
   return llvm::all_of_zip(a->getOperands(), b->getOperands(), [&](Value x, Value y) {
-    return partner.try_emplace(x, y).first->second == y && back.try_emplace(y, x).first->second == x;
+    return partner.try_emplace(x, y).first->second == y &&
+           back.try_emplace(y, x).first->second == x;
   });
 }
 

@@ -298,8 +298,8 @@ private:
   LogicalResult checkOp(CumsumOp sums) {
     LayoutAttr layout = layoutOf(sums.getResult());
     bool fits = layout.getKind() == LayoutKind::lanes ||
-                (isFragments(layout) &&
-                 (!isTransposed(layout) || (warpgroups && hasWarpgroupSums(sums.getType(), layout))));
+                (isFragments(layout) && (!isTransposed(layout) ||
+                                         (warpgroups && hasWarpgroupSums(sums.getType(), layout))));
     // The cumsum of a widened tile reads the tile before widening.
     if (auto widened = sums.getTile().getDefiningOp<arith::ExtFOp>())
       fits &= !isUniform(widened.getIn());

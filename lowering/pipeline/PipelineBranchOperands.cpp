@@ -520,11 +520,13 @@ private:
   Operation *first = nullptr, *last = nullptr;
 };
 
-struct PipelineBranchOperandsPass : ejk::impl::PipelineBranchOperandsBase<PipelineBranchOperandsPass> {
+struct PipelineBranchOperandsPass
+    : ejk::impl::PipelineBranchOperandsBase<PipelineBranchOperandsPass> {
   void runOnOperation() override {
     if (failed(checkLayoutsIn(getOperation())))
       return signalPassFailure();
-    getOperation()->walk([&](ProgramOp program) { numPrepared += pipelineBranchOperands(program); });
+    getOperation()->walk(
+        [&](ProgramOp program) { numPrepared += pipelineBranchOperands(program); });
   }
 };
 } // namespace

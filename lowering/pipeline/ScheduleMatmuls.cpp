@@ -52,7 +52,8 @@ static int64_t issueOf(Operation *op) {
   if (isa<BroadcastOp>(op))
     return 100;
   return cost::kIssue +
-         elementsOf(result) / (isa<math::ExpOp, math::Exp2Op>(op) ? cost::kExpsPerCycle : cost::kOpsPerCycle);
+         elementsOf(result) /
+             (isa<math::ExpOp, math::Exp2Op>(op) ? cost::kExpsPerCycle : cost::kOpsPerCycle);
 }
 
 static int64_t matmulTime(DotOp dot) {

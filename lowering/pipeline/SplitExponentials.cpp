@@ -114,7 +114,8 @@ struct SplitExponentialsPass : ejk::impl::SplitExponentialsBase<SplitExponential
       auto isGuarded = [&](math::ExpOp exp) { return Uses().areGuarded(exp, check); };
       if (llvm::all_of(positive, isGuarded) && llvm::all_of(negative, isGuarded)) {
         for (math::ExpOp exp : llvm::concat<math::ExpOp>(positive, negative))
-          exp->setAttr(kPolynomialAttr, Builder(&getContext()).getI64IntegerAttr(cost::kPolynomialOneIn));
+          exp->setAttr(kPolynomialAttr,
+                       Builder(&getContext()).getI64IntegerAttr(cost::kPolynomialOneIn));
         ++numShared;
         return;
       }

@@ -85,7 +85,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   LogicalResult makeSplit(func::FuncOp function) {
     if (usesPools(function))
       return success();
-    func::FuncOp split = cloneAlternative(function, kSplitSchedule, kSplitSchedule, /*before=*/true);
+    func::FuncOp split =
+        cloneAlternative(function, kSplitSchedule, kSplitSchedule, /*before=*/true);
     OpPassManager pm(func::FuncOp::getOperationName());
     SplitOverTimeOptions options;
     options.remarks = false;
@@ -144,9 +145,9 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     }
     ArrayAttr all;
     for (const std::string &rows : symbols)
-      all = both(
-          b, all,
-          condition(b, ">=", b.getStringAttr(rows), b.getI64IntegerAttr(cost::kFewestRowsForChunks)));
+      all = both(b, all,
+                 condition(b, ">=", b.getStringAttr(rows),
+                           b.getI64IntegerAttr(cost::kFewestRowsForChunks)));
     return all;
   }
 

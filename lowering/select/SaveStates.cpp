@@ -70,8 +70,9 @@ static std::optional<unsigned> savedState(ScanOp scan) {
 
 /// The state of `own` that is, step by step, state `number` of `derived`.
 std::optional<unsigned> SaveStates::findState(ScanOp derived, unsigned number, ScanOp own) const {
-  if (derived.getReverse() != own.getReverse() || derived.getSegments() != own.getSegments() || !own.getSaves().empty() ||
-      !own.getSavedStates().empty() || !isSameTensor(derived.getCuSeqlens(), own.getCuSeqlens()) ||
+  if (derived.getReverse() != own.getReverse() || derived.getSegments() != own.getSegments() ||
+      !own.getSaves().empty() || !own.getSavedStates().empty() ||
+      !isSameTensor(derived.getCuSeqlens(), own.getCuSeqlens()) ||
       !isSameTensor(derived.getSequences().front(), own.getSequences().front()))
     return std::nullopt;
   for (unsigned i = 0; i < own.getNumStates(); ++i)
@@ -92,7 +93,8 @@ void SaveStates::sayWhy(const Twine &why) {
 // What the steps of f read
 //===----------------------------------------------------------------------===//
 
-/// `scan` once more, in its place, with these more outputs, whose values the caller yields, and saves.
+/// `scan` once more, in its place, with these more outputs, whose values the caller yields, and
+/// saves.
 static ScanOp rebuilt(ScanOp scan, TypeRange moreOutputs, int64_t every, TypeRange saves) {
   SmallVector<Value> initials;
   for (unsigned i = 0; i < scan.getNumStates(); ++i)
@@ -138,8 +140,8 @@ std::optional<SmallVector<Value>> SaveStates::findReads(ScanOp derived, ScanOp o
   return reads;
 }
 
-/// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp, which takes the place
-/// of output `output` of its scan in `walks`. It holds `own`, of f's step.
+/// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp, which takes the
+/// place of output `output` of its scan in `walks`. It holds `own`, of f's step.
 void SaveStates::giveRead(Value given, Value own, ArrayRef<ScanOp> walks, unsigned output) {
   func::FuncOp fwd = fwds.front();
   Builder b(fwd.getContext());
@@ -255,8 +257,8 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
         saves.alternatives.push_back(other);
     llvm::copy_if(saves.alternatives, std::back_inserter(derivatives),
                   [](func::FuncOp other) { return scheduleOf(other) != kStepSchedule; });
-    // A scan that reads before it writes has no alternative over segments, whose f_fwd would have to
-    // give the same.
+    // A scan that reads before it writes has no alternative over segments, whose f_fwd would have
+    // to give the same.
     bool isOnly = llvm::none_of(functions, [&](func::FuncOp other) {
       return other != function && entryOf(other) == function.getName() &&
              scheduleOf(other) != kStepSchedule;

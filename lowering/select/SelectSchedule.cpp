@@ -263,7 +263,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return rows <= kChunkLengths[0] || rows % kChunkLengths[0] == 0;
     };
     bool isNarrow = llvm::all_of(copy.scans, mayEnter) && narrowSaves(copy.scans);
-    auto savesOften = [](ScanOp scan) { return scan.getSaveEvery().value_or(0) <= kChunkLengths[0]; };
+    auto savesOften = [](ScanOp scan) {
+      return scan.getSaveEvery().value_or(0) <= kChunkLengths[0];
+    };
     bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
     for (int64_t chunk : kChunkLengths) {
@@ -388,7 +390,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (failed(fits))
         return failure();
       decide(scan, "chunk-length",
-             Twine(chunk) + (*fits ? " rows" : need ? " rows do not fit" : " rows would leave the fast path too often"))
+             Twine(chunk) + (*fits  ? " rows"
+                             : need ? " rows do not fit"
+                                    : " rows would leave the fast path too often"))
           .from("state elements", elementsOfStates(scan))
           .from("range guard's nats", leastGuard(*program))
           .from("nats of ordinary gates", int64_t(cost::kNatsPerRow * chunk / 2));

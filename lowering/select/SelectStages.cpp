@@ -137,7 +137,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     staged = multistageLoads(program, stages.stages, /*apart=*/stages.pipelinesBranch,
                              stages.stagesF32);
     return staged.rings && (!stages.pipelinesMatmuls || pipelineMatmuls(program)) &&
-           (!stages.pipelinesBranch || (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
+           (!stages.pipelinesBranch ||
+            (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
            (!stages.defersStores || (usesTmaLoads(program) && deferStores(program)));
   }
 
@@ -153,9 +154,11 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     auto copy = cast<ProgramOp>(b.clone(*program));
     // A pipelined branch may have more operands than a kernel can hold.
     ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
-    bool isPossible = stage(copy, plan) && (!stages.pipelinesBranch || succeeded(checkLaidOut(copy)));
-    unsigned bytes =
-        isPossible ? sharedMemoryNeed(copy, stages.defersStores) + staged.mbarrierBytes() : kImpossible;
+    bool isPossible =
+        stage(copy, plan) && (!stages.pipelinesBranch || succeeded(checkLaidOut(copy)));
+    unsigned bytes = isPossible
+                         ? sharedMemoryNeed(copy, stages.defersStores) + staged.mbarrierBytes()
+                         : kImpossible;
     copy.erase();
     return bytes;
   }

@@ -1,8 +1,9 @@
 //===- SplitPays.cpp - when segments side by side are faster --------------===//
 //
-// A thread block scans one sequence and head, or one segment of it; of wide states, a slice. Unsplit, the longest sequence
-// takes as long as its segments, one after the other. Split, the multiprocessors take as many
-// rounds as the segments of all sequences and heads fill, some passes each.
+// A thread block scans one sequence and head, or one segment of it; of wide states, a slice.
+// Unsplit, the longest sequence takes as long as its segments, one after the other. Split, the
+// multiprocessors take as many rounds as the segments of all sequences and heads fill, some passes
+// each.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Ejk.h"
@@ -65,8 +66,9 @@ static DimExpr sequencesOf(DimExpr offsets) {
 static int64_t slicesOf(ScanOp scan) {
   int64_t elements = 0;
   for (Value state : scan.getFinalStates())
-    elements = std::max(elements, ShapedType::getNumElements(
-                                      cast<RankedTensorType>(state.getType()).getShape().drop_front(2)));
+    elements =
+        std::max(elements, ShapedType::getNumElements(
+                               cast<RankedTensorType>(state.getType()).getShape().drop_front(2)));
   return llvm::divideCeil(elements, cost::kStateElementsPerBlock);
 }
 

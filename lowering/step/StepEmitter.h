@@ -68,8 +68,8 @@ private:
     Value step, position, active;
   };
   Unit unitOf(const Domain &domain, unsigned index);
-  /// The position of a unit: the step's row, counted from the first one scanned here, the first channel, and the values
-  /// loaded and computed there.
+  /// The position of a unit: the step's row, counted from the first one scanned here, the first
+  /// channel, and the values loaded and computed there.
   struct Place {
     Value row, position;
     mlir::IRMapping known;

@@ -487,7 +487,8 @@ FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {
     auto function = scan->getParentOfType<func::FuncOp>();
     cost::Decision(scan.getLoc(), function ? function.getName() : "", "step-tile",
                    Twine(plan->rowsPerThread) + "x" + Twine(plan->colsPerThread) + " of " +
-                       Twine(plan->threads()) + " threads, " + Twine(plan->chunk) + " steps a stage")
+                       Twine(plan->threads()) + " threads, " + Twine(plan->chunk) +
+                       " steps a stage")
         .from("bytes of both stages", 8 * plan->stageFloats)
         .from("bytes that they may have", 4 * cost::kStageFloats)
         .from("unrolled steps", plan->unroll);

@@ -1,12 +1,12 @@
 //===- CostModel.h - what decisions are made from -----------------*- C++ -*-===//
 //
-// Every number that tunes a kernel stands here, with its unit and its source, and so does every rule
-// that turns numbers into a decision. Passes find out what a program needs and ask this page.
+// Every number that tunes a kernel stands here, with its unit and its source, and so does every
+// rule that turns numbers into a decision. Passes find out what a program needs and ask this page.
 // Limits of a GPU are not here but in its row of the table (Target.h), and how far an exponent may
 // go is in passes/NumericRange.h.
 //
-// `ejk-opt --ejk-print-cost-model` and `ejk-compile --print-cost-model` print each decision with the
-// figures that it was made from. A figure marked H200 was measured on one, with the packages of
+// `ejk-opt --ejk-print-cost-model` and `ejk-compile --print-cost-model` print each decision with
+// the figures that it was made from. A figure marked H200 was measured on one, with the packages of
 // docs/performance.md; it serves all GPUs until another is measured.
 //
 //===----------------------------------------------------------------------===//
@@ -29,8 +29,8 @@ constexpr llvm::StringLiteral kCategory = "ejk-cost-model";
 /// Has `context` print decisions as remarks.
 llvm::LogicalResult printDecisions(mlir::MLIRContext &context);
 
-/// A decision at `loc`, of function `function`. It is printed when the object is destroyed, and only
-/// where such remarks are wanted.
+/// A decision at `loc`, of function `function`. It is printed when the object is destroyed, and
+/// only where such remarks are wanted.
 class Decision {
 public:
   Decision(mlir::Location loc, llvm::StringRef function, llvm::StringRef name,
@@ -47,9 +47,10 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Rows from which on chunks are faster than steps. H200: a step takes 0.37 us (gk,
-/// B=4,T=2048,H=16: 0.756 ms), a chunk of 64 rows 2.3 us (gk, B=1,T=8192,H=96: 0.295 ms) and the
-/// first chunk's loads and the last one's stores about as much again, which is 12 steps. In a
-/// derivative they are 1.43 and 7.4 us. The matmuls' tiles have 16 rows.
+/// B=4,T=2048,H=16: 0.756 ms) and a chunk of 64 rows 2.3 us (gk, B=1,T=8192,H=96: 0.295 ms). The
+/// loads before the first chunk and the stores after the last one take some 2.3 us more. One chunk
+/// takes 4.6 us in all, as 12 steps do. In a derivative a step takes 1.43 us and a chunk 7.4 us. A
+/// matmul's tile has 16 rows, so fewer rows leave it partly unused.
 constexpr int64_t kFewestRowsForChunks = 16;
 
 /// Rows from which on segments of a sequence side by side may be faster than its chunks one after
@@ -57,28 +58,28 @@ constexpr int64_t kFewestRowsForChunks = 16;
 /// eight chunks.
 constexpr int64_t kFewestRowsToSplit = 2048;
 
-/// Elements of the states that one thread block has: 64 KiB of f32 in the registers of eight warps. It
-/// is the limit of passes/chunk, which divides wider states into slices.
+/// Elements of the states that one thread block has: 64 KiB of f32 in the registers of eight warps.
+/// It is the limit of passes/chunk, which divides wider states into slices.
 constexpr int64_t kStateElementsPerBlock = 128 * 128;
 
 /// How many times the rows of a segment cost, in passes over them. A split computes each segment
 /// twice, once for its state alone. H200: that and the combination take as long as 2 (gk,
 /// B=2,T=16384,H=16: 1.75 of 3.95 x the floor, with 4 segments) to 2.1 segments (gk,
-/// B=1,T=65536,H=8: 1.77 of 13.5, with 16). With a third one as margin, a split is taken where it is
-/// faster by a quarter or more.
+/// B=1,T=65536,H=8: 1.77 of 13.5, with 16). With a third one as margin, a split is taken where it
+/// is faster by a quarter or more.
 constexpr int64_t kSegmentPasses = 3;
 
 //===----------------------------------------------------------------------===//
 // The length of a chunk
 //===----------------------------------------------------------------------===//
 
-/// The lengths that are tried, in rows. The first whose program fits into shared memory is taken:
-/// a longer chunk reads and writes its state less often. A matmul of wgmma has 64 rows, and one of
+/// The lengths that are tried, in rows. The first is taken whose program fits into shared memory and
+/// whose range guard ordinary gates pass: a longer chunk reads and writes its state less often. A matmul of wgmma has 64 rows, and one of
 /// mma.sync 16.
 constexpr int64_t kChunkLengths[] = {64, 32, 16};
 
-/// What gates per channel may come to, in nats per row over half a chunk, before the chunk leaves the
-/// fast path. Those of logsigmoid(x) with normal x come to 0.8, so 2 is rarely exceeded.
+/// What gates per channel may come to, in nats per row over half a chunk, before the chunk leaves
+/// the fast path. Those of logsigmoid(x) with normal x come to 0.8, so 2 is rarely exceeded.
 constexpr double kNatsPerRow = 2;
 
 /// Whether chunks of `rows` rows whose range guard has the bound `nats` take ordinary gates on the
@@ -97,14 +98,15 @@ unsigned warpsFor(int64_t elements);
 
 /// What one multiprocessor does in a cycle: bf16 multiplications on tensor cores, elementwise f32
 /// ops, exponentials, and bytes of shared memory. Of Hopper: 989.4 TFLOPS of dense bf16 on 132
-/// multiprocessors at 1.83 GHz (H100 white paper); 128 FP32 lanes, 16 results of the special function
-/// unit, 32 banks of 4 bytes (CUDA programming guide, "Arithmetic Instructions", "Shared Memory").
-/// The order of ops depends on their ratios, which other GPUs share within a factor of two.
+/// multiprocessors at 1.83 GHz (H100 white paper); 128 FP32 lanes, 16 results of the special
+/// function unit, 32 banks of 4 bytes (CUDA programming guide, "Arithmetic Instructions", "Shared
+/// Memory"). The order of ops depends on their ratios, which other GPUs share within a factor of
+/// two.
 constexpr int64_t kMultipliesPerCycle = 2048, kOpsPerCycle = 128, kExpsPerCycle = 16,
                   kBytesPerCycle = 128;
 /// Latencies in cycles: from a matmul's end to its result, of a load from shared memory, of a
-/// barrier among a block's warps, and of issuing an op. Estimates: the schedules that they give were
-/// measured on an H200 (docs/experiments.md), they themselves were not.
+/// barrier among a block's warps, and of issuing an op. Estimates: the schedules that they give
+/// were measured on an H200 (docs/experiments.md), they themselves were not.
 constexpr int64_t kMatmulLatency = 40, kSharedLatency = 30, kBarrierLatency = 60, kIssue = 4;
 /// The cost of a barrier among the conversions between which an orientation is chosen, in bytes of
 /// shared memory traffic that take as long: 64 cycles of kBytesPerCycle.
@@ -125,10 +127,10 @@ struct BlockShape {
 /// derivatives of docs/performance.md (docs/experiments.md).
 int64_t fragmentRegisters(const BlockShape &block);
 
-/// Of how many exponentials one is computed as a polynomial by FMAs. The special function unit alone
-/// would take kOpsPerCycle / kExpsPerCycle = 8 FMA slots for each, e^x and e^-x as polynomials
-/// together 12, beside the other work of the FMA pipes. H200: gk at 96 heads 0.308 ms with none,
-/// 0.295 ms with one in 3 (docs/experiments.md).
+/// Of how many exponentials one is computed as a polynomial by FMAs. The special function unit
+/// alone would take kOpsPerCycle / kExpsPerCycle = 8 FMA slots for each, e^x and e^-x as
+/// polynomials together 12, beside the other work of the FMA pipes. H200: gk at 96 heads 0.308 ms
+/// with none, 0.295 ms with one in 3 (docs/experiments.md).
 constexpr int64_t kPolynomialOneIn = 3;
 
 //===----------------------------------------------------------------------===//
@@ -139,8 +141,8 @@ constexpr int64_t kPolynomialOneIn = 3;
 struct StagePlan {
   /// Chunks whose rows are in shared memory at a time; 0 for none copied ahead.
   unsigned stages;
-  /// The next chunk's matmuls, or all operands of the next chunk's branch, are computed an iteration
-  /// early.
+  /// The next chunk's matmuls, or all operands of the next chunk's branch, are computed an
+  /// iteration early.
   bool pipelinesMatmuls = false, pipelinesBranch = false;
   /// Stores are issued in the next iteration, from a double buffer.
   bool defersStores = false;
@@ -158,9 +160,9 @@ std::string describe(const StagePlan &plan);
 /// registers. Each trial emits a kernel, and there are as many as the square of the number.
 constexpr unsigned kMostSpillsTried = 8;
 
-/// After a thread has computed so many elements, a bulk store has read its source, so waiting for it
-/// costs nothing. Blocks of many matmuls issue their stores together, so they wait later. H200: gk's
-/// derivative 1.092 ms, 1.008 with waits that come later (docs/experiments.md).
+/// After a thread has computed so many elements, a bulk store has read its source, so waiting for
+/// it costs nothing. Blocks of many matmuls issue their stores together, so they wait later. H200:
+/// gk's derivative 1.092 ms, 1.008 with waits that come later (docs/experiments.md).
 unsigned elementsBeforeBulkStoreIsRead(bool hasManyMatmuls);
 
 //===----------------------------------------------------------------------===//

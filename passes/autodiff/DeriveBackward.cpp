@@ -120,7 +120,8 @@ private:
     for (unsigned i : wanted)
       results.push_back(function.getArgumentTypes()[i]);
     b.setInsertionPointAfter(function);
-    vjp = func::FuncOp::create(b, function.getLoc(), (function.getName() + (sizesWanted() ? "_terms" : "_vjp")).str(),
+    vjp = func::FuncOp::create(b, function.getLoc(),
+                               (function.getName() + (sizesWanted() ? "_terms" : "_vjp")).str(),
                                b.getFunctionType(inputs, results));
     if (!sizesWanted())
       vjp->setAttr(kDerivativeOfAttr, b.getStringAttr(function.getName()));

@@ -78,7 +78,9 @@ Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
 // Per head
 //===----------------------------------------------------------------------===//
 
-double ejk::gateFloor(Type operandType) { return operandType.isF32() ? range::kZeroGateOfF64 : range::kZeroGate; }
+double ejk::gateFloor(Type operandType) {
+  return operandType.isF32() ? range::kZeroGateOfF64 : range::kZeroGate;
+}
 
 /// Multiples of 2⁻⁷ up to 2¹⁷ have 24 bits.
 static constexpr double kUnitsPerNat = 128;
@@ -145,16 +147,16 @@ Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double
   SmallVector<int64_t> square = {direction.chunk, direction.chunk};
   // The later of the two steps is the row.
   auto difference = [&](Value read, Value add) {
-    return e.sub(e.spread(scaled(e, read, scale), direction.reverse, square),
-                 e.spread(add, !direction.reverse, square));
+    return e.sub(e.broadcast(scaled(e, read, scale), direction.reverse, square),
+                 e.broadcast(add, !direction.reverse, square));
   };
   Value exponent = sum(e, [&](const RunningGates &part) {
     if (!direction.reverse || !part.isAtAdd(count))
       return difference(part.atRead(e, count), part.atAdd(e));
     // L_j − L_i, computed as the forward pass computes R_i − W_j.
     Value toEnd = part.toEnd(e);
-    return e.sub(e.spread(scaled(e, toEnd, scale), 0, square), e.spread(toEnd, 1, square));
+    return e.sub(e.broadcast(scaled(e, toEnd, scale), 0, square), e.broadcast(toEnd, 1, square));
   });
   return exponential(
-      e, e.keep(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
+      e, e.mask(exponent, /*upper=*/false, !inclusive, -std::numeric_limits<float>::infinity()));
 }

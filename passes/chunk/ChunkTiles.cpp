@@ -129,7 +129,7 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
     if (!isa<VectorType>(source.getType()))
       return body.broadcast(source, type);
     // A tile is broadcast in f32, which holds narrower floats exactly.
-    Value wide = body.spread(body.widen(source), 1, type.getShape());
+    Value wide = body.broadcast(body.widen(source), 1, type.getShape());
     return body.round(wide, type.getElementType());
   }
   if (auto [accumulator, k] = plan.sumOf(value); accumulator)
@@ -162,7 +162,7 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   if (auto gradient = dyn_cast<GateGradientOp>(op))
     return gateGradient(gradient, sliced);
   if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
-    return body.spread(tile(broadcast.getSource(), false), 0, type.getShape());
+    return body.broadcast(tile(broadcast.getSource(), false), 0, type.getShape());
   if (ChunkPlan::isPosition(value)) {
     Value start =
         arith::IndexCastOp::create(body.b, body.loc, body.b.getI64Type(), firstPosition());
@@ -192,7 +192,7 @@ Value ChunkTiles::conditionTile(Value condition, VectorType type) {
   VectorType numbers = body.f32(body.shapeOf(bits));
   Value chosen = body.select(bits, body.constant(numbers, 1), body.constant(numbers, 0));
   return arith::CmpFOp::create(body.b, body.loc, arith::CmpFPredicate::OGT,
-                               body.spread(chosen, 0, type.getShape()),
+                               body.broadcast(chosen, 0, type.getShape()),
                                body.zeros(type.getShape()));
 }
 
@@ -206,9 +206,10 @@ Value ChunkTiles::gateGradient(GateGradientOp op, bool sliced) {
   Value gradient = tile(op.getGradient(), sliced), gate = tile(op.getGate(), sliced);
   auto type = cast<VectorType>(gradient.getType());
   if (gate.getType() != type)
-    gate = body.spread(gate, 0, type.getShape());
+    gate = body.broadcast(gate, 0, type.getShape());
   Value lowest = prologue.constant(type, -std::numeric_limits<double>::infinity());
-  Value forgets = arith::CmpFOp::create(body.b, op.getLoc(), arith::CmpFPredicate::OEQ, gate, lowest);
+  Value forgets =
+      arith::CmpFOp::create(body.b, op.getLoc(), arith::CmpFPredicate::OEQ, gate, lowest);
   Value result = body.select(forgets, prologue.constant(type, 0.0), gradient);
   if (Value inRange = ranges.lookup(op.getGate()))
     result = body.select(inRange, gradient, result);
@@ -253,7 +254,7 @@ Value ChunkTiles::withScalarsScaled(Value tile, Value scalars) {
     return {};
   Value scaled = body.scale(spread.getVector(), *constant);
   return body.mul(tile.getDefiningOp<arith::MulFOp>().getLhs(),
-                  body.spread(scaled, spread.getDim(), spread.getType().getShape()));
+                  body.broadcast(scaled, spread.getDim(), spread.getType().getShape()));
 }
 
 /// The sums of a tile's rows. A constant multiplier is applied after the sum.
@@ -294,7 +295,7 @@ Value ChunkTiles::scaled(Value tile, ArrayRef<Value> multipliers) {
     } else {
       Value number = multiplier.getDefiningOp<vector::BroadcastOp>().getSource();
       wide = plan.isConstant(number) ? body.broadcast(constant(number, false), type)
-                                     : body.spread(this->tile(number, false), 0, type.getShape());
+                                     : body.broadcast(this->tile(number, false), 0, type.getShape());
     }
     tile = body.mul(tile, wide);
   }
@@ -344,7 +345,7 @@ Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {
     computeChain(*plan.chainFrom(accumulator.anchor.getState()));
   Value entry = entries.lookup(&accumulator);
   auto type = tileType(accumulator.arg.getType(), accumulator.isSliced);
-  Value wide = isa<VectorType>(entry.getType()) ? body.spread(entry, 1, type.getShape())
+  Value wide = isa<VectorType>(entry.getType()) ? body.broadcast(entry, 1, type.getShape())
                                                 : body.broadcast(entry, type);
   unsigned all = accumulator.terms.size();
   if (!all)

@@ -150,7 +150,7 @@ Value ChunkedState::isInRange(TileBuilder &e) {
   exponents.push_back(e.select(
       hasFewRows, e.constant(type, std::numeric_limits<double>::infinity()), e.constant(type, 0)));
   // A cumsum of -inf makes differences NaN, and NaN is out of range.
-  return e.within(rangeLimit(isInState(0) + isInState(1)), exponents);
+  return e.rangeGuard(rangeLimit(isInState(0) + isInState(1)), exponents);
 }
 
 //===----------------------------------------------------------------------===//
@@ -158,7 +158,7 @@ Value ChunkedState::isInRange(TileBuilder &e) {
 //===----------------------------------------------------------------------===//
 
 Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim) {
-  return e.mul(tile, e.spread(vector, dim, e.shapeOf(tile)));
+  return e.mul(tile, e.broadcast(vector, dim, e.shapeOf(tile)));
 }
 
 Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
@@ -217,8 +217,8 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
       addProduct(roundX, rest(state, roundState));
   }
   if (head)
-    sum = e.mul(
-        sum, e.spread(head->fromStart(e, read.decays[0], scaleInDecays(read)), 0, e.shapeOf(sum)));
+    sum = e.mul(sum, e.broadcast(head->fromStart(e, read.decays[0], scaleInDecays(read)), 0,
+                                 e.shapeOf(sum)));
   return sum;
 }
 
@@ -246,7 +246,7 @@ Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned a
     p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
   // In the basis, masked elements may have any value, also infinity.
   if (!head || isGated(read.along))
-    p = e.keep(p, /*upper=*/false, !inclusive, 0.0f);
+    p = e.mask(p, /*upper=*/false, !inclusive, 0.0f);
   return p;
 }
 
@@ -273,7 +273,7 @@ Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value 
     if (head)
       p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
     Value terms = e.mul(p, dotProducts(e, partner, addTile(e, add, other)));
-    terms = e.keep(terms, /*upper=*/false, !inclusive, 0.0f);
+    terms = e.mask(terms, /*upper=*/false, !inclusive, 0.0f);
     sums = e.add(sums, e.sum(terms, direction.reverse ? 0 : 1));
   }
   return sums;
@@ -293,7 +293,7 @@ Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
   if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())
-    tile = e.mul(tile, e.spread(head->toEnd(e), 0, e.shapeOf(tile)));
+    tile = e.mul(tile, e.broadcast(head->toEnd(e), 0, e.shapeOf(tile)));
   return e.round(tile, type);
 }
 
@@ -325,7 +325,7 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
   for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
     auto rowOf = [&](unsigned dim) {
       Value row = e.row(inBasis ? e.widen(addend(e, add, dim)) : addTiles[dim][add], lastRow);
-      return e.spread(row, dim, e.shapeOf(state));
+      return e.broadcast(row, dim, e.shapeOf(state));
     };
     state = e.sub(state, e.mul(rowOf(0), rowOf(1)));
   }
@@ -571,7 +571,7 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
       if (read.adds != adds || !std::equal(seen, seen + 3, read.decays))
         continue;
       unsigned along = read.along;
-      Value x = e.spread(e.row(readTiles[r], row), along, shape);
+      Value x = e.broadcast(e.row(readTiles[r], row), along, shape);
       reads[r] = e.sum(e.mul(state, x), along);
       computed[r + 1] = e.withRow(computed[r + 1], reads[r], row);
     }
@@ -588,7 +588,7 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
       for (unsigned dim : {0, 1}) {
         Value vector = isCorrection(adds, dim) ? correctedRow(e, row, reads)
                                                : e.row(addTiles[dim][adds], row);
-        Value wide = e.spread(vector, dim, shape);
+        Value wide = e.broadcast(vector, dim, shape);
         outer = outer ? e.mul(outer, wide) : wide;
       }
       state = e.add(state, outer);

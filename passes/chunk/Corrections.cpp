@@ -73,7 +73,8 @@ public:
             return make<arith::DivFOp>(x ? x : one(y.getType()), y);
           });
         })
-        .Default([&](Operation *) { return refuse("what is added is not linear in what is read"); });
+        .Default(
+            [&](Operation *) { return refuse("what is added is not linear in what is read"); });
   }
 
   /// `parts` of a vector of `type`, with zero and one as values.

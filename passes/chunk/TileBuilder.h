@@ -97,13 +97,13 @@ public:
     return mlir::vector::BroadcastOp::create(b, loc, type, number);
   }
   /// Broadcasts a vector along dimension `dim` of a tile of `shape`.
-  mlir::Value spread(mlir::Value vector, unsigned dim, llvm::ArrayRef<int64_t> shape) {
+  mlir::Value broadcast(mlir::Value vector, unsigned dim, llvm::ArrayRef<int64_t> shape) {
     return tile::BroadcastOp::create(b, loc, f32(shape), vector, dim);
   }
   /// Broadcasts a vector or scalar over the rows of a tile like `like`.
   mlir::Value overRows(mlir::Value row, mlir::Value like) {
     auto type = llvm::cast<mlir::VectorType>(like.getType());
-    return type.getRank() == 1 ? broadcast(row, type) : spread(row, 1, type.getShape());
+    return type.getRank() == 1 ? broadcast(row, type) : broadcast(row, 1, type.getShape());
   }
   /// Row `at` of a matrix, or element `at` of a vector.
   mlir::Value row(mlir::Value tile, mlir::OpFoldResult at) {
@@ -127,7 +127,7 @@ public:
     return tile::CumsumOp::create(b, loc, tile.getType(), tile, reverse, exclusive,
                                   from ? b.getI64IntegerAttr(*from) : mlir::IntegerAttr());
   }
-  mlir::Value keep(mlir::Value tile, bool upper, bool strict, float otherwise) {
+  mlir::Value mask(mlir::Value tile, bool upper, bool strict, float otherwise) {
     auto flag = [&](bool set) { return set ? b.getUnitAttr() : mlir::UnitAttr(); };
     return tile::MaskOp::create(b, loc, tile.getType(), tile, b.getF32FloatAttr(otherwise),
                                 flag(upper), flag(strict));
@@ -139,7 +139,7 @@ public:
     return tile::SumOp::create(b, loc, f32({shapeOf(tile)[1 - dim]}), tile, dim);
   }
   /// Whether |x| ≤ bound for all elements of all `tiles`.
-  mlir::Value within(double bound, mlir::ValueRange tiles) {
+  mlir::Value rangeGuard(double bound, mlir::ValueRange tiles) {
     auto unsignedTiles = llvm::map_to_vector(tiles, [](mlir::Value tile) {
       mlir::Value positive = negated(tile);
       return positive ? positive : tile;

@@ -112,7 +112,8 @@ public:
     b.setInsertionPoint(check);
     Value both = arith::AddFOp::create(b, loc, pending, start->exponent);
     double bound = check.getBound().convertToDouble();
-    auto share = DenseElementsAttr::get(vector, b.getF32FloatAttr(bound / range::kSumNats).getValue());
+    auto share =
+        DenseElementsAttr::get(vector, b.getF32FloatAttr(bound / range::kSumNats).getValue());
     check->insertOperands(
         check->getNumOperands(),
         {arith::MulFOp::create(b, loc, both, arith::ConstantOp::create(b, loc, share))});

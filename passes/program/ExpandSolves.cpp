@@ -37,8 +37,9 @@ static Value belowBlocks(TileBuilder &e, Value matrix) {
   constexpr int64_t block = InvertDiagonalOp::kBlock;
   Value step = e.constant(e.f32(shape.take_front()), 1.0 / block);
   Value number = e.floor(e.cumsum(step, /*reverse=*/false, /*exclusive=*/true));
-  Value isBelow = arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OGT,
-                                        e.spread(number, 0, shape), e.spread(number, 1, shape));
+  Value isBelow =
+      arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OGT, e.broadcast(number, 0, shape),
+                            e.broadcast(number, 1, shape));
   return e.select(isBelow, matrix, e.zeros(shape));
 }
 
@@ -57,7 +58,7 @@ static void expand(SolveOp op) {
     acc = e.dot(lhs2, transposed, rhs1, false, acc);
     return e.dot(lhs1, transposed, rhs1, false, acc);
   };
-  Value lower = e.keep(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
+  Value lower = e.mask(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
   Value inverse = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
   int64_t blocks = e.shapeOf(lower)[0] / InvertDiagonalOp::kBlock;
   if (blocks > 1) {

@@ -182,11 +182,10 @@ private:
   static ProgramOp create(OpBuilder &b, ProgramOp like, TypeRange outputs,
                           ArrayRef<Value> sequences, ArrayRef<Value> parameters,
                           ArrayRef<Type> parameterTypes, ValueRange saved) {
-    auto program = ProgramOp::create(b, like.getLoc(), outputs, like.getFinalStates().getTypes(),
-                                     like.getSaves().getTypes(), sequences, parameters,
-                                     like.getInitialStates(), saved, like.getCuSeqlens(),
-                                     like.getChunk(), like.getSaveEveryAttr(), like.getSegmentsAttr(),
-                                     like.getSlices());
+    auto program = ProgramOp::create(
+        b, like.getLoc(), outputs, like.getFinalStates().getTypes(), like.getSaves().getTypes(),
+        sequences, parameters, like.getInitialStates(), saved, like.getCuSeqlens(), like.getChunk(),
+        like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(parameterTypes))
       block.addArgument(type, like.getLoc());

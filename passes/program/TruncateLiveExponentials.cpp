@@ -30,7 +30,8 @@ static bool isOnlyScaling(Value value) {
 }
 
 namespace {
-struct TruncateLiveExponentialsPass : ejk::impl::TruncateLiveExponentialsBase<TruncateLiveExponentialsPass> {
+struct TruncateLiveExponentialsPass
+    : ejk::impl::TruncateLiveExponentialsBase<TruncateLiveExponentialsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))

@@ -80,7 +80,8 @@ static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
       values.push_back(scan.getYield().getOutputs()[place - scan.getOutputs().begin()]);
     return llvm::to_vector<6>(findSequences(scan, values));
   }
-  if (isa<linalg::GenericOp, linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::SplatOp>(op) ||
+  if (isa<linalg::GenericOp, linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::SplatOp>(
+          op) ||
       op->hasTrait<OpTrait::ConstantLike>() || OpTrait::hasElementwiseMappableTraits(op))
     return SmallVector<Value, 6>(op->getOperands());
   return failure();
@@ -181,7 +182,8 @@ static Value narrowed(Value rows) {
 /// Whether `value` is a sum over channels of a vector.
 static bool isSumOfChannels(Value value) {
   Operation *op = value.getDefiningOp();
-  return op && (isa<SumOp>(op) || (!isa<ReadOp>(op) && llvm::any_of(op->getOperands(), isSumOfChannels)));
+  return op &&
+         (isa<SumOp>(op) || (!isa<ReadOp>(op) && llvm::any_of(op->getOperands(), isSumOfChannels)));
 }
 
 /// Whether `use`, in a step, only serves matmuls: operands, cancelling pairs with reads, and
@@ -204,8 +206,9 @@ static bool feedsMatmuls(OpOperand &use) {
   Operation *op = use.getOwner();
   if (isa<OuterAddOp, ReadOp>(op))
     return true;
-  return op->getNumResults() == 1 &&
-         llvm::any_of(op->getResult(0).getUses(), [](OpOperand &next) { return feedsMatmuls(next); });
+  return op->getNumResults() == 1 && llvm::any_of(op->getResult(0).getUses(), [](OpOperand &next) {
+           return feedsMatmuls(next);
+         });
 }
 
 /// Whether a step computes from sequence `number` one value for matmuls and for others.

@@ -261,8 +261,8 @@ create(const ejk_package &package, const Driver &driver, int ordinal, bool prefe
 }
 
 /// What `options` want, or, where they leave it open, a GPU before a CPU.
-static Result<std::unique_ptr<ejk_executable>> createAnywhere(const ejk_package &package,
-                                                              const ejk_executable_options *options) {
+static Result<std::unique_ptr<ejk_executable>>
+createAnywhere(const ejk_package &package, const ejk_executable_options *options) {
   const Manifest &manifest = package.package->manifest;
   int32_t type = options && EJK_HAS_FIELD(*options, device_type) ? options->device_type : 0;
   if (type != 0 && type != kDLCPU && type != kDLCUDA)

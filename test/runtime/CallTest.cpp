@@ -307,8 +307,9 @@ TEST_F(Call, WhatIsWrittenInPlaceHasItsInputsMemory) {
   nlohmann::json manifest = glaManifest();
   manifest["entries"][0]["outputs"][1]["in_place"] = true;
   PackagePtr inPlace = load(manifest);
-  const std::string wrong = "output 'ht': it is written in place: its memory must be exactly that of "
-                            "input 'h0'";
+  const std::string wrong =
+      "output 'ht': it is written in place: its memory must be exactly that of "
+      "input 'h0'";
   EXPECT_EQ(call.check(inPlace.get()), wrong);
   call.ht().data = call.h0().data;
   EXPECT_EQ(call.check(inPlace.get()), "");

@@ -124,7 +124,8 @@ TEST_F(ToolsFailure, OneFileIsReplacedWholeOrNotAtAll) {
 }
 
 TEST_F(ToolsFailure, SeveralFilesAreReplacedInOrder) {
-  const std::vector<OutputFile> files = {{at("a"), "new a"}, {at("b"), "new b"}, {at("c"), "new c"}};
+  const std::vector<OutputFile> files = {
+      {at("a"), "new a"}, {at("b"), "new b"}, {at("c"), "new c"}};
   for (Failing what : kinds) {
     long inPart = 0;
     tryAll(

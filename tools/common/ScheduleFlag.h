@@ -25,13 +25,14 @@ public:
                                         "each way, of which a launch takes the best for its "
                                         "sizes and device (the default)"))),
         fuseWalks("fuse", llvm::cl::cat(category), llvm::cl::init(true),
-                  llvm::cl::desc("Have one walk make all of a derivative's gradients, from saved "
-                                 "states, where that fits (the default); --fuse=false has two")),
+                  llvm::cl::desc("Compute all of a derivative's gradients in one kernel, from "
+                                 "saved states, where that fits (the default); --fuse=false takes "
+                                 "two")),
         saveStatesFlag("save-states", llvm::cl::cat(category), llvm::cl::init(true),
-                       llvm::cl::desc("For --vjp: where all gradients come of one walk, have a "
-                                      "function F_fwd give the states that F_vjp else walks all "
-                                      "steps for (the default)")),
-        separatePartitions(
+                       llvm::cl::desc("For --vjp: where one kernel computes all gradients, have a "
+                                      "function F_fwd save the states that F_vjp would otherwise "
+                                      "compute again (the default)")),
+        warpSpecializeFlag(
             "warp-specialize", llvm::cl::cat(category),
             llvm::cl::desc("Chunk by chunk, have other warps copy rows than compute, "
                            "from sm_90 on")),
@@ -56,13 +57,13 @@ public:
     return saveStatesFlag && (saveStatesFlag.getNumOccurrences() || get() != Schedule::step);
   }
   bool wasToldToSave() const { return saveStatesFlag && saveStatesFlag.getNumOccurrences(); }
-  bool roles() const { return separatePartitions; }
+  bool warpSpecialize() const { return warpSpecializeFlag; }
   bool roundComputed() const { return roundComputedFlag; }
   bool roundExponentials() const { return roundExponentialsFlag; }
 
 private:
   Choice<Schedule> schedule;
-  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, separatePartitions, roundComputedFlag,
+  llvm::cl::opt<bool> fuseWalks, saveStatesFlag, warpSpecializeFlag, roundComputedFlag,
       roundExponentialsFlag;
 };
 } // namespace ejk

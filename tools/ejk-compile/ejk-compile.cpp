@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
   options.roundExponentials = schedule.roundExponentials();
-  options.roles = schedule.roles();
+  options.warpSpecialize = schedule.warpSpecialize();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))
     return 1;

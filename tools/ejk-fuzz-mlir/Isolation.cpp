@@ -30,8 +30,8 @@ Shared &ejk::fuzz::makeShared() {
 
 /// The line of `text` that says why a process died.
 static std::string reasonIn(const std::string &text) {
-  for (const char *word : {"Assertion", "ERROR: ", "runtime error", "terminate called", "LLVM ERROR",
-                           "UNREACHABLE"})
+  for (const char *word :
+       {"Assertion", "ERROR: ", "runtime error", "terminate called", "LLVM ERROR", "UNREACHABLE"})
     if (size_t at = text.find(word); at != std::string::npos) {
       size_t begin = text.rfind('\n', at) + 1, end = text.find('\n', at);
       return text.substr(begin, end - begin);

@@ -173,7 +173,8 @@ private:
           return FloatAttr::get(a.getType(), pick(ArrayRef(values), random));
         })
         .Case([&](StringAttr a) -> Attribute {
-          const char *texts[] = {"", "x", "../x", "B", "T", "N+1", "64", "B*T/64+N", "g", "\x1b[2J"};
+          const char *texts[] = {"",    "x",  "../x",     "B", "T",
+                                 "N+1", "64", "B*T/64+N", "g", "\x1b[2J"};
           return StringAttr::get(context, pick(ArrayRef(texts), random));
         })
         .Case([&](tile::LayoutAttr a) -> Attribute {
@@ -181,7 +182,8 @@ private:
           int64_t rows = a.getRowParts(), columns = a.getColumnParts();
           if (below(random, 2))
             (below(random, 2) ? rows : columns) = number(rows, random);
-          return tile::LayoutAttr::get(context, below(random, 2) ? kind : a.getKind(), rows, columns);
+          return tile::LayoutAttr::get(context, below(random, 2) ? kind : a.getKind(), rows,
+                                       columns);
         })
         .Case([&](ArrayAttr a) -> Attribute {
           SmallVector<Attribute> elements(a.getValue());

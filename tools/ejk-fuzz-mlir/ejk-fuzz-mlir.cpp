@@ -37,7 +37,8 @@ static cl::opt<uint64_t> firstCase("first", cl::desc("the number of the first"),
 static cl::opt<unsigned> jobs("jobs", cl::desc("how many at a time (all cores)"), cl::init(0));
 static cl::opt<std::string> into("into", cl::desc("a folder for mutants that show a fault"),
                                  cl::init("mutants"));
-static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that one mutant may take"), cl::init(60));
+static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that one mutant may take"),
+                                 cl::init(60));
 static cl::opt<std::string> replay("pipeline",
                                    cl::desc("run this pipeline on the files as they are"));
 
@@ -249,7 +250,8 @@ static int replayFiles(Shared &shared, const DialectRegistry &registry, ArrayRef
   return faults != 0;
 }
 
-/// Runs the cases from `shared.nextCase` to before `end`, in one process after another where they crash.
+/// Runs the cases from `shared.nextCase` to before `end`, in one process after another where they
+/// crash.
 static void runBlock(Shared &shared, const DialectRegistry &registry, ArrayRef<Seed> seeds,
                      uint64_t end) {
   constexpr uint64_t bytes = uint64_t(6) << 30;
@@ -300,9 +302,9 @@ static int runCases(Shared &all, const DialectRegistry &registry, ArrayRef<Seed>
   };
   const uint64_t findings = sum(&Shared::findings), crashes = sum(&Shared::crashes);
   llvm::outs() << cases.getValue() << " cases from " << firstCase.getValue() << ": "
-               << sum(&Shared::mutants) << " mutants, " << sum(&Shared::accepted) << " times rewritten, "
-               << sum(&Shared::refused) << " times refused, " << sum(&Shared::comparisons)
-               << " comparisons of meaning, " << sum(&Shared::endless)
+               << sum(&Shared::mutants) << " mutants, " << sum(&Shared::accepted)
+               << " times rewritten, " << sum(&Shared::refused) << " times refused, "
+               << sum(&Shared::comparisons) << " comparisons of meaning, " << sum(&Shared::endless)
                << " too long to interpret, " << findings << " findings, " << crashes
                << " crashes\n";
   if (lost)

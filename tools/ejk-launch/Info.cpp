@@ -11,7 +11,8 @@ static std::string describeTensor(const Entry &entry, const char *kind, const Te
   if (!spec.role.empty())
     text += ", " + spec.role;
   if (spec.mayAlias >= 0)
-    text += (spec.inPlace ? ", replaces " : ", may replace ") + entry.inputs[size_t(spec.mayAlias)].name;
+    text += (spec.inPlace ? ", replaces " : ", may replace ") +
+            entry.inputs[size_t(spec.mayAlias)].name;
   return text + "\n";
 }
 

@@ -38,7 +38,8 @@ static int writeTo(const std::string &output, const std::string &input,
   return error.empty() ? 0 : fail(error);
 }
 
-/// --ejk-print-cost-model is short for the flag with which MLIR's driver prints remarks of a category.
+/// --ejk-print-cost-model is short for the flag with which MLIR's driver prints remarks of a
+/// category.
 static std::vector<char *> expandFlags(int argc, char **argv) {
   static std::string printDecisions = "--remarks-filter-analyse=" + ejk::cost::kCategory.str();
   std::vector<char *> flags(argv, argv + argc);

@@ -122,7 +122,8 @@ Result<std::string> DeviceSession::explain(const Program &program, const std::st
     return index.error();
   const Manifest &manifest = program.package().manifest;
   const Entry &found = manifest.entries[*index];
-  ChoiceDevice described{program.architecture(), device.major * 10 + device.minor, device.multiprocessors};
+  ChoiceDevice described{program.architecture(), device.major * 10 + device.minor,
+                         device.multiprocessors};
   described.schedule = schedule;
   int shared = 0;
   if (!isCpu())

@@ -49,7 +49,8 @@ static ejk_source sourceOf(const char *text, const char *name = "test.mlir") {
   return {sizeof(ejk_source), text, std::strlen(text), name};
 }
 
-static std::string compile(const char *text, ejk_compile_options options, int32_t *status = nullptr) {
+static std::string compile(const char *text, ejk_compile_options options,
+                           int32_t *status = nullptr) {
   options.struct_size = sizeof(options);
   options.no_binary = 1;
   ejk_source source = sourceOf(text);

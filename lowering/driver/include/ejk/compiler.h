@@ -102,7 +102,8 @@ typedef enum ejk_emit {
 typedef struct ejk_compile_options {
   size_t struct_size;
   /* One or several of ejk_compiler.targets, with commas between them: GPU architectures and
-   * CPUs. "native" is this machine's CPU, "cpu" all of them. NULL for the library's default, GPUs. */
+   * CPUs. "native" is this machine's CPU, "cpu" all of them. NULL for the library's default, GPUs.
+   */
   const char *target;
   int32_t emit;       /* ejk_emit */
   int32_t no_binary;  /* nonzero: PTX alone, even where ptxas is found */
