@@ -367,7 +367,7 @@ def _place(arguments, initial_state, cu_seqlens):
             place.append("tensor")
             tensors.append(argument)
         else:
-            place.append(argument)
+            place.append((type(argument), repr(argument)))  # 1, 1.0 and True are equal
     if initial_state is not None:
         tensors.append(initial_state)
     if cu_seqlens is not None:
@@ -380,7 +380,7 @@ def _place(arguments, initial_state, cu_seqlens):
 def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
-    if torch.compiler.is_compiling() or not sites or _is_traced(arguments[0]):
+    if torch.compiler.is_compiling() or not sites or not arguments or _is_traced(arguments[0]):
         return None
     try:
         place, tensors = _place(arguments, initial_state, cu_seqlens)
@@ -392,7 +392,9 @@ def quick(sites, arguments, initial_state, cu_seqlens):
                 if tensor.requires_grad:
                     return _EagerAtSite.apply(site, *tensors)
         return tuple(_at_site(site.number, tensors)) or None
-    except (_Unknown, RuntimeError, TypeError, AttributeError):
+    except torch.OutOfMemoryError:
+        raise
+    except (_Unknown, RuntimeError, TypeError, AttributeError, IndexError):
         return None  # the long way finds out what is wrong, and says it
 
 

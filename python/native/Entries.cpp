@@ -2,6 +2,7 @@
 
 #include "Entries.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -251,6 +252,9 @@ EJK_DOOR void ejk_door_add_to_site(int64_t site, const char *program, const char
                                    DLDevice device) {
   std::unique_lock<std::shared_mutex> lock(mutex);
   auto found = entries.find(nameOf(program, entry, device));
-  if (found != entries.end())
-    sites[site].push_back(found->second.get());
+  if (found == entries.end())
+    return;
+  auto &known = sites[site];
+  if (std::find(known.begin(), known.end(), found->second.get()) == known.end())
+    known.push_back(found->second.get());
 }

@@ -33,7 +33,7 @@ static void check(Status status, const char *function) {
 namespace {
 /// Tensors of torch's that are released with it.
 struct Tensors {
-  Tensor handles[maxTensors];
+  Tensor handles[maxTensors + 1]; // copies of all inputs, and a workspace
   size_t count = 0;
 
   Tensors() = default;

@@ -117,6 +117,15 @@ class Split(unittest.TestCase):
             packed, _ = case("gla", True)
             ejk.split(ejk.ops.gla, **packed, cu_seqlens=[0, 5, 5, 21, 41], parts=2)
 
+    def test_a_second_backward_says_what_to_do(self):
+        tensors, options = case("simple_gla", False)
+        own = {n: t.clone().requires_grad_() for n, t in tensors.items()}
+        o, _ = ejk.split(ejk.ops.simple_gla, **own, **options, parts=2)
+        loss = o.sum()
+        loss.backward(retain_graph=True)
+        with self.assertRaisesRegex(ejk.EjkError, "call the recurrence again"):
+            loss.backward()
+
     def test_what_is_exchanged_does_not_depend_on_the_length(self):
         self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4), 4 * 2 * (8 * 4 + 8))
         self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4, delta=True), 4 * 2 * (8 * 4 + 64))

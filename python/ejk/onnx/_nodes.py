@@ -1,7 +1,5 @@
 """What each node of an ONNX model becomes."""
 
-import math
-
 from ._text import Value
 
 RULES = ("linear", "gated", "delta", "gated_delta")
@@ -271,7 +269,3 @@ def elementwise(w, function, inputs, dtype):
         given = iter(numbers)
         return function(w, *[next(given) if isinstance(x, Value) else w.constant(x) for x in inputs])
     return w.generic(dims, dtype, operands, body)
-
-
-def is_number(value):
-    return isinstance(value, float) and not math.isnan(value)

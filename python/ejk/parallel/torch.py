@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import ops
-from .._errors import TensorError
+from .._errors import EjkError, TensorError
 from . import _entries
 from ._segments import Segment, boundaries
 
@@ -159,6 +159,9 @@ class _Job:
         return torch.where(self._mask(segment.ends), state, torch.zeros_like(state))
 
     def adjoint_summary(self, do, dht):
+        if not hasattr(self, "results"):
+            raise EjkError("a recurrence over segments was differentiated before: its backward pass "
+                           "frees what it saved, so call the recurrence again")
         self.cotangents = [do.contiguous(), self.ended(dht)]
         adjoint, = torch.autograd.grad(self.results, [self.h0], self.cotangents, retain_graph=True)
         return self.sent(adjoint, getattr(self.segment, "first", 0))

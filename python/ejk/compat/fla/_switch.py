@@ -26,6 +26,15 @@ def install(modules=True):
     from . import __all__ as names
     import ejk.compat.fla as own
     patch = Patch()
+    try:
+        _replace(patch, names, own, modules)
+    except BaseException:
+        patch.remove()
+        raise
+    return patch
+
+
+def _replace(patch, names, own, modules):
     for folder in _FOLDERS:
         home = importlib.import_module(f"fla.ops.{folder}")
         for name in names:
@@ -40,7 +49,6 @@ def install(modules=True):
                 patch.replace("fla", old, _by_device(old, getattr(_modules, name)))
         loss = importlib.import_module("fla.modules.fused_cross_entropy").FusedCrossEntropyLoss
         patch.set(loss, "forward", _method_by_device(loss.forward))
-    return patch
 
 
 def _by_device(other, on_cpu):
