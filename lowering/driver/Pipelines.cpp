@@ -96,7 +96,7 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   kernels.addPass(createConvertVectorToLLVMPass());
   kernels.addPass(createSCFToControlFlowPass());
   ConvertGpuOpsToNVVMOpsOptions toNVVM;
-  // Nothing is converted in vain, so that no pattern is ever undone.
+  // Every conversion is kept, so no pattern needs to be rolled back.
   toNVVM.allowPatternRollback = false;
   kernels.addPass(createConvertGpuOpsToNVVMOps(toNVVM));
   // LLVM's own passes tidy what is left; to do so here, too, leaves the same PTX.

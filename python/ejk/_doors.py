@@ -42,7 +42,11 @@ def find(program, entry, device):
     kind, _, wrt = entry.partition(":")
     wrt, program = tuple(wrt.split(",")) if wrt else (), _program.by_key(program)
     if kind in ("forward", "backward"):
-        return program.saving(wrt, device)[kind == "backward"]
+        saving = program.saving(wrt, device)
+        if not saving:
+            raise EjkError(f"'{program.name}' saves no states on device {device}, where a graph that was "
+                           "traced on another device has it save some; trace it on this device")
+        return saving[kind == "backward"]
     return program.entry(int(kind), wrt, device)
 
 

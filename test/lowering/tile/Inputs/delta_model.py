@@ -4,7 +4,7 @@
     delta_model.py EJK_RUN
 
 The model computes chunks of 64 steps in f64 and rounds to bf16 what a matmul takes: the state, u, the rows of the inverse and of
-the triangles. Its gradients' errors are those of the walk back with the same roundings (corrections.py). A kernel may be 1.5
+the triangles. Its gradients' errors are those of the stepwise backward pass with the same roundings (corrections.py). A kernel may be 1.5
 times as far from the exact result: ordinary keys, and keys that point nearly one way with β up to 2. LIMITS has what is not
 within it yet, and how far it may be off: r and ū are read again from states with rounded u and r̄ (docs/delta-rule.md).
 """
