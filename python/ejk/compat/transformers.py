@@ -28,8 +28,8 @@ def _filtered(function):
 def install():
     """Puts ejk's gated delta rule into the models of transformers that are imported already.
 
-    Returns a patch: its `remove()` undoes all, and so does the end of a `with` block. Models that
-    were made before call ejk, too."""
+    Returns a patch: its `remove()` undoes all, and so does the end of a `with` block. Call it
+    before a model is made: layers of some versions store the function when they are made."""
     chunked, stepwise = (_filtered(f) for f in (fla.chunk_gated_delta_rule,
                                                 fla.fused_recurrent_gated_delta_rule))
     patch, found = Patch(), 0
