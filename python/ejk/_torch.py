@@ -374,6 +374,8 @@ def _place(arguments, initial_state, cu_seqlens):
         tensors.append(cu_seqlens)
     if tensors[0].is_cuda:
         place.append(_needed(tensors))
+    if torch._C._is_any_autocast_enabled():
+        place.append("autocast")  # may give q, k and v a type that they had not: see `autocast`
     return tuple(place), tensors
 
 

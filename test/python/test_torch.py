@@ -104,6 +104,23 @@ class Values(unittest.TestCase):
             self.assertEqual(q.dtype, torch.bfloat16)
             self.assertEqual(ejk.ops.gla(q, t["k"], t["v"], t["gk"])[0].dtype, torch.bfloat16)
 
+    def test_amp_of_two_types(self):
+        # A region's type decides which program runs, so a call inside is not one from outside.
+        t = tensors()
+        b = t["q"].bfloat16()
+
+        def call():
+            return ejk.ops.gla(t["q"], t["k"], t["v"], t["gk"])[0].dtype
+        self.assertEqual(call(), torch.float32)
+        self.assertEqual(call(), torch.float32)
+        for dtype in (torch.bfloat16, torch.float16):
+            with torch.autocast("cpu", dtype=dtype):
+                for _ in range(2):
+                    self.assertEqual(ejk.ops.gla(b, t["k"], t["v"], t["gk"])[0].dtype, dtype)
+                    self.assertEqual(call(), torch.float32)
+        with self.assertRaisesRegex(ejk.TensorError, "'k' must be bf16, as q is"):
+            ejk.ops.gla(b, t["k"], t["v"], t["gk"])
+
 
 class Derivatives(unittest.TestCase):
     def test_gradcheck_in_f64(self):
