@@ -27,7 +27,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
 
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
     are summed over them by `ejk.sum_heads`, in f32. Another copy of each, taken first, needs
-    H = Hkv, and has nothing to sum.
+    H = Hkv, and has nothing to sum. With `heads-only`, these copies are the only ones, for f32 results:
+    a CPU has the step-by-step schedule alone. They keep the sums, each of one term by `ejk.needs`, and
+    with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
     with which chunks are entered, and f_vjp reads them in chunks alone. Segments begin where chunks
@@ -48,6 +50,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     func.func @gla_step(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "step"} { … }
     ```
   }];
+  let options = [
+    Option<"headsOnly", "heads-only", "bool", "false",
+           "only copies for heads that share none; schedules are chosen already">];
   let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];

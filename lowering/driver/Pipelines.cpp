@@ -111,6 +111,9 @@ void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target) {
   ToGPUOptions options;
   options.schedule = Schedule::step;
   options.keepReadsUpTo = kMostElementsOfWholeState;
+  MakeAlternativesOptions alternatives;
+  alternatives.headsOnly = true;
+  pm.addPass(createMakeAlternatives(alternatives));
   buildToTilePipeline(pm, options);
   LowerToCPUOptions lower;
   lower.target = target.str();

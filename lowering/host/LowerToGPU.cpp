@@ -11,6 +11,7 @@
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/select/Conditions.h"
 #include "lowering/step/StepKernel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -91,7 +92,7 @@ private:
     }
     for (auto [i, result] : llvm::enumerate(ret->getOperands())) {
       program.setArgAttrs(numInputs + i, function.getResultAttrDict(i));
-      buffers[result] = buffers[sameMemory(result)] = program.getArgument(numInputs + i);
+      buffers[result] = buffers[memoryOf(result)] = program.getArgument(numInputs + i);
       describeAlias(numInputs + i, result);
     }
     return success();
@@ -201,8 +202,37 @@ private:
     return it->second;
   }
 
-  FailureOr<Value> bufferOf(Operation *op, Value tensor) {
+  /// Whether each sum has one term, which is then the result itself: the function needs as many
+  /// heads that share as there are to share.
+  bool sumsSingleTerms(SumHeadsOp sum) {
+    auto needs = function->getAttrOfType<ArrayAttr>(kNeedsAttr);
+    Value terms = sum.getTensor();
+    if (!needs || !terms.getDefiningOp<ScanOp>() || !terms.hasOneUse() ||
+        getElementTypeOrSelf(terms.getType()) != getElementTypeOrSelf(sum.getType()))
+      return false;
+    Attribute many = b.getStringAttr(sizeOf(terms, sum.getDim()).str());
+    Attribute few = b.getStringAttr(sizeOf(sum.getLike(), sum.getDim()).str());
+    return holds(needs, condition(b, "=", many, few));
+  }
+
+  /// Whether `wanted` is one of the conditions that `needs` joins by "and".
+  static bool holds(Attribute needs, ArrayAttr wanted) {
+    auto all = dyn_cast<ArrayAttr>(needs);
+    if (!all || all == wanted)
+      return bool(all);
+    return all.size() == 3 && all[0] == StringAttr::get(all.getContext(), "and") &&
+           (holds(all[1], wanted) || holds(all[2], wanted));
+  }
+
+  Value memoryOf(Value tensor) {
     tensor = sameMemory(tensor);
+    if (auto sum = tensor.getDefiningOp<SumHeadsOp>(); sum && sumsSingleTerms(sum))
+      tensor = sameMemory(sum.getTensor());
+    return tensor;
+  }
+
+  FailureOr<Value> bufferOf(Operation *op, Value tensor) {
+    tensor = memoryOf(tensor);
     if (Value buffer = buffers.lookup(tensor))
       return buffer;
     // Both alternatives of a choice write to the buffer of its result.
@@ -547,6 +577,8 @@ private:
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
     if (auto sum = dyn_cast<SumHeadsOp>(op)) {
+      if (sumsSingleTerms(sum))
+        return success();
       std::string name = prefix + "_heads" + std::to_string(numPlain++);
       // All sizes are arguments of their own.
       auto anySize = [](Value, unsigned) { return std::string(); };

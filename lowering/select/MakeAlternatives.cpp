@@ -69,6 +69,17 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
           function.getBody().getOps<ScanOp>().empty())
         continue;
       Builder b(&getContext());
+      if (headsOnly) {
+        // Kernels give f32 sums, so that only those have nothing left to do.
+        if (llvm::any_of(findShared(function), [](SharedHeads heads) {
+              return getElementTypeOrSelf(heads.sum.getType()).isF32();
+            })) {
+          function->setAttr(kScheduleAttr, b.getStringAttr(kStepSchedule));
+          makeDirect(function);
+          ++numFunctions;
+        }
+        continue;
+      }
       cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
@@ -180,12 +191,14 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     for (const SharedHeads &heads : findShared(direct)) {
       if (!renamed.try_emplace(heads.few, heads.many).second && renamed[heads.few] != heads.many)
         continue;
-      replaceByTerm(heads.sum);
+      if (!headsOnly)
+        replaceByTerm(heads.sum);
     }
     for (const auto &[few, many] : renamed)
       needs = both(b, needs, condition(b, "=", b.getStringAttr(many), b.getStringAttr(few)));
     direct->setAttr(kNeedsAttr, needs);
-    renameSizes(direct, renamed);
+    if (!headsOnly)
+      renameSizes(direct, renamed);
     ++numDirect;
   }
 
