@@ -23,7 +23,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     A copy before it is divided into segments (`ejk-split-over-time`), for few long sequences: from
     2048 rows on, where the rounds of segments that the device's multiprocessors take, three times,
     are fewer than the segments of a sequence. It is left out where no scan can be divided. For
-    packed sequences, the mean length stands for a sequence's.
+    packed sequences, the mean length stands for a sequence's. Another one before that has shorter
+    segments, 16 or more a sequence, for so few heads and sequences that the multiprocessors take
+    all of these at once. Both are launched with the same kernels.
 
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
     are summed over them by `ejk.sum_heads`, in f32. Another copy of each, taken first, needs

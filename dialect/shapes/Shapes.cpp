@@ -62,15 +62,20 @@ DimExpr DimExpr::make(Operator op, DimExpr a, DimExpr b) {
   return {Kind::operation, int64_t(op), {}, {std::move(a), std::move(b)}};
 }
 
+DimExpr DimExpr::rowsOfSegments(SegmentsAttr segments, DimExpr rows) {
+  using O = Operator;
+  DimExpr least = number(segments.getLeast()), most = number(segments.getMost());
+  if (least == most)
+    return most;
+  DimExpr unit = number(segments.getLeast() * segments.getCount());
+  DimExpr wanted = make(O::multiply, make(O::ceilDivide, rows, unit), least);
+  return make(O::minimum, make(O::maximum, wanted, least), most);
+}
+
 DimExpr DimExpr::countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,
                                DimExpr sequences, bool packed) {
   using O = Operator;
-  DimExpr least = number(segments.getLeast()), most = number(segments.getMost()), each = most;
-  if (segments.getLeast() != segments.getMost()) {
-    DimExpr unit = number(segments.getLeast() * segments.getCount());
-    DimExpr wanted = make(O::multiply, make(O::ceilDivide, rows, unit), least);
-    each = make(O::minimum, make(O::maximum, wanted, least), most);
-  }
+  DimExpr each = rowsOfSegments(segments, rows);
   if (packed)
     return make(O::add, make(O::floorDivide, rows, each), sequences);
   return make(O::multiply, batch, make(O::ceilDivide, rows, each));

@@ -33,6 +33,8 @@ struct DimExpr {
   static DimExpr number(int64_t value) { return {Kind::constant, value, {}, {}}; }
   /// `op` of `a` and `b`; a number where both are.
   static DimExpr make(Operator op, DimExpr a, DimExpr b);
+  /// L, the rows of a segment where a batch entry has `rows` rows.
+  static DimExpr rowsOfSegments(SegmentsAttr segments, DimExpr rows);
   /// The states of a scan over `batch` entries of `rows` rows, or over `sequences` packed ones,
   /// that `segments` divides.
   static DimExpr countSegments(SegmentsAttr segments, DimExpr batch, DimExpr rows,

@@ -417,6 +417,7 @@ private:
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
+  Value segmentRows;                                    // i64; null without segments
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member
   Value sequenceIndex, stateIndex, firstRow, length;    // i64; of a segment where there are any
   /// The sequence's length and first row among all, and the position there of a segment's first.

@@ -65,6 +65,10 @@ void TileEmitter::buildSignature(SizeName sizeName) {
                                     : std::nullopt);
   }
 
+  std::optional<unsigned> rowsArgument;
+  if (program.getSegments())
+    rowsArgument = signature.addRowsOfSegments();
+
   unsigned firstMap = kernel.operands.size();
   findMaps();
   auto function =
@@ -89,6 +93,8 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   heads = size(queryHeads);
   if (offsets)
     sequences = b.sub(size(*offsets), 1);
+  if (rowsArgument)
+    segmentRows = function.getArgument(numPointers + *rowsArgument);
   for (unsigned i = 0; i < numPointers; ++i)
     pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
   // A tensor may be passed twice; each program argument takes one kernel argument.
@@ -255,7 +261,7 @@ void TileEmitter::locateSequence(Value sequence) {
 /// Segment `number`'s rows. Gives the sequence that it is a part of.
 Value TileEmitter::locateSegment(Value number) {
   KernelSegment segment =
-      ejk::locateSegment(b, *program.getSegments(), number, totalSteps, sequences,
+      ejk::locateSegment(b, segmentRows, number, totalSteps, sequences,
                          [&](Value index) { return packedOffset(index); });
   // As a lane's own, so that all addresses are known to be the same in all lanes.
   Value sequence = cuPointer ? shuffle(segment.sequence, b.i32(0), gpu::ShuffleMode::IDX)

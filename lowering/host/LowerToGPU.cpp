@@ -269,6 +269,17 @@ private:
     return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
   }
 
+  /// The rows of a segment of `op`, a scan or a block program.
+  FailureOr<Value> hostRowsOfSegments(Operation *op) {
+    auto rows = [&](auto scan) {
+      return hostSize(DimExpr::rowsOfSegments(*scan.getSegments(),
+                                              sizeOf(scan.getSequences().front(), 1)));
+    };
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return rows(scan);
+    return rows(cast<tile::ProgramOp>(op));
+  }
+
   /// The number of segments that `op`, a scan or a block program, divides its sequences into.
   FailureOr<Value> hostSegments(Operation *op) {
     auto count = [&](auto scan) {
@@ -391,7 +402,8 @@ private:
     SmallVector<Value> args;
     for (const KernelOperand &operand : kernel.operands) {
       FailureOr<Value> value =
-          operand.dim ? hostSize(op, operand.tensor, *operand.dim) : bufferOf(op, operand.tensor);
+          operand.isRowsOfSegments ? hostRowsOfSegments(op)
+          : operand.dim ? hostSize(op, operand.tensor, *operand.dim) : bufferOf(op, operand.tensor);
       if (failed(value))
         return failure();
       if (operand.box) {
@@ -401,7 +413,7 @@ private:
         args.push_back(*map);
         continue;
       }
-      if (operand.dim) {
+      if (operand.dim || operand.isRowsOfSegments) {
         args.push_back(arith::IndexCastOp::create(b, loc, b.getI64Type(), *value));
         continue;
       }

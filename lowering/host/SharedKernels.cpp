@@ -2,6 +2,7 @@
 #include "lowering/host/SharedKernels.h"
 #include "dialect/ejk/Ejk.h"
 #include "lowering/kernels/SameOps.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -13,16 +14,24 @@ static bool usesPool(Operation *op) {
   return llvm::any_of(op->getOperands(), reads) || llvm::any_of(op->getUsers(), writes);
 }
 
-/// The sizes of an op's tensors by name: equal names are equal sizes, and one argument of a kernel.
+/// The sizes of an op's tensors: which are numbers, and which of the others are equal and therefore
+/// one argument of a kernel.
 static std::string describe(Operation *op, SizeName sizeName) {
   std::string text;
   llvm::raw_string_ostream out(text);
+  llvm::StringMap<unsigned> numbers;
+  auto print = [&](const std::string &size) {
+    if (llvm::all_of(size, llvm::isDigit))
+      out << size << " ";
+    else
+      out << "#" << numbers.try_emplace(size, numbers.size()).first->second << " ";
+  };
   SmallVector<Value> tensors(op->getOperands());
   llvm::append_range(tensors, op->getResults());
   for (Value tensor : tensors) {
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     for (int64_t dim = 0, rank = type ? type.getRank() : 0; dim < rank; ++dim)
-      out << sizeName(tensor, dim) << " ";
+      print(sizeName(tensor, dim));
     out << "\n";
   }
   return text;

@@ -188,7 +188,8 @@ public:
   }
 };
 
-/// An argument of a kernel: the memory of a tensor, the size of a dimension, or a tensor map.
+/// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, or the
+/// rows of a segment of the op that the kernel computes.
 struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
@@ -199,6 +200,7 @@ struct KernelOperand {
     int64_t rows, panels;
   };
   std::optional<Box> box = {};
+  bool isRowsOfSegments = false;
 };
 
 /// A kernel and its launch parameters.

@@ -10,15 +10,23 @@ void KernelSignature::addTensor(Value tensor, bool isReadOnly) {
 }
 
 unsigned KernelSignature::addSize(Value tensor, unsigned dim) {
-  auto [it, isNew] = sizeNumbers.try_emplace(sizeName(tensor, dim), sizeNumbers.size());
-  if (isNew)
+  auto [it, isNew] = sizeNumbers.try_emplace(sizeName(tensor, dim), numSizes);
+  if (isNew) {
     kernel.operands.push_back({tensor, dim});
+    ++numSizes;
+  }
   return it->second;
+}
+
+unsigned KernelSignature::addRowsOfSegments() {
+  KernelOperand &rows = kernel.operands.emplace_back();
+  rows.isRowsOfSegments = true;
+  return numSizes++;
 }
 
 gpu::GPUFuncOp KernelSignature::makeFunction(KernelBuilder &b, StringRef name, Type other) const {
   SmallVector<Type> types(numTensors(), b.globalPtr());
-  types.append(sizeNumbers.size(), b.getI64Type());
+  types.append(numSizes, b.getI64Type());
   types.append(kernel.operands.size() - types.size(), other);
   auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());

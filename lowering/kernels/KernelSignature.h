@@ -21,6 +21,8 @@ public:
   void addTensor(mlir::Value tensor, bool isReadOnly);
   /// Adds a size, after all tensors. Returns its index among the sizes.
   unsigned addSize(mlir::Value tensor, unsigned dim);
+  /// Adds the rows of a segment as a size. Returns its index among the sizes.
+  unsigned addRowsOfSegments();
   unsigned numTensors() const { return readOnly.size(); }
 
   /// Creates the kernel's function. Arguments that were added after the sizes have type `other`.
@@ -32,6 +34,7 @@ private:
   SizeName sizeName;
   llvm::SmallVector<bool> readOnly;
   llvm::StringMap<unsigned> sizeNumbers;
+  unsigned numSizes = 0;
 };
 
 /// Where a scan's kernel finds its sizes, by their number among the sizes.

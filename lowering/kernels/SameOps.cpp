@@ -14,8 +14,16 @@ static bool repeatTheSame(Operation *a, Operation *b) {
   });
 }
 
+/// The op's attributes, of `segments` only whether they are there: a kernel is told their rows.
+static Attribute attributesForKernels(Operation *op) {
+  NamedAttrList attributes(op->getAttrDictionary());
+  if (auto segments = attributes.getNamed("segments"))
+    attributes.set(segments->getName(), UnitAttr::get(op->getContext()));
+  return attributes.getDictionary(op->getContext());
+}
+
 bool ejk::computeTheSame(Operation *a, Operation *b) {
-  return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+  return a->getName() == b->getName() && attributesForKernels(a) == attributesForKernels(b) &&
          a->getOperandTypes() == b->getOperandTypes() &&
          a->getResultTypes() == b->getResultTypes() && repeatTheSame(a, b) &&
          llvm::all_of_zip(a->getResults(), b->getResults(),

@@ -5,8 +5,8 @@
 #include "mlir/IR/Operation.h"
 
 namespace ejk {
-/// Whether two ops compute the same of operands that are different tensors: they have the same
-/// types, attributes and regions, take one tensor twice in the same places, and the same of their
+/// Whether one kernel serves two ops, whose operands are different tensors: they have the same
+/// types, attributes (but for the length of segments) and regions, take one tensor twice in the same places, and the same of their
 /// results are unused. Their regions use nothing from outside.
 bool computeTheSame(mlir::Operation *a, mlir::Operation *b);
 } // namespace ejk

@@ -4,19 +4,9 @@
 using namespace mlir;
 using namespace ejk;
 
-/// L, as SegmentsAttr::rowsOf has it.
-static Value rowsOfSegments(KernelBuilder &b, SegmentsAttr segments, Value totalSteps) {
-  int64_t least = segments.getLeast(), unit = least * segments.getCount();
-  if (least == segments.getMost())
-    return b.i64(least);
-  Value wanted = b.mul(b.div(b.add(totalSteps, unit - 1), unit), least);
-  return b.min(b.max(wanted, b.i64(least)), b.i64(segments.getMost()));
-}
-
-KernelSegment ejk::locateSegment(KernelBuilder &b, SegmentsAttr segments, Value number,
-                                 Value totalSteps, Value sequences,
+KernelSegment ejk::locateSegment(KernelBuilder &b, Value rows, Value number, Value totalSteps,
+                                 Value sequences,
                                  llvm::function_ref<Value(Value)> packedOffset) {
-  Value rows = rowsOfSegments(b, segments, totalSteps);
   if (!sequences) {
     Value each = b.narrow(b.div(b.add(totalSteps, b.sub(rows, 1)), rows));
     Value start = b.mul(b.wide(b.rem(number, each)), rows);

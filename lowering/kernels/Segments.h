@@ -2,7 +2,6 @@
 #ifndef EJK_LOWERING_KERNELS_SEGMENTS_H
 #define EJK_LOWERING_KERNELS_SEGMENTS_H
 
-#include "dialect/ejk/Ejk.h"
 #include "lowering/kernels/KernelBuilder.h"
 
 namespace ejk {
@@ -12,9 +11,10 @@ struct KernelSegment {
   mlir::Value sequence, start, rows;
 };
 
-/// Segment `number` (i32), of sequences of `totalSteps` rows each; or of `sequences` packed
-/// ones, of which `packedOffset` gives the first row, and then `totalSteps` are all rows.
-KernelSegment locateSegment(KernelBuilder &b, SegmentsAttr segments, mlir::Value number,
+/// Segment `number` (i32) of `rows` rows (i64), of sequences of `totalSteps` rows each; or of
+/// `sequences` packed ones, of which `packedOffset` gives the first row, and then `totalSteps` are
+/// all rows.
+KernelSegment locateSegment(KernelBuilder &b, mlir::Value rows, mlir::Value number,
                             mlir::Value totalSteps, mlir::Value sequences = {},
                             llvm::function_ref<mlir::Value(mlir::Value)> packedOffset = {});
 } // namespace ejk

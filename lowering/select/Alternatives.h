@@ -8,7 +8,10 @@
 
 namespace ejk {
 
+/// Segments side by side: of few sequences, and of so few that short segments fit the device at
+/// once.
 constexpr llvm::StringLiteral kSplitSchedule = "split";
+constexpr llvm::StringLiteral kFineSplitSchedule = "fine-split";
 constexpr llvm::StringLiteral kStepSchedule = "step";
 constexpr llvm::StringLiteral kChunkSchedule = "chunk";
 
@@ -23,8 +26,9 @@ mlir::func::FuncOp cloneAlternative(mlir::func::FuncOp function, llvm::StringRef
                                     llvm::StringRef schedule, bool before);
 
 /// The condition on sizes and device under which `function`, whose scans are divided into segments,
-/// is faster than undivided; null where none is divided, or sizes that are known say never.
-mlir::ArrayAttr splitPays(mlir::func::FuncOp function);
+/// is faster than undivided; null where none is divided, or sizes that are known say never. With
+/// `inOneRound` it holds only where the device takes all segments at once.
+mlir::ArrayAttr splitPays(mlir::func::FuncOp function, bool inOneRound);
 
 /// Erases alternatives that turned out to be the same as another: those of chunks in which no
 /// scan became a program. Each entry keeps one that needs nothing.

@@ -84,7 +84,12 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
-      if (failed(makeSplit(function)))
+      SplitOverTimeOptions coarse, fine;
+      fine.most = cost::kMostRowsOfFineSegment;
+      fine.count = cost::kFineSegments;
+      fine.packed = cost::kRowsOfFinePackedSegment;
+      if (failed(makeSplit(function, kFineSplitSchedule, fine)) ||
+          failed(makeSplit(function, kSplitSchedule, coarse)))
         return signalPassFailure();
       makeDirect(function);
       ++numFunctions;
@@ -93,20 +98,20 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
 
   /// The function over segments of its sequences; none where no scan can be divided, or a length
   /// that is known is never worth it.
-  LogicalResult makeSplit(func::FuncOp function) {
+  LogicalResult makeSplit(func::FuncOp function, StringRef schedule,
+                          SplitOverTimeOptions options) {
     if (usesPools(function))
       return success();
-    func::FuncOp split =
-        cloneAlternative(function, kSplitSchedule, kSplitSchedule, /*before=*/true);
+    StringRef suffix = schedule == kFineSplitSchedule ? "fine_split" : "split";
+    func::FuncOp split = cloneAlternative(function, suffix, schedule, /*before=*/true);
     OpPassManager pm(func::FuncOp::getOperationName());
-    SplitOverTimeOptions options;
     options.remarks = false;
     pm.addPass(createSplitOverTime(options));
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
     if (failed(runPipeline(pm, split)))
       return failure();
-    ArrayAttr when = splitPays(split);
+    ArrayAttr when = splitPays(split, /*inOneRound=*/schedule == kFineSplitSchedule);
     if (!when) {
       split.erase();
       return success();
@@ -253,7 +258,7 @@ static bool hasPrograms(func::FuncOp function) {
 void ejk::pruneAlternatives(ModuleOp module) {
   auto isEmpty = [](func::FuncOp function) {
     StringRef schedule = scheduleOf(function);
-    return (schedule == kChunkSchedule || schedule == kSplitSchedule) && !hasPrograms(function);
+    return !schedule.empty() && schedule != kStepSchedule && !hasPrograms(function);
   };
   for (auto function :
        llvm::to_vector(llvm::make_filter_range(module.getOps<func::FuncOp>(), isEmpty))) {

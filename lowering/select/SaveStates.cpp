@@ -274,7 +274,7 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
           scheduleOf(other) == kStepSchedule)
         continue;
       size_t known = saves.fwds.size();
-      saves.match(other, (name + "_" + scheduleOf(other)).str(), derivatives,
+      saves.match(other, name + other.getName().drop_front(function.getName().size()).str(), derivatives,
                   /*mayGiveReads=*/false);
       if (saves.fwds.size() > known)
         saves.fwds.back()->setAttr(kAlternativeOfAttr,

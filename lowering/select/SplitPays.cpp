@@ -74,7 +74,7 @@ static int64_t slicesOf(ScanOp scan) {
 
 /// The condition for one scan. Of packed sequences the mean length is known on the host, and the
 /// longest one has no fewer rows.
-static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) {
+static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, bool inOneRound) {
   using O = DimExpr::Operator;
   SegmentsAttr segments = *scan.getSegments();
   Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
@@ -99,21 +99,24 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan) 
   Attribute inTurn = sizeAttribute(b, longest), length = sizeAttribute(b, rows);
   if (!blocks || !inTurn || !length)
     return {};
-  ArrayAttr rounds =
-      condition(b, "ceildiv", blocks, b.getStringAttr("device.multiprocessors"));
+  StringAttr multiprocessors = b.getStringAttr("device.multiprocessors");
+  ArrayAttr enoughRows =
+      condition(b, ">=", length, b.getI64IntegerAttr(cost::kFewestRowsToSplit));
+  if (inOneRound)
+    enoughRows = both(b, enoughRows, condition(b, ">=", multiprocessors, blocks));
+  ArrayAttr rounds = condition(b, "ceildiv", blocks, multiprocessors);
   ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(cost::kSegmentPasses), rounds);
-  return both(b, condition(b, ">=", length, b.getI64IntegerAttr(cost::kFewestRowsToSplit)),
-              condition(b, "<", passes, inTurn));
+  return both(b, enoughRows, condition(b, "<", passes, inTurn));
 }
 
-ArrayAttr ejk::splitPays(func::FuncOp function) {
+ArrayAttr ejk::splitPays(func::FuncOp function, bool inOneRound) {
   Builder b(function.getContext());
   ShapeAnalysis shapes(function);
   llvm::SetVector<Attribute> conditions;
   for (ScanOp scan : function.getBody().getOps<ScanOp>()) {
     if (!scan.getSegments())
       continue;
-    ArrayAttr own = scanPays(b, shapes, scan);
+    ArrayAttr own = scanPays(b, shapes, scan, inOneRound);
     if (!own)
       return {};
     conditions.insert(own);

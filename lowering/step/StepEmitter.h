@@ -123,7 +123,7 @@ private:
   Type indexType;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
-  Value totalSteps, heads, offsets;                                                // i64
+  Value totalSteps, heads, offsets, segmentRows;                                   // i64
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
   Value sequence;                     // i32

@@ -89,6 +89,9 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   std::optional<unsigned> offsetsArgument;
   if (scan.getSegments() && scan.getCuSeqlens())
     offsetsArgument = signature.addSize(scan.getCuSeqlens(), 0);
+  std::optional<unsigned> rowsArgument;
+  if (scan.getSegments())
+    rowsArgument = signature.addRowsOfSegments();
 
   auto function = signature.makeFunction(b, name);
   function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(registers(plan)));
@@ -127,6 +130,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   }
   if (offsetsArgument)
     offsets = size(*offsetsArgument);
+  if (rowsArgument)
+    segmentRows = size(*rowsArgument);
   for (auto [row, i] : llvm::zip(sequences, sizes.sequenceHeads))
     row.heads = size(i);
   for (auto [row, i] : llvm::zip(parameters, sizes.parameterHeads))
@@ -180,7 +185,7 @@ void StepEmitter::locate() {
   };
   KernelSegment segment;
   if (scan.getSegments()) {
-    segment = locateSegment(b, *scan.getSegments(), sequence, totalSteps,
+    segment = locateSegment(b, segmentRows, sequence, totalSteps,
                             offsets ? b.sub(offsets, 1) : Value(), offset);
     sequence = segment.sequence;
   }

@@ -2,7 +2,11 @@
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --split-input-file | FileCheck %s
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --ejk-select-schedule="schedule=auto save-states arch=sm_90a" --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=CHOSEN
 
-// Segments side by side, for few long sequences.
+// Segments side by side, for few long sequences; shorter ones where a device takes all at once.
+// CHECK-LABEL: func.func @gla_fine_split(
+// CHECK-SAME: ejk.schedule = "fine-split"
+// CHECK-SAME: [">=", "device.multiprocessors", ["*", ["*", "B", ["max", 16, ["ceildiv", "T", 1024]]], "H"]]
+// CHECK: ejk.scan segments<64 to 1024, at_least 16>
 // CHECK-LABEL: func.func @gla_split(
 // CHECK-SAME: ejk.alternative_of = "gla"
 // CHECK-SAME: ejk.schedule = "split"
@@ -17,6 +21,8 @@
 // CHECK-SAME: ejk.alternative_of = "gla"
 // CHECK-SAME: ejk.schedule = "step"
 // CHECK-NOT: ejk.when
+// CHECK-LABEL: func.func @gla_vjp_fine_split_direct(
+// CHECK-LABEL: func.func @gla_vjp_fine_split(
 // CHECK-LABEL: func.func @gla_vjp_split_direct(
 // CHECK-SAME: ejk.needs = ["=", "H", "Hkv"], ejk.schedule = "split", ejk.when = ["and"
 // CHECK-NOT: ejk.sum_heads

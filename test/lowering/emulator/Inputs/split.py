@@ -42,9 +42,13 @@ CASES = [
     ("gk", "bf16", "packed", (64, 64), 0, False, "sm_80"),
 ]
 
-# Of so many rows, a launch takes the split by itself.
+# Of so many rows, a launch takes a split by itself: of few heads, one of short segments.
 AUTOMATIC_ROWS = 2100
-CASES.append(("g", "bf16", "gqa", (16, 16), AUTOMATIC_ROWS, True, "sm_90a"))
+AUTOMATIC_HEADS = {"fine-split": 2, "split": 10}
+CASES += [("g", "bf16", "gqa", (16, 16), AUTOMATIC_ROWS, True, "sm_90a", name)
+          for name in AUTOMATIC_HEADS]
+CASES += [("gk", "bf16", "plain", (16, 16), AUTOMATIC_ROWS, False, "sm_80", "fine-split"),
+          ("gk", "bf16", "packed", (16, 16), AUTOMATIC_ROWS, True, "sm_80", "fine-split")]
 # Their forwards save states for the derivative.
 SAVING = ("g", "gk")
 
@@ -57,10 +61,11 @@ def write_function(folder, gates, kind, variant, K, V):
 
 
 def run_case(args, folder, case):
-    gates, kind, variant, (K, V), T, derivative, arch = case
+    gates, kind, variant, (K, V), T, derivative, arch, *automatic = case
     path = write_function(folder, gates, kind, variant, K, V)
-    sizes = f"B=1,T={T},H=2,Hkv={1 if variant == 'gqa' else 2}"
-    schedule = "auto" if T == AUTOMATIC_ROWS else "split"
+    heads = AUTOMATIC_HEADS[automatic[0]] if automatic else 2
+    sizes = f"B=1,T={T},H={heads},Hkv={heads // 2 if variant == 'gqa' else heads}"
+    schedule = "auto" if automatic else "split"
     command = [args.ejk_run, path, f"--schedule={schedule}", "--device=cuda", "--check",
                "--explain", f"--arch={arch}",
                "--random", sizes + (",N=2" if variant == "packed" else "")]
@@ -75,9 +80,9 @@ def run_cases(args, folder):
     for case, result in zip(CASES, results):
         errors = re.findall(r"check (\w+): \w+, relative L2 error (\S+),", result.stdout)
         bad = result.returncode != 0 or "not split" in result.stderr
-        gates, _, _, _, T, derivative, _ = case
+        gates, _, _, _, _, derivative, _, *automatic = case
         bad |= derivative and gates in SAVING and "gives saved0" not in result.stdout
-        bad |= T == AUTOMATIC_ROWS and "schedule split" not in result.stdout
+        bad |= any(f"schedule {name} " not in result.stdout for name in automatic)
         failed += bad
         print("FAIL" if bad else "pass", *case, *(f"{n} {e}" for n, e in errors), flush=True)
         if bad:
