@@ -27,7 +27,7 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
 
     A vector that is a sum or a row of a matrix takes the slice layout of that matrix (`rows`), so
     that reductions and broadcasts along the same rows stay in registers. Other vectors that are
-    made before an `scf.if` and used in it are stored to shared memory; `tile.broadcast` reads them
+    made before a branch and used in it are stored to shared memory; `tile.broadcast` reads them
     there.
 
     A matrix that a loop builds with `vector.insert` alone, row by row, has one buffer in shared
@@ -114,7 +114,7 @@ def MultistageLoads : Pass<"ejk-multistage-loads"> {
 
     With one stage, the copies of the next iteration start after the last use of this iteration's
     tiles. The same holds for state slots, which have a one-stage ring of their own. If the last use
-    is in an `scf.if`, both branches start the copies: the fast path after its last matmul that
+    is in a branch, both sides start the copies: the fast path after its last matmul that
     reads the tiles has completed; the exact path at once. A reduction in registers counts as a use
     at the reduction.
 
@@ -289,11 +289,11 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
       …
       %operand = tile.convert %scaled to <swizzled> : vector<64x64xbf16>
       %ordinary = tile.range_guard 64.0 of %sums : vector<64x64xf32>
-      %next = scf.if %ordinary -> (vector<64x64xf32>) {
+      %next = tile.guarded %ordinary -> (vector<64x64xf32>) fast {
         %p = tile.dot %operand, … : …
         %t = tile.dot %operand transposed, %v, … : …
-        scf.yield %t : vector<64x64xf32>
-      } else { … }
+        tile.yield %t : vector<64x64xf32>
+      } exact { … }
       tile.release %ring[%c] : …
       scf.yield %next : vector<64x64xf32>
     }
@@ -305,7 +305,7 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
     %ordinary0 = tile.range_guard 64.0 of %sums0 : vector<64x64xf32>
     %end:3 = scf.for %c = %c0 to %n step %c1
         iter_args(%s = %start, %operand = %operand0, %ordinary = %ordinary0) -> (…) {
-      %next:3 = scf.if %ordinary -> (vector<64x64xf32>, vector<64x64xbf16>, i1) {
+      %next:3 = tile.guarded %ordinary -> (vector<64x64xf32>, vector<64x64xbf16>, i1) fast {
         %p = tile.dot %operand, … : …
         tile.release %ring[%c] : …
         tile.fill %ring[%two_ahead] from (…) at (…) channels (…) : …
@@ -315,8 +315,8 @@ def PipelineBranchOperands : Pass<"ejk-pipeline-branch-operands"> {
         …
         %operand1 = tile.convert %scaled1 to <swizzled> : vector<64x64xbf16>
         %ordinary1 = tile.range_guard 64.0 of %sums1 : vector<64x64xf32>
-        scf.yield %t, %operand1, %ordinary1 : …
-      } else { … }
+        tile.yield %t, %operand1, %ordinary1 : …
+      } exact { … }
       scf.yield %next#0, %next#1, %next#2 : …
     }
     ```
@@ -384,7 +384,7 @@ def SplitExponentials : Pass<"ejk-split-exponentials"> {
     %n = arith.negf %x {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
     %i = math.exp %n {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xf32>
     %weak = tile.range_guard 64.0 of %x : vector<64x64xf32>
-    %s = scf.if %weak -> (vector<64x64xf32>) { … %e … %i … } else { … }
+    %s = tile.guarded %weak -> (vector<64x64xf32>) fast { … %e … %i … } exact { … }
     ```
     After, both `math.exp`: `{tile.layouts = […], tile.polynomial = 3 : i64}`.
   }];
@@ -399,7 +399,7 @@ def SpecializeWarps : Pass<"ejk-specialize-warps"> {
     fills and of the scalars that they need. Results do not change.
 
     The program stays as it is, with a remark, where the producer would need values computed from
-    tiles, or where a fill is in one branch of an `scf.if` and not in the other. On an `arch` as
+    tiles, or where a fill is on one side of a branch and not on the other. On an `arch` as
     sm_90a, where a block of so many warps leaves each thread too few registers, registers move from
     the producer's threads to the consumer's (`setmaxnreg`).
 

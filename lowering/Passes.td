@@ -246,6 +246,7 @@ def FuseElementwise : Pass<"ejk-fuse-elementwise", "::mlir::func::FuncOp"> {
     ```
   }];
   let options = [Option<"mostOps", "most-ops", "int64_t", "128", "ops in the body of a fused op">];
+  let statistics = [Statistic<"numFused", "fused", "linalg ops that became part of another">];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::affine::AffineDialect"];
 }
 
@@ -268,6 +269,8 @@ def LegalizeKernelMath : Pass<"ejk-legalize-kernel-math", "::mlir::gpu::GPUModul
     ```
     After: clamps, multiplies and adds of `arith` and `math.fma` on vector<4xf32>.
   }];
+  let statistics = [Statistic<"numExpanded", "expanded", "math ops that became arithmetic">,
+                    Statistic<"numIntrinsics", "intrinsics", "ops that became intrinsics of LLVM">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
                            "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect"];

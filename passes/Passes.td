@@ -590,28 +590,28 @@ def FusePrograms : Pass<"ejk-fuse-programs"> {
 }
 
 def MergeIfs : Pass<"ejk-merge-ifs"> {
-  let summary = "merge scf.if ops with the same condition";
+  let summary = "merge branches with the same condition";
   let description = [{
-    What: each of two fused passes branches on the same range guard. `scf.if`s with one condition
-    become one, and values that both compute (exponentials of gates, scaled rows, matmuls of rows)
-    are computed once. Ops between the two that the second needs move before the first. Both stay
-    where such an op needs the first's results, or loads what is stored between them, or where one
-    of the branches stores. Results do not change.
+    What: each of two fused passes has a `tile.guarded` on the same range guard. Those with one
+    guard become one, as do `scf.if`s with one condition. Values that both compute (exponentials of
+    gates, scaled rows, matmuls of rows) are computed once. Ops between the two that the second
+    needs move before the first. Both stay where such an op needs the first's results, or loads what
+    is stored between them, or where one of the branches stores. Results do not change.
 
     Before:
     ```mlir
-    %dq = scf.if %weak -> … { %k1 = … %k … } else { … }
+    %dq = tile.guarded %weak -> … fast { %k1 = … %k … } exact { … }
     tile.store %dq, …
-    %S, %dk = scf.if %weak -> … { %k2 = … %k … } else { … }
+    %S, %dk = tile.guarded %weak -> … fast { %k2 = … %k … } exact { … }
     ```
     After:
     ```mlir
-    %dq, %S, %dk = scf.if %weak -> … { %k1 = … %k … } else { … }
+    %dq, %S, %dk = tile.guarded %weak -> … fast { %k1 = … %k … } exact { … }
     tile.store %dq, …
     ```
   }];
   let dependentDialects = ["::mlir::scf::SCFDialect"];
-  let statistics = [Statistic<"numMerged", "merged", "scf.ifs merged into another">];
+  let statistics = [Statistic<"numMerged", "merged", "branches merged into another">];
 }
 
 def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {

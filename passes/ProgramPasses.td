@@ -86,17 +86,17 @@ def SinkIntoBranches : Pass<"ejk-sink-into-branches"> {
   let summary = "copy ops that follow a chunk's branch into both branches";
   let description = [{
     What: a program guards a chunk's fast path (matmuls) by the range of its gates and takes the
-    exact path (steps) otherwise. Ops that follow this branch, such as scaling, truncating and
-    storing the outputs, are copied to the end of both branches. Why: on the fast path they can then
+    exact path (steps) otherwise (`tile.guarded`). Ops that follow it, such as scaling, truncating
+    and storing the outputs, are copied to the end of both branches. Why: on the fast path they can then
     precede the last matmul, which only the next chunk waits for. Results do not change.
 
     Before:
     ```mlir
-    %r:2 = scf.if %weak -> (vector<64x64xf32>, vector<64x64xf32>) {
+    %r:2 = tile.guarded %weak -> (vector<64x64xf32>, vector<64x64xf32>) fast {
       %o = tile.dot …
       %S1 = tile.dot …
-      scf.yield %S1, %o
-    } else { … }
+      tile.yield %S1, %o
+    } exact { … }
     tile.store %r#1, %rows[%first, %c0] …
     scf.yield %r#0
     ```
@@ -126,7 +126,7 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
     ```mlir
     %end = scf.for … iter_args(%s = %start) -> (vector<64x64xf32>) {
       %ordinary = tile.range_guard 64.0 of %x : vector<64x64xf32>
-      %next = scf.if %ordinary -> (vector<64x64xf32>) {
+      %next = tile.guarded %ordinary -> (vector<64x64xf32>) fast {
         %em = math.exp %m : vector<64xf32>
         %f = tile.broadcast %em along 0 : …
         %b = arith.mulf %s, %f : vector<64x64xf32>
@@ -135,8 +135,8 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
         %ev = math.exp %rest : vector<64xf32>
         %g = tile.broadcast %ev along 0 : …
         %scaled = arith.mulf %t, %g : vector<64x64xf32>
-        scf.yield %scaled : vector<64x64xf32>
-      } else { … }
+        tile.yield %scaled : vector<64x64xf32>
+      } exact { … }
       scf.yield %next : vector<64x64xf32>
     }
     ```
@@ -146,13 +146,13 @@ def DeferStateScaling : Pass<"ejk-defer-state-scaling"> {
       %both = arith.addf %w, %m : vector<64xf32>
       %share = arith.mulf %both, %three_quarters : vector<64xf32>
       %ordinary = tile.range_guard 64.0 of %x, %share : vector<64x64xf32>, vector<64xf32>
-      %next:2 = scf.if %ordinary -> (vector<64x64xf32>, vector<64xf32>) {
+      %next:2 = tile.guarded %ordinary -> (vector<64x64xf32>, vector<64xf32>) fast {
         …
         %b = arith.mulf %s, %f : vector<64x64xf32>
         …
         %t = tile.dot %k transposed, %v, %b : …
-        scf.yield %t, %rest : vector<64x64xf32>, vector<64xf32>
-      } else { … }
+        tile.yield %t, %rest : vector<64x64xf32>, vector<64xf32>
+      } exact { … }
       scf.yield %next#0, %next#1 : vector<64x64xf32>, vector<64xf32>
     }
     ```
@@ -173,12 +173,12 @@ def HoistFromBranches : Pass<"ejk-hoist-from-branches"> {
 
     Before:
     ```mlir
-    %o = scf.if %weak -> (vector<64x64xf32>) {
+    %o = tile.guarded %weak -> (vector<64x64xf32>) fast {
       %e = math.exp %x : vector<64x64xf32>
       %eb = arith.truncf %e : vector<64x64xf32> to vector<64x64xbf16>
       %p = tile.dot %eb, %S, %zero : …
     ```
-    After: `%e` and `%eb` stand before the `scf.if`.
+    After: `%e` and `%eb` stand before the `tile.guarded`.
   }];
   let statistics = [Statistic<"numHoisted", "hoisted", "ops moved">];
 }
@@ -200,7 +200,7 @@ def ReuseScaledRows : Pass<"ejk-reuse-scaled-rows"> {
     Before:
     ```mlir
     %kb = arith.truncf %ks : …  // %ks = %k · e^-%x
-    scf.if %weak {
+    tile.guarded %weak fast {
       %a = arith.mulf %read, %e : vector<64x64xf32>  // %e = e^%x
       %b = arith.mulf %k, %s : vector<64x64xf32>
       %dq = arith.addf %a, %b : vector<64x64xf32>
@@ -231,7 +231,7 @@ def TruncateLiveExponentials : Pass<"ejk-truncate-live-exponentials"> {
     Before:
     ```mlir
     %e = math.exp %x : vector<64x64xf32>
-    scf.if %weak {
+    tile.guarded %weak fast {
       %dk = arith.mulf %read, %e : vector<64x64xf32>
       %dkb = arith.truncf %dk : vector<64x64xf32> to vector<64x64xbf16>
     ```
@@ -239,7 +239,7 @@ def TruncateLiveExponentials : Pass<"ejk-truncate-live-exponentials"> {
     ```mlir
     %e = math.exp %x : vector<64x64xf32>
     %h = arith.truncf %e : vector<64x64xf32> to vector<64x64xbf16>
-    scf.if %weak {
+    tile.guarded %weak fast {
       %w = arith.extf %h : vector<64x64xbf16> to vector<64x64xf32>
       %dk = arith.mulf %read, %w : vector<64x64xf32>
       %dkb = arith.truncf %dk : vector<64x64xf32> to vector<64x64xbf16>

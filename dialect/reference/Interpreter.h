@@ -27,6 +27,9 @@ struct Options {
   /// If given, partitions of a block program alternate at random; otherwise each runs until it must
   /// wait.
   std::optional<uint64_t> partitionSeed;
+  /// If given, a `tile.guarded` whose guard holds runs its exact path, too. A result of the fast path
+  /// that differs from the exact path's by more than this, relative to its norm, is an error.
+  std::optional<double> pathTolerance;
   /// Called from time to time, by one thread at a time, with the finished steps of the current op
   /// and their total.
   std::function<void(size_t done, size_t total)> progress;

@@ -208,7 +208,7 @@ LogicalResult TileRun::run(const TileProgram &program) {
 
 LogicalResult ejk::reference::interpretTileProgram(tile::ProgramOp op, Operands operands,
                                                    Results &results, const Options &options) {
-  FailureOr<TileProgram> program = TileProgram::compile(op, options.precision);
+  FailureOr<TileProgram> program = TileProgram::compile(op, options);
   if (failed(program))
     return failure();
   TileRun run(op, operands, results, options);

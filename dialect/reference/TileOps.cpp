@@ -90,6 +90,8 @@ LogicalResult TileCompiler::compileStore(tile::StoreOp op) {
        tile = slotOf(op.getTile());
   Operation *store = op;
   add([=, rows = rows, columns = columns, find = *finder](TileFrame &frame) {
+    if (frame.dropsStores)
+      return true;
     TileMemory memory = find(frame);
     int64_t row = *frame.row(first).ints, c0 = *frame.row(channel).ints;
     if (c0 < 0)
@@ -135,6 +137,8 @@ static TileAction cellAction(Op op, unsigned number, Slot index, SmallVector<Slo
   auto partShape = tileShape(part);
   Operation *at = op;
   return [=](TileFrame &frame) {
+    if (isStore && frame.dropsStores)
+      return true;
     SmallVector<int64_t> starts;
     for (Slot offset : offsets)
       starts.push_back(*frame.row(offset).ints);
@@ -393,6 +397,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::BroadcastOp op) { return compileBroadcast(op); })
       .Case([&](tile::SumOp op) { return compileSum(op); })
       .Case([&](tile::RangeGuardOp op) { return compileRangeGuard(op); })
+      .Case([&](tile::GuardedOp op) { return compileGuarded(op); })
       .Case([&](tile::ConvertOp op) {
         slots[op.getResult()] = slotOf(op.getTile()); // the same elements
         return success();

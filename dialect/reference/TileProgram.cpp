@@ -2,6 +2,9 @@
 #include "dialect/reference/TileProgram.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <cmath>
+#include <utility>
 
 using namespace mlir;
 using namespace ejk;
@@ -107,25 +110,100 @@ LogicalResult TileCompiler::compileFor(scf::ForOp op) {
   return success();
 }
 
+LogicalResult TileCompiler::compileSide(Region &side, ArrayRef<Slot> results, TileActions &into) {
+  if (side.empty())
+    return success();
+  if (failed(compileBlock(side.front(), into)))
+    return failure();
+  SmallVector<Slot> yielded;
+  for (Value value : side.front().getTerminator()->getOperands())
+    yielded.push_back(slotOf(value));
+  compileHandOver(yielded, results, into);
+  return success();
+}
+
 LogicalResult TileCompiler::compileIf(scf::IfOp op) {
   SmallVector<Slot> results;
   for (Value result : op.getResults())
     results.push_back(slots[result] = allocate(result.getType()));
   TileActions branches[2];
-  for (unsigned i = 0; i < 2; ++i) {
-    Region &region = op->getRegion(i);
-    if (region.empty())
-      continue;
-    if (failed(compileBlock(region.front(), branches[i])))
+  for (unsigned i = 0; i < 2; ++i)
+    if (failed(compileSide(op->getRegion(i), results, branches[i])))
       return failure();
-    SmallVector<Slot> yielded;
-    for (Value value : region.front().getTerminator()->getOperands())
-      yielded.push_back(slotOf(value));
-    compileHandOver(yielded, results, branches[i]);
-  }
   Slot condition = slotOf(op.getCondition());
   add([=, then = std::move(branches[0]), otherwise = std::move(branches[1])](TileFrame &frame) {
     return runAll(*frame.row(condition).ints ? then : otherwise, frame);
+  });
+  return success();
+}
+
+/// Whether a path moves items of a ring. Running both paths would move them twice.
+static bool movesItems(tile::GuardedOp op) {
+  return op
+      ->walk([](Operation *inner) {
+        return isa<tile::AcquireOp, tile::FillOp, tile::TakeOp, tile::ReleaseOp>(inner)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// ‖a − b‖ / ‖b‖, where numbers that are equal, or both NaN, do not differ.
+static double relativeDistance(ArrayRef<double> a, ArrayRef<double> b) {
+  double difference = 0, norm = 0;
+  for (auto [x, y] : llvm::zip_equal(a, b)) {
+    if (x != y && !(std::isnan(x) && std::isnan(y)))
+      difference += (x - y) * (x - y);
+    norm += std::isfinite(y) ? y * y : 0;
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+LogicalResult TileCompiler::compileGuarded(tile::GuardedOp op) {
+  auto newSlots = [&] {
+    return llvm::map_to_vector(op.getResultTypes(), [&](Type type) { return allocate(type); });
+  };
+  SmallVector<Slot> results = newSlots();
+  for (auto [result, slot] : llvm::zip_equal(op.getResults(), results))
+    slots[result] = slot;
+  TileActions fast, exact, compared;
+  if (failed(compileSide(op.getFast(), results, fast)) ||
+      failed(compileSide(op.getExact(), results, exact)))
+    return failure();
+  Slot guard = slotOf(op.getGuard());
+  if (!pathTolerance || movesItems(op)) {
+    add([=, fast = std::move(fast), exact = std::move(exact)](TileFrame &frame) {
+      return runAll(*frame.row(guard).ints ? fast : exact, frame);
+    });
+    return success();
+  }
+  SmallVector<Slot> exactResults = newSlots();
+  if (failed(compileSide(op.getExact(), exactResults, compared)))
+    return failure();
+  Operation *at = op;
+  double tolerance = *pathTolerance;
+  add([=, fast = std::move(fast), exact = std::move(exact),
+       compared = std::move(compared)](TileFrame &frame) {
+    if (!*frame.row(guard).ints)
+      return runAll(exact, frame);
+    bool dropped = std::exchange(frame.dropsStores, true);
+    bool ran = runAll(compared, frame);
+    frame.dropsStores = dropped;
+    if (!ran || !runAll(fast, frame))
+      return false;
+    for (auto [number, pair] : llvm::enumerate(llvm::zip_equal(results, exactResults))) {
+      auto [mine, other] = pair;
+      if (mine.isInt)
+        continue;
+      double distance = relativeDistance({frame.at(mine), mine.size}, {frame.at(other), other.size});
+      if (!(distance <= tolerance))
+        return fail(frame, at,
+                    llvm::formatv("result {0} of the fast path differs from the exact path's by "
+                                  "{1:E3} of its norm, more than {2:E3}",
+                                  number, distance, tolerance)
+                        .str());
+    }
+    return true;
   });
   return success();
 }
@@ -319,8 +397,8 @@ FailureOr<TileProgram> TileCompiler::compile() {
   return std::move(program);
 }
 
-FailureOr<TileProgram> TileProgram::compile(tile::ProgramOp op, Precision precision) {
-  return TileCompiler(op, precision).compile();
+FailureOr<TileProgram> TileProgram::compile(tile::ProgramOp op, const Options &options) {
+  return TileCompiler(op, options).compile();
 }
 
 TileFrame TileProgram::makeFrame() const {

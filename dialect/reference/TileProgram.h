@@ -32,6 +32,8 @@ struct TileFrame : Frame {
   /// The scheduler of partitions while they run.
   PartitionScheduler *partitions = nullptr;
   std::optional<uint64_t> partitionSeed;
+  /// While an exact path runs only to be compared, it stores nothing.
+  bool dropsStores = false;
   TileProblem problem;
 };
 
@@ -43,7 +45,7 @@ bool runAll(const TileActions &actions, TileFrame &frame);
 
 class TileProgram {
 public:
-  static mlir::FailureOr<TileProgram> compile(tile::ProgramOp op, Precision precision);
+  static mlir::FailureOr<TileProgram> compile(tile::ProgramOp op, const Options &options);
   /// Creates a frame with the constants filled in.
   TileFrame makeFrame() const;
   /// Runs the program for the frame's sequence, head and slice.
@@ -64,7 +66,8 @@ private:
 /// Compiles one program; the compile functions append to `actions`.
 class TileCompiler {
 public:
-  TileCompiler(tile::ProgramOp op, Precision precision) : op(op), precision(precision) {}
+  TileCompiler(tile::ProgramOp op, const Options &options)
+      : op(op), precision(options.precision), pathTolerance(options.pathTolerance) {}
   mlir::FailureOr<TileProgram> compile();
 
 private:
@@ -73,6 +76,10 @@ private:
   // Control flow, scalars and vectors: TileProgram.cpp.
   mlir::LogicalResult compileFor(mlir::scf::ForOp op);
   mlir::LogicalResult compileIf(mlir::scf::IfOp op);
+  mlir::LogicalResult compileGuarded(tile::GuardedOp op);
+  /// Compiles one side of a branch, which ends by giving `results`.
+  mlir::LogicalResult compileSide(mlir::Region &side, llvm::ArrayRef<Slot> results,
+                                  TileActions &into);
   mlir::LogicalResult compileConstant(mlir::arith::ConstantOp op);
   mlir::LogicalResult compileBroadcast(mlir::vector::BroadcastOp op);
   mlir::LogicalResult compileExtract(mlir::vector::ExtractOp op);
@@ -134,6 +141,7 @@ private:
 
   tile::ProgramOp op;
   Precision precision;
+  std::optional<double> pathTolerance;
   TileProgram program;
   TileActions *actions = nullptr;
   llvm::DenseMap<mlir::Value, Slot> slots;

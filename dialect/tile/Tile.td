@@ -21,7 +21,7 @@ def Tile_Dialect : Dialect {
     memory order. Programs use elementwise `arith` and `math`, `vector.broadcast` of a
     scalar, `vector.extract` and `vector.insert` of a row, `scf.for` and `scf.if`. This
     dialect adds the program itself, loads and stores of tiles, matmuls, reductions,
-    cumsums and masks.
+    cumsums, masks, and a fast path with its exact path (`tile.guarded`).
 
     A program starts without threads, layouts or shared memory. Later passes give each
     tile a layout (`tile.layout`), copy rows ahead through *rings* (`tile.ring`), and
@@ -557,7 +557,7 @@ def Tile_RangeGuardOp : Tile_Op<"range_guard", [Pure]> {
   let description = [{
     True if |x| ≤ `bound` for every element x of every tile; false if one is NaN. Every
     thread of the block gets the same result, so the block can branch on it: to a fast
-    path that is accurate within the bound, or to an exact path.
+    path that is accurate within the bound, or to an exact path (`tile.guarded`).
 
     Example:
 
@@ -633,6 +633,7 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>
   let assemblyFormat = "$tile `to` $layout attr-dict `:` type($tile)";
 }
 
+include "dialect/tile/TileGuarded.td"
 include "dialect/tile/TileRings.td"
 
 #endif // EJK_DIALECT_TILE_TILE_TD

@@ -131,7 +131,7 @@ LogicalResult ProgramOp::verifyRegions() {
     if (arg.getType() != type)
       return emitOpError() << "region argument " << i << " must be " << type << " (C1), but is "
                            << arg.getType();
-  return success();
+  return verifyGuards(*this);
 }
 
 //===----------------------------------------------------------------------===//

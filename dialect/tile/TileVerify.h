@@ -11,6 +11,11 @@ namespace ejk::tile {
 mlir::LogicalResult verifyRows(mlir::Operation *op, RowsType rows, mlir::Type tile,
                                llvm::StringRef constraint);
 
+/// Verifies that the guard of each `tile.guarded` in `program` is a range guard's. The program
+/// does so, and not the op, because a guard may come from an earlier iteration of a loop, whose
+/// terminator is verified by then.
+mlir::LogicalResult verifyGuards(ProgramOp program);
+
 } // namespace ejk::tile
 
 #endif // EJK_DIALECT_TILE_TILEVERIFY_H

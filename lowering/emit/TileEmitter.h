@@ -9,6 +9,7 @@
 #ifndef EJK_LOWERING_EMIT_TILEEMITTER_H
 #define EJK_LOWERING_EMIT_TILEEMITTER_H
 
+#include "dialect/tile/Branch.h"
 #include "lowering/memory/SharedMemory.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/TileLayout.h"
@@ -164,7 +165,7 @@ private:
   std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
   void materializeVectorsBefore(mlir::scf::ForOp loop);
   void emitFor(mlir::scf::ForOp op);
-  void emitIf(mlir::scf::IfOp op);
+  void emitBranch(tile::Branch op);
   void bind(ValueRange values, ValueRange from);
   Vector<Value> flatten(ValueRange values);
 

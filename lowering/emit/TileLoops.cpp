@@ -1,6 +1,6 @@
 //===- TileLoops.cpp - a block program's loops and branches ----------------===//
 //
-// Emits scf.for and scf.if. A tile in registers becomes one loop-carried value per
+// Emits scf.for, scf.if and tile.guarded. A tile in registers becomes one loop-carried value per
 // element. A tile in shared memory stays in its buffer; a matmul operand may have two
 // buffers, so that the next iteration can write while this one's matmuls still read.
 //
@@ -297,11 +297,11 @@ void TileEmitter::emitFor(scf::ForOp op) {
   buffers = std::move(outside);
 }
 
-void TileEmitter::emitIf(scf::IfOp op) {
+void TileEmitter::emitBranch(Branch op) {
   awaitAll();
   finishSums();
   SmallVector<Type> types;
-  for (Value result : op.getResults()) {
+  for (Value result : op->getResults()) {
     Type type = getElementTypeOrSelf(result.getType());
     types.append(isTile(result) ? sizeOf(result.getType(), layoutOf(result)) : 1,
                  type.isIndex() ? b.getI64Type() : type);
@@ -316,7 +316,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
     after = before;
     loadsAfter = loadsSinceBarrier;
   }
-  auto emitBranch = [&](Block &from, Block *to) {
+  auto emitSide = [&](Block &from, Block *to) {
     OpBuilder::InsertionGuard guard(b);
     // Tiles that only the other branch uses are dead in this one.
     auto isUsed = [&](Value value) {
@@ -325,7 +325,7 @@ void TileEmitter::emitIf(scf::IfOp op) {
       });
     };
     SmallVector<SharedMemory::Range> unused;
-    for (Value value : lastUses.lookup(op))
+    for (Value value : lastUses.lookup(op.getOperation()))
       if (auto it = tiles.find(value); it != tiles.end() && it->second.range.end && !isUsed(value))
         unused.push_back(it->second.range);
     for (const SharedMemory::Range &range : unused)
@@ -354,10 +354,10 @@ void TileEmitter::emitIf(scf::IfOp op) {
     for (const SharedMemory::Range &range : unused)
       memory.occupy(range);
   };
-  emitBranch(*op.thenBlock(), branch.thenBlock());
+  emitSide(*op.thenBlock(), branch.thenBlock());
   if (op.elseBlock())
-    emitBranch(*op.elseBlock(), branch.elseBlock());
+    emitSide(*op.elseBlock(), branch.elseBlock());
   memory.pending = after;
   loadsSinceBarrier = loadsAfter;
-  bind(op.getResults(), branch.getResults());
+  bind(op->getResults(), branch.getResults());
 }

@@ -149,7 +149,7 @@ Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isMatmulOperand
 
 /// The buffer of a value that a loop yields to its next iteration; null if no loop carries it.
 const Placed *TileEmitter::carriedPlace(Value value) {
-  while (value.hasOneUse() && isa<scf::YieldOp>(*value.user_begin())) {
+  while (value.hasOneUse() && isa<scf::YieldOp, tile::YieldOp>(*value.user_begin())) {
     OpOperand &use = *value.use_begin();
     Operation *parent = use.getOwner()->getParentOp();
     if (auto loop = dyn_cast<scf::ForOp>(parent)) {

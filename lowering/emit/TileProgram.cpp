@@ -142,7 +142,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
       .Case([&](vector::InsertOp o) { emitInsert(o); })
       .Case([&](scf::ForOp o) { emitFor(o); })
-      .Case([&](scf::IfOp o) { emitIf(o); })
+      .Case<GuardedOp, scf::IfOp>([&](Operation *o) { emitBranch(Branch::of(o)); })
       .Default([&](Operation *o) { emitElementwise(o); });
   if (op->getNumRegions() == 0)
     for (Value result : op->getResults())

@@ -72,10 +72,10 @@ static LogicalResult checkCarried(scf::ForOp loop) {
     while (!left.empty()) {
       Value next = left.pop_back_val();
       Operation *maker = next.getDefiningOp();
-      if (auto branch = dyn_cast_or_null<scf::IfOp>(maker); branch && next.hasOneUse()) {
+      if (Branch branch = Branch::of(maker); branch && next.hasOneUse()) {
         unsigned number = cast<OpResult>(next).getResultNumber();
-        left.push_back(branch.thenYield().getOperand(number));
-        left.push_back(branch.elseYield().getOperand(number));
+        for (Region &side : branch->getRegions())
+          left.push_back(side.front().getTerminator()->getOperand(number));
         continue;
       }
       auto row = dyn_cast_or_null<vector::ExtractOp>(maker);
@@ -120,10 +120,10 @@ LogicalResult ejk::checkLaidOut(ProgramOp program) {
       return op->emitError("puts a row into a tile in shared memory that no loop makes row by row");
     if (auto loop = dyn_cast<scf::ForOp>(op); loop && failed(checkCarried(loop)))
       return WalkResult::interrupt();
-    if (isa<scf::IfOp>(op))
+    if (Branch::is(op))
       for (Value result : op->getResults())
         if (isa<VectorType>(result.getType()) && isInShared(layoutOf(result)) &&
-            !(result.hasOneUse() && isa<scf::YieldOp>(*result.user_begin())))
+            !(result.hasOneUse() && isa<scf::YieldOp, tile::YieldOp>(*result.user_begin())))
           return op->emitError("gives a tile in shared memory that no loop carries");
     if (auto take = dyn_cast<TakeOp>(op)) {
       auto first = takeOf(take.getRing().getDefiningOp<MakeRingOp>());

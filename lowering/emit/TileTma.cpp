@@ -127,15 +127,15 @@ static bool storesOnce(StoreOp store) {
          withoutConstant(scaled.getLhs()) == loop.getInductionVar();
 }
 
-/// Whether the two stores never write the same rows: they are in different branches of one `if`, or
+/// Whether the two stores never write the same rows: they are on different sides of one branch, or
 /// one stores what the loop carries and the other the loop's final result.
 static bool areApart(StoreOp a, StoreOp b) {
   auto [loop, result] = carrierOf(a);
   if (loop && std::make_pair(loop, result) == carrierOf(b) &&
       loop->isProperAncestor(a) != loop->isProperAncestor(b))
     return true;
-  auto branch = dyn_cast<scf::IfOp>(a->getParentOp());
-  return branch && branch == b->getParentOp() && a->getBlock() != b->getBlock();
+  Operation *branch = a->getParentOp();
+  return Branch::is(branch) && branch == b->getParentOp() && a->getBlock() != b->getBlock();
 }
 
 /// Finds the stores that use TMA: those of swizzled tiles, if all copies use TMA as well. Copies by

@@ -28,6 +28,12 @@ struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass>
     // Upstream folds casts into the ops that use them, and then two sizes would stand in one op.
     if (failed(ShapeAnalysis(getOperation()).verify()))
       return signalPassFailure();
+    auto countOps = [&] {
+      int64_t count = 0;
+      getOperation()->walk([&](linalg::GenericOp) { ++count; });
+      return count;
+    };
+    int64_t before = countOps();
     linalg::ControlFusionFn isSmall = [this](OpOperand *operand) {
       Operation *producer = operand->get().getDefiningOp();
       return producer && producer->hasOneUse() &&
@@ -42,6 +48,7 @@ struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass>
     // Producers first, so that no body is cloned twice for one fusion.
     (void)applyPatternsGreedily(getOperation(), std::move(patterns),
                                 GreedyRewriteConfig().setUseTopDownTraversal());
+    numFused += before - countOps();
   }
 };
 } // namespace

@@ -8,6 +8,7 @@
 // the matmul's result is in `fragments`.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Branch.h"
 #include "lowering/Passes.h"
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/SpilledToShared.h"
@@ -89,7 +90,7 @@ private:
     unsigned number = operand.getOperandNumber();
     if (auto loop = dyn_cast<scf::ForOp>(op))
       return inRegisters(loop.getTiedLoopResult(&operand));
-    if (isa<scf::YieldOp>(op))
+    if (isa<scf::YieldOp, tile::YieldOp>(op))
       return computed(op->getParentOp()->getResult(number));
     if (auto dot = dyn_cast<DotOp>(op))
       return computed(operand == dot.getAccMutable() ? dot.getResult() : operand.get());
@@ -210,7 +211,7 @@ private:
   /// Spills vectors that are defined before `branch` and used in its `then` region to shared
   /// memory. In `lanes` layout each would occupy registers of all warps. A broadcast from shared
   /// memory also loads two adjacent elements at a time, where shuffles fetch one.
-  void spillVectorsFor(scf::IfOp branch) {
+  void spillVectorsFor(Branch branch) {
     llvm::SetVector<Value> vectors;
     branch.getThenRegion().walk([&](Operation *op) {
       for (Value operand : op->getOperands())
@@ -296,7 +297,7 @@ private:
               setComputed(tileOp);
               return success();
             })
-        .Case<LoadSlotOp, scf::YieldOp, EndOp>([&](Operation *other) {
+        .Case<LoadSlotOp, scf::YieldOp, tile::YieldOp, EndOp>([&](Operation *other) {
           for (OpOperand &operand : other->getOpOperands())
             needComputed(operand, /*uniformWillDo=*/false);
           setComputed(other);
@@ -311,8 +312,9 @@ private:
           setComputed(loop);
           return visitBlock(*loop.getBody());
         })
-        .Case([&](scf::IfOp branch) {
-          setComputed(branch);
+        .Case<GuardedOp, scf::IfOp>([&](Operation *either) {
+          Branch branch = Branch::of(either);
+          setComputed(either);
           if (warpgroups)
             spillVectorsFor(branch);
           if (failed(visitBlock(*branch.thenBlock())))

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/CheckLayouts.h"
+#include "dialect/tile/Branch.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -196,8 +197,9 @@ private:
         })
         .Case<vector::ExtractOp, vector::InsertOp, vector::BroadcastOp>(
             [&](auto vectorOp) { return checkOp(vectorOp); })
-        .Case<scf::ForOp, scf::IfOp>([&](auto control) { return checkOp(control); })
-        .Case<scf::YieldOp>([](auto) { return success(); })
+        .Case<scf::ForOp>([&](auto loop) { return checkOp(loop); })
+        .Case<GuardedOp, scf::IfOp>([&](Operation *branch) { return checkOp(Branch::of(branch)); })
+        .Case<scf::YieldOp, tile::YieldOp>([](auto) { return success(); })
         .Default([&](Operation *other) { return checkElementwise(other); });
   }
 
@@ -400,11 +402,11 @@ private:
     return success();
   }
 
-  LogicalResult checkOp(scf::IfOp branch) {
+  LogicalResult checkOp(Branch branch) {
     for (Block *side : {branch.thenBlock(), branch.elseBlock()})
       if (side)
         for (auto [result, given] :
-             llvm::zip(branch.getResults(), side->getTerminator()->getOperands()))
+             llvm::zip(branch->getResults(), side->getTerminator()->getOperands()))
           if (isTile(result) && failed(sameAs(side->getTerminator(), given, result)))
             return failure();
     return success();

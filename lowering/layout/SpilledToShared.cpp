@@ -41,8 +41,8 @@ static SmallVector<RowByRow> findInShared(ProgramOp program) {
 }
 
 bool ejk::isOnExactPath(Operation *op) {
-  auto branch = dyn_cast<scf::IfOp>(op->getParentOp());
-  return branch && op->getBlock() == branch.elseBlock();
+  auto paths = dyn_cast<GuardedOp>(op->getParentOp());
+  return paths && op->getBlock() == paths.getExactBlock();
 }
 
 /// Spills of operand A whose only users are matmuls on the exact path.

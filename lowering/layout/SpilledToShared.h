@@ -32,8 +32,7 @@ struct RowByRow {
 /// All such matrices under `op`.
 llvm::SmallVector<RowByRow> findRowByRow(mlir::Operation *op);
 
-/// Whether `op` is on the exact path, i.e. in the `else` region of an scf.if, which runs where the
-/// fast path's range guard fails.
+/// Whether `op` is on the exact path of a `tile.guarded`, not inside a loop there.
 bool isOnExactPath(mlir::Operation *op);
 
 /// The number of tiles of a laid-out program that are spilled to shared memory.

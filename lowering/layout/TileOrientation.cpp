@@ -1,7 +1,7 @@
 //===- TileOrientation.cpp - which matrices are stored transposed ----------===//
 #include "lowering/layout/TileOrientation.h"
 #include "lowering/target/CostModel.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "dialect/tile/Branch.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -68,12 +68,12 @@ bool ejk::joinPassedOn(Operation *op, llvm::function_ref<void(Value, Value)> joi
     joinAll(loop.getResults(), loop.getRegionIterArgs());
     return true;
   }
-  auto branch = dyn_cast<scf::IfOp>(op);
+  Branch branch = Branch::of(op);
   if (!branch)
     return false;
-  for (Region *region : {&branch.getThenRegion(), &branch.getElseRegion()})
-    if (!region->empty())
-      joinAll(region->front().getTerminator()->getOperands(), branch.getResults());
+  for (Region &side : branch->getRegions())
+    if (!side.empty())
+      joinAll(side.front().getTerminator()->getOperands(), branch->getResults());
   return true;
 }
 

@@ -101,7 +101,7 @@ void VectorLayouts::collect(Operation *op, llvm::function_ref<LayoutAttr(Value)>
   } else if (OpTrait::hasElementwiseMappableTraits(op) && op->getNumResults() == 1) {
     for (Value operand : op->getOperands())
       join(operand, op->getResult(0));
-  } else if (!isa<RangeGuardOp, scf::YieldOp, vector::InsertOp>(op)) {
+  } else if (!isa<RangeGuardOp, scf::YieldOp, tile::YieldOp, vector::InsertOp>(op)) {
     // Vectors that are scanned, sliced, loaded or stored are in `lanes`.
     for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
       for (Value value : values)

@@ -2,7 +2,7 @@
 #include "lowering/pipeline/LiveRanges.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "dialect/tile/Branch.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -71,7 +71,7 @@ void ejk::shortenTileRanges(ProgramOp program) {
   for (ConvertOp store : stores)
     for (OpOperand &use : llvm::make_early_inc_range(store.getTile().getUses()))
       if (Operation *user = use.getOwner();
-          user->getBlock() != store->getBlock() && isa<scf::IfOp>(user->getParentOp()) &&
+          user->getBlock() != store->getBlock() && Branch::is(user->getParentOp()) &&
           user->getParentOp()->getBlock() == store->getBlock() && !isa<DotOp, ConvertOp>(user))
         reloadFrom(store, use);
 }
@@ -86,7 +86,7 @@ void ejk::sinkLoadsIntoBranches(ProgramOp program) {
     llvm::MapVector<Block *, SmallVector<OpOperand *>> inside;
     for (OpOperand &use : op->getUses())
       if (Block *block = use.getOwner()->getBlock();
-          block != op->getBlock() && isa<scf::IfOp>(block->getParentOp()))
+          block != op->getBlock() && Branch::is(block->getParentOp()))
         inside[block].push_back(&use);
     for (auto &[block, uses] : inside) {
       Operation *first = uses.front()->getOwner();
@@ -283,7 +283,7 @@ static bool isOfVectors(Operation *op) {
 
 void ejk::sinkToUses(Block &block) {
   SmallVector<Operation *> ops = opsOf(block);
-  bool isShort = isa<scf::IfOp>(block.getParentOp()) && usesWarpMatmuls(block);
+  bool isShort = Branch::is(block.getParentOp()) && usesWarpMatmuls(block);
   for (Operation *op : llvm::reverse(ops)) {
     if (!canWait(op) && !(isShort && isOfVectors(op)))
       continue;

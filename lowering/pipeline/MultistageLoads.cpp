@@ -10,7 +10,7 @@
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "dialect/tile/Branch.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -46,7 +46,7 @@ static StringRef obstacle(LoadOp load, scf::ForOp loop) {
     return "its rows follow from more than the loop's counter";
   if (llvm::is_contained(loop.getYieldedValues(), load.getResult()))
     return "it is handed on to the next iteration";
-  if (llvm::any_of(load->getUsers(), [](Operation *user) { return isa<scf::YieldOp>(user); }))
+  if (llvm::any_of(load->getUsers(), [](Operation *user) { return isa<scf::YieldOp, tile::YieldOp>(user); }))
     return "a branch or a loop gives it";
   return {};
 }
@@ -81,7 +81,7 @@ public:
     for (auto [i, tile] : llvm::enumerate(take.getTiles()))
       LoadOp(loads[i]).getResult().replaceAllUsesWith(tile);
     Operation *last = lastUse(take);
-    if (auto branch = dyn_cast<scf::IfOp>(last); branch && stages == 1 && branch.elseBlock()) {
+    if (Branch branch = Branch::of(last); branch && stages == 1 && branch.elseBlock()) {
       // Refill in each branch, as soon as its last use is done.
       setAfterLastUse(take, *branch.thenBlock());
       releaseAndFill(item, ahead(counter, distance));
@@ -293,7 +293,7 @@ std::optional<int64_t> ejk::itemsAhead(Value counter, Value item) {
 static bool isForBranch(LoadOp load) {
   return !load->use_empty() && llvm::all_of(load->getUsers(), [&](Operation *user) {
     Operation *inBody = load->getBlock()->findAncestorOpInBlock(*user);
-    return isa<scf::IfOp>(inBody);
+    return Branch::is(inBody);
   });
 }
 
@@ -309,10 +309,9 @@ static void reloadOnExactPaths(LoadOp load) {
   llvm::MapVector<Block *, SmallVector<OpOperand *>> uses;
   for (OpOperand &use : load->getUses()) {
     Operation *inBody = load->getBlock()->findAncestorOpInBlock(*use.getOwner());
-    auto branch = dyn_cast<scf::IfOp>(inBody);
-    if (branch && branch.elseBlock() &&
-        branch.getElseRegion().isAncestor(use.getOwner()->getParentRegion()))
-      uses[branch.elseBlock()].push_back(&use);
+    auto paths = dyn_cast<GuardedOp>(inBody);
+    if (paths && paths.getExact().isAncestor(use.getOwner()->getParentRegion()))
+      uses[paths.getExactBlock()].push_back(&use);
   }
   for (auto &[block, operands] : uses) {
     OpBuilder b = OpBuilder::atBlockBegin(block);

@@ -49,8 +49,8 @@ public:
     orderMatmuls();
     prepareFirst();
     widenBranch();
-    prepareNext(*branch.thenBlock());
-    prepareNext(*branch.elseBlock());
+    prepareNext(*branch.getFastBlock());
+    prepareNext(*branch.getExactBlock());
     dropFromBody();
     return true;
   }
@@ -65,8 +65,8 @@ private:
   bool find() {
     if (!matchPattern(loop.getLowerBound(), m_Zero()) || !matchPattern(loop.getStep(), m_One()))
       return false;
-    for (auto op : loop.getBody()->getOps<scf::IfOp>())
-      if (op.elseBlock() && op.getCondition().getDefiningOp<RangeGuardOp>()) {
+    for (auto op : loop.getBody()->getOps<GuardedOp>())
+      if (op.getGuard().getDefiningOp<RangeGuardOp>()) {
         if (branch)
           return false;
         branch = op;
@@ -74,7 +74,7 @@ private:
     if (!branch)
       return false;
     SetVector<Operation *> makers;
-    collectMakers(branch.getCondition().getDefiningOp(), makers);
+    collectMakers(branch.getGuard().getDefiningOp(), makers);
     for (Operation *maker : makers)
       if (auto op = dyn_cast<TakeOp>(maker)) {
         if (take && take != op)
@@ -161,7 +161,7 @@ private:
   bool findCarried() {
     for (Value tile : take.getTiles())
       for (Operation *user : tile.getUsers())
-        if (!isPrepared(user) && !branch.getElseRegion().isAncestor(user->getParentRegion()))
+        if (!isPrepared(user) && !branch.getExact().isAncestor(user->getParentRegion()))
           return false;
     for (Operation *op : prepared)
       for (Value result : op->getResults())
@@ -182,7 +182,7 @@ private:
           carried.push_back(result);
         }
     // The first group of matmuls in the branch, and its last matmul.
-    for (Operation &op : *branch.thenBlock())
+    for (Operation &op : *branch.getFastBlock())
       if (isa<DotOp>(op)) {
         first = first ? first : &op;
         last = &op;
@@ -192,16 +192,16 @@ private:
     while (isa<DotOp>(first->getNextNode()) && first->getNextNode() != last)
       first = first->getNextNode();
     // Matmuls whose operands are available before the branch.
-    for (auto dot : branch.thenBlock()->getOps<DotOp>())
+    for (auto dot : branch.getFastBlock()->getOps<DotOp>())
       if (dot != last && dot != first && llvm::none_of(dot->getOperands(), [&](Value operand) {
-            return branch.getThenRegion().isAncestor(operand.getParentRegion());
+            return branch.getFast().isAncestor(operand.getParentRegion());
           }))
         ready.push_back(dot);
     // Stores after the last matmul that read a carried buffer must move before it, because the
     // buffer is overwritten after the last matmul.
     for (Value value : carried)
       for (Operation *user : value.getUsers()) {
-        Operation *here = branch.thenBlock()->findAncestorOpInBlock(*user);
+        Operation *here = branch.getFastBlock()->findAncestorOpInBlock(*user);
         if (!here || !last->isBeforeInBlock(here) || !isa<VectorType>(value.getType()) ||
             !isInShared(layoutOf(value)))
           continue;
@@ -212,8 +212,8 @@ private:
     // What the branch yields for the next guard must be computed before the last matmul, too.
     for (BlockArgument arg : loop.getRegionIterArgs())
       if (isYieldedByBranch(arg) && isUsedIn(arg, prepared))
-        if (Operation *maker = ofSide(*branch.thenBlock(), arg).getDefiningOp();
-            maker && maker->getBlock() == branch.thenBlock() && last->isBeforeInBlock(maker) &&
+        if (Operation *maker = ofSide(*branch.getFastBlock(), arg).getDefiningOp();
+            maker && maker->getBlock() == branch.getFastBlock() && last->isBeforeInBlock(maker) &&
             !late.contains(maker))
           return false;
     return true;
@@ -238,7 +238,7 @@ private:
   /// prepare operands of later matmuls. Results that other warps need are stored to shared memory
   /// before the next MMAs are issued, so the barrier overlaps with those MMAs.
   void orderMatmuls() {
-    Block &block = *branch.thenBlock();
+    Block &block = *branch.getFastBlock();
     for (Operation *dot : llvm::reverse(ready))
       dot->moveBefore(&block.front());
     for (Operation *convert : late)
@@ -289,7 +289,7 @@ private:
       for (Operation &op : *loop.getBody())
         if (makers.contains(&op))
           ops.push_back(&op);
-      Operation *start = &branch.elseBlock()->front();
+      Operation *start = &branch.getExactBlock()->front();
       for (bool isFastPath : {true, false}) {
         IRMapping known;
         for (Operation *op : ops) {
@@ -388,30 +388,21 @@ private:
 
   /// Adds the carried values to the branch's results, and makes the loop yield them.
   void widenBranch() {
-    b.setInsertionPoint(branch);
-    SmallVector<Type> types(branch.getResultTypes());
-    llvm::append_range(types, TypeRange(ValueRange(carried)));
     SmallVector<Attribute> layouts = layoutsOf(branch);
     ValueRange args = loop.getRegionIterArgs().take_back(carried.size());
     for (auto [value, arg] : llvm::zip(carried, args))
       value.replaceUsesWithIf(arg, [&](OpOperand &use) { return !isPrepared(use.getOwner()); });
-    auto wider = scf::IfOp::create(b, branch.getLoc(), types, branch.getCondition(),
-                                   /*withElseRegion=*/true);
-    wider.getThenRegion().takeBody(branch.getThenRegion());
-    wider.getElseRegion().takeBody(branch.getElseRegion());
-    wider->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
     unsigned count = branch.getNumResults();
-    branch.replaceAllUsesWith(wider.getResults().take_front(count));
-    branch.erase();
-    branch = wider;
+    branch = branch.addResults(b, TypeRange(ValueRange(carried)));
+    branch->setAttr(kLayoutsAttr, b.getArrayAttr(layouts));
     auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
     unsigned from = yield.getNumOperands() - carried.size();
     for (unsigned i = 0; i < carried.size(); ++i)
-      yield.setOperand(from + i, wider.getResult(count + i));
+      yield.setOperand(from + i, branch.getResult(count + i));
   }
 
   void prepareNext(Block &side) {
-    bool isFastPath = &side == branch.thenBlock();
+    bool isFastPath = &side == branch.getFastBlock();
     Value counter = loop.getInductionVar();
     auto releaseAndFill = [&] {
       ReleaseOp::create(b, loc, take.getRing(), counter);
@@ -431,7 +422,7 @@ private:
       auto held = cast<TakeOp>(b.clone(*take));
       held.setHeld(true);
       take->replaceUsesWithIf(held, [&](OpOperand &use) {
-        return branch.getElseRegion().isAncestor(use.getOwner()->getParentRegion());
+        return branch.getExact().isAncestor(use.getOwner()->getParentRegion());
       });
       b.setInsertionPoint(side.getTerminator());
       releaseAndFill();
@@ -505,7 +496,7 @@ private:
   scf::ForOp loop;
   OpBuilder b;
   Location loc;
-  scf::IfOp branch;
+  GuardedOp branch;
   TakeOp take;
   FillOp fill;
   SmallVector<Operation *> prepared;

@@ -7,6 +7,7 @@
 // results take registers are sunk to their uses.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Branch.h"
 #include "lowering/Passes.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/CheckLayouts.h"
@@ -144,7 +145,7 @@ private:
 
   static int64_t mostRegisters(Block &block) {
     cost::BlockShape shape;
-    shape.isBranch = isa<scf::IfOp>(block.getParentOp());
+    shape.isBranch = Branch::is(block.getParentOp());
     shape.matmuls = llvm::range_size(block.getOps<DotOp>());
     shape.byWarps = shape.isBranch && usesWarpMatmuls(block);
     shape.hasManyMatmuls = hasManyMatmuls(block);
@@ -405,12 +406,12 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
       if (!isToBeScheduled(program))
         return;
       program.walk([](scf::ForOp loop) {
-        if (isa<scf::IfOp>(loop->getParentOp()))
+        if (isa<GuardedOp>(loop->getParentOp()))
           hoistUsesOfInits(loop);
       });
       // The guard's barrier then also serves stores before the branch.
       program.walk([](RangeGuardOp within) {
-        if (within->hasOneUse() && isa<scf::IfOp>(*within->user_begin()))
+        if (within->hasOneUse() && isa<GuardedOp>(*within->user_begin()))
           within->moveBefore(*within->user_begin());
       });
       shortenTileRanges(program);
@@ -418,12 +419,10 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
     });
     for (Block *block : blocks) {
       numMoved += BlockScheduler(*block).run();
-      if (auto branch = dyn_cast<scf::IfOp>(block->getParentOp())) {
-        sinkToUses(*branch->getBlock());
-        if (branch.elseBlock()) {
-          rematerialise(*branch.elseBlock());
-          sinkToUses(*branch.elseBlock());
-        }
+      if (auto paths = dyn_cast<GuardedOp>(block->getParentOp())) {
+        sinkToUses(*paths->getBlock());
+        rematerialise(*paths.getExactBlock());
+        sinkToUses(*paths.getExactBlock());
       }
     }
   }

@@ -9,7 +9,7 @@
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/target/Target.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "dialect/tile/Branch.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -130,7 +130,7 @@ private:
   }
 
   /// Whether both branches fill rings equally, so that the producer need not know the condition.
-  static bool fillsInBothBranches(scf::IfOp branch) {
+  static bool fillsInBothBranches(Branch branch) {
     if (!branch.elseBlock())
       return false;
     auto fillsOf = [](Block &side) {
@@ -155,7 +155,7 @@ private:
       auto loop = dyn_cast<scf::ForOp>(op);
       if (!fillsRing(&op) && !holdsFills(&op))
         continue;
-      if (auto branch = dyn_cast<scf::IfOp>(op); branch && fillsInBothBranches(branch)) {
+      if (Branch branch = Branch::of(&op); branch && fillsInBothBranches(branch)) {
         if (failed(checkFills(*branch.thenBlock())))
           return failure();
         continue;
@@ -201,7 +201,7 @@ private:
         IRMapping inner = known;
         inner.map(loop.getInductionVar(), copy.getInductionVar());
         copyFills(*loop.getBody(), inner);
-      } else if (auto branch = dyn_cast<scf::IfOp>(op); branch && holdsFills(branch)) {
+      } else if (Branch branch = Branch::of(&op); branch && holdsFills(&op)) {
         copyFills(*branch.thenBlock(), known);
       }
     }

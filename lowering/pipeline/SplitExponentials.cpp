@@ -5,6 +5,7 @@
 // so all uses of such an exponential must be guarded by a range guard.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/tile/Branch.h"
 #include "lowering/Passes.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
@@ -29,7 +30,7 @@ namespace {
 /// Follows a tile to its uses.
 class Uses {
 public:
-  /// Whether all transitive uses of `value` lie in `then` regions of branches on `guard`. If loops
+  /// Whether all transitive uses of `value` lie on fast paths behind `guard`. If loops
   /// or branches carry the value, they must carry the guard the same way.
   bool areGuarded(Value value, Value guard) {
     if (!seen.insert({value, guard}).second)
@@ -44,7 +45,7 @@ private:
       return true;
     if (auto loop = dyn_cast<scf::ForOp>(user))
       return isGuardedStart(loop, use, guard);
-    if (isa<scf::YieldOp>(user))
+    if (isa<scf::YieldOp, tile::YieldOp>(user))
       return isGuardedYield(user, use, guard);
     // Other terminators pass the value on to unknown users.
     return isPure(user) && !user->hasTrait<OpTrait::IsTerminator>() &&
@@ -53,9 +54,8 @@ private:
   }
 
   static bool isOnFastPath(Operation *user, Value guard) {
-    for (Operation *op = user; auto branch = op->getParentOfType<scf::IfOp>(); op = branch)
-      if (branch.getCondition() == guard &&
-          branch.getThenRegion().isAncestor(user->getParentRegion()))
+    for (Operation *op = user; auto paths = op->getParentOfType<GuardedOp>(); op = paths)
+      if (paths.getGuard() == guard && paths.getFast().isAncestor(user->getParentRegion()))
         return true;
     return false;
   }
@@ -76,7 +76,7 @@ private:
     Operation *parent = yield->getParentOp();
     if (auto loop = dyn_cast<scf::ForOp>(parent))
       return isCarried(loop, number, own);
-    return isa<scf::IfOp>(parent) && areGuarded(parent->getResult(number), parent->getResult(own));
+    return Branch::is(parent) && areGuarded(parent->getResult(number), parent->getResult(own));
   }
 
   bool isCarried(scf::ForOp loop, unsigned number, unsigned guard) {

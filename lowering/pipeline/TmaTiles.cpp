@@ -2,7 +2,7 @@
 #include "lowering/pipeline/TmaTiles.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/MultistageLoads.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "dialect/tile/Branch.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -80,8 +80,8 @@ static bool fillsKnown(FillOp fill, scf::ForOp loop) {
              : matchPattern(fill.getItem(), m_ConstantInt(&number));
 }
 
-/// Whether each iteration of `loop` takes the item `ahead` of its counter, in its body or in both
-/// branches of an `if`.
+/// Whether each iteration of `loop` takes the item `ahead` of its counter, in its body or on both
+/// sides of a branch.
 static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
   llvm::DenseSet<Block *> blocks;
   for (Operation *user : ring->getUsers())
@@ -89,12 +89,13 @@ static bool takesAhead(scf::ForOp loop, MakeRingOp ring, int64_t ahead) {
         take && !take.getHeld() && loop->isAncestor(take) &&
         itemsAhead(loop.getInductionVar(), take.getItem()) == ahead)
       blocks.insert(take->getBlock());
-  auto takesInBoth = [&](scf::IfOp branch) {
-    return branch.elseBlock() && blocks.contains(branch.thenBlock()) &&
+  auto takesInBoth = [&](Operation &op) {
+    Branch branch = Branch::of(&op);
+    return branch && branch.elseBlock() && blocks.contains(branch.thenBlock()) &&
            blocks.contains(branch.elseBlock());
   };
   return blocks.contains(loop.getBody()) ||
-         llvm::any_of(loop.getBody()->getOps<scf::IfOp>(), takesInBoth);
+         llvm::any_of(*loop.getBody(), takesInBoth);
 }
 
 std::optional<TakenItems> ejk::takenOf(MakeRingOp ring) {

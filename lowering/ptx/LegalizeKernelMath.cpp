@@ -113,6 +113,7 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
       if (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))
         math.push_back(op);
     });
+    numExpanded += llvm::count_if(math, [](Operation *op) { return intrinsicFor(op).empty(); });
     // What they are expanded to may have math in it.
     GreedyRewriteConfig config;
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
@@ -141,6 +142,7 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
           b.getStringAttr(intrinsic + suffix(op->getResult(0).getType())), op->getOperands());
       op->replaceAllUsesWith(call);
       op->erase();
+      ++numIntrinsics;
       return WalkResult::advance();
     });
     if (left.wasInterrupted())

@@ -48,7 +48,7 @@ static Value rounded(OpBuilder &b, Location loc, Value value, Type element) {
 
 static void round(OpResult output, Type element) {
   if (auto scan = dyn_cast<ScanOp>(output.getOwner())) {
-    YieldOp yield = scan.getYield();
+    ejk::YieldOp yield = scan.getYield();
     OpBuilder b(yield);
     OpOperand &yielded = yield.getOutputsMutable()[output.getResultNumber()];
     yielded.set(rounded(b, yield.getLoc(), yielded.get(), element));

@@ -235,7 +235,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   chain.number = number;
   chain.arg = arg;
   bool sawAdd = false, sawDecay = false, mixed = false;
-  YieldOp yield = scan.getYield();
+  ejk::YieldOp yield = scan.getYield();
   unsigned firstSave = yield.getStates().size() + yield.getOutputs().size();
   for (Value value = arg; value;) {
     // Reads first: they see the state so far.

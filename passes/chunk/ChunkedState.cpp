@@ -523,14 +523,13 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
   for (auto &decays : ArrayRef(chain.decays).drop_front())
     for (DecayOp decay : decays)
       tiles.setRange(decay.getGate(), inRange);
-  auto choice = scf::IfOp::create(body.b, body.loc, types, inRange,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  for (bool inRange : {true, false}) {
-    OpBuilder b = OpBuilder::atBlockEnd(inRange ? choice.thenBlock() : choice.elseBlock());
+  auto paths = tile::GuardedOp::create(body.b, body.loc, types, inRange);
+  for (bool isFast : {true, false}) {
+    OpBuilder b = OpBuilder::atBlockEnd(isFast ? paths.getFastBlock() : paths.getExactBlock());
     TileBuilder e(b, body.loc);
-    scf::YieldOp::create(b, body.loc, inRange ? onFastPath(e, state) : onExactPath(e, state));
+    tile::YieldOp::create(b, body.loc, isFast ? onFastPath(e, state) : onExactPath(e, state));
   }
-  return choice.getResults();
+  return paths.getResults();
 }
 
 ChunkedState::Computed ChunkedState::onExactPath(TileBuilder &e, Value state) {

@@ -65,26 +65,26 @@ public:
 
   bool find() {
     auto result = dyn_cast<OpResult>(loop.getYieldedValues()[number]);
-    branch = result ? dyn_cast<scf::IfOp>(result.getOwner()) : scf::IfOp();
-    if (!branch || branch->getParentOp() != loop || !branch.elseBlock() || !result.hasOneUse())
+    branch = result ? dyn_cast<GuardedOp>(result.getOwner()) : GuardedOp();
+    if (!branch || branch->getParentOp() != loop || !result.hasOneUse())
       return false;
     resultNumber = result.getResultNumber();
-    check = branch.getCondition().getDefiningOp<RangeGuardOp>();
+    check = branch.getGuard().getDefiningOp<RangeGuardOp>();
     if (!check || check->getBlock() != loop.getBody() || !check->hasOneUse())
       return false;
     std::optional<Scaling> last =
-        scalingBy(branch.thenYield().getOperand(resultNumber).getDefiningOp(), Value());
-    if (!last || last->op->getBlock() != branch.thenBlock() || !last->op->hasOneUse() ||
+        scalingBy(branch.getFastYield().getOperand(resultNumber).getDefiningOp(), Value());
+    if (!last || last->op->getBlock() != branch.getFastBlock() || !last->op->hasOneUse() ||
         !last->tile.getDefiningOp<DotOp>())
       return false;
     end = *last;
     // At the chunk's start, exactly one other scaling along the same dimension uses the state.
     Value state = loop.getRegionIterArg(number);
     for (Operation *user : state.getUsers()) {
-      if (branch.getElseRegion().isAncestor(user->getParentRegion()))
+      if (branch.getExact().isAncestor(user->getParentRegion()))
         continue;
       std::optional<Scaling> scaling = scalingBy(user, state);
-      if (start || !scaling || user->getBlock() != branch.thenBlock() || scaling->dim != end.dim)
+      if (start || !scaling || user->getBlock() != branch.getFastBlock() || scaling->dim != end.dim)
         return false;
       start = scaling;
     }
@@ -101,7 +101,7 @@ public:
     Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(vector));
 
     IRRewriter rewriter(b);
-    scf::IfOp wider = widen(b, loc, none);
+    GuardedOp wider = widen(b, none);
     loop = cast<scf::ForOp>(
         *loop.replaceWithAdditionalYields(rewriter, none, /*replaceInitOperandUsesInLoop=*/false,
                                           [&](OpBuilder &, Location, ArrayRef<BlockArgument>) {
@@ -121,8 +121,8 @@ public:
     start->op.replaceAllUsesWith(scale(b, loc, state, both, start->dim));
     start->op.erase();
 
-    Region &otherwise = wider.getElseRegion();
-    b.setInsertionPointToStart(wider.elseBlock());
+    Region &otherwise = wider.getExact();
+    b.setInsertionPointToStart(wider.getExactBlock());
     Value whole = scale(b, loc, state, pending, end.dim);
     state.replaceUsesWithIf(whole, [&](OpOperand &use) {
       return otherwise.isAncestor(use.getOwner()->getParentRegion()) &&
@@ -139,26 +139,19 @@ public:
 
 private:
   /// Adds the pending exponent to the branch's results. The exact path leaves none pending.
-  scf::IfOp widen(OpBuilder &b, Location loc, Value none) {
-    b.setInsertionPoint(branch);
-    SmallVector<Type> types(branch.getResultTypes());
-    types.push_back(none.getType());
-    auto wider = scf::IfOp::create(b, branch.getLoc(), types, branch.getCondition(),
-                                   /*withElseRegion=*/true);
-    wider.getThenRegion().takeBody(branch.getThenRegion());
-    wider.getElseRegion().takeBody(branch.getElseRegion());
-    wider.thenYield()->setOperand(resultNumber, end.tile);
-    wider.thenYield()->insertOperands(types.size() - 1, end.exponent);
-    wider.elseYield()->insertOperands(types.size() - 1, none);
-    branch.replaceAllUsesWith(wider.getResults().drop_back());
-    branch.erase();
+  GuardedOp widen(OpBuilder &b, Value none) {
+    GuardedOp wider = branch.addResults(b, none.getType());
+    unsigned last = wider.getNumResults() - 1;
+    wider.getFastYield()->setOperand(resultNumber, end.tile);
+    wider.getFastYield()->insertOperands(last, end.exponent);
+    wider.getExactYield()->insertOperands(last, none);
     end.op.erase();
     return wider;
   }
 
   scf::ForOp loop;
   unsigned number, resultNumber = 0;
-  scf::IfOp branch;
+  GuardedOp branch;
   RangeGuardOp check;
   Scaling end;
   std::optional<Scaling> start;

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
 #include "passes/Passes.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -25,14 +24,14 @@ using namespace ejk::tile;
 namespace {
 class Hoister {
 public:
-  unsigned hoistFrom(scf::IfOp branch) {
-    unsigned count = hoistBroadcastVectors(*branch.thenBlock(), branch);
+  unsigned hoistFrom(GuardedOp branch) {
+    unsigned count = hoistBroadcastVectors(*branch.getFastBlock(), branch);
     SmallVector<Operation *> hoisted;
-    llvm::DenseSet<Operation *> forMatmuls = matmulOperandMakers(*branch.thenBlock());
-    for (Operation &op : llvm::make_early_inc_range(branch.thenBlock()->without_terminator()))
+    llvm::DenseSet<Operation *> forMatmuls = matmulOperandMakers(*branch.getFastBlock());
+    for (Operation &op : llvm::make_early_inc_range(branch.getFastBlock()->without_terminator()))
       if (forMatmuls.contains(&op) && op.getNumRegions() == 0 && isMemoryEffectFree(&op) &&
           !isa<DotOp>(op) && llvm::all_of(op.getOperands(), [&](Value operand) {
-            return operand.getParentBlock() != branch.thenBlock() && dependsOnRowsOnly(operand);
+            return operand.getParentBlock() != branch.getFastBlock() && dependsOnRowsOnly(operand);
           })) {
         op.moveBefore(branch);
         hoisted.push_back(&op);
@@ -40,9 +39,9 @@ public:
     // A broadcast that only the branch uses stays in the branch, where its matrix is live shorter.
     for (Operation *op : hoisted)
       if (isa<BroadcastOp>(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
-            return branch.thenBlock() == user->getBlock();
+            return branch.getFastBlock() == user->getBlock();
           }))
-        op->moveBefore(&branch.thenBlock()->front());
+        op->moveBefore(&branch.getFastBlock()->front());
       else
         ++count;
     return count;
@@ -51,7 +50,7 @@ public:
 private:
   /// Hoists vectors that are broadcast, with the elementwise ops that compute them: before the
   /// branch they share the range guard's barrier.
-  static unsigned hoistBroadcastVectors(Block &block, scf::IfOp branch) {
+  static unsigned hoistBroadcastVectors(Block &block, GuardedOp branch) {
     llvm::SetVector<Operation *> makers;
     for (auto spread : block.getOps<BroadcastOp>())
       if (Operation *maker = spread.getVector().getDefiningOp())
@@ -113,7 +112,7 @@ struct HoistFromBranchesPass : ejk::impl::HoistFromBranchesBase<HoistFromBranche
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
       Hoister hoister;
-      program.walk([&](scf::IfOp branch) { numHoisted += hoister.hoistFrom(branch); });
+      program.walk([&](GuardedOp branch) { numHoisted += hoister.hoistFrom(branch); });
     });
   }
 };

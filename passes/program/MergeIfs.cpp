@@ -1,10 +1,10 @@
-//===- MergeIfs.cpp - merge ifs with the same condition --------------------===//
+//===- MergeIfs.cpp - merge branches with the same condition ---------------===//
 //
-// Merges `scf.if` ops with the same condition, so that a chunk has one branch on its
-// range guard, whose two sides can each be scheduled as a whole.
+// Merges branches with the same condition, so that a chunk has one `tile.guarded`, whose two paths
+// can each be scheduled as a whole.
 //
 //===----------------------------------------------------------------------===//
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "dialect/tile/Branch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Passes.h"
 #include "passes/program/SimplifyProgram.h"
@@ -39,20 +39,20 @@ static bool isMovable(Operation *op, const llvm::SetVector<Value> &stored) {
 
 /// Moves `next` directly after the last of `ifs`, which are adjacent, and the ops that it
 /// depends on before them. False if it depends on them or on an op that cannot move.
-static bool makeAdjacent(ArrayRef<scf::IfOp> ifs, scf::IfOp next) {
-  scf::IfOp first = ifs.front(), last = ifs.back();
+static bool makeAdjacent(ArrayRef<Branch> ifs, Branch next) {
+  Operation *first = ifs.front().getOperation(), *last = ifs.back().getOperation();
   Block *block = first->getBlock();
-  if (!placesOf<StoreOp, StoreSlotOp>(next).empty())
+  if (!placesOf<StoreOp, StoreSlotOp>(next.getOperation()).empty())
     return false;
   llvm::SetVector<Value> stored;
-  for (Operation *op = first; op != next; op = op->getNextNode()) {
-    bool isIf = llvm::is_contained(ifs, op);
+  for (Operation *op = first; op != next.getOperation(); op = op->getNextNode()) {
+    bool isIf = llvm::is_contained(ifs, Branch::of(op));
     llvm::SetVector<Value> here = placesOf<StoreOp, StoreSlotOp>(op);
     if (isIf ? !here.empty() : op->getNumRegions() != 0)
       return false;
     stored.insert_range(here);
   }
-  if (llvm::any_of(placesOf<LoadOp, LoadSlotOp>(next),
+  if (llvm::any_of(placesOf<LoadOp, LoadSlotOp>(next.getOperation()),
                    [&](Value place) { return stored.contains(place); }))
     return false;
   llvm::SetVector<Operation *> needed;
@@ -65,7 +65,7 @@ static bool makeAdjacent(ArrayRef<scf::IfOp> ifs, scf::IfOp next) {
             needed.insert(here);
     });
   };
-  need(next);
+  need(next.getOperation());
   for (unsigned i = 0; i < needed.size(); ++i) {
     if (!isMovable(needed[i], stored))
       return false;
@@ -82,10 +82,13 @@ static bool makeAdjacent(ArrayRef<scf::IfOp> ifs, scf::IfOp next) {
 unsigned ejk::mergeIfs(ProgramOp program) {
   unsigned merged = 0;
   program.walk([&](Block *block) {
-    SmallVector<scf::IfOp> together;
-    for (scf::IfOp next : llvm::to_vector(block->getOps<scf::IfOp>())) {
-      if (!together.empty() && together.front().getCondition() == next.getCondition() &&
-          makeAdjacent(together, next))
+    SmallVector<Branch> together, all;
+    for (Operation &op : *block)
+      if (Branch branch = Branch::of(&op))
+        all.push_back(branch);
+    for (Branch next : all) {
+      if (!together.empty() && together.front()->getName() == next->getName() &&
+          together.front().getCondition() == next.getCondition() && makeAdjacent(together, next))
         ++merged;
       else
         together.clear();

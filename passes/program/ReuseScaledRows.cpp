@@ -10,7 +10,6 @@
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -46,13 +45,13 @@ namespace {
 /// Rewrites the fast path of one branch, where the range of the gates' cumsums is known.
 class Reuser {
 public:
-  explicit Reuser(scf::IfOp branch) : branch(branch) {}
+  explicit Reuser(GuardedOp branch) : branch(branch) {}
 
   unsigned run() {
     unsigned count = 0;
-    check = branch.getCondition().getDefiningOp<RangeGuardOp>();
+    check = branch.getGuard().getDefiningOp<RangeGuardOp>();
     if (check && check.getBound().convertToDouble() <= range::kScaledRowNats)
-      for (auto sum : llvm::to_vector(branch.thenBlock()->getOps<arith::AddFOp>()))
+      for (auto sum : llvm::to_vector(branch.getFastBlock()->getOps<arith::AddFOp>()))
         count += rewrite(sum, 0) || rewrite(sum, 1);
     return count;
   }
@@ -118,7 +117,7 @@ private:
     collectFactors(op.getRhs(), factors);
   }
 
-  scf::IfOp branch;
+  GuardedOp branch;
   RangeGuardOp check;
 };
 
@@ -127,7 +126,7 @@ struct ReuseScaledRowsPass : ejk::impl::ReuseScaledRowsBase<ReuseScaledRowsPass>
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
         return; // laid out already
-      program.walk([&](scf::IfOp branch) { numReused += Reuser(branch).run(); });
+      program.walk([&](GuardedOp branch) { numReused += Reuser(branch).run(); });
       // Erase operands that became unused.
       IRRewriter rewriter(&getContext());
       (void)runRegionDCE(rewriter, program->getRegions());

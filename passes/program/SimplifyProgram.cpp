@@ -41,6 +41,7 @@ static void dropUnusedCarried(scf::ForOp loop) {
 
 void ejk::simplifyProgram(tile::ProgramOp program) {
   RewritePatternSet patterns(program.getContext());
+  tile::GuardedOp::getCanonicalizationPatterns(patterns, program.getContext());
   scf::IfOp::getCanonicalizationPatterns(patterns, program.getContext());
   scf::ForOp::getCanonicalizationPatterns(patterns, program.getContext());
   FrozenRewritePatternSet frozen(std::move(patterns));

@@ -5,11 +5,10 @@
 // with the second term is added. The matmuls are cheap because they are small.
 //
 //===----------------------------------------------------------------------===//
-#include "dialect/tile/Tile.h"
+#include "dialect/tile/Branch.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Rounding.h"
 #include "passes/chunk/Chunk.h"
@@ -67,9 +66,8 @@ static bool isSummed(DotOp dot) {
       Operation *user = use.getOwner();
       if (isa<StoreOp>(user))
         continue;
-      auto branch = isa<scf::YieldOp>(user) ? dyn_cast<scf::IfOp>(user->getParentOp()) : nullptr;
-      if (branch) {
-        reached.insert(branch.getResult(use.getOperandNumber()));
+      if (Branch::isEnd(user)) {
+        reached.insert(user->getParentOp()->getResult(use.getOperandNumber()));
         continue;
       }
       if (user->getNumResults() == 0 || isa<CumsumOp, tile::SumOp>(user))

@@ -7,7 +7,6 @@
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 
@@ -38,11 +37,11 @@ struct TruncateLiveExponentialsPass
         return; // laid out already
       if (!program.getSaves().empty())
         return; // other programs start from these states
-      program.walk([&](scf::IfOp branch) { narrowFor(branch); });
+      program.walk([&](GuardedOp branch) { narrowFor(branch); });
     });
   }
 
-  void narrowFor(scf::IfOp branch) {
+  void narrowFor(GuardedOp branch) {
     struct LiveExponential {
       math::ExpOp exp;
       SmallVector<OpOperand *> uses;
@@ -58,7 +57,7 @@ struct TruncateLiveExponentialsPass
           live.uses.push_back(&use);
       if (!live.uses.empty() && llvm::all_of(live.uses, [&](OpOperand *use) {
             Operation *user = use->getOwner();
-            return user->getBlock() == branch.thenBlock() && isa<arith::MulFOp>(user) &&
+            return user->getBlock() == branch.getFastBlock() && isa<arith::MulFOp>(user) &&
                    isOnlyScaling(user->getResult(0));
           }))
         all.push_back(live);

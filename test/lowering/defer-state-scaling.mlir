@@ -33,18 +33,18 @@
 // CHECK: %[[BOTH:.*]] = arith.addf %[[W]], %[[M:.*]] : vector<4xf32>
 // CHECK: %[[SHARE:.*]] = arith.mulf %[[BOTH]]
 // CHECK-NEXT: %[[FITS:.*]] = tile.range_guard 6.400000e+01 of %[[X]], %[[SHARE]]
-// CHECK-NEXT: %[[NEXT:.*]]:2 = scf.if %[[FITS]] -> (vector<4x4xf32>, vector<4xf32>)
+// CHECK-NEXT: %[[NEXT:.*]]:2 = tile.guarded %[[FITS]] -> (vector<4x4xf32>, vector<4xf32>)
 // CHECK-NEXT: %[[E:.*]] = math.exp %[[BOTH]]
 // CHECK-NEXT: %[[F:.*]] = tile.broadcast %[[E]] along 0
 // CHECK-NEXT: %[[B:.*]] = arith.mulf %[[S]], %[[F]]
 // CHECK-NEXT: %[[T:.*]] = tile.dot %{{.*}} transposed, %{{.*}}, %[[B]]
-// CHECK-NEXT: scf.yield %[[T]], %{{.*}} : vector<4x4xf32>, vector<4xf32>
-// CHECK-NEXT: } else {
+// CHECK-NEXT: tile.yield %[[T]], %{{.*}} : vector<4x4xf32>, vector<4xf32>
+// CHECK-NEXT: } exact {
 // CHECK-NEXT: %[[E1:.*]] = math.exp %[[W]]
 // CHECK-NEXT: %[[F1:.*]] = tile.broadcast %[[E1]] along 0
 // CHECK-NEXT: %[[S1:.*]] = arith.mulf %[[S]], %[[F1]]
 // CHECK-NEXT: arith.addf %[[S1]], %[[S1]]
-// CHECK: scf.yield %{{.*}}, %[[NONE]]
+// CHECK: tile.yield %{{.*}}, %[[NONE]]
 // CHECK: scf.yield %[[NEXT]]#0, %[[NEXT]]#1
 // CHECK: %[[E2:.*]] = math.exp %[[END]]#1
 // CHECK-NEXT: %[[F2:.*]] = tile.broadcast %[[E2]] along 0
@@ -74,7 +74,7 @@ func.func @once() {
       %odd = arith.mulf %cf, %cm : f32
       %x = vector.broadcast %odd : f32 to vector<4xf32>
       %ordinary = tile.range_guard 64.0 of %x : vector<4xf32>
-      %next = scf.if %ordinary -> vector<4x4xf32> {
+      %next = tile.guarded %ordinary -> (vector<4x4xf32>) fast {
         %em = math.exp %mt : vector<4xf32>
         %f = tile.broadcast %em along 0 : vector<4xf32> -> vector<4x4xf32>
         %b = arith.mulf %s, %f : vector<4x4xf32>
@@ -82,10 +82,10 @@ func.func @once() {
         %ev = math.exp %vt : vector<4xf32>
         %g = tile.broadcast %ev along 0 : vector<4xf32> -> vector<4x4xf32>
         %scaled = arith.mulf %t, %g : vector<4x4xf32>
-        scf.yield %scaled : vector<4x4xf32>
-      } else {
+        tile.yield %scaled : vector<4x4xf32>
+      } exact {
         %twice = arith.addf %s, %s : vector<4x4xf32>
-        scf.yield %twice : vector<4x4xf32>
+        tile.yield %twice : vector<4x4xf32>
       }
       scf.yield %next : vector<4x4xf32>
     }
@@ -117,7 +117,7 @@ func.func @once() {
       %x = vector.broadcast %odd : f32 to vector<4xf32>
       %ordinary = tile.range_guard 64.0 of %x : vector<4xf32>
       %same = arith.addf %s, %zero : vector<4x4xf32>
-      %next = scf.if %ordinary -> vector<4x4xf32> {
+      %next = tile.guarded %ordinary -> (vector<4x4xf32>) fast {
         %em = math.exp %mt : vector<4xf32>
         %f = tile.broadcast %em along 0 : vector<4xf32> -> vector<4x4xf32>
         %b = arith.mulf %s, %f : vector<4x4xf32>
@@ -125,10 +125,10 @@ func.func @once() {
         %ev = math.exp %vt : vector<4xf32>
         %g = tile.broadcast %ev along 0 : vector<4xf32> -> vector<4x4xf32>
         %scaled = arith.mulf %t, %g : vector<4x4xf32>
-        scf.yield %scaled : vector<4x4xf32>
-      } else {
+        tile.yield %scaled : vector<4x4xf32>
+      } exact {
         %twice = arith.addf %same, %s : vector<4x4xf32>
-        scf.yield %twice : vector<4x4xf32>
+        tile.yield %twice : vector<4x4xf32>
       }
       scf.yield %next : vector<4x4xf32>
     }

@@ -18,19 +18,19 @@ func.func @branch(%k: tensor<?x?x?x16xf32>) -> tensor<?x?x16x16xf32> {
       %weak = tile.range_guard 64.0 of %kt : vector<16x16xf32>
       // CHECK-NEXT: %[[E:.*]] = math.exp
       // CHECK-NEXT: %[[EB:.*]] = arith.truncf %[[E]]
-      // CHECK-NEXT: scf.if
+      // CHECK-NEXT: tile.guarded
       // CHECK-NEXT: arith.truncf %{{.*}} : vector<16x16xf32> to vector<16x16xbf16>
       // CHECK-NEXT: tile.dot
       // CHECK-NEXT: math.exp
-      %next = scf.if %weak -> vector<16x16xf32> {
+      %next = tile.guarded %weak -> (vector<16x16xf32>) fast {
         %e = math.exp %kt : vector<16x16xf32>
         %eb = arith.truncf %e : vector<16x16xf32> to vector<16x16xbf16>
         %sb = arith.truncf %s : vector<16x16xf32> to vector<16x16xbf16>
         %p = tile.dot %eb, %sb, %zero : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %pe = math.exp %p : vector<16x16xf32>
-        scf.yield %pe : vector<16x16xf32>
-      } else {
-        scf.yield %s : vector<16x16xf32>
+        tile.yield %pe : vector<16x16xf32>
+      } exact {
+        tile.yield %s : vector<16x16xf32>
       }
       scf.yield %next : vector<16x16xf32>
     }

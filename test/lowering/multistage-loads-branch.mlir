@@ -13,16 +13,16 @@
 // CHECK:           tile.take %[[FIRST]]
 // CHECK:           tile.range_guard
 // CHECK-NEXT:      tile.take %[[LATE]]
-// CHECK-NEXT:      scf.if
+// CHECK-NEXT:      tile.guarded
 // CHECK:             tile.release %[[FIRST]]
 // CHECK:             tile.fill %[[FIRST]]
 // CHECK:             %[[DV:.*]] = tile.dot %{{.*}} transposed, %{{.*}}, %{{.*}}<fragments over 4 by 2>{{.*}} : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
 // CHECK:             arith.mulf %[[DV]]
 // CHECK:             tile.release %[[LATE]]
 // CHECK:             tile.fill %[[LATE]]
-// CHECK:           } else {
+// CHECK:           } exact {
 // CHECK:             tile.release %[[FIRST]]
 // CHECK:             tile.fill %[[FIRST]]
 // CHECK:             tile.release %[[LATE]]
 // CHECK:             tile.fill %[[LATE]]
-// CHECK-NEXT:        scf.yield
+// CHECK-NEXT:        tile.yield

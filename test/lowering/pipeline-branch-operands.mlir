@@ -20,7 +20,7 @@
 // BEFORE:           tile.cumsum
 // BEFORE:           tile.range_guard
 // BEFORE:           tile.take %[[V]]
-// BEFORE:           scf.if
+// BEFORE:           tile.guarded
 // BEFORE:           tile.release %[[V]]
 // BEFORE:           tile.release %[[A]]
 
@@ -34,7 +34,7 @@
 // CHECK:         %[[WEAK0:.*]] = tile.range_guard
 // CHECK:         scf.for %[[C:.*]] = {{.*}} iter_args({{.*}}%[[Q:.*]] = %[[Q0]], %[[K:.*]] = %[[K0]], %[[WEAK:.*]] = %[[WEAK0]])
 // CHECK-NOT:       tile.take %[[A]]
-// CHECK:           %[[NEXT:.*]]:{{.*}} = scf.if %[[WEAK]]
+// CHECK:           %[[NEXT:.*]]:{{.*}} = tile.guarded %[[WEAK]]
 // CHECK:             tile.broadcast
 // CHECK:             tile.dot %[[Q]], %[[K]] transposed
 // CHECK-NEXT:        tile.release %[[A]][%[[C]]]
@@ -53,8 +53,8 @@
 // CHECK:             tile.convert %{{.*}} to <swizzled>
 // CHECK:             %[[WEAK1:.*]] = tile.range_guard
 // CHECK-NEXT:        tile.store
-// CHECK:             scf.yield {{.*}}%[[Q1]], %[[K1]], %[[WEAK1]]
-// CHECK:           } else {
+// CHECK:             tile.yield {{.*}}%[[Q1]], %[[K1]], %[[WEAK1]]
+// CHECK:           } exact {
 // CHECK:             tile.take held %[[A]][%[[C]]]
 // CHECK:             tile.release %[[A]][%[[C]]]
 // CHECK:             tile.fill %[[A]]
@@ -123,7 +123,7 @@ func.func @back() {
 // CHECK:         scf.for
 // CHECK:           tile.take
 // CHECK:           tile.range_guard
-// CHECK:           scf.if
+// CHECK:           tile.guarded
 func.func @values() {
   %q = check.random normal seed 1 : tensor<1x130x1x128xbf16>
   %k = check.random normal seed 2 : tensor<1x130x1x128xbf16>

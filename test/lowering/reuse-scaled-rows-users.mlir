@@ -8,13 +8,13 @@
 // another, stays as it is.
 // CHECK-LABEL: func.func @several_users
 // CHECK: %[[COPY:.*]] = arith.truncf %{{.*}} : vector<16x16xf32> to vector<16x16xbf16>
-// CHECK: scf.if
+// CHECK: tile.guarded
 // CHECK: %[[WIDE:.*]] = arith.extf %[[COPY]]
 // CHECK-NEXT: %[[OWN:.*]] = arith.mulf %[[WIDE]], %{{.*}} : vector<16x16xf32>
 // CHECK-NEXT: %[[SUM:.*]] = arith.addf %{{.*}}, %[[OWN]]
 // CHECK-NEXT: arith.mulf %[[SUM]], %{{.*}} : vector<16x16xf32>
 // CHECK-NOT: arith.extf
-// CHECK: } else {
+// CHECK: } exact {
 func.func @several_users() {
   %k = check.random normal seed 1 : tensor<2x40x1x16xbf16>
   %x = check.random log_gate seed 2 : tensor<2x40x1x16xf32>
@@ -45,7 +45,7 @@ func.func @several_users() {
       %odd = arith.mulf %cf, %forty : f32
       %drift = vector.broadcast %odd : f32 to vector<16xf32>
       %weak = tile.range_guard 64.0 of %xt, %drift : vector<16x16xf32>, vector<16xf32>
-      %results:2 = scf.if %weak -> (vector<16x16xf32>, vector<16x16xf32>) {
+      %results:2 = tile.guarded %weak -> (vector<16x16xf32>, vector<16x16xf32>) fast {
         %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
         %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
         %a = arith.mulf %r, %e : vector<16x16xf32>
@@ -60,8 +60,8 @@ func.func @several_users() {
         %more = arith.addf %squares, %sizes : vector<16x16xf32>
         %both = arith.addf %ra, %rb : vector<16x16xf32>
         %other = arith.addf %both, %more : vector<16x16xf32>
-        scf.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
-      } else {
+        tile.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
+      } exact {
         %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
         %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
         %a = arith.mulf %r, %e : vector<16x16xf32>
@@ -76,7 +76,7 @@ func.func @several_users() {
         %more = arith.addf %squares, %sizes : vector<16x16xf32>
         %products = arith.mulf %r, %rs : vector<16x16xf32>
         %other = arith.addf %products, %more : vector<16x16xf32>
-        scf.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
+        tile.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
       }
       tile.store %results#0, %yr[%first, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
       tile.store %results#1, %zr[%first, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>

@@ -9,7 +9,7 @@
 // RUN: FileCheck %s --check-prefix=ROLES < %t.partitions.mlir
 // RUN: ejk-opt %t.partitions.mlir --ejk-interpret=partition-seed=5 -o /dev/null
 
-// RUN: sed '/} else {/,/scf.yield/ s/= arith.muli \(%%[0-9]*\), %%c16/= arith.addi \1, %%c16/' %t.staged.mlir >%t.apart.mlir
+// RUN: sed '/} exact {/,/tile.yield/ s/= arith.muli \(%%[0-9]*\), %%c16/= arith.addi \1, %%c16/' %t.staged.mlir >%t.apart.mlir
 // RUN: ejk-opt %t.apart.mlir --ejk-specialize-warps -o /dev/null 2>&1 | FileCheck %s --check-prefix=APART
 // APART: remark: no partition of its own: a ring is filled under a branch
 
@@ -19,9 +19,9 @@
 // RUN: sed -e '/%%kb = arith.truncf/{h;d}' -e '/tile.store %%both#0/{x;G}' %s >%t.behind.mlir
 // RUN: ejk-opt %t.behind.mlir --ejk-reuse-scaled-rows | FileCheck %s --check-prefix=STAYS
 // STAYS-LABEL: func.func @own
-// STAYS: scf.if
+// STAYS: tile.guarded
 // STAYS-NOT: arith.extf
-// STAYS: } else {
+// STAYS: } exact {
 
 // (Of a walk back's dq and dk: multistage-loads-branch.mlir.)
 
@@ -31,7 +31,7 @@
 // CHECK-LABEL: func.func @own
 // CHECK: %[[COPY:.*]] = arith.truncf %{{.*}} : vector<16x16xf32> to vector<16x16xbf16>
 // CHECK: tile.range_guard
-// CHECK-NEXT: scf.if
+// CHECK-NEXT: tile.guarded
 // CHECK: %[[P:.*]] = arith.mulf %[[R:.*]], %[[TWO:.*]] : vector<16x16xf32>
 // CHECK: %[[WIDE:.*]] = arith.extf %[[COPY]]
 // CHECK-NEXT: %[[OWN:.*]] = arith.mulf %[[WIDE]], %[[S:.*]] : vector<16x16xf32>
@@ -39,27 +39,27 @@
 // CHECK-NEXT: arith.mulf %[[SUM]], %[[E:.*]] : vector<16x16xf32>
 // CHECK: %[[OTHER:.*]] = arith.mulf %{{.*}}, %[[S]]
 // CHECK-NEXT: arith.addf %{{.*}}, %[[OTHER]]
-// CHECK: } else {
+// CHECK: } exact {
 
 // What only the other side still needs is released where the branch is taken, and the next
 // chunk's copies start there.
 // STAGED: tile.take %[[RING:[0-9]+]]
-// STAGED: scf.if
+// STAGED: tile.guarded
 // STAGED: tile.release %[[RING]]
 // STAGED: tile.acquire %[[RING]]
 // STAGED-NEXT: tile.fill %[[RING]]
-// STAGED: } else {
+// STAGED: } exact {
 // STAGED: tile.release %[[RING]]
 // STAGED: tile.acquire %[[RING]]
 // STAGED-NEXT: tile.fill %[[RING]]
-// STAGED-NEXT: scf.yield
+// STAGED-NEXT: tile.yield
 
 // A producer fills what both sides would.
 // ROLES: tile.partition "consumer"
 // ROLES-NOT: tile.fill
 // ROLES: tile.partition "producer"
 // ROLES: scf.for
-// ROLES-NOT: scf.if
+// ROLES-NOT: tile.guarded
 // ROLES: tile.fill
 func.func @own() {
   %k = check.random normal seed 1 : tensor<2x40x1x16xbf16>
@@ -91,7 +91,7 @@ func.func @own() {
       %odd = arith.mulf %cf, %forty : f32
       %drift = vector.broadcast %odd : f32 to vector<16xf32>
       %weak = tile.range_guard 64.0 of %xt, %drift : vector<16x16xf32>, vector<16xf32>
-      %both:2 = scf.if %weak -> (vector<16x16xf32>, vector<16x16xf32>) {
+      %both:2 = tile.guarded %weak -> (vector<16x16xf32>, vector<16x16xf32>) fast {
         %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
         %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
         %a = arith.mulf %r, %e : vector<16x16xf32>
@@ -101,8 +101,8 @@ func.func @own() {
         %ra = arith.mulf %r, %r : vector<16x16xf32>
         %rb = arith.mulf %r, %s : vector<16x16xf32>
         %other = arith.addf %ra, %rb : vector<16x16xf32>
-        scf.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
-      } else {
+        tile.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
+      } exact {
         %sums = tile.sum %r over 1 : vector<16x16xf32> -> vector<16xf32>
         %s = tile.broadcast %sums along 0 : vector<16xf32> -> vector<16x16xf32>
         %a = arith.mulf %r, %e : vector<16x16xf32>
@@ -112,7 +112,7 @@ func.func @own() {
         %sum = arith.addf %a2, %b : vector<16x16xf32>
         %rs = arith.addf %r, %s : vector<16x16xf32>
         %other = arith.mulf %r, %rs : vector<16x16xf32>
-        scf.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
+        tile.yield %sum, %other : vector<16x16xf32>, vector<16x16xf32>
       }
       tile.store %both#0, %yr[%first, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
       tile.store %both#1, %zr[%first, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>

@@ -4,7 +4,7 @@
 // CHECK-LABEL: func.func @before_branch(
 // CHECK:         %[[A:.*]] = tile.dot
 // CHECK:         tile.dot {{.*}}, %[[A]] {
-// CHECK:         scf.if
+// CHECK:         tile.guarded
 // CHECK:         arith.mulf %[[A]],
 func.func @before_branch(%x: tensor<1x?x1x64xbf16>) -> (tensor<1x?x1x64xf32>, tensor<1x?x1x64xf32>) {
   %y:2 = tile.program chunk 64 slices 1 sequences(%x : tensor<1x?x1x64xbf16>) outputs(tensor<1x?x1x64xf32>, tensor<1x?x1x64xf32>) {
@@ -20,11 +20,11 @@ func.func @before_branch(%x: tensor<1x?x1x64xbf16>) -> (tensor<1x?x1x64xf32>, te
       %a = tile.dot %t, %t, %z : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %d = tile.dot %t, %t transposed, %a : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %small = tile.range_guard 1.0 of %w : vector<64x64xf32>
-      %e = scf.if %small -> vector<64x64xf32> {
+      %e = tile.guarded %small -> (vector<64x64xf32>) fast {
         %e1 = math.exp %w : vector<64x64xf32>
-        scf.yield %e1 : vector<64x64xf32>
-      } else {
-        scf.yield %w : vector<64x64xf32>
+        tile.yield %e1 : vector<64x64xf32>
+      } exact {
+        tile.yield %w : vector<64x64xf32>
       }
       %u = arith.mulf %a, %w : vector<64x64xf32>
       %u2 = arith.addf %u, %e : vector<64x64xf32>

@@ -33,12 +33,12 @@ func.func @in_loop(%x: tensor<1x?x1x64xbf16>, %g: tensor<1x?x1xf32>) -> (tensor<
 
 // In a branch they overlap with the first matmul, which the second one waits for.
 // CHECK-LABEL: func.func @in_branch(
-// CHECK:         scf.if
+// CHECK:         tile.guarded
 // CHECK:         tile.dot
 // CHECK:         math.exp
 // CHECK:         tile.store {{.*}} vector<64xf32>
 // CHECK:         tile.dot
-// CHECK:       } else {
+// CHECK:       } exact {
 func.func @in_branch(%x: tensor<1x?x1x64xbf16>, %g: tensor<1x?x1xf32>) -> (tensor<1x?x1x64xf32>, tensor<1x?x1xf32>) {
   %y:2 = tile.program chunk 64 slices 1 sequences(%x, %g : tensor<1x?x1x64xbf16>, tensor<1x?x1xf32>)
       outputs(tensor<1x?x1x64xf32>, tensor<1x?x1xf32>) {
@@ -52,15 +52,15 @@ func.func @in_branch(%x: tensor<1x?x1x64xbf16>, %g: tensor<1x?x1xf32>) -> (tenso
       %v = tile.load %gates[%r, %c0] : <f32> -> vector<64xf32>
       %t = tile.load %rows[%r, %c0] : <vector<64xbf16>> -> vector<64x64xbf16>
       %small = tile.range_guard 1.0 of %v : vector<64xf32>
-      %o = scf.if %small -> vector<64x64xf32> {
+      %o = tile.guarded %small -> (vector<64x64xf32>) fast {
         %e = math.exp %v : vector<64xf32>
         tile.store %e, %out2[%r, %c0] : vector<64xf32>, <f32>
         %a = tile.dot %t, %t, %z : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
         %d = tile.dot %t, %t transposed, %a : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-        scf.yield %d : vector<64x64xf32>
-      } else {
+        tile.yield %d : vector<64x64xf32>
+      } exact {
         tile.store %v, %out2[%r, %c0] : vector<64xf32>, <f32>
-        scf.yield %z : vector<64x64xf32>
+        tile.yield %z : vector<64x64xf32>
       }
       tile.store %o, %out[%r, %c0] : vector<64x64xf32>, <vector<64xf32>>
     }

@@ -4,10 +4,10 @@
 
 // What was read leaves in both branches, and only the state is handed on.
 // CHECK-LABEL: func.func @key_gate
-// CHECK: scf.if %{{.*}} -> (vector<16x16xf32>) {
+// CHECK: tile.guarded %{{.*}} -> (vector<16x16xf32>) fast {
 // CHECK: tile.dot
 // CHECK: tile.store
-// CHECK: } else {
+// CHECK: } exact {
 // CHECK: tile.store
 // CHECK: }
 // CHECK-NOT: tile.store

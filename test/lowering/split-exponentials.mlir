@@ -24,18 +24,18 @@
 // RUN: sed 's/%%i = math.exp %%nx /%%i = math.absf %%nx /' %s | %{stays}
 // Nor where they are used on the other side, by another branch, with another check, after the loop,
 // or whatever the check says.
-// RUN: sed 's/scf.yield %%d /scf.yield %%s /' %s | %{stays}
-// RUN: sed 's/scf.if %%w /scf.if %%few /' %s | %{stays}
-// RUN: sed 's/scf.yield %%sum, %%weak/scf.yield %%sum, %%few/' %s | %{stays}
+// RUN: sed 's/tile.yield %%d /tile.yield %%s /' %s | %{stays}
+// RUN: sed 's/tile.guarded %%w /tile.guarded %%other /' %s | %{stays}
+// RUN: sed 's/scf.yield %%sum, %%weak/scf.yield %%sum, %%other/' %s | %{stays}
 // RUN: sed 's/tile.store %%start, /tile.store %%last#0, /' %s | %{stays}
 // RUN: sed 's/tile.store %%o, /tile.store %%e, /' %s | %{stays}
 // What the loop starts from stays for want of a product in front alone.
 // DEFINE: %{shared} = ejk-opt --ejk-assign-tile-layouts=arch=sm_90a --ejk-split-exponentials | FileCheck %s
 // RUN: sed 's/tile.store %%start, /tile.store %%square, /' %s | %{shared}
 // A branch may hand on both together, and not one without the other.
-// DEFINE: %{both} = sed 's/scf.yield %%sum, %%weak : /%%both:2 = scf.if %%few -> (vector<64x64xf32>, i1) {\nscf.yield %%sum, %%weak : vector<64x64xf32>, i1\n} else {\nscf.yield %%square, %%few : vector<64x64xf32>, i1\n}\nscf.yield %%both#0, %%both#1 : /' %s
+// DEFINE: %{both} = sed 's/scf.yield %%sum, %%weak : /%%both:2 = scf.if %%few -> (vector<64x64xf32>, i1) {\nscf.yield %%sum, %%weak : vector<64x64xf32>, i1\n} else {\nscf.yield %%square, %%other : vector<64x64xf32>, i1\n}\nscf.yield %%both#0, %%both#1 : /' %s
 // RUN: %{both} | %{shared}
-// RUN: %{both} | sed 's/scf.yield %%sum, %%weak/scf.yield %%sum, %%few/' | %{stays}
+// RUN: %{both} | sed 's/scf.yield %%sum, %%weak/scf.yield %%sum, %%other/' | %{stays}
 // Products of other architectures' tensor cores take their warps' own instructions.
 // RUN: ejk-opt %s --ejk-assign-tile-layouts=arch=sm_80 --ejk-split-exponentials | FileCheck %s --check-prefix=STAYS
 // STAYS: func.func @carried
@@ -62,14 +62,15 @@ func.func @carried() {
     %last:2 = scf.for %c = %c0 to %n step %c1 iter_args(%s = %start, %w = %weak0) -> (vector<64x64xf32>, i1) {
       %first = arith.muli %c, %c64 : index
       %few = arith.cmpi slt, %c, %c1 : index
+      %other = tile.range_guard 64.0 of %square : vector<64x64xf32>
       %kt = tile.load %kr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %d = tile.dot %kt, %kt transposed, %square : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-      %o = scf.if %w -> (vector<64x64xf32>) {
+      %o = tile.guarded %w -> (vector<64x64xf32>) fast {
         %none = arith.mulf %d, %square : vector<64x64xf32>
         %then = arith.addf %none, %s : vector<64x64xf32>
-        scf.yield %then : vector<64x64xf32>
-      } else {
-        scf.yield %d : vector<64x64xf32>
+        tile.yield %then : vector<64x64xf32>
+      } exact {
+        tile.yield %d : vector<64x64xf32>
       }
       %next = arith.addi %first, %c64 : index
       %x = tile.load %xr[%next, %c0] : !tile.rows<vector<64xf32>> -> vector<64x64xf32>

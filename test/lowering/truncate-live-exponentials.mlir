@@ -11,25 +11,25 @@
 // CHECK-NEXT: %[[HN:.*]] = arith.truncf %[[N]] : vector<16x16xf32> to vector<16x16xbf16>
 // CHECK: arith.mulf %{{.*}}, %[[E]]
 // CHECK: arith.mulf %{{.*}}, %[[N]]
-// CHECK: scf.if
+// CHECK: tile.guarded
 // CHECK: %[[W:.*]] = arith.extf %[[H]]
 // CHECK-NEXT: arith.mulf %{{.*}}, %[[W]]
 // CHECK: %[[WN:.*]] = arith.extf %[[HN]]
 // CHECK-NEXT: arith.mulf %{{.*}}, %[[WN]]
-// CHECK: } else {
+// CHECK: } exact {
 
 // An exponential stays in f32 where a result is added to, or where the other branch uses it; the other exponential does not.
 // Both stay where results are truncated to another type.
 // RUN: sed 's/%%dq = arith.mulf/%%dq = arith.addf/' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=ONE
 // RUN: sed 's/bf16/f16/g' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=STAYS
 // RUN: sed 's/%%none = arith.mulf %%kf, %%kf/%%none = arith.mulf %%kf, %%ne/' %s | ejk-opt --ejk-truncate-live-exponentials | FileCheck %s --check-prefix=ONE
-// ONE: scf.if
+// ONE: tile.guarded
 // ONE: arith.extf
 // ONE-NOT: arith.extf
-// ONE: } else {
-// STAYS: scf.if
+// ONE: } exact {
+// STAYS: tile.guarded
 // STAYS-NOT: arith.extf
-// STAYS: } else {
+// STAYS: } exact {
 func.func @held() {
   %q = check.random normal seed 1 : tensor<2x40x1x16xbf16>
   %k = check.random normal seed 2 : tensor<2x40x1x16xbf16>
@@ -59,7 +59,7 @@ func.func @held() {
       %ks = arith.mulf %kf, %ne : vector<16x16xf32>
       %kb = arith.truncf %ks : vector<16x16xf32> to vector<16x16xbf16>
       %weak = tile.range_guard 64.0 of %xt : vector<16x16xf32>
-      %both:2 = scf.if %weak -> (vector<16x16xbf16>, vector<16x16xbf16>) {
+      %both:2 = tile.guarded %weak -> (vector<16x16xbf16>, vector<16x16xbf16>) fast {
         %p1 = tile.dot %qb, %kb transposed, %square : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %p2 = tile.dot %kb, %qb transposed, %p1 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %p3 = tile.dot %qb, %qb transposed, %p2 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
@@ -72,11 +72,11 @@ func.func @held() {
         %dk = arith.mulf %p7, %ne : vector<16x16xf32>
         %dk2 = arith.mulf %dk, %kf : vector<16x16xf32>
         %dkb = arith.truncf %dk2 : vector<16x16xf32> to vector<16x16xbf16>
-        scf.yield %dqb, %dkb : vector<16x16xbf16>, vector<16x16xbf16>
-      } else {
+        tile.yield %dqb, %dkb : vector<16x16xbf16>, vector<16x16xbf16>
+      } exact {
         %none = arith.mulf %kf, %kf : vector<16x16xf32>
         %noneb = arith.truncf %none : vector<16x16xf32> to vector<16x16xbf16>
-        scf.yield %noneb, %kb : vector<16x16xbf16>, vector<16x16xbf16>
+        tile.yield %noneb, %kb : vector<16x16xbf16>, vector<16x16xbf16>
       }
       tile.store %both#0, %ar[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>
       tile.store %both#1, %br[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>
@@ -109,7 +109,7 @@ func.func @held() {
       %ks = arith.mulf %kf, %ne : vector<16x16xf32>
       %kb = arith.truncf %ks : vector<16x16xf32> to vector<16x16xbf16>
       %weak = tile.range_guard 64.0 of %xt : vector<16x16xf32>
-      %both:2 = scf.if %weak -> (vector<16x16xbf16>, vector<16x16xbf16>) {
+      %both:2 = tile.guarded %weak -> (vector<16x16xbf16>, vector<16x16xbf16>) fast {
         %p1 = tile.dot %qb, %kb transposed, %square : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %p2 = tile.dot %kb, %qb transposed, %p1 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
         %p3 = tile.dot %qb, %qb transposed, %p2 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
@@ -122,11 +122,11 @@ func.func @held() {
         %dk = arith.mulf %p7, %ne : vector<16x16xf32>
         %dk2 = arith.mulf %dk, %kf : vector<16x16xf32>
         %dkb = arith.truncf %dk2 : vector<16x16xf32> to vector<16x16xbf16>
-        scf.yield %dqb, %dkb : vector<16x16xbf16>, vector<16x16xbf16>
-      } else {
+        tile.yield %dqb, %dkb : vector<16x16xbf16>, vector<16x16xbf16>
+      } exact {
         %none = arith.mulf %e, %ne : vector<16x16xf32>
         %noneb = arith.truncf %none : vector<16x16xf32> to vector<16x16xbf16>
-        scf.yield %noneb, %kb : vector<16x16xbf16>, vector<16x16xbf16>
+        tile.yield %noneb, %kb : vector<16x16xbf16>, vector<16x16xbf16>
       }
       tile.store %both#0, %ar[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>
       tile.store %both#1, %br[%first, %c0] : vector<16x16xbf16>, !tile.rows<vector<16xbf16>>

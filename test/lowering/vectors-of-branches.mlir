@@ -14,24 +14,24 @@
 // CHECK: tile.range_guard
 // CHECK-NEXT: %[[TWICE:.*]] = arith.addf %[[G:.*]], %[[G]] : vector<64xf32>
 // CHECK-NEXT: %[[E:.*]] = math.exp %[[TWICE]]
-// CHECK-NEXT: scf.if
+// CHECK-NEXT: tile.guarded
 // CHECK-NEXT: tile.broadcast %[[E]] along 1
 // CHECK: tile.sum
 // CHECK-NEXT: math.exp
-// CHECK: } else {
+// CHECK: } exact {
 
 // LAID-LABEL: func.func @spread
 // LAID: %[[G:.*]] = vector.extract %{{.*}}[3] {tile.layouts = [#tile.layout<lanes>]}
 // LAID-NEXT: %[[GS:.*]] = tile.convert %[[G]] to <shared>
 // LAID: %[[E:.*]] = math.exp
 // LAID-NEXT: %[[ES:.*]] = tile.convert %[[E]] to <shared>
-// LAID: scf.if
+// LAID: tile.guarded
 // LAID: tile.broadcast %[[ES]] along 1
 // LAID: %[[BACK:.*]] = tile.convert %[[GS]] to <lanes>
 // LAID: arith.mulf %{{.*}}, %[[BACK]]
 
 // LANES: %[[E:.*]] = math.exp
-// LANES-NEXT: scf.if
+// LANES-NEXT: tile.guarded
 // LANES: tile.broadcast %[[E]] along 1
 func.func @spread() {
   %x = check.random normal seed 1 : tensor<2x130x1x64xf32>
@@ -48,7 +48,7 @@ func.func @spread() {
       %xt = tile.load %xr[%first, %c0] : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
       %g = vector.extract %xt[3] : vector<64xf32> from vector<64x64xf32>
       %weak = tile.range_guard 64.0 of %xt : vector<64x64xf32>
-      %next:2 = scf.if %weak -> (vector<64x64xf32>, vector<64x64xf32>) {
+      %next:2 = tile.guarded %weak -> (vector<64x64xf32>, vector<64x64xf32>) fast {
         %twice = arith.addf %g, %g : vector<64xf32>
         %e = math.exp %twice : vector<64xf32>
         %es = tile.broadcast %e along 1 : vector<64xf32> -> vector<64x64xf32>
@@ -58,9 +58,9 @@ func.func @spread() {
         %ne = math.exp %sums : vector<64xf32>
         %ng = arith.mulf %ne, %g : vector<64xf32>
         %s = tile.broadcast %ng along 1 : vector<64xf32> -> vector<64x64xf32>
-        scf.yield %a, %s : vector<64x64xf32>, vector<64x64xf32>
-      } else {
-        scf.yield %xt, %xt : vector<64x64xf32>, vector<64x64xf32>
+        tile.yield %a, %s : vector<64x64xf32>, vector<64x64xf32>
+      } exact {
+        tile.yield %xt, %xt : vector<64x64xf32>, vector<64x64xf32>
       }
       tile.store %next#0, %yr[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       tile.store %next#1, %zr[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>

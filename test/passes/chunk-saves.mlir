@@ -25,7 +25,7 @@
 // SEVERAL:         tile.program chunk 64 save_every 192
 // SEVERAL:           %[[L:.*]] = tile.load_slot
 // SEVERAL:           %[[X:.*]] = arith.extf %[[L]]
-// SEVERAL:           scf.if
+// SEVERAL:           tile.guarded
 // SEVERAL:             arith.mulf %{{.*}}, %[[X]]
 // SEVERAL:             arith.select
 

@@ -11,7 +11,7 @@
 
 // CHECK-LABEL: func.func @along_key
 // CHECK:         tile.range_guard 6.400000e+01
-// CHECK:         scf.if
+// CHECK:         tile.guarded
 // CHECK:           tile.broadcast %{{.*}} along 0 {{.*}} -> vector<32x16xf32>
 // CHECK-NOT:       along 1 : vector<16xf32> -> vector<32x16xf32>
 // CHECK:           %[[READ:.*]] = tile.dot {{.*}} : vector<64x32xbf16>, vector<32x16xbf16>, vector<64x16xf32>
@@ -21,7 +21,7 @@
 // CHECK:           %[[T:.*]] = tile.broadcast %{{.*}} along 1 {{.*}} -> vector<32x16xf32>
 // CHECK:           %[[OLD:.*]] = arith.mulf %{{.*}}, %[[T]]
 // CHECK:           tile.dot %{{.*}} transposed, %{{.*}}, %[[OLD]]
-// CHECK:         } else {
+// CHECK:         } exact {
 func.func @along_key() {
   %q = check.random normal seed 1 : tensor<2x150x2x32xbf16>
   %k = check.random normal seed 2 : tensor<2x150x2x32xbf16>

@@ -59,10 +59,10 @@ func.func @scalar(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tens
 // CHECK:           %[[X:.*]] = tile.cumsum {{.*}}from 32
 // CHECK:           vector.extract %[[X]][63] : vector<64xf32> from vector<64x64xf32>
 // CHECK:           %[[FITS:.*]] = tile.range_guard 6.400000e+01 of
-// CHECK:           scf.if %[[FITS]] -> (vector<64x32xf32>, vector<64x32xf32>)
+// CHECK:           tile.guarded %[[FITS]] -> (vector<64x32xf32>, vector<64x32xf32>)
 // CHECK:             tile.dot
 // CHECK:             tile.mask lower strict
-// CHECK:           } else {
+// CHECK:           } exact {
 // CHECK-NOT:         tile.dot
 // CHECK:             scf.for
 // CHECK:               tile.sum

@@ -11,7 +11,7 @@
 // BEFORE-LABEL: func.func @f_vjp(
 // BEFORE:         tile.program
 // BEFORE:         tile.program
-// BEFORE-COUNT-2:   scf.if
+// BEFORE-COUNT-2:   tile.guarded
 
 // One branch, in which each tile is made once: e^x and e^-x, and the products of the cotangent
 // and the values, which the one walk takes as they are and the other transposed.
@@ -21,11 +21,11 @@
 // CHECK:           %[[X:.*]] = tile.cumsum %{{.*}} from 32
 // CHECK:           %[[SMALL:.*]] = tile.range_guard 6.400000e+01 of %[[X]],
 // CHECK-NOT:       tile.range_guard
-// CHECK:           scf.if %[[SMALL]]
+// CHECK:           tile.guarded %[[SMALL]]
 // CHECK-COUNT-2:     math.exp %{{.*}} : vector<64x64xf32>
 // CHECK-NOT:         math.exp %{{.*}} : vector<64x64xf32>
-// CHECK:           } else {
-// CHECK-NOT:       scf.if
+// CHECK:           } exact {
+// CHECK-NOT:       tile.guarded
 // CHECK-COUNT-4:   tile.store
 // CHECK:         return
 func.func @f(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x?x4x64xbf16>,
@@ -38,7 +38,7 @@ func.func @f(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor<?x
 
 // What the second branch needs of the first keeps both, as does what is stored in one.
 // CHECK-LABEL: func.func @apart(
-// CHECK-COUNT-2: scf.if
+// CHECK-COUNT-2: tile.guarded
 // CHECK:         return
 func.func @apart(%x: tensor<1x64x1x64xf32>) -> tensor<1x64x1x64xf32> {
   %y = tile.program chunk 64 slices 1 sequences(%x : tensor<1x64x1x64xf32>) outputs(tensor<1x64x1x64xf32>) {
@@ -47,16 +47,16 @@ func.func @apart(%x: tensor<1x64x1x64xf32>) -> tensor<1x64x1x64xf32> {
     %c0 = arith.constant 0 : index
     %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
     %small = tile.range_guard 1.0 of %t : vector<64x64xf32>
-    %a = scf.if %small -> vector<64x64xf32> {
+    %a = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.exp %t : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     %twice = arith.addf %a, %a : vector<64x64xf32>
-    scf.if %small {
+    tile.guarded %small fast {
       tile.store %twice, %out[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
-    } else {
+    } exact {
       tile.store %t, %out[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
     }
     tile.end
@@ -66,8 +66,8 @@ func.func @apart(%x: tensor<1x64x1x64xf32>) -> tensor<1x64x1x64xf32> {
 
 // Three of one condition are one.
 // CHECK-LABEL: func.func @three(
-// CHECK:         scf.if
-// CHECK-NOT:     scf.if
+// CHECK:         tile.guarded
+// CHECK-NOT:     tile.guarded
 // CHECK:         return
 func.func @three(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
   %y:3 = tile.program chunk 64 slices 1 sequences(%x : tensor<1x64x1x64xf32>) outputs(tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
@@ -76,25 +76,25 @@ func.func @three(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x
     %c0 = arith.constant 0 : index
     %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
     %small = tile.range_guard 1.0 of %t : vector<64x64xf32>
-    %a = scf.if %small -> vector<64x64xf32> {
+    %a = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.exp %t : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     tile.store %a, %out[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
-    %a2 = scf.if %small -> vector<64x64xf32> {
+    %a2 = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.exp2 %t : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     tile.store %a2, %out2[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
-    %a3 = scf.if %small -> vector<64x64xf32> {
+    %a3 = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.absf %t : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     tile.store %a3, %out3[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
     tile.end
@@ -104,10 +104,10 @@ func.func @three(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x
 
 // What is stored meanwhile is not loaded before.
 // CHECK-LABEL: func.func @loaded(
-// CHECK:         scf.if
+// CHECK:         tile.guarded
 // CHECK:         tile.store
 // CHECK:         tile.load
-// CHECK:         scf.if
+// CHECK:         tile.guarded
 // CHECK:         return
 func.func @loaded(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
   %y:3 = tile.program chunk 64 slices 1 sequences(%x : tensor<1x64x1x64xf32>) outputs(tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
@@ -116,26 +116,26 @@ func.func @loaded(%x: tensor<1x64x1x64xf32>) -> (tensor<1x64x1x64xf32>, tensor<1
     %c0 = arith.constant 0 : index
     %t = tile.load %rows[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
     %small = tile.range_guard 1.0 of %t : vector<64x64xf32>
-    %a = scf.if %small -> vector<64x64xf32> {
+    %a = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.exp %t : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     tile.store %a, %out[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
     %t2 = tile.load %out[%c0, %c0] : <vector<64xf32>> -> vector<64x64xf32>
-    %a2 = scf.if %small -> vector<64x64xf32> {
+    %a2 = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.exp2 %t2 : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     tile.store %a2, %out2[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
-    %a3 = scf.if %small -> vector<64x64xf32> {
+    %a3 = tile.guarded %small -> (vector<64x64xf32>) fast {
       %e = math.absf %t : vector<64x64xf32>
-      scf.yield %e : vector<64x64xf32>
-    } else {
-      scf.yield %t : vector<64x64xf32>
+      tile.yield %e : vector<64x64xf32>
+    } exact {
+      tile.yield %t : vector<64x64xf32>
     }
     tile.store %a3, %out3[%c0, %c0] : vector<64x64xf32>, <vector<64xf32>>
     tile.end

@@ -11,7 +11,7 @@
 // CHECK:         tile.program
 // CHECK:         tile.program
 // CHECK:           %[[S:.*]] = tile.load_slot {{.*}} -> vector<64x64xbf16>
-// CHECK:           scf.if
+// CHECK:           tile.guarded
 // CHECK:             %[[R:.*]] = tile.dot %{{.*}}, %[[S]] transposed, %
 // CHECK:             %[[F:.*]] = tile.broadcast %{{.*}} along 1 : vector<64xf32> -> vector<64x64xf32>
 // CHECK:             %[[T:.*]] = arith.mulf %[[R]], %[[F]]
@@ -30,7 +30,7 @@ func.func @keys(%q: tensor<?x?x4x64xbf16>, %k: tensor<?x?x4x64xbf16>, %v: tensor
 // CHECK:         tile.program
 // CHECK:           %[[S:.*]] = tile.load_slot {{.*}} -> vector<64x64xbf16>
 // CHECK:           %[[W:.*]] = arith.extf %[[S]]
-// CHECK:           scf.if
+// CHECK:           tile.guarded
 // CHECK:             %[[F:.*]] = tile.broadcast %{{.*}} along 1
 // CHECK:             %[[T:.*]] = arith.mulf %[[W]], %[[F]]
 // CHECK:             %[[R:.*]] = arith.truncf %[[T]]

@@ -45,7 +45,7 @@ func.func @both() {
       %29 = arith.subf %28, %27 : vector<16xf32>
       %30 = arith.select %13, %cst_6, %cst_5 : vector<4xf32>
       %31 = tile.range_guard 6.400000e+01 of %22, %26, %30 : vector<64x16xf32>, vector<64x16xf32>, vector<4xf32>
-      %32:2 = scf.if %31 -> (vector<16x16xf32>, vector<64x16xf32>) {
+      %32:2 = tile.guarded %31 -> (vector<16x16xf32>, vector<64x16xf32>) fast {
         %35 = math.exp %25 : vector<16xf32>
         %36 = tile.broadcast %35 along 0 : vector<16xf32> -> vector<16x16xf32>
         %37 = arith.mulf %arg12, %36 : vector<16x16xf32>
@@ -85,8 +85,8 @@ func.func @both() {
         %71 = math.exp %70 : vector<16xf32>
         %72 = tile.broadcast %71 along 0 : vector<16xf32> -> vector<16x16xf32>
         %73 = arith.mulf %69, %72 : vector<16x16xf32>
-        scf.yield %73, %59 : vector<16x16xf32>, vector<64x16xf32>
-      } else {
+        tile.yield %73, %59 : vector<16x16xf32>, vector<64x16xf32>
+      } exact {
         %35 = arith.minsi %12, %c64 : index
         %36:2 = scf.for %arg13 = %c0 to %35 step %c1 iter_args(%arg14 = %arg12, %arg15 = %cst_4) -> (vector<16x16xf32>, vector<64x16xf32>) {
           %37 = vector.extract %14[%arg13] : vector<16xf32> from vector<64x16xf32>
@@ -109,7 +109,7 @@ func.func @both() {
           %54 = vector.insert %53, %arg15 [%arg13] : vector<16xf32> into vector<64x16xf32>
           scf.yield %49, %54 : vector<16x16xf32>, vector<64x16xf32>
         }
-        scf.yield %36#0, %36#1 : vector<16x16xf32>, vector<64x16xf32>
+        tile.yield %36#0, %36#1 : vector<16x16xf32>, vector<64x16xf32>
       }
       %33 = arith.mulf %32#1, %cst_2 : vector<64x16xf32>
       %34 = arith.truncf %33 : vector<64x16xf32> to vector<64x16xbf16>

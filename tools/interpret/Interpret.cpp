@@ -217,6 +217,8 @@ struct InterpretPass : ejk::check::impl::InterpretBase<InterpretPass> {
     options.precision = precision;
     if (partitionSeed >= 0)
       options.partitionSeed = partitionSeed;
+    if (pathTolerance >= 0)
+      options.pathTolerance = pathTolerance;
     addCheckOps(options, outcome, folder);
     bool ran = true;
     for (auto function : getOperation().getOps<func::FuncOp>()) {

@@ -20,6 +20,12 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
 
     The warp partitions of a tile program run in turn, each until it must wait. With a `partition-seed`
     that is not negative, they switch at random, wherever one might wait.
+
+    With `path-tolerance`, a `tile.guarded` whose guard holds runs both paths. It is an error if a
+    float result of the fast path differs from the exact path's by more than the tolerance,
+    relative to its norm. Paths that move items of rings are not compared. After
+    `ejk-defer-state-scaling` the paths divide the state differently over their results, so they are
+    compared before it.
   }];
   let options = [
     Option<"precision", "precision", "::ejk::reference::Precision",
@@ -29,7 +35,9 @@ def Interpret : Pass<"ejk-interpret", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::reference::Precision::native, "native",
                         "each result is rounded to its own type"))}]>,
     Option<"folder", "folder", "std::string", [{""}], "where check.load finds relative paths">,
-    Option<"partitionSeed", "partition-seed", "int64_t", "-1", "how partitions take turns at random">];
+    Option<"partitionSeed", "partition-seed", "int64_t", "-1", "how partitions take turns at random">,
+    Option<"pathTolerance", "path-tolerance", "double", "-1",
+           "how far a fast path may be from its exact path (not compared if negative)">];
   let statistics = [Statistic<"numChecks", "checks", "checks that passed">];
 }
 

@@ -36,7 +36,7 @@ func.func @f(%k: tensor<?x?x?x64xbf16>, %x: tensor<?x?x?x64xbf16>)
       %xl = arith.maximumf %xm, %least : vector<64x64xf32>
       %xs = arith.minimumf %xl, %most : vector<64x64xf32>
       %weak = tile.range_guard 87.0 of %xs : vector<64x64xf32>
-      %both:3 = scf.if %weak -> (vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>) {
+      %both:3 = tile.guarded %weak -> (vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>) fast {
         %d = tile.dot %kt, %kt transposed, %square : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
         %nx = arith.negf %xs : vector<64x64xf32>
         %e = math.exp %xs : vector<64x64xf32>
@@ -47,9 +47,9 @@ func.func @f(%k: tensor<?x?x?x64xbf16>, %x: tensor<?x?x?x64xbf16>)
         %np = math.exp2 %ny : vector<64x64xf32>
         %one = arith.mulf %e, %np : vector<64x64xf32>
         %none = arith.mulf %ne, %p : vector<64x64xf32>
-        scf.yield %one, %none, %d : vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>
-      } else {
-        scf.yield %square, %square, %xs : vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>
+        tile.yield %one, %none, %d : vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>
+      } exact {
+        tile.yield %square, %square, %xs : vector<64x64xf32>, vector<64x64xf32>, vector<64x64xf32>
       }
       tile.store %both#0, %ar[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       tile.store %both#1, %br[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>

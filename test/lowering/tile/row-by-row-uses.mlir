@@ -136,10 +136,10 @@ func.func @again(%q: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
       %k = tile.load %qr[%first, %c0] : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
       %f = arith.extf %k : vector<64x64xbf16> to vector<64x64xf32>
       %small = tile.range_guard 1.0 of %f : vector<64x64xf32>
-      %next = scf.if %small -> vector<64x64xf32> {
+      %next = tile.guarded %small -> (vector<64x64xf32>) fast {
         %d = tile.dot %k, %k transposed, %s : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
-        scf.yield %d : vector<64x64xf32>
-      } else {
+        tile.yield %d : vector<64x64xf32>
+      } exact {
         %w = arith.mulf %f, %s : vector<64x64xf32>
         %l = scf.for %r = %c0 to %c2 step %c1 iter_args(%m = %halves) -> vector<64x64xf32> {
           %p = arith.mulf %w, %m : vector<64x64xf32>
@@ -152,7 +152,7 @@ func.func @again(%q: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
         %t = arith.subf %a, %b : vector<64x64xf32>
         %u = arith.addf %t, %s : vector<64x64xf32>
         %e = arith.mulf %u, %halves : vector<64x64xf32>
-        scf.yield %e : vector<64x64xf32>
+        tile.yield %e : vector<64x64xf32>
       }
       tile.store %next, %or[%first, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
       scf.yield %next : vector<64x64xf32>

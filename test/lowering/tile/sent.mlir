@@ -31,7 +31,7 @@
 // BRANCH-LABEL: func.func @f_fwd
 // BRANCH: scf.for
 // BRANCH-NOT: tile.store
-// BRANCH: scf.if
+// BRANCH: tile.guarded
 // BRANCH: tile.dot
 // BRANCH: tile.convert {{.*}} to <swizzled> : vector<128x128xbf16>
 // BRANCH: tile.mask lower
@@ -40,7 +40,7 @@
 // BRANCH: tile.dot
 // BRANCH-NEXT: tile.store {{.*}} : vector<128x128xbf16>
 // BRANCH-NEXT: tile.dot
-// BRANCH: } else {
+// BRANCH: } exact {
 // BRANCH: tile.store {{.*}} : vector<128x128xbf16>
 // BRANCH: scf.for
 func.func @f(%q: tensor<?x?x2x128xbf16>, %k: tensor<?x?x2x128xbf16>, %v: tensor<?x?x2x128xbf16>, %gk: tensor<?x?x2x128xbf16>)
