@@ -1,6 +1,7 @@
 """JAX's door: a call of XLA's foreign function interface, with a derivative and batches of its own.
 
-It names a program by the hash of its content, since JAX keeps compiled functions by what they name."""
+It names a program by the hash of its content, since JAX keeps compiled functions by what they
+name."""
 
 import functools
 
@@ -72,8 +73,10 @@ def _result_types(entry, arrays):
 
 def _fold(entry, sizes, batched, arrays):
     """Batched entries of a batch as one longer batch; None where the program does not allow it."""
+    shapes = [a.shape[1:] if b else a.shape for a, b in zip(arrays, batched)]
+
     def by_entry(tensor):
-        return bool(tensor["shape"]) and tensor["shape"][0] == "B"
+        return _jax_sharding.is_by_entry(entry, shapes, *tensor["shape"][:1])
     if not all(by_entry(t) for t in entry.outputs) or not all(
             by_entry(t) for t, b in zip(entry.inputs, batched) if b):
         return None
@@ -103,9 +106,22 @@ def _vary(array, axes):
     return jax.lax.pvary(array, missing)
 
 
+def _saves_states(program, arrays):
+    """Whether a forward saves states on the device that calls are traced for. It does not where
+    batch entries have different numbers of them, as some steps are left over: such a batch could
+    not be divided over devices, nor be a part of a longer one."""
+    found = _program.by_key(program).saving((), _complete(_device()))
+    if not found or any(describe(a)[0] == "f64" for a in arrays):
+        return False
+    forward, shapes = found[0], [a.shape for a in arrays]
+    return "B" not in forward.symbols(shapes) or all(
+        _jax_sharding.is_by_entry(forward, shapes, t["shape"][0]) for t in forward.outputs)
+
+
 @functools.lru_cache(maxsize=None)
-def _function(program, entry):
-    """The program's entry as a function of arrays, with its derivative and its batches."""
+def _function(program, entry, save_states=False):
+    """The program's entry as a function of arrays, with its derivative and its batches. With
+    `save_states` a derivative reads the states that the forward saves, on devices that save any."""
 
     def on_device(*arrays):
         types = tuple(_result_types(_entry(program, entry), arrays))
@@ -136,21 +152,37 @@ def _function(program, entry):
         axes = frozenset().union(*map(_axes, arrays))
         return tuple(_vary(r, axes) for r in plain(*arrays))
 
-    def forward(*arrays):
-        return function(*arrays), arrays  # not `plain`: this, too, may be differentiated
+    # What these two call may be differentiated as well, so it is no `plain` function. Saved states
+    # have no gradient: a derivative that reads them has one by its other inputs, as if it computed
+    # the states itself.
 
-    def backward(arrays, cotangents):
+    def forward(*arrays):
+        if not (save_states and _saves_states(program, arrays)):
+            return function(*arrays), (arrays, ())
+        results = _function(program, "forward:")(*arrays)
+        count = len(_entry(program, entry).outputs)
+        return results[:count], (arrays, results[count:])
+
+    def backward(kept, cotangents):
+        arrays, states = kept
         here = _entry(program, entry)
         if here.order == 2:
             raise EjkError(f"'{here.name}' is a second derivative, and ejk has no third")
-        derivative = f"{here.order + 1}:" + ",".join(here.wrt)
-        gradients = iter(_function(program, derivative)(*arrays, *cotangents))
+        read = ()  # saved states among this function's own inputs
+        if entry == "forward:":
+            cotangents = cotangents[:len(_entry(program, "0").outputs)]
+        elif entry == "backward:":
+            here = _entry(program, "1:")
+            arrays, read = arrays[:len(here.inputs)], arrays[len(here.inputs):]
+        derivative = "backward:" if states else f"{here.order + 1}:" + ",".join(here.wrt)
+        gradients = iter(_function(program, derivative)(*arrays, *cotangents, *states))
         return tuple(_vary(next(gradients), _axes(a)) if _program.is_float(t) else
-                     np.zeros(a.shape, jax.dtypes.float0) for t, a in zip(here.inputs, arrays))
+                     np.zeros(a.shape, jax.dtypes.float0)
+                     for t, a in zip(here.inputs, arrays)) + (None,) * len(read)
 
     function.defvjp(forward, backward)
     return jax.jit(function, inline=True)
 
 
-def call(key, arrays):
-    return _function(key, "0")(*arrays)
+def call(key, arrays, save_states=True):
+    return _function(key, "0", save_states)(*arrays)

@@ -1,7 +1,7 @@
 """How a call whose arrays are sharded over devices is divided: by batch entries and by heads.
 
-Batch entries never meet, and heads meet only where they share a key, a value or a parameter. So each
-device computes its own, and a gradient of what several have read is summed over them."""
+Batch entries never meet, and heads meet only where they share a key, a value or a parameter. So
+each device computes its own, and a gradient of what several have read is summed over them."""
 
 import inspect
 
@@ -9,6 +9,8 @@ import jax
 from jax.experimental.custom_partitioning import (ArrayMapping, CompoundFactor, SdyShardingRule,
                                                   custom_partitioning)
 from jax.sharding import NamedSharding, PartitionSpec
+
+from . import _program
 
 # Programs in which a head's number has a meaning, which it would lose on another device.
 _NUMBERED_HEADS = ("ejk.head_index", "ejk.num_heads", "ejk.lightning_attn")
@@ -22,9 +24,21 @@ def _head_symbols(entry):
     return {e for t in entry.inputs for e in t["shape"] if isinstance(e, str) and e[0] == "H"}
 
 
-def _divides(entry):
+def is_by_entry(entry, shapes, size=None):
+    """Whether a dimension of `size` in the manifest has as much for each entry of the batch: it is
+    B, or the number of saved states where that is a multiple of B for every B."""
+    if not isinstance(size, list):
+        return size == "B"
+    symbols = entry.symbols(shapes)
+    many = 1 << 20
+    one, all_of_them = (_program._evaluate(size, {**symbols, "B": b}) for b in (1, many))
+    return "B" in symbols and one is not None and all_of_them == many * one
+
+
+def _divides(entry, shapes):
     """Whether the batch, and whether the heads, may be divided."""
-    batch = entry.order > 0 or all("B" in t["shape"] for t in entry.outputs)
+    batch = entry.order > 0 or all(any(is_by_entry(entry, shapes, e) for e in t["shape"])
+                                   for t in entry.outputs)
     heads = not any(op in entry.program.text for op in _NUMBERED_HEADS) and (
         entry.order > 0 or all(any(isinstance(e, str) and e[0] == "H" for e in t["shape"])
                                for t in entry.outputs))
@@ -44,7 +58,7 @@ def _sizes(entry, shapes):
 def _rule(entry, shapes, result_shapes):
     """Which dimensions of the arrays are divided alike."""
     sizes, heads = _sizes(entry, shapes), _head_symbols(entry)
-    by_batch, by_heads = _divides(entry)
+    by_batch, by_heads = _divides(entry, shapes)
     # Heads that share keys are divided with them: H is (h, r) where the others have h.
     shared = {sizes[s] for s in heads} - {1, sizes.get("H")}
     by_heads = by_heads and "H" in sizes and len(shared) <= 1
@@ -55,8 +69,13 @@ def _rule(entry, shapes, result_shapes):
     def factor(e, size):
         if e == "B" and by_batch:
             return "b"
+        if by_batch and is_by_entry(entry, shapes, e):  # saved states, as many for each entry
+            extra["s"] = size // sizes["B"]
+            if "s" not in fixed:
+                fixed.append("s")
+            return CompoundFactor("b", "s")
         if isinstance(e, str) and e in heads and by_heads and sizes[e] != 1:
-            if not extra or sizes[e] != sizes["H"]:
+            if "r" not in extra or sizes[e] != sizes["H"]:
                 return "h"
             if "r" not in fixed:
                 fixed.append("r")
@@ -83,9 +102,10 @@ def _axes_of(array, dimension):
 
 def _partition(entry, run, mesh, arrays):
     """(the function of one device's parts, the results' shardings, the inputs')."""
-    sizes, heads = _sizes(entry, [a.shape for a in arrays]), _head_symbols(entry)
+    shapes = [a.shape for a in arrays]
+    sizes, heads = _sizes(entry, shapes), _head_symbols(entry)
     axes = {"B": (), "H": ()}
-    for allowed, symbol in zip(_divides(entry), axes):
+    for allowed, symbol in zip(_divides(entry, shapes), axes):
         for tensor, array in zip(entry.inputs, arrays):
             if allowed and symbol in tensor["shape"]:
                 axes[symbol] = _axes_of(array, tensor["shape"].index(symbol))
@@ -98,7 +118,7 @@ def _partition(entry, run, mesh, arrays):
             axes[symbol] = ()
 
     def of(e):
-        if e == "B":
+        if is_by_entry(entry, shapes, e):
             return axes["B"]
         return axes["H"] if isinstance(e, str) and e in heads and sizes[e] != 1 else ()
 

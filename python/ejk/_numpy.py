@@ -78,7 +78,8 @@ def run(entry, arrays):
     return results
 
 
-def call(key, arrays):
+def call(key, arrays, save_states=True):
+    # There are no derivatives of NumPy arrays to save states for.
     return run(by_key(key).entry(), arrays)
 
 

@@ -46,6 +46,9 @@ def recurrence(function=None, *, states=1, reverse=False):
 
     - `initial_state`: the state before the first step, or a tuple of them, None for zero;
     - `cu_seqlens`: [N+1], int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
+    - `save_states`: whether a forward on a GPU keeps states for its derivative. They take the
+      memory of H·K·V numbers of 16 bits for every 64 steps; with False the derivative computes
+      them again.
 
     and returns the outputs and the final state (with several states, a tuple of them).
     """
@@ -69,6 +72,7 @@ class Recurrence:
         self._defaults = {p.name: p.default for p in parameters[states:]
                           if p.default is not inspect.Parameter.empty}
         self._programs, self._sites = {}, {}
+        self._sites_without_states = {}
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
         _recurrences[self._identity] = self
         _arrays.load_doors()
@@ -79,15 +83,17 @@ class Recurrence:
     def __repr__(self):
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
 
-    def __call__(self, *arguments, initial_state=None, cu_seqlens=None, **named):
+    def __call__(self, *arguments, initial_state=None, cu_seqlens=None, save_states=True, **named):
+        sites = self._sites if save_states else self._sites_without_states
         if _arrays.quick is not None and not named:
-            results = _arrays.quick(self._sites, arguments, initial_state, cu_seqlens)
+            results = _arrays.quick(sites, arguments, initial_state, cu_seqlens)
             if results is not None:
                 return results
         key, tensors, outputs, door = self._prepare(arguments, named, initial_state, cu_seqlens)
-        results = door.call(key, tensors)
+        results = door.call(key, tensors, save_states)
         if hasattr(door, "remember") and not named and self._states == 1:
-            door.remember(self._sites, arguments, initial_state, cu_seqlens, key, tensors, results)
+            door.remember(sites, arguments, initial_state, cu_seqlens, key, tensors, results,
+                          save_states)
         states = tuple(results[outputs:])
         return (*results[:outputs], states[0] if self._states == 1 else states)
 

@@ -141,9 +141,13 @@ def _names(entry, needed):
                     if need and _program.is_float(t))
 
 
+# What `call` asks for where the forward may save states; no entry's name.
+_SAVING = "saving"
+
+
 def _forward_name(program, device, needed):
-    """The entry to run where these inputs need a gradient: the function, or where it can save states
-    for its derivative, the one that does."""
+    """The entry to run where these inputs need a gradient: the function, or where it can save
+    states for its derivative, the one that does."""
     if device[0] == 1 or not any(needed):
         return "0"
     names = _names(_entry(program, "0", device), needed)
@@ -253,7 +257,7 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     def forward(ctx, program, entry, *tensors):
         count = None
-        if entry == "0":
+        if entry == _SAVING:
             device = _device(tensors[0])
             count = len(_entry(program, "0", device).outputs)
             entry = _forward_name(program, device, ctx.needs_input_grad[2:])
@@ -294,7 +298,7 @@ class _Unknown(Exception):
 def _apply(program, entry, tensors):
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return _Eager.apply(program, entry, *tensors)
-    return _run(program, entry, tensors)
+    return _run(program, "0" if entry == _SAVING else entry, tensors)
 
 
 # Other kinds of tensors, such as those that export traces with, are for the dispatcher.
@@ -307,10 +311,11 @@ def _is_traced(tensor):
             or torch._C._len_torch_dispatch_stack())
 
 
-def call(key, tensors):
+def call(key, tensors, save_states=True):
     if not _is_traced(tensors[0]):
-        return _apply(key, "0", tensors)
-    if torch.compiler.is_compiling() and torch.is_grad_enabled() and tensors[0].is_cuda:
+        return _apply(key, _SAVING if save_states else "0", tensors)
+    if (save_states and torch.compiler.is_compiling() and torch.is_grad_enabled()
+            and tensors[0].is_cuda):
         needed = tuple([t.requires_grad for t in tensors])
         entry = _forward_name(key, _device(tensors[0]), needed)
         if entry != "0":
@@ -328,9 +333,10 @@ _num_results._dynamo_marked_constant = True
 class _Site:
     """A place in a program, such as a recurrence that is called with three tensors."""
 
-    def __init__(self, num_results):
+    def __init__(self, num_results, save_states):
         self.number = next(_numbers)
         self.num_results = num_results  # without states that are saved
+        self._save_states = save_states
         self._programs = []  # (program, what its inputs look like)
 
     def add(self, program, tensors, needed):
@@ -338,7 +344,8 @@ class _Site:
         entry = _entry(program, "0", device)
         if all(t.dtype == _OWN[i["dtype"]] for t, i in zip(tensors, entry.inputs)):
             self._programs.append((program, entry))
-            _table.add_to_site(self.number, program, _forward_name(program, device, needed), device)
+            name = _forward_name(program, device, needed) if self._save_states else "0"
+            _table.add_to_site(self.number, program, name, device)
 
     def program_for(self, tensors):
         """The program that the site calls on tensors like these."""
@@ -400,15 +407,16 @@ def quick(sites, arguments, initial_state, cu_seqlens):
         return None  # the long way finds out what is wrong, and says it
 
 
-def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, results):
-    """Makes later calls like this one quick. `tensors` are those that the program takes."""
+def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, results, save_states):
+    """Makes later calls like this one quick. `tensors` are those that the program takes; calls with
+    and without `save_states` have `sites` of their own."""
     if torch.compiler.is_compiling() or _is_traced(tensors[0]) or type(arguments[0]) not in _PLAIN:
         return
     place, own = _place(arguments, initial_state, cu_seqlens)
     if len(own) != len(tensors) or any(a is not b for a, b in zip(own, tensors)):
         return  # some were NumPy's
     if place not in sites:
-        sites[place] = _Site(len(results))
+        sites[place] = _Site(len(results), save_states)
     sites[place].add(program, tensors, _needed(tensors))
 
 

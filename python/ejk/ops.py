@@ -5,6 +5,8 @@ Arguments that all of them take:
 - `initial_state`: [N, H, K, V] float32, the state before the first step; zero where it is None.
 - `cu_seqlens`: [N+1] int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
 - `reverse`: compute each sequence from its last step to its first.
+- `save_states`: whether a forward on a GPU keeps states for its derivative, which with False
+  computes them again: less memory, more time.
 
 A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32."""
 
@@ -63,9 +65,9 @@ _resolve._dynamo_marked_constant = True
 _sites = {}  # what makes torch's eager calls quick, for each op with its attributes and operands
 
 
-def _call_op(op, attributes, reverse, **tensors):
+def _call_op(op, attributes, reverse, save_states, **tensors):
     given = [(n, t) for n, t in tensors.items() if t is not None]
-    place = (op, attributes, reverse, *[n for n, _ in given])
+    place = (op, attributes, reverse, save_states, *[n for n, _ in given])
     if _arrays.quick is not None:
         results = _arrays.quick(_sites.get(place), tuple([t for _, t in given]), None, None)
         if results is not None:
@@ -90,15 +92,17 @@ def _call_op(op, attributes, reverse, **tensors):
         kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
         types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
     key = _resolve(op, names, tuple(types), attributes, reverse)
-    results = tuple(door.call(key, arrays))
+    results = tuple(door.call(key, arrays, save_states))
     if hasattr(door, "remember") and all(a is t for a, (_, t) in zip(arrays, given)):
-        door.remember(_sites.setdefault(place, {}), arrays, None, None, key, arrays, results)
+        door.remember(_sites.setdefault(place, {}), arrays, None, None, key, arrays, results,
+                      save_states)
     return results
 
 
 def _check_operand(name, dtype, shape, main):
     """Types and channels of one operand; `main` is q's type."""
-    allowed = {"cu_seqlens": ("i32", "i64"), "q": ("f32", "f16", "bf16"), "k": (main,), "v": (main,),
+    allowed = {"cu_seqlens": ("i32", "i64"), "q": ("f32", "f16", "bf16"), "k": (main,),
+               "v": (main,),
                "g_gamma": ("f32",), "initial_state": ("f32",)}.get(name, ("f32", main))
     if dtype not in allowed and dtype != "f64":
         raise TensorError(f"'{name}' must be {' or '.join(dict.fromkeys(allowed))}"
@@ -112,7 +116,7 @@ def _scale(scale):
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
-              cu_seqlens=None, reverse=False):
+              cu_seqlens=None, reverse=False, save_states=True):
     """The gated linear recurrence with any of its gates, which multiply.
 
     S = exp(g + γ) · exp(gk)[:, None] · exp(gv)[None, :] ⊙ S + k vᵀ;  o = scale · Sᵀ q
@@ -120,35 +124,39 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, in
     q [B, T, H, K], k [B, T, Hkv, K], v [B, T, Hkv, V] (Hkv divides H); g [B, T, H], or [B, T, H, K]
     and then the same as gk; g_gamma [H] or [N, H]; gk [B, T, H, K]; gv [B, T, H, V]. `scale` is
     K^-½ where it is None."""
-    return _call_op("ejk.recurrent", _scale(scale), reverse, q=q, k=k, v=v, g=g, g_gamma=g_gamma,
+    return _call_op("ejk.recurrent", _scale(scale), reverse, save_states, q=q, k=k, v=v, g=g,
+                    g_gamma=g_gamma,
                     gk=gk, gv=gv, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
-def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+        save_states=True):
     """Gated linear attention: `recurrent` with a gate for each key channel, g [B, T, H, K]."""
-    return _call_op("ejk.gla", _scale(scale), reverse, q=q, k=k, v=v, g=g,
+    return _call_op("ejk.gla", _scale(scale), reverse, save_states, q=q, k=k, v=v, g=g,
                     initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def simple_gla(q, k, v, g=None, g_gamma=None, *, scale=None, initial_state=None, cu_seqlens=None,
-               reverse=False):
+               reverse=False, save_states=True):
     """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H], constant in time."""
-    return _call_op("ejk.gla", _scale(scale), reverse, q=q, k=k, v=v, g=g, g_gamma=g_gamma,
-                    initial_state=initial_state, cu_seqlens=cu_seqlens)
+    return _call_op("ejk.gla", _scale(scale), reverse, save_states, q=q, k=k, v=v, g=g,
+                    g_gamma=g_gamma, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def lightning_attn(q, k, v, layer_idx, num_layers, *, scale=None, initial_state=None,
-                   cu_seqlens=None, reverse=False):
+                   cu_seqlens=None, reverse=False, save_states=True):
     """Lightning attention: γ_h = −(8/H)·(1 − layer_idx/num_layers)·h."""
-    attributes = (("layer_idx", f"{int(layer_idx)} : i64"), ("num_layers", f"{int(num_layers)} : i64"))
-    return _call_op("ejk.lightning_attn", attributes + _scale(scale), reverse, q=q, k=k, v=v,
-                    initial_state=initial_state, cu_seqlens=cu_seqlens)
+    attributes = (("layer_idx", f"{int(layer_idx)} : i64"),
+                  ("num_layers", f"{int(num_layers)} : i64"))
+    return _call_op("ejk.lightning_attn", attributes + _scale(scale), reverse, save_states, q=q,
+                    k=k, v=v, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
-def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+                save_states=True):
     """Linear attention: `recurrent` without a gate."""
     return recurrent(q, k, v, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
-                     reverse=reverse)
+                     reverse=reverse, save_states=save_states)
 
 
 def _named(function):
@@ -173,10 +181,11 @@ def _retention(S, q, k, v, scale):
     return S, S.read(q * scale)
 
 
-def retention(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+def retention(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+              save_states=True):
     """RetNet's retention: head h decays by 1 − 2^(−5−h)."""
     return _retention(reverse)(q, k, v, _default_scale(scale, q), initial_state=initial_state,
-                               cu_seqlens=cu_seqlens)
+                               cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 @_named
@@ -191,13 +200,14 @@ def _mamba2(S, x, dt, A, B, C, D, dt_bias, dt_softplus):
 
 
 def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initial_state=None,
-               cu_seqlens=None, reverse=False):
+               cu_seqlens=None, reverse=False, save_states=True):
     """Mamba-2's state-space model. S = exp(A·dt)·S + B (dt·x)ᵀ;  y = Sᵀ C + D·x
 
     x [B, T, H, P]; dt [B, T, H]; A [H], negative; B and C [B, T, G, N] with G dividing H; D and
     dt_bias [H]. The state is [B, H, N, P]."""
     return _mamba2(reverse)(x, dt, A, B, C, D, dt_bias, bool(dt_softplus),
-                            initial_state=initial_state, cu_seqlens=cu_seqlens)
+                            initial_state=initial_state, cu_seqlens=cu_seqlens,
+                            save_states=save_states)
 
 
 @_named
@@ -207,12 +217,13 @@ def _rwkv6(S, r, k, v, w, u, scale):
     return S.decay(w).add(k, v), o
 
 
-def rwkv6(r, k, v, w, u, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False):
+def rwkv6(r, k, v, w, u, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False,
+          save_states=True):
     """RWKV-6. o = Sᵀ r + (Σ r⊙u⊙k)·v, then S = exp(w)[:, None] ⊙ S + k vᵀ
 
     r, k, w [B, T, H, K]; w is the log of the decay; v [B, T, H, V]; u [H, K], the bonus."""
     return _rwkv6(reverse)(r, k, v, w, u, float(scale), initial_state=initial_state,
-                           cu_seqlens=cu_seqlens)
+                           cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 @_named
@@ -222,13 +233,14 @@ def _rwkv7(S, r, w, k, v, a, b, scale):
     return S, S.read(r * scale)
 
 
-def rwkv7(r, w, k, v, a, b, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False):
+def rwkv7(r, w, k, v, a, b, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False,
+          save_states=True):
     """RWKV-7. S = exp(w)[:, None] ⊙ S + b (Sᵀ a)ᵀ + k vᵀ;  o = scale · Sᵀ r
 
     r, w, k, a, b [B, T, H, K]; w is the log of the decay; v [B, T, H, V]. With κ of length 1 and a
     rate between 0 and 1 for each channel, a is −κ and b is κ·rate."""
     return _rwkv7(reverse)(r, w, k, v, a, b, float(scale), initial_state=initial_state,
-                           cu_seqlens=cu_seqlens)
+                           cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 @_named
@@ -237,11 +249,12 @@ def _hgrn2(S, q, g, i):
     return S, S.read(q)
 
 
-def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False):
+def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False, save_states=True):
     """HGRN-2: keys are what the gate forgets. S = exp(g)[:, None] ⊙ S + (1 − exp(g)) iᵀ;  o = Sᵀ q
 
     q [B, T, H, K]; g [B, T, H, K], the log of the forget gate; i [B, T, H, V]."""
-    return _hgrn2(reverse)(q, g, i, initial_state=initial_state, cu_seqlens=cu_seqlens)
+    return _hgrn2(reverse)(q, g, i, initial_state=initial_state, cu_seqlens=cu_seqlens,
+                           save_states=save_states)
 
 
 @_named
@@ -252,25 +265,30 @@ def _delta_rule(S, q, k, v, beta, g, scale):
     return S, S.read(q * scale)
 
 
-def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+               save_states=True):
     """DeltaNet. u = β·(v − Sᵀ k);  S = S + k uᵀ;  o = scale · Sᵀ q
 
     q and k [B, T, H, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H]."""
     return _delta_rule(reverse)(q, k, v, beta, None, _default_scale(scale, q),
-                                initial_state=initial_state, cu_seqlens=cu_seqlens)
+                                initial_state=initial_state, cu_seqlens=cu_seqlens,
+                                save_states=save_states)
 
 
 def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None,
-                     reverse=False):
+                     reverse=False, save_states=True):
     """Gated DeltaNet: `delta_rule` after a decay by exp(g), g [B, T, H]."""
     return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
-                                initial_state=initial_state, cu_seqlens=cu_seqlens)
+                                initial_state=initial_state, cu_seqlens=cu_seqlens,
+                                save_states=save_states)
 
 
-def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+        save_states=True):
     """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K]."""
     return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
-                                initial_state=initial_state, cu_seqlens=cu_seqlens)
+                                initial_state=initial_state, cu_seqlens=cu_seqlens,
+                                save_states=save_states)
 
 
 @functools.lru_cache(maxsize=None)
@@ -286,15 +304,16 @@ def _mlstm(reverse):
     return Recurrence(mlstm, 3, reverse)
 
 
-def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False):
+def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+          save_states=True):
     """xLSTM's matrix memory, with its stabiliser m. Returns (o, (C, n, m)).
 
     C = σ(f)·C + exp(i)·k vᵀ;  n = σ(f)·n + exp(i)·k;  o = Cᵀ q / max(|n·q|, 1), k times `scale`
 
-    q and k [B, T, H, K]; v [B, T, H, V]; i and f [B, T, H], the gates before their functions. C and n
-    are kept divided by exp(m), so that exp(i) does not overflow."""
+    q and k [B, T, H, K]; v [B, T, H, V]; i and f [B, T, H], the gates before their functions. C and
+    n are kept divided by exp(m), so that exp(i) does not overflow."""
     return _mlstm(reverse)(q, k, v, i, f, _default_scale(scale, q), initial_state=initial_state,
-                           cu_seqlens=cu_seqlens)
+                           cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 _arrays.load_doors()

@@ -8,7 +8,9 @@
 #include "Entries.h"
 #include "XlaAbi.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -95,6 +97,13 @@ static DLDataType typeOf(int32_t type) {
       "ejk: an element type is none of float32, float16, bfloat16, float64, int32, int64");
 }
 
+static size_t countBytes(const DLTensor &tensor) {
+  size_t bytes = tensor.dtype.bits / 8;
+  for (int32_t d = 0; d < tensor.ndim; ++d)
+    bytes *= size_t(tensor.shape[d]);
+  return bytes;
+}
+
 static size_t takeBuffers(const Buffers &buffers, DLDevice device, DLTensor *tensors) {
   if (buffers.count > int64_t(maxTensors))
     throw std::runtime_error("ejk: a call has " + std::to_string(buffers.count) + " tensors");
@@ -120,11 +129,34 @@ static std::string_view attribute(const CallFrame &frame, std::string_view name)
   throw std::runtime_error("ejk: a call lacks the attribute " + std::string(name));
 }
 
+/// The entry of a call. A program that was traced for a GPU may run on a CPU, whose
+/// kernels save no states: there `name` becomes that of the same function without them.
+static const Entry &findOwn(std::string_view program, std::string_view name, DLDevice device,
+                            bool &hasStates) {
+  constexpr std::string_view forward = "forward:", backward = "backward:";
+  hasStates = device.device_type == kDLCPU &&
+              (name.substr(0, forward.size()) == forward ||
+               name.substr(0, backward.size()) == backward);
+  if (!hasStates)
+    return findEntry(program, name, device);
+  if (name.substr(0, forward.size()) == forward)
+    return findEntry(program, "0", device);
+  return findEntry(program, "1:" + std::string(name.substr(backward.size())), device);
+}
+
 static void runFrame(const CallFrame &frame, DLDevice device, void *stream) {
   DLTensor inputs[maxTensors], outputs[maxTensors];
   size_t count = takeBuffers(frame.arguments, device, inputs);
   size_t numResults = takeBuffers(frame.results, device, outputs);
-  const Entry &entry = findEntry(attribute(frame, "program"), attribute(frame, "entry"), device);
+  bool hasStates = false;
+  const Entry &entry =
+      findOwn(attribute(frame, "program"), attribute(frame, "entry"), device, hasStates);
+  if (hasStates) { // behind the others, and read by none
+    for (size_t o = entry.outputs.size(); o < numResults; ++o)
+      std::memset(outputs[o].data, 0, countBytes(outputs[o]));
+    count = std::min(count, entry.inputs.size());
+    numResults = std::min(numResults, entry.outputs.size());
+  }
   if (numResults != entry.outputs.size())
     throw std::runtime_error("ejk: a call has " + std::to_string(numResults) +
                              " results, but its program " + std::to_string(entry.outputs.size()));

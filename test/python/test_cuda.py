@@ -75,6 +75,20 @@ class Torch(unittest.TestCase):
         kinds = {entry.partition(":")[0] for _, entry, device in _torch._table._known
                  if device[0] == 2}
         self.assertLessEqual({"forward", "backward"}, kinds)
+        t = inputs(B=4, T=4096)
+        large = [t[n].requires_grad_() for n in ("q", "k", "v", "gk")]
+
+        def kept(**options):
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_allocated()
+            o, state = ejk.ops.gla(*large, **options)
+            kept = torch.cuda.memory_allocated() - before
+            return kept, torch.autograd.grad(o.float().sum(), large)
+        saved, gradients = kept()
+        computed, wanted = kept(save_states=False)
+        self.assertGreater(saved, 1.5 * computed)
+        for a, b in zip(gradients, wanted):
+            self.assertLess(error(wide(a), wide(b)), 8e-3)
 
     def test_initial_states_and_packed_sequences(self):
         t = inputs(B=1, seed=2)

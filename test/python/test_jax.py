@@ -1,8 +1,10 @@
 """Recurrences on JAX's arrays: values, gradients, and JAX's transformations."""
 
 import os
+import re
 import threading
 import unittest
+import unittest.mock
 
 # Several devices, for shard_map.
 os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "")
@@ -14,6 +16,7 @@ import numpy as np
 import reference
 
 import ejk
+from ejk import _doors, _jax
 from reference import error
 
 
@@ -199,7 +202,8 @@ class Jax(unittest.TestCase):
         mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("batch", "heads"))
         P = jax.sharding.PartitionSpec
         a = arrays(B=4, H=4)
-        # Four query heads share two keys, one gate and one number; two heads' rates are shared, too.
+        # Four query heads share two keys, one gate and one number; two heads' rates are shared,
+        # too.
         arguments = [a["q"], a["k"][:, :, :2], a["v"][:, :, :2], a["g"][:, :, :1],
                      jnp.asarray([0.5, 0.25]), jnp.asarray(0.7)]
         specs = [P("batch", None, "heads")] * 3 + [P("batch"), P("heads"), P()]
@@ -246,7 +250,8 @@ class Jax(unittest.TestCase):
             arguments = [jnp.asarray(np.asarray(a), jnp.float64) for a in self.arguments]
             o, _ = jax.jit(gated)(*arguments)
             self.assertEqual(o.dtype, jnp.float64)
-            self.assertLess(error(o, reference.recurrent(*arguments[:3], g=arguments[3], scale=1)[0]), 1e-13)
+            self.assertLess(error(o, reference.recurrent(*arguments[:3], g=arguments[3],
+                                                         scale=1)[0]), 1e-13)
 
     def test_threads(self):
         expected, results = gated(*self.arguments)[0], []
@@ -267,6 +272,112 @@ class Jax(unittest.TestCase):
         q, k, v, g = self.arguments
         with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 5"):
             jax.jit(gated)(q, k[:, :2], v, g)
+
+
+class SavedStates(unittest.TestCase):
+    """Functions that are traced for a GPU of sm_90a, and run on this CPU, where a derivative that
+    reads saved states computes them: what passes from one to the other is seen, and all
+    gradients."""
+
+    def setUp(self):
+        def entry(program, name):
+            return _doors.find(program, name, (2, 0, 90))
+        for name, value in (("_device", lambda: (2, 0)), ("_complete", lambda d: (*d, 90)),
+                            ("_entry", entry)):
+            patch = unittest.mock.patch.object(_jax, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        # Functions are made again, so that none of other tests is met, nor left for them.
+        _jax._function.cache_clear()
+        self.addCleanup(_jax._function.cache_clear)
+
+    def arguments(self, B=2, T=128, H=2):
+        a = arrays(B=B, T=T, H=H, K=16, V=16)
+        return [a[n].astype(jnp.bfloat16) for n in ("q", "k", "v")] + [a["gk"]]
+
+    def loss(self, save_states=True, **options):
+        def of(*a):
+            o, state = ejk.ops.gla(*a, save_states=save_states, **options)
+            return jnp.sum(o.astype(jnp.float32) ** 2) + jnp.sum(jnp.sin(state))
+        return of
+
+    def gradient(self, save_states=True, **options):
+        return jax.grad(self.loss(save_states, **options), argnums=(0, 1, 2, 3))
+
+    def entries(self, function, *arguments):
+        """The entries that a function calls."""
+        text = jax.jit(function).lower(*arguments).compile().as_text()
+        return sorted(set(re.findall(r'entry = "([^"]*)"', text)))
+
+    def assert_same(self, found, wanted, limit=0):
+        for a, b in zip(found, wanted):
+            self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+            self.assertLessEqual(error(a.astype(jnp.float32), b.astype(jnp.float32)), limit)
+
+    def test_a_derivative_reads_what_the_forward_saved(self):
+        a = self.arguments()
+        self.assertEqual(self.entries(self.gradient(), *a), ["backward:", "forward:"])
+        self.assertEqual(self.entries(self.gradient(False), *a), ["0", "1:"])
+        self.assertEqual(self.entries(self.loss(), *a), ["0"])
+        self.assert_same(jax.jit(self.gradient())(*a), self.gradient(False)(*a))
+
+    def test_what_is_kept(self):
+        # The state before each 64 steps and the last one, beside the inputs and results.
+        q, k, v, g = self.arguments()
+        program = ejk.ops._resolve("ejk.gla", ("q", "k", "v", "g"), tuple(
+            [("bf16", 4, (None, None, None, 16))] * 3 + [("f32", 4, (None, None, None, 16))]), (),
+            False)
+        saving = _jax._function(program, "0", True)
+        kept = jax.eval_shape(lambda *a: jax.vjp(saving, *a)[1], q, k, v, g)
+        extra = [x for x in jax.tree.leaves(kept) if x.shape not in (q.shape, (2, 2, 16, 16))]
+        self.assertEqual([(x.shape, x.dtype) for x in extra], [((6, 2, 16, 16), jnp.float32)])
+
+    def test_batches_whose_entries_have_steps_left_over(self):
+        a = self.arguments(T=100)
+        self.assertEqual(self.entries(self.gradient(), *a), ["0", "1:"])
+        self.assert_same(self.gradient()(*a), self.gradient(False)(*a))
+
+    def test_packed(self):
+        a = self.arguments(B=1, T=100)
+        cu = jnp.asarray([0, 30, 30, 100], jnp.int32)
+        self.assertEqual(self.entries(self.gradient(cu_seqlens=cu), *a), ["backward:", "forward:"])
+        self.assert_same(self.gradient(cu_seqlens=cu)(*a), self.gradient(False, cu_seqlens=cu)(*a))
+
+    def test_second_derivative(self):
+        a = self.arguments(B=1)
+
+        def second(save_states):
+            def of(*a):
+                return sum(jnp.sum(x.astype(jnp.float32) ** 2)
+                           for x in self.gradient(save_states)(*a))
+            return jax.grad(of, argnums=(0, 1, 2, 3))
+        self.assert_same(jax.jit(second(True))(*a), jax.jit(second(False))(*a), 1e-2)
+
+    def test_vmap(self):
+        q, k, v, g = self.arguments(B=1)
+        qs = jnp.stack([q, 2 * q, q - 1])
+
+        def each(save_states):
+            return jax.vmap(lambda q: self.gradient(save_states)(q, k, v, g))
+        text = jax.jit(each(True)).lower(qs).compile().as_text()
+        self.assertEqual(text.count('custom_call_target="ejk_call"'), 2)  # of one longer batch
+        self.assertIn("backward:", text)
+        self.assert_same(each(True)(qs), each(False)(qs))
+        # Of the derivative alone: its batch shares the states.
+        o, pull = jax.vjp(lambda *a: ejk.ops.gla(*a)[0], q, k, v, g)
+        _, plain = jax.vjp(lambda *a: ejk.ops.gla(*a, save_states=False)[0], q, k, v, g)
+        do = jnp.stack([o, 2 * o])
+        self.assert_same(jax.vmap(pull)(do), jax.vmap(plain)(do))
+
+    def test_sharded_arrays(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("batch", "heads"))
+        sharding = jax.NamedSharding(mesh, jax.sharding.PartitionSpec("batch", None, "heads"))
+        a = self.arguments(B=4, H=4)
+        apart = [jax.device_put(x, sharding) for x in a]
+        compiled = jax.jit(self.gradient()).lower(*apart).compile()
+        self.assertNotIn("all-gather", compiled.as_text())
+        self.assertIn("backward:", compiled.as_text())
+        self.assert_same(compiled(*apart), self.gradient(False)(*a), 1e-6)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ import os
 import pickle
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import reference
 import torch
 
 import ejk
+from ejk import _torch
 from reference import error
 
 
@@ -308,6 +310,26 @@ class QuickCalls(unittest.TestCase):
                     for a, b in zip(found, wanted):
                         self.assertLess(error(a.double(), b.double()), 2 * limit)
 
+    def test_saving_of_states_is_a_choice(self):
+        # Whether a GPU's forward saves states is asked for where it may, by first calls and later
+        # ones, and never with save_states=False.
+        def step(S, q, k, v, g):
+            S = S.decay(g).add(k, v)
+            return S, S.read(q)
+        own = ejk.recurrence(step)
+        t = tensors(seed=6)
+        inputs = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        for call in (own, lambda *a, **more: ejk.ops.simple_gla(*a, scale=0.3, **more)):
+            results = []
+            for choice in (False, True, False, True):
+                with unittest.mock.patch.object(_torch, "_forward_name", return_value="0") as asked:
+                    o, _ = call(*inputs, save_states=choice)
+                self.assertEqual(asked.called, choice and len(results) == 1)
+                results.append([o, *torch.autograd.grad(o.sum(), inputs)])
+            for other in results[1:]:
+                for a, b in zip(results[0], other):
+                    torch.testing.assert_close(a, b, rtol=0, atol=0)
+
     def test_a_state_goes_in_and_out(self):
         t = tensors(T=6)
         whole, last = gated(*(t[n] for n in ("q", "k", "v", "g")))
@@ -331,7 +353,8 @@ class QuickCalls(unittest.TestCase):
         t = tensors()
         q, k, v, g = (t[n] for n in ("q", "k", "v", "g"))
         gated(q, k, v, g)
-        for wrong, message in (((q, k[:, :2], v, g), "'k'.*T = 5"), ((q.double(), k, v, g), "float64"),
+        for wrong, message in (((q, k[:, :2], v, g), "'k'.*T = 5"),
+                               ((q.double(), k, v, g), "float64"),
                                ((q, k, v, g.to("meta")), "one device"), ((q, k, v, "g"), "")):
             with self.assertRaisesRegex((ejk.EjkError, TypeError), message):
                 gated(*wrong)
@@ -379,7 +402,8 @@ class Errors(unittest.TestCase):
             gated(t["q"], t["k"][:, :2], t["v"], t["g"])
         with self.assertRaisesRegex(ejk.TensorError, "float64"):
             gated(t["q"].double(), t["k"], t["v"], t["g"])
-        with self.assertRaisesRegex(ejk.TensorError, "'v' has 3 heads, which must divide the 2 of 'q'"):
+        with self.assertRaisesRegex(ejk.TensorError,
+                                    "'v' has 3 heads, which must divide the 2 of 'q'"):
             gated(t["q"], t["k"], t["v"][:, :, :1].expand(2, 5, 3, 3), t["g"])
         with self.assertRaisesRegex(ejk.TensorError, "the last entry is 9, expected T = 5"):
             gated(*(t[n][:1] for n in ("q", "k", "v", "g")), cu_seqlens=torch.tensor([0, 9]))
