@@ -25,8 +25,8 @@ private:
   void place(TileFrame &frame, const TileProgram &program, int64_t number, int64_t h);
   void placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
                       const Tensor &tensor, int64_t n, int64_t h);
-  int64_t numCells(const Segment &segment) { return ceilDiv(segment.end - segment.begin); }
-  int64_t firstCell(const Segment &segment) {
+  int64_t numSlots(const Segment &segment) { return ceilDiv(segment.end - segment.begin); }
+  int64_t firstSlot(const Segment &segment) {
     const Span &span = spans[segment.sequence];
     return (span.batch * T + span.begin) / every() + segment.sequence +
            (segment.begin - span.begin) / every();
@@ -130,14 +130,14 @@ static size_t numElements(ArrayRef<int64_t> shape) {
 
 void TileRun::placeParameter(TileFrame &frame, const TileProgram &program, unsigned argument,
                              const Tensor &tensor, int64_t n, int64_t h) {
-  bool isCell = isa<tile::SlotsType>(op.getBlock().getArgument(argument).getType());
-  size_t walked = tensor.rank() - isCell,
+  bool isSlot = isa<tile::SlotsType>(op.getBlock().getArgument(argument).getType());
+  size_t walked = tensor.rank() - isSlot,
          size = numElements(ArrayRef(tensor.shape).drop_front(walked));
   int64_t heads = walked ? tensor.shape[walked - 1] : 1;
   int64_t entry = walked ? h / (H / heads) : 0;
   if (walked == 2)
     entry += n * heads;
-  if (isCell)
+  if (isSlot)
     frame.memory[argument] = {const_cast<double *>(tensor.floats.data()) + entry * size, 1, size};
   else
     *frame.at(program.argument(argument)) = tensor.floats[entry];
@@ -166,13 +166,13 @@ void TileRun::place(TileFrame &frame, const TileProgram &program, int64_t number
   for (size_t i = 0; i < op.getInitialStates().size(); ++i)
     entries(*operands[operand++], 2, number, 1);
   for (size_t i = 0; i < op.getSavedStates().size(); ++i)
-    entries(*operands[operand++], 2, firstCell(segment), numCells(segment));
+    entries(*operands[operand++], 2, firstSlot(segment), numSlots(segment));
   for (size_t i = 0; i < op.getOutputs().size(); ++i)
     entries(results[result++], 3, firstRow, length);
   for (size_t i = 0; i < op.getFinalStates().size(); ++i)
     entries(results[result++], 2, number, 1);
   for (size_t i = 0; i < op.getSaves().size(); ++i)
-    entries(results[result++], 2, firstCell(segment), numCells(segment));
+    entries(results[result++], 2, firstSlot(segment), numSlots(segment));
   frame.length = length;
   frame.firstPosition = segment.begin - span.begin;
   frame.sequenceLength = span.end - span.begin;

@@ -107,7 +107,7 @@ LogicalResult TileCompiler::compileStore(tile::StoreOp op) {
 }
 
 /// Copies a part of a state slot to a tile or back.
-static bool moveCell(TileFrame &frame, Operation *op, unsigned number, int64_t index,
+static bool moveSlot(TileFrame &frame, Operation *op, unsigned number, int64_t index,
                      ArrayRef<int64_t> offsets, std::pair<size_t, size_t> slot,
                      std::pair<size_t, size_t> part, double *tile, bool isStore) {
   const TileMemory &memory = frame.memory[number];
@@ -131,9 +131,9 @@ static bool moveCell(TileFrame &frame, Operation *op, unsigned number, int64_t i
 }
 
 template <typename Op>
-static TileAction cellAction(Op op, unsigned number, Slot index, SmallVector<Slot, 2> offsets,
+static TileAction slotAction(Op op, unsigned number, Slot index, SmallVector<Slot, 2> offsets,
                              Type part, Slot tile, bool isStore) {
-  auto cellShape = tileShape(op.getSlots().getType().getSlot());
+  auto slotShape = tileShape(op.getSlots().getType().getSlot());
   auto partShape = tileShape(part);
   Operation *at = op;
   return [=](TileFrame &frame) {
@@ -142,7 +142,7 @@ static TileAction cellAction(Op op, unsigned number, Slot index, SmallVector<Slo
     SmallVector<int64_t> starts;
     for (Slot offset : offsets)
       starts.push_back(*frame.row(offset).ints);
-    return moveCell(frame, at, number, *frame.row(index).ints, starts, cellShape, partShape,
+    return moveSlot(frame, at, number, *frame.row(index).ints, starts, slotShape, partShape,
                     frame.at(tile), isStore);
   };
 }
@@ -153,7 +153,7 @@ LogicalResult TileCompiler::compileLoadSlot(tile::LoadSlotOp op) {
     return failure();
   auto offsets = llvm::map_to_vector<2>(op.getOffsets(), [&](Value v) { return slotOf(v); });
   Slot index = slotOf(op.getIndex());
-  add(cellAction(op, *memory, index, offsets, op.getResult().getType(), resultSlot(op), false));
+  add(slotAction(op, *memory, index, offsets, op.getResult().getType(), resultSlot(op), false));
   return success();
 }
 
@@ -162,7 +162,7 @@ LogicalResult TileCompiler::compileStoreSlot(tile::StoreSlotOp op) {
   if (failed(memory))
     return failure();
   auto offsets = llvm::map_to_vector<2>(op.getOffsets(), [&](Value v) { return slotOf(v); });
-  add(cellAction(op, *memory, slotOf(op.getIndex()), offsets, op.getTile().getType(),
+  add(slotAction(op, *memory, slotOf(op.getIndex()), offsets, op.getTile().getType(),
                  slotOf(op.getTile()), true));
   return success();
 }

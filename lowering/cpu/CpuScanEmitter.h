@@ -234,7 +234,7 @@ private:
   Value turnedTile;
   llvm::DenseMap<Value, Value> invariants, invariantExponentials;
   /// What a step sums of a saved state, where it enters that state's chunk.
-  llvm::DenseMap<mlir::Operation *, Value> anchorSums;
+  llvm::DenseMap<mlir::Operation *, Value> checkpointSums;
   llvm::SmallVector<Staged> staged;
   llvm::SmallVector<LinearRows> linearRows;
   llvm::MapVector<mlir::Operation *, SideSums> sides;

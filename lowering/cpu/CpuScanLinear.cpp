@@ -185,8 +185,8 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
   // A saved state is read back where the block starts.
   enter(0);
   for (Operation &op : scan.getStep())
-    if (auto anchor = dyn_cast<CheckpointOp>(op))
-      runCheckpoint(anchor, block, stepScopes[0], columns[0]);
+    if (auto checkpoint = dyn_cast<CheckpointOp>(op))
+      runCheckpoint(checkpoint, block, stepScopes[0], columns[0]);
 
   for (unsigned number = 0; number < plan.linear.size(); ++number) {
     const LinearState &state = plan.linear[number];
@@ -328,7 +328,7 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
   for (unsigned t = 0; t < count; ++t) {
     enter(t);
     carried = finishStep(block, columns[t], carried, isLeader);
-    anchorSums.clear(); // no later step of the block enters a saved state's chunk
+    checkpointSums.clear(); // no later step of the block enters a saved state's chunk
   }
   storeCarried(block, carried);
 }

@@ -60,10 +60,10 @@ static void findLevels(CpuScanPlan &plan) {
     unsigned level = 0;
     for (Value operand : op.getOperands())
       level = std::max(level, plan.levelOf(operand));
-    if (auto anchor = dyn_cast<CheckpointOp>(op)) {
+    if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
       // Its sum needs the state alone; the vector stands in for the sum at other steps.
-      note(anchor.getState());
-      level = std::max(level, plan.levelOf(anchor.getState()) + 1);
+      note(checkpoint.getState());
+      level = std::max(level, plan.levelOf(checkpoint.getState()) + 1);
     } else if (isa<ReadOp>(op)) {
       plan.lastLevel = std::max(plan.lastLevel, level++);
     }
@@ -108,9 +108,9 @@ static SmallVector<LinearState> findLinear(const CpuScanPlan &plan) {
         return {};
       LinearState &state = states[found->second];
       (plan.aside.contains(read.getResult()) ? state.sideReads : state.reads).push_back(read);
-    } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
+    } else if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
       // It is summed before the first step of a block.
-      auto arg = dyn_cast<BlockArgument>(anchor.getState());
+      auto arg = dyn_cast<BlockArgument>(checkpoint.getState());
       if (!arg)
         return {};
     } else if (isMatrix(op.getResult(0)) && !stateOf.count(op.getResult(0))) {

@@ -147,7 +147,7 @@ void CpuScanEmitter::runCheckpoint(CheckpointOp op, const Block &block, Scope &s
   b.make<scf::YieldOp>(sums);
   b.setInsertionPointToStart(&branch.getElseRegion().front());
   b.make<scf::YieldOp>(b.zero(type));
-  anchorSums[op] = branch.getResult(0);
+  checkpointSums[op] = branch.getResult(0);
 }
 
 /// Puts row `row` of the matrix that is saved `i`-th where it goes, or on its way there.
@@ -195,9 +195,9 @@ void CpuScanEmitter::runLevel(unsigned level, const Block &block, Scope &step, S
   bool isLast = level == plan.lastLevel;
   SmallVector<ReadOp> reads;
   for (Operation &op : scan.getStep().without_terminator()) {
-    auto anchor = dyn_cast<CheckpointOp>(op);
-    if (anchor && plan.levelOf(anchor.getState()) == level)
-      runCheckpoint(anchor, block, step, columns);
+    auto checkpoint = dyn_cast<CheckpointOp>(op);
+    if (checkpoint && plan.levelOf(checkpoint.getState()) == level)
+      runCheckpoint(checkpoint, block, step, columns);
     auto read = dyn_cast<ReadOp>(op);
     if (read && !plan.aside.contains(read.getResult()) &&
         plan.levelOf(read.getResult()) == level + 1)

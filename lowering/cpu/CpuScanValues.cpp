@@ -165,9 +165,9 @@ Value CpuScanEmitter::evaluateOp(Operation *op, const Channels &at, Scope &scope
     Value isFirstHalf = b.less(at.position, half);
     return b.make<arith::SelectOp>(isFirstHalf, b.make<arith::NegFOp>(vector), vector);
   }
-  if (auto anchor = dyn_cast<CheckpointOp>(op)) {
-    Value otherwise = b.splat(evaluateWide(anchor.getVector(), at, scope), width);
-    Value sum = anchorSums.lookup(op);
+  if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
+    Value otherwise = b.splat(evaluateWide(checkpoint.getVector(), at, scope), width);
+    Value sum = checkpointSums.lookup(op);
     if (!sum)
       return otherwise;
     return b.make<arith::SelectOp>(entersChunk(currentRow), sum, otherwise);

@@ -43,7 +43,7 @@ struct Placed {
 struct SwizzledAddress {
   mlir::Value row; // address of the row in its 64-column block; in the first block if `anywhere`
   mlir::Value segment; // swizzled offset in that row, in bytes
-  int64_t panelBytes = 0;
+  int64_t columnBlockBytes = 0;
   mlir::Value anywhere; // the unswizzled segment number, if segments may carry
   mlir::Value pattern;  // then the xor pattern of the row
   mlir::Value at(KernelBuilder &b, int64_t rows, int64_t segments) const;
@@ -221,7 +221,7 @@ private:
 
   // TilePartitions.cpp: warp specialisation.
   unsigned countWarps();
-  void emitRoles(tile::WarpSpecializeOp op);
+  void emitWarpSpecialize(tile::WarpSpecializeOp op);
   void emitPartition(tile::PartitionOp partition);
   void makeMbarriers(tile::MakeRingOp op);
   void initializeMbarriers(tile::MakeRingOp op);

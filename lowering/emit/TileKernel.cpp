@@ -104,20 +104,20 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   for (auto [arg, tensor, i] :
        llvm::zip(program.getParameterArgs(), program.getParameters(), parameterHeads))
     parameters.push_back({takePointer(tensor), i ? size(*i) : Value()});
-  auto addCells = [&](ValueRange args, ValueRange tensors) {
+  auto addSlots = [&](ValueRange args, ValueRange tensors) {
     for (auto [arg, tensor] : llvm::zip(args, tensors))
       if (Value pointer = takePointer(tensor))
         slots[arg] = {pointer};
   };
-  addCells(program.getInitialArgs(), program.getInitialStates());
-  addCells(program.getSavedArgs(), program.getSavedStates());
+  addSlots(program.getInitialArgs(), program.getInitialStates());
+  addSlots(program.getSavedArgs(), program.getSavedStates());
   if (Value cu = program.getCuSeqlens())
     cuPointer = takePointer(cu);
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     if (Value pointer = takePointer(tensor))
       rows[arg] = {pointer, heads};
-  addCells(program.getFinalArgs(), program.getFinalStates());
-  addCells(program.getSaveArgs(), program.getSaves());
+  addSlots(program.getFinalArgs(), program.getFinalStates());
+  addSlots(program.getSaveArgs(), program.getSaves());
 }
 
 /// The next kernel argument that passes `tensor`; null if none is left.

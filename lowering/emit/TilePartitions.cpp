@@ -179,7 +179,7 @@ bool TileEmitter::isRead(const SharedMemory::Range &range) {
 // Partitions
 //===----------------------------------------------------------------------===//
 
-void TileEmitter::emitRoles(WarpSpecializeOp op) {
+void TileEmitter::emitWarpSpecialize(WarpSpecializeOp op) {
   auto setsRegisters = [](PartitionOp partition) { return partition.getRegisters().has_value(); };
   if (llvm::any_of(op.getBody().getOps<PartitionOp>(), setsRegisters))
     kernel.function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
@@ -229,5 +229,5 @@ void TileEmitter::emitPartition(PartitionOp partition) {
   bool fills = partition.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (fills)
     waitForCopies(0);
-  memory.keepAll();
+  memory.occupyAll();
 }

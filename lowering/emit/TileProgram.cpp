@@ -126,7 +126,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](FillOp o) { emitFill(o); })
       .Case([&](TakeOp o) { emitTake(o); })
       .Case([&](ReleaseOp o) { emitRelease(o); })
-      .Case([&](WarpSpecializeOp o) { emitRoles(o); })
+      .Case([&](WarpSpecializeOp o) { emitWarpSpecialize(o); })
       .Case([&](SlotRowsOp o) { emitSlotRows(o); })
       .Case([&](LoadSlotOp o) { emitLoadSlot(o); })
       .Case([&](StoreSlotOp o) { emitStoreSlot(o); })

@@ -27,14 +27,15 @@ Value SwizzledAddress::at(KernelBuilder &b, int64_t rows, int64_t segments) cons
     Value number = b.add(anywhere, segments);
     Value inSwizzled = b.make<arith::XOrIOp>(b.rem(number, kSegments), pattern);
     Value offset =
-        b.add(b.mul(b.div(number, kSegments), panelBytes), b.mul(inSwizzled, kSegmentBytes));
+        b.add(b.mul(b.div(number, kSegments), columnBlockBytes), b.mul(inSwizzled, kSegmentBytes));
     return b.at(b.at(row, b.getI8Type(), offset), b.getI8Type(), rows * kSwizzledPitch);
   }
   Value swizzled = segment;
   if (int64_t inSwizzled = segments % kSegments)
     swizzled = b.make<arith::XOrIOp>(segment, b.i32(inSwizzled * kSegmentBytes));
   Value address = b.at(row, b.getI8Type(), swizzled);
-  return b.at(address, b.getI8Type(), rows * kSwizzledPitch + segments / kSegments * panelBytes);
+  return b.at(address, b.getI8Type(),
+              rows * kSwizzledPitch + segments / kSegments * columnBlockBytes);
 }
 
 /// The number of rows in stored orientation.
@@ -45,7 +46,7 @@ static int64_t storedRows(const Placed &shared) {
 SwizzledAddress TileEmitter::swizzledAddress(const Placed &shared, Value row, Value segment,
                                              bool isAnywhere) {
   SwizzledAddress place;
-  place.panelBytes = storedRows(shared) * kSwizzledPitch;
+  place.columnBlockBytes = storedRows(shared) * kSwizzledPitch;
   if (isAnywhere) {
     place.row = b.at(shared.address, b.getI8Type(), b.mul(row, kSwizzledPitch));
     place.anywhere = segment;
@@ -53,7 +54,7 @@ SwizzledAddress TileEmitter::swizzledAddress(const Placed &shared, Value row, Va
     return place;
   }
   Value offset =
-      b.add(b.mul(row, kSwizzledPitch), b.mul(b.div(segment, kSegments), place.panelBytes));
+      b.add(b.mul(row, kSwizzledPitch), b.mul(b.div(segment, kSegments), place.columnBlockBytes));
   place.row = b.at(shared.address, b.getI8Type(), offset);
   Value swizzled = b.make<arith::XOrIOp>(b.rem(segment, kSegments), b.rem(row, kSegments));
   place.segment = b.mul(swizzled, kSegmentBytes);

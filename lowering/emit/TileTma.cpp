@@ -60,7 +60,7 @@ unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
   unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
   unsigned rowDim = isa<SlotsType>(arg.getType()) ? rank - 2 : 1;
   if (isNew)
-    kernel.operands.push_back({tensor, {}, KernelOperand::Box{rowDim, height, blocks}});
+    kernel.operands.push_back({tensor, {}, KernelOperand::TmaTile{rowDim, height, blocks}});
   return it->second;
 }
 

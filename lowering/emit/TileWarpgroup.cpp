@@ -29,7 +29,8 @@ static constexpr int64_t kMostColumns = 256;
 /// Addresses in descriptors count 16 bytes.
 static constexpr int64_t kUnit = 16;
 
-static int64_t panelBytesOf(const Placed &tile) {
+/// The bytes from one block of 64 columns to the next.
+static int64_t columnBlockBytesOf(const Placed &tile) {
   return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kSwizzledPitch;
 }
 
@@ -48,9 +49,9 @@ bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
 
 /// The descriptor of a swizzled operand, from row or column `first` across on.
 Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first) {
-  int64_t panel = panelBytesOf(tile);
+  int64_t blockBytes = columnBlockBytesOf(tile);
   Value offset = rowsAcross ? b.mul(first, kSwizzledPitch)
-                            : b.add(b.mul(b.div(first, kSwizzledColumns), panel),
+                            : b.add(b.mul(b.div(first, kSwizzledColumns), blockBytes),
                                     b.mul(b.rem(first, kSwizzledColumns), 2));
   // All descriptors are computed from one base, so that they differ by constants and share
   // registers.
@@ -61,7 +62,7 @@ Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first
   Value start = b.make<arith::AndIOp>(b.div(all, kUnit), b.i32(0x3FFF));
   Value fromBase = b.sub(numberOf(tile.address), all);
   Value low = b.add(b.add(start, b.div(offset, kUnit)),
-                    b.add(b.div(fromBase, kUnit), b.i32((panel / kUnit) << 16)));
+                    b.add(b.div(fromBase, kUnit), b.i32((blockBytes / kUnit) << 16)));
   int64_t groups = 8 * kSwizzledPitch / kUnit, swizzle128 = int64_t(1) << 62;
   return b.make<arith::OrIOp>(b.wide(low), b.i64(swizzle128 | groups << 32));
 }
@@ -69,9 +70,9 @@ Value TileEmitter::descriptorOf(const Placed &tile, bool rowsAcross, Value first
 /// The distance of the descriptor of K step `step` from that of the first.
 static int64_t descriptorOffset(const Placed &tile, bool rowsAcross, int64_t step) {
   int64_t along = step * kStep;
-  int64_t bytes = rowsAcross
-                      ? along / kSwizzledColumns * panelBytesOf(tile) + along % kSwizzledColumns * 2
-                      : along * kSwizzledPitch;
+  int64_t bytes = along * kSwizzledPitch;
+  if (rowsAcross)
+    bytes = along / kSwizzledColumns * columnBlockBytesOf(tile) + along % kSwizzledColumns * 2;
   return bytes / kUnit;
 }
 

@@ -350,7 +350,7 @@ private:
   FailureOr<Value> tensorMap(Operation *op, const KernelOperand &operand, Value buffer) {
     Location loc = op->getLoc();
     auto type = cast<MemRefType>(buffer.getType());
-    const KernelOperand::Box &box = *operand.box;
+    const KernelOperand::TmaTile &tmaTile = *operand.tmaTile;
     auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
     Value matrices = index(1), rows, blocks = index(1);
     for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
@@ -358,10 +358,11 @@ private:
                                             : hostSize(op, operand.tensor, d);
       if (failed(size))
         return failure();
-      if (d == box.rowDim)
+      if (d == tmaTile.rowDim)
         rows = *size;
       else
-        (d < box.rowDim ? matrices : blocks) = times(d < box.rowDim ? matrices : blocks, *size);
+        (d < tmaTile.rowDim ? matrices : blocks) =
+            times(d < tmaTile.rowDim ? matrices : blocks, *size);
     }
     Value width = times(blocks, index(kSwizzledColumns));
     int64_t dynamic = ShapedType::kDynamic;
@@ -375,7 +376,7 @@ private:
         ArrayRef<OpFoldResult>{times(rows, width), columns, width, one});
     Value unranked = memref::CastOp::create(
         b, loc, UnrankedMemRefType::get(type.getElementType(), Attribute()), whole);
-    int64_t shape[] = {1, box.panels, box.rows, kSwizzledColumns};
+    int64_t shape[] = {1, tmaTile.blocks, tmaTile.rows, kSwizzledColumns};
     auto tile = MemRefType::get(shape, type.getElementType(), AffineMap(),
                                 b.getI64IntegerAttr(kSharedSpace));
     auto mapType = nvgpu::TensorMapDescriptorType::get(
@@ -406,7 +407,7 @@ private:
           : operand.dim ? hostSize(op, operand.tensor, *operand.dim) : bufferOf(op, operand.tensor);
       if (failed(value))
         return failure();
-      if (operand.box) {
+      if (operand.tmaTile) {
         FailureOr<Value> map = tensorMap(op, operand, *value);
         if (failed(map))
           return failure();

@@ -194,12 +194,12 @@ struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
   /// The TMA tile of a tensor map. Dimension `rowDim` of the tensor counts rows; the dimensions
-  /// after it form one row. A tile has `rows` rows and `swizzled` blocks of 64 columns.
-  struct Box {
+  /// after it form one row. A tile has `rows` rows and `blocks` blocks of 64 columns.
+  struct TmaTile {
     unsigned rowDim;
-    int64_t rows, panels;
+    int64_t rows, blocks;
   };
-  std::optional<Box> box = {};
+  std::optional<TmaTile> tmaTile = {};
   bool isRowsOfSegments = false;
 };
 

@@ -99,7 +99,7 @@ private:
     case LayoutKind::transposed_swizzled:
       return isFloat && fitsSwizzled(type, isTransposed(layout))
                  ? ""
-                 : "panels hold matrices of 16-bit floats, 64 columns wide";
+                 : "a swizzled tile is a matrix of 16-bit floats in blocks of 64 columns";
     case LayoutKind::uniform:
       break;
     }

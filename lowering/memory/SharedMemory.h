@@ -151,7 +151,7 @@ public:
   /// Allocates `range` again, which was released and is free.
   void occupy(const Range &range) { live.push_back(range); }
   /// Never reuses memory that was allocated so far.
-  void keepAll() { live.push_back({0, most}); }
+  void occupyAll() { live.push_back({0, most}); }
   /// The size in bytes of all allocations so far.
   unsigned size() const { return most; }
 

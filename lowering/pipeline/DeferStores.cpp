@@ -29,8 +29,8 @@ public:
   explicit Deferrer(scf::ForOp loop) : loop(loop), b(loop), loc(loop.getLoc()) {}
 
   unsigned run() {
-    findCheckpoint();
-    if (!anchor || anchor == last)
+    findMatmuls();
+    if (!firstReader || firstReader == last)
       return 0;
     SmallVector<StoreOp> stores;
     for (auto store : loop.getBody()->getOps<StoreOp>())
@@ -44,14 +44,14 @@ public:
 private:
   /// Finds the first matmul that reads what this iteration stored to shared memory, and the last
   /// matmul.
-  void findCheckpoint() {
+  void findMatmuls() {
     for (auto dot : loop.getBody()->getOps<DotOp>()) {
       last = dot;
-      if (!anchor && llvm::any_of(dot->getOperands(), [&](Value operand) {
+      if (!firstReader && llvm::any_of(dot->getOperands(), [&](Value operand) {
             auto stored = operand.getDefiningOp<ConvertOp>();
             return stored && stored->getBlock() == loop.getBody() && isSwizzled(stored.getLayout());
           }))
-        anchor = dot;
+        firstReader = dot;
     }
   }
 
@@ -91,7 +91,7 @@ private:
       StoreOp::create(b, store.getLoc(), tileAndRow[0], store.getRows(), tileAndRow[1],
                       store.getChannel());
     };
-    b.setInsertionPointAfter(anchor);
+    b.setInsertionPointAfter(firstReader);
     storeCarried(ValueRange(loop.getRegionIterArgs()).take_back(2));
     b.setInsertionPointAfter(loop);
     storeCarried(ValueRange(loop.getResults()).take_back(2));
@@ -101,7 +101,7 @@ private:
   scf::ForOp loop;
   OpBuilder b;
   Location loc;
-  DotOp anchor, last;
+  DotOp firstReader, last;
 };
 
 struct DeferStoresPass : ejk::impl::DeferStoresBase<DeferStoresPass> {

@@ -314,8 +314,8 @@ void StepEmitter::runOp(Operation *op) {
     runOuterAdd(outer);
   else if (auto read = dyn_cast<ReadOp>(op))
     runRead(read);
-  else if (auto anchor = dyn_cast<CheckpointOp>(op))
-    runCheckpoint(anchor);
+  else if (auto checkpoint = dyn_cast<CheckpointOp>(op))
+    runCheckpoint(checkpoint);
   else if (isReduction(op))
     runReduction(op);
   else if (auto gradient = dyn_cast<GateGradientOp>(op))

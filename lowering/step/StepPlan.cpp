@@ -212,12 +212,12 @@ private:
         } else if (auto read = dyn_cast<ReadOp>(op)) {
           ok = success(succeeded(note(&op, read.getVector(), Layout::row)) &&
                        succeeded(note(&op, read.getResult(), Layout::column)));
-        } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
-          if (anchor.getAxis() == Axis::head)
+        } else if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
+          if (checkpoint.getAxis() == Axis::head)
             return op.emitError("sums a state along both axes, which no step's threads can; keep "
                                 "one axis and sum its vector ('ejk.sum')");
-          ok = success(succeeded(note(&op, anchor.getVector(), Layout::column)) &&
-                       succeeded(note(&op, anchor.getResult(), Layout::column)));
+          ok = success(succeeded(note(&op, checkpoint.getVector(), Layout::column)) &&
+                       succeeded(note(&op, checkpoint.getResult(), Layout::column)));
         } else if (isReduction(&op)) {
           continue;
         } else if (auto yield = dyn_cast<YieldOp>(op)) {
@@ -314,8 +314,8 @@ private:
                      succeeded(demand(&op, outer.getValue(), plan.layoutOf(Axis::value))));
       } else if (auto read = dyn_cast<ReadOp>(op)) {
         ok = demand(&op, read.getVector(), Layout::row);
-      } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
-        ok = demand(&op, anchor.getVector(), Layout::column);
+      } else if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
+        ok = demand(&op, checkpoint.getVector(), Layout::column);
       } else if (isReduction(&op) && !isOnlyChannel(&op)) {
         ok = demand(&op, op.getOperand(0), Layout::row);
       } else if (auto yield = dyn_cast<YieldOp>(op)) {

@@ -42,7 +42,7 @@ Value RowStates::innerProduct(ScanBuilder &sb, Location at, Value matrix, Value 
 }
 
 Value RowStates::read(ScanBuilder &sb, Location at, Value matrix, Value vector, Axis axis) {
-  // Only an anchor can read a saved state, so the vector is broadcast along the other axis.
+  // Only a checkpoint can read a saved state, so the vector is broadcast along the other axis.
   OpBuilder &b = sb.b;
   auto type = cast<VectorType>(matrix.getType());
   auto ones = VectorType::get({type.getDimSize(axis == Axis::key ? 1 : 0)}, b.getF32Type());

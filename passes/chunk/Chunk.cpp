@@ -195,9 +195,9 @@ ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
   ChunkedSaves saved;
   saved.enters = entersSaved;
   saved.leaves = leavesSaved;
-  for (CheckpointOp anchor : chain.anchors)
+  for (CheckpointOp checkpoint : chain.checkpoints)
     for (auto [accumulator, entry] : llvm::zip(plan.accumulators, carried))
-      if (accumulator.anchor == anchor)
+      if (accumulator.checkpoint == checkpoint)
         saved.carried.push_back(entry);
   bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
   saved.store = [=, this](TileBuilder &e, const StateChain::Save &save, Value value) {
@@ -206,9 +206,9 @@ ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
     tile::StoreSlotOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(slot)), slots,
                               slotOf(e), slotOffsets(slot, sliceRows, sliceColumns));
   };
-  saved.load = [=, this](TileBuilder &e, CheckpointOp anchor) {
+  saved.load = [=, this](TileBuilder &e, CheckpointOp checkpoint) {
     ValueRange args = scan.getSavedArgs();
-    Value slots = program.getSavedArgs()[llvm::find(args, anchor.getSaved()) - args.begin()];
+    Value slots = program.getSavedArgs()[llvm::find(args, checkpoint.getSaved()) - args.begin()];
     Type slot = cast<tile::SlotsType>(slots.getType()).getSlot();
     return e.widen(tile::LoadSlotOp::create(e.b, loc, paddedState(slot, sliceRows, sliceColumns),
                                             slots, slotOf(e),
@@ -260,7 +260,7 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
     states[&chain] = state;
   ValueRange sums = carried.drop_front(plan.chains.size());
   for (auto [accumulator, entry] : llvm::zip(plan.accumulators, sums))
-    if (!accumulator.anchor)
+    if (!accumulator.checkpoint)
       tiles->setEntry(accumulator, entry);
   llvm::DenseMap<const StateChain *, Value> after;
   tiles->computeChain = [&](const StateChain &chain) {
@@ -268,9 +268,9 @@ void ChunkWriter::writeChunk(Value first, ValueRange carried) {
       return;
     ChunkedState computed(plan, chain, *tiles, body, rows, hasFewRows);
     after[&chain] = computed.compute(states[&chain], savesOf(chain, sums));
-    for (auto [anchor, entry] : llvm::zip(chain.anchors, computed.entries()))
+    for (auto [checkpoint, entry] : llvm::zip(chain.checkpoints, computed.entries()))
       for (const Accumulator &accumulator : plan.accumulators)
-        if (accumulator.anchor == anchor)
+        if (accumulator.checkpoint == checkpoint)
           tiles->setEntry(accumulator, entry);
   };
   for (const StateChain &chain : plan.chains)

@@ -81,7 +81,7 @@ LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
                              "has no one number of the head");
         correction.terms.push_back({unsigned(read - chain.reads.begin()), part.second});
       }
-      if (!chain.anchors.empty() || llvm::any_of(chain.reads, [](auto &r) {
+      if (!chain.checkpoints.empty() || llvm::any_of(chain.reads, [](auto &r) {
             return !r.pairings.empty();
           }))
         return decline(add, "a gate's gradient is made of what a step adds that depends on its "
@@ -115,8 +115,8 @@ LogicalResult ChunkPlan::findStates() {
 
 LogicalResult ChunkPlan::checkSaves() {
   for (const Accumulator &accumulator : accumulators)
-    if (accumulator.anchor && !chainFrom(accumulator.anchor.getState()))
-      return decline(accumulator.anchor,
+    if (accumulator.checkpoint && !chainFrom(accumulator.checkpoint.getState()))
+      return decline(accumulator.checkpoint,
                      "the state of an 'ejk.checkpoint' must be the one that the "
                      "step starts from");
   size_t saves = 0;
@@ -124,9 +124,9 @@ LogicalResult ChunkPlan::checkSaves() {
     saves += chain.saves.size();
   if (saves != scan.getSaves().size())
     return decline(scan, "it saves what is no state of its own");
-  for (CheckpointOp anchor : scan.getStep().getOps<CheckpointOp>())
-    if (llvm::none_of(accumulators, [&](auto &sum) { return sum.anchor == anchor; }))
-      return decline(anchor, "a saved state may only start a sum anew");
+  for (CheckpointOp checkpoint : scan.getStep().getOps<CheckpointOp>())
+    if (llvm::none_of(accumulators, [&](auto &sum) { return sum.checkpoint == checkpoint; }))
+      return decline(checkpoint, "a saved state may only start a sum anew");
   if (auto every = scan.getSaveEvery()) {
     if (*every % 16)
       return decline(scan, "states are saved every " + Twine(*every) +
@@ -246,7 +246,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
       else if (use.getOwner() == yield && use.getOperandNumber() >= firstSave)
         chain.saves.push_back({use.getOperandNumber() - firstSave, unsigned(chain.adds.size())});
       else if (isa<CheckpointOp>(use.getOwner()) && value == arg)
-        chain.anchors.push_back(cast<CheckpointOp>(use.getOwner()));
+        chain.checkpoints.push_back(cast<CheckpointOp>(use.getOwner()));
       else
         others.push_back(&use);
     if (others.size() != 1)
@@ -285,15 +285,15 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   for (StateChain::Read &read : chain.reads)
     read.isOnlySummed = !gatesChannels && llvm::all_of(read.op->getUsers(), isSummedPairing);
   bool readAlong[2] = {};
-  for (CheckpointOp anchor : chain.anchors) {
-    readAlong[0] |= anchor.getAxis() != Axis::value;
-    readAlong[1] |= anchor.getAxis() != Axis::key;
+  for (CheckpointOp checkpoint : chain.checkpoints) {
+    readAlong[0] |= checkpoint.getAxis() != Axis::value;
+    readAlong[1] |= checkpoint.getAxis() != Axis::key;
   }
   for (StateChain::Read &read : chain.reads)
     readAlong[read.along] = true;
   if (!readAlong[1] || !readAlong[0])
     chain.freeDim = readAlong[1] ? 0 : 1;
-  if (!chain.reads.empty() || !chain.saves.empty() || !chain.anchors.empty() ||
+  if (!chain.reads.empty() || !chain.saves.empty() || !chain.checkpoints.empty() ||
       !scan.getFinalStates()[number].use_empty())
     chains.push_back(std::move(chain));
   return success();
@@ -315,12 +315,12 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   };
   while (true) {
     accumulator.sums.push_back(value);
-    if (auto anchor = value.getDefiningOp<CheckpointOp>()) {
-      if (accumulator.anchor)
-        return refuse(anchor);
-      accumulator.anchor = anchor;
-      accumulator.anchorAt = accumulator.terms.size();
-      value = anchor.getVector();
+    if (auto checkpoint = value.getDefiningOp<CheckpointOp>()) {
+      if (accumulator.checkpoint)
+        return refuse(checkpoint);
+      accumulator.checkpoint = checkpoint;
+      accumulator.termsBeforeCheckpoint = accumulator.terms.size();
+      value = checkpoint.getVector();
     }
     if (value == arg)
       break;
@@ -335,16 +335,17 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   }
   std::reverse(accumulator.sums.begin(), accumulator.sums.end());
   std::reverse(accumulator.terms.begin(), accumulator.terms.end());
-  if (accumulator.anchor) {
-    accumulator.anchorAt = accumulator.terms.size() - accumulator.anchorAt;
+  if (accumulator.checkpoint) {
+    accumulator.termsBeforeCheckpoint =
+        accumulator.terms.size() - accumulator.termsBeforeCheckpoint;
     // If the sum restarts, its earlier value must be unused.
-    Value before = accumulator.anchor.getVector();
-    for (unsigned k = 0; k < accumulator.anchorAt; ++k)
+    Value before = accumulator.checkpoint.getVector();
+    for (unsigned k = 0; k < accumulator.termsBeforeCheckpoint; ++k)
       if (!accumulator.sums[k].hasOneUse())
-        return decline(accumulator.anchor, "what is summed up before 'ejk.checkpoint' is used "
+        return decline(accumulator.checkpoint, "what is summed up before 'ejk.checkpoint' is used "
                                            "elsewhere");
     if (!before.hasOneUse())
-      return decline(accumulator.anchor, "what 'ejk.checkpoint' replaces is used elsewhere");
+      return decline(accumulator.checkpoint, "what 'ejk.checkpoint' replaces is used elsewhere");
   }
   accumulators.push_back(std::move(accumulator));
   return success();
@@ -360,12 +361,12 @@ bool ChunkPlan::isOnlySummed(Value vector) const {
   });
 }
 
-SmallVector<Operation *> ChunkPlan::takenBefore(CheckpointOp anchor) const {
+SmallVector<Operation *> ChunkPlan::takenBefore(CheckpointOp checkpoint) const {
   SmallVector<Operation *> taken;
   for (const Accumulator &accumulator : accumulators)
-    if (accumulator.anchor == anchor)
+    if (accumulator.checkpoint == checkpoint)
       for (const Accumulator::Term &term :
-           ArrayRef(accumulator.terms).take_front(accumulator.anchorAt)) {
+           ArrayRef(accumulator.terms).take_front(accumulator.termsBeforeCheckpoint)) {
         auto sum = term.value.getDefiningOp<SumOp>();
         taken.push_back((sum ? sum.getVector() : term.value).getDefiningOp());
       }

@@ -76,8 +76,8 @@ struct StateChain {
     unsigned number, adds;
   };
   llvm::SmallVector<Save> saves;
-  /// The anchors (checkpoints of a sum) that use the state at the start of a step.
-  llvm::SmallVector<CheckpointOp> anchors;
+  /// The checkpoints, from which sums restart, that use the state at the start of a step.
+  llvm::SmallVector<CheckpointOp> checkpoints;
   /// Whether decays come before outer products, as in forward scans, or after them, as in derived
   /// backward scans.
   bool decayFirst = true;
@@ -102,10 +102,10 @@ struct Accumulator {
   /// `arg`, and the sum after each term. The last sum is yielded.
   llvm::SmallVector<mlir::Value> sums;
   /// The checkpoint (ejk.checkpoint) from which the sum restarts, if any, and the number of terms
-  /// before it. The step that enters a chunk skips those terms. The sum so far is then the anchor's
-  /// result.
-  mutable CheckpointOp anchor; // a handle, whose getters are not const
-  unsigned anchorAt = 0;
+  /// before it. The step that enters a chunk skips those terms and takes the checkpoint's result as
+  /// the sum so far.
+  mutable CheckpointOp checkpoint; // a handle, whose getters are not const
+  unsigned termsBeforeCheckpoint = 0;
   bool isSliced = false;
 };
 
@@ -128,8 +128,8 @@ public:
   /// Whether `vector` is a cancelling pair that is only summed.
   bool isOnlySummed(mlir::Value vector) const;
 
-  /// The cancelling pairs that a sum adds in a step before `anchor` restarts it.
-  llvm::SmallVector<mlir::Operation *> takenBefore(CheckpointOp anchor) const;
+  /// The cancelling pairs that a sum adds in a step before `checkpoint` restarts it.
+  llvm::SmallVector<mlir::Operation *> takenBefore(CheckpointOp checkpoint) const;
 
   /// Whether `value` is constant in time: computed only from parameters, constants and the head.
   bool isConstant(mlir::Value value) const;

@@ -141,8 +141,8 @@ LogicalResult ChunkPlan::visit(unsigned node) {
   } else {
     Accumulator &accumulator = accumulators[node - chains.size()];
     // The value that it restarts from is computed with its chain's matmuls.
-    if (accumulator.anchor)
-      if (failed(visit(chainFrom(accumulator.anchor.getState()) - chains.data())))
+    if (accumulator.checkpoint)
+      if (failed(visit(chainFrom(accumulator.checkpoint.getState()) - chains.data())))
         return failure();
     for (Accumulator::Term &term : accumulator.terms)
       if (failed(visitValue(term.value, node)))
@@ -251,11 +251,11 @@ LogicalResult ChunkPlan::checkDrift() {
                        "(ejk-opt's --ejk-chunk=drift takes them as they are)";
   auto isRead = [](Value value) { return bool(value.getDefiningOp<ReadOp>()); };
   // A sum that restarts in every chunk accumulates only a chunk's error.
-  auto isAnchored = [](Value value) { return bool(value.getDefiningOp<CheckpointOp>()); };
+  auto isRestarted = [](Value value) { return bool(value.getDefiningOp<CheckpointOp>()); };
   for (Accumulator &accumulator : accumulators)
     for (Accumulator::Term &term : accumulator.terms)
-      if (!accumulator.anchor && dependsOn(term.value, isRead) &&
-          !dependsOn(term.value, isAnchored))
+      if (!accumulator.checkpoint && dependsOn(term.value, isRead) &&
+          !dependsOn(term.value, isRestarted))
         return decline(accumulator.sums.back().getDefiningOp(),
                        Twine("a state adds up what is read") + remedy);
   // A 16-bit output is rounded as much anyway.
@@ -324,7 +324,7 @@ LogicalResult ChunkPlan::checkForms() {
     for (Accumulator &accumulator : accumulators)
       if (!accumulator.isSliced && isa<VectorType>(accumulator.arg.getType()) &&
           (llvm::any_of(accumulator.terms, [&](auto &term) { return isSliced(term.value); }) ||
-           (accumulator.anchor && chainFrom(accumulator.anchor.getState())->freeDim >= 0)))
+           (accumulator.checkpoint && chainFrom(accumulator.checkpoint.getState())->freeDim >= 0)))
         changed = accumulator.isSliced = true;
   }
   for (StateChain &chain : chains)

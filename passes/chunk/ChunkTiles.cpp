@@ -311,7 +311,7 @@ Value ChunkTiles::termTile(const Accumulator &accumulator, unsigned count) {
   unsigned termNumber = 0;
   for (const Accumulator::Term &term : ArrayRef(accumulator.terms).take_front(count)) {
     Value tile = masked(term.value, accumulator.isSliced);
-    if (termNumber++ < accumulator.anchorAt && !plan.options.saveEntries)
+    if (termNumber++ < accumulator.termsBeforeCheckpoint && !plan.options.saveEntries)
       tile = withoutEntry(tile);
     if (!sum)
       sum = term.isNegative ? body.sub(body.zeros(body.shapeOf(tile)), tile) : tile;
@@ -341,8 +341,8 @@ Value ChunkTiles::lastRow() {
 
 Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {
   bool reverse = plan.scan.getReverse();
-  if (accumulator.anchor)
-    computeChain(*plan.chainFrom(accumulator.anchor.getState()));
+  if (accumulator.checkpoint)
+    computeChain(*plan.chainFrom(accumulator.checkpoint.getState()));
   Value entry = entries.lookup(&accumulator);
   auto type = tileType(accumulator.arg.getType(), accumulator.isSliced);
   Value wide = isa<VectorType>(entry.getType()) ? body.broadcast(entry, 1, type.getShape())
@@ -359,8 +359,8 @@ Value ChunkTiles::sumTile(const Accumulator &accumulator, unsigned k) {
 }
 
 Value ChunkTiles::exitOf(const Accumulator &accumulator) {
-  if (accumulator.anchor)
-    computeChain(*plan.chainFrom(accumulator.anchor.getState()));
+  if (accumulator.checkpoint)
+    computeChain(*plan.chainFrom(accumulator.checkpoint.getState()));
   if (accumulator.terms.empty())
     return entries.lookup(&accumulator);
   bool sliced = accumulator.isSliced && plan.slices > 1;

@@ -46,8 +46,8 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   // Loaded before any branch, so that copies can be issued ahead. A saved state that several chunks
   // share is loaded by the first of them.
   if (!saves.enters || plan.options.saveEntries)
-    for (CheckpointOp anchor : chain.anchors)
-      savedTiles.push_back(saves.load(body, anchor));
+    for (CheckpointOp checkpoint : chain.checkpoints)
+      savedTiles.push_back(saves.load(body, checkpoint));
   if (!chain.saves.empty())
     lastRow = direction.reverse ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
@@ -63,7 +63,7 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
       tiles.setPairing(pairing.op, body.scale(next.consume_front(), scalesOf(read, pairing)));
-  anchorEntries.assign(next.begin(), next.end());
+  checkpointResults.assign(next.begin(), next.end());
   return computed.front();
 }
 
@@ -71,9 +71,9 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
 // The middle row's basis
 //===----------------------------------------------------------------------===//
 
-/// Gates of one axis, raised to the floor whose exponential is zero. The exact path's anchors use
-/// them, too, because their sums are computed in parts and as matmuls with zeros, where -inf would
-/// give NaN. 16-bit gates stay 16-bit, so that a cumsum needs only one term.
+/// Gates of one axis, raised to the floor whose exponential is zero. The exact path uses them for
+/// the sums of checkpoints, which are computed in parts and as matmuls with zeros: a gate of -inf
+/// would give NaN there. 16-bit gates stay 16-bit, so that a cumsum needs only one term.
 RunningGates ChunkedState::raisedGates(TileBuilder &e, unsigned dim) {
   SmallVector<Value> gates;
   for (Value gate : gateTiles[dim + 1]) {
@@ -104,7 +104,7 @@ Value ChunkedState::readExponent(TileBuilder &e, unsigned dim, const StateChain:
 Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) { return e.neg(bases[dim].around); }
 
 bool ChunkedState::isPaired() const {
-  return !chain.anchors.empty() ||
+  return !chain.checkpoints.empty() ||
          llvm::any_of(chain.reads, [](auto &read) { return !read.pairings.empty(); });
 }
 
@@ -123,8 +123,8 @@ Value ChunkedState::isInRange(TileBuilder &e) {
     if (!isGated(dim))
       continue;
     // Without a bound for M, e^M S loses values below 2^-126, of which R − M ≤ 64 restores e^-23 at
-    // most. But the e^-M of anchors would restore all of them, and a difference R − M of cumsums
-    // loses small parts.
+    // most. But a checkpoint multiplies by e^-M, which would restore all of them, and a difference
+    // R − M of cumsums loses small parts.
     const Basis &basis = bases[dim];
     bool usesMiddle = isPaired();
     exponents.push_back(basis.around);
@@ -354,12 +354,12 @@ double ChunkedState::scaleInDecays(const StateChain::Read &read) const {
 }
 
 Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
-  return savedTiles.empty() ? saved->load(e, chain.anchors[number]) : savedTiles[number];
+  return savedTiles.empty() ? saved->load(e, chain.checkpoints[number]) : savedTiles[number];
 }
 
 /// Σ A ⊙ S.
 Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  CheckpointOp anchor = chain.anchors[number];
+  CheckpointOp checkpoint = chain.checkpoints[number];
   if (inBasis)
     state = e.widen(e.round(state, plan.operandType));
   Value terms = e.mul(state, savedTile(e, number));
@@ -367,9 +367,9 @@ Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, 
     if (inBasis && isGated(dim)) {
       terms = times(e, terms, e.exp(e.neg(bases[dim].middle)), dim);
     }
-  if (anchor.getAxis() == Axis::head)
+  if (checkpoint.getAxis() == Axis::head)
     return e.scale(e.total(terms), chain.scale);
-  return e.scale(e.sum(terms, anchor.getAxis() == Axis::value), chain.scale);
+  return e.scale(e.sum(terms, checkpoint.getAxis() == Axis::value), chain.scale);
 }
 
 Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read, bool inBasis) {
@@ -383,8 +383,8 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
 }
 
 Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  CheckpointOp anchor = chain.anchors[number];
-  Axis axis = anchor.getAxis();
+  CheckpointOp checkpoint = chain.checkpoints[number];
+  Axis axis = checkpoint.getAxis();
   Value terms = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
     const Basis &basis = bases[dim];
@@ -403,7 +403,7 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
 }
 
 Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  CheckpointOp anchor = chain.anchors[number];
+  CheckpointOp checkpoint = chain.checkpoints[number];
   Value carried = saved->carried[number];
   auto make = [&](TileBuilder &at) {
     return inBasis ? productWithEntry(at, number, state, inBasis) : entrySums[number];
@@ -420,10 +420,11 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
   }
   for (auto [r, read] : llvm::enumerate(chain.reads))
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenBefore(anchor), pairing.op))
+      if (!llvm::is_contained(plan.takenBefore(checkpoint), pairing.op))
         continue;
       Value terms = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
-      Value taken = anchor.getAxis() == Axis::head ? e.totalOf(e.sum(terms, 1)) : e.sum(terms, 0);
+      bool isOfHead = checkpoint.getAxis() == Axis::head;
+      Value taken = isOfHead ? e.totalOf(e.sum(terms, 1)) : e.sum(terms, 0);
       whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
     }
   return saved->enters ? e.select(saved->enters, whole, carried) : whole;
@@ -443,7 +444,7 @@ Value ChunkedState::ifEntering(TileBuilder &e, Value carried,
   return choice.getResult(0);
 }
 
-Value ChunkedState::anchored(TileBuilder &e, unsigned number, Value state, bool inBasis) {
+Value ChunkedState::atCheckpoint(TileBuilder &e, unsigned number, Value state, bool inBasis) {
   if (plan.options.saveEntries)
     return sumFromEntry(e, number, state, inBasis);
   return ifEntering(e, saved->carried[number], [&](TileBuilder &entering) {
@@ -498,8 +499,8 @@ ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
       pairs.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
   }
   llvm::append_range(computed, pairs);
-  for (unsigned number = 0; number < chain.anchors.size(); ++number)
-    computed.push_back(anchored(e, number, state, /*inBasis=*/true));
+  for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
+    computed.push_back(atCheckpoint(e, number, state, /*inBasis=*/true));
   Value end = updateOnFastPath(e, state);
   save(e, end, /*inBasis=*/true);
   computed.front() = toEnd(e, end);
@@ -551,10 +552,10 @@ ChunkedState::Computed ChunkedState::onExactPath(TileBuilder &e, Value state) {
       computed.push_back(e.mul(partner, computed[1 + r]));
   // The sums with saved states first: the saved states are as large as the state.
   if (plan.options.saveEntries)
-    for (unsigned number = 0; number < chain.anchors.size(); ++number)
+    for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
       entrySums.push_back(productWithEntry(e, number, state, /*inBasis=*/false));
-  for (unsigned number = 0; number < chain.anchors.size(); ++number)
-    computed.push_back(anchored(e, number, state, /*inBasis=*/false));
+  for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
+    computed.push_back(atCheckpoint(e, number, state, /*inBasis=*/false));
   save(e, computed.front(), /*inBasis=*/false);
   return computed;
 }

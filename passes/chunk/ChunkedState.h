@@ -58,8 +58,8 @@
 //    steps contribute Σ_j e^{…} (x_i · u_j)(z_i · w_j). These are the same terms as in the
 //    other scan, so they cancel up to the rounding of f32 sums, and a step's diagonal term is
 //    in neither.
-//  - Gates for the anchors' sums on the exact path are raised to a floor whose exponential
-//    is zero, too.
+//  - On the exact path, too, the gates for these sums are raised to a floor whose exponential is
+//    zero.
 //
 // **Types.** 64 nats leave f32 and bf16 (range 87 nats either way) 10 orders of magnitude for
 // the vectors. f16 has no such range, so matmuls of f16 sequences use bf16, except those whose
@@ -80,7 +80,8 @@ struct ChunkedSaves {
   /// Whether the chunk is the first, or the last, in scan order of those that share a saved state;
   /// null if every chunk has its own.
   mlir::Value enters, leaves;
-  /// For each anchor of the chain, its result if the chunk is not the first.
+  /// For each checkpoint of the chain: its result where the chunk is not the first of a saved
+  /// state. It is the sum that the loop carries.
   llvm::SmallVector<mlir::Value> carried;
   std::function<mlir::Value(TileBuilder &, CheckpointOp)> load;
   std::function<void(TileBuilder &, const StateChain::Save &, mlir::Value)> store;
@@ -93,8 +94,8 @@ public:
 
   /// Computes the reads, which it passes to the tiles, and returns the state after the chunk.
   mlir::Value compute(mlir::Value state, const ChunkedSaves &saved);
-  /// The result of each anchor; valid after `compute`.
-  llvm::ArrayRef<mlir::Value> entries() const { return anchorEntries; }
+  /// The result of each checkpoint; valid after `compute`.
+  llvm::ArrayRef<mlir::Value> entries() const { return checkpointResults; }
 
 private:
   /// The cumsums of one channel axis, relative to the middle row.
@@ -104,7 +105,7 @@ private:
     mlir::Value middle; // M, a row
   };
   /// The state after the chunk, a tile for each read, a tile for each cancelling pair of each read,
-  /// and the result of each anchor.
+  /// and the result of each checkpoint.
   using Computed = llvm::SmallVector<mlir::Value>;
 
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
@@ -158,11 +159,12 @@ private:
   /// Computes the state at `save` in the last step from `state` after that step.
   mlir::Value beforeAdds(TileBuilder &e, const StateChain::Save &save, mlir::Value state,
                          bool inBasis);
-  /// The result of anchor `number` for `state`. If only the state is saved at the chunk's end, it
-  /// is rounded as reads round it where `inBasis`.
-  mlir::Value anchored(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
+  /// The value from which the sum of checkpoint `number` restarts. `state` is the state at the
+  /// chunk's end; with `inBasis`, it is in the fast path's basis and is rounded as reads round it.
+  /// With `maySaveEntries`, it is the state at the chunk's start instead.
+  mlir::Value atCheckpoint(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   mlir::Value sumOfProducts(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
-  /// The same for the state at the start of the chunk: see `maySaveEntries`.
+  /// The same from the state at the start of the chunk: see `maySaveEntries`.
   mlir::Value sumFromEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
   /// Its part Σ A ⊙ (D ⊙ S), without the decay by gates per head.
   mlir::Value productWithEntry(TileBuilder &e, unsigned number, mlir::Value state, bool inBasis);
@@ -177,7 +179,7 @@ private:
   /// The part of the scales that the head's decays, which multiply every read, take over; 1 if they
   /// cannot take all.
   double scaleInDecays(const StateChain::Read &read) const;
-  /// The saved state of anchor `number`.
+  /// The saved state of checkpoint `number`.
   mlir::Value savedTile(TileBuilder &e, unsigned number);
   /// Emits the saves of `state`, the state after the chunk.
   void save(TileBuilder &e, mlir::Value state, bool inBasis);
@@ -213,10 +215,10 @@ private:
   mlir::Value corrected;
   /// For each read and cancelling pair: the tile that the read is multiplied by.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
-  llvm::SmallVector<mlir::Value> anchorEntries;
-  /// For each anchor, if every chunk has a saved state of its own.
+  llvm::SmallVector<mlir::Value> checkpointResults;
+  /// For each checkpoint, if every chunk has a saved state of its own.
   llvm::SmallVector<mlir::Value> savedTiles;
-  /// On the exact path, for each anchor: the sum with the state at the chunk's start.
+  /// On the exact path, for each checkpoint: the sum with the state at the chunk's start.
   llvm::SmallVector<mlir::Value> entrySums;
   const ChunkedSaves *saved = nullptr;
   Basis bases[2];

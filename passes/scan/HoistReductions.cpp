@@ -171,11 +171,11 @@ private:
     if (auto sum = dyn_cast<SumOp>(op)) {
       if (isKnown(sum.getVector()))
         sum.replaceAllUsesWith(numbers[sum.getVector()]);
-    } else if (auto anchor = dyn_cast<CheckpointOp>(op)) {
-      if (isKnown(anchor.getVector()))
-        numbers[anchor.getResult()] = CheckpointOp::create(
-            inner, op->getLoc(), inner.getF32Type(), numbers[anchor.getVector()], anchor.getState(),
-            anchor.getSaved(), Axis::head);
+    } else if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
+      if (isKnown(checkpoint.getVector()))
+        numbers[checkpoint.getResult()] = CheckpointOp::create(
+            inner, op->getLoc(), inner.getF32Type(), numbers[checkpoint.getVector()],
+            checkpoint.getState(), checkpoint.getSaved(), Axis::head);
     } else if (auto masked = dyn_cast<GateGradientOp>(op)) {
       if (isKnown(masked.getGradient()) && !isVector(masked.getGate()))
         numbers[masked.getResult()] = GateGradientOp::create(

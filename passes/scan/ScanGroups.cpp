@@ -57,9 +57,9 @@ class ForwardAndBackward {
 public:
   ForwardAndBackward(ScanOp forward, ScanOp back) : forward(forward), back(back) {}
 
-  /// Whether `anchor` of the backward scan can use save `number` of the forward scan with its value
-  /// at the start of the chunk.
-  bool mayTakeEntry(CheckpointOp anchor, unsigned number) {
+  /// Whether `checkpoint` of the backward scan can use save `number` of the forward scan with its
+  /// value at the start of the chunk.
+  bool mayTakeEntry(CheckpointOp checkpoint, unsigned number) {
     if (forward.getReverse() == back.getReverse() ||
         forward.getSaveEvery() != back.getSaveEvery() ||
         forward.getSegments() != back.getSegments() ||
@@ -85,7 +85,7 @@ public:
       decays.push_back(decay);
       at = decay.getState();
     }
-    return hasDecays(anchor.getState(), decays) && takesAll(anchor, adds);
+    return hasDecays(checkpoint.getState(), decays) && takesAll(checkpoint, adds);
   }
 
 private:
@@ -122,19 +122,19 @@ private:
     }
   }
 
-  /// Whether the terms subtracted before the anchor are k ⊙ k̄ of every add.
-  bool takesAll(CheckpointOp anchor, SmallVector<OuterAddOp> adds) {
-    Value sum = anchor.getVector();
+  /// Whether the terms subtracted before the checkpoint are k ⊙ k̄ of every add.
+  bool takesAll(CheckpointOp checkpoint, SmallVector<OuterAddOp> adds) {
+    Value sum = checkpoint.getVector();
     while (auto sub = sum.getDefiningOp<arith::SubFOp>()) {
       Value term = sub.getRhs();
       if (auto channels = term.getDefiningOp<SumOp>())
         term = channels.getVector();
       auto pair = term.getDefiningOp<CancellingPairOp>();
       ReadOp read = pair ? pair.getReadOp() : ReadOp();
-      if (!read || read.getState() != anchor.getState())
+      if (!read || read.getState() != checkpoint.getState())
         return false;
       bool alongValue = read.getAxis() == Axis::value;
-      if (anchor.getAxis() != Axis::head && anchor.getAxis() != read.getAxis())
+      if (checkpoint.getAxis() != Axis::head && checkpoint.getAxis() != read.getAxis())
         return false;
       auto same = llvm::find_if(adds, [&](OuterAddOp add) {
         Value key = add.getKey(), value = add.getValue();
@@ -159,14 +159,14 @@ bool ejk::maySaveEntries(ArrayRef<ScanOp> group) {
       for (Operation *user : save.getUsers())
         if (!isa<ScanOp>(user) || !llvm::is_contained(group, cast<ScanOp>(user)))
           return false;
-    for (CheckpointOp anchor : scan.getStep().getOps<CheckpointOp>()) {
+    for (CheckpointOp checkpoint : scan.getStep().getOps<CheckpointOp>()) {
       ValueRange args = scan.getSavedArgs();
-      Value tensor = scan.getSavedStates()[llvm::find(args, anchor.getSaved()) - args.begin()];
+      Value tensor = scan.getSavedStates()[llvm::find(args, checkpoint.getSaved()) - args.begin()];
       auto source = tensor.getDefiningOp<ScanOp>();
       if (!source || !llvm::is_contained(group, source))
         return false;
       unsigned number = llvm::find(source.getSaves(), tensor) - source.getSaves().begin();
-      if (!ForwardAndBackward(source, scan).mayTakeEntry(anchor, number))
+      if (!ForwardAndBackward(source, scan).mayTakeEntry(checkpoint, number))
         return false;
     }
   }

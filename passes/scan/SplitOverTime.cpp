@@ -34,7 +34,7 @@ struct SplitState {
   enum class Kind {
     linear,      // the state that the segment before ends with
     accumulated, // nothing: it is unused in the step, and the segments' sums are added up
-    anchored     // nothing: it starts anew at each saved state
+    restarted    // nothing: it starts anew at each saved state
   } kind;
   /// Of linear ones: the log gates along each axis.
   SmallVector<Value> gates[3];
@@ -111,7 +111,7 @@ FailureOr<SplitState> TimeSplitter::followMatrix(Value arg, Value next) {
 
 FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
   Value arg = scan.getStateArgs()[number], value = scan.getYield().getStates()[number];
-  bool isAlone = true, hasOwnTerms = true, isAnchored = false;
+  bool isAlone = true, hasOwnTerms = true, isRestarted = false;
   auto refuse = [&] {
     return decline(scan, "state " + Twine(number) + ", a number or vector, must be a sum of itself "
                              "and terms that do not depend on it");
@@ -125,11 +125,11 @@ FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
     Operation *op = value.getDefiningOp();
     if (!op || !own.contains(value))
       return refuse();
-    if (auto anchor = dyn_cast<CheckpointOp>(op)) {
-      if (isAnchored || own.contains(anchor.getState()))
+    if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
+      if (isRestarted || own.contains(checkpoint.getState()))
         return refuse();
-      isAnchored = true;
-      value = anchor.getVector();
+      isRestarted = true;
+      value = checkpoint.getVector();
       isAlone = true; // later values may be used
       continue;
     }
@@ -143,11 +143,11 @@ FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
     value = op->getOperand(onRight);
   }
   isAlone &= arg.hasOneUse();
-  if (isAnchored) {
+  if (isRestarted) {
     if (!isAlone || !scan.getFinalStates()[number].use_empty())
       return decline(scan, "state " + Twine(number) +
                                " starts anew at saved states, and is used before or afterwards");
-    return SplitState{SplitState::Kind::anchored, {}};
+    return SplitState{SplitState::Kind::restarted, {}};
   }
   if (isAlone)
     return SplitState{SplitState::Kind::accumulated, {}};

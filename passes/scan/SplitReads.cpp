@@ -35,8 +35,8 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
     SmallVector<Value> reads[2]; // along key, along value
     scan.getBody().walk(
         [&](ReadOp read) { reads[read.getAxis() == Axis::value].push_back(read.getResult()); });
-    scan.getBody().walk([&](CheckpointOp anchor) {
-      reads[anchor.getAxis() == Axis::value].push_back(anchor.getResult());
+    scan.getBody().walk([&](CheckpointOp checkpoint) {
+      reads[checkpoint.getAxis() == Axis::value].push_back(checkpoint.getResult());
     });
     if (reads[0].empty() || reads[1].empty())
       return {};

@@ -162,7 +162,7 @@ func.func @panels_of_f32(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
   ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
-    // expected-error @+1 {{panels hold matrices of 16-bit floats, 64 columns wide}}
+    // expected-error @+1 {{a swizzled tile is a matrix of 16-bit floats in blocks of 64 columns}}
     %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<swizzled>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
     %f = tile.convert %t to <fragments over 1 by 1> : vector<16x16xf32>
     tile.store %f, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>

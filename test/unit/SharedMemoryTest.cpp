@@ -31,7 +31,7 @@ TEST(SharedMemory, AvoidsRangesThatAreFreeButOutstanding) {
   memory.release(a);
   EXPECT_EQ(memory.find(512, 128).begin, 0u);
   EXPECT_EQ(memory.find(512, 128, {a}).begin, 512u);
-  memory.keepAll();
+  memory.occupyAll();
   EXPECT_EQ(memory.allocate(16).begin, 512u);
 }
 
