@@ -136,6 +136,11 @@ LogicalResult ProgramOp::verifyRegions() {
 
 //===----------------------------------------------------------------------===//
 // Memory
+//
+// Rows and slots are types of their own, and not memrefs or pointers: a program is written for any
+// sequence and head, so it knows neither an address nor a stride. The emitter, which knows the
+// tensor, adds both, and the same program can then be interpreted on the host, copied by TMA (which
+// takes a tensor map and coordinates, not an address) or by threads.
 //===----------------------------------------------------------------------===//
 
 LogicalResult tile::verifyRows(Operation *op, RowsType rows, Type tile, StringRef constraint) {

@@ -5,6 +5,11 @@
 // is issued where it stands in the program and waited for at the first use of its result.
 // Groups complete in order: waiting for one waits for all earlier ones.
 //
+// The matmul is inline assembly, because upstream's ops (nvvm.wgmma.mma_async, and
+// nvgpu.warpgroup.mma, which becomes it) take operand A from shared memory only. Here A mostly
+// comes from registers. One assembly text has all K steps, so that LLVM cannot move an
+// instruction between them that writes a register which a running wgmma reads.
+//
 // A descriptor names an operand in shared memory: the address of its first 8 rows of 128
 // bytes, the distance to the next 8 rows, and the distance to the next 64-column block.
 // The rows of memory may run across the result (along M for A, along N for B), or along K:
