@@ -1,11 +1,12 @@
 """The tables of compiled entries in libejk_torch and libejk_jax.
 
-Their kernels look an entry up by the hash of its program and by what is wanted of it, as `find` says.
-What they do not find, they ask of Python, once."""
+Their kernels look an entry up by the hash of its program and by what is wanted of it, as `find`
+says. What they do not find, they ask of Python, once."""
 
 import ctypes
 import threading
-from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_void_p
+from ctypes import (CFUNCTYPE, POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16,
+                    c_void_p)
 
 from . import _program
 from ._errors import EjkError, TensorError
@@ -44,7 +45,8 @@ def find(program, entry, device):
     if kind in ("forward", "backward"):
         saving = program.saving(wrt, device)
         if not saving:
-            raise EjkError(f"'{program.name}' saves no states on device {device}, where a graph that was "
+            raise EjkError(f"'{program.name}' saves no states on device {device}, where a graph "
+                           "that was "
                            "traced on another device has it save some; trace it on this device")
         return saving[kind == "backward"]
     return program.entry(int(kind), wrt, device)

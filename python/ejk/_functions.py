@@ -123,7 +123,8 @@ def rotate_half(x):
 
 
 def step_index(like):
-    """The position of this step in its sequence, from 0, as a number; `like` is any traced value."""
+    """The position of this step in its sequence, from 0, as a number; `like` is any traced
+    value."""
     return _trace_of((like,), "step_index").add("ejk.step_index", [], None)
 
 

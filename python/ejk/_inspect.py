@@ -101,9 +101,9 @@ def write_package(program, path, target, derivatives):
 class Explanation:
     """How a program is computed for some shapes.
 
-    `schedule` is the one that these sizes take, and `kernels` are launched in this order. `remarks` is what the compiler chose and why, with lines
-    of the user's file. `bytes` is the least that can be moved: every input is read once and every
-    result is written once."""
+    `schedule` is the one that these sizes take, and `kernels` are launched in this order. `remarks`
+    is what the compiler chose and why, with lines of the user's file. `bytes` is the least that can
+    be moved: every input is read once and every result is written once."""
 
     entry: str
     target: str

@@ -39,8 +39,8 @@ def recurrence(function=None, *, states=1, reverse=False):
     and outputs have the first tensor's type. With float64, everything runs in the f64 interpreter:
     slow, for checks.
 
-    `states` is the number of states, the function's first arguments. With `reverse`, steps are taken
-    from the last to the first.
+    `states` is the number of states, the function's first arguments. With `reverse`, steps are
+    taken from the last to the first.
 
     A call also takes
 
@@ -117,7 +117,8 @@ class Recurrence:
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
         _, tensors, _, door = self._prepare(arguments, *_split(named))
-        return explain(self.program(*arguments, **named), [door.describe(t)[1] for t in tensors], target, derivatives)
+        return explain(self.program(*arguments, **named), [door.describe(t)[1] for t in tensors],
+                       target, derivatives)
 
     def check(self, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
@@ -162,8 +163,8 @@ class Recurrence:
             dtype, shape = described[at]
             at += 1
             if dtype != ("f64" if exact else "f32") or not 2 <= len(shape) <= 4:
-                raise TensorError("'initial_state' must be float32 of shape [N, H, K, V], [N, H, C] "
-                                  f"or [N, H], but is {dtype} {list(shape)}")
+                raise TensorError("'initial_state' must be float32 of shape [N, H, K, V], [N, H, "
+                                  f"C] or [N, H], but is {dtype} {list(shape)}")
             shapes.append(tuple(index(n) for n in shape[2:]))
         offsets = ""
         if cu_seqlens is not None:
@@ -222,7 +223,8 @@ _recurrences = weakref.WeakValueDictionary()
 
 
 def _resolve(identity, key):
-    """Traces a recurrence for what `key` says of a call's arguments; the same key is traced once."""
+    """Traces a recurrence for what `key` says of a call's arguments; the same key is traced
+    once."""
     recurrence = _recurrences[identity]
     found = recurrence._programs.get(key)
     if found:

@@ -1,7 +1,8 @@
 """PyTorch's door: one operator, `ejk::call`, for all programs.
 
 It names a program by the hash of its content, since torch keeps graphs with these names in caches
-and exports. Its kernel is libejk_torch's; here are its fake kernel, its derivative and its batches."""
+and exports. Its kernel is libejk_torch's; here are its fake kernel, its derivative and its
+batches."""
 
 import ctypes
 import itertools
@@ -124,8 +125,8 @@ def _why(error, program, entry, inputs):
     device = _device(inputs[0])
     for tensor in inputs:
         if tensor.device != inputs[0].device:
-            return TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a call's "
-                               "tensors are on one device")
+            return TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a "
+                               f"call's tensors are on one device")
     return _doors.explain_failure(_table, error, _table.known(program, entry, device),
                                   [t.shape for t in inputs])
 
@@ -160,7 +161,8 @@ _forward_name._dynamo_marked_constant = True
 
 
 def _keep(ctx, tensors, results, count):
-    """Keeps what the derivative reads: the inputs, and the states behind the first `count` results."""
+    """Keeps what the derivative reads: the inputs, and the states behind the first `count`
+    results."""
     ctx.save_for_backward(*tensors, *results[count:])
     ctx.num_inputs = len(tensors)
 

@@ -259,7 +259,8 @@ def text_of(function, spec, name, places=False):
     trace, states, outputs = run(function, spec)
     for index, output in enumerate(outputs):
         if isinstance(output, State):
-            _fail_at(function, f"output {index + 1} is a matrix of state; states are returned first")
+            _fail_at(function,
+                     f"output {index + 1} is a matrix of state; states are returned first")
     for number, op in enumerate(trace.ops):
         op.result.name = f"%v{number}"
     arguments = [(i, a) for i, a in enumerate(spec.arguments) if isinstance(a, Argument)]

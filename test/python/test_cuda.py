@@ -192,7 +192,8 @@ class Torch(unittest.TestCase):
         with torch.no_grad():
             print(f"\ngla 4,4096,64,128: forward {timed(lambda: ejk.ops.gla(*own)):.3f} ms", end="")
         do = torch.randn_like(own[2])
-        print(f", forward and backward {timed(lambda: torch.autograd.grad(ejk.ops.gla(*own)[0], own, do)):.3f} ms")
+        print(f", forward and backward "
+              f"{timed(lambda: torch.autograd.grad(ejk.ops.gla(*own)[0], own, do)):.3f} ms")
 
 
 _IN_JAX = """

@@ -22,8 +22,8 @@ try:
 except ImportError as error:
     MISSING = f"ejkernel is not installed ({error})"
 
-# Both compute steps in float32, in another order. ejkernel scales bfloat16 queries in bfloat16, and a
-# gradient is rounded to its operand's type.
+# Both compute steps in float32, in another order. ejkernel scales bfloat16 queries in bfloat16, and
+# a gradient is rounded to its operand's type.
 LIMITS = {"float32": 2e-5, "bfloat16": 8e-3}
 
 
@@ -52,7 +52,8 @@ def random_case(rng, name):
         N = len(cuts) + 1
     if "g_gamma" in takes and rng.random() < 0.5:
         # Not among the tensors, because ejkernel cannot differentiate by it.
-        options["g_gamma"] = jnp.asarray(-rng.random(H if rng.random() < 0.5 else (N, H)), jnp.float32)
+        options["g_gamma"] = jnp.asarray(-rng.random(H if rng.random() < 0.5 else (N, H)),
+                                         jnp.float32)
     if rng.random() < 0.5:
         case["initial_state"] = jnp.asarray(rng.normal(size=(N, H, K, V)), jnp.float32)
     if rng.random() < 0.3:
@@ -115,7 +116,8 @@ class Parity(unittest.TestCase):
                 a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
                 ratio = np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-2 * b.size ** 0.5)
                 worst = max(worst, ratio / LIMITS[main])
-                self.assertLessEqual(ratio, LIMITS[main], f"{name}, case {number}, {what}: {options}, "
+                self.assertLessEqual(ratio, LIMITS[main],
+                                     f"{name}, case {number}, {what}: {options}, "
                                      f"{ {n: x.shape for n, x in case.items()} }")
         if os.environ.get("EJK_TEST_CASES"):
             print(f"{name}: the largest error is {worst:.3f} of its limit", flush=True)
@@ -151,7 +153,8 @@ class Arguments(unittest.TestCase):
         x = jnp.ones((1, 4, 2, 4))
         for named, wanted in ((dict(block_k=0), "block_k"), (dict(num_stages=None), "num_stages"),
                               (dict(g=jnp.ones((1, 4, 2))), "'g'"), (dict(gv=x[..., :2]), "'gv'"),
-                              (dict(key=x[:, :, :1]), "'key'"), (dict(value=x[:, :, :1]), "'value'")):
+                              (dict(key=x[:, :, :1]), "'key'"), (dict(value=x[:, :, :1]),
+                                                                 "'value'")):
             with self.subTest(wanted), self.assertRaisesRegex(ValueError, wanted):
                 ours.recurrent(**{"query": x, "key": x, "value": x, **named})
 

@@ -28,7 +28,8 @@ except ImportError as error:
     MISSING = f"fla-core is not installed ({error})"
 
 # fla's tests allow a root mean square of the difference of 0.005 of the reference's, in bf16. In
-# float32 both sides sum in another order: a parameter of one number sums terms that may nearly cancel.
+# float32 both sides sum in another order: a parameter of one number sums terms that may nearly
+# cancel.
 LIMITS = {torch.float32: 1e-4, torch.bfloat16: 5e-3}
 
 
@@ -212,7 +213,8 @@ def run_reference(reference, name, tensors, options, kind):
     if h0 is not None and v_first:
         h0 = h0.transpose(-1, -2)
     offsets = tensors.pop("cu_seqlens", None)
-    scale = options.pop("scale", 1.0 if name in ("chunk_rwkv7", "fused_mul_recurrent_rwkv7") else None)
+    scale = options.pop("scale", 1.0 if name in ("chunk_rwkv7", "fused_mul_recurrent_rwkv7")
+                        else None)
     if options.pop("use_qk_l2norm_in_kernel", False):
         for n in "qk":
             x = tensors[n].float()
@@ -279,7 +281,8 @@ def _make(name):
             limit = LIMITS[next(iter(tensors.values())).dtype]
             found, wanted, types = [], [], []
             for run, results in ((run_ours, found), (run_reference, wanted)):
-                own = {n: x.clone().requires_grad_() if n in floats else x for n, x in tensors.items()}
+                own = {n: x.clone().requires_grad_() if n in floats else x for n,
+                       x in tensors.items()}
                 if run is run_reference:
                     # In float32: the rounding of a reference's own steps is no part of the answer.
                     exact = {n: x.float() if n in floats else x for n, x in own.items()}
@@ -290,7 +293,8 @@ def _make(name):
                 torch.manual_seed(number)
                 # Cotangents that the tensors' type holds, so that both sides are given the same.
                 main = next(iter(tensors.values())).dtype
-                loss = sum((x.float() * torch.randn(x.shape).to(main).float()).sum() for x in values)
+                loss = sum((x.float() * torch.randn(x.shape).to(main).float()).sum()
+                           for x in values)
                 gradients = torch.autograd.grad(loss, [own[n] for n in floats], allow_unused=True)
                 results += [x.detach().float() for x in values]
                 results += [torch.zeros_like(own[n]).float() if g is None else g.float()
@@ -342,7 +346,8 @@ class Arguments(unittest.TestCase):
         gk = g[..., None].expand(1, 5, 2, 8)
         for name, arguments, named in (
                 ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(cp_context=object())),
-                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(chunk_indices=torch.zeros(1, 2))),
+                ("chunk_gated_delta_rule", (q, k, v, g, beta),
+                 dict(chunk_indices=torch.zeros(1, 2))),
                 ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(dt_bias=torch.zeros(2))),
                 ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(chunk_size=48)),
                 ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(unheard_of=1)),

@@ -69,7 +69,8 @@ class Fla(unittest.TestCase):
                 hidden_size=64, num_hidden_layers=2, vocab_size=61, use_cache=False, num_heads=2,
                 head_dim=32, expand_v=1)).eval()
             a, b = torch.randint(61, (1, 70)), torch.randint(61, (1, 21))
-            packed = model(input_ids=torch.cat([a, b], 1), cu_seqlens=torch.tensor([0, 70, 91])).logits
+            packed = model(input_ids=torch.cat([a, b], 1),
+                           cu_seqlens=torch.tensor([0, 70, 91])).logits
             apart = torch.cat([model(input_ids=x).logits for x in (a, b)], 1)
         torch.testing.assert_close(packed, apart, rtol=1e-4, atol=1e-4)
 

@@ -114,7 +114,8 @@ class Tracing(unittest.TestCase):
         a = arrays()
         o, _ = clipped(a["q"], a["k"], a["v"])
         plain, _ = reference.recurrent(a["q"], a["k"], a["v"], scale=1)
-        self.assertLess(error(o, np.where(plain > 0.5, plain, 0) + np.clip(plain, -1, 1)), TOLERANCE)
+        self.assertLess(error(o, np.where(plain > 0.5, plain, 0) + np.clip(plain, -1, 1)),
+                        TOLERANCE)
 
     def test_sixteen_bits(self):
         a = {n: x.astype(np.float16) for n, x in arrays().items()}
@@ -216,7 +217,8 @@ class Errors(unittest.TestCase):
         a = arrays()
         with self.assertRaises(ejk.TraceError) as caught:
             wrong(a["q"], a["k"], a["v"])
-        self.assertIn(f"test_numpy.py:{self.line_of('# the wrong ' + 'sum')}", str(caught.exception))
+        self.assertIn(f"test_numpy.py:{self.line_of('# the wrong ' + 'sum')}",
+                      str(caught.exception))
         self.assertIn("3 and 4 channels", str(caught.exception))
 
     def test_a_refusal_of_the_compiler_names_the_users_line(self):

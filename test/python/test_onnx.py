@@ -49,8 +49,8 @@ def model_of(nodes, inputs, outputs, initializers=(), domains=()):
     return helper.make_model(graph, opset_imports=imports, ir_version=11)
 
 
-def attention(rng, kind, rule, Hq, Hkv, dk, dv, past, by_channel, beta_of_one, scale=None, domain="",
-              extra=()):
+def attention(rng, kind, rule, Hq, Hkv, dk, dv, past, by_channel, beta_of_one, scale=None,
+              domain="", extra=()):
     """A model of one node, with [batch, time] left open."""
     elem, dtype = kinds()[kind]
     inputs, names = [], []
@@ -220,7 +220,8 @@ class Models(unittest.TestCase):
                 self.assertEqual(a.dtype, kinds()[kind][1])
                 error = off(a, b)
                 worst[kind] = max(worst.get(kind, 0.0), error)
-                self.assertLessEqual(error, LIMITS[kind], f"model {number}, {output.name}, {kind}:\n"
+                self.assertLessEqual(error, LIMITS[kind],
+                                     f"model {number}, {output.name}, {kind}:\n"
                                      + onnx.printer.to_text(model))
         if os.environ.get("EJK_TEST_CASES"):
             print({k: f"{v:.1e}" for k, v in worst.items()}, flush=True)
@@ -294,7 +295,8 @@ class Interface(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertIn("(query, key, value) -> (output, present_state)", run.stdout)
             self.assertTrue(os.path.getsize(path + ".ejk"))
-            run = subprocess.run([sys.executable, "-m", "ejk.onnx", path + "x", "-o", path + ".ejk"],
+            run = subprocess.run([sys.executable, "-m", "ejk.onnx", path + "x", "-o",
+                                  path + ".ejk"],
                                  capture_output=True, text=True)
             self.assertEqual(run.returncode, 1)
 
@@ -304,7 +306,8 @@ def times():
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    print("update rule   ejk   onnxruntime   com.microsoft   (ms, one thread, f32, [1, 512, 4 × 64])")
+    print("update rule   ejk   onnxruntime   com.microsoft   (ms, one thread, f32, [1, 512, 4 × "
+          "64])")
     for rule in RULES:
         row = []
         for domain in ("", "com.microsoft"):
@@ -313,7 +316,8 @@ def times():
             session = onnxruntime.InferenceSession(model.SerializeToString(), options,
                                                    providers=["CPUExecutionProvider"])
             own = ejk.onnx.compile(model)
-            runs = ([lambda: own(**arrays)] if not domain else []) + [lambda: session.run(None, arrays)]
+            runs = ([lambda: own(**arrays)] if not domain else []) + [lambda: session.run(None,
+                                                                                          arrays)]
             for run in runs:
                 run()
                 best = 1e9

@@ -39,8 +39,8 @@ def case(name, packed, T=40, H=2, K=8, V=4):
                "retention": lambda: dict(q=q, k=k, v=v),
                "gated_delta_rule": lambda: dict(q=q, k=k, v=v, g=gate(H), beta=torch.rand(B, T, H)),
                "kda": lambda: dict(q=q, k=k, v=v, g=gate(H, K), beta=torch.rand(B, T, H)),
-               "mamba2_ssd": lambda: dict(x=v, dt=torch.rand(B, T, H), A=-torch.rand(H), B=k[:, :, :1],
-                                          C=q[:, :, :1], D=torch.rand(H))}[name]()
+               "mamba2_ssd": lambda: dict(x=v, dt=torch.rand(B, T, H), A=-torch.rand(H),
+                                          B=k[:, :, :1], C=q[:, :, :1], D=torch.rand(H))}[name]()
     tensors["initial_state"] = torch.randn(N, H, K, V)
     return tensors, ({"cu_seqlens": torch.tensor(PACKED, dtype=torch.int32)} if packed else {})
 

@@ -1,7 +1,9 @@
-"""Random cases of steps that correct their state, for ejk-fuzz: ejk.delta_rule, and scans like it that nobody has published.
+"""Random cases of steps that correct their state, for ejk-fuzz: ejk.delta_rule, and scans like it
+that nobody has published.
 
-As in fuzz_cases, a case is a function of its seed, number, limits and schedule. Key heads may be fewer than value heads, or value heads
-fewer than key heads; keys have length 0.97, so that β up to 2 keeps the state bounded, and may point nearly one way.
+As in fuzz_cases, a case is a function of its seed, number, limits and schedule. Key heads may be
+fewer than value heads, or value heads fewer than key heads; keys have length 0.97, so that β up to
+2 keeps the state bounded, and may point nearly one way.
 """
 import numpy as np
 import corrections
@@ -9,7 +11,8 @@ import tensors
 from corrections import Part
 from fuzz_cases import Case
 
-# What of the model's error a result may have, which is drawn from the same roundings in another order.
+# What of the model's error a result may have, which is drawn from the same roundings in another
+# order.
 MODEL = {"f32": 4.0, "by chunks": 1.5}
 FORMS = ["delta_rule"] * 3 + ["scan"] * 3
 SEQUENCE_ROWS = {"q": "K", "k": "K", "v": "V", "a": "K", "p": "V", "w": "V", "e": "K"}
@@ -58,7 +61,8 @@ class DeltaCase(Case):
             self.scale = float(np.float32(self.scale))  # a step holds it in f32
         most = self.pick([1.0, 1.0, 2.0])
         kind = self.pick(["f32", self.kind])
-        self.x["beta"] = self.add("beta", "B,T,H", kind, most * self.rng.random(self.shape("B,T,H")))
+        self.x["beta"] = self.add("beta", "B,T,H", kind,
+                                  most * self.rng.random(self.shape("B,T,H")))
 
     def draw_gates(self, names):
         one = self.pick(names) if self.usual else None
@@ -83,8 +87,8 @@ class DeltaCase(Case):
 """
 
     def build_scan(self):
-        """A step of corrections: its add along another key than it reads, its read before the decay, other outer products beside it,
-        a second one, or one that is not linear."""
+        """A step of corrections: its add along another key than it reads, its read before the
+        decay, other outer products beside it, a second one, or one that is not linear."""
         K, V = self.K, self.V
         S, key, value = f"vector<{K}x{V}xf32>", f"vector<{K}xf32>", f"vector<{V}xf32>"
         before, other, second = (self.chance(p) for p in (0.3, 0.3, 0.15))
@@ -119,10 +123,12 @@ class DeltaCase(Case):
         if not before:
             text.append(f"%r = ejk.read {state}, %k_w along key : {S}, {key}")
         text += [f"%betas = vector.broadcast %beta_w : f32 to {value}",
-                 f"%left = arith.subf %v_w, %r : {value}", f"%u = arith.mulf %betas, %left : {value}"]
+                 f"%left = arith.subf %v_w, %r : {value}",
+                 f"%u = arith.mulf %betas, %left : {value}"]
         if self.bends:
             text.append(f"%bent = math.tanh %u : {value}")
-        text.append(f"%S1 = ejk.outer_add {state}, %{add}_w, {'%bent' if self.bends else '%u'} : {S}, {key}, {value}")
+        text.append(f"%S1 = ejk.outer_add {state}, %{add}_w, {'%bent' if self.bends else '%u'} : "
+                    f"{S}, {key}, {value}")
         state = "%S1"
         if plain:
             self.parts.append(Part("e", "p"))
@@ -131,7 +137,8 @@ class DeltaCase(Case):
         if second:
             self.parts.append(Part("a", "w2", "c", "a"))
             text += [f"%r2 = ejk.read {state}, %a_w along key : {S}, {key}",
-                     f"%left2 = arith.subf %w_w, %r2 : {value}", f"%u2 = arith.mulf %betas, %left2 : {value}",
+                     f"%left2 = arith.subf %w_w, %r2 : {value}",
+                     f"%u2 = arith.mulf %betas, %left2 : {value}",
                      f"%S3 = ejk.outer_add {state}, %a_w, %u2 : {S}, {key}, {value}"]
             state = "%S3"
         return self.step(sequences, text, state)
@@ -148,7 +155,8 @@ class DeltaCase(Case):
             narrow = kind != "f32"
             entries.append(f"%{name}_{'t' if narrow else 'w'} = %{name} : {types[name]}")
             if narrow:
-                lines.append(f"%{name}_w = arith.extf %{name}_t : {vector(kind)} to {vector('f32')}")
+                lines.append(f"%{name}_w = arith.extf %{name}_t : {vector(kind)} to "
+                             f"{vector('f32')}")
         key, value = f"vector<{K}xf32>", f"vector<{V}xf32>"
         tail = [f"%scale = arith.constant dense<{self.scale:.17e}> : {key}",
                 f"%q_s = arith.mulf %q_w, %scale : {key}",
@@ -157,7 +165,8 @@ class DeltaCase(Case):
         if self.kind != "f32":
             tail.append(f"%o_t = arith.truncf %o_w : {value} to vector<{V}x{self.kind}>")
             result = "%o_t"
-        tail.append(f"ejk.yield states({state} : vector<{K}x{V}xf32>) outputs({result} : vector<{V}x{self.kind}>)")
+        tail.append(f"ejk.yield states({state} : vector<{K}x{V}xf32>) outputs({result} : "
+                    f"vector<{V}x{self.kind}>)")
         body = "".join(f"    {line}\n" for line in lines + text + tail)
         start = f"%h0 : {types['h0']}" if "h0" in types else f"zero : {self.type('N,H,K,V', 'f32')}"
         cu = f"cu_seqlens(%cu_seqlens : {types['cu_seqlens']})" if self.cu is not None else ""
@@ -222,12 +231,16 @@ class DeltaCase(Case):
         return {"d" + name: x for name, x in terms.items() if name in self.wrt}
 
     def allowed(self, name, roundings, exact, by_chunks):
-        """The error, as a norm, that rounding what matmuls take explains; in f64 what f32's does, less their ratio."""
-        kind = "bf16" if by_chunks else "f32"  # by chunks computed operands are bf16, of f16 rows too
+        """The error, as a norm, that rounding what matmuls take explains; in f64 what f32's does,
+        less their ratio."""
+        # by chunks computed operands are bf16, of f16 rows too
+        kind = "bf16" if by_chunks else "f32"
         difference = np.linalg.norm(self.walk(rounder(kind))[name] - self.expected[name][1])
-        return MODEL["by chunks" if by_chunks else "f32"] * difference * (2.0 ** -29 if exact else 1.0)
+        return MODEL["by chunks" if by_chunks else "f32"] * difference * (2.0 ** -29 if exact
+                                                                          else 1.0)
 
     def describe(self):
         drawn = [word for word, is_so in (("parallel", self.parallel), ("bends", self.bends),
-                                          (f"{self.shared} shared", self.H != self.kv_heads)) if is_so]
+                                          (f"{self.shared} shared", self.H != self.kv_heads))
+                 if is_so]
         return " ".join(["correcting", super().describe(), *drawn])

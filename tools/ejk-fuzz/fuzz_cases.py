@@ -107,7 +107,8 @@ class Case:
         terms = oracle.gate_terms(q, k, v, *self.cotangents(), **self.options, scale=self.scale)
         none = {"q": np.zeros(q.shape), "k": np.zeros(k.shape), "v": np.zeros(v.shape)}
         chained = self.chain({**none, **terms}, np.abs)
-        return {"d" + name: x for name, x in chained.items() if name in self.wrt and name not in none}
+        return {"d" + name: x for name, x in chained.items() if name in self.wrt
+                and name not in none}
 
     def has_no_effect(self, name):
         """Of the gradient `name`, where a gate has nothing to decay, or is -inf and leaves
@@ -211,8 +212,8 @@ class Case:
         """Log decays from 0 to -inf, in one of several moods."""
         shape = self.shape(letters)
         decay = self.rng.exponential(1.0, shape)
-        mood = self.pick(["mild", "mild", "slow", "tiny", "strong", "steep", "huge", "mixed", "mixed",
-                          "forget", "zero"])
+        mood = self.pick(["mild", "mild", "slow", "tiny", "strong", "steep", "huge", "mixed",
+                          "mixed", "forget", "zero"])
         if mood == "zero":
             return np.zeros(shape)
         if mood == "forget":
@@ -386,8 +387,8 @@ class Case:
         types = {"o": self.type("B,T,H,V", self.kind), "ht": self.type("N,H,K,V", "f32")}
         arguments = ",\n    ".join(f'%{n}: {t} {{ejk.name = "{n}"}}' for n, t in self.arguments)
         named = ", ".join(f'{types[n]} {{ejk.name = "{n}"}}' for n in self.results)
-        self.text = (f"// {self.describe()}\nfunc.func @case(\n    {arguments})\n    -> ({named}) {{\n"
-                     f"{body}  return {', '.join('%' + n for n in self.results)} : "
+        self.text = (f"// {self.describe()}\nfunc.func @case(\n    {arguments})\n    -> ({named}) "
+                     f"{{\n{body}  return {', '.join('%' + n for n in self.results)} : "
                      f"{', '.join(types[n] for n in self.results)}\n}}\n")
 
     def describe(self):

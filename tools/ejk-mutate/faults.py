@@ -108,8 +108,8 @@ def _without_lines(places):
 
 
 def choose(root, places, seed, count):
-    """`count` faults of what lies in `places`, the same ones for the same seed and sources. A place is
-    a folder, a file, or one line of a file as FILE:LINE.
+    """`count` faults of what lies in `places`, the same ones for the same seed and sources. A place
+    is a folder, a file, or one line of a file as FILE:LINE.
 
     Kinds take turns, and of a kind each fault is as likely as another, so that `statement`, which
     matches most lines, is not most of them.

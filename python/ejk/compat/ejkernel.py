@@ -25,14 +25,17 @@ def _run(query, key, value, gates, softmax_scale, initial_state, reverse, cu_seq
     flat = query.ndim == 3  # packed sequences without a batch
     if flat:
         if cu_seqlens is None:
-            raise TensorError("'query' has rank 3, which is for packed sequences; give 'cu_seqlens'")
+            raise TensorError("'query' has rank 3, which is for packed sequences; give "
+                              "'cu_seqlens'")
         query, key, value = (x[None] for x in (query, key, value))
         gates = {n: None if x is None else x[None] for n, x in gates.items()}
     if key.shape != query.shape:
-        raise TensorError(f"'key' must be as 'query', {list(query.shape)}, but is {list(key.shape)}; "
+        raise TensorError(f"'key' must be as 'query', {list(query.shape)}, but is "
+                          f"{list(key.shape)}; "
                           "ejkernel has no grouped queries")
     if value.shape[:3] != query.shape[:3]:
-        raise TensorError(f"'value' must have query's batch, steps and heads, {list(query.shape[:3])}"
+        raise TensorError(f"'value' must have query's batch, steps and heads, "
+                          f"{list(query.shape[:3])}"
                           f", but is {list(value.shape)}; ejkernel has no grouped queries")
     for name, gate in gates.items():
         wanted = (*query.shape[:3], (value if name == "gv" else query).shape[3])
@@ -57,8 +60,8 @@ def _run(query, key, value, gates, softmax_scale, initial_state, reverse, cu_seq
 
 
 def recurrent(query, key, value, g=None, g_gamma=None, gk=None, gv=None, softmax_scale=None,
-              initial_state=None, reverse=False, cu_seqlens=None, block_k=64, block_v=64, num_warps=4,
-              num_stages=1):
+              initial_state=None, reverse=False, cu_seqlens=None, block_k=64, block_v=64,
+              num_warps=4, num_stages=1):
     """The gated recurrence with any of its gates. g and gk [B, T, H, K], gv [B, T, H, V], g_gamma
     [H], [1, H] or [N, H]."""
     return _run(query, key, value, dict(g=g, gk=gk, gv=gv), softmax_scale, initial_state, reverse,
@@ -67,14 +70,16 @@ def recurrent(query, key, value, g=None, g_gamma=None, gk=None, gv=None, softmax
 
 
 def recurrent_gla(query, key, value, g=None, g_gamma=None, softmax_scale=None, initial_state=None,
-                  reverse=False, cu_seqlens=None, block_k=64, block_v=64, num_warps=4, num_stages=1):
+                  reverse=False, cu_seqlens=None, block_k=64, block_v=64, num_warps=4,
+                  num_stages=1):
     """`recurrent` without the gates gk and gv."""
-    return recurrent(query, key, value, g, g_gamma, None, None, softmax_scale, initial_state, reverse,
-                     cu_seqlens, block_k, block_v, num_warps, num_stages)
+    return recurrent(query, key, value, g, g_gamma, None, None, softmax_scale, initial_state,
+                     reverse, cu_seqlens, block_k, block_v, num_warps, num_stages)
 
 
 def lightning_attn(query, key, value, layer_idx, num_layers, softmax_scale=None, initial_state=None,
-                   reverse=False, cu_seqlens=None, block_k=64, block_v=64, num_warps=4, num_stages=1):
+                   reverse=False, cu_seqlens=None, block_k=64, block_v=64, num_warps=4,
+                   num_stages=1):
     """Lightning attention: head h decays by exp(−8/H · (1 − layer_idx/num_layers) · h)."""
     return _run(query, key, value, {}, softmax_scale, initial_state, reverse, cu_seqlens,
                 dict(block_k=block_k, block_v=block_v, num_warps=num_warps, num_stages=num_stages),

@@ -11,14 +11,16 @@ from . import compile
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python3 -m ejk.onnx", description="Compiles an ONNX model "
+    parser = argparse.ArgumentParser(prog="python3 -m ejk.onnx",
+                                     description="Compiles an ONNX model "
                                      "with linear attention to a kernel package.")
     parser.add_argument("model")
     parser.add_argument("-o", dest="output", help="the package's file")
     parser.add_argument("--target", help="one of ejk.targets(); this machine's CPU by default")
     parser.add_argument("--entry", default="model", help="the entry's name in the package")
     parser.add_argument("--mlir", action="store_true", help="print the MLIR")
-    parser.add_argument("--weights", help="write the initializers that the package takes as inputs, "
+    parser.add_argument("--weights",
+                        help="write the initializers that the package takes as inputs, "
                                           "as an .npz file")
     options = parser.parse_args()
     if not options.output and not options.mlir:

@@ -19,8 +19,8 @@ def compile(model, name="model"):
     """A function of an ONNX model: an `onnx.ModelProto`, its bytes, or a file's name.
 
     Nodes may be LinearAttention and CausalConvWithState (of ONNX and of com.microsoft), elementwise
-    ones, Transpose, Cast, Identity and Constant. Anything else is an `ejk.onnx.OnnxError` that names
-    the node. `name` is the entry's name in a package."""
+    ones, Transpose, Cast, Identity and Constant. Anything else is an `ejk.onnx.OnnxError` that
+    names the node. `name` is the entry's name in a package."""
     import onnx
     if isinstance(model, (bytes, bytearray)):
         model = onnx.load_model_from_string(bytes(model))
@@ -34,9 +34,10 @@ def compile(model, name="model"):
 class OnnxFunction:
     """What `ejk.onnx.compile` gives.
 
-    It is called with the model's inputs, in order or by name, as NumPy, torch or JAX arrays, and gives
-    its outputs, a tuple if there are several. `inputs` and `outputs` are their names, and `weights`
-    the initializers' arrays by name: a package takes them as inputs, after the model's own."""
+    It is called with the model's inputs, in order or by name, as NumPy, torch or JAX arrays, and
+    gives its outputs, a tuple if there are several. `inputs` and `outputs` are their names, and
+    `weights` the initializers' arrays by name: a package takes them as inputs, after the model's
+    own."""
 
     def __init__(self, text, name, inputs, outputs, weights):
         self._function = _inspect.compile(text, name)
@@ -112,8 +113,8 @@ class _Importer:
 
     def _argument(self, name, kind):
         if kind.elem_type not in self._dtypes:
-            raise OnnxError(f"the input '{name}' must be float, float16 or bfloat16, but is of type "
-                            f"{self._onnx.TensorProto.DataType.Name(kind.elem_type)}")
+            raise OnnxError(f"the input '{name}' must be float, float16 or bfloat16, but is of "
+                            f"type {self._onnx.TensorProto.DataType.Name(kind.elem_type)}")
         if not kind.HasField("shape"):
             raise OnnxError(f"the input '{name}' must have a shape")
         dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or f"{name}.{i}"

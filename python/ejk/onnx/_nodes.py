@@ -37,7 +37,8 @@ def linear_attention(w, inputs, attributes):
     for name, x, heads in (("query", query, Hq), ("key", key, Hkv), ("value", value, Hkv)):
         check(x is not None and len(x.dims) == 3 and isinstance(x.dims[2], int)
               and x.dims[2] % heads == 0 and x.dims[2], f"'{name}' must be [B, T, {heads} heads × "
-              f"channels] with a size that the model states, but is {None if x is None else list(x.dims)}")
+              f"channels] with a size that the model states, but is "
+              f"{None if x is None else list(x.dims)}")
         check(x.dims[:2] == query.dims[:2] and x.dtype == query.dtype,
               f"'{name}' must have query's batch, steps and type, {list(query.dims[:2])} and "
               f"{query.dtype}, but has {list(x.dims[:2])} and {x.dtype}")
@@ -58,7 +59,8 @@ def linear_attention(w, inputs, attributes):
         dims = (*x.dims[:axis + 1], group, *x.dims[axis + 1:])
         axes = [i + (i > axis) for i in range(len(x.dims))]
         x = w.generic(dims, x.dtype, [(x, axes)], lambda v, _: v[0])
-        groups = [[i] for i in range(axis)] + [[axis, axis + 1]] + [[i] for i in range(axis + 2, len(dims))]
+        groups = ([[i] for i in range(axis)] + [[axis, axis + 1]]
+                  + [[i] for i in range(axis + 2, len(dims))])
         return w.merge(x, groups, (*dims[:axis], Hq, *dims[axis + 2:]))
 
     def open_(x, *known):
@@ -80,7 +82,8 @@ def linear_attention(w, inputs, attributes):
         beta = open_(repeated(w.convert(beta, "f32"), 2))
         options.append(f"beta({beta.name} : {beta.type})")
     if decay is not None:
-        check(len(decay.dims) == 3 and decay.dims[:2] == (B, T) and decay.dims[2] in (Hkv, Hkv * dk),
+        check(len(decay.dims) == 3 and decay.dims[:2] == (B, T)
+              and decay.dims[2] in (Hkv, Hkv * dk),
               f"'decay' must be {[B, T, Hkv]} or {[B, T, Hkv * dk]}, but is {list(decay.dims)}")
         gate = w.convert(decay, "f32")
         # With one channel the two forms are one.
@@ -96,7 +99,8 @@ def linear_attention(w, inputs, attributes):
     ht = Value(w.fresh(), "f32", ("?b", "?h", dk, dv))
     op = "ejk.delta_rule" if delta else "ejk.gla" if decay is not None else "ejk.recurrent"
     w.add(f"{o.name}, {ht.name} = {op} {q.name}, {k.name}, {v.name} {' '.join(options)} "
-          f"{{softmax_scale = {scale:.17e} : f64}} : {q.type}, {k.type}, {v.type} -> {o.type}, {ht.type}")
+          f"{{softmax_scale = {scale:.17e} : f64}} : {q.type}, {k.type}, {v.type} -> {o.type}, "
+          f"{ht.type}")
     o = w.cast(o, (B, T, Hq, dv))
     o = w.merge(o, [[0], [1], [2, 3]], (B, T, Hq * dv))
     ht = w.cast(ht, (B, Hq, dk, dv))
@@ -129,7 +133,8 @@ def causal_convolution(w, inputs, attributes):
     activation = activation.decode() if isinstance(activation, bytes) else activation
     check(activation in ("none", "silu", "swish"),
           f"activation must be none, silu or swish, but is '{activation}'")
-    check(len(x.dims) == 3 and isinstance(x.dims[1], int), "'input' must be [batch, channels, length] "
+    check(len(x.dims) == 3 and isinstance(x.dims[1], int),
+          "'input' must be [batch, channels, length] "
           f"with channels that the model states, but is {list(x.dims)}")
     B, C, L = x.dims
     check(len(weight.dims) == 3 and weight.dims[:2] == (C, 1) and isinstance(weight.dims[2], int),
@@ -137,7 +142,8 @@ def causal_convolution(w, inputs, attributes):
     width = weight.dims[2]
     check(bias is None or tuple(bias.dims) == (C,), f"'bias' must be [{C}]")
     check(past is None or tuple(past.dims) == (B, C, width - 1),
-          f"'past_state' must be {[B, C, width - 1]}" + (f", but is {list(past.dims)}" if past else ""))
+          f"'past_state' must be {[B, C, width - 1]}"
+          + (f", but is {list(past.dims)}" if past else ""))
 
     def opened(value):
         return w.cast(value, [f"{value.name}.{i}" for i in range(len(value.dims))])
@@ -174,7 +180,8 @@ def causal_convolution(w, inputs, attributes):
     if bias is not None:
         y = w.let(f"arith.addf {y}, {own[-1]} : f32")
     news = (*olds[1:], row)
-    w.add(f"ejk.yield states({', '.join(news)} : {', '.join(['f32'] * len(news))}) outputs({y} : f32)")
+    w.add(f"ejk.yield states({', '.join(news)} : {', '.join(['f32'] * len(news))}) outputs({y} : "
+          f"f32)")
     w.add("}")
     o = w.cast(Value(names[0], "f32", ("?b", "?t", "?c")), (B, L, C))
 
@@ -221,7 +228,8 @@ def _silu(w, x):
 def _softplus(w, x):
     small = w.let(f"arith.negf {w.let(f'math.absf {x} : f32')} : f32")
     small = w.let(f"math.log1p {w.let(f'math.exp {small} : f32')} : f32")
-    return w.let(f"arith.addf {w.let(f'arith.maximumf {x}, {w.constant(0.0)} : f32')}, {small} : f32")
+    return w.let(f"arith.addf {w.let(f'arith.maximumf {x}, {w.constant(0.0)} : f32')}, {small} : "
+                 f"f32")
 
 
 def _reciprocal(w, x):
@@ -267,5 +275,6 @@ def elementwise(w, function, inputs, dtype):
 
     def body(numbers, _):
         given = iter(numbers)
-        return function(w, *[next(given) if isinstance(x, Value) else w.constant(x) for x in inputs])
+        return function(w, *[next(given) if isinstance(x, Value) else w.constant(x)
+                             for x in inputs])
     return w.generic(dims, dtype, operands, body)

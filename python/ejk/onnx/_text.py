@@ -98,8 +98,8 @@ class Writer:
         """A tensor of `dims` from elements of the operands.
 
         `operands` are (value, loop of each axis). `body(numbers, index)` gives the lines' result in
-        f32, from the operands' elements in f32; `index(loop)` is a loop's position. Loops beyond the
-        result's axes, of the sizes in `summed`, are summed over."""
+        f32, from the operands' elements in f32; `index(loop)` is a loop's position. Loops beyond
+        the result's axes, of the sizes in `summed`, are summed over."""
         loops = len(dims) + len(summed)
         start = self.empty(dims, dtype)
         kinds = ["parallel"] * len(dims) + ["reduction"] * len(summed)
@@ -108,7 +108,8 @@ class Writer:
             zero = self.let(f"arith.constant 0.0 : {dtype}")
             start = self.let(f"linalg.fill ins({zero} : {dtype}) outs({start} : "
                              f"{tensor_type(dims, dtype)}) -> {tensor_type(dims, dtype)}")
-        maps = ", ".join([*(_map(loops, axes) for _, axes in operands), _map(loops, range(len(dims)))])
+        maps = ", ".join([*(_map(loops, axes) for _, axes in operands),
+                          _map(loops, range(len(dims)))])
         arguments = [self.fresh() for _ in operands] + [self.fresh()]
         outer, self.lines = self.lines, []
         numbers = [self.widen(a, v.dtype) for a, (v, _) in zip(arguments, operands)]

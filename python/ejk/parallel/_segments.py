@@ -4,8 +4,8 @@ from .._errors import TensorError
 
 
 class Segment:
-    """Rows `start` to `end` of T rows, the `index`-th of `count` segments. `offsets` are the whole's
-    cu_seqlens as a list, None for a batch of sequences that all have T rows."""
+    """Rows `start` to `end` of T rows, the `index`-th of `count` segments. `offsets` are the
+    whole's cu_seqlens as a list, None for a batch of sequences that all have T rows."""
 
     def __init__(self, index, count, start, end, total, offsets):
         if end <= start:
@@ -14,9 +14,10 @@ class Segment:
         if offsets is None:
             self.from_left, self.to_right, self.whole = index > 0, index < count - 1, True
             return
-        if offsets[0] != 0 or offsets[-1] != total or any(b < a for a, b in zip(offsets, offsets[1:])):
-            raise TensorError(f"'cu_seqlens' must rise from 0 to the {total} rows of all segments, but "
-                              f"is {offsets}")
+        if (offsets[0] != 0 or offsets[-1] != total
+                or any(b < a for a, b in zip(offsets, offsets[1:]))):
+            raise TensorError(f"'cu_seqlens' must rise from 0 to the {total} rows of all segments, "
+                              f"but is {offsets}")
         spans = list(zip(offsets, offsets[1:]))
         self.first = next(n for n, (a, b) in enumerate(spans) if a <= start < b)
         self.last = next(n for n, (a, b) in enumerate(spans) if a < end <= b)
@@ -42,8 +43,8 @@ def boundaries(lengths):
 
 
 def exchanged_bytes(heads, key_channels, value_channels, batch=1, delta=False, gv=False):
-    """The bytes that each segment sends in a forward pass, and as many in a backward pass. `batch` is
-    1 for packed sequences. They do not depend on the length."""
+    """The bytes that each segment sends in a forward pass, and as many in a backward pass. `batch`
+    is 1 for packed sequences. They do not depend on the length."""
     transition = key_channels * key_channels if delta else key_channels + gv * value_channels
     return 4 * batch * heads * (key_channels * value_channels + transition)
 

@@ -1,9 +1,10 @@
-"""Context parallelism in a shard_map: each device of a mesh's axis has as many rows of every sequence.
+"""Context parallelism in a shard_map: each device of a mesh's axis has as many rows of every
+sequence.
 
 The functions are those of `ejk.ops`, with `axis`, the axis's name; call them inside of
-`jax.shard_map`, with tensors that are sharded over time along it. `cu_seqlens` and `initial_state` are
-the whole's, and the same on all devices. The final state has the sequences that end on a device, and
-zeros for others: its `jax.lax.psum` is the whole's."""
+`jax.shard_map`, with tensors that are sharded over time along it. `cu_seqlens` and `initial_state`
+are the whole's, and the same on all devices. The final state has the sequences that end on a
+device, and zeros for others: its `jax.lax.psum` is the whole's."""
 
 import functools
 
@@ -19,7 +20,8 @@ __all__ = ["recurrent", "gla", "simple_gla", "mamba2_ssd", "delta_rule", "gated_
 
 
 class _Cut:
-    """Where this device's rows lie: as `_segments.Segment`, for positions that XLA knows when it runs."""
+    """Where this device's rows lie: as `_segments.Segment`, for positions that XLA knows when it
+    runs."""
 
     def __init__(self, axis, rows, cu):
         self.count, self.index = jax.lax.axis_size(axis), jax.lax.axis_index(axis)
@@ -159,19 +161,22 @@ def _run(axis, tensors, scale, initial_state, cu_seqlens, delta):
     tensors = {n: t for n, t in tensors.items() if t is not None}
     k, v = tensors["k"], tensors["v"]
     if not tensors["q"].shape[2] == k.shape[2] == v.shape[2]:
-        raise TensorError("'q', 'k' and 'v' must have as many heads; repeat them before, but they have "
+        raise TensorError("'q', 'k' and 'v' must have as many heads; repeat them before, but they "
+                          "have "
                           + ", ".join(str(tensors[n].shape[2]) for n in "qkv"))
     if cu_seqlens is not None and k.shape[0] != 1:
         raise TensorError(f"packed sequences have a batch of 1, but 'k' has {k.shape[0]}")
     if initial_state is None:
         count = k.shape[0] if cu_seqlens is None else cu_seqlens.shape[0] - 1
         initial_state = jnp.zeros((count, v.shape[2], k.shape[3], v.shape[3]), jnp.float32)
-    tensors, initial_state = jax.tree.map(functools.partial(_varying, axis), (tensors, initial_state))
+    tensors, initial_state = jax.tree.map(functools.partial(_varying, axis),
+                                          (tensors, initial_state))
     return _over_time((axis, scale, delta), tensors, initial_state, cu_seqlens)
 
 
 def _varying(axis, array):
-    """What is the same on all devices, as an array of which each has its own: so gradients are summed."""
+    """What is the same on all devices, as an array of which each has its own: so gradients are
+    summed."""
     kind = jax.typeof(array)
     kind = getattr(kind, "manual_axis_type", kind)
     if axis in (getattr(kind, "varying", None) or getattr(kind, "vma", None) or ()):
@@ -181,8 +186,8 @@ def _varying(axis, array):
     return jax.lax.pvary(array, (axis,))
 
 
-def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=None, initial_state=None,
-              cu_seqlens=None):
+def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=None,
+              initial_state=None, cu_seqlens=None):
     """`ejk.ops.recurrent` of this device's rows. k and v have as many heads as q."""
     if g is not None and g.ndim == 4:
         g, gk = None, g if gk is None else g + gk

@@ -1,10 +1,11 @@
 """Context parallelism over torch.distributed: each process has some rows of every sequence.
 
-The functions are those of `ejk.ops`, with a `group`. Each process gives its own rows, in the order of
-ranks; processes may have different numbers of rows. `cu_seqlens` and `initial_state` are the whole's,
-and the same on all. The final state has the sequences that end on this process, and zeros for
-others: the sum over processes is the whole's. Gradients of what processes share (`initial_state`,
-`g_gamma`, Mamba-2's parameters) are each process's part: sum them, as data parallelism does."""
+The functions are those of `ejk.ops`, with a `group`. Each process gives its own rows, in the order
+of ranks; processes may have different numbers of rows. `cu_seqlens` and `initial_state` are the
+whole's, and the same on all. The final state has the sequences that end on this process, and zeros
+for others: the sum over processes is the whole's. Gradients of what processes share
+(`initial_state`, `g_gamma`, Mamba-2's parameters) are each process's part: sum them, as data
+parallelism does."""
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +30,8 @@ class Local:
     def lengths(self, rows):
         if isinstance(self.parts, int):
             if not 1 <= self.parts <= rows:
-                raise TensorError(f"'parts' must be 1 to {rows}, the number of rows, but is {self.parts}")
+                raise TensorError(f"'parts' must be 1 to {rows}, the number of rows, but is "
+                                  f"{self.parts}")
             size, more = divmod(rows, self.parts)
             return [size + (i < more) for i in range(self.parts)]
         if sum(self.parts) != rows:
@@ -47,7 +49,8 @@ class _Job:
         self.heads, self.K, self.V = max(tensors["q"].shape[2], v.shape[2]), k.shape[3], v.shape[3]
         packed = segment.offsets is not None
         self.rows = 1 if packed else k.shape[0]
-        self.cu = (torch.tensor(segment.local, dtype=torch.int32, device=k.device) if packed else None)
+        self.cu = (torch.tensor(segment.local, dtype=torch.int32, device=k.device) if packed
+                   else None)
         count = len(segment.offsets) - 1 if packed else k.shape[0]
         self.state_shape = (count, self.heads, self.K, self.V)
 
@@ -67,8 +70,8 @@ class _Job:
         return torch.where(self._mask(segment.begins), self.initial_state, zero)
 
     def transition(self):
-        """What the segment multiplies a state by, where a state passes through it: [rows, H, K + V']
-        for decays, [rows, H, K, K] for a delta rule."""
+        """What the segment multiplies a state by, where a state passes through it: [rows, H, K +
+        V'] for decays, [rows, H, K, K] for a delta rule."""
         k, segment = self.tensors["k"], self.segment
         if self.delta:
             if not segment.whole or not (segment.from_left or segment.to_right):
@@ -119,7 +122,8 @@ class _Job:
         for s in order:
             state, passing = self.received(vectors[s])
             other = segments[s]
-            if carry is not None and other.whole and (other.to_right if adjoint else other.from_left):
+            if (carry is not None and other.whole
+                    and (other.to_right if adjoint else other.from_left)):
                 state = state + self.through(passing, carry, adjoint)
             carry = state
         return carry
@@ -160,8 +164,8 @@ class _Job:
 
     def adjoint_summary(self, do, dht):
         if not hasattr(self, "results"):
-            raise EjkError("a recurrence over segments was differentiated before: its backward pass "
-                           "frees what it saved, so call the recurrence again")
+            raise EjkError("a recurrence over segments was differentiated before: its backward "
+                           "pass frees what it saved, so call the recurrence again")
         self.cotangents = [do.contiguous(), self.ended(dht)]
         adjoint, = torch.autograd.grad(self.results, [self.h0], self.cotangents, retain_graph=True)
         return self.sent(adjoint, getattr(self.segment, "first", 0))
@@ -232,7 +236,8 @@ def _run(group, tensors, scale, initial_state, cu_seqlens, delta):
         from torch import distributed
         count, rank = distributed.get_world_size(group), distributed.get_rank(group)
         lengths = torch.zeros(count, dtype=torch.int64, device=k.device)
-        distributed.all_gather_into_tensor(lengths, torch.tensor([rows], device=k.device), group=group)
+        distributed.all_gather_into_tensor(lengths, torch.tensor([rows], device=k.device),
+                                           group=group)
         cuts = boundaries(lengths.tolist())
         own = [rank]
 
@@ -254,14 +259,14 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, in
               cu_seqlens=None, group=None):
     """`ejk.ops.recurrent` of this process's rows. k and v have as many heads as q."""
     if k.shape[2] != q.shape[2] or v.shape[2] != q.shape[2]:
-        raise TensorError(f"'k' and 'v' must have q's {q.shape[2]} heads, but have {k.shape[2]} and "
-                          f"{v.shape[2]}; repeat them before")
+        raise TensorError(f"'k' and 'v' must have q's {q.shape[2]} heads, but have {k.shape[2]} "
+                          f"and {v.shape[2]}; repeat them before")
     if g is not None and g.dim() == 4:
         g, gk = None, g if gk is None else g + gk
     if g_gamma is not None and g_gamma.dim() != 1:
         raise TensorError(f"'g_gamma' must be [H], but is {list(g_gamma.shape)}")
-    return _run(group, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), scale, initial_state,
-                cu_seqlens, False)
+    return _run(group, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), scale,
+                initial_state, cu_seqlens, False)
 
 
 def gla(q, k, v, g, **named):
@@ -277,7 +282,8 @@ def simple_gla(q, k, v, g=None, g_gamma=None, **named):
 def lightning_attn(q, k, v, layer_idx, num_layers, **named):
     """`recurrent` with lightning attention's decays."""
     heads = torch.arange(q.shape[2], device=q.device, dtype=torch.float32)
-    return recurrent(q, k, v, g_gamma=-(8 / q.shape[2]) * (1 - layer_idx / num_layers) * heads, **named)
+    return recurrent(q, k, v, g_gamma=-(8 / q.shape[2]) * (1 - layer_idx / num_layers) * heads,
+                     **named)
 
 
 def retention(q, k, v, **named):
@@ -297,15 +303,15 @@ def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initi
     step = dt if dt_bias is None else dt + dt_bias
     step = F.softplus(step) if dt_softplus else step
     k, q = (t.repeat_interleave(x.shape[2] // t.shape[2], 2) for t in (B, C))
-    y, state = recurrent(q, k, step[..., None] * x, A * step, scale=1.0, initial_state=initial_state,
-                         cu_seqlens=cu_seqlens, group=group)
+    y, state = recurrent(q, k, step[..., None] * x, A * step, scale=1.0,
+                         initial_state=initial_state, cu_seqlens=cu_seqlens, group=group)
     return (y if D is None else y + D[:, None] * x), state
 
 
 def _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group):
     if k.shape[2] != v.shape[2] or q.shape[2] != v.shape[2]:
-        raise TensorError(f"'q' and 'k' must have v's {v.shape[2]} heads, but have {q.shape[2]} and "
-                          f"{k.shape[2]}; repeat them before")
+        raise TensorError(f"'q' and 'k' must have v's {v.shape[2]} heads, but have {q.shape[2]} "
+                          f"and {k.shape[2]}; repeat them before")
     return _run(group, dict(q=q, k=k, v=v, g=g, beta=beta), scale, initial_state, cu_seqlens, True)
 
 
@@ -314,7 +320,8 @@ def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None
     return _delta(q, k, v, None, beta, scale, initial_state, cu_seqlens, group)
 
 
-def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
+def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None,
+                     group=None):
     """`ejk.ops.gated_delta_rule` of this process's rows."""
     return _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group)
 

@@ -1,4 +1,5 @@
-"""What every function here shares: checks of arguments, layouts of states, gates made of parameters."""
+"""What every function here shares: checks of arguments, layouts of states, gates made of
+parameters."""
 
 import torch
 import torch.nn.functional as F
@@ -28,15 +29,16 @@ def check_chunk_size(function, size, allowed=None):
     be one that fla would take."""
     if size is None:
         return
-    if not isinstance(size, int) or size < 1 or size & (size - 1) or allowed and size not in allowed:
+    if (not isinstance(size, int) or size < 1 or size & (size - 1)
+            or allowed and size not in allowed):
         raise ValueError(f"{function}: 'chunk_size' must be "
                          + (f"one of {', '.join(map(str, allowed))}" if allowed else "a power of 2")
                          + f", but is {size}")
 
 
 def check_offsets(cu_seqlens, cu_seqlens_cpu):
-    """fla takes a copy of cu_seqlens on the host to save a transfer. ejk reads none there, but a copy
-    of other offsets is a mistake."""
+    """fla takes a copy of cu_seqlens on the host to save a transfer. ejk reads none there, but a
+    copy of other offsets is a mistake."""
     if cu_seqlens_cpu is None:
         return
     if cu_seqlens is None:

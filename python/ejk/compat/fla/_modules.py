@@ -1,7 +1,7 @@
 """The parts around a recurrence in a model of fla, in torch's own operations, for tensors on a CPU.
 
-fla computes them with Triton, which has no CPU. Each function here has its namesake's signature, and
-refuses what it does not compute. Tensors on other devices go to fla's own function."""
+fla computes them with Triton, which has no CPU. Each function here has its namesake's signature,
+and refuses what it does not compute. Tensors on other devices go to fla's own function."""
 
 import torch
 import torch.nn.functional as F

@@ -16,10 +16,10 @@ _FOLDERS = ("delta_rule", "gated_delta_rule", "gla", "kda", "lightning_attn", "l
 def install(modules=True):
     """Puts ejk's functions in the place of fla's, so that fla's layers and models call them.
 
-    With `modules`, norms, short convolutions, activations and losses of fla, which are Triton's, too,
-    are computed by torch where their tensors are on a CPU. So a model of fla runs and trains there.
-    Import order does not matter. Returns a patch: its `remove()` undoes all, and so does the end of
-    a `with` block."""
+    With `modules`, norms, short convolutions, activations and losses of fla, which are Triton's,
+    too, are computed by torch where their tensors are on a CPU. So a model of fla runs and trains
+    there. Import order does not matter. Returns a patch: its `remove()` undoes all, and so does the
+    end of a `with` block."""
     import fla.layers
     import fla.ops
 
@@ -54,7 +54,8 @@ def _replace(patch, names, own, modules):
 def _by_device(other, on_cpu):
     @functools.wraps(on_cpu)
     def function(*arguments, **named):
-        first = next((x for x in (*arguments, *named.values()) if isinstance(x, torch.Tensor)), None)
+        first = next((x for x in (*arguments, *named.values()) if isinstance(x, torch.Tensor)),
+                     None)
         own = first is not None and first.is_cpu
         return (on_cpu if own else other)(*arguments, **named)
     return function
