@@ -29,8 +29,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
 
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
     are summed over them by `ejk.sum_heads`, in f32. Another copy of each, taken first, needs
-    H = Hkv, and has nothing to sum. With `heads-only`, these copies are the only ones, for f32 results:
-    a CPU has the step-by-step schedule alone. They keep the sums, each of one term by `ejk.needs`, and
+    H = Hkv, and has nothing to sum. With `schedule`, functions have that schedule alone, and these
+    copies are the only ones. So they are with `heads-only`, for f32 results: a CPU has the
+    step-by-step schedule alone. These keep the sums, each of one term by `ejk.needs`, and
     with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
@@ -52,12 +53,18 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     func.func @gla_step(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "step"} { … }
     ```
   }];
-  let options = [
-    Option<"headsOnly", "heads-only", "bool", "false",
-           "only copies for heads that share none; schedules are chosen already">];
   let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"headsOnly", "heads-only", "bool", "false",
+           "only copies for heads that share none; schedules are chosen already">,
+    Option<"schedule", "schedule", "::ejk::Schedule", "::ejk::Schedule::automatic",
+           "the schedules of a function's copies", [{::llvm::cl::values(
+             clEnumValN(::ejk::Schedule::automatic, "auto", "all, of which a launch chooses"),
+             clEnumValN(::ejk::Schedule::chunk, "chunk", "that of the function, by chunks"),
+             clEnumValN(::ejk::Schedule::split, "split", "that of the function, whose scans are "
+                                                         "divided into segments already"))}]>];
   let statistics = [Statistic<"numFunctions", "functions", "functions that got alternatives">,
                     Statistic<"numSplit", "split", "alternatives over segments">,
                     Statistic<"numDirect", "direct", "alternatives without sums over heads">];
@@ -88,7 +95,7 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     dynamic number (`automatic`). Where a dynamic number may be one, as in decoding, the scan stays
     beside the program for that case (`tile.choose`), unless it shares saved states, as scans of
     derivatives do. A function that `ejk-make-alternatives` made for steps is left alone, and in
-    one that it made for chunks nothing stays beside a program; where no scan of it became a
+    one that has such a copy nothing stays beside a program; where no scan of it became a
     program, it is the step-by-step one, and its copy goes. With `automatic`, a function, its
     derivative and their alternatives get one remark at most.
   }];

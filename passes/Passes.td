@@ -331,7 +331,8 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     state from zero and the sum of its log gates; one over the segments, which combines those to
     the state that each segment starts from, and the sequence's final state; and the scan itself,
     segment by segment, from those states. A state that only adds up is summed in each segment and
-    then over the segments; one that starts anew at each saved state needs nothing. Why: a thread
+    then over the segments; one that starts anew at each saved state needs nothing. Where the sum is
+    then summed over channels, each segment's is first. Why: a thread
     block scans one sequence and head, so that few of them leave multiprocessors idle. Cost: keys,
     values and gates are read twice.
 

@@ -33,6 +33,11 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());
   }
+  if (split || options.schedule == Schedule::chunk) {
+    MakeAlternativesOptions copies;
+    copies.schedule = options.schedule;
+    pm.addPass(createMakeAlternatives(copies));
+  }
   SelectScheduleOptions chunk;
   chunk.arch = options.arch;
   chunk.schedule = split ? Schedule::chunk : options.schedule;

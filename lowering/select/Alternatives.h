@@ -19,6 +19,8 @@ constexpr llvm::StringLiteral kChunkSchedule = "chunk";
 llvm::StringRef scheduleOf(mlir::func::FuncOp function);
 /// The name of the function that a call names, of which `function` is one way.
 llvm::StringRef entryOf(mlir::func::FuncOp function);
+/// Whether one of the ways to compute what `function` does goes step by step.
+bool hasStepAlternative(mlir::func::FuncOp function);
 
 /// A copy of `function` called `function`_`suffix` or the like, another way to compute it. It
 /// stands before `function`, and so is taken before it, or after it.

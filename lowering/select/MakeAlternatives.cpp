@@ -36,6 +36,13 @@ StringRef ejk::entryOf(func::FuncOp function) {
   return entry ? entry.getValue() : function.getName();
 }
 
+bool ejk::hasStepAlternative(func::FuncOp function) {
+  auto module = function->getParentOfType<ModuleOp>();
+  return llvm::any_of(module.getOps<func::FuncOp>(), [&](func::FuncOp other) {
+    return entryOf(other) == entryOf(function) && scheduleOf(other) == kStepSchedule;
+  });
+}
+
 func::FuncOp ejk::cloneAlternative(func::FuncOp function, StringRef suffix, StringRef schedule,
                                    bool before) {
   auto module = function->getParentOfType<ModuleOp>();
@@ -75,9 +82,15 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
               return getElementTypeOrSelf(heads.sum.getType()).isF32();
             })) {
           function->setAttr(kScheduleAttr, b.getStringAttr(kStepSchedule));
-          makeDirect(function);
+          makeDirect(function, kStepSchedule);
           ++numFunctions;
         }
+        continue;
+      }
+      if (schedule != Schedule::automatic) {
+        StringRef name = schedule == Schedule::split ? kSplitSchedule : kChunkSchedule;
+        if (makeDirect(function, name))
+          function->setAttr(kScheduleAttr, b.getStringAttr(name));
         continue;
       }
       cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
@@ -91,7 +104,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       if (failed(makeSplit(function, kFineSplitSchedule, fine)) ||
           failed(makeSplit(function, kSplitSchedule, coarse)))
         return signalPassFailure();
-      makeDirect(function);
+      makeDirect(function, kChunkSchedule);
       ++numFunctions;
     }
   }
@@ -117,7 +130,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       return success();
     }
     split->setAttr(kWhenAttr, when);
-    makeDirect(split);
+    makeDirect(split, schedule);
     ++numSplit;
     return success();
   }
@@ -184,12 +197,11 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   }
 
   /// Where no heads share one, each gives its result itself, in the result's type: nothing is
-  /// left to sum.
-  void makeDirect(func::FuncOp function) {
+  /// left to sum. Returns whether there are such sums.
+  bool makeDirect(func::FuncOp function, StringRef schedule) {
     if (findShared(function).empty())
-      return;
-    func::FuncOp direct =
-        cloneAlternative(function, "direct", scheduleOf(function), /*before=*/true);
+      return false;
+    func::FuncOp direct = cloneAlternative(function, "direct", schedule, /*before=*/true);
     Builder b(&getContext());
     ArrayAttr needs;
     llvm::StringMap<std::string> renamed;
@@ -205,6 +217,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     if (!headsOnly)
       renameSizes(direct, renamed);
     ++numDirect;
+    return true;
   }
 
   /// A head's sum of itself alone.

@@ -302,7 +302,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     ScanOp first = group.front();
     bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
                   !first.getSegments() && !readsPool(first) && group.size() == 1 &&
-                  scheduleOf(first->getParentOfType<func::FuncOp>()).empty();
+                  !hasStepAlternative(first->getParentOfType<func::FuncOp>());
     if (choose) // The rows that the program takes are then all that is made of them.
       narrowOperands(group, roundComputed);
     copy.finish(choose);

@@ -70,6 +70,9 @@ private:
   std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
   /// The sum over a sequence's segments, in scan order.
   Value addUp(Value sums, Value initial, RankedTensorType type);
+  /// Of sums over the channels of `final`, which `sums` add up to: each segment's are summed first,
+  /// so that `sums` are only summed, too (ejk-hoist-reductions).
+  void addUpNumbers(Value sums, Value final);
   ScanOp scanFromStarts(ArrayRef<Value> starts);
 
   ScanOp scan;
@@ -299,6 +302,27 @@ Value TimeSplitter::addUp(Value sums, Value initial, RankedTensorType type) {
   return added.getFinalStates().front();
 }
 
+void TimeSplitter::addUpNumbers(Value sums, Value final) {
+  Value total;
+  for (Operation *user : llvm::make_early_inc_range(final.getUsers())) {
+    auto generic = dyn_cast<linalg::GenericOp>(user);
+    if (!generic || !isSumOver(generic, 2))
+      continue;
+    auto type = cast<RankedTensorType>(generic.getResult(0).getType());
+    if (!total)
+      total = addUp(sumOver(b, loc, sums, 2), Value(), type);
+    generic.getResult(0).replaceAllUsesWith(castLike(b, loc, total, generic.getResult(0)));
+    generic.erase();
+  }
+  if (!total)
+    return;
+  // The sizes of `final` that both have, so that nothing is left of it.
+  for (Operation *user : llvm::make_early_inc_range(final.getUsers()))
+    if (auto dim = dyn_cast<tensor::DimOp>(user))
+      if (std::optional<int64_t> number = dim.getConstantIndex(); number && *number < 2)
+        dim.getSourceMutable().assign(total);
+}
+
 ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
   SmallVector<Type> types, parameterTypes(scan.getParameterArgs().getTypes());
   for (Type type : scan.getFinalStates().getTypes())
@@ -328,6 +352,8 @@ void TimeSplitter::apply() {
   ScanOp made = scanFromStarts(starts);
   for (auto [i, state] : llvm::enumerate(states)) {
     Value final = scan.getFinalStates()[i];
+    if (state.kind == Kind::accumulated && !scan.getInitialState(i))
+      addUpNumbers(made.getFinalStates()[i], final);
     if (final.use_empty())
       continue;
     if (state.kind == Kind::accumulated)

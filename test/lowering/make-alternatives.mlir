@@ -2,6 +2,16 @@
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --split-input-file | FileCheck %s
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --ejk-select-schedule="schedule=auto save-states arch=sm_90a" --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=CHOSEN
 
+// A schedule that was asked for is the only one; only sums over heads have an alternative without.
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --split-input-file | FileCheck %s --check-prefix=FORCED --implicit-check-not='_step('
+// FORCED-LABEL: func.func @gla(
+// FORCED-NOT: ejk.schedule
+// FORCED-LABEL: func.func @gla_vjp_direct(
+// FORCED-SAME: ejk.alternative_of = "gla_vjp"
+// FORCED-SAME: ejk.needs = ["=", "H", "Hkv"], ejk.schedule = "chunk"}
+// FORCED-LABEL: func.func @gla_vjp(
+// FORCED-SAME: ejk.schedule = "chunk"}
+
 // Segments side by side, for few long sequences; shorter ones where a device takes all at once.
 // CHECK-LABEL: func.func @gla_fine_split(
 // CHECK-SAME: ejk.schedule = "fine-split"

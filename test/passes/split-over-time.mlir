@@ -39,6 +39,51 @@ func.func @gated(%q: tensor<?x?x?x4xf32> {ejk.shape = ["B", "T", "H", "4"]},
   return %o, %ht : tensor<?x?x?x3xf32>, tensor<?x?x4x3xf32>
 }
 
+// What is only summed over channels is summed in each segment, so that ejk-hoist-reductions finds it;
+// numbers are added up over the segments. Sizes come from those, and no vector is added up.
+// CHECK-LABEL: func.func @summed(
+// CHECK:         %[[SUMS:.*]] = ejk.scan segments<4 to 8, at_least 2>
+// CHECK:         %[[NUMBERS:.*]] = linalg.generic {{.*}} ins(%[[SUMS]] : tensor<?x?x4xf32>)
+// CHECK:         %[[ROWS:.*]] = tensor.expand_shape %[[NUMBERS]]
+// CHECK:         %[[TOTAL:.*]] = ejk.scan
+// CHECK-NEXT:      sequences(%{{.*}} = %[[ROWS]] : tensor<?x?x?xf32>)
+// CHECK-NOT:     ejk.scan
+// CHECK:         tensor.dim %[[TOTAL]]
+// CHECK:         return
+func.func @summed(%k: tensor<?x?x?x4xf32>) -> (tensor<?x?xf32>) {
+  %final = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>)
+      states(%s = zero : tensor<?x?x4xf32>) {
+    %s1 = arith.addf %s, %kt : vector<4xf32>
+    ejk.yield states(%s1 : vector<4xf32>)
+  }
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %final, %c0 : tensor<?x?x4xf32>
+  %heads = tensor.dim %final, %c1 : tensor<?x?x4xf32>
+  %empty = tensor.empty(%n, %heads) : tensor<?x?xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%final : tensor<?x?x4xf32>) outs(%init : tensor<?x?xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %added = arith.addf %out, %in : f32
+    linalg.yield %added : f32
+  } -> tensor<?x?xf32>
+  return %sum : tensor<?x?xf32>
+}
+
+// Ones, so that the sums are exact: 21 rows of 4 channels.
+func.func @check_summed() {
+  %ones = arith.constant dense<1.0> : tensor<2x21x3x4xf32>
+  %k = tensor.cast %ones : tensor<2x21x3x4xf32> to tensor<?x?x?x4xf32>
+  %sum = func.call @summed(%k) : (tensor<?x?x?x4xf32>) -> tensor<?x?xf32>
+  %static = tensor.cast %sum : tensor<?x?xf32> to tensor<2x3xf32>
+  %expected = arith.constant dense<84.0> : tensor<2x3xf32>
+  check.expect_equal %static, %expected : tensor<2x3xf32>
+  return
+}
+
 // Against the formula, which shares no code with the scan. 21 rows are segments of 8, 8 and 5; two
 // query heads share a key head.
 func.func @check_gated() {
