@@ -21,7 +21,7 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     whose lengths are not known on the host. A copy after it runs step by step, and takes all else.
 
     A copy before it is divided into segments (`ejk-split-over-time`), for few long sequences: from
-    2048 rows on, where the rounds of segments that the device's multiprocessors take, three times,
+    1024 rows on, where the rounds of segments that the device's multiprocessors take, three times,
     are fewer than the segments of a sequence. It is left out where no scan can be divided. For
     packed sequences, the mean length stands for a sequence's. Another one before that has shorter
     segments, 16 or more a sequence, for so few heads and sequences that the multiprocessors take
@@ -48,7 +48,7 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     After:
     ```mlir
     func.func @gla_split(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "split",
-        ejk.when = ["and", [">=", "T", 2048], ["<", ["*", 3, …], …]]} { … }
+        ejk.when = ["and", [">=", "T", 1024], ["<", ["*", 3, …], …]]} { … }
     func.func @gla(…) attributes {ejk.schedule = "chunk", ejk.when = [">=", "T", 16]} { … }
     func.func @gla_step(…) attributes {ejk.alternative_of = "gla", ejk.schedule = "step"} { … }
     ```

@@ -20,7 +20,7 @@
 // CHECK-LABEL: func.func @gla_split(
 // CHECK-SAME: ejk.alternative_of = "gla"
 // CHECK-SAME: ejk.schedule = "split"
-// CHECK-SAME: ejk.when = ["and", [">=", "T", 2048], ["<", ["*", 3, ["ceildiv", ["*", ["*", "B", ["max", 4, ["ceildiv", "T", 4096]]], "H"], "device.multiprocessors"]], ["max", 4, ["ceildiv", "T", 4096]]]]}
+// CHECK-SAME: ejk.when = ["and", [">=", "T", 1024], ["<", ["*", 3, ["ceildiv", ["*", ["*", "B", ["max", 4, ["ceildiv", "T", 4096]]], "H"], "device.multiprocessors"]], ["max", 4, ["ceildiv", "T", 4096]]]]}
 // CHECK: ejk.scan segments<64 to 4096, at_least 4>
 // CHECK: ejk.scan segments<64 to 4096, at_least 4>
 
@@ -111,7 +111,7 @@ func.func @wide(%q: tensor<?x?x?x64xf32>, %k: tensor<?x?x?x64xf32>, %v: tensor<?
 // The rows of packed sequences are not known on the host, and one's results do not depend on the
 // others: chunks at any number. For segments side by side, the mean of the rows counts.
 // CHECK-LABEL: func.func @packed_split(
-// CHECK-SAME: ejk.when = ["and", [">=", "T", 2048], ["<", ["*", 3, ["ceildiv", ["*", ["+", ["floordiv", "T", 2048], "N"], 4], "device.multiprocessors"]], ["floordiv", "T", ["*", ["max", "N", 1], 2048]]]]}
+// CHECK-SAME: ejk.when = ["and", [">=", "T", 1024], ["<", ["*", 3, ["ceildiv", ["*", ["+", ["floordiv", "T", 2048], "N"], 4], "device.multiprocessors"]], ["floordiv", "T", ["*", ["max", "N", 1], 2048]]]]}
 // CHECK-LABEL: func.func @packed(
 // CHECK-SAME: ejk.schedule = "chunk"}
 // CHECK-LABEL: func.func @packed_step(
@@ -129,12 +129,12 @@ func.func @packed(%q: tensor<1x?x4x64xbf16>, %k: tensor<1x?x4x64xbf16>, %v: tens
 // adds depends on the state: no segment can be computed before the one before it.
 // CHECK-LABEL: func.func @short(
 // CHECK-NOT: @short_split
-func.func @short(%q: tensor<?x1024x4x64xbf16>, %k: tensor<?x1024x4x64xbf16>, %v: tensor<?x1024x4x64xbf16>)
-    -> tensor<?x1024x4x64xbf16> {
+func.func @short(%q: tensor<?x1000x4x64xbf16>, %k: tensor<?x1000x4x64xbf16>, %v: tensor<?x1000x4x64xbf16>)
+    -> tensor<?x1000x4x64xbf16> {
   %o, %ht = ejk.recurrent %q, %k, %v
-      : tensor<?x1024x4x64xbf16>, tensor<?x1024x4x64xbf16>, tensor<?x1024x4x64xbf16>
-      -> tensor<?x1024x4x64xbf16>, tensor<?x4x64x64xf32>
-  return %o : tensor<?x1024x4x64xbf16>
+      : tensor<?x1000x4x64xbf16>, tensor<?x1000x4x64xbf16>, tensor<?x1000x4x64xbf16>
+      -> tensor<?x1000x4x64xbf16>, tensor<?x4x64x64xf32>
+  return %o : tensor<?x1000x4x64xbf16>
 }
 
 // CHECK-LABEL: func.func @delta(
