@@ -198,11 +198,17 @@ static LogicalResult verifyRecurrence(Operation *op) {
     if (elementOf(operand) != type)
       return op->emitOpError() << "'" << name << "' must have query's element type " << type
                                << " (C2), but has " << elementOf(operand);
-  // Both of an axis's tensors give its size, for every kernel is made for it.
-  for (auto [operand, name, letter] :
-       {std::tuple(r.query, "query", "K"), std::tuple(r.key, "key", "K"),
-        std::tuple(r.value, "value", "V")}) {
-    int64_t size = cast<RankedTensorType>(operand.getType()).getDimSize(3);
+  // Each of an axis's tensors gives its size, for every kernel is made for it.
+  for (auto [operand, name, letter, dim] :
+       {std::tuple(r.query, "query", "K", 3), std::tuple(r.key, "key", "K", 3),
+        std::tuple(r.value, "value", "V", 3), std::tuple(r.g, "g", "K", 3),
+        std::tuple(r.gk, "gk", "K", 3), std::tuple(r.gv, "gv", "V", 3),
+        std::tuple(r.initialState, "initial_state", "K", 2),
+        std::tuple(r.initialState, "initial_state", "V", 3)}) {
+    auto type = operand ? cast<RankedTensorType>(operand.getType()) : RankedTensorType();
+    if (!type || type.getRank() <= dim)
+      continue; // what another constraint is about
+    int64_t size = type.getDimSize(dim);
     if (ShapedType::isDynamic(size) || size < 1 || size > kMaxChannels) {
       auto diag = op->emitOpError() << "'" << name << "' must have a static " << letter
                                     << " from 1 to " << kMaxChannels << " (C3), but ";
@@ -217,23 +223,7 @@ static LogicalResult verifyRecurrence(Operation *op) {
                              << " (C4), but " << hk << " = " << shared << " and " << h << " = "
                              << heads;
 
-  // C10 comes before what depends on N.
-  if (r.cuSeqlens) {
-    if (failed(shapes.check(r.cuSeqlens, "cu_seqlens", {"N+1"}, "C10")))
-      return failure();
-    int64_t batch = shapes.size("B"), entries = shapes.size("N+1");
-    if (!ShapedType::isDynamic(batch) && batch != 1)
-      return op->emitOpError() << "with 'cu_seqlens', B must be 1 (C10), but is " << batch;
-    if (!ShapedType::isDynamic(entries)) {
-      if (entries < 1)
-        return op->emitOpError("'cu_seqlens' must have N+1 entries (C10), but has none");
-      shapes.bind("N", entries - 1, "'cu_seqlens'");
-    }
-  } else {
-    shapes.bind("N", shapes.size("B"), "the batch");
-  }
-
-  // C5 to C8, C15: gates, beta.
+  // C5, C7, C8, C15: gates and beta, whose B may be static where query's is not.
   if (r.g && failed(verifyGateType(op, r.g, "g", type, "C5")))
     return failure();
   if (r.g && failed(isDelta ? shapes.check(r.g, "g", {"B", "T", h}, "C5")
@@ -243,13 +233,32 @@ static LogicalResult verifyRecurrence(Operation *op) {
   if (r.beta && (failed(verifyGateType(op, r.beta, "beta", type, "C15")) ||
                  failed(shapes.check(r.beta, "beta", {"B", "T", h}, "C15"))))
     return failure();
-  if (r.gGamma && failed(shapes.checkEither(r.gGamma, "g_gamma", {"H"}, {"N", "H"}, "C6")))
-    return failure();
   if (r.gk && (failed(verifyGateType(op, r.gk, "gk", type, "C7")) ||
                failed(shapes.check(r.gk, "gk", {"B", "T", h, "K"}, "C7"))))
     return failure();
   if (r.gv && (failed(verifyGateType(op, r.gv, "gv", type, "C8")) ||
                failed(shapes.check(r.gv, "gv", {"B", "T", "H", "V"}, "C8"))))
+    return failure();
+
+  // C10 comes before what depends on N.
+  if (r.cuSeqlens) {
+    if (failed(shapes.check(r.cuSeqlens, "cu_seqlens", {"N+1"}, "C10")))
+      return failure();
+    int64_t batch = shapes.size("B"), entries = shapes.size("N+1");
+    if (!ShapedType::isDynamic(batch) && batch != 1)
+      return op->emitOpError() << "with 'cu_seqlens', B must be 1 (C10), but is " << batch;
+    shapes.bind("B", 1, "'cu_seqlens'");
+    if (!ShapedType::isDynamic(entries)) {
+      if (entries < 1)
+        return op->emitOpError("'cu_seqlens' must have N+1 entries (C10), but has none");
+      shapes.bind("N", entries - 1, "'cu_seqlens'");
+    }
+  } else {
+    shapes.bind("N", shapes.size("B"), "the batch");
+  }
+
+  // C6: what depends on N.
+  if (r.gGamma && failed(shapes.checkEither(r.gGamma, "g_gamma", {"H"}, {"N", "H"}, "C6")))
     return failure();
 
   // C9, C11 to C13: states, output, scale.

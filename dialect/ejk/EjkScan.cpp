@@ -341,6 +341,7 @@ LogicalResult ScanOp::verify() {
     int64_t batch = shapes.size("B"), entries = shapes.size("N+1");
     if (!ShapedType::isDynamic(batch) && batch != 1)
       return emitOpError() << "with 'cu_seqlens', B must be 1 (C6), but is " << batch;
+    shapes.bind("B", 1, "'cu_seqlens'");
     if (!ShapedType::isDynamic(entries)) {
       if (entries < 1)
         return emitOpError("'cu_seqlens' must have N+1 entries (C6), but has none");

@@ -4,6 +4,8 @@
 #include "dialect/ejk/Attributes.h"
 #include "dialect/ejk/Ejk.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -197,14 +199,43 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kDecayClassAttr, Kind::string, true, false, false},
 };
 
+/// That a described shape's numbers are the sizes of `type`, as far as both are known.
+static LogicalResult verifyShape(Operation *op, Type type, Attribute attribute) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  auto shape = dyn_cast<ArrayAttr>(attribute);
+  if (!shaped || !shaped.hasRank() || !shape)
+    return success();
+  bool agrees = shape.size() == size_t(shaped.getRank());
+  for (unsigned i = 0; agrees && i < shape.size(); ++i) {
+    auto text = dyn_cast<StringAttr>(shape[i]);
+    int64_t size;
+    if (text && !text.getValue().getAsInteger(10, size) && !shaped.isDynamicDim(i))
+      agrees = size == shaped.getDimSize(i);
+  }
+  if (agrees)
+    return success();
+  return op->emitError() << "'" << kShapeAttr << "' must describe the type " << type << ", but is "
+                         << attribute;
+}
+
 LogicalResult EjkDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   return verifyDialectAttribute(op, attribute, AttributePlace::op, ejkAttributes);
 }
-LogicalResult EjkDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
+LogicalResult EjkDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
                                                    NamedAttribute attribute) {
-  return verifyDialectAttribute(op, attribute, AttributePlace::argument, ejkAttributes);
+  if (failed(verifyDialectAttribute(op, attribute, AttributePlace::argument, ejkAttributes)))
+    return failure();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (attribute.getName() != kShapeAttr || !function || argument >= function.getNumArguments())
+    return success();
+  return verifyShape(op, function.getArgumentTypes()[argument], attribute.getValue());
 }
-LogicalResult EjkDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+LogicalResult EjkDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned result,
                                                       NamedAttribute attribute) {
-  return verifyDialectAttribute(op, attribute, AttributePlace::result, ejkAttributes);
+  if (failed(verifyDialectAttribute(op, attribute, AttributePlace::result, ejkAttributes)))
+    return failure();
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (attribute.getName() != kShapeAttr || !function || result >= function.getNumResults())
+    return success();
+  return verifyShape(op, function.getResultTypes()[result], attribute.getValue());
 }

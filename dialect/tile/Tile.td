@@ -143,6 +143,7 @@ def Tile_ProgramOp : Tile_Op<"program", [
     - C3: `save_every` is given if and only if states are saved or saved states are read,
       is a multiple of `chunk`, and is 2³⁰ at most.
     - C4: `save_every` divides the least rows of `segments`.
+    - C5: no op of the region has a tensor or a memref as a result.
   }];
   let arguments = (ins
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,

@@ -131,7 +131,15 @@ LogicalResult ProgramOp::verifyRegions() {
     if (arg.getType() != type)
       return emitOpError() << "region argument " << i << " must be " << type << " (C1), but is "
                            << arg.getType();
-  return verifyGuards(*this);
+  // Functions alone have tensors.
+  WalkResult walked = block.walk([](Operation *op) -> WalkResult {
+    for (Type type : op->getResultTypes())
+      if (isa<TensorType, BaseMemRefType>(type))
+        return op->emitOpError() << "has a result of type " << type
+                                 << "; a block program computes with numbers and vectors (C5)";
+    return success();
+  });
+  return failure(walked.wasInterrupted() || failed(verifyGuards(*this)));
 }
 
 //===----------------------------------------------------------------------===//

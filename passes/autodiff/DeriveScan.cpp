@@ -112,8 +112,18 @@ private:
     for (auto [result, tensor] : savedReads)
       primal.map(result, sb.addSequence(tensor));
     for (Operation &op : body().without_terminator())
-      if (!step.isCore(&op))
+      if (!step.isCore(&op) && hasOperands(op, primal))
         sb.b.clone(op, primal);
+  }
+  /// Whether `primal` has what `op` and its regions use of the step. A sum of K×V states is not the
+  /// core's, but it is not computed from vectors, either.
+  bool hasOperands(Operation &op, const IRMapping &primal) {
+    return !op.walk([&](Operation *inner) {
+                for (Value operand : inner->getOperands())
+                  if (operand.getParentBlock() == &body() && !primal.contains(operand))
+                    return WalkResult::interrupt();
+                return WalkResult::advance();
+              }).wasInterrupted();
   }
   void mapOperands(ScanBuilder &sb, IRMapping &primal) {
     for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))

@@ -78,8 +78,16 @@ struct ExpandSolvesPass : ejk::impl::ExpandSolvesBase<ExpandSolvesPass> {
   void runOnOperation() override {
     SmallVector<SolveOp> solves;
     getOperation()->walk([&](SolveOp op) { solves.push_back(op); });
-    for (SolveOp op : solves)
+    for (SolveOp op : solves) {
+      int64_t rows = cast<VectorType>(op.getMatrix().getType()).getDimSize(0);
+      if (rows % InvertDiagonalOp::kBlock) {
+        op.emitOpError() << "can be computed by matmuls where " << InvertDiagonalOp::kBlock
+                         << " divides the matrix's rows, but there are " << rows
+                         << "; add rows and columns of zeros";
+        return signalPassFailure();
+      }
       expand(op);
+    }
     numExpanded += solves.size();
   }
 };

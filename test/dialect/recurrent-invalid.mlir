@@ -491,3 +491,43 @@ func.func @c13(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
 }
+
+// -----
+
+// C3: K is dynamic in a gate alone.
+func.func @c3(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gk: tensor<?x?x?x?xf32>) {
+  // expected-error@+1 {{'gk' must have a static K from 1 to 512 (C3), but it is dynamic}}
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x?x?xf32>)
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
+  return
+}
+
+// -----
+
+// C3: V is dynamic in the initial state alone.
+func.func @c3(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %h0: tensor<2x4x8x?xf32>) {
+  // expected-error@+1 {{'initial_state' must have a static V from 1 to 512 (C3), but it is dynamic}}
+  %o, %ht = ejk.recurrent %q, %k, %v initial_state(%h0 : tensor<2x4x8x?xf32>)
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
+  return
+}
+
+// -----
+
+// C10: only a gate says that there is a batch.
+func.func @c10(%q: tensor<?x5x4x8xf32>, %k: tensor<?x5x2x8xf32>, %v: tensor<?x5x2x6xf32>, %g: tensor<17x5x4xf32>, %cu: tensor<4xi32>) {
+  // expected-error@+1 {{with 'cu_seqlens', B must be 1 (C10), but is 17}}
+  %o, %ht = ejk.recurrent %q, %k, %v g(%g : tensor<17x5x4xf32>) cu_seqlens(%cu : tensor<4xi32>)
+      : tensor<?x5x4x8xf32>, tensor<?x5x2x8xf32>, tensor<?x5x2x6xf32> -> tensor<?x5x4x6xf32>, tensor<3x4x8x6xf32>
+  return
+}
+
+// -----
+
+// C11: only the output says that there is a batch of packed sequences.
+func.func @c11(%q: tensor<?x5x4x8xf32>, %k: tensor<?x5x2x8xf32>, %v: tensor<?x5x2x6xf32>, %cu: tensor<4xi32>) {
+  // expected-error@+1 {{'output' must be [B,T,H,V] (C11) with B = 1 as 'cu_seqlens' has it, but dimension 0 is 17}}
+  %o, %ht = ejk.recurrent %q, %k, %v cu_seqlens(%cu : tensor<4xi32>)
+      : tensor<?x5x4x8xf32>, tensor<?x5x2x8xf32>, tensor<?x5x2x6xf32> -> tensor<17x5x4x6xf32>, tensor<3x4x8x6xf32>
+  return
+}

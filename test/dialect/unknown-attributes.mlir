@@ -132,3 +132,14 @@ func.func @tile_place(%a: vector<16x16xf32>) {
   %b = arith.addf %a, %a {tile.layout = []} : vector<16x16xf32>
   return
 }
+
+// -----
+
+// A described shape is that of the type, as far as both are known.
+// expected-error@+1 {{'ejk.shape' must describe the type 'tensor<1x9x2x3xf32>', but is ["1", "9", "4", "4"]}}
+func.func @of_another_type(%v: tensor<1x9x2x3xf32> {ejk.shape = ["1", "9", "4", "4"]}) { return }
+
+// -----
+
+// expected-error@+1 {{'ejk.shape' must describe the type 'tensor<?xf32>', but is ["B", "T"]}}
+func.func private @of_another_rank() -> (tensor<?xf32> {ejk.shape = ["B", "T"]})

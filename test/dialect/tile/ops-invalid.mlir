@@ -122,3 +122,17 @@ func.func @invert_diagonal(%q: tensor<?x?x?x24xf32>) {
   }
   return
 }
+
+// -----
+
+// tile.program C5: the interpreter had room for one number.
+func.func @program_of_a_tensor(%x: tensor<1x3x1x2xf32>) {
+  %o = tile.program chunk 16 slices 1 sequences(%x : tensor<1x3x1x2xf32>) outputs(tensor<1x3x1x2xf32>) {
+  ^bb0(%xr: !tile.rows<vector<2xf32>>, %or: !tile.rows<vector<2xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    // expected-error@+1 {{has a result of type 'tensor<4xi32>'; a block program computes with numbers and vectors (C5)}}
+    %c = arith.constant dense<[0, 3, 3, 5]> : tensor<4xi32>
+    tile.end
+  }
+  return
+}
