@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Parallel.h"
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace ejk;
@@ -238,6 +239,32 @@ static std::vector<double> drawOffsets(int64_t entries, int64_t total, check::Ra
   return offsets;
 }
 
+/// The pool whose states `argument` has the indices of; null for any other argument.
+static Value pooledBy(Value argument) {
+  for (OpOperand &use : argument.getUses()) {
+    if (auto read = dyn_cast<ReadStatesOp>(use.getOwner()); read && read.getIndex() == argument)
+      return read.getPool();
+    if (auto write = dyn_cast<WriteStatesOp>(use.getOwner()); write && write.getIndex() == argument)
+      return write.getPool();
+  }
+  return Value();
+}
+
+/// Indices below `states`, each for one sequence at most. One of eight sequences has none, and so
+/// have those for which no state is left: their index is negative.
+static std::vector<double> drawIndices(int64_t entries, int64_t states, check::Random &random) {
+  std::vector<double> free(states), indices(entries, -1);
+  std::iota(free.begin(), free.end(), 0);
+  for (double &index : indices) {
+    if (free.empty() || random.uniform() < 0.125)
+      continue;
+    std::swap(free[random.next() % free.size()], free.back());
+    index = free.back();
+    free.pop_back();
+  }
+  return indices;
+}
+
 /// An error names a size that the function does not have.
 static Result<bool> checkSymbols(const SymbolSizes &symbols) {
   ArrayRef<std::string> known = symbols.shapes.symbols();
@@ -318,6 +345,10 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
       int64_t steps = symbols.evaluate(symbols.shapes.dim(rows, 1)).value_or(0);
       for (auto [n, offset] : llvm::enumerate(drawOffsets(shape[0], steps, random)))
         setElement(tensor, n, offset);
+    } else if (Value pool = pooledBy(argument)) {
+      int64_t states = symbols.evaluate(symbols.shapes.dim(pool, 0)).value_or(0);
+      for (auto [n, index] : llvm::enumerate(drawIndices(shape[0], states, random)))
+        setElement(tensor, n, index);
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
       Drawn drawn = drawnAs(function, i, shape.empty() ? 1 : shape.back());
       constexpr int64_t some = 1 << 16;
@@ -332,6 +363,29 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
     inputs.push_back(std::move(tensor));
   }
   return inputs;
+}
+
+void ejk::zeroSkipped(func::FuncOp function, const std::vector<HostTensor> &inputs,
+                      HostTensor &output) {
+  ShapeAnalysis shapes(function);
+  Operation *end = function.getBody().front().getTerminator();
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    const HostTensor *index = findTensor(inputs, argumentName(function, i));
+    if (!index || !pooledBy(function.getArgument(i)))
+      continue;
+    for (unsigned r = 0; r < end->getNumOperands(); ++r) {
+      Value result = end->getOperand(r);
+      auto type = dyn_cast<RankedTensorType>(result.getType());
+      if (resultName(function, r) != output.name || !type || !type.getRank() ||
+          result.getDefiningOp<WriteStatesOp>() ||
+          shapes.symbolOf(result, 0) != shapes.symbolOf(function.getArgument(i), 0))
+        continue;
+      size_t row = output.data.size() / std::max<int64_t>(1, output.shape.front());
+      for (int64_t n = 0; n < output.shape.front(); ++n)
+        if (elementAsDouble(*index, n) < 0)
+          std::fill_n(output.data.begin() + n * row, row, 0);
+    }
+  }
 }
 
 Result<bool> ejk::checkNames(func::FuncOp function, const std::vector<HostTensor> &given) {

@@ -26,8 +26,14 @@ Result<bool> checkNames(mlir::func::FuncOp function, const std::vector<HostTenso
 /// The same, drawn at random with the sizes of the symbols (dialect/shapes/Shapes.h).
 /// Key/value and parameter heads are as many as query heads when not given, B
 /// of packed sequences is 1. Gates are log(sigmoid(x)); packed sequences differ
-/// in length, and when there are several one of them is empty.
+/// in length, and when there are several one of them is empty. Sequences whose states lie in a pool
+/// have different ones, and one of eight has none.
 Result<std::vector<HostTensor>> drawInputs(mlir::func::FuncOp function, Sizes sizes, uint64_t seed);
+
+/// Sets what `output`, a result of `function`, has of sequences without a state in a pool to zero:
+/// a kernel writes nothing of them, so that it is undefined.
+void zeroSkipped(mlir::func::FuncOp function, const std::vector<HostTensor> &inputs,
+                 HostTensor &output);
 
 /// For the interpreter, and back with values rounded to the type.
 reference::Tensor toInterpreter(const HostTensor &tensor, mlir::Type type);

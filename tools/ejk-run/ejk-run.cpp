@@ -310,13 +310,16 @@ static FailureOr<bool> check(func::FuncOp function, GateTerms *terms,
     return failure();
   bool narrowInput = llvm::any_of(inputs, [](const HostTensor &t) { return isNarrow(t.dtype); });
   bool passed = true;
-  for (const HostTensor &wanted : *expected) {
-    const HostTensor *found = findTensor(outputs, wanted.name);
-    if (!found) {
+  for (HostTensor &wanted : *expected) {
+    const HostTensor *written = findTensor(outputs, wanted.name);
+    if (!written) {
       llvm::outs() << "check " << wanted.name << ": FAIL, the run gave no such result\n";
       passed = false;
       continue;
     }
+    HostTensor defined = *written, *found = &defined;
+    zeroSkipped(function, inputs, defined);
+    zeroSkipped(function, inputs, wanted);
     double limit = tolerance.getNumOccurrences() ? double(tolerance)
                    : narrowInput || isNarrow(found->dtype)
                        ? (vjp || schedule.get() != Schedule::step ? 5e-3 : 3e-3)
