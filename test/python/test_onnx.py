@@ -7,7 +7,12 @@
 import functools
 import io
 import os
+import re
+import shutil
+import statistics
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import warnings
@@ -114,37 +119,95 @@ def tuple_of(results):
 
 @unittest.skipIf(MISSING, MISSING)
 class NodeCases(unittest.TestCase):
-    """What the ONNX package tests its own operators with."""
+    """What the ONNX package tests its own operators with: each case as the node, and expanded, as the
+    graph that is the node's definition in other nodes."""
 
     @staticmethod
     @functools.lru_cache(maxsize=None)
     def cases():
+        """{name: case}; an expanded one's name ends in _expanded."""
         from onnx.backend.test.case.node import collect_testcases
         with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
-            return [c for c in collect_testcases(None) if not c.name.endswith("_expanded")]
+            every = {c.name: c for c in collect_testcases(None)}
+        return {n: c for n, c in every.items()
+                if n.startswith(("test_linear_attention_", "test_causal_conv_with_state_"))}
 
-    def run_cases(self, op):
+    def run_cases(self, prefix, expanded):
         count = 0
-        for case in self.cases():
-            if op not in [n.op_type for n in case.model.graph.node]:
+        for name, case in self.cases().items():
+            if not name.startswith(prefix) or name.endswith("_expanded") != expanded:
                 continue
-            with self.subTest(case.name):
+            with self.subTest(name):
                 function = ejk.onnx.compile(case.model)
                 for inputs, outputs in case.data_sets:
                     found = tuple_of(function(*map(np.asarray, inputs)))
+                    self.assertEqual(len(found), len(outputs))
                     for a, b in zip(found, outputs):
-                        self.assertEqual(a.dtype, b.dtype)
+                        self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
                         np.testing.assert_allclose(np.float64(a), np.float64(b), rtol=case.rtol,
                                                    atol=max(case.atol, 1e-6))
                 count += 1
         return count
 
     def test_linear_attention(self):
-        self.assertGreaterEqual(self.run_cases("LinearAttention"), 14)
+        self.assertGreaterEqual(self.run_cases("test_linear_attention_", False), 14)
+
+    def test_linear_attention_expanded(self):
+        self.assertGreaterEqual(self.run_cases("test_linear_attention_", True), 14)
 
     def test_causal_convolution(self):
-        self.assertGreaterEqual(self.run_cases("CausalConvWithState"), 5)
+        self.assertGreaterEqual(self.run_cases("test_causal_conv_with_state_", False), 13)
+
+    def test_causal_convolution_expanded(self):
+        self.assertGreaterEqual(self.run_cases("test_causal_conv_with_state_", True), 13)
+
+    def test_other_types(self):
+        """Cases of float in float16 and bfloat16, as the node and expanded: some, or all of them."""
+        own = [(n, c) for n, c in self.cases().items()
+               if not n.endswith("_expanded") and c.data_sets[0][0][0].dtype == np.float32]
+        for name, case in own if os.environ.get("EJK_TEST_CASES") else own[3::9]:
+            for kind in ("f16", "bf16"):
+                elem, dtype = kinds()[kind]
+                node, expanded = (in_type(self.cases()[n].model, elem)
+                                  for n in (name, name + "_expanded"))
+                inputs = [np.asarray(x).astype(dtype) for x in case.data_sets[0][0]]
+                wanted = ReferenceEvaluator(node).run(None, dict(zip(
+                    [i.name for i in node.graph.input], inputs)))
+                for model in (node, expanded):
+                    with self.subTest(model.graph.name, kind=kind):
+                        found = tuple_of(ejk.onnx.compile(model)(*inputs))
+                        for a, b in zip(found, wanted):
+                            self.assertEqual((a.shape, a.dtype), (b.shape, dtype))
+                            self.assertLessEqual(off(a, b), LIMITS[kind])
+
+
+def in_type(model, elem):
+    """A model of float with inputs and outputs of another type."""
+    new = onnx.ModelProto()
+    new.CopyFrom(model)
+    for value in [*new.graph.input, *new.graph.output]:
+        value.type.tensor_type.elem_type = elem
+    return new
+
+
+def expanded(model):
+    """The model with its linear attention and convolution as other nodes: their definition."""
+    from onnx.backend.test.case.node import function_testcase_helper
+    known = onnx.shape_inference.infer_shapes(model).graph
+    types = {v.name: v.type for v in (*known.input, *known.output, *known.value_info)}
+    for i in known.initializer:
+        types[i.name] = helper.make_tensor_type_proto(i.data_type, i.dims)
+    new = onnx.ModelProto()
+    new.CopyFrom(model)
+    del new.graph.node[:]
+    for number, node in enumerate(model.graph.node):
+        own = [node]
+        if node.op_type in ("LinearAttention", "CausalConvWithState"):
+            given = [types[n] if n else onnx.TypeProto() for n in node.input]
+            ((own, _), *_), _ = function_testcase_helper(node, given, f"n{number}")
+        new.graph.node.extend(own)
+    return new
 
 
 def random_model(rng, kind):
@@ -209,7 +272,7 @@ class Models(unittest.TestCase):
             model = random_model(rng, kind)
             onnx.checker.check_model(model)
             arrays = feed(rng, model, int(rng.integers(1, 4)), int(rng.integers(1, 30)))
-            found = tuple_of(ejk.onnx.compile(model)(**arrays))
+            found = tuple_of(ejk.onnx.compile(expanded(model) if number % 3 == 2 else model)(**arrays))
             if kind == "bf16":  # NumPy arrays of bfloat16 are not for onnxruntime
                 wanted = ReferenceEvaluator(model).run(None, arrays)
             else:
@@ -240,7 +303,6 @@ class Models(unittest.TestCase):
 @unittest.skipIf(MISSING, MISSING)
 class Interface(unittest.TestCase):
     def test_a_package_has_the_models_names(self):
-        import tempfile
         rng = np.random.default_rng(0)
         model = attention(rng, "f32", "gated", 2, 2, 4, 8, True, False, False)
         function = ejk.onnx.compile(model)
@@ -283,9 +345,63 @@ class Interface(unittest.TestCase):
         model.graph.input[0].type.tensor_type.elem_type = TensorProto.INT64
         self.refused(model, "'query'", "INT64")
 
+    def test_a_scan_that_is_no_linear_recurrence_is_refused_at_its_step(self):
+        rng = np.random.default_rng(0)
+
+        def of_step(old, new):
+            model = expanded(attention(rng, "f32", "gated", 2, 2, 4, 4, False, False, False))
+            scan = next(n for n in model.graph.node if n.op_type == "Scan")
+            body = next(a for a in scan.attribute if a.name == "body").g
+            next(n for n in body.node if n.op_type == old).op_type = new
+            return model
+        self.refused(of_step("Exp", "Sigmoid"), ", Scan", "its step's Mul", "is no Exp")
+        self.refused(of_step("Add", "Div"), ", Scan", "its step's Div", "adds a column times a row")
+        self.refused(of_step("MatMul", "Add"), ", Scan", "its step's Add")
+        self.refused(of_step("Exp", "Gelu"), ", Scan", "its step's Gelu", "a step has no Gelu")
+        self.refused(model_of([helper.make_node("Conv", ["x", "w"], ["y"])],
+                              [helper.make_tensor_value_info("x", 1, (1, 4, 9)),
+                               helper.make_tensor_value_info("w", 1, (4, 4, 3))],
+                              [helper.make_tensor_value_info("y", 1, (1, 4, 7))]),
+                     "node 0, Conv", "CausalConvWithState")
+
+    def test_a_constant_of_one_element_keeps_its_rank(self):
+        for shape, rank in (((), 3), ((1,), 3), ((1, 1, 1, 1), 4), ((1, 1, 1, 1, 1), 5)):
+            node = [helper.make_node("Add", ["x", "c"], ["y"]),
+                    helper.make_node("Mul", ["c", "y"], ["z"])]
+            constant = onnx.numpy_helper.from_array(np.full(shape, 0.5, np.float32), "c")
+            sizes = ("batch", "time", 3)
+            model = model_of(node, [helper.make_tensor_value_info("x", 1, sizes)],
+                             [helper.make_tensor_value_info("z", 1, (1,) * (rank - 3) + sizes)],
+                             [constant])
+            x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32)
+            found = ejk.onnx.compile(model)(x)
+            wanted, = ReferenceEvaluator(model).run(None, {"x": x})
+            self.assertEqual(found.shape, wanted.shape)
+            self.assertEqual(found.ndim, rank)
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+    def test_sizes_and_constants_are_computed_when_a_model_is_read(self):
+        """Shape, Concat, Div and Reshape of sizes that are known at a call only."""
+        def constant(name, *numbers):
+            return onnx.numpy_helper.from_array(np.array(numbers, np.int64), name)
+        node = [helper.make_node("Shape", ["x"], ["first"], start=0, end=2),
+                helper.make_node("Shape", ["x"], ["width"], start=2),
+                helper.make_node("Div", ["width", "four"], ["part"]),
+                helper.make_node("Concat", ["first", "four", "part"], ["sizes"], axis=0),
+                helper.make_node("Reshape", ["x", "sizes"], ["split"]),
+                helper.make_node("Transpose", ["split"], ["turned"], perm=[0, 2, 1, 3]),
+                helper.make_node("Unsqueeze", ["turned", "one"], ["open"]),
+                helper.make_node("Expand", ["open", "twice"], ["y"]),
+                helper.make_node("ConstantOfShape", ["sizes"], ["zero"])]
+        model = model_of(node, [helper.make_tensor_value_info("x", 1, ("batch", "time", 12))],
+                         [helper.make_tensor_value_info("y", 1, ("batch", 2, 4, "time", 3)),
+                          helper.make_tensor_value_info("zero", 1, ("batch", "time", 4, 3))],
+                         [constant("four", 4), constant("one", 1), constant("twice", 2, 1, 1, 1)])
+        x = np.random.default_rng(0).normal(size=(2, 5, 12)).astype(np.float32)
+        for a, b in zip(ejk.onnx.compile(model)(x), ReferenceEvaluator(model).run(None, {"x": x})):
+            np.testing.assert_array_equal(a, b)
+
     def test_the_command(self):
-        import subprocess
-        import tempfile
         rng = np.random.default_rng(0)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "m.onnx")
@@ -301,32 +417,77 @@ class Interface(unittest.TestCase):
             self.assertEqual(run.returncode, 1)
 
 
-def times():
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+@unittest.skipIf(MISSING, MISSING)
+@unittest.skipUnless(shutil.which("cc") and os.path.exists("/usr/include/dlpack/dlpack.h"),
+                     "there is no C compiler, or no dlpack.h")
+@unittest.skipUnless(os.environ.get("EJK_LIBRARY_DIR"), "EJK_LIBRARY_DIR does not say where "
+                     "libejk_runtime.so is")
+class ServedFromC(unittest.TestCase):
+    def test_the_loop_of_the_page(self):
+        """The C of docs/onnx.md, as it stands there, gives tokens one by one what the model gives for
+        the sequence."""
+        with open(os.path.join(ROOT, "docs", "onnx.md"), encoding="utf-8") as page:
+            loop = re.search(r"^```c\n(.*?)^```$", page.read(), re.M | re.S).group(1)
+        loop = re.sub(r"^(\s*)(ejk_\w+\(.*\));", r"\1check(\2);", loop, flags=re.M)
+        rng = np.random.default_rng(4)
+        model = attention(rng, "f32", "gated_delta", 4, 2, 8, 4, True, True, False)
+        tokens = 11
+        arrays = feed(rng, model, 1, tokens)
+        arrays["past_state"] = np.zeros_like(arrays["past_state"])
+        wanted = ReferenceEvaluator(model).run(None, arrays)
+        with tempfile.TemporaryDirectory() as folder:
+            ejk.onnx.compile(model).package(os.path.join(folder, "model.ejk"))
+            with open(os.path.join(folder, "loop.inc"), "w", encoding="utf-8") as file:
+                file.write(loop)
+            library = os.environ["EJK_LIBRARY_DIR"]
+            subprocess.run(["cc", "-std=c11", "-Wall", "-Werror", "-I", folder,
+                            "-I", os.path.join(ROOT, "runtime", "include"), "-o", "loop",
+                            os.path.join(HERE, "Inputs", "onnx_loop.c"), "-L", library,
+                            "-lejk_runtime", "-Wl,-rpath," + library], cwd=folder, check=True)
+            rows = b"".join(arrays[n][0, t].tobytes() for t in range(tokens)
+                            for n in ("query", "key", "value", "decay", "beta"))
+            run = subprocess.run(["./loop", str(tokens)], cwd=folder, input=rows, check=True,
+                                 stdout=subprocess.PIPE)
+        found = np.frombuffer(run.stdout, np.float32)
+        split = wanted[0].size
+        self.assertEqual(found.size, split + wanted[1].size)
+        self.assertLessEqual(off(found[:split].reshape(wanted[0].shape), wanted[0]), LIMITS["f32"])
+        self.assertLessEqual(off(found[split:].reshape(wanted[1].shape), wanted[1]), LIMITS["f32"])
+
+
+def times(rounds=11):
+    """Processor time of each call, the median of rounds in which all take turns."""
     rng = np.random.default_rng(0)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    print("update rule   ejk   onnxruntime   com.microsoft   (ms, one thread, f32, [1, 512, 4 × "
-          "64])")
+
+    def session(model):
+        return onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                            providers=["CPUExecutionProvider"])
+    names = ("ejk", "ejk, expanded", "onnxruntime", "onnxruntime, expanded", "com.microsoft")
+    print("ms of processor time, f32, [1, 512, 4 × 64]; load", *(f"{x:.1f}" for x in os.getloadavg()))
+    print("update rule", *names, sep=" | ")
     for rule in RULES:
-        row = []
-        for domain in ("", "com.microsoft"):
-            model = attention(rng, "f32", rule, 4, 4, 64, 64, True, False, False, domain=domain)
-            arrays = feed(rng, model, 1, 512)
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                                   providers=["CPUExecutionProvider"])
-            own = ejk.onnx.compile(model)
-            runs = ([lambda: own(**arrays)] if not domain else []) + [lambda: session.run(None,
-                                                                                          arrays)]
-            for run in runs:
+        model, contributed = (attention(rng, "f32", rule, 4, 4, 64, 64, True, False, False, domain=d)
+                              for d in ("", "com.microsoft"))
+        arrays = feed(rng, model, 1, 512)
+        own, other = ejk.onnx.compile(model), ejk.onnx.compile(expanded(model))
+        sessions = [session(m) for m in (model, expanded(model), contributed)]
+        runs = [lambda: own(**arrays), lambda: other(**arrays),
+                *(lambda s=s: s.run(None, arrays) for s in sessions)]
+        took = [[] for _ in runs]
+        for _ in range(rounds + 1):
+            for run, seen in rng.permutation(np.array(list(zip(runs, took)), object)):
+                start = time.process_time()
                 run()
-                best = 1e9
-                for _ in range(7):
-                    start = time.perf_counter()
-                    run()
-                    best = min(best, time.perf_counter() - start)
-                row.append(f"{best * 1e3:8.2f}")
-        print(f"{rule:12}", *row, flush=True)
+                seen.append(time.process_time() - start)
+        print(rule, *(f"{statistics.median(t[1:]) * 1e3:.2f}" for t in took), sep=" | ", flush=True)
+    print("load", *(f"{x:.1f}" for x in os.getloadavg()))
 
 
 if __name__ == "__main__":

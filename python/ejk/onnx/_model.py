@@ -4,8 +4,8 @@ import re
 
 from .. import _inspect
 from .._errors import EjkError
-from . import _nodes
-from ._text import Value, Writer
+from . import _convolution, _known, _nodes, _scan
+from ._text import Fill, Value, Writer
 
 _STANDARD = ("", "ai.onnx")
 _OWN = (*_STANDARD, "com.microsoft")
@@ -18,9 +18,10 @@ class OnnxError(EjkError, ValueError):
 def compile(model, name="model"):
     """A function of an ONNX model: an `onnx.ModelProto`, its bytes, or a file's name.
 
-    Nodes may be LinearAttention and CausalConvWithState (of ONNX and of com.microsoft), elementwise
-    ones, Transpose, Cast, Identity and Constant. Anything else is an `ejk.onnx.OnnxError` that
-    names the node. `name` is the entry's name in a package."""
+    Nodes may be LinearAttention and CausalConvWithState (of ONNX and of com.microsoft), a Scan whose
+    step is a linear recurrence, elementwise ones, those that arrange elements (Transpose, Reshape,
+    Squeeze, Unsqueeze, Expand), and what is known of constants and sizes alone. Anything else is an
+    `ejk.onnx.OnnxError` that names the node. `name` is the entry's name in a package."""
     import onnx
     if isinstance(model, (bytes, bytearray)):
         model = onnx.load_model_from_string(bytes(model))
@@ -70,20 +71,23 @@ class OnnxFunction:
 
 
 class _Importer:
+    """Reads nodes in order. What has a name is a tensor (`Value`), a tensor of one number (`Fill`), or
+    an array that is known here."""
+
     def __init__(self, onnx, model, name):
         self._onnx, self._model, self._name = onnx, model, name
         self._w = Writer()
-        self._values, self._weights = {}, {}
+        self._values, self._weights, self._arguments = {}, {}, 0
         kinds = onnx.TensorProto
         self._dtypes = {kinds.FLOAT: "f32", kinds.FLOAT16: "f16", kinds.BFLOAT16: "bf16"}
+        self._opset = next((i.version for i in model.opset_import if i.domain in _STANDARD), 27)
 
     def run(self):
         graph, w = self._model.graph, self._w
         stored = {t.name: self._onnx.numpy_helper.to_array(t) for t in graph.initializer}
         inputs = [i for i in graph.input if i.name not in stored]
         arguments = [self._argument(i.name, i.type.tensor_type) for i in inputs]
-        for own, array in stored.items():
-            self._constant(own, array)
+        self._values.update((n, _known.stored(array)) for n, array in stored.items())
         for index, node in enumerate(graph.node):
             try:
                 self._node(node)
@@ -93,23 +97,27 @@ class _Importer:
         results = []
         for output in graph.output:
             value = self._values.get(output.name)
+            if isinstance(value, Fill):
+                value = w.filled(value)
             if not isinstance(value, Value):
                 raise OnnxError(f"the output '{output.name}' is no result of a node")
             if value.name.startswith("%a") or value in [r for _, r in results]:
                 value = _nodes.elementwise(w, _nodes.UNARY["Identity"], [value], value.dtype)
             results.append((output.name, value))
-        weights = {n: a for n, (a, v) in self._weights.items() if v in self._used}
-        arguments += [v for n, (_, v) in self._weights.items() if n in weights]
-        names = [i.name for i in inputs] + list(weights)
+        arguments += [v for _, v in self._weights.values()]
+        names = [i.name for i in inputs] + list(self._weights)
         taken = ", ".join(f"{v.name}: {v.type} {{ejk.name = {_quoted(n)}}}"
                           for v, n in zip(arguments, names))
         given = ", ".join(f"{v.type} {{ejk.name = {_quoted(n)}}}" for n, v in results)
         lines = "\n  ".join([*w.lines, "return " + ", ".join(v.name for _, v in results) + " : "
                              + ", ".join(v.type for _, v in results)])
         text = f"func.func @{self._name}({taken})\n    -> ({given}) {{\n  {lines}\n}}\n"
-        return text, self._name, [i.name for i in inputs], [n for n, _ in results], weights
+        return (text, self._name, [i.name for i in inputs], [n for n, _ in results],
+                {n: a for n, (a, _) in self._weights.items()})
 
-    _used = property(lambda self: self.__dict__.setdefault("_used_values", []))
+    def _new_argument(self, dtype, dims):
+        self._arguments += 1
+        return Value(f"%a{self._arguments - 1}", dtype, dims)
 
     def _argument(self, name, kind):
         if kind.elem_type not in self._dtypes:
@@ -119,72 +127,112 @@ class _Importer:
             raise OnnxError(f"the input '{name}' must have a shape")
         dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or f"{name}.{i}"
                      for i, d in enumerate(kind.shape.dim))
-        value = Value(f"%a{len(self._values)}", self._dtypes[kind.elem_type], dims)
-        self._values[name] = self._w.knows(value)
-        return value
+        self._values[name] = self._w.knows(self._new_argument(self._dtypes[kind.elem_type], dims))
+        return self._values[name]
 
-    def _constant(self, name, array):
-        """One element becomes a number of the program; more are an input of it."""
-        import numpy as np
-        dtype = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}.get(array.dtype.name)
-        if array.size == 1 and dtype:
-            self._values[name] = float(np.asarray(array, np.float32).reshape(()))
-        elif dtype:
-            value = Value(f"%a{len(self._values)}", dtype, tuple(array.shape))
-            self._values[name] = value
-            self._weights[name] = array, value
-        else:
-            self._values[name] = array  # for nodes that read it here
+    def _operand(self, name):
+        """A tensor, or a number everywhere: a constant of one element becomes a number of the program,
+        one of more an input of it."""
+        value = self._values[name] if name else None
+        if not isinstance(value, _known.np.ndarray):
+            return value
+        dtype = _known.DTYPES.get(value.dtype.name)
+        _nodes.check(dtype, f"its input '{name}' must be of floats, but is of integers")
+        if value.size == 1:
+            return Fill(float(value.astype("float32").reshape(())), dtype, value.shape)
+        if name not in self._weights:
+            self._weights[name] = value, self._new_argument(dtype, value.shape)
+        return self._weights[name][1]
+
+    def _tensor(self, name):
+        value = self._operand(name)
+        return self._w.filled(value) if isinstance(value, Fill) else value
 
     def _node(self, node):
-        w, check = self._w, _nodes.check
+        check, standard = _nodes.check, node.domain in _STANDARD
         attributes = {a.name: self._onnx.helper.get_attribute_value(a) for a in node.attribute}
-        inputs = []
         for own in node.input:
             check(not own or own in self._values, f"its input '{own}' is not known")
-            inputs.append(self._values[own] if own else None)
-        self._used.extend(x for x in inputs if isinstance(x, Value))
-        op, standard = node.op_type, node.domain in _STANDARD
-        floats = all(x is None or isinstance(x, (Value, float)) for x in inputs)
-        tensors = [x for x in inputs if isinstance(x, Value)]
-        if op in ("LinearAttention", "CausalConvWithState") and node.domain in _OWN:
-            check(floats and not any(isinstance(x, float) for x in inputs),
-                  "its inputs must be tensors of floats with more than one element")
-            function = {"LinearAttention": _nodes.linear_attention,
-                        "CausalConvWithState": _nodes.causal_convolution}[op]
-            results = function(w, inputs, attributes)
-        elif op == "Constant" and standard:
-            check(set(attributes) == {"value"}, "it must have a 'value'")
-            self._constant(node.output[0], self._onnx.numpy_helper.to_array(attributes["value"]))
-            return
-        elif op == "Transpose" and standard:
-            check(len(tensors) == 1, "its input must be a tensor")
-            order = list(attributes.get("perm", reversed(range(len(tensors[0].dims)))))
-            results = (w.permuted(tensors[0], order),)
-        elif standard and (op in _nodes.UNARY or op in _nodes.BINARY):
-            check(floats and tensors, "its inputs must be tensors of floats, and one of them known "
-                  "at a call only")
-            dtype = tensors[0].dtype
-            check(all(x.dtype == dtype for x in tensors), "its inputs must be of one type")
-            if op == "Cast":
-                dtype = self._dtypes.get(attributes.get("to"))
-                check(dtype, "it must cast to float, float16 or bfloat16")
-            if op in _nodes.UNARY:
-                results = (_nodes.elementwise(w, _nodes.UNARY[op], inputs[:1], dtype),)
-            else:
-                result = inputs[0]
-                check(len(inputs) >= 2, "it must have two inputs")
-                for other in inputs[1:]:
-                    result = _nodes.elementwise(w, _nodes.BINARY[op], [result, other], dtype)
-                results = (result,)
-        else:
-            full = f"{node.domain}.{op}" if node.domain else op
-            raise _nodes.NodeError(f"ejk does not compile {full}; it knows LinearAttention, "
-                                   "CausalConvWithState, Transpose, Constant, "
-                                   + ", ".join(sorted([*_nodes.UNARY, *_nodes.BINARY])))
+        inputs = [self._values[own] if own else None for own in node.input]
+        results = None
+        if standard:
+            known = _known.evaluate(self._onnx, node, attributes, inputs, self._opset)
+            results = None if known is None else (known,)
+        if results is None:
+            results = self._results(node, standard, attributes, inputs)
         for own, result in zip(node.output, results):
             if own:
                 self._values[own] = result
+
+    def _results(self, node, standard, attributes, inputs):
+        w, check, op = self._w, _nodes.check, node.op_type
+        if op in ("LinearAttention", "CausalConvWithState") and node.domain in _OWN:
+            function = {"LinearAttention": _nodes.linear_attention,
+                        "CausalConvWithState": _convolution.causal_convolution}[op]
+            return function(w, [self._tensor(n) for n in node.input], attributes)
+        if op == "Scan" and standard:
+            return _scan.scan(self._onnx, w, attributes, [self._tensor(n) for n in node.input],
+                              self._values)
+        if op == "Concat" and standard:
+            return (_convolution.concat(attributes, [self._operand(n) for n in node.input]),)
+        if op == "Conv" and standard:
+            x, weight, bias = (*(self._tensor(n) for n in node.input), None)[:3]
+            return (_convolution.convolution(w, x, weight, bias, attributes),)
+        if op == "Slice" and standard and isinstance(inputs[0], _convolution.Joined):
+            given = [None if x is None else _known.sizes(x, "its range") for x in inputs[1:]]
+            return (_convolution.ending(inputs[0], *(*given, None, None)[:4]),)
+        if op in _ARRANGING and standard:
+            return (self._arranged(op, attributes, self._tensor(node.input[0]), inputs),)
+        if standard and (op in _nodes.UNARY or op in _nodes.BINARY or op in ("Cast", "CastLike")):
+            kept = node.input[:1] if op == "CastLike" else node.input
+            operands = [self._operand(n) for n in kept]
+            check(operands and all(operands), "it must have all of its inputs")
+            if all(isinstance(x, Fill) for x in operands):
+                operands[0] = w.filled(operands[0])
+            dtype = operands[0].dtype
+            check(all(x.dtype == dtype for x in operands), "its inputs must be of one type")
+            if op == "Cast":
+                dtype = self._dtypes.get(attributes.get("to"))
+                check(dtype, "it must cast to float, float16 or bfloat16")
+            if op == "CastLike":
+                dtype = self._operand(node.input[1]).dtype
+            if op in ("Cast", "CastLike") and dtype == operands[0].dtype:
+                return (operands[0],)
+            if op not in _nodes.BINARY:
+                function = _nodes.UNARY.get(op, _nodes.UNARY["Identity"])
+                return (_nodes.elementwise(w, function, operands[:1], dtype),)
+            check(len(operands) >= 2, "it must have two inputs")
+            result = operands[0]
+            for other in operands[1:]:
+                result = _nodes.elementwise(w, _nodes.BINARY[op], [result, other], dtype)
+            return (result,)
+        full = f"{node.domain}.{op}" if node.domain else op
+        raise _nodes.NodeError(
+            f"ejk does not compile {full}; it knows LinearAttention, CausalConvWithState, Scan, Conv, Concat, "
+            "Slice, Constant, Shape, " + ", ".join(sorted([*_ARRANGING, "Cast", "CastLike", *_nodes.UNARY,
+                                          *_nodes.BINARY])))
+
+    def _arranged(self, op, attributes, x, inputs):
+        """A node that gives the same elements in another arrangement."""
+        w, check, sizes = self._w, _nodes.check, _known.sizes
+        if op == "Transpose":
+            return w.permuted(x, list(attributes.get("perm", reversed(range(len(x.dims))))))
+        given = sizes(inputs[1], "its second input") if len(inputs) > 1 and inputs[1] is not None else None
+        if op == "Expand":
+            return _nodes.broadcast(w, x, given)
+        if op == "Reshape":
+            dims = _known.target_of(x.dims, given, not attributes.get("allowzero", 0))
+        elif op == "Unsqueeze":
+            dims = _known.unsqueezed(x.dims, given)
+        else:
+            dims = _known.squeezed(x.dims, given)
+        result = w.reshaped(x, dims)
+        check(result, f"its sizes {list(dims)} are not known to have as many elements as {list(x.dims)}, "
+              "in groups of neighbours")
+        return result
+
+
+_ARRANGING = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Expand")
 
 
 def _quoted(name):

@@ -1,5 +1,6 @@
 """The MLIR of one function, written value by value."""
 
+import math
 from collections import namedtuple
 
 
@@ -17,6 +18,40 @@ def tensor_type(dims, dtype):
     return "tensor<" + "".join(f"{d if isinstance(d, int) else '?'}x" for d in dims) + dtype + ">"
 
 
+class Fill(namedtuple("Fill", "number dtype dims")):
+    """A tensor that is one number everywhere: a constant of one element, or a fill of sizes."""
+
+    __slots__ = ()
+
+
+def grouped(old, new):
+    """How axes of sizes `old` become axes of sizes `new` with the same elements in order: pairs of
+    axes' numbers, [(of old, of new)], whose sizes have one product. None if there is no such way."""
+    def product(dims, axes):
+        sizes = [dims[a] for a in axes]
+        return (math.prod(s for s in sizes if isinstance(s, int)),
+                sorted(s for s in sizes if not isinstance(s, int)))
+    pairs, i, j = [], 0, 0
+    while i < len(old) and j < len(new):
+        ours, theirs = [i], [j]
+        i, j = i + 1, j + 1
+        while (left := product(old, ours)) != (right := product(new, theirs)):
+            if (len(left[1]), left[0]) < (len(right[1]), right[0]) and i < len(old):
+                ours.append(i)
+                i += 1
+            elif j < len(new):
+                theirs.append(j)
+                j += 1
+            else:
+                return None
+        pairs.append((ours, theirs))
+    if not pairs or any(size != 1 for size in (*old[i:], *new[j:])):
+        return None
+    pairs[-1][0].extend(range(i, len(old)))
+    pairs[-1][1].extend(range(j, len(new)))
+    return pairs
+
+
 def _map(count, axes):
     loops = ", ".join(f"d{i}" for i in range(count))
     return f"affine_map<({loops}) -> ({', '.join(f'd{i}' for i in axes)})>"
@@ -27,6 +62,7 @@ class Writer:
 
     def __init__(self):
         self.lines, self._count, self._sizes, self._dims = [], 0, {}, {}
+        self._permuted = {}  # of a value's name: the value that it is a permutation of, and the order
 
     def fresh(self):
         self._count += 1
@@ -85,6 +121,64 @@ class Writer:
         name = self.let(f"tensor.collapse_shape {value.name} {groups} : {value.type} into "
                         f"{tensor_type(dims, value.dtype)}")
         return Value(name, value.dtype, tuple(dims))
+
+    def reshaped(self, value, dims):
+        """The same elements in order, in other sizes; None where axes do not group into others."""
+        dims = tuple(dims)
+        if value.dims == dims:
+            return value
+        pairs = grouped(value.dims, dims) if value.dims and dims else None
+        if pairs is None:
+            return None
+        middle = []
+        for ours, theirs in pairs:
+            kept = theirs if len(theirs) == 1 else ours
+            sizes = [(dims if kept is theirs else value.dims)[a] for a in kept]
+            if len(sizes) > 1 and not all(isinstance(s, int) for s in sizes):
+                return None
+            middle.append(sizes[0] if len(sizes) == 1 else math.prod(sizes))
+        if len(pairs) < len(value.dims):
+            value = self.merge(value, [ours for ours, _ in pairs], middle)
+        for axis in range(len(pairs) - 1, -1, -1):
+            theirs = pairs[axis][1]
+            if len(theirs) > 1:
+                value = self.split(value, axis, tuple(dims[a] for a in theirs))
+        return value
+
+    def filled(self, fill):
+        """A fill as a tensor."""
+        return self.generic(fill.dims, fill.dtype, [], lambda *_: self.constant(fill.number))
+
+    def repeated(self, value, axis, group):
+        """The tensor with each head at `axis` `group` times, one copy after the other."""
+        if group == 1:
+            return value
+        dims = (*value.dims[:axis + 1], group, *value.dims[axis + 1:])
+        axes = [i + (i > axis) for i in range(len(value.dims))]
+        value = self.generic(dims, value.dtype, [(value, axes)], lambda x, _: x[0])
+        return self.reshaped(value, (*dims[:axis], dims[axis] * group, *dims[axis + 2:]))
+
+    def first_of_groups(self, value, axis, group):
+        """The inverse of `repeated`: of each group of heads at `axis` the first."""
+        if group == 1:
+            return value
+        heads, rank = value.dims[axis] // group, len(value.dims)
+        value = self.split(value, axis, (heads, group))
+        axes = [i if i <= axis else rank if i == axis + 1 else i - 1 for i in range(rank + 1)]
+        return self.generic((*value.dims[:axis + 1], *value.dims[axis + 2:]), value.dtype,
+                            [(value, axes)], lambda x, index: self.pick(x[0], index(rank), 0),
+                            summed=(group,))
+
+    def pick(self, number, index, wanted):
+        """The number where the index is `wanted`, else 0."""
+        at = self.let(f"arith.constant {wanted} : index")
+        here = self.let(f"arith.cmpi eq, {index}, {at} : index")
+        return self.let(f"arith.select {here}, {number}, {self.constant(0.0)} : f32")
+
+    def opened(self, value, known=0):
+        """The tensor with all sizes dynamic but the last `known`."""
+        free = len(value.dims) - known
+        return self.cast(value, [f"{value.name}.{i}" for i in range(free)] + list(value.dims[free:]))
 
     def without(self, value, units):
         """The tensor without axes of size 1."""
@@ -147,6 +241,15 @@ class Writer:
 
     def permuted(self, value, order, dtype=None):
         """Axis i of the result is axis order[i] of the value."""
+        dtype = dtype or value.dtype
+        if dtype == value.dtype:  # a permutation of a permutation is one, or none
+            value, first = self._permuted.get(value.name, (value, range(len(order))))
+            order = [first[axis] for axis in order]
+            if order == sorted(order):
+                return value
         axes = [order.index(axis) for axis in range(len(order))]
-        return self.generic([value.dims[a] for a in order], dtype or value.dtype, [(value, axes)],
-                            lambda x, _: x[0])
+        result = self.generic([value.dims[a] for a in order], dtype, [(value, axes)],
+                              lambda x, _: x[0])
+        if dtype == value.dtype:
+            self._permuted[result.name] = value, order
+        return result
