@@ -374,6 +374,35 @@ class Arguments(unittest.TestCase):
                                                                        chunk_size=16)[0]))
 
     @unittest.skipIf(MISSING, MISSING)
+    def test_each_argument_is_used_or_named(self):
+        """No argument is ignored: each is read somewhere in its function."""
+        import ast
+        import textwrap
+        for name in ours.__all__:
+            function = inspect.unwrap(getattr(ours, name))
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+            read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+            for argument in inspect.signature(function).parameters:
+                self.assertIn(argument, read, f"{name} does not read '{argument}'")
+
+    def test_what_is_asked_for_in_vain_is_named(self):
+        q = torch.zeros(1, 4, 1, 4)
+        given = dict(q=q, k=q, v=q, r=q, w=q, a=q, b=q, kk=q, u=q[0, 0], i=q, f=q,
+                     g=q, gk=q, beta=q[..., 0], scale=1.0, layer_idx=0, num_layers=1, kk_a=q)
+        for name in ours.__all__:
+            takes = inspect.signature(inspect.unwrap(getattr(ours, name))).parameters
+            own = {n: given[n] for n, p in takes.items()
+                   if p.default is p.empty and n in given and p.kind is not p.VAR_KEYWORD}
+            if "gated_delta" in name or name.endswith("gdn") or "simple" in name:
+                own["g"] = q[..., 0] if "g" in own else own.pop("g", None)
+                own = {n: x for n, x in own.items() if x is not None}
+            for argument in ("cp_context", "chunk_indices", "use_graph", "max_num_seqs",
+                             "return_intermediate_states", "output_attentions"):
+                if argument in takes:
+                    with self.subTest(name), self.assertRaisesRegex(NotImplementedError,
+                                                                    f"'{argument}'"):
+                        getattr(ours, name)(**own, **{argument: True})
+
     def test_signatures_are_those_of_fla(self):
         import importlib
         folders = ("delta_rule", "gated_delta_rule", "gla", "kda", "lightning_attn", "linear_attn",
@@ -393,6 +422,38 @@ class Arguments(unittest.TestCase):
                              [(n, p.default, p.kind) for n, p in own.items()], name)
             compared += 1
         self.assertGreater(compared, 20)
+
+
+
+class Compile(unittest.TestCase):
+    def test_a_dynamic_graph_is_compiled_once_for_all_lengths(self):
+        def rows(T):
+            torch.manual_seed(T)
+            q, k, v = (torch.randn(1, T, 2, 16) for _ in range(3))
+            gates = dict(gk=-torch.rand(1, T, 2, 16), g=-torch.rand(1, T, 2))
+            return q, torch.nn.functional.normalize(k, dim=-1), v, gates, torch.rand(1, T, 2)
+        functions = {"chunk_gla": lambda q, k, v, g, beta: ours.chunk_gla(q, k, v, g["gk"])[0],
+                     "chunk_retention": lambda q, k, v, g, beta: ours.chunk_retention(q, k, v)[0],
+                     "chunk_kda": lambda q, k, v, g, beta: ours.chunk_kda(q, k, v, g["gk"], beta)[0]}
+        for name, function in functions.items():
+            graphs = []
+
+            def backend(graph, example):
+                graphs.append(graph)
+                return torch._dynamo.backends.debugging.aot_eager(graph, example)
+            torch._dynamo.reset()
+            compiled = torch.compile(function, fullgraph=True, dynamic=True, backend=backend)
+            for T in (20, 33, 50):
+                results = []
+                for run in (function, compiled):
+                    q, *others = rows(T)
+                    q.requires_grad_()
+                    o = run(q, *others)
+                    o.square().sum().backward()
+                    results.append((o.detach(), q.grad))
+                with self.subTest(name, T=T):
+                    torch.testing.assert_close(*results)
+            self.assertEqual(len(graphs), 1, name)
 
 
 if not MISSING:

@@ -106,11 +106,11 @@ class Fla(unittest.TestCase):
 class Transformers(unittest.TestCase):
     def model(self):
         config = qwen.Qwen3NextConfig(
-            vocab_size=61, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+            vocab_size=61, hidden_size=64, intermediate_size=96, num_hidden_layers=3,
             num_attention_heads=2, num_key_value_heads=1, head_dim=32, linear_key_head_dim=16,
             linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
             num_experts=2, num_experts_per_tok=2, moe_intermediate_size=32,
-            shared_expert_intermediate_size=32, layer_types=["linear_attention"] * 2,
+            shared_expert_intermediate_size=32, layer_types=["linear_attention", "full_attention", "linear_attention"],
             use_cache=False)
         torch.manual_seed(0)
         return qwen.Qwen3NextForCausalLM(config).train()
@@ -132,6 +132,29 @@ class Transformers(unittest.TestCase):
         for a, b in zip(found, expected):
             self.assertAlmostEqual(a, b, delta=1e-3)
         self.assertLess(found[-1], 0.5 * found[0])
+
+    def test_signatures_fit_what_models_call(self):
+        """What transformers' own functions take, ejk's take at the same places."""
+        import inspect
+
+        from ejk.compat import transformers as switch
+        for name, ours_ in (("torch_chunk_gated_delta_rule", ours.chunk_gated_delta_rule),
+                            ("torch_recurrent_gated_delta_rule", ours.fused_recurrent_gated_delta_rule)):
+            theirs = inspect.signature(inspect.unwrap(getattr(qwen, name))).parameters
+            with switch.install():
+                installed = getattr(qwen, name)
+            self.assertIsNot(installed, getattr(qwen, name))
+            names = {"query": "q", "key": "k", "value": "v"}
+            own = inspect.signature(inspect.unwrap(ours_)).parameters
+            for argument, parameter in theirs.items():
+                if parameter.kind is parameter.VAR_KEYWORD or argument == "chunk_size":
+                    continue  # chunk_size orders the fallback's work, and changes no result
+                self.assertIn(names.get(argument, argument), own, name)
+            wanted = [names.get(n, n) for n in list(theirs)[:5]]
+            self.assertEqual(list(own)[:5], wanted, name)
+            # Later ones are in another order, so they are taken by name alone.
+            with self.assertRaisesRegex(TypeError, "by name"):
+                installed(*[torch.zeros(1, 2, 1, 4)] * 5, 64)
 
     def test_a_model_that_is_not_there_is_an_error(self):
         import sys

@@ -20,6 +20,8 @@ def _filtered(function):
 
     @functools.wraps(function)
     def call(query, key, value, *arguments, **named):
+        if len(arguments) > 2:
+            raise TypeError(f"{function.__name__}() takes what follows 'beta' by name")
         return function(query, key, value, *arguments,
                         **{n: x for n, x in named.items() if n in names})
     return call

@@ -1,6 +1,8 @@
 """What every function here shares: checks of arguments, layouts of states, gates made of
 parameters."""
 
+from operator import index  # of a size that torch holds symbolic, the number
+
 import torch
 import torch.nn.functional as F
 
@@ -89,7 +91,7 @@ def check_same_heads(q, k, v, g=None):
 
 
 def default_scale(scale, q):
-    return q.shape[-1] ** -0.5 if scale is None else float(scale)
+    return index(q.shape[-1]) ** -0.5 if scale is None else float(scale)
 
 
 def wide(x):
