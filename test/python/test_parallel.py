@@ -1,4 +1,7 @@
-"""Recurrences over segments: on one device, over processes of torch.distributed, in a shard_map."""
+"""Recurrences over segments: on one device, and over processes of torch.distributed.
+
+    EJK_TEST_BACKEND=nccl python3 -m unittest -v test_parallel.Processes    # a GPU for each process
+"""
 
 import os
 import sys
@@ -14,10 +17,13 @@ import ejk.parallel
 import ejk.parallel.torch as parallel
 
 # Outputs and gradients in float32, of the norm; sums over time are in another order.
-LIMIT = 1e-6
+LIMIT = float(os.environ.get("EJK_TEST_LIMIT", 1e-6))  # NCCL: kernels of GPUs multiply in 16 bits
 PACKED = [0, 5, 5, 21, 40]  # the third sequence goes on over cuts, the second is empty
 PROCESSES = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule")
 FUNCTIONS = ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda", "retention")
+
+
+BACKEND = os.environ.get("EJK_TEST_BACKEND", "gloo")
 
 
 def case(name, packed, T=40, H=2, K=8, V=4):
@@ -67,20 +73,35 @@ def error(a, b):
     return float((a - b).norm() / b.norm().clamp(min=1e-3))
 
 
+def counted(sent):
+    """torch's all-gather, which notes the bytes that this process sends."""
+    gather = distributed.all_gather_into_tensor
+
+    def call(output, input, *arguments, **named):
+        sent.append(input.numel() * input.element_size())
+        return gather(output, input, *arguments, **named)
+    return call
+
+
 def of_process(rank, cuts, file, results):
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank,
+    device = torch.device("cuda", rank) if BACKEND == "nccl" else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group(BACKEND, init_method=f"file://{file}", rank=rank,
                                    world_size=len(cuts) - 1)
-    rows = slice(cuts[rank], cuts[rank + 1])
+    rows, sent = slice(cuts[rank], cuts[rank + 1]), []
+    distributed.all_gather_into_tensor = counted(sent)
     for name in PROCESSES:
         for packed in (False, True):
             tensors, options = case(name, packed)
-            own = {n: (t if n in SHARED else t[:, rows]).clone().requires_grad_()
+            own = {n: (t if n in SHARED else t[:, rows]).clone().to(device).requires_grad_()
                    for n, t in tensors.items()}
+            sent.clear()
             o, state = getattr(parallel, name)(**own, **options)
-            losses(o, state, rows).backward()
-            results[rank, name, packed] = (o.detach().numpy(), state.detach().numpy(),
-                                           {n: t.grad.numpy() for n, t in own.items()})
+            losses(o.cpu(), state.cpu(), rows).backward()
+            results[rank, name, packed] = (o.detach().cpu().numpy(), state.detach().cpu().numpy(),
+                                           {n: t.grad.cpu().numpy() for n, t in own.items()}, [*sent])
     distributed.destroy_process_group()
 
 
@@ -126,6 +147,17 @@ class Split(unittest.TestCase):
         with self.assertRaisesRegex(ejk.EjkError, "call the recurrence again"):
             loss.backward()
 
+    def test_a_change_in_place_before_the_backward_pass_is_noticed(self):
+        for name, packed in (("simple_gla", False), ("gated_delta_rule", True)):
+            for changed in ("q", "k", "g", "initial_state"):
+                tensors, options = case(name, packed)
+                own = {n: (t.clone().requires_grad_() * 1.0) for n, t in tensors.items()}
+                o, _ = ejk.split(getattr(ejk.ops, name), **own, **options, parts=2)
+                own[changed].mul_(2.0)
+                with self.subTest(name, changed=changed), \
+                        self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    o.sum().backward()
+
     def test_what_is_exchanged_does_not_depend_on_the_length(self):
         self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4), 4 * 2 * (8 * 4 + 8))
         self.assertEqual(ejk.parallel.exchanged_bytes(2, 8, 4, delta=True), 4 * 2 * (8 * 4 + 64))
@@ -144,6 +176,8 @@ class Split(unittest.TestCase):
 @unittest.skipUnless(distributed.is_available(), "this torch has no distributed")
 class Processes(unittest.TestCase):
     def check(self, cuts):
+        if BACKEND == "nccl" and torch.cuda.device_count() < len(cuts) - 1:
+            self.skipTest(f"{len(cuts) - 1} processes over NCCL need as many GPUs")
         with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Manager() as m:
             shared = m.dict()
             multiprocessing.spawn(of_process, nprocs=len(cuts) - 1, args=(
@@ -157,9 +191,15 @@ class Processes(unittest.TestCase):
 
     def compare(self, name, packed, found):
         wanted = single(name, packed)
+        # A process sends its number of rows; forward its summary, backward that of the adjoint.
+        # Processes have 4 to 27 rows, and send as much.
+        summary = ejk.parallel.exchanged_bytes(2, 8, 4, batch=1 if packed else 2,
+                                               delta=name == "gated_delta_rule")
+        for _, _, _, sent in found:
+            self.assertEqual(sent, [8, summary, summary], name)
         as_torch = torch.from_numpy
         o = torch.cat([as_torch(f[0]) for f in found], 1)
-        self.assertLessEqual(error(o, wanted[0]), LIMIT, name)
+        self.assertLessEqual(error(o, wanted[0]), LIMIT, (name, "o"))
         self.assertLessEqual(error(sum(as_torch(f[1]) for f in found), wanted[1]), LIMIT, name)
         for n, gradient in wanted[2].items():
             parts = [as_torch(f[2][n]) for f in found]

@@ -199,6 +199,8 @@ class _OverSegments(torch.autograd.Function):
         vectors = exchange([job.summary() for job in jobs])
         results = [job.run(vectors, segments) for job in jobs]
         ctx.jobs, ctx.plan, ctx.has_state = jobs, plan, initial_state is not None
+        # Jobs have what they need. torch keeps the operands to see whether they are changed in place.
+        ctx.save_for_backward(initial_state, *values)
         o = torch.cat([o for o, _ in results], 1) if len(results) > 1 else results[0][0]
         return o, sum(ht for _, ht in results[1:]) + results[0][1]
 
@@ -206,6 +208,7 @@ class _OverSegments(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, do, dht):
         names, spans, segments, exchange, *_ = ctx.plan
+        ctx.saved_tensors  # raises where an operand was changed in place after the forward pass
         vectors = exchange([job.adjoint_summary(do[:, start:end], dht)
                             for job, (_, (start, end)) in zip(ctx.jobs, spans)])
         found = [job.gradients(vectors, segments) for job in ctx.jobs]
