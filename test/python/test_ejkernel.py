@@ -33,13 +33,12 @@ def random_case(rng, name):
     packed = rng.random() < 0.35
     B, T, H = (1 if packed else int(rng.integers(1, 3)), int(rng.choice([1, 5, 12])),
                int(rng.choice([1, 2])))
-    K, V = (8, 4) if rng.random() < 0.7 else (4, 8)
+    K, V = [(8, 8), (4, 4), (8, 4), (4, 8)][int(rng.integers(4))]
 
     def tensor(*shape, gate=False):
         x = -rng.random(shape) if gate else rng.normal(size=shape)
         return jnp.asarray(x, dtype)
     gates = [gate for gate in ("g", "gk", "gv") if gate in takes and rng.random() < 0.5]
-    V = K  # ejkernel fails otherwise: it puts K×K zeros for an absent state, and for gv
     case = dict(query=tensor(B, T, H, K), key=tensor(B, T, H, K), value=tensor(B, T, H, V))
     for gate in gates:
         case[gate] = tensor(B, T, H, V if gate == "gv" else K, gate=True)
@@ -96,14 +95,21 @@ def by_steps(query, key, value, g=None, gk=None, gv=None, g_gamma=None, initial_
 class Parity(unittest.TestCase):
     def compare(self, name):
         rng = np.random.default_rng(int(os.environ.get("EJK_TEST_SEED", 0)))
-        worst = 0.0
-        for number in range(int(os.environ.get("EJK_TEST_CASES", 3))):
+        worst, alone, cases = 0.0, 0, int(os.environ.get("EJK_TEST_CASES", 3))
+        for number in range(cases):
             case, options = random_case(rng, name)
             main = str(case["query"].dtype)
             ours_o, pull = jax.vjp(lambda t: getattr(ours, name)(**t, **options), case)
-            theirs = THEIRS[name](**case, **options)
+            theirs = None
+            try:
+                theirs = THEIRS[name](**case, **options)
+            except (TypeError, ValueError):
+                # Without a state, or packed without gv, ejkernel puts zeros of K columns in their place.
+                self.assertNotEqual(case["query"].shape[3], case["value"].shape[3])
+                alone += 1
             wide = {n: x.astype(jnp.float32) for n, x in case.items()}
-            _, pull_exact = jax.vjp(lambda t: by_steps(**t, **options), wide)
+            exact, pull_exact = jax.vjp(lambda t: by_steps(**t, **options), wide)
+            theirs = exact if theirs is None else theirs
             own = np.random.default_rng(number)
             cotangents = tuple(jnp.asarray(own.normal(size=x.shape), x.dtype) for x in ours_o)
             (found,), (wanted,) = pull(cotangents), pull_exact(cotangents)
@@ -120,7 +126,8 @@ class Parity(unittest.TestCase):
                                      f"{name}, case {number}, {what}: {options}, "
                                      f"{ {n: x.shape for n, x in case.items()} }")
         if os.environ.get("EJK_TEST_CASES"):
-            print(f"{name}: the largest error is {worst:.3f} of its limit", flush=True)
+            print(f"{name}: the largest error is {worst:.3f} of its limit; ejkernel failed on "
+                  f"{alone} of {cases}, which are compared with the recurrence step by step", flush=True)
 
     def test_recurrent(self):
         self.compare("recurrent")
