@@ -137,11 +137,13 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
   if (isFlipped)
     std::swap(left, right);
   int64_t cost = layout.getRowParts() % kWarpgroup == 0 ? 0 : kSlow;
-  for (Value operand : {left, right}) {
+  // By side, because the two operands of x xᵀ are one value.
+  for (bool isLeft : {true, false}) {
+    Value operand = isLeft ? left : right;
     bool isLoad = operand.getDefiningOp<LoadOp>() != nullptr;
     bool isOperandFlipped = isTransposed(operand, choice);
     LayoutAttr own = warpgroupLayout(operand.getType(), warps, isOperandFlipped);
-    if (operand == left && !isLoad && isRegisterOperand(own, isLeftFlipped, layout))
+    if (isLeft && !isLoad && isRegisterOperand(own, isLeftFlipped, layout))
       continue; // straight from registers
     if (!isLoad)
       stored.insert(operand);

@@ -85,6 +85,13 @@ TEST_F(Orientation, OperandBBecomesOperandA) {
   EXPECT_EQ(orientation.layoutOf(matmuls[1]).getKind(), LayoutKind::transposed_fragments);
 }
 
+// P P: one value is both operands. It may be A in registers, but as B it lies in shared memory.
+TEST_F(Orientation, AnOperandThatIsAAndBIsStored) {
+  parse("tile.dot %p, %p, %zero");
+  TileOrientation orientation(program, 4, /*warpgroups=*/true);
+  EXPECT_TRUE(orientation.isStored(p));
+}
+
 // Rows from memory are loaded in each layout in which they are used.
 TEST_F(Orientation, LoadsAreRematerialised) {
   parse("tile.dot %p, %v, %zero");
