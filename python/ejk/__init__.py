@@ -5,7 +5,7 @@ Tensors are torch's, JAX's or NumPy's."""
 
 import importlib
 
-from . import _functions
+from . import _arrays, _functions
 from ._errors import (CompileError, Diagnostic, EjkError, RuntimeFailure, TensorError, TraceError)
 from ._recurrence import Recurrence, recurrence
 
@@ -33,3 +33,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted(__all__)
+
+
+_arrays.try_doors()

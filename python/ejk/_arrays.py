@@ -5,7 +5,7 @@ A door has `describe(array)` → (element type, shape) and `call(program, arrays
 import importlib
 import sys
 
-from ._errors import TensorError
+from ._errors import EjkError, TensorError
 
 # torch's door, where it is open, puts here what makes an eager call fast: see `quick` of _torch.py.
 quick = None
@@ -38,6 +38,15 @@ def load_doors():
     for library in ("torch", "jax"):
         if library in sys.modules and _DOORS[library] not in sys.modules:
             importlib.import_module(_DOORS[library])
+
+
+def try_doors():
+    """The same when ejk is imported, since a graph that torch or JAX exported calls ejk's operator
+    by its name. A library that ejk does not work with is an error only where it is used."""
+    try:
+        load_doors()
+    except (EjkError, ImportError, OSError, AttributeError, RuntimeError):
+        pass
 
 
 def common_door(named):

@@ -217,7 +217,6 @@ torch.library.register_autograd("ejk::call", _backward, setup_context=_setup, li
 #===------------------------------------------------------------------------===#
 
 
-@torch.library.register_vmap("ejk::call", lib=_library)
 def _vmap(info, in_dims, program, entry, inputs):
     dims, size = list(in_dims[2]), info.batch_size
     inputs = [t if d is None else t.movedim(d, 0) for t, d in zip(inputs, dims)]
@@ -243,6 +242,9 @@ def _vmap(info, in_dims, program, entry, inputs):
                 for i in range(size)]
         results = [torch.stack(parts) for parts in zip(*each)]
     return results, [0] * len(results)
+
+
+torch.library.register_vmap("ejk::call", _vmap, lib=_library)
 
 
 #===------------------------------------------------------------------------===#
@@ -293,6 +295,30 @@ class _EagerAtSite(torch.autograd.Function):
         return None, *_gradients(ctx, ctx.needs_input_grad[1:], cotangents, _apply)
 
 
+class _Transformed(torch.autograd.Function):
+    """An entry with its derivative, for torch.func's transformations, which take derivatives of no
+    operator whose derivative is registered in Python."""
+
+    @staticmethod
+    def forward(program, entry, *tensors):
+        return tuple(torch.ops.ejk.call(program, entry, list(tensors)))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.program, ctx.entry, *tensors = inputs
+        _keep(ctx, tensors, output, len(output))
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return None, None, *_gradients(ctx, ctx.needs_input_grad[2:], cotangents,
+                                       lambda *a: _Transformed.apply(*a[:2], *a[2]))
+
+    @staticmethod
+    def vmap(info, in_dims, program, entry, *tensors):
+        results, dims = _vmap(info, (None, None, list(in_dims[2:])), program, entry, list(tensors))
+        return tuple(results), tuple(dims)
+
+
 class _Unknown(Exception):
     pass
 
@@ -316,6 +342,9 @@ def _is_traced(tensor):
 def call(key, tensors, save_states=True):
     if not _is_traced(tensors[0]):
         return _apply(key, _SAVING if save_states else "0", tensors)
+    if (not torch.compiler.is_compiling()
+            and torch._C._functorch.peek_interpreter_stack() is not None):
+        return _Transformed.apply(key, "0", *tensors)
     if (save_states and torch.compiler.is_compiling() and torch.is_grad_enabled()
             and tensors[0].is_cuda):
         needed = tuple([t.requires_grad for t in tensors])

@@ -104,7 +104,7 @@ class Parity(unittest.TestCase):
             try:
                 theirs = THEIRS[name](**case, **options)
             except (TypeError, ValueError):
-                # Without a state, or packed without gv, ejkernel puts zeros of K columns in their place.
+                # ejkernel puts zeros of K columns in the place of an absent state or gate.
                 self.assertNotEqual(case["query"].shape[3], case["value"].shape[3])
                 alone += 1
             wide = {n: x.astype(jnp.float32) for n, x in case.items()}
@@ -127,7 +127,8 @@ class Parity(unittest.TestCase):
                                      f"{ {n: x.shape for n, x in case.items()} }")
         if os.environ.get("EJK_TEST_CASES"):
             print(f"{name}: the largest error is {worst:.3f} of its limit; ejkernel failed on "
-                  f"{alone} of {cases}, which are compared with the recurrence step by step", flush=True)
+                  f"{alone} of {cases}, which are compared with the recurrence step by step",
+                  flush=True)
 
     def test_recurrent(self):
         self.compare("recurrent")

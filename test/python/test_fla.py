@@ -434,7 +434,8 @@ class Compile(unittest.TestCase):
             return q, torch.nn.functional.normalize(k, dim=-1), v, gates, torch.rand(1, T, 2)
         functions = {"chunk_gla": lambda q, k, v, g, beta: ours.chunk_gla(q, k, v, g["gk"])[0],
                      "chunk_retention": lambda q, k, v, g, beta: ours.chunk_retention(q, k, v)[0],
-                     "chunk_kda": lambda q, k, v, g, beta: ours.chunk_kda(q, k, v, g["gk"], beta)[0]}
+                     "chunk_kda":
+                         lambda q, k, v, g, beta: ours.chunk_kda(q, k, v, g["gk"], beta)[0]}
         for name, function in functions.items():
             graphs = []
 

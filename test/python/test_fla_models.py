@@ -110,7 +110,8 @@ class Transformers(unittest.TestCase):
             num_attention_heads=2, num_key_value_heads=1, head_dim=32, linear_key_head_dim=16,
             linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
             num_experts=2, num_experts_per_tok=2, moe_intermediate_size=32,
-            shared_expert_intermediate_size=32, layer_types=["linear_attention", "full_attention", "linear_attention"],
+            shared_expert_intermediate_size=32,
+            layer_types=["linear_attention", "full_attention", "linear_attention"],
             use_cache=False)
         torch.manual_seed(0)
         return qwen.Qwen3NextForCausalLM(config).train()
@@ -139,7 +140,8 @@ class Transformers(unittest.TestCase):
 
         from ejk.compat import transformers as switch
         for name, ours_ in (("torch_chunk_gated_delta_rule", ours.chunk_gated_delta_rule),
-                            ("torch_recurrent_gated_delta_rule", ours.fused_recurrent_gated_delta_rule)):
+                            ("torch_recurrent_gated_delta_rule",
+                             ours.fused_recurrent_gated_delta_rule)):
             theirs = inspect.signature(inspect.unwrap(getattr(qwen, name))).parameters
             with switch.install():
                 installed = getattr(qwen, name)

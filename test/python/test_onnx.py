@@ -119,8 +119,8 @@ def tuple_of(results):
 
 @unittest.skipIf(MISSING, MISSING)
 class NodeCases(unittest.TestCase):
-    """What the ONNX package tests its own operators with: each case as the node, and expanded, as the
-    graph that is the node's definition in other nodes."""
+    """What the ONNX package tests its own operators with: each case as the node, and expanded, as
+    the graph that is the node's definition in other nodes."""
 
     @staticmethod
     @functools.lru_cache(maxsize=None)
@@ -163,7 +163,7 @@ class NodeCases(unittest.TestCase):
         self.assertGreaterEqual(self.run_cases("test_causal_conv_with_state_", True), 13)
 
     def test_other_types(self):
-        """Cases of float in float16 and bfloat16, as the node and expanded: some, or all of them."""
+        """Cases of float in float16 and bfloat16, as the node and expanded: some, or all."""
         own = [(n, c) for n, c in self.cases().items()
                if not n.endswith("_expanded") and c.data_sets[0][0][0].dtype == np.float32]
         for name, case in own if os.environ.get("EJK_TEST_CASES") else own[3::9]:
@@ -272,7 +272,8 @@ class Models(unittest.TestCase):
             model = random_model(rng, kind)
             onnx.checker.check_model(model)
             arrays = feed(rng, model, int(rng.integers(1, 4)), int(rng.integers(1, 30)))
-            found = tuple_of(ejk.onnx.compile(expanded(model) if number % 3 == 2 else model)(**arrays))
+            given = expanded(model) if number % 3 == 2 else model
+            found = tuple_of(ejk.onnx.compile(given)(**arrays))
             if kind == "bf16":  # NumPy arrays of bfloat16 are not for onnxruntime
                 wanted = ReferenceEvaluator(model).run(None, arrays)
             else:
@@ -428,8 +429,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
                      "libejk_runtime.so is")
 class ServedFromC(unittest.TestCase):
     def test_the_loop_of_the_page(self):
-        """The C of docs/onnx.md, as it stands there, gives tokens one by one what the model gives for
-        the sequence."""
+        """The C of docs/onnx.md, as it stands there, gives tokens one by one what the model gives
+        for the sequence."""
         with open(os.path.join(ROOT, "docs", "onnx.md"), encoding="utf-8") as page:
             loop = re.search(r"^```c\n(.*?)^```$", page.read(), re.M | re.S).group(1)
         loop = re.sub(r"^(\s*)(ejk_\w+\(.*\));", r"\1check(\2);", loop, flags=re.M)
@@ -470,11 +471,12 @@ def times(rounds=11):
         return onnxruntime.InferenceSession(model.SerializeToString(), options,
                                             providers=["CPUExecutionProvider"])
     names = ("ejk", "ejk, expanded", "onnxruntime", "onnxruntime, expanded", "com.microsoft")
-    print("ms of processor time, f32, [1, 512, 4 × 64]; load", *(f"{x:.1f}" for x in os.getloadavg()))
+    print("ms of processor time, f32, [1, 512, 4 × 64]; load",
+          *(f"{x:.1f}" for x in os.getloadavg()))
     print("update rule", *names, sep=" | ")
     for rule in RULES:
-        model, contributed = (attention(rng, "f32", rule, 4, 4, 64, 64, True, False, False, domain=d)
-                              for d in ("", "com.microsoft"))
+        model, contributed = (attention(rng, "f32", rule, 4, 4, 64, 64, True, False, False,
+                                        domain=d) for d in ("", "com.microsoft"))
         arrays = feed(rng, model, 1, 512)
         own, other = ejk.onnx.compile(model), ejk.onnx.compile(expanded(model))
         sessions = [session(m) for m in (model, expanded(model), contributed)]

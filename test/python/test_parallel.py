@@ -101,7 +101,8 @@ def of_process(rank, cuts, file, results):
             o, state = getattr(parallel, name)(**own, **options)
             losses(o.cpu(), state.cpu(), rows).backward()
             results[rank, name, packed] = (o.detach().cpu().numpy(), state.detach().cpu().numpy(),
-                                           {n: t.grad.cpu().numpy() for n, t in own.items()}, [*sent])
+                                           {n: t.grad.cpu().numpy() for n, t in own.items()},
+                                           [*sent])
     distributed.destroy_process_group()
 
 

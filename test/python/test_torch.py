@@ -5,6 +5,9 @@ import gc
 import io
 import os
 import pickle
+import subprocess
+import sys
+import tempfile
 import threading
 import unittest
 import unittest.mock
@@ -98,6 +101,40 @@ class Values(unittest.TestCase):
         torch.testing.assert_close(gated(q, t["k"], v, t["g"]),
                                    gated(q.contiguous(), t["k"], v.contiguous(), t["g"]),
                                    rtol=0, atol=0)
+
+    def test_an_export_is_called_by_another_process(self):
+        class Model(torch.nn.Module):
+            def forward(self, *a):
+                return gated(*a)[0]
+        t = tensors()
+        arguments = tuple(t[n] for n in ("q", "k", "v", "g"))
+        with tempfile.TemporaryDirectory() as folder:
+            torch.export.save(torch.export.export(Model(), arguments), folder + "/model.pt2")
+            torch.save(arguments, folder + "/arguments.pt")
+            done = subprocess.run(
+                [sys.executable, "-c", "import sys, torch, ejk\n"
+                 "model = torch.export.load(sys.argv[1] + '/model.pt2').module()\n"
+                 "torch.save(model(*torch.load(sys.argv[1] + '/arguments.pt')),"
+                 " sys.argv[1] + '/o.pt')", folder], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+            torch.testing.assert_close(torch.load(folder + "/o.pt"), gated(*arguments)[0], rtol=0,
+                                       atol=0)
+
+    def test_transformations_of_torch_func(self):
+        t = tensors()
+        k, v, g = (t[n] for n in ("k", "v", "g"))
+        qs = torch.stack([t["q"], 2 * t["q"], t["q"] - 1])
+
+        def loss(function):
+            return lambda q: function(q, k, v, g)[0].square().sum()
+
+        def plain(*a):
+            return eager(*a, scale=1)
+        own, wanted = (torch.func.vmap(torch.func.grad(loss(f)))(qs) for f in (gated, plain))
+        torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-4)
+        twice = torch.func.grad(lambda q: torch.func.grad(loss(gated))(q).square().sum())(t["q"])
+        exact = torch.func.grad(lambda q: torch.func.grad(loss(plain))(q).square().sum())(t["q"])
+        torch.testing.assert_close(twice, exact, rtol=1e-3, atol=1e-3)
 
     def test_amp(self):
         t = tensors()

@@ -61,7 +61,8 @@ def causal_convolution(w, inputs, attributes):
     activation = activation.decode() if isinstance(activation, bytes) else activation
     check(activation in ("none", "silu", "swish"),
           f"activation must be none, silu or swish, but is '{activation}'")
-    check(len(x.dims) == 3 and isinstance(x.dims[1], int), "'input' must be [batch, channels, length] "
+    check(len(x.dims) == 3 and isinstance(x.dims[1], int),
+          "'input' must be [batch, channels, length] "
           f"with channels that the model states, but is {list(x.dims)}")
     B, C, L = x.dims
     check(len(weight.dims) == 3 and weight.dims[:2] == (C, 1) and isinstance(weight.dims[2], int),
@@ -69,7 +70,8 @@ def causal_convolution(w, inputs, attributes):
     width = weight.dims[2]
     check(bias is None or tuple(bias.dims) == (C,), f"'bias' must be [{C}]")
     check(past is None or tuple(past.dims) == (B, C, width - 1),
-          f"'past_state' must be {[B, C, width - 1]}" + (f", but is {list(past.dims)}" if past else ""))
+          f"'past_state' must be {[B, C, width - 1]}"
+          + (f", but is {list(past.dims)}" if past else ""))
 
     # Each channel is a head with a number for each step that it remembers, the oldest first.
     rows = w.opened(w.permuted(x, (0, 2, 1), "f32"))
@@ -103,7 +105,8 @@ def causal_convolution(w, inputs, attributes):
     if bias is not None:
         y = w.let(f"arith.addf {y}, {own[-1]} : f32")
     news = (*olds[1:], row)
-    w.add(f"ejk.yield states({', '.join(news)} : {', '.join(['f32'] * len(news))}) outputs({y} : f32)")
+    w.add(f"ejk.yield states({', '.join(news)} : {', '.join(['f32'] * len(news))}) "
+          f"outputs({y} : f32)")
     w.add("}")
     o = w.cast(Value(names[0], "f32", ("?b", "?t", "?c")), (B, L, C))
 

@@ -38,6 +38,12 @@ _SHIFTS = {"Add": lambda a, b: plus(*((a, b) if isinstance(b, int) else (b, a)))
 _NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial", "Dropout")
 
 
+def element_types(onnx):
+    """The types of floats by ONNX's numbers."""
+    kinds = onnx.TensorProto
+    return {kinds.FLOAT: "f32", kinds.FLOAT16: "f16", kinds.BFLOAT16: "bf16"}
+
+
 def stored(array):
     """An array of a model as it is kept here."""
     array = np.asarray(array)
@@ -73,7 +79,8 @@ def target_of(old, wanted, keep_zero=True):
             number *= n
     names = [n for n in rest if not isinstance(n, int)]
     product = int(np.prod([n for n in rest if isinstance(n, int)], dtype=np.int64))
-    check(number > 0 and product % number == 0 and (not names or names[1:] == [] and product == number),
+    check(number > 0 and product % number == 0
+          and (not names or len(names) == 1 and product == number),
           f"the size -1 of {list(wanted)} is not known from {list(old)}")
     new[new.index(-1)] = names[0] if names else product // number
     return tuple(new)
@@ -90,7 +97,8 @@ def unsqueezed(dims, axes):
 
 def squeezed(dims, axes):
     """Sizes without the ones at `axes`, or without any."""
-    at = [i for i, n in enumerate(dims) if n == 1] if axes is None else [a % len(dims) for a in axes]
+    at = ([i for i, n in enumerate(dims) if n == 1] if axes is None else
+          [a % len(dims) for a in axes])
     check(all(dims[i] == 1 for i in at), f"its axes {at} of sizes {list(dims)} must have size 1")
     return tuple(n for i, n in enumerate(dims) if i not in at)
 
@@ -105,8 +113,7 @@ def evaluate(onnx, node, attributes, inputs, opset):
     if op in ("Cast", "CastLike", "Identity") and isinstance(inputs[0], Fill):
         to = inputs[0].dtype
         if op == "Cast":
-            kinds = onnx.TensorProto
-            to = {kinds.FLOAT: "f32", kinds.FLOAT16: "f16", kinds.BFLOAT16: "bf16"}.get(attributes["to"])
+            to = element_types(onnx).get(attributes["to"])
         elif op == "CastLike" and isinstance(inputs[1], (Value, Fill)):
             to = inputs[1].dtype
         elif op == "CastLike":
@@ -127,8 +134,9 @@ def evaluate(onnx, node, attributes, inputs, opset):
             x = np.empty(np.broadcast_shapes(inputs[0].shape, inputs[1].shape), object)
             x.fill(_SHIFTS[op](inputs[0].item(), inputs[1].item()))
             return x
-        check(op in _ARRANGED, f"it computes with {', '.join(str(n) for n in inputs[0].reshape(-1))}, "
-              "of which one is known at a call only; give the model a number for this size")
+        check(op in _ARRANGED, "it computes with a size that is known at a call only, in "
+              f"{', '.join(str(n) for x in inputs for n in x.reshape(-1))}; give the model a number "
+              "for this size")
         return _ARRANGED[op](inputs, attributes)
     if op.startswith(_NOT_CONSTANT) or any(a.type == a.GRAPH for a in node.attribute):
         return None

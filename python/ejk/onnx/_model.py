@@ -18,10 +18,10 @@ class OnnxError(EjkError, ValueError):
 def compile(model, name="model"):
     """A function of an ONNX model: an `onnx.ModelProto`, its bytes, or a file's name.
 
-    Nodes may be LinearAttention and CausalConvWithState (of ONNX and of com.microsoft), a Scan whose
-    step is a linear recurrence, elementwise ones, those that arrange elements (Transpose, Reshape,
-    Squeeze, Unsqueeze, Expand), and what is known of constants and sizes alone. Anything else is an
-    `ejk.onnx.OnnxError` that names the node. `name` is the entry's name in a package."""
+    Nodes may be LinearAttention and CausalConvWithState (of ONNX and of com.microsoft), a Scan
+    whose step is a linear recurrence, elementwise ones, those that arrange elements (Transpose,
+    Reshape, Squeeze, Unsqueeze, Expand), and what is known of constants and sizes alone. Anything
+    else is an `ejk.onnx.OnnxError` that names the node. `name` is the entry's name in a package."""
     import onnx
     if isinstance(model, (bytes, bytearray)):
         model = onnx.load_model_from_string(bytes(model))
@@ -71,15 +71,14 @@ class OnnxFunction:
 
 
 class _Importer:
-    """Reads nodes in order. What has a name is a tensor (`Value`), a tensor of one number (`Fill`), or
-    an array that is known here."""
+    """Reads nodes in order. What has a name is a tensor (`Value`), a tensor of one number (`Fill`),
+    or an array that is known here."""
 
     def __init__(self, onnx, model, name):
         self._onnx, self._model, self._name = onnx, model, name
         self._w = Writer()
         self._values, self._weights, self._arguments = {}, {}, 0
-        kinds = onnx.TensorProto
-        self._dtypes = {kinds.FLOAT: "f32", kinds.FLOAT16: "f16", kinds.BFLOAT16: "bf16"}
+        self._dtypes = _known.element_types(onnx)
         self._opset = next((i.version for i in model.opset_import if i.domain in _STANDARD), 27)
 
     def run(self):
@@ -131,8 +130,8 @@ class _Importer:
         return self._values[name]
 
     def _operand(self, name):
-        """A tensor, or a number everywhere: a constant of one element becomes a number of the program,
-        one of more an input of it."""
+        """A tensor, or a number everywhere: a constant of one element becomes a number of the
+        program, one of more an input of it."""
         value = self._values[name] if name else None
         if not isinstance(value, _known.np.ndarray):
             return value
@@ -208,16 +207,18 @@ class _Importer:
             return (result,)
         full = f"{node.domain}.{op}" if node.domain else op
         raise _nodes.NodeError(
-            f"ejk does not compile {full}; it knows LinearAttention, CausalConvWithState, Scan, Conv, Concat, "
-            "Slice, Constant, Shape, " + ", ".join(sorted([*_ARRANGING, "Cast", "CastLike", *_nodes.UNARY,
-                                          *_nodes.BINARY])))
+            f"ejk does not compile {full}; it knows LinearAttention, CausalConvWithState, Scan, Conv, "
+            "Concat, Slice, Constant, Shape, "
+            + ", ".join(sorted([*_ARRANGING, "Cast", "CastLike", *_nodes.UNARY, *_nodes.BINARY])))
 
     def _arranged(self, op, attributes, x, inputs):
         """A node that gives the same elements in another arrangement."""
         w, check, sizes = self._w, _nodes.check, _known.sizes
         if op == "Transpose":
             return w.permuted(x, list(attributes.get("perm", reversed(range(len(x.dims))))))
-        given = sizes(inputs[1], "its second input") if len(inputs) > 1 and inputs[1] is not None else None
+        given = None
+        if len(inputs) > 1 and inputs[1] is not None:
+            given = sizes(inputs[1], "its second input")
         if op == "Expand":
             return _nodes.broadcast(w, x, given)
         if op == "Reshape":
@@ -227,8 +228,8 @@ class _Importer:
         else:
             dims = _known.squeezed(x.dims, given)
         result = w.reshaped(x, dims)
-        check(result, f"its sizes {list(dims)} are not known to have as many elements as {list(x.dims)}, "
-              "in groups of neighbours")
+        check(result, f"its sizes {list(dims)} are not known to have as many elements as "
+              f"{list(x.dims)}, in groups of neighbours")
         return result
 
 

@@ -9,7 +9,8 @@ from ._text import Fill, Value
 
 
 def scan(onnx, w, attributes, inputs, outer):
-    """The Scan's results: final states, and its outputs over time. `outer` are the values around it."""
+    """The Scan's results: final states, and its outputs over time. `outer` is what has a name around
+    it."""
     body = attributes["body"]
     count = attributes["num_scan_inputs"]
     states, rows = inputs[:len(inputs) - count], inputs[len(inputs) - count:]
@@ -46,9 +47,10 @@ def scan(onnx, w, attributes, inputs, outer):
         check(2 <= len(x.dims) <= 4 and x.dims[0] == B and isinstance(x.dims[1], int)
               and heads % x.dims[1] == 0 and all(isinstance(d, int) and 1 <= d <= 512
                                                  for d in x.dims[2:]),
-              f"a state must be [{B}, heads, keys, values], [{B}, heads, channels] or [{B}, heads], but "
-              f"is {list(x.dims)}")
-        check(x.dtype == "f32", f"a state must be of float, but is {x.dtype}: give the Scan a Cast of it")
+              f"a state must be [{B}, heads, keys, values], [{B}, heads, channels] or [{B}, heads], "
+              f"but is {list(x.dims)}")
+        check(x.dtype == "f32",
+              f"a state must be of float, but is {x.dtype}: give the Scan a Cast of it")
         shapes.append(tuple(x.dims[2:]))
     trace = _trace.Trace([("number", "vector", "matrix")[len(s)] for s in shapes], shapes)
     for traced in trace.states:
@@ -91,7 +93,8 @@ def _write(w, trace, sequences, states, ends, results, heads, reverse):
         row = wide.name
         if x.dtype != "f32":
             row, type_ = w.fresh(), _trace.type_of(wide)
-            widened.append(f"{wide.name} = arith.extf {row} : {type_.replace('f32', x.dtype)} to {type_}")
+            widened.append(f"{wide.name} = arith.extf {row} : {type_.replace('f32', x.dtype)} to "
+                           f"{type_}")
         rows.append(f"{row} = {x.name} : {x.type}")
     starts, finals = [], []
     for traced, x in zip(trace.states, states):
@@ -105,8 +108,8 @@ def _write(w, trace, sequences, states, ends, results, heads, reverse):
         finals.append(Value(w.fresh(), "f32", ("?b", "?h", *x.dims[2:])))
     outs = []
     for term in results:
-        size = term.value.size
-        outs.append(Value(w.fresh(), term.dtype, ("?b", "?t", "?h", *([size.value] if size else []))))
+        channels = [term.value.size.value] if term.value.size else []
+        outs.append(Value(w.fresh(), term.dtype, ("?b", "?t", "?h", *channels)))
     for op in trace.ops:
         op.result.name = w.fresh()
     w.add(", ".join(v.name for v in (*outs, *finals)) + " = ejk.scan" + " reverse" * reverse

@@ -1,9 +1,9 @@
 """A step of ONNX's Scan, read as one of a gated linear recurrence.
 
-The step's graph is read with terms in the place of tensors. A term is a number or a vector of a batch
-entry and head, a state, or an outer product, and says for each axis of its tensor what the axis stands
-for. So a Mul of a state by Exp(g) is a decay, a MatMul of a state with a vector reads it, and an Add of
-a column times a row writes it."""
+The step's graph is read with terms in the place of tensors. A term is a number or a vector of a
+batch entry and head, a state, or an outer product, and says for each axis of its tensor what the
+axis stands for. So a Mul of a state by Exp(g) is a decay, a MatMul of a state with a vector reads
+it, and an Add of a column times a row writes it."""
 
 from collections import namedtuple
 
@@ -23,8 +23,8 @@ Axis = namedtuple("Axis", "size role")
 
 
 class Term(namedtuple("Term", "value axes dtype log", defaults=(None,))):
-    """`value` is a traced number or vector, a state, or an `Outer`. `log` is the traced logarithm of an
-    exponential: what a state decays by."""
+    """`value` is a traced number or vector, a state, or an `Outer`. `log` is the traced logarithm of
+    an exponential: what a state decays by."""
 
     __slots__ = ()
 
@@ -41,8 +41,8 @@ class Term(namedtuple("Term", "value axes dtype log", defaults=(None,))):
         return isinstance(self.value, _values.State)
 
 
-# A column times a row: a traced vector along KEY and one along VALUE, not yet added to a state. Along
-# which of the state's own axes each lies is known by position.
+# A column times a row: a traced vector along KEY and one along VALUE, not yet added to a state.
+# Along which of the state's own axes each lies is known by position.
 Outer = namedtuple("Outer", "key value")
 
 _UNARY = {"Neg": lambda x: -x, "Abs": _functions.abs, "Exp": _functions.exp, "Log": _functions.log,
@@ -53,8 +53,8 @@ _UNARY = {"Neg": lambda x: -x, "Abs": _functions.abs, "Exp": _functions.exp, "Lo
 _BINARY = {"Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
            "Div": lambda a, b: a / b, "Pow": lambda a, b: a ** b, "Max": _functions.maximum,
            "Min": _functions.minimum}
-LINEAR = ("a step of a linear recurrence decays its state by a Mul with an Exp, reads it by a MatMul "
-           "with a vector, and adds a column times a row to it")
+LINEAR = ("a step of a linear recurrence decays its state by a Mul with an Exp, reads it by a "
+          "MatMul with a vector, and adds a column times a row to it")
 
 
 def axes_of(dims, roles):
@@ -62,19 +62,19 @@ def axes_of(dims, roles):
 
 
 class Step:
-    """The nodes of a step, read in order. `terms` are what has a name in it, `outer` what is around it."""
+    """The nodes of a step, read in order. `terms` is what has a name in it, `outer` what has one
+    around it."""
 
     def __init__(self, onnx, trace, outer):
         self.terms, self._onnx, self._trace, self._outer = {}, onnx, trace, outer
-        kinds = onnx.TensorProto
-        self._dtypes = {kinds.FLOAT: "f32", kinds.FLOAT16: "f16", kinds.BFLOAT16: "bf16"}
+        self._dtypes = _known.element_types(onnx)
 
     def _known(self, name):
         """A term, an array, or a `Fill`."""
         found = self.terms.get(name, self._outer.get(name))
         check(found is not None, f"its step's input '{name}' is not known")
-        check(not isinstance(found, Value), f"its step reads '{name}' from around it; make it an input "
-              "over time, or a constant")
+        check(not isinstance(found, Value), f"its step reads '{name}' from around it; make it an "
+              "input over time, or a constant")
         return found
 
     def node(self, node):
@@ -84,7 +84,8 @@ class Step:
             inputs = [self._known(n) if n else None for n in node.input]
             if not any(isinstance(x, Term) for x in inputs):
                 result = _known.evaluate(self._onnx, node, attributes, inputs, 27)
-                check(result is not None, "it has no input that changes with time, and is no constant")
+                check(result is not None,
+                      "it has no input that changes with time, and is no constant")
             else:
                 result = self._result(op, attributes, inputs)
         except (NodeError, TraceError) as error:
@@ -123,10 +124,12 @@ class Step:
 
     def _operand(self, x):
         if isinstance(x, Term):
-            check(x.dtype == "f32", f"it computes in {x.dtype}; a step computes in float, so cast before")
+            check(x.dtype == "f32",
+                  f"it computes in {x.dtype}; a step computes in float, so cast before")
             return x
         if isinstance(x, Fill):
-            return Term(self._trace.value(x.number, "a number"), axes_of(x.dims, [None] * len(x.dims)), "f32")
+            return Term(self._trace.value(x.number, "a number"),
+                        axes_of(x.dims, [None] * len(x.dims)), "f32")
         check(isinstance(x, np.ndarray) and x.dtype != object and x.size == 1,
               "a constant of a step must be one float")
         return Term(self._trace.value(float(x.reshape(())), "a number"),
@@ -142,19 +145,21 @@ class Step:
             check(all(d == a.size or a.role is None for d, a in zip(dims, (*lead, *x.axes))),
                   "it repeats heads or channels of size 1")
             return x._replace(axes=axes_of(dims, [a.role for a in (*lead, *x.axes)]))
-        dims = {"Reshape": lambda: _known.target_of(x.dims, given, not attributes.get("allowzero", 0)),
-                "Unsqueeze": lambda: _known.unsqueezed(x.dims, given),
-                "Squeeze": lambda: _known.squeezed(x.dims, given)}[op]()
-        if op != "Reshape":  # roles stay with their axes, also with those of size 1
-            at = {a % len(dims if op == "Unsqueeze" else x.dims) for a in given or ()}
-            kept = ([a.role for i, a in enumerate(x.axes) if len(dims) == len(x.dims)
-                     or (i not in at if given else a.size != 1)] if op == "Squeeze" else None)
-            if kept is None:
-                rest = iter(x.axes)
-                kept = [None if i in at else next(rest).role for i in range(len(dims))]
-            return x._replace(axes=axes_of(dims, kept))
+        # Roles stay with their axes, also with those of size 1.
+        if op == "Unsqueeze":
+            dims, rest = _known.unsqueezed(x.dims, given), iter(x.axes)
+            at = {a % len(dims) for a in given}
+            return x._replace(axes=axes_of(dims, [None if i in at else next(rest).role
+                                                  for i in range(len(dims))]))
+        if op == "Squeeze":
+            _known.squeezed(x.dims, given)
+            at = {a % len(x.axes) for a in given or ()}
+            return x._replace(axes=tuple(a for i, a in enumerate(x.axes)
+                                         if (i not in at if given else a.size != 1)))
+        dims = _known.target_of(x.dims, given, not attributes.get("allowzero", 0))
         pairs = grouped(x.dims, dims)
-        check(pairs, f"sizes {list(x.dims)} are not known to be {list(dims)} in groups of neighbours")
+        check(pairs, f"sizes {list(x.dims)} are not known to be {list(dims)} in groups of "
+              "neighbours")
         roles = [None] * len(dims)
         for ours, theirs in pairs:
             said = [(a, x.axes[a].role) for a in ours if x.axes[a].role]
@@ -186,7 +191,8 @@ class Step:
             return self._of_state(op, a, b, axes)
         if isinstance(a.value, Outer) or isinstance(b.value, Outer):
             outer, other = (a, b) if isinstance(a.value, Outer) else (b, a)
-            check(op == "Mul" and isinstance(other.value, _values.Value) and other.at(CHANNEL) is None,
+            check(op == "Mul" and isinstance(other.value, _values.Value)
+                  and other.at(CHANNEL) is None,
                   f"it computes with a column times a row; {LINEAR}")
             key, value = outer.value
             return Term(Outer(key * other.value, value),
@@ -207,7 +213,7 @@ class Step:
     def _of_state(self, op, a, b, axes):
         state, other = (a, b) if a.is_state else (b, a)
         check(not other.is_state, f"it computes with two states; {LINEAR}")
-        check(len(axes) == len(state.axes) and all(x.size == y.size for x, y in zip(axes, state.axes)),
+        check([x.size for x in axes] == list(state.dims),
               f"a state of sizes {list(state.dims)} becomes {[x.size for x in axes]}")
         lag = len(state.axes) - len(other.axes)
 
@@ -217,9 +223,11 @@ class Step:
         if op == "Mul":
             check(other.log is not None, "a state is multiplied by what is no Exp; " + LINEAR)
             axis = along(other.at(CHANNEL))
-            check(axis in (None, KEY, VALUE), "the decay's channels must be keys or values of the state")
+            check(axis in (None, KEY, VALUE),
+                  "the decay's channels must be keys or values of the state")
             return state._replace(value=state.value.decay(other.log, axis))
-        check(op in ("Add", "Sub") and isinstance(other.value, Outer) and (op == "Add" or other is b),
+        check(op in ("Add", "Sub") and isinstance(other.value, Outer)
+              and (op == "Add" or other is b),
               f"it computes with a state; {LINEAR}")
         key, value = other.value
         first = along(other.at(KEY))
@@ -259,7 +267,8 @@ class Step:
                   f"its state '{name}' is no state after a step; {LINEAR}")
             return term
         check(isinstance(term.value, _values.Value) and len(term.axes) == len(state.dims)
-              and term.dims == tuple(state.dims) and term.axes[1].role == HEAD and term.dtype == "f32",
+              and term.dims == tuple(state.dims) and term.axes[1].role == HEAD
+              and term.dtype == "f32",
               f"its state '{name}' has other sizes after a step")
         if len(state.dims) == 3 and term.value.size is None:
             return term._replace(value=self._trace.vector(term.value, _values.Size(state.dims[2]),

@@ -26,7 +26,7 @@ class Fill(namedtuple("Fill", "number dtype dims")):
 
 def grouped(old, new):
     """How axes of sizes `old` become axes of sizes `new` with the same elements in order: pairs of
-    axes' numbers, [(of old, of new)], whose sizes have one product. None if there is no such way."""
+    axes' numbers, [(of old, of new)], whose sizes have one product. None if there is no way."""
     def product(dims, axes):
         sizes = [dims[a] for a in axes]
         return (math.prod(s for s in sizes if isinstance(s, int)),
@@ -62,7 +62,8 @@ class Writer:
 
     def __init__(self):
         self.lines, self._count, self._sizes, self._dims = [], 0, {}, {}
-        self._permuted = {}  # of a value's name: the value that it is a permutation of, and the order
+        # Of a value's name: the value that it is a permutation of, and the order.
+        self._permuted = {}
 
     def fresh(self):
         self._count += 1
@@ -178,7 +179,7 @@ class Writer:
     def opened(self, value, known=0):
         """The tensor with all sizes dynamic but the last `known`."""
         free = len(value.dims) - known
-        return self.cast(value, [f"{value.name}.{i}" for i in range(free)] + list(value.dims[free:]))
+        return self.cast(value, [*(f"{value.name}.{i}" for i in range(free)), *value.dims[free:]])
 
     def without(self, value, units):
         """The tensor without axes of size 1."""

@@ -199,7 +199,7 @@ class _OverSegments(torch.autograd.Function):
         vectors = exchange([job.summary() for job in jobs])
         results = [job.run(vectors, segments) for job in jobs]
         ctx.jobs, ctx.plan, ctx.has_state = jobs, plan, initial_state is not None
-        # Jobs have what they need. torch keeps the operands to see whether they are changed in place.
+        # Jobs have what they need. torch keeps the operands to see whether they change in place.
         ctx.save_for_backward(initial_state, *values)
         o = torch.cat([o for o, _ in results], 1) if len(results) > 1 else results[0][0]
         return o, sum(ht for _, ht in results[1:]) + results[0][1]
