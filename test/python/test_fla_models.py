@@ -152,10 +152,10 @@ class Transformers(unittest.TestCase):
                 if parameter.kind is parameter.VAR_KEYWORD or argument == "chunk_size":
                     continue  # chunk_size orders the fallback's work, and changes no result
                 self.assertIn(names.get(argument, argument), own, name)
-            wanted = [names.get(n, n) for n in list(theirs)[:5]]
-            self.assertEqual(list(own)[:5], wanted, name)
+            called = inspect.signature(installed, follow_wrapped=False).parameters
+            self.assertEqual(list(called)[:5], list(theirs)[:5], name)
             # Later ones are in another order, so they are taken by name alone.
-            with self.assertRaisesRegex(TypeError, "by name"):
+            with self.assertRaisesRegex(TypeError, "positional"):
                 installed(*[torch.zeros(1, 2, 1, 4)] * 5, 64)
 
     def test_a_model_that_is_not_there_is_an_error(self):

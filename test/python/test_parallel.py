@@ -179,7 +179,8 @@ class Processes(unittest.TestCase):
     def check(self, cuts):
         if BACKEND == "nccl" and torch.cuda.device_count() < len(cuts) - 1:
             self.skipTest(f"{len(cuts) - 1} processes over NCCL need as many GPUs")
-        with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Manager() as m:
+        context = multiprocessing.get_context("spawn")
+        with tempfile.TemporaryDirectory() as folder, context.Manager() as m:
             shared = m.dict()
             multiprocessing.spawn(of_process, nprocs=len(cuts) - 1, args=(
                 cuts, os.path.join(folder, "meeting"), shared))

@@ -19,10 +19,8 @@ def _filtered(function):
     names = {n for n, p in own.items() if p.kind is not p.VAR_KEYWORD}
 
     @functools.wraps(function)
-    def call(query, key, value, *arguments, **named):
-        if len(arguments) > 2:
-            raise TypeError(f"{function.__name__}() takes what follows 'beta' by name")
-        return function(query, key, value, *arguments,
+    def call(query, key, value, g=None, beta=None, **named):  # what follows stands in another order
+        return function(query, key, value, g=g, beta=beta,
                         **{n: x for n, x in named.items() if n in names})
     return call
 
@@ -44,8 +42,8 @@ def install():
                     patch.set(module, own, new)
                     found += 1
     if not found:
-        raise RuntimeError("no model of transformers with a gated delta rule is imported; import it "
-                           "first, such as transformers.models.qwen3_next.modeling_qwen3_next")
+        raise RuntimeError("no model of transformers with a gated delta rule is imported; import "
+                           "it first, such as transformers.models.qwen3_next.modeling_qwen3_next")
     return patch
 
 

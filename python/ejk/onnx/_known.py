@@ -134,9 +134,9 @@ def evaluate(onnx, node, attributes, inputs, opset):
             x = np.empty(np.broadcast_shapes(inputs[0].shape, inputs[1].shape), object)
             x.fill(_SHIFTS[op](inputs[0].item(), inputs[1].item()))
             return x
-        check(op in _ARRANGED, "it computes with a size that is known at a call only, in "
-              f"{', '.join(str(n) for x in inputs for n in x.reshape(-1))}; give the model a number "
-              "for this size")
+        given = ", ".join(str(n) for x in inputs if x is not None for n in x.reshape(-1))
+        check(op in _ARRANGED, f"it computes with a size that is known at a call only, in {given}; "
+              "give the model a number for this size")
         return _ARRANGED[op](inputs, attributes)
     if op.startswith(_NOT_CONSTANT) or any(a.type == a.GRAPH for a in node.attribute):
         return None

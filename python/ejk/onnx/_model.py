@@ -207,8 +207,8 @@ class _Importer:
             return (result,)
         full = f"{node.domain}.{op}" if node.domain else op
         raise _nodes.NodeError(
-            f"ejk does not compile {full}; it knows LinearAttention, CausalConvWithState, Scan, Conv, "
-            "Concat, Slice, Constant, Shape, "
+            f"ejk does not compile {full}; it knows LinearAttention, CausalConvWithState, Scan, "
+            "Conv, Concat, Slice, Constant, Shape, "
             + ", ".join(sorted([*_ARRANGING, "Cast", "CastLike", *_nodes.UNARY, *_nodes.BINARY])))
 
     def _arranged(self, op, attributes, x, inputs):

@@ -9,8 +9,8 @@ from ._text import Fill, Value
 
 
 def scan(onnx, w, attributes, inputs, outer):
-    """The Scan's results: final states, and its outputs over time. `outer` is what has a name around
-    it."""
+    """The Scan's results: final states, and its outputs over time. `outer` is what has a name
+    around it."""
     body = attributes["body"]
     count = attributes["num_scan_inputs"]
     states, rows = inputs[:len(inputs) - count], inputs[len(inputs) - count:]
@@ -47,8 +47,8 @@ def scan(onnx, w, attributes, inputs, outer):
         check(2 <= len(x.dims) <= 4 and x.dims[0] == B and isinstance(x.dims[1], int)
               and heads % x.dims[1] == 0 and all(isinstance(d, int) and 1 <= d <= 512
                                                  for d in x.dims[2:]),
-              f"a state must be [{B}, heads, keys, values], [{B}, heads, channels] or [{B}, heads], "
-              f"but is {list(x.dims)}")
+              f"a state must be [{B}, heads, keys, values], [{B}, heads, channels] or [{B}, "
+              f"heads], but is {list(x.dims)}")
         check(x.dtype == "f32",
               f"a state must be of float, but is {x.dtype}: give the Scan a Cast of it")
         shapes.append(tuple(x.dims[2:]))

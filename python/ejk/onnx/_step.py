@@ -23,8 +23,8 @@ Axis = namedtuple("Axis", "size role")
 
 
 class Term(namedtuple("Term", "value axes dtype log", defaults=(None,))):
-    """`value` is a traced number or vector, a state, or an `Outer`. `log` is the traced logarithm of
-    an exponential: what a state decays by."""
+    """`value` is a traced number or vector, a state, or an `Outer`. `log` is the traced logarithm
+    of an exponential: what a state decays by."""
 
     __slots__ = ()
 
