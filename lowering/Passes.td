@@ -30,8 +30,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
     are summed over them by `ejk.sum_heads`, in f32. Another copy of each, taken first, needs
     H = Hkv, and has nothing to sum. With `schedule`, functions have that schedule alone, and these
-    copies are the only ones. So they are with `heads-only`, for f32 results: a CPU has the
-    step-by-step schedule alone. These keep the sums, each of one term by `ejk.needs`, and
+    copies are the only ones. So they are with `heads-only`, for f32 results, as a CPU takes them; and
+    with `chunks`, recurrences of bf16 rows that are no derivatives have the two schedules, for a CPU
+    that multiplies bf16. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
     with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
@@ -58,7 +59,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
                            "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
   let options = [
     Option<"headsOnly", "heads-only", "bool", "false",
-           "only copies for heads that share none; schedules are chosen already">,
+           "only copies for heads that share none, and with `chunks`: a CPU's alternatives">,
+    Option<"chunks", "chunks", "bool", "false",
+           "with `heads-only`: chunks of bf16 rows, from 64 rows a sequence on">,
     Option<"schedule", "schedule", "::ejk::Schedule", "::ejk::Schedule::automatic",
            "the schedules of a function's copies", [{::llvm::cl::values(
              clEnumValN(::ejk::Schedule::automatic, "auto", "all, of which a launch chooses"),
@@ -113,7 +116,9 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     Option<"roundExponentials", "round-exponentials", "bool", "true",
            "keep exponentials that are live across a chunk's branch in bf16">,
     Option<"saveStates", "save-states", "bool", "false",
-           "make f_fwd, which saves the states that f_vjp would recompute">];
+           "make f_fwd, which saves the states that f_vjp would recompute">,
+    Option<"cpu", "cpu", "bool", "false",
+           "programs that a CPU's kernels have code for (ProgramsOfCpu.h), without remarks">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
     "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect", "::mlir::NVVM::NVVMDialect",

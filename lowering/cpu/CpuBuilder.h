@@ -86,6 +86,19 @@ public:
         }
     }
   }
+  /// The sum, or the maximum, of a vector's lanes: halves of it, in an order that is always the
+  /// same.
+  Value sumLanes(Value vector, bool isMax = false) {
+    auto type = mlir::dyn_cast<mlir::VectorType>(vector.getType());
+    for (int64_t width = type ? type.getNumElements() : 1; width > 1; width /= 2) {
+      auto low = llvm::to_vector(llvm::seq<int64_t>(0, width / 2));
+      auto high = llvm::to_vector(llvm::seq<int64_t>(width / 2, width));
+      Value a = make<mlir::vector::ShuffleOp>(vector, vector, low);
+      Value c = make<mlir::vector::ShuffleOp>(vector, vector, high);
+      vector = isMax ? make<mlir::arith::MaximumFOp>(a, c).getResult() : addF(a, c);
+    }
+    return type ? make<mlir::vector::ExtractOp>(vector, 0).getResult() : vector;
+  }
   Value mulF(Value a, Value c) { return make<mlir::arith::MulFOp>(a, c); }
   Value addF(Value a, Value c) { return make<mlir::arith::AddFOp>(a, c); }
   Value fma(Value a, Value c, Value sum) { return make<mlir::math::FmaOp>(a, c, sum); }

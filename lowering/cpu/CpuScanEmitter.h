@@ -111,7 +111,6 @@ private:
   llvm::SmallVector<Value>
   overRows(mlir::ValueRange carried,
            llvm::function_ref<llvm::SmallVector<Value>(const Channels &, mlir::ValueRange)> body);
-  Value sumLanes(Value vector, bool isMax);
 
   // CpuScanRows.cpp: a step on a column block.
   void runStep(const Block &block, Value isLeader);

@@ -141,7 +141,7 @@ void CpuScanEmitter::emitLinearRows(const LinearState &state, const LinearRows &
   };
   SmallVector<Value> dots = overRows(zeros, body);
   for (auto [i, dot] : llvm::enumerate(dots))
-    b.storeLanes(sumLanes(dot, /*isMax=*/false),
+    b.storeLanes(b.sumLanes(dot),
                  floatAt(rows.dots, b.add(b.mul(block, rows.numDots), i)));
 }
 

@@ -79,7 +79,7 @@ void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) 
             return next;
           });
       for (auto [op, sum] : llvm::zip(reductions, sums))
-        numbers.known[op->getResult(0)] = sumLanes(sum, isa<MaxOp>(op));
+        numbers.known[op->getResult(0)] = b.sumLanes(sum, isa<MaxOp>(op));
     }
 
     for (const Staged &s : staged)
@@ -120,20 +120,6 @@ void CpuScanEmitter::emitPrologue(Value firstStep, Value count, Value isLeader) 
       b.storeLanes(value, tiles[i]);
     return SmallVector<Value>();
   });
-}
-
-/// The sum, or the maximum, of a vector's lanes: halves of it, in an order that is always the
-/// same.
-Value CpuScanEmitter::sumLanes(Value vector, bool isMax) {
-  auto type = dyn_cast<VectorType>(vector.getType());
-  for (int64_t width = type ? type.getNumElements() : 1; width > 1; width /= 2) {
-    auto low = llvm::to_vector(llvm::seq<int64_t>(0, width / 2));
-    auto high = llvm::to_vector(llvm::seq<int64_t>(width / 2, width));
-    Value a = b.make<vector::ShuffleOp>(vector, vector, low);
-    Value c = b.make<vector::ShuffleOp>(vector, vector, high);
-    vector = isMax ? b.make<arith::MaximumFOp>(a, c).getResult() : b.addF(a, c);
-  }
-  return type ? b.make<vector::ExtractOp>(vector, 0).getResult() : vector;
 }
 
 /// Where a vector that the steps give lies.

@@ -67,7 +67,7 @@ void CpuScanEmitter::addTo(Value place, Value value) {
 void CpuScanEmitter::addSideDots(ReadOp read, Value vector, ValueRange terms, Value mask) {
   const SideSums &side = sides[read];
   for (auto [i, term] : llvm::enumerate(terms)) {
-    Value dot = sumLanes(b.mulF(vector, withinColumns(term, mask)), /*isMax=*/false);
+    Value dot = b.sumLanes(b.mulF(vector, withinColumns(term, mask)));
     addTo(floatAt(side.dots, b.add(b.mul(inChunk, side.terms), i)), dot);
   }
 }
@@ -146,7 +146,7 @@ void CpuScanEmitter::addSideRows(ArrayRef<SideRead> reads, Value row, Value inFi
   unsigned rows = products.size();
   if (reads.size() % kPartLanes != 0 || rows * kPartLanes != plan.lanes) {
     for (auto [read, vector] : llvm::zip(reads, products[0]))
-      addTo(place(read, row), sumLanes(vector, /*isMax=*/false));
+      addTo(place(read, row), b.sumLanes(vector));
     return;
   }
   for (unsigned first = 0; first < reads.size(); first += kPartLanes) {

@@ -2,6 +2,7 @@
 #include "lowering/Passes.h"
 #include "lowering/cpu/CpuElementwise.h"
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/cpu/CpuTileKernel.h"
 #include "lowering/host/LowerFunctions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -34,10 +35,12 @@ public:
       return failure();
     return emitCpuScan(*plan, module, name, sizeName);
   }
-  FailureOr<Kernel> makeProgram(tile::ProgramOp program, gpu::GPUModuleOp, StringRef,
-                                SizeName) override {
-    return program.emitError("a CPU has no tile programs; compile with --schedule=step"),
-           failure();
+  FailureOr<Kernel> makeProgram(tile::ProgramOp program, gpu::GPUModuleOp module, StringRef name,
+                                SizeName sizeName) override {
+    if (!target.multipliesBf16)
+      return program.emitError() << target.name << " has no instructions for matmuls of bf16",
+             failure();
+    return emitCpuProgram(program, module, name, sizeName);
   }
   FailureOr<Kernel> makeElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
                                     StringRef name) override {

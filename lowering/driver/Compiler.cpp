@@ -121,7 +121,7 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     FailureOr<BackEnd::Code> code = backEnd->compile(copy ? *copy : module);
     if (failed(code) || isCancelled(options))
       return failure();
-    // CPUs' kernels have one schedule.
+    // Where a CPU's have two, they say so.
     bool isChunk = i < numGpus && options.schedule == Schedule::chunk;
     manifests.push_back(
         {backEnd->arch().str(), isChunk ? "chunk" : "step", std::move(code->manifest)});

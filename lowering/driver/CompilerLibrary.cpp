@@ -134,7 +134,8 @@ bool Call::chooseTargets() {
   for (StringRef name : names) {
     if (name == "cpu") {
       for (const CpuTarget &cpu : knownCpuTargets())
-        cpus.push_back(cpu.name.str());
+        if (!cpu.multipliesBf16) // of use to --schedule=chunk
+          cpus.push_back(cpu.name.str());
     } else if (name == "native") {
       cpus.push_back(hostArch());
       if (cpus.back().empty()) {

@@ -54,13 +54,13 @@ public:
 private:
   LogicalResult lower(ModuleOp module) {
     PassManager pm(module.getContext());
-    buildToCPUPipeline(pm, target.name);
+    buildToCPUPipeline(pm, target.name, options.schedule == Schedule::chunk);
     return success(succeeded(pm.run(module)) && !isCancelled(options));
   }
 
   LogicalResult lowerToLLVM(ModuleOp module) {
     PassManager pm(module.getContext());
-    buildCPUToLLVMPipeline(pm);
+    buildCPUToLLVMPipeline(pm, target.multipliesBf16);
     return success(succeeded(pm.run(module)) && !isCancelled(options));
   }
 

@@ -2,6 +2,7 @@
 #include "lowering/driver/Pipelines.h"
 #include "lowering/Passes.h"
 #include "lowering/select/TileLayoutPipeline.h"
+#include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -43,6 +44,10 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.schedule = split ? Schedule::chunk : options.schedule;
   chunk.fuse = options.fuse;
   chunk.saveStates = options.saveStates;
+  if (options.chunksOfCpu) {
+    chunk.cpu = true;
+    chunk.schedule = Schedule::automatic;
+  }
   chunk.roundComputed = options.roundComputed;
   chunk.roundExponentials = options.roundExponentials;
   pm.addPass(createSelectSchedule(chunk));
@@ -112,12 +117,14 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
 /// of stack that a package's kernels may take.
 static constexpr int64_t kMostElementsOfWholeState = 64 * 1024;
 
-void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target) {
+void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target, bool chunks) {
   ToGPUOptions options;
   options.schedule = Schedule::step;
   options.keepReadsUpTo = kMostElementsOfWholeState;
   MakeAlternativesOptions alternatives;
   alternatives.headsOnly = true;
+  const CpuTarget *cpu = findCpuTarget(target);
+  alternatives.chunks = options.chunksOfCpu = chunks && cpu && cpu->multipliesBf16;
   pm.addPass(createMakeAlternatives(alternatives));
   buildToTilePipeline(pm, options);
   LowerToCPUOptions lower;
@@ -127,12 +134,12 @@ void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target) {
   pm.addPass(createCSEPass());
 }
 
-void ejk::buildCPUToLLVMPipeline(OpPassManager &pm) {
+void ejk::buildCPUToLLVMPipeline(OpPassManager &pm, bool roundBf16) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createLegalizeKernelMath());
-  // LLVM would call a library to round to bf16.
+  // Without such instructions, LLVM would call a library to round to bf16.
   arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true;
+  expand.includeBf16 = !roundBf16;
   kernels.addPass(arith::createArithExpandOpsPass(expand));
   kernels.addPass(createCanonicalizerPass(foldsOnly()));
   kernels.addPass(createCSEPass());
@@ -146,6 +153,9 @@ namespace {
 struct ToCPUFlags : PassPipelineOptions<ToCPUFlags> {
   Option<std::string> target{*this, "target", llvm::cl::desc("the instruction set"),
                              llvm::cl::init("x86-64-v4")};
+  Option<bool> chunks{*this, "chunks",
+                      llvm::cl::desc("chunks of bf16 rows, where the target multiplies bf16"),
+                      llvm::cl::init(false)};
 };
 
 struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
@@ -189,7 +199,7 @@ void ejk::registerLoweringPipelines() {
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",
-      [](OpPassManager &pm, const ToCPUFlags &flags) { buildToCPUPipeline(pm, flags.target); });
+      [](OpPassManager &pm, const ToCPUFlags &flags) { buildToCPUPipeline(pm, flags.target, flags.chunks); });
   PassPipelineRegistration<>("ejk-cpu-to-llvm", "a CPU's kernels to the llvm dialect",
                              [](OpPassManager &pm) { buildCPUToLLVMPipeline(pm); });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",

@@ -24,6 +24,8 @@ struct ToGPUOptions {
   /// The elements of a state up to which a scan's reads along both axes stay in one scan; see
   /// ejk-split-reads.
   int64_t keepReadsUpTo = 0;
+  /// Block programs for a CPU, of what alternatives by chunks there are.
+  bool chunksOfCpu = false;
 };
 /// Selects each scan's schedule: scans with a chunkwise form become block programs without layouts,
 /// the others are split into scans that one kernel each computes. What stands between them becomes
@@ -36,10 +38,12 @@ void buildPlanPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {}
 void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {});
 /// Kernels to the nvvm and llvm dialects; --ejk-to-nvvm.
 void buildToNVVMPipeline(mlir::OpPassManager &pm);
-/// Splits, canonicalises and lowers scans to a CPU's kernels; --ejk-to-cpu.
-void buildToCPUPipeline(mlir::OpPassManager &pm, llvm::StringRef target);
-/// A CPU's kernels to the llvm dialect; --ejk-cpu-to-llvm.
-void buildCPUToLLVMPipeline(mlir::OpPassManager &pm);
+/// Splits, canonicalises and lowers scans to a CPU's kernels; --ejk-to-cpu. With `chunks`, those of
+/// bf16 rows also by chunks, where `target` multiplies bf16.
+void buildToCPUPipeline(mlir::OpPassManager &pm, llvm::StringRef target, bool chunks = false);
+/// A CPU's kernels to the llvm dialect; --ejk-cpu-to-llvm. Where its instructions `roundBf16`, they
+/// round to it.
+void buildCPUToLLVMPipeline(mlir::OpPassManager &pm, bool roundBf16 = false);
 void registerLoweringPipelines();
 
 } // namespace ejk

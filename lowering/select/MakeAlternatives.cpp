@@ -77,14 +77,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
         continue;
       Builder b(&getContext());
       if (headsOnly) {
-        // Kernels give f32 sums, so that only those have nothing left to do.
-        if (llvm::any_of(findShared(function), [](SharedHeads heads) {
-              return getElementTypeOrSelf(heads.sum.getType()).isF32();
-            })) {
-          function->setAttr(kScheduleAttr, b.getStringAttr(kStepSchedule));
-          makeDirect(function, kStepSchedule);
-          ++numFunctions;
-        }
+        makeForCpu(function);
         continue;
       }
       if (schedule != Schedule::automatic) {
@@ -107,6 +100,35 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       makeDirect(function, kChunkSchedule);
       ++numFunctions;
     }
+  }
+
+  /// By chunks, with `chunks`, what has matmuls of bf16; and without sums of one term.
+  void makeForCpu(func::FuncOp function) {
+    Builder b(&getContext());
+    ArrayAttr rows = chunks && hasNarrowRows(function) ? enoughRows(function) : ArrayAttr();
+    // Kernels give f32 sums, so that only those have nothing left to do.
+    bool sums = llvm::any_of(findShared(function), [](SharedHeads heads) {
+      return getElementTypeOrSelf(heads.sum.getType()).isF32();
+    });
+    if (!rows && !sums)
+      return;
+    function->setAttr(kScheduleAttr, b.getStringAttr(kStepSchedule));
+    if (rows) {
+      cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
+      function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
+      function->setAttr(kWhenAttr, rows);
+    }
+    if (sums)
+      makeDirect(function, scheduleOf(function));
+    ++numFunctions;
+  }
+
+  /// Whether a scan that is no derivative's has rows of bf16.
+  static bool hasNarrowRows(func::FuncOp function) {
+    return !function->hasAttr(kDerivativeOfAttr) &&
+           llvm::any_of(function.getBody().getOps<ScanOp>(), [](ScanOp scan) {
+             return getElementTypeOrSelf(scan.getSequences().front().getType()).isBF16();
+           });
   }
 
   /// The function over segments of its sequences; none where no scan can be divided, or a length
@@ -176,7 +198,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     for (const std::string &rows : symbols)
       all = both(b, all,
                  condition(b, ">=", b.getStringAttr(rows),
-                           b.getI64IntegerAttr(cost::kFewestRowsForChunks)));
+                           b.getI64IntegerAttr(headsOnly ? cost::kFewestRowsForChunksOnCpu
+                                                         : cost::kFewestRowsForChunks)));
     return all;
   }
 

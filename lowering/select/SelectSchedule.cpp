@@ -4,6 +4,7 @@
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/select/ProgramsOfCpu.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/select/RoundOutputs.h"
 #include "lowering/select/SaveStates.h"
@@ -139,6 +140,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (failed(selectAll()))
         signalPassFailure();
     }
+    if (cpu) // whose steps are no slow way out
+      return;
     for (const auto &[function, remark] : said)
       emitRemark(remark.first) << remark.second;
   }
@@ -234,7 +237,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     int64_t rows = rowsOf(scan);
     bool few = !ShapedType::isDynamic(rows) && rows < cost::kFewestRowsForChunks;
     // Segments are few, so their states are combined step by step.
-    if (llvm::none_of(scan.getStateArgs(), isMatrix))
+    if (llvm::none_of(scan.getStateArgs(), isMatrix) || (cpu && !mayRunOnCpu(scan)))
       return false;
     return rows != 1 && (schedule == Schedule::chunk || !few);
   }
@@ -413,6 +416,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// no stage.
   FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1, bool mayLoadLate = false) {
     need = 0;
+    if (cpu)
+      return runsOnCpu(program);
     for (bool wide : {true, false}) {
       if (!wide && (!mayLoadLate || need <= target->sharedBytesPerBlock))
         break;

@@ -53,6 +53,10 @@ private:
 /// matmul's tile has 16 rows, so fewer rows leave it partly unused.
 constexpr int64_t kFewestRowsForChunks = 16;
 
+/// The same on a CPU, where a chunk of 64 rows costs what some 40 steps do, and rows that it lacks
+/// are computed as well.
+constexpr int64_t kFewestRowsForChunksOnCpu = 64;
+
 /// Rows from which on segments of a sequence side by side may be faster than its chunks one after
 /// the other. H200 (gk, 1024 rows, 8 heads): 42.8 us by chunks, 27.3 in 4 segments, 21.6 in 16. Of
 /// 512 rows they take 23.3, 19.8 and 17.2, less for narrower states: too little is left to gain.

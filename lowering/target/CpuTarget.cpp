@@ -10,6 +10,8 @@ using namespace ejk;
 // Neoverse N1 (aarch64). LLVM takes x86-64-v4 for a CPU whose clock falls with 512-bit
 // vectors; no CPU since Ice Lake is one, so the feature that says so is turned off.
 static constexpr CpuTarget kTargets[] = {
+    {"x86-64-v4-bf16", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit,+avx512bf16", 16,
+     32, 2, 4, 32 * 1024, /*multipliesBf16=*/true},
     {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit", 16, 32, 2, 4,
      32 * 1024},
     {"x86-64-v3", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 8, 16, 2, 5, 32 * 1024},
@@ -27,9 +29,10 @@ std::string ejk::describeCpuTargets() {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "| `--cpu-arch` | f32 lanes of a register | vector registers | multiply-adds a cycle | "
-        "first cache |\n|---|---|---|---|---|\n";
+        "first cache | multiplies bf16 |\n|---|---|---|---|---|---|\n";
   for (const CpuTarget &target : kTargets)
     os << "| `" << target.name << "` | " << target.lanes << " | " << target.registers << " | "
-       << target.fmaPerCycle << " | " << target.firstCacheBytes / 1024 << " KB |\n";
+       << target.fmaPerCycle << " | " << target.firstCacheBytes / 1024 << " KB | "
+       << (target.multipliesBf16 ? "yes" : "") << " |\n";
   return text;
 }

@@ -19,6 +19,8 @@ struct CpuTarget {
   unsigned fmaPerCycle, fmaLatency;
   /// Bytes of a core's first data cache, the smallest among CPUs that have the set.
   unsigned firstCacheBytes;
+  /// Whether it has instructions that multiply pairs of bf16 and add them to f32.
+  bool multipliesBf16 = false;
 };
 
 /// All of them, best first within an architecture.

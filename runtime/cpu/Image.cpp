@@ -19,11 +19,14 @@ using namespace ejk;
 //===----------------------------------------------------------------------===//
 
 // Best first. Names of other architectures are no errors: a package has code for several.
-static constexpr const char *knownArchitectures[] = {"x86-64-v4", "x86-64-v3", "aarch64"};
+static constexpr const char *knownArchitectures[] = {"x86-64-v4-bf16", "x86-64-v4", "x86-64-v3",
+                                                     "aarch64"};
 
 bool ejk::runsCpuArchitecture(std::string_view name) {
 #if defined(__x86_64__)
   // These ask the operating system, too, whether it saves the registers.
+  if (name == "x86-64-v4-bf16")
+    return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16");
   if (name == "x86-64-v4")
     return __builtin_cpu_supports("x86-64-v4");
   return name == "x86-64-v3" && __builtin_cpu_supports("x86-64-v3");

@@ -35,8 +35,8 @@ static cl::list<TargetKind>
                        clEnumValN(TargetKind::cpu, "cpu", "CPUs of --cpu-arch")));
 static cl::list<std::string>
     cpuArchs("cpu-arch", cl::CommaSeparated, cl::cat(category), cl::value_desc("x86-64-v4,..."),
-             cl::desc("For --target=cpu: instruction sets; all in the table by default "
-                      "(--list-archs)"));
+             cl::desc("For --target=cpu: instruction sets; by default all in the table "
+                      "(--list-archs), those that multiply bf16 with --schedule=chunk"));
 static cl::opt<bool> listArchs("list-archs", cl::cat(category),
                                cl::desc("Print the table of architectures and exit"));
 static ejk::Choice<Stage>
@@ -132,7 +132,8 @@ int main(int argc, char **argv) {
     options.cpus.assign(cpuArchs.begin(), cpuArchs.end());
     if (cpuArchs.empty())
       for (const ejk::CpuTarget &cpu : ejk::knownCpuTargets())
-        options.cpus.push_back(cpu.name.str());
+        if (!cpu.multipliesBf16 || schedule.get() == ejk::Schedule::chunk)
+          options.cpus.push_back(cpu.name.str());
   }
   options.cubin = cubin;
   options.derivatives = vjp;

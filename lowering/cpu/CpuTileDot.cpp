@@ -1,0 +1,119 @@
+//===- CpuTileDot.cpp - matmuls of a block program on a CPU ---------------===//
+#include "lowering/cpu/CpuTileEmitter.h"
+
+using namespace mlir;
+using namespace ejk;
+
+/// Pairs along the sum that one iteration multiplies.
+static constexpr int64_t kUnroll = 4;
+
+/// A register of 32-bit words as pairs of bf16.
+Value CpuTileEmitter::asPairs(Value words) {
+  return b.make<LLVM::BitcastOp>(VectorType::get({2 * kLanes}, b.getBF16Type()), words);
+}
+
+/// Rows 2k and 2k+1 of `tile` interleaved, for each k.
+Value CpuTileEmitter::rowPairs(Value tile) {
+  Value &pack = rowPacks[tile];
+  if (pack)
+    return pack;
+  int64_t numRows = dim(tile, 0), columns = dim(tile, 1);
+  Value made = allocate(numRows * columns * 2);
+  prepare(tile);
+  SmallVector<int64_t> interleaved;
+  for (int64_t i = 0; i < kLanes; ++i)
+    interleaved.append({i, i + kLanes});
+  b.loop(b.i64(0), b.i64(numRows), 2, {}, [&](Value row, ValueRange) {
+    b.loop(b.i64(0), b.i64(columns), 2 * kLanes, {}, [&](Value column, ValueRange) {
+      Block block = evaluate(tile, {row, column, 2, 2});
+      for (int64_t v = 0; v < 2; ++v) {
+        Value pairs = b.make<vector::ShuffleOp>(block[v], block[2 + v], interleaved);
+        Value offset = b.add(b.mul(row, columns), b.mul(b.add(column, v * kLanes), 2));
+        b.make<LLVM::StoreOp>(pairs, b.at(made, b.getBF16Type(), offset), 64);
+      }
+      return SmallVector<Value>();
+    });
+    return SmallVector<Value>();
+  });
+  return rowPacks[tile] = made;
+}
+
+/// The words of `tile`, which are pairs of its columns, turned.
+Value CpuTileEmitter::columnPairs(Value tile) {
+  Value &pack = columnPacks[tile];
+  if (pack)
+    return pack;
+  Value source = inMemory(tile);
+  int64_t numRows = dim(tile, 0), words = dim(tile, 1) / 2;
+  Value made = allocate(numRows * words * 4);
+  Type word = b.getI32Type(), line = VectorType::get({kLanes}, word);
+  b.loop(b.i64(0), b.i64(numRows), kLanes, {}, [&](Value row, ValueRange) {
+    b.loop(b.i64(0), b.i64(words), kLanes, {}, [&](Value column, ValueRange) {
+      SmallVector<Value> square;
+      for (int64_t i = 0; i < kLanes; ++i)
+        square.push_back(b.loadLanes(
+            line, b.at(source, word, b.add(b.mul(b.add(row, i), words), column))));
+      b.transpose(square);
+      for (int64_t i = 0; i < kLanes; ++i)
+        b.make<LLVM::StoreOp>(
+            square[i], b.at(made, word, b.add(b.mul(b.add(column, i), numRows), row)), 64);
+      return SmallVector<Value>();
+    });
+    return SmallVector<Value>();
+  });
+  return columnPacks[tile] = made;
+}
+
+/// The mask that leaves zeros in `tile`, on one side of its diagonal; null where there is none.
+tile::MaskOp CpuTileEmitter::maskOf(Value tile) const {
+  Operation *op = tile.getDefiningOp();
+  if (auto mask = dyn_cast_or_null<tile::MaskOp>(op))
+    return mask.getOtherwise().isZero() ? mask : tile::MaskOp();
+  if (isa_and_nonnull<arith::TruncFOp>(op))
+    return maskOf(op->getOperand(0));
+  return {};
+}
+
+/// A block of a matmul's result: all of its sums in registers.
+CpuTileEmitter::Block CpuTileEmitter::evaluateDot(tile::DotOp op, const Area &at) {
+  bool turnsLhs = op.getLhsTransposed(), turnsRhs = op.getRhsTransposed();
+  int64_t depth = dim(op.getLhs(), turnsLhs ? 0 : 1);
+  int64_t lhsRows = dim(op.getResult(), 0), columns = dim(op.getResult(), 1);
+  Value lhs = turnsLhs ? rowPacks.lookup(op.getLhs()) : buffers.lookup(op.getLhs());
+  Value rhs = (turnsRhs ? columnPacks : rowPacks).lookup(op.getRhs());
+  Type word = b.getI32Type(), line = VectorType::get({kLanes}, word);
+  Value first = b.i64(0), last = b.i64(depth / 2);
+  // Past the diagonal of a triangle there are zeros.
+  if (tile::MaskOp mask = turnsLhs ? tile::MaskOp() : maskOf(op.getLhs())) {
+    int64_t step = 2 * kUnroll;
+    if (mask.getUpper())
+      first = b.mul(b.div(at.row, step), kUnroll);
+    else
+      last = b.mul(b.div(b.add(at.row, at.rows + step - 1), step), kUnroll);
+  }
+  return b.loop(first, last, kUnroll, evaluate(op.getAcc(), at), [&](Value start, ValueRange sums) {
+    Block next(sums);
+    for (int64_t u = 0; u < kUnroll; ++u) {
+      Value pair = b.add(start, u);
+      SmallVector<Value> right;
+      for (int64_t v = 0; v < at.vectors; ++v) {
+        Value offset = b.add(b.mul(pair, columns), b.add(at.column, v * kLanes));
+        right.push_back(asPairs(b.loadLanes(line, b.at(rhs, word, offset))));
+      }
+      for (int64_t r = 0; r < at.rows; ++r) {
+        Value row = b.add(at.row, r);
+        Value offset = turnsLhs ? b.add(b.mul(pair, lhsRows), row)
+                                : b.add(b.mul(row, depth / 2), pair);
+        Value left = asPairs(b.splat(b.loadLanes(word, b.at(lhs, word, offset)), kLanes));
+        for (int64_t v = 0; v < at.vectors; ++v) {
+          Value &sum = next[r * at.vectors + v];
+          sum = b.make<LLVM::CallIntrinsicOp>(
+                     sum.getType(), b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                     ValueRange{sum, left, right[v]})
+                    .getResult(0);
+        }
+      }
+    }
+    return next;
+  });
+}
