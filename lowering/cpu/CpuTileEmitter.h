@@ -54,7 +54,7 @@ private:
   Value takePointer(Value tensor);
   mlir::LogicalResult emitOps(mlir::Block &block);
   mlir::LogicalResult emitOp(mlir::Operation *op);
-  mlir::LogicalResult emitIf(mlir::scf::IfOp op);
+  mlir::LogicalResult emitBranch(mlir::Operation *op, Value condition);
   mlir::LogicalResult emitFor(mlir::scf::ForOp op);
   Value asI64(Value index);
 

@@ -138,7 +138,8 @@ LogicalResult CpuTileEmitter::emitOps(mlir::Block &block) {
   return success();
 }
 
-LogicalResult CpuTileEmitter::emitIf(scf::IfOp op) {
+/// A branch of two regions, or of one.
+LogicalResult CpuTileEmitter::emitBranch(Operation *op, Value condition) {
   // A result that only replaces a carried tile may do so here, if nobody else reads that.
   auto bufferFor = [&](OpResult result) -> Value {
     auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
@@ -152,8 +153,8 @@ LogicalResult CpuTileEmitter::emitIf(scf::IfOp op) {
   SmallVector<Value> results;
   for (OpResult result : op->getResults())
     results.push_back(bufferFor(result));
-  auto branch = b.make<scf::IfOp>(TypeRange(), scalars.lookup(op.getCondition()),
-                                  /*withElseRegion=*/!op.getElseRegion().empty());
+  auto branch = b.make<scf::IfOp>(TypeRange(), scalars.lookup(condition),
+                                  /*withElseRegion=*/!op->getRegion(1).empty());
   for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
     if (from.empty())
       continue;
@@ -231,7 +232,9 @@ LogicalResult CpuTileEmitter::emitOp(Operation *op) {
   if (auto guard = dyn_cast<tile::RangeGuardOp>(op))
     return scalars.map(guard.getResult(), guardRange(guard)), success();
   if (auto branch = dyn_cast<scf::IfOp>(op))
-    return emitIf(branch);
+    return emitBranch(branch, branch.getCondition());
+  if (auto guarded = dyn_cast<tile::GuardedOp>(op))
+    return emitBranch(guarded, guarded.getGuard());
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return emitFor(loop);
   if (auto extract = dyn_cast<vector::ExtractOp>(op)) {

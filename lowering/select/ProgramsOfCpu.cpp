@@ -41,9 +41,9 @@ static bool hasCode(Operation *op) {
   if (auto store = dyn_cast<tile::StoreSlotOp>(op))
     return isa<VectorType>(store.getTile().getType()) &&
            store.getSlots().getType().getSlot() == store.getTile().getType();
-  if (isa<scf::IfOp, scf::ForOp>(op))
+  if (isa<scf::IfOp, scf::ForOp, tile::GuardedOp>(op))
     return llvm::all_of(op->getResultTypes(), llvm::IsaPred<VectorType>);
-  if (isa<scf::YieldOp, tile::EndOp, tile::CumsumOp, tile::MaskOp, tile::BroadcastOp, tile::SumOp,
+  if (isa<scf::YieldOp, tile::YieldOp, tile::EndOp, tile::CumsumOp, tile::MaskOp, tile::BroadcastOp, tile::SumOp,
           tile::RangeGuardOp, vector::ExtractOp, vector::BroadcastOp>(op))
     return true;
   if (isa<tile::WindowOp>(op))
