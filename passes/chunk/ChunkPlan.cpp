@@ -32,7 +32,9 @@ const StateChain *ChunkPlan::chainOf(ReadOp read) const {
 
 const StateChain *ChunkPlan::chainOfWhole(Operation *whole) const {
   auto it = llvm::find_if(chains, [&](const StateChain &chain) {
-    return llvm::any_of(chain.reads, [&](auto &read) { return read.whole == whole; });
+    return (chain.correction && chain.correction->isUsed &&
+            chain.correction->vector.getDefiningOp() == whole) ||
+           llvm::any_of(chain.reads, [&](auto &read) { return read.whole == whole; });
   });
   return it == chains.end() ? nullptr : &*it;
 }
@@ -71,7 +73,10 @@ LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
       if (chain.correction)
         return decline(add, "several vectors that a step adds depend on what it reads; a chunk "
                             "solves for one");
-      StateChain::Correction correction{unsigned(number), dim, {}};
+      Value vector = dim ? add.getValue() : add.getKey();
+      auto isOther = [op = add.getOperation()](Operation *user) { return user != op; };
+      StateChain::Correction correction{
+          unsigned(number), dim, {}, vector, llvm::any_of(vector.getUsers(), isOther)};
       for (const auto &part : parts->factors) {
         Operation *op = part.first;
         auto read = llvm::find_if(chain.reads, [&](auto &read) { return read.op == op; });
@@ -282,8 +287,12 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     return failure();
   findAddVectors(chain);
   bool gatesChannels = chain.isGated(Axis::key) || chain.isGated(Axis::value);
-  for (StateChain::Read &read : chain.reads)
-    read.isOnlySummed = !gatesChannels && llvm::all_of(read.op->getUsers(), isSummedPairing);
+  for (StateChain::Read &read : chain.reads) {
+    read.sumsPairs = !gatesChannels && llvm::all_of(read.pairings, [](auto &pairing) {
+      return isSummedPairing(pairing.op);
+    });
+    read.isOnlySummed = read.sumsPairs && llvm::all_of(read.op->getUsers(), isSummedPairing);
+  }
   bool readAlong[2] = {};
   for (CheckpointOp checkpoint : chain.checkpoints) {
     readAlong[0] |= checkpoint.getAxis() != Axis::value;
@@ -351,11 +360,11 @@ LogicalResult ChunkPlan::followSum(unsigned number, BlockArgument arg) {
   return success();
 }
 
-bool ChunkPlan::isOnlySummed(Value vector) const {
+bool ChunkPlan::isSummedPair(Value vector) const {
   auto pair = vector.getDefiningOp<CancellingPairOp>();
   return pair && llvm::any_of(chains, [&](const StateChain &chain) {
     return llvm::any_of(chain.reads, [&](const StateChain::Read &read) {
-      return read.isOnlySummed &&
+      return read.sumsPairs &&
              llvm::any_of(read.pairings, [&](auto &pairing) { return pairing.op == pair; });
     });
   });

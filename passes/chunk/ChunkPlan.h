@@ -45,8 +45,10 @@ struct StateChain {
       double scale;
     };
     llvm::SmallVector<Pairing> pairings;
-    /// Whether no gate per channel decays the state, and the read is used only in cancelling pairs
-    /// that are summed over channels.
+    /// Whether no gate per channel decays the state, and cancelling pairs with the read are only
+    /// summed over channels.
+    bool sumsPairs = false;
+    /// Whether the read has no other use than such pairs.
     bool isOnlySummed = false;
   };
   unsigned number; // of the state
@@ -69,6 +71,12 @@ struct StateChain {
     };
     unsigned add, dim;
     llvm::SmallVector<Term> terms;
+    /// The whole vector, and whether anything but the outer product uses it.
+    mlir::Value vector;
+    bool isUsed;
+    bool isMadeOf(unsigned read) const {
+      return llvm::any_of(terms, [&](const Term &term) { return term.read == read; });
+    }
   };
   std::optional<Correction> correction;
   /// A save of the scan, and the number of the step's outer products before it.
@@ -120,13 +128,13 @@ public:
   /// The chain that `read` reads or that starts from `state`, or the accumulator of which `value`
   /// is a sum; null if there is none.
   const StateChain *chainOf(ReadOp read) const;
-  /// The chain of the read whose tile is that of `whole`.
+  /// The chain that computes the tile of `whole`: of a read, or of a corrected vector that is used.
   const StateChain *chainOfWhole(mlir::Operation *whole) const;
   const StateChain *chainFrom(mlir::Value state) const;
   std::pair<const Accumulator *, unsigned> sumOf(mlir::Value value) const;
 
-  /// Whether `vector` is a cancelling pair that is only summed.
-  bool isOnlySummed(mlir::Value vector) const;
+  /// Whether `vector` is a cancelling pair of which a chain computes the sums.
+  bool isSummedPair(mlir::Value vector) const;
 
   /// The cancelling pairs that a sum adds in a step before `checkpoint` restarts it.
   llvm::SmallVector<mlir::Operation *> takenBefore(CheckpointOp checkpoint) const;

@@ -150,7 +150,7 @@ Value ChunkTiles::makeTile(Value value, bool sliced) {
   }
   if (auto sum = dyn_cast<SumOp>(op)) {
     Value vector = sum.getVector();
-    if (plan.isOnlySummed(vector)) {
+    if (plan.isSummedPair(vector)) {
       for (Value operand : vector.getDefiningOp()->getOperands())
         if (auto read = operand.getDefiningOp<ReadOp>())
           computeChain(*plan.chainOf(read));

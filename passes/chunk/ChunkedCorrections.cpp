@@ -20,6 +20,21 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
   return e.solve(matrix, rhs, /*transposed=*/direction.reverse);
 }
 
+Value ChunkedState::addCorrected(TileBuilder &e, Value products, Value sum) {
+  auto split = [&](Value x) {
+    Value first = e.round(x, plan.operandType);
+    return std::pair(first, e.round(e.sub(x, e.widen(first)), plan.operandType));
+  };
+  bool transposed = direction.reverse;
+  if (plan.operandType.isF32())
+    return e.dot(products, transposed, corrected, false, sum);
+  auto [left, leftRest] = split(products);
+  auto [right, rightRest] = split(corrected);
+  sum = e.dot(leftRest, transposed, right, false, sum);
+  sum = e.dot(left, transposed, rightRest, false, sum);
+  return e.dot(left, transposed, right, false, sum);
+}
+
 Value ChunkedState::correctedRow(TileBuilder &e, Value row, ArrayRef<Value> reads) {
   const StateChain::Correction &correction = *chain.correction;
   Value sum = e.row(addTiles[correction.dim][correction.add], row);

@@ -60,6 +60,8 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
         tile = body.scale(tile, {read.scale, chain.scale});
       tiles.setRead(read.whole, tiles.scaled(tile, read.multipliers));
     }
+  if (givesCorrection())
+    tiles.setRead(chain.correction->vector.getDefiningOp(), next.consume_front());
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
       tiles.setPairing(pairing.op, body.scale(next.consume_front(), scalesOf(read, pairing)));
@@ -231,10 +233,15 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
   if (isGated(other) && !isInState(other))
     sum = times(e, sum, e.exp(bases[other].middle), 1);
   Value x = readVector(e, r, /*inBasis=*/true);
-  for (unsigned add = 0; add < chain.adds.size(); ++add)
-    if (add != without)
-      sum = e.dot(round(seenProducts(e, r, x, add)), direction.reverse,
-                  round(addTile(e, add, other)), false, sum);
+  for (unsigned add = 0; add < chain.adds.size(); ++add) {
+    if (add == without)
+      continue;
+    Value products = seenProducts(e, r, x, add);
+    if (isCorrection(add, other) && chain.correction->isMadeOf(r))
+      sum = addCorrected(e, products, sum);
+    else
+      sum = e.dot(round(products), direction.reverse, round(addTile(e, add, other)), false, sum);
+  }
   return sum;
 }
 
@@ -481,23 +488,30 @@ ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
       state = times(e, state, e.exp(bases[dim].middle), dim);
   if (chain.correction)
     corrected = solveCorrection(e, state);
+  auto fromBasis = [&](Value tile, const StateChain::Read &read) {
+    unsigned other = 1 - read.along;
+    return isGated(other) ? e.mul(tile, e.exp(readExponent(e, other, read))) : tile;
+  };
   // Reads first, because the update may overwrite the state's registers.
   Computed computed = {Value()};
   Computed pairs;
   for (auto [r, read] : llvm::enumerate(chain.reads)) {
-    if (read.isOnlySummed) {
-      computed.push_back(Value());
+    if (read.sumsPairs)
       for (Value partner : pairingTiles[r])
         pairs.push_back(pairedSums(e, r, partner, state));
+    if (read.isOnlySummed) {
+      computed.push_back(Value());
       continue;
     }
-    Value inBasis = readOnFastPath(e, r, state), decay;
-    if (isGated(1 - read.along))
-      decay = e.exp(readExponent(e, 1 - read.along, read));
-    computed.push_back(decay ? e.mul(inBasis, decay) : inBasis);
-    for (Value partner : pairingTiles[r])
-      pairs.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
+    bool isCorrected = chain.correction && read.op == chain.correction->vector.getDefiningOp();
+    Value inBasis = isCorrected ? corrected : readOnFastPath(e, r, state);
+    computed.push_back(fromBasis(inBasis, read));
+    if (!read.sumsPairs)
+      for (Value partner : pairingTiles[r])
+        pairs.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
   }
+  if (givesCorrection())
+    computed.push_back(fromBasis(corrected, chain.reads[chain.correction->terms.front().read]));
   llvm::append_range(computed, pairs);
   for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
     computed.push_back(atCheckpoint(e, number, state, /*inBasis=*/true));
@@ -516,6 +530,8 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
   SmallVector<Type> types = {state.getType()};
   for (const StateChain::Read &read : chain.reads)
     types.push_back(body.f32({plan.chunk, body.shapeOf(state)[1 - read.along]}));
+  if (givesCorrection())
+    types.push_back(body.f32({plan.chunk, body.shapeOf(state)[chain.correction->dim]}));
   for (auto [r, read] : llvm::enumerate(chain.reads))
     types.append(read.pairings.size(), types[1 + r]);
   for (Value carried : saved->carried)
@@ -537,6 +553,8 @@ ChunkedState::Computed ChunkedState::onExactPath(TileBuilder &e, Value state) {
   Computed initial = {state};
   for (const StateChain::Read &read : chain.reads)
     initial.push_back(e.zeros({plan.chunk, e.shapeOf(state)[1 - read.along]}));
+  if (givesCorrection())
+    initial.push_back(e.zeros({plan.chunk, e.shapeOf(state)[chain.correction->dim]}));
   Value zero = e.index(0), one = e.index(1), size = e.index(plan.chunk);
   Value count = arith::MinSIOp::create(e.b, e.loc, rows, size);
   auto loop = scf::ForOp::create(
@@ -588,6 +606,8 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
       for (unsigned dim : {0, 1}) {
         Value vector = isCorrection(adds, dim) ? correctedRow(e, row, reads)
                                                : e.row(addTiles[dim][adds], row);
+        if (isCorrection(adds, dim) && givesCorrection())
+          computed.back() = e.withRow(computed.back(), vector, row);
         Value wide = e.broadcast(vector, dim, shape);
         outer = outer ? e.mul(outer, wide) : wide;
       }

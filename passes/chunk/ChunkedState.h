@@ -44,6 +44,10 @@
 // The matrix is the same for all channels of u. This holds in the basis along b, too, because
 // the read is where u is added, so that R^b = W^b.
 //
+// Keys that point nearly one way make u cancel in y, which is then far smaller than the sums of
+// |u|. So where y itself is used, its sum over u takes operands in two terms. Where u is used, it
+// is the solution, and not c y.
+//
 // **Cancelling pairs.** The gradient of a gate sums y_i ∘ z_i, with z_i along b, and subtracts
 // the same kind of term of the adjoint's scan. The two nearly cancel. So z̃ = z ∘ e^{R^b − M^b}
 // is rounded exactly as the other scan rounds ũ or w̃: then the rounding errors cancel, too.
@@ -104,8 +108,8 @@ private:
     mlir::Value around; // W − M
     mlir::Value middle; // M, a row
   };
-  /// The state after the chunk, a tile for each read, a tile for each cancelling pair of each read,
-  /// and the result of each checkpoint.
+  /// The state after the chunk, a tile for each read, one for what a correction adds if that is
+  /// used, a tile for each cancelling pair of each read, and the result of each checkpoint.
   using Computed = llvm::SmallVector<mlir::Value>;
 
   bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
@@ -136,10 +140,17 @@ private:
   /// The products of read `r`, whose vector is `x`, with the vectors of outer product `add` along
   /// the read: decayed, and zero where a step's read does not see the addition.
   mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add);
+  /// The matmul of a read with the solved vectors of the correction, in operands of two terms.
+  mlir::Value addCorrected(TileBuilder &e, mlir::Value products, mlir::Value sum);
   /// The vectors that the chain's correction adds, in the basis.
   mlir::Value solveCorrection(TileBuilder &e, mlir::Value basisState);
   /// The same for one step on the exact path: `reads` are the step's reads so far.
   mlir::Value correctedRow(TileBuilder &e, mlir::Value row, llvm::ArrayRef<mlir::Value> reads);
+  /// Whether what the correction adds is a tile of its own: it is used, and is no read.
+  bool givesCorrection() const {
+    return chain.correction && chain.correction->isUsed &&
+           !chain.correction->vector.getDefiningOp<ReadOp>();
+  }
   bool isCorrection(unsigned add, unsigned dim) const {
     return chain.correction && chain.correction->add == add && chain.correction->dim == dim;
   }

@@ -142,14 +142,44 @@ private:
   llvm::DenseMap<Value, Value> rests;
 };
 
-/// Replaces a rounded and widened operand by the original in other computations.
+/// Whether `op` computes what rounding dropped: x less the widened rounding of x.
+static bool isRest(Operation *op, arith::ExtFOp wide, arith::TruncFOp round) {
+  auto rest = dyn_cast<arith::SubFOp>(op);
+  return rest && rest.getLhs() == round.getIn() && rest.getRhs() == wide;
+}
+
+/// The first of two terms of which `operand` is the second; null if it is none.
+static Value firstTerm(Value operand) {
+  auto second = operand.getDefiningOp<arith::TruncFOp>();
+  auto rest = second ? second.getIn().getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+  auto wide = rest ? rest.getRhs().getDefiningOp<arith::ExtFOp>() : arith::ExtFOp();
+  auto round = wide ? wide.getIn().getDefiningOp<arith::TruncFOp>() : arith::TruncFOp();
+  return round && isRest(rest, wide, round) ? wide.getIn() : Value();
+}
+
+/// Whether `dot` is one of the matmuls that add the terms of operands, as those of a solve are.
+static bool takesTerms(DotOp dot) {
+  if (firstTerm(dot.getLhs()) || firstTerm(dot.getRhs()))
+    return true;
+  for (auto other = dot.getAcc().getDefiningOp<DotOp>(); other;
+       other = other.getAcc().getDefiningOp<DotOp>())
+    if (firstTerm(other.getLhs()) == dot.getLhs() || firstTerm(other.getRhs()) == dot.getRhs())
+      return true;
+  return false;
+}
+
+/// Replaces a rounded and widened operand by the original in other computations, but not where
+/// the rest is computed, which would be zero.
 static void useUnrounded(ProgramOp program) {
   program.walk([](arith::ExtFOp wide) {
     auto round = wide.getIn().getDefiningOp<arith::TruncFOp>();
     if (!round || round.getIn().getType() != wide.getType() || !isa<VectorType>(wide.getType()))
       return;
-    wide.replaceAllUsesWith(round.getIn());
-    wide.erase();
+    wide.getResult().replaceUsesWithIf(round.getIn(), [&](OpOperand &use) {
+      return !isRest(use.getOwner(), wide, round);
+    });
+    if (wide.use_empty())
+      wide.erase();
   });
 }
 
@@ -163,8 +193,9 @@ struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
       SmallVector<DotOp> dots;
       program.walk([&](DotOp dot) {
         bool readsState = carriedState(dot.getLhs()) || carriedState(dot.getRhs());
-        if (matmuls == Matmuls::all ||
-            (isSummed(dot) && (matmuls == Matmuls::ofSums || readsState)))
+        if (!takesTerms(dot) &&
+            (matmuls == Matmuls::all ||
+             (isSummed(dot) && (matmuls == Matmuls::ofSums || readsState))))
           dots.push_back(dot);
       });
       useUnrounded(program);

@@ -54,6 +54,35 @@ func.func @backwards(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
 
 // -----
 
+// What is added is the solution, where it is used. A read that is used takes the solution, and what
+// it sees of it, in two terms each.
+// CHECK-LABEL: func.func @used
+// CHECK: %[[ENTRY:.*]] = tile.dot
+// CHECK: %[[SEEN:.*]] = tile.mask lower strict
+// CHECK: %[[U:.*]] = tile.solve
+// CHECK: %[[SEEN1:.*]] = arith.truncf %[[SEEN]]
+// CHECK: %[[SEEN2:.*]] = arith.truncf
+// CHECK: %[[U1:.*]] = arith.truncf %[[U]]
+// CHECK: %[[U2:.*]] = arith.truncf
+// CHECK: %[[R0:.*]] = tile.dot %[[SEEN2]], %[[U1]], %[[ENTRY]]
+// CHECK: %[[R1:.*]] = tile.dot %[[SEEN1]], %[[U2]], %[[R0]]
+// CHECK: %[[R:.*]] = tile.dot %[[SEEN1]], %[[U1]], %[[R1]]
+// CHECK: tile.store %[[R]]
+// CHECK: tile.store %[[U]]
+func.func @used(%k: tensor<?x?x?x64xbf16>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>) {
+  %r, %u, %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>) {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %rt = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %ut = arith.subf %kw, %rt : vector<64xf32>
+    %S1 = ejk.outer_add %S, %kw, %ut : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S1 : vector<64x64xf32>) outputs(%rt, %ut : vector<64xf32>, vector<64xf32>)
+  }
+  return %r, %u, %ht : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @number_a_channel
 // CHECK-NOT: tile.program
 func.func @number_a_channel(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {

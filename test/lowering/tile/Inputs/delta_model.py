@@ -6,7 +6,7 @@
 The model computes chunks of 64 steps in f64 and rounds to bf16 what a matmul takes: the state, u, the rows of the inverse and of
 the triangles. Its gradients' errors are those of the stepwise backward pass with the same roundings (corrections.py). A kernel may be 1.5
 times as far from the exact result: ordinary keys, and keys that point nearly one way with β up to 2. LIMITS has what is not
-within it yet, and how far it may be off: r and ū are read again from states with rounded u and r̄ (docs/delta-rule.md).
+within it, and how far it may be off: matmuls round the triangle of do · u, which the model has not (docs/delta-rule.md).
 """
 import os
 import subprocess
@@ -22,8 +22,7 @@ import tensors  # noqa: E402
 
 B, T, H, K, V, CHUNK, MOST = 1, 150, 2, 64, 64, 64, 1.5
 SCALE = K ** -0.5
-LIMITS = {("ordinary keys", "dg"): 5e-3,
-          **{("nearly parallel keys", name): 7e-2 for name in ("dq", "dk", "dv", "dbeta", "dg")}}
+LIMITS = {("nearly parallel keys", name): 8e-3 for name in ("dq", "dg")}
 ROWS, STATE = f"tensor<?x?x?x{K}xbf16>", f"tensor<?x?x{K}x{V}xf32>"
 PROGRAM = f"""func.func @delta(%q: {ROWS}, %k: {ROWS}, %v: {ROWS}, %beta: tensor<?x?x?xf32>, %g: tensor<?x?x?xf32>)
     -> ({ROWS} {{ejk.name = "o"}}, {STATE} {{ejk.name = "ht"}}) {{
