@@ -277,6 +277,9 @@ def SplitSums : Pass<"ejk-split-sums"> {
     several blocks, which a step cannot sum over. The same holds for `ejk.max`. Results do not
     change.
 
+    With `above`, wide states alone: thread blocks that compute a chunk on tensor cores share such a state, and none has all
+    channels of what is read.
+
     Before:
     ```mlir
     %dt = ejk.scan … { … %s = ejk.sum %x; %dt = arith.mulf %s, %a … }
@@ -290,6 +293,8 @@ def SplitSums : Pass<"ejk-split-sums"> {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect"];
+  let options = [Option<"above", "above", "int64_t", "-1",
+      "only in scans with a state of more elements; others stay as they are">];
   let statistics = [Statistic<"numSplit", "sums", "sums taken out of scans">];
 }
 
@@ -308,6 +313,9 @@ def SplitReads : Pass<"ejk-split-reads"> {
     whole: its states are linear, the reads along one axis feed outputs alone, and a state has at most so many
     elements (what a thread's stack holds).
 
+    With `above`, only scans with a wide state are split, and no remark says that one cannot be. Why: a thread block that
+    computes chunks on tensor cores holds a state in registers, and blocks can share a wider one only where it is read along one axis.
+
     Before:
     ```mlir
     %o, %p, %S = ejk.scan … { … ejk.read … along key … ejk.read … along value … }
@@ -320,7 +328,9 @@ def SplitReads : Pass<"ejk-split-reads"> {
   }];
   let dependentDialects = ["::mlir::tensor::TensorDialect"];
   let options = [Option<"keepUpTo", "keep-up-to", "int64_t", "0",
-      "the elements of a state up to which a scan stays whole whose reads along one axis feed outputs alone">];
+      "the elements of a state up to which a scan stays whole whose reads along one axis feed outputs alone">,
+                 Option<"above", "above", "int64_t", "-1",
+      "only scans with a state of more elements; others stay as they are">];
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 

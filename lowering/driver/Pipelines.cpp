@@ -2,6 +2,7 @@
 #include "lowering/driver/Pipelines.h"
 #include "lowering/Passes.h"
 #include "lowering/select/TileLayoutPipeline.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/target/CpuTarget.h"
 #include "lowering/target/Target.h"
 #include "mlir/Conversion/Passes.h"
@@ -38,6 +39,15 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
     MakeAlternativesOptions copies;
     copies.schedule = options.schedule;
     pm.addPass(createMakeAlternatives(copies));
+  }
+  if (options.schedule != Schedule::step) {
+    // As in steps, below: blocks share wide states only where what they read needs no other part.
+    SplitReadsOptions wideReads;
+    wideReads.above = cost::kStateElementsPerBlock;
+    pm.addPass(createSplitReads(wideReads));
+    SplitSumsOptions wideSums;
+    wideSums.above = cost::kStateElementsPerBlock;
+    pm.addPass(createSplitSums(wideSums));
   }
   SelectScheduleOptions chunk;
   chunk.arch = options.arch;

@@ -11,6 +11,13 @@ bool ejk::isMatrix(Value value) {
   return type && type.getRank() == 2;
 }
 
+int64_t ejk::largestMatrixState(ScanOp scan) {
+  int64_t largest = 0;
+  for (Value state : llvm::make_filter_range(scan.getStateArgs(), isMatrix))
+    largest = std::max(largest, cast<VectorType>(state.getType()).getNumElements());
+  return largest;
+}
+
 bool ejk::isConstantInTime(ScanOp scan, Value value) {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getParameterArgs(), arg);

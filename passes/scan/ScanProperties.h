@@ -9,6 +9,9 @@ namespace ejk {
 /// Whether a step's value is a K×V matrix.
 bool isMatrix(mlir::Value value);
 
+/// The elements of the largest state of `scan` that is a matrix; 0 without one.
+int64_t largestMatrixState(ScanOp scan);
+
 /// Whether `value` is the same at every step of a sequence: computed only from parameters,
 /// constants and the head.
 bool isConstantInTime(ScanOp scan, mlir::Value value);

@@ -30,7 +30,7 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
   }
 
   SmallVector<ScanOp> split(ScanOp scan) {
-    if (keeps(scan))
+    if (keeps(scan) || largestMatrixState(scan) <= above)
       return {};
     SmallVector<Value> reads[2]; // along key, along value
     scan.getBody().walk(
@@ -49,7 +49,8 @@ struct SplitReadsPass : ejk::impl::SplitReadsBase<SplitReadsPass> {
       ++numSplit;
       return cut.apply();
     }
-    scan.emitRemark("not split: reads along each axis depend on those along the other");
+    if (above < 0)
+      scan.emitRemark("not split: reads along each axis depend on those along the other");
     return {};
   }
 };

@@ -17,14 +17,20 @@ using namespace ejk;
 
 namespace {
 struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
+  using SplitSumsBase::SplitSumsBase;
+
   void runOnOperation() override {
     cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
   SmallVector<ScanOp> split(ScanOp scan) {
+    if (largestMatrixState(scan) <= above)
+      return {};
     SmallVector<Value> sums;
     for (Operation &op : scan.getStep())
-      if (isReduction(&op) && !isReductionAlongReads(scan, &op))
+      // Slices have all of what no state gives.
+      if (isReduction(&op) && !isReductionAlongReads(scan, &op) &&
+          (above < 0 || dependsOnThreads(scan, op.getOperand(0))))
         sums.push_back(op.getResult(0));
     if (sums.empty())
       return {};
@@ -39,7 +45,8 @@ struct SplitSumsPass : ejk::impl::SplitSumsBase<SplitSumsPass> {
       }
     }
     if (given.empty()) {
-      scan.emitRemark("not split: every sum depends on one of an earlier step");
+      if (above < 0)
+        scan.emitRemark("not split: every sum depends on one of an earlier step");
       return {};
     }
     // Without its reads, the first scan may have no axis left that it sums along, and is cut again.

@@ -2,6 +2,8 @@
 // RUN: ejk-opt %s --ejk-split-reads --verify-diagnostics -o /dev/null
 // RUN: ejk-opt %s --ejk-split-reads=keep-up-to=20 2>/dev/null | FileCheck %s --check-prefix=WHOLE
 // RUN: ejk-opt %s --ejk-split-reads=keep-up-to=19 --canonicalize 2>/dev/null | FileCheck %s
+// RUN: ejk-opt %s --ejk-split-reads=above=20 2>/dev/null | FileCheck %s --check-prefix=WHOLE
+// RUN: ejk-opt %s --ejk-split-reads=above=19 --canonicalize 2>/dev/null | FileCheck %s --check-prefix=WIDE
 // RUN: ejk-opt %s --ejk-interpret
 // RUN: ejk-opt %s --ejk-split-reads --ejk-interpret
 // RUN: ejk-opt %s --ejk-split-reads --canonicalize --ejk-interpret
@@ -9,6 +11,14 @@
 // Numbers do not change: what is compared is a scan that reads along both axes,
 // and two that read along one each and so are left alone.
 // CHECK-LABEL: func @both_axes
+// A state of more than 19 elements is split.
+// WIDE-LABEL: func @both_axes
+// WIDE: ejk.scan
+// WIDE: ejk.read {{.*}} along {{key|value}}
+// WIDE-NEXT: ejk.yield
+// WIDE: ejk.scan
+// WIDE: ejk.read {{.*}} along {{key|value}}
+// WIDE-NEXT: ejk.yield
 // A kernel that holds states of 20 elements makes both reads.
 // WHOLE-LABEL: func @both_axes
 // WHOLE: ejk.scan

@@ -1,8 +1,17 @@
 // RUN: ejk-opt %s --ejk-split-sums --canonicalize | FileCheck %s
 // RUN: ejk-opt %s --ejk-split-sums --canonicalize --ejk-interpret
+// RUN: ejk-opt %s --ejk-split-sums=above=15 --canonicalize | FileCheck %s --check-prefix=WIDE
+// RUN: ejk-opt %s --ejk-split-sums=above=16 | FileCheck %s --check-prefix=WHOLE
 
 // The summands leave the scan, a plain op sums them, and what follows needs no
 // K×V state: it takes the read as a sequence.
+// WIDE-LABEL: func.func @normalised(
+// WIDE: ejk.scan
+// WIDE: linalg.generic
+// WIDE: ejk.scan
+// WHOLE-LABEL: func.func @normalised(
+// WHOLE-NOT: linalg.generic
+// WHOLE: ejk.sum
 // CHECK-LABEL: func.func @normalised(
 // CHECK:         %[[FIRST:.*]]:2, %{{.*}} = ejk.scan
 // CHECK:           ejk.read
