@@ -84,9 +84,10 @@ private:
   using Operation = mlir::Operation;
   template <typename T> using Vector = llvm::SmallVector<T>;
 
-  /// TMA coordinates of the first row, i32: the matrix in the tensor map, the row and the column.
+  /// TMA coordinates of the first row, i32: the matrix in the tensor map, the row, the column among
+  /// all heads' columns, and the head.
   struct TmaCoordinates {
-    Value matrix, row, column;
+    Value matrix, row, column, head;
   };
   /// Rows of this sequence and head, or of a state slot. Row i starts `base + i·stride` elements
   /// into the tensor; there are `length` rows.
@@ -205,7 +206,7 @@ private:
   void findMaps();
   void findTmaLoads(const llvm::DenseMap<Value, Value> &tensors);
   void findTmaStores();
-  unsigned mapFor(Value arg, Value tensor, Type tile);
+  unsigned mapFor(Value rows, Value channel, Value tensor, Type tile);
   void byOneLane(Value condition, llvm::function_ref<void()> body);
   void storeByTma(const Placed &tile, const Rows &to, tile::StoreOp op);
   void awaitBulkStores(llvm::function_ref<bool(const SharedMemory::BulkStore &)> is);
@@ -216,6 +217,8 @@ private:
   void makeStageMbarriers(tile::MakeRingOp op);
   void fillByTma(tile::FillOp op);
   void issueTmaLoads(llvm::ArrayRef<TmaLoad> loads, Value full, Value isPastEnd);
+  void forEachTmaCopy(const Copy &copy, const TmaCoordinates &origin, Value row,
+                  llvm::function_ref<void(mlir::ValueRange, Value)> visit);
   void copyRagged(const Copy &copy);
   void copyBeside(tile::FillOp op, llvm::ArrayRef<Copy> vectors, Value isTaken);
 
@@ -481,8 +484,8 @@ private:
   llvm::DenseSet<Value> tmaRings;
   /// The stores that use TMA, with the kernel argument that is their tensor map.
   llvm::DenseMap<Operation *, unsigned> tmaStores;
-  /// The kernel arguments that are tensor maps, by the program's argument and the size of the TMA
-  /// tile.
+  /// The kernel arguments that are tensor maps, by the program's argument and what is copied at
+  /// once: rows and 64-column blocks, or no blocks for one block of a head.
   llvm::DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, unsigned> maps;
   Vector<tile::ReleaseOp> pendingReleases;
 };

@@ -278,13 +278,15 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
   place.channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
   place.element = type.getElementType();
   place.stride = b.mul(place.heads, place.channels);
-  Value column = b.mul(ownHead(place.heads), place.channels);
+  Value ownHead = this->ownHead(place.heads), column = b.mul(ownHead, place.channels);
   place.base = b.at(place.pointer, place.element, b.add(b.mul(firstRow, place.stride), column));
   place.length = length;
-  place.tmaOrigin = cuPointer ? TmaCoordinates{b.i32(0), b.narrow(firstRow), b.narrow(column)}
-                              : TmaCoordinates{b.narrow(sequenceIndex),
-                                               firstPosition ? b.narrow(firstPosition) : b.i32(0),
-                                               b.narrow(column)};
+  place.tmaOrigin.matrix = cuPointer ? b.i32(0) : b.narrow(sequenceIndex);
+  place.tmaOrigin.row = cuPointer       ? b.narrow(firstRow)
+                        : firstPosition ? b.narrow(firstPosition)
+                                        : b.i32(0);
+  place.tmaOrigin.column = b.narrow(column);
+  place.tmaOrigin.head = b.narrow(ownHead);
 }
 
 void TileEmitter::placeSlots(Slots &place, Type type, bool saved) {

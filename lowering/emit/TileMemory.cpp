@@ -437,7 +437,7 @@ void TileEmitter::emitSlotRows(SlotRowsOp op) {
   Value number = b.add(from.first, b.mul(wideIndex(op.getIndex()), heads));
   // TMA loads zeros outside of the tensor map.
   place.tmaOrigin = {b.make<arith::SelectOp>(exists, b.narrow(number), b.i32(-1)), b.i32(0),
-                     b.i32(0)};
+                     b.i32(0), b.i32(0)};
   rows[op.getRows()] = place;
 }
 

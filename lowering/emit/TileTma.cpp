@@ -4,7 +4,10 @@
 // copy, and the other threads go on. A tensor map, 128 bytes that the runtime encodes,
 // describes a tensor as matrices of 64-column blocks: rows [B, T, H, K] are B matrices of T
 // rows and H·K/64 blocks. A TMA tile is some rows of some blocks. An mbarrier counts the
-// bytes that have arrived; rows outside of a matrix are zeros.
+// bytes that have arrived; rows outside of a matrix are zeros. Where K is no multiple of 64,
+// the map has the heads as a dimension, B·H matrices of T rows and K columns, and a tile's
+// blocks are copied one by one. Columns outside of a head are zeros in shared memory and are
+// not stored, and count among the bytes that arrive.
 //
 // Each stage has two mbarriers, as with warp specialisation (TileRings.cpp). A lane of the
 // first warp is the producer:
@@ -52,15 +55,25 @@ void TileEmitter::findMaps() {
   findTmaStores();
 }
 
-/// The kernel argument that is a map of `tensor`, for TMA tiles of the size of `tile`.
-unsigned TileEmitter::mapFor(Value arg, Value tensor, Type tile) {
+/// The rows and 64-column blocks that are copied at once; no blocks stand for one block of a head.
+static std::pair<int64_t, int64_t> tmaCopyOf(Value rows, Value channel, Type tile) {
   auto [height, blocks] = tmaTileShape(tile);
+  return {height, hasPartialBlocks(rows, channel, cast<VectorType>(tile)) ? 0 : blocks};
+}
+
+/// The kernel argument that is a map of `tensor`, to copy a tile of `rows` of the size of `tile`.
+unsigned TileEmitter::mapFor(Value rows, Value channel, Value tensor, Type tile) {
+  Value arg = argOf(rows);
+  auto [height, blocks] = tmaCopyOf(rows, channel, tile);
   auto [it, isNew] = maps.try_emplace({arg, {height, blocks}}, kernel.operands.size());
   // The rows of states [slots, H, K, V] are K, those of sequences [B, T, H, K] are T.
   unsigned rank = cast<RankedTensorType>(tensor.getType()).getRank();
   unsigned rowDim = isa<SlotsType>(arg.getType()) ? rank - 2 : 1;
   if (isNew)
-    kernel.operands.push_back({tensor, {}, KernelOperand::TmaTile{rowDim, height, blocks}});
+    kernel.operands.push_back({tensor,
+                               {},
+                               KernelOperand::TmaTile{rowDim, height, std::max<int64_t>(blocks, 1),
+                                                      /*byHead=*/blocks == 0}});
   return it->second;
 }
 
@@ -70,12 +83,10 @@ void TileEmitter::findTmaLoads(const llvm::DenseMap<Value, Value> &tensors) {
   for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>()) {
     tmaRings.insert(ring.getRing());
     for (FillOp fill : fillsOf(ring))
-      for (auto [rows, tile] : llvm::zip_equal(fill.getRows(), takeOf(ring).getTiles())) {
-        if (isVectorTile(tile.getType()))
-          continue;
-        Value arg = argOf(rows);
-        mapFor(arg, tensors.lookup(arg), tile.getType());
-      }
+      for (auto [rows, channel, tile] :
+           llvm::zip_equal(fill.getRows(), fill.getChannels(), takeOf(ring).getTiles()))
+        if (!isVectorTile(tile.getType()))
+          mapFor(rows, channel, tensors.lookup(argOf(rows)), tile.getType());
   }
 }
 
@@ -161,7 +172,8 @@ void TileEmitter::findTmaStores() {
     });
     if (canUseTma && !tensor.use_empty())
       for (StoreOp store : stores)
-        tmaStores[store] = mapFor(arg, tensor, store.getTile().getType());
+        tmaStores[store] =
+            mapFor(store.getRows(), store.getChannel(), tensor, store.getTile().getType());
   };
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     send(arg, tensor);
@@ -213,8 +225,8 @@ void TileEmitter::fillByTma(FillOp op) {
       vectors.push_back(copy);
       continue;
     }
-    auto [height, blocks] = tmaTileShape(tile.type);
-    unsigned map = maps.at({argOf(copy.rows), {height, blocks}});
+    int64_t height = tmaTileShape(tile.type).first;
+    unsigned map = maps.at({argOf(copy.rows), tmaCopyOf(copy.rows, copy.channel, tile.type)});
     if (!hasNeighbours() || copy.rows.getDefiningOp<SlotRowsOp>()) {
       loads.push_back({copy, map, Value()});
       continue;
@@ -300,13 +312,31 @@ void TileEmitter::issueTmaLoads(ArrayRef<TmaLoad> loads, Value full, Value isPas
       Value row = b.add(place.row, narrowIndex(copy.first));
       if (isPastEnd)
         row = b.make<arith::SelectOp>(isPastEnd, b.i32(-tmaTileShape(copy.tile.type).first), row);
-      Value block = b.div(b.add(place.column, narrowIndex(copy.channel)), kSwizzledColumns);
-      Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), copy.tile.address);
-      b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
-          b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(load.map),
-          ValueRange{b.i32(0), row, block, place.matrix}, full, ValueRange(), Value(), Value(),
-          NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false, NVVM::CTAGroupKindAttr(), Value());
+      forEachTmaCopy(copy, place, row, [&](ValueRange coordinates, Value address) {
+        Value number = b.make<LLVM::PtrToIntOp>(b.getI32Type(), address);
+        b.make<NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp>(
+            b.make<LLVM::IntToPtrOp>(inCluster, number), kernel.function.getArgument(load.map),
+            coordinates, full, ValueRange(), Value(), Value(), NVVM::TMALoadMode::TILE,
+            /*isCTAOnly=*/false, NVVM::CTAGroupKindAttr(), Value());
+      });
     });
+}
+
+/// Calls `visit` for each copy that TMA makes of the tile of `copy`, whose rows start at the
+/// coordinate `row`, with the coordinates and the address in shared memory.
+void TileEmitter::forEachTmaCopy(const Copy &copy, const TmaCoordinates &origin, Value row,
+                             llvm::function_ref<void(ValueRange, Value)> visit) {
+  Value channel = narrowIndex(copy.channel);
+  if (!hasPartialBlocks(copy.rows, copy.channel, cast<VectorType>(copy.tile.type))) {
+    Value block = b.div(b.add(origin.column, channel), kSwizzledColumns);
+    return visit({b.i32(0), row, block, origin.matrix}, copy.tile.address);
+  }
+  auto [height, blocks] = tmaTileShape(copy.tile.type);
+  for (int64_t i = 0; i < blocks; ++i) {
+    int64_t bytes = i * height * kSwizzledPitch;
+    visit({b.add(channel, i * kSwizzledColumns), row, origin.head, origin.matrix},
+          bytes ? b.at(copy.tile.address, b.getI8Type(), bytes) : copy.tile.address);
+  }
 }
 
 /// Copies rows by threads at the ragged end of a packed sequence. This is rare, so everything it
@@ -329,7 +359,12 @@ void TileEmitter::copyRagged(const Copy &copy) {
          [&](Value segment, ValueRange) -> SmallVector<Value> {
            Value row = b.div(segment, perRow), column = b.mul(b.rem(segment, perRow), perSegment);
            Value offset = b.add(start, b.add(b.mul(b.wide(row), from.stride), b.wide(column)));
-           Value size = b.make<arith::SelectOp>(span.has(b, row), b.i32(kSegmentBytes), b.i32(0));
+           Value exists = span.has(b, row);
+           if (hasPartialBlocks(copy.rows, copy.channel, type)) {
+             Value own = b.add(narrowIndex(copy.channel), column);
+             exists = b.both(exists, b.less(own, b.i32(int32_t(from.channels))));
+           }
+           Value size = b.make<arith::SelectOp>(exists, b.i32(kSegmentBytes), b.i32(0));
            b.make<NVVM::CpAsyncOp>(swizzledElement(copy.tile, row, column),
                                    b.at(from.pointer, from.element, offset), kSegmentBytes,
                                    NVVM::LoadCacheModifierKind::CG, size);
@@ -364,12 +399,12 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   byOneLane({}, [&] {
     b.onlyIf(isWhole, [&] {
       Value row = b.add(to.tmaOrigin.row, narrowIndex(op.getFirst()));
-      Value block =
-          b.div(b.add(to.tmaOrigin.column, narrowIndex(op.getChannel())), kSwizzledColumns);
-      b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
-          kernel.function.getArgument(tmaStores.lookup(op)), tile.address,
-          ValueRange{b.i32(0), row, block, to.tmaOrigin.matrix}, /*l2CacheHint=*/Value(),
-          NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+      Copy copy{op.getRows(), op.getFirst(), op.getChannel(), tile};
+      forEachTmaCopy(copy, to.tmaOrigin, row, [&](ValueRange coordinates, Value address) {
+        b.make<NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp>(
+            kernel.function.getArgument(tmaStores.lookup(op)), address, coordinates,
+            /*l2CacheHint=*/Value(), NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
+      });
     });
     b.make<NVVM::CpAsyncBulkCommitGroupOp>();
   });

@@ -346,15 +346,17 @@ private:
     return Value(arith::CmpIOp::create(b, op->getLoc(), predicate, *size, index(1)));
   }
 
-  /// A tensor map of `buffer`: [matrices, 64-column blocks, rows, columns of a block].
+  /// A tensor map of `buffer`: [matrices, 64-column blocks, rows, columns of a block], or by head
+  /// [matrices, heads, rows, columns of a head].
   FailureOr<Value> tensorMap(Operation *op, const KernelOperand &operand, Value buffer) {
     Location loc = op->getLoc();
     auto type = cast<MemRefType>(buffer.getType());
     const KernelOperand::TmaTile &tmaTile = *operand.tmaTile;
     auto times = [&](Value x, Value y) -> Value { return arith::MulIOp::create(b, loc, x, y); };
+    int64_t perBlock = tmaTile.byHead ? type.getShape().back() : kSwizzledColumns;
     Value matrices = index(1), rows, blocks = index(1);
     for (int64_t d = 0, rank = type.getRank(); d < rank; ++d) {
-      FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / kSwizzledColumns)
+      FailureOr<Value> size = d + 1 == rank ? index(type.getDimSize(d) / perBlock)
                                             : hostSize(op, operand.tensor, d);
       if (failed(size))
         return failure();
@@ -364,12 +366,12 @@ private:
         (d < tmaTile.rowDim ? matrices : blocks) =
             times(d < tmaTile.rowDim ? matrices : blocks, *size);
     }
-    Value width = times(blocks, index(kSwizzledColumns));
+    Value width = times(blocks, index(perBlock));
     int64_t dynamic = ShapedType::kDynamic;
-    Attribute columns = b.getIndexAttr(kSwizzledColumns), one = b.getIndexAttr(1);
+    Attribute columns = b.getIndexAttr(perBlock), one = b.getIndexAttr(1);
     auto inBlocks = MemRefType::get(
-        {dynamic, dynamic, dynamic, kSwizzledColumns}, type.getElementType(),
-        StridedLayoutAttr::get(b.getContext(), 0, {dynamic, kSwizzledColumns, dynamic, 1}));
+        {dynamic, dynamic, dynamic, perBlock}, type.getElementType(),
+        StridedLayoutAttr::get(b.getContext(), 0, {dynamic, perBlock, dynamic, 1}));
     Value whole = memref::ReinterpretCastOp::create(
         b, loc, inBlocks, buffer, OpFoldResult(b.getIndexAttr(0)),
         ArrayRef<OpFoldResult>{matrices, blocks, rows, columns},

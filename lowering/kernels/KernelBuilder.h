@@ -193,11 +193,13 @@ public:
 struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
-  /// The TMA tile of a tensor map. Dimension `rowDim` of the tensor counts rows; the dimensions
-  /// after it form one row. A tile has `rows` rows and `blocks` blocks of 64 columns.
+  /// What a tensor map copies at once. Dimension `rowDim` of the tensor counts rows; the dimensions
+  /// after it form one row. A copy has `rows` rows and `blocks` blocks of 64 columns, of any heads.
+  /// With `byHead` it has one block of one head, which may go beyond the head's last column.
   struct TmaTile {
     unsigned rowDim;
     int64_t rows, blocks;
+    bool byHead = false;
   };
   std::optional<TmaTile> tmaTile = {};
   bool isRowsOfSegments = false;

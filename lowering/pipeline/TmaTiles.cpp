@@ -24,16 +24,43 @@ Value ejk::argOf(Value rows) {
   return ofSlot ? ofSlot.getSlots() : rows;
 }
 
+/// The largest value of `channel`, the first column of a tile, in any slice of the program of `rows`.
+/// Nothing where it is not known to be a multiple of 64.
+static std::optional<int64_t> largestFirst(Value rows, Value channel) {
+  APInt first, perSlice;
+  int64_t largest;
+  if (matchPattern(channel, m_ConstantInt(&first))) {
+    largest = first.getSExtValue();
+  } else {
+    auto program = dyn_cast<ProgramOp>(rows.getParentBlock()->getParentOp());
+    if (!program)
+      program = rows.getParentBlock()->getParentOp()->getParentOfType<ProgramOp>();
+    auto scaled = channel.getDefiningOp<arith::MulIOp>();
+    if (!program || !scaled || scaled.getLhs() != program.getSlice() ||
+        !matchPattern(scaled.getRhs(), m_ConstantInt(&perSlice)))
+      return {};
+    if (perSlice.getSExtValue() % kSwizzledColumns)
+      return {};
+    largest = perSlice.getSExtValue() * (program.getSlices() - 1);
+  }
+  return largest % kSwizzledColumns ? std::nullopt : std::optional(largest);
+}
+
 bool ejk::isTmaTile(Value rows, Value channel, VectorType type, LayoutAttr layout) {
+  constexpr int64_t kAlignedColumns = 8; // 16 bytes, of which a tensor map's strides are multiples
   auto row = dyn_cast<VectorType>(cast<RowsType>(rows.getType()).getRow());
-  APInt first;
   if (!row || type.getRank() != 2 || layout.getKind() != LayoutKind::swizzled ||
-      row.getElementTypeBitWidth() != 16 || !matchPattern(channel, m_ConstantInt(&first)))
+      row.getElementTypeBitWidth() != 16 || !largestFirst(rows, channel))
     return false;
-  int64_t channels = row.getDimSize(0), columns = type.getDimSize(1);
+  int64_t columns = type.getDimSize(1);
   return type.getDimSize(0) <= kMaxTmaTileSize && columns <= kMaxTmaTileSize * kSwizzledColumns &&
-         columns % kSwizzledColumns == 0 && channels % kSwizzledColumns == 0 &&
-         first.getSExtValue() % kSwizzledColumns == 0 && first.getSExtValue() + columns <= channels;
+         columns % kSwizzledColumns == 0 && row.getDimSize(0) % kAlignedColumns == 0;
+}
+
+bool ejk::hasPartialBlocks(Value rows, Value channel, VectorType type) {
+  int64_t channels = cast<VectorType>(cast<RowsType>(rows.getType()).getRow()).getDimSize(0);
+  return channels % kSwizzledColumns != 0 ||
+         *largestFirst(rows, channel) + type.getDimSize(1) > channels;
 }
 
 std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {

@@ -18,12 +18,17 @@ llvm::SmallVector<tile::FillOp> fillsOf(tile::MakeRingOp ring);
 /// The program argument that `rows` belong to.
 mlir::Value argOf(mlir::Value rows);
 
-/// Whether a tile of `type` with `layout`, from `channel` on, is a TMA tile: 128-byte-swizzled, and
-/// aligned to 64-column blocks of the tensor.
+/// Whether a tile of `type` with `layout`, from `channel` on, is a TMA tile: 128-byte-swizzled, from
+/// a multiple of 64 columns on, of 16-bit rows that are a multiple of 16 bytes long.
 bool isTmaTile(mlir::Value rows, mlir::Value channel, mlir::VectorType type,
                tile::LayoutAttr layout);
 
-/// The TMA tile of a whole tile: its rows, and its 64-column blocks.
+/// Whether the TMA tile from `channel` on is copied in 64-column blocks one by one, because a head's
+/// rows are no whole number of them or the tile goes beyond its head. The tensor map then has the
+/// head as a dimension, and TMA copies zeros for columns beyond the head.
+bool hasPartialBlocks(mlir::Value rows, mlir::Value channel, mlir::VectorType type);
+
+/// The size of a whole tile: its rows, and its 64-column blocks.
 std::pair<int64_t, int64_t> tmaTileShape(mlir::Type tile);
 
 /// The number of items of a ring that are taken: the trip count of a loop, plus `more`.

@@ -2,6 +2,7 @@
 #include "lowering/Passes.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/layout/SpilledToShared.h"
+#include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/ProgramsOfCpu.h"
@@ -208,14 +209,22 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return entryOf(function);
   }
 
+  ChunkSettings settingsFor(int64_t chunk, bool saveEntries) {
+    ChunkSettings settings;
+    settings.chunk = chunk;
+    settings.saveEntries = saveEntries;
+    settings.inExponents = true;
+    settings.roundComputed = roundComputed;
+    // Whole swizzled blocks, so that TMA loads the tiles and `wgmma` reads them.
+    if (target->hasWgmma)
+      settings.columnBlock = kSwizzledColumns;
+    return settings;
+  }
+
   /// A program of `scan` that saves the state that each chunk is entered with; none where it
   /// does not fit. Fails after an error.
   FailureOr<tile::ProgramOp> makeSaving(ScanOp scan, int64_t chunk) {
-    ChunkSettings settings;
-    settings.chunk = chunk;
-    settings.saveEntries = true;
-    settings.inExponents = true;
-    settings.roundComputed = roundComputed;
+    ChunkSettings settings = settingsFor(chunk, /*saveEntries=*/true);
     narrowOperands(scan, roundComputed);
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
     if (failed(program))
@@ -365,11 +374,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// false, after a remark, where no shorter chunks will do.
   FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
                                SmallVectorImpl<tile::ProgramOp> &programs) {
-    ChunkSettings settings;
-    settings.chunk = chunk;
-    settings.saveEntries = savesEntries(group, chunk);
-    settings.inExponents = true;
-    settings.roundComputed = roundComputed;
+    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk));
     need = 0;
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)

@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_SELECTSTAGES
@@ -25,6 +26,50 @@ using namespace ejk;
 using namespace ejk::tile;
 
 static constexpr uint64_t kAll = ~uint64_t(0);
+
+/// Bytes of one row of each tensor that `program` loads, of which a head's slices together load
+/// `bySlices`: a slice loads its own part of some tensors and all of the others.
+struct RowBytes {
+  int64_t once = 0, bySlices = 0;
+};
+static RowBytes bytesOfLoadedRows(ProgramOp program) {
+  llvm::DenseMap<Value, Value> tensors;
+  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
+    tensors[arg] = tensor;
+  // By tensor and whether the columns are the slice's own.
+  llvm::MapVector<std::pair<Value, unsigned>, int64_t> loaded;
+  llvm::MapVector<Value, int64_t> whole;
+  auto note = [&](Value rows, Value channel, Type tile) {
+    Value tensor = tensors.lookup(rows);
+    if (!tensor) // of a state slot
+      return;
+    Type row = cast<RowsType>(rows.getType()).getRow();
+    int64_t bytes = getElementTypeOrSelf(row).getIntOrFloatBitWidth() / 8, all = bytes;
+    if (auto vector = dyn_cast<VectorType>(row)) {
+      all *= vector.getDimSize(0);
+      bytes = std::min(all, bytes * cast<VectorType>(tile).getShape().back());
+    }
+    whole[tensor] = all;
+    unsigned isOwn = !getConstantIntValue(channel);
+    int64_t perSlice = isOwn ? llvm::divideCeil(all, program.getSlices()) : bytes;
+    int64_t &most = loaded[{tensor, isOwn}];
+    most = std::max(most, perSlice * int64_t(program.getSlices()));
+  };
+  program.walk([&](Operation *op) {
+    if (auto load = dyn_cast<LoadOp>(op))
+      note(load.getRows(), load.getChannel(), load.getResult().getType());
+    if (auto fill = dyn_cast<FillOp>(op))
+      for (auto [rows, channel, tile] : llvm::zip_equal(fill.getRows(), fill.getChannels(),
+                                                        fill.getRing().getType().getTiles()))
+        note(rows, channel, tile);
+  });
+  RowBytes bytes;
+  for (auto [tensor, all] : whole)
+    bytes.once += all;
+  for (auto [place, all] : loaded)
+    bytes.bySlices += all;
+  return bytes;
+}
 
 namespace {
 struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
@@ -99,6 +144,11 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     cost::Decision(loc, function, "loads", usesTmaLoads(program) ? "TMA" : "threads")
         .from("stages", plan.stages.stages)
         .from("warpgroups", program->hasAttr(kWarpgroupsAttr) ? warps / kWarpgroup : 0);
+    RowBytes bytes = bytesOfLoadedRows(program);
+    cost::Decision(loc, function, "slices", Twine(program.getSlices()))
+        .from("rows of a chunk", program.getChunk())
+        .from("bytes of a row", bytes.once)
+        .from("bytes of it that slices load", bytes.bySlices);
   }
 
   /// `all`, which holds all tiles in registers that would be spilled to shared memory, with those

@@ -24,6 +24,9 @@ struct ChunkSettings {
   bool inExponents = false;
   /// Also accept operands computed in f32 from 16-bit rows: see `findOperandSources`.
   bool roundComputed = false;
+  /// Tiles of more than 64 columns have a multiple of so many; those past the channels are zeros.
+  /// With 64 they are whole blocks of TMA and `wgmma`.
+  int64_t columnBlock = 32;
 };
 
 /// Creates a block program after `scan` that computes the results of `scan` that are used. Fails

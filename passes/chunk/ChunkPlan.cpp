@@ -434,7 +434,10 @@ bool ChunkPlan::isSliced(Value value) const {
 
 int64_t ChunkPlan::width(int64_t channels, bool sliced) const {
   int64_t part = sliced ? llvm::divideCeil(channels, slices) : channels;
-  return llvm::alignTo(part, part > 128 ? 64 : part > 16 ? 32 : 16);
+  return llvm::alignTo(part, part > 128  ? 64
+                             : part > 64 ? options.columnBlock
+                             : part > 16 ? 32
+                                         : 16);
 }
 
 SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) const {

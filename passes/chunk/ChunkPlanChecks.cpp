@@ -277,7 +277,7 @@ LogicalResult ChunkPlan::chooseSlices() {
       sum += width(chain.size(0), chain.freeDim == 0) * width(chain.size(1), chain.freeDim == 1);
     return sum;
   };
-  for (slices = 1; slices <= 32; slices *= 2)
+  for (slices = 1; slices <= 32; ++slices)
     if (elements() <= kMaxStateElements)
       return success();
   slices = 1;
