@@ -256,11 +256,10 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     `arith.truncf` makes enters its matmuls as two 16-bit terms: the truncated value and the
     truncated remainder (zero where the value is not finite). The matmul of two remainders is left
     out. Other uses see the truncated value. Results change: most of the truncation error
-    disappears. Where a gate is a number per head, states may have up to 512 channels along one of
-    their axes, and 32 or fewer along the other. Only matmuls that a
+    disappears. Where a gate is a number per head, states may have up to 128 channels along one of
+    their axes (64 beside gates of channels), and 32 or fewer along the other. Only matmuls that a
     state or a sum is made of are split there, not those of rows that are stored. Where every gate
-    is a number per head, states may also have 33 to 128 channels along both axes (64 where steps
-    correct their state). Only matmuls that
+    is a number per head, states may also have 33 to 64 channels along both axes. Only matmuls that
     read a state which a loop carries in f32, and of which a sum is made, are split there.
 
     Why: over many channels truncation errors average out; over few they do not, and a gate's

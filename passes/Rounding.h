@@ -14,20 +14,18 @@ constexpr int64_t kFewChannels = 32;
 
 /// The most channels along the other axis of a state with few along one. A gate that is a number
 /// per head has a gradient of few numbers, each a sum over both axes: in bf16 one or two numbers of
-/// ten are past the tolerance, however long the other axis is. A gradient of channels has so many
-/// numbers that errors average out.
-constexpr int64_t mostBesideFew(bool hasGatesOfHeads) {
-  return hasGatesOfHeads ? 512 : kFewChannels;
+/// ten are past the tolerance. What keeps such a sum exact has room in a thread block up to 128
+/// channels; beside gates of channels, which take registers too, up to 64. A gradient of channels
+/// has so many numbers that errors average out.
+constexpr int64_t mostBesideFew(bool hasGatesOfHeads, bool hasGatesOfChannels) {
+  return !hasGatesOfHeads ? kFewChannels : hasGatesOfChannels ? 64 : 128;
 }
 
 /// The most channels of a state that a loop carries and that matmuls read in two terms, where a sum
 /// is made of what they read and every gate is a number per head. The rounding of the adjoint state
-/// that dk reads is two thirds of the error of such a gate's gradient. Wider states are computed in
-/// slices, and a slice's sums are not the gate's.
-constexpr int64_t kMostOfCarriedStates = 128;
-/// The same where steps correct their state. There the error is that of corrections that are read
-/// from 16-bit states, and the second term of wider states spills registers for nothing.
-constexpr int64_t kMostOfCorrectedStates = 64;
+/// that dk reads is two thirds of the error of such a gate's gradient. Beyond 64 channels the
+/// second term spills registers on sm_90a.
+constexpr int64_t kMostOfCarriedStates = 64;
 
 } // namespace ejk
 

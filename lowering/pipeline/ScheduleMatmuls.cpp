@@ -196,7 +196,6 @@ private:
   void addOtherUsers(DotOp dot) {
     if (registersOf(dot.getAcc()) == 0)
       return; // a constant takes no registers
-    addReadsOfCarried(dot);
     SmallVector<Operation *> left(dot.getAcc().getUsers());
     while (!left.empty()) {
       Operation *user = left.pop_back_val();
@@ -206,26 +205,6 @@ private:
       needs[dot].push_back(user);
       if (OpTrait::hasElementwiseMappableTraits(user) && user->hasOneUse())
         left.push_back(*user->user_begin());
-    }
-  }
-
-  /// Orders matmuls before `dot` that take the state which `dot` updates, or what rounding dropped
-  /// of it, from registers. After it, these operands would be live beside the new state.
-  void addReadsOfCarried(DotOp dot) {
-    llvm::SetVector<Operation *> made; // of the state, element by element
-    if (Operation *scale = dot.getAcc().getDefiningOp(); scale && scale->getBlock() == &block)
-      for (Value operand : scale->getOperands())
-        if (madeOfCarried(operand))
-          for (Operation *user : operand.getUsers())
-            made.insert(user);
-    for (unsigned i = 0; i < made.size(); ++i) {
-      Operation *user = made[i];
-      if (user->getBlock() != &block)
-        continue;
-      if (OpTrait::hasElementwiseMappableTraits(user))
-        made.insert(user->user_begin(), user->user_end());
-      else if (isa<DotOp>(user) && user->isBeforeInBlock(dot) && !dependsOn(user, dot))
-        needs[dot].push_back(user);
     }
   }
 

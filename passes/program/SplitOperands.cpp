@@ -8,7 +8,6 @@
 #include "dialect/tile/Branch.h"
 #include "passes/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Rounding.h"
@@ -27,17 +26,6 @@ using namespace ejk::tile;
 
 /// Which matmuls of a program take operands in two terms.
 enum class Matmuls { none, ofCarriedStates, ofSums, all };
-
-/// Whether steps correct their state: a function's programs then solve triangular systems.
-static bool correctsStates(ProgramOp program) {
-  auto function = program->getParentOfType<func::FuncOp>();
-  return function && function
-                         .walk([](Operation *op) {
-                           return isa<SolveOp, InvertDiagonalOp>(op) ? WalkResult::interrupt()
-                                                                     : WalkResult::advance();
-                         })
-                         .wasInterrupted();
-}
 
 /// By the channels of rows, of which there are some, and of states in memory.
 static Matmuls matmulsToSplit(ProgramOp program) {
@@ -60,10 +48,10 @@ static Matmuls matmulsToSplit(ProgramOp program) {
   // They alone have a range to guard.
   program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
   if (hasRows && hasGatesOfHeads && !hasGatesOfChannels && narrower > kFewChannels &&
-      wider <= (correctsStates(program) ? kMostOfCorrectedStates : kMostOfCarriedStates))
+      wider <= kMostOfCarriedStates)
     return Matmuls::ofCarriedStates;
   if (!hasRows || narrower > kFewChannels ||
-      wider > mostBesideFew(hasGatesOfHeads))
+      wider > mostBesideFew(hasGatesOfHeads, hasGatesOfChannels))
     return Matmuls::none;
   return wider <= kFewChannels ? Matmuls::all : Matmuls::ofSums;
 }

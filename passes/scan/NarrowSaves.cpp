@@ -30,11 +30,13 @@ static LogicalResult findReaders(Value save, SmallVectorImpl<Value> &args) {
 /// and head.
 static bool isSmall(ScanOp scan, Type save) {
   ArrayRef<int64_t> state = cast<RankedTensorType>(save).getShape().drop_front(2);
+  bool hasGatesOfChannels = false;
+  scan.getStep().walk([&](DecayOp decay) { hasGatesOfChannels |= decay.getAxis() != Axis::head; });
   auto isNumber = [](Value arg) { return isa<FloatType>(arg.getType()); };
   bool hasGatesOfHeads = llvm::any_of(scan.getSequenceArgs(), isNumber) ||
                          llvm::any_of(scan.getParameterArgs(), isNumber);
   return !state.empty() && *llvm::min_element(state) <= kFewChannels &&
-         *llvm::max_element(state) <= mostBesideFew(hasGatesOfHeads);
+         *llvm::max_element(state) <= mostBesideFew(hasGatesOfHeads, hasGatesOfChannels);
 }
 
 unsigned ejk::narrowSaves(ArrayRef<ScanOp> scans) {

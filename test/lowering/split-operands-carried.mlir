@@ -22,7 +22,7 @@
 // CHECK: tile.end
 
 // Wider states stay in one term.
-// RUN: sed 's/48/144/g' %s | ejk-opt --ejk-split-operands | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/48/80/g' %s | ejk-opt --ejk-split-operands | FileCheck %s --check-prefix=STAYS
 // STAYS-LABEL: func.func @carried
 // STAYS-COUNT-3: tile.dot
 // STAYS-NOT: tile.dot
