@@ -334,7 +334,7 @@ func.func @foreign_op(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
   ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
        %length: index, %slice: index, %head: index, %heads: index):
     %c0 = arith.constant 0 : index
-    // expected-error @+1 {{makes a 'memref<4xf32>', which no op of a block program becomes}}
+    // expected-error @+1 {{has a result of type 'memref<4xf32>'; a block program computes with numbers and vectors (C5)}}
     %m = memref.alloc() : memref<4xf32>
     %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<shared>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
     %f = tile.convert %t to <fragments over 1 by 1> : vector<16x16xf32>
