@@ -199,11 +199,12 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kDecayClassAttr, Kind::string, true, false, false},
 };
 
-/// That a described shape's numbers are the sizes of `type`, as far as both are known.
+/// That a described shape's numbers are the sizes of `type`, as far as both are known. Of what is no
+/// tensor, no size is described.
 static LogicalResult verifyShape(Operation *op, Type type, Attribute attribute) {
-  auto shaped = dyn_cast<ShapedType>(type);
+  auto shaped = dyn_cast<RankedTensorType>(type);
   auto shape = dyn_cast<ArrayAttr>(attribute);
-  if (!shaped || !shaped.hasRank() || !shape)
+  if (!shaped || !shape)
     return success();
   bool agrees = shape.size() == size_t(shaped.getRank());
   for (unsigned i = 0; agrees && i < shape.size(); ++i) {
