@@ -142,10 +142,13 @@ private:
   llvm::DenseMap<Value, Value> rests;
 };
 
-/// Whether `op` computes what rounding dropped: x less the widened rounding of x.
+/// Whether `op` computes the second term of x, what rounding dropped, to be rounded itself: x less
+/// the widened rounding of x. In other computations such a difference is an error that must cancel
+/// another one.
 static bool isRest(Operation *op, arith::ExtFOp wide, arith::TruncFOp round) {
   auto rest = dyn_cast<arith::SubFOp>(op);
-  return rest && rest.getLhs() == round.getIn() && rest.getRhs() == wide;
+  return rest && rest.getLhs() == round.getIn() && rest.getRhs() == wide &&
+         llvm::all_of(rest->getUsers(), llvm::IsaPred<arith::TruncFOp>);
 }
 
 /// The first of two terms of which `operand` is the second; null if it is none.
@@ -157,13 +160,24 @@ static Value firstTerm(Value operand) {
   return round && isRest(rest, wide, round) ? wide.getIn() : Value();
 }
 
-/// Whether `dot` is one of the matmuls that add the terms of operands, as those of a solve are.
+/// Whether `dot` is one of the matmuls that add the terms of operands, as those of a solve are: it
+/// takes a second term, or one that it adds to, or that adds to it, takes that of its operand.
 static bool takesTerms(DotOp dot) {
   if (firstTerm(dot.getLhs()) || firstTerm(dot.getRhs()))
     return true;
+  auto takesSecond = [&](DotOp other) {
+    return firstTerm(other.getLhs()) == dot.getLhs() || firstTerm(other.getRhs()) == dot.getRhs();
+  };
   for (auto other = dot.getAcc().getDefiningOp<DotOp>(); other;
        other = other.getAcc().getDefiningOp<DotOp>())
-    if (firstTerm(other.getLhs()) == dot.getLhs() || firstTerm(other.getRhs()) == dot.getRhs())
+    if (takesSecond(other))
+      return true;
+  auto addedTo = [](DotOp one) {
+    auto user = one->hasOneUse() ? dyn_cast<DotOp>(*one->user_begin()) : DotOp();
+    return user && user.getAcc() == one ? user : DotOp();
+  };
+  for (DotOp other = addedTo(dot); other; other = addedTo(other))
+    if (takesSecond(other))
       return true;
   return false;
 }

@@ -143,6 +143,38 @@ func.func @terms() {
   return
 }
 
+// The same in the other order.
+// CHECK-LABEL: func.func @first_term_first
+// CHECK: %[[X1:.*]] = arith.truncf
+// CHECK: %[[X2:.*]] = arith.truncf
+// CHECK: %[[FIRST:.*]] = tile.dot %[[X1]], %[[Y:.*]], %{{.*}}
+// CHECK: tile.dot %[[X2]], %[[Y]], %[[FIRST]]
+// CHECK-NOT: tile.dot
+// CHECK: tile.end
+func.func @first_term_first() {
+  %q = check.random normal seed 1 : tensor<1x16x1x16xbf16>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x16x1x16xbf16>)
+      outputs(tensor<1x16x1x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xbf16>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %none = arith.constant dense<0.0> : vector<16x16xf32>
+    %third = arith.constant dense<0.333333> : vector<16x16xf32>
+    %qt = tile.load %qr[%c0, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
+    %qf = arith.extf %qt : vector<16x16xbf16> to vector<16x16xf32>
+    %x = arith.mulf %qf, %third : vector<16x16xf32>
+    %x1 = arith.truncf %x : vector<16x16xf32> to vector<16x16xbf16>
+    %wide = arith.extf %x1 : vector<16x16xbf16> to vector<16x16xf32>
+    %lost = arith.subf %x, %wide : vector<16x16xf32>
+    %x2 = arith.truncf %lost : vector<16x16xf32> to vector<16x16xbf16>
+    %p1 = tile.dot %x1, %qt, %none : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
+    %p = tile.dot %x2, %qt, %p1 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
+    tile.store %p, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  return
+}
+
 // What is infinite stays so: 1/o is 0, and not NaN.
 // CHECK-LABEL: func.func @infinite
 // CHECK-COUNT-2: tile.dot
