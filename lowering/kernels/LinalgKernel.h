@@ -6,9 +6,9 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace ejk {
-/// Emits the kernel of `op` into `module`: one thread for each element of the parallel loops, with
-/// reductions in order. Fails with an error at the op if an operand is not a permutation or
-/// broadcast of the loops.
+/// Emits the kernel of `op` into `module`: a thread for each element of the parallel loops, or for a
+/// few neighbours, with reductions in order. Fails with an error at the op if an operand is not a
+/// permutation or broadcast of the loops.
 llvm::FailureOr<Kernel> emitLinalgKernel(mlir::linalg::GenericOp op, mlir::gpu::GPUModuleOp module,
                                          llvm::StringRef name);
 } // namespace ejk

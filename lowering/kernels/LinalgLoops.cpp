@@ -56,6 +56,40 @@ FailureOr<LinalgLoops> LinalgLoops::of(linalg::GenericOp op) {
   return loops;
 }
 
+/// Whether `map` walks `loop` and the next one as one loop over their product, or neither of them.
+static bool walksAsOne(AffineMap map, unsigned loop) {
+  MLIRContext *context = map.getContext();
+  auto outer = map.getResultPosition(getAffineDimExpr(loop, context));
+  auto inner = map.getResultPosition(getAffineDimExpr(loop + 1, context));
+  return outer ? inner && *inner == *outer + 1 : !inner;
+}
+
+SmallVector<SmallVector<unsigned>> LinalgLoops::mergedParallel(linalg::GenericOp op) const {
+  bool usesIndices = !op.getBody()->getOps<linalg::IndexOp>().empty();
+  SmallVector<SmallVector<unsigned>> merged;
+  for (unsigned loop : parallel) {
+    bool joins = !usesIndices && !merged.empty() && merged.back().back() + 1 == loop &&
+                 llvm::all_of(op.getIndexingMapsArray(),
+                              [&](AffineMap map) { return walksAsOne(map, loop - 1); });
+    if (!joins)
+      merged.emplace_back();
+    merged.back().push_back(loop);
+  }
+  return merged;
+}
+
+std::optional<int64_t> LinalgLoops::staticLength(linalg::GenericOp op, unsigned loop) {
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value sized = op.isDpsInit(&operand) ? Value(op.getTiedOpResult(&operand)) : operand.get();
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    std::optional<unsigned> dim = map.getResultPosition(getAffineDimExpr(loop, map.getContext()));
+    if (auto type = dyn_cast<RankedTensorType>(sized.getType()))
+      if (dim && !type.isDynamicDim(*dim))
+        return type.getDimSize(*dim);
+  }
+  return std::nullopt;
+}
+
 bool LinalgLoops::readsInit(linalg::GenericOp op, unsigned i) const {
   return !op.getRegionOutputArgs()[i].use_empty() || !reductions.empty();
 }

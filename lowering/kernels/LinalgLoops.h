@@ -19,6 +19,11 @@ struct LinalgLoops {
   /// Fails, after an error at the op, where an operand is no permutation or broadcast of the loops,
   /// or a number is taken that is no constant.
   static llvm::FailureOr<LinalgLoops> of(mlir::linalg::GenericOp op);
+  /// The parallel loops, outermost first, with neighbours together that every operand walks as one
+  /// loop over their product, or does not walk.
+  llvm::SmallVector<llvm::SmallVector<unsigned>> mergedParallel(mlir::linalg::GenericOp op) const;
+  /// The length of `loop` where a type of an operand or result gives it.
+  static std::optional<int64_t> staticLength(mlir::linalg::GenericOp op, unsigned loop);
   /// Whether a kernel takes the input `input`, and not its constant.
   static bool isTensor(mlir::Value input) {
     return mlir::isa<mlir::RankedTensorType>(input.getType());
