@@ -7,8 +7,9 @@ include "mlir/Pass/PassBase.td"
 def ExpandSolves : Pass<"ejk-expand-solves"> {
   let summary = "solve triangular systems by matmuls";
   let description = [{
-    What: a `tile.solve` becomes the inverse of its matrix, times the right-hand side. The 16×16
-    blocks on the diagonal are inverted by substitution, in f32; matmuls of bf16 combine them.
+    What: a `tile.solve` becomes the inverse of its matrix, times the right-hand side. The blocks
+    on the diagonal, 32×32 or 16×16, are inverted by substitution, in f32; matmuls of bf16 combine
+    them, and leave out blocks that are zero.
     Why: a substitution of all rows is a chain of as many steps, tensor cores take a
     matrix of a few blocks in as many matmuls as double to their number. Results change by the
     rounding of matmuls' operands; what the identity multiplies is not rounded. Each operand has
@@ -17,15 +18,15 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
 
     Before:
     ```mlir
-    %x = tile.solve %m, %b : vector<32x32xf32>, vector<32x128xf32>
+    %x = tile.solve %m, %b : vector<64x64xf32>, vector<64x128xf32>
     ```
     After, with `N` what %l has below its blocks, and roundings left out:
     ```mlir
-    %l = tile.mask lower strict %m else 0.0 : vector<32x32xf32>
-    %r = tile.invert_diagonal %l : vector<32x32xf32>
-    %y = tile.dot %r, %N, %N : …
-    %s = arith.addf %r, %y : vector<32x32xf32>
-    %w = tile.dot %y, %r, %s : …
+    %l = tile.mask lower strict %m else 0.0 : vector<64x64xf32>
+    %r = tile.invert_diagonal %l : vector<64x64xf32>
+    %y = tile.dot %r, %N, %N over [32, 64] : …
+    %s = arith.addf %r, %y : vector<64x64xf32>
+    %w = tile.dot %y, %r, %s over [0, 32] : …
     %x = tile.dot %w, %b, %b : …
     ```
   }];

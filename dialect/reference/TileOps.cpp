@@ -190,6 +190,7 @@ LogicalResult TileCompiler::compileDot(tile::DotOp op) {
   auto [M, N] = tileShape(op.getType());
   bool turnLhs = op.getLhsTransposed(), turnRhs = op.getRhsTransposed();
   size_t L = turnLhs ? lhsRows : lhsColumns;
+  std::pair<size_t, size_t> range = op.getRange();
   Slot result = resultSlot(op);
   withRounding([&, lhsRows = lhsRows, lhsColumns = lhsColumns, rhsRows = rhsRows,
                 rhsColumns = rhsColumns, M = M, N = N](auto round) {
@@ -200,7 +201,7 @@ LogicalResult TileCompiler::compileDot(tile::DotOp op) {
       double *out = frame.at(result);
       std::copy_n(frame.at(acc), result.size, out);
       for (size_t i = 0; i < M; ++i)
-        for (size_t l = 0; l < L; ++l) {
+        for (size_t l = range.first; l < range.second; ++l) {
           double factor = a[i * L + l];
           const double *from = b + l * N;
           double *to = out + i * N;
@@ -237,7 +238,7 @@ LogicalResult TileCompiler::compileSolve(tile::SolveOp op) {
 
 LogicalResult TileCompiler::compileInvertDiagonal(tile::InvertDiagonalOp op) {
   Slot matrix = slotOf(op.getMatrix()), result = resultSlot(op);
-  size_t rows = tileShape(op.getType()).first, block = tile::InvertDiagonalOp::kBlock;
+  size_t rows = tileShape(op.getType()).first, block = tile::InvertDiagonalOp::blockOf(rows);
   withRounding([&](auto round) {
     addSimple([=](TileFrame &frame) {
       const double *m = frame.at(matrix);

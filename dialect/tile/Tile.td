@@ -349,24 +349,41 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     `result = acc + lhs · rhs`, a matmul with lhs [M,L] and rhs [L,N]. With `transposed`,
     lhs is [L,M] and rhs is [N,L]. Elements are multiplied exactly and accumulated in f32.
 
+    With `over` [from, to], the sum has only those l with from ≤ l < to. So a matmul of block
+    triangular matrices leaves out blocks that are zero.
+
     Example:
 
     ```mlir
     %p = tile.dot %q, %k transposed, %zero
         : vector<64x128xbf16>, vector<64x128xbf16>, vector<64x64xf32>
+    %y = tile.dot %r, %n, %n_f32 over [32, 64]
+        : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
     ```
 
     Constraints:
     - C1: lhs and rhs have one element type, and M, L and N agree.
+    - C2: `over` has two multiples of 16, with 0 ≤ from < to ≤ L.
   }];
   let arguments = (ins Tile_Matrix:$lhs, Tile_Matrix:$rhs, Tile_MatrixF32:$acc,
-                       UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed);
+                       UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
+                       OptionalAttr<DenseI64ArrayAttr>:$over);
   let results = (outs Tile_MatrixF32:$result);
   let assemblyFormat = [{
     $lhs (`transposed` $lhs_transposed^)? `,` $rhs (`transposed` $rhs_transposed^)? `,` $acc
-    attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
+    (`over` $over^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What `over` counts in: L of one MMA.
+    static constexpr int64_t kStep = 16;
+    /// The first l of the sum, and the one after its last.
+    std::pair<int64_t, int64_t> getRange() {
+      if (std::optional<llvm::ArrayRef<int64_t>> over = getOver())
+        return {over->front(), over->back()};
+      return {0, getLhs().getType().getDimSize(getLhsTransposed() ? 0 : 1)};
+    }
+  }];
 }
 
 def Tile_SolveOp : Tile_Op<"solve", [Pure, AllTypesMatch<["rhs", "result"]>]> {
@@ -404,8 +421,9 @@ def Tile_SolveOp : Tile_Op<"solve", [Pure, AllTypesMatch<["rhs", "result"]>]> {
 def Tile_InvertDiagonalOp : Tile_Op<"invert_diagonal", [Pure, AllTypesMatch<["matrix", "result"]>]> {
   let summary = "invert the unit triangular blocks on a matrix's diagonal";
   let description = [{
-    With L_b the part of the b-th 16×16 block on the diagonal that lies strictly below that, the
-    b-th block of the result is `(I − L_b)⁻¹ − I`, which lies there, too; the rest is zero. By
+    With L_b the part of the b-th block on the diagonal that lies strictly below that, the
+    b-th block of the result is `(I − L_b)⁻¹ − I`, which lies there, too; the rest is zero. Blocks
+    are 32×32 where 32 divides the matrix's size, and 16×16 otherwise. By
     substitution, in f32. What a solve has of blocks, between which matmuls do the rest.
 
     Example:
@@ -422,8 +440,10 @@ def Tile_InvertDiagonalOp : Tile_Op<"invert_diagonal", [Pure, AllTypesMatch<["ma
   let assemblyFormat = "$matrix attr-dict `:` type($matrix)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Rows of a block.
+    /// Rows of the smallest block.
     static constexpr int64_t kBlock = 16;
+    /// Rows of a block of a matrix with so many rows.
+    static int64_t blockOf(int64_t rows) { return rows % (2 * kBlock) ? kBlock : 2 * kBlock; }
   }];
 }
 

@@ -222,6 +222,14 @@ LogicalResult DotOp::verify() {
   if (l != l2 || m != accM || n != accN)
     return emitOpError() << "a product of [" << m << "," << l << "] and [" << l2 << "," << n
                          << "] cannot be added to [" << accM << "," << accN << "] (C1)";
+  std::optional<ArrayRef<int64_t>> over = getOver();
+  if (!over)
+    return success();
+  auto isStep = [](int64_t at) { return at % kStep == 0; };
+  if (over->size() != 2 || !llvm::all_of(*over, isStep) || over->front() < 0 ||
+      over->front() >= over->back() || over->back() > l)
+    return emitOpError() << "`over` must have two multiples of " << kStep
+                         << ", with 0 <= from < to <= " << l << " (C2), but is " << getOverAttr();
   return success();
 }
 

@@ -82,9 +82,10 @@ CpuTileEmitter::Block CpuTileEmitter::evaluateDot(tile::DotOp op, const Area &at
   Value lhs = turnsLhs ? rowPacks.lookup(op.getLhs()) : buffers.lookup(op.getLhs());
   Value rhs = (turnsRhs ? columnPacks : rowPacks).lookup(op.getRhs());
   Type word = b.getI32Type(), line = VectorType::get({kLanes}, word);
-  Value first = b.i64(0), last = b.i64(depth / 2);
+  auto [from, to] = op.getRange();
+  Value first = b.i64(from / 2), last = b.i64(to / 2);
   // Past the diagonal of a triangle there are zeros.
-  if (tile::MaskOp mask = turnsLhs ? tile::MaskOp() : maskOf(op.getLhs())) {
+  if (tile::MaskOp mask = turnsLhs || op.getOver() ? tile::MaskOp() : maskOf(op.getLhs())) {
     int64_t step = 2 * kUnroll;
     if (mask.getUpper())
       first = b.mul(b.div(at.row, step), kUnroll);

@@ -13,8 +13,8 @@ struct TileEmitter::DotOperands {
   Value left, right;
   /// Whether A or B is the transpose of its value.
   bool leftTransposed, rightTransposed;
-  /// The K extent of the matmul.
-  int64_t length;
+  /// The first step of the matmul along K, and the one after its last.
+  int64_t first, last;
 
   /// Whether the rows in shared memory of an operand run across the result: along M for A, along N
   /// for B. If not, they run along K.

@@ -19,8 +19,8 @@
 //   Bᵀ     column halves first               b0 b1 of the left B, b0 b1 of the right
 //
 //===----------------------------------------------------------------------===//
-#include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/DotOperands.h"
+#include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -116,11 +116,10 @@ void TileEmitter::multiply(SmallVector<Value> &acc, const Fragments &f, unsigned
 }
 
 TileEmitter::DotOperands TileEmitter::operandsOf(DotOp op, const Fragments &f) {
-  VectorType lhsType = op.getLhs().getType();
-  int64_t length = lhsType.getDimSize(op.getLhsTransposed() ? 0 : 1);
+  auto [first, last] = op.getRange();
   if (f.transposed)
-    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(), length};
-  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(), length};
+    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(), first, last};
+  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(), first, last};
 }
 
 void TileEmitter::emitDot(DotOp op) {
@@ -142,7 +141,7 @@ void TileEmitter::emitDot(DotOp op) {
                                              partColumn(f), f.partColumns());
   if (!inRegisters)
     lhs = ldmatrixOperand(left, true, operands.rowsAcross(left, true), partRow(f), 16);
-  for (int64_t along = 0; along < operands.length; along += 16) {
+  for (int64_t along = operands.first; along < operands.last; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
       blocks.push_back(inRegisters ? wordsOf(left, m, along / 16)
@@ -342,7 +341,7 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
   SmallVector<Value> registers;
   auto sum = [&](bool fromZero, const Placed *left, const Placed *inRegisters) {
     registers.append(issueMatmul(
-        result, fromZero, length, triangle, /*rightAcross=*/true, left, /*leftAcross=*/false,
+        result, fromZero, {0, length}, triangle, /*rightAcross=*/true, left, /*leftAcross=*/false,
         [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); }));
     ++groupsIssued;
   };
@@ -399,7 +398,7 @@ void TileEmitter::emitCumsum(CumsumOp op) {
         !endsSwizzled(Fragments::of(rest.type, rest.layout).partColumns()))
       return addSums(result, term, triangleOf(op, element));
     beforeRead({term.range, triangle->second.range});
-    issueMatmul(result, fromZero, cast<VectorType>(rest.type).getDimSize(0), term,
+    issueMatmul(result, fromZero, {0, cast<VectorType>(rest.type).getDimSize(0)}, term,
                 /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
     fromZero = false;
     ++groupsIssued;

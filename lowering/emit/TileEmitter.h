@@ -10,10 +10,10 @@
 #define EJK_LOWERING_EMIT_TILEEMITTER_H
 
 #include "dialect/tile/Branch.h"
-#include "lowering/memory/SharedMemory.h"
 #include "lowering/emit/TileKernel.h"
-#include "lowering/layout/TileLayout.h"
 #include "lowering/emit/TileMemory.h"
+#include "lowering/layout/TileLayout.h"
+#include "lowering/memory/SharedMemory.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -218,7 +218,7 @@ private:
   void fillByTma(tile::FillOp op);
   void issueTmaLoads(llvm::ArrayRef<TmaLoad> loads, Value full, Value isPastEnd);
   void forEachTmaCopy(const Copy &copy, const TmaCoordinates &origin, Value row,
-                  llvm::function_ref<void(mlir::ValueRange, Value)> visit);
+                      llvm::function_ref<void(mlir::ValueRange, Value)> visit);
   void copyRagged(const Copy &copy);
   void copyBeside(tile::FillOp op, llvm::ArrayRef<Copy> vectors, Value isTaken);
 
@@ -381,8 +381,9 @@ private:
   void emitWarpgroupDot(tile::DotOp op, const DotOperands &operands);
   struct InFlight;
   Placed accumulatorsFor(tile::DotOp op, InFlight &matmul);
-  Vector<Value> issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
-                            bool rightAcross, const Placed *left, bool leftAcross,
+  Vector<Value> issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64_t> range,
+                            const Placed &right, bool rightAcross, const Placed *left,
+                            bool leftAcross,
                             llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
   Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
   Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,

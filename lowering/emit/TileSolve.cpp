@@ -9,8 +9,8 @@ using namespace ejk::tile;
 /// Each thread has one column of a block, and substitutes in registers. The lanes that share a
 /// block read the same numbers of it at a time.
 void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
-  constexpr int64_t block = InvertDiagonalOp::kBlock, some = 4;
-  int64_t rows = op.getType().getDimSize(0);
+  constexpr int64_t some = 4;
+  int64_t rows = op.getType().getDimSize(0), block = InvertDiagonalOp::blockOf(rows);
   Placed from = placed(op.getMatrix());
   Placed to = sharedFor(op.getResult(), layoutOf(op.getResult()), /*isFactor=*/false);
   beforeRead(from.range);
@@ -20,8 +20,7 @@ void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
   b.onlyIf(b.less(number, rows), [&] {
     Value own = b.div(number, block), column = b.rem(number, block);
     Value source = b.at(from.address, byte, b.mul(own, block * (from.pitch + sizeof(float))));
-    // What the column has below the diagonal, and with the 1 on it.
-    SmallVector<Value> below, x;
+    SmallVector<Value> x; // with the 1 on the diagonal
     for (int64_t i = 0; i < block; ++i) {
       Value sum = b.f32(0);
       for (int64_t first = 0; first < i; first += some) {
@@ -31,13 +30,12 @@ void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
           if (first + int64_t(k) < i)
             sum = b.make<math::FmaOp>(factor, x[first + k], sum);
       }
-      below.push_back(sum);
       x.push_back(b.make<arith::SelectOp>(b.equal(column, i), b.f32(1), sum));
     }
     Value target = b.at(to.address, f32, number);
     for (int64_t row = 0; row < rows; ++row) {
-      Value isOwn = b.equal(own, row / block);
-      b.store(b.make<arith::SelectOp>(isOwn, below[row % block], b.f32(0)),
+      Value isOwn = b.both(b.equal(own, row / block), b.less(column, row % block));
+      b.store(b.make<arith::SelectOp>(isOwn, x[row % block], b.f32(0)),
               b.at(target, byte, row * to.pitch));
     }
   });

@@ -18,8 +18,8 @@
 //   along    they are 16 rows further
 //
 //===----------------------------------------------------------------------===//
-#include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/DotOperands.h"
+#include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -48,7 +48,7 @@ bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
     return false;
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
-         operands.length % kStep == 0 &&
+         operands.first % kStep == 0 && operands.last % kStep == 0 &&
          (isSwizzled(left) || isRegisterOperand(left, operands.leftTransposed, result));
 }
 
@@ -157,27 +157,29 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
   bool rightAcross = operands.rowsAcross(right, /*isLeft=*/false);
   if (inRegisters)
     matmul.registers.append(
-        issueMatmul(result, fromZero, operands.length, right, rightAcross, nullptr, false,
-                    [&](unsigned m, unsigned step) { return wordsOf(left, m, step); }));
+        issueMatmul(result, fromZero, {operands.first, operands.last}, right, rightAcross, nullptr,
+                    false, [&](unsigned m, unsigned step) { return wordsOf(left, m, step); }));
   else
-    issueMatmul(result, fromZero, operands.length, right, rightAcross, &left,
+    issueMatmul(result, fromZero, {operands.first, operands.last}, right, rightAcross, &left,
                 operands.rowsAcross(left, /*isLeft=*/true), nullptr);
   result.group = ++groupsIssued;
   tiles[op.getResult()] = result;
   inFlight.push_back(std::move(matmul));
 }
 
-/// Issues one wgmma group: result (+)= left · right. `left` is a swizzled operand, or null; then
-/// `words` gives A's registers for accumulators m and K step. Returns those registers.
+/// Issues one wgmma group: result (+)= left · right, summed over `range` of K. `left` is a swizzled
+/// operand, or null; then `words` gives A's registers for accumulators m and K step. Returns those
+/// registers.
 SmallVector<Value>
-TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Placed &right,
-                         bool rightAcross, const Placed *left, bool leftAcross,
+TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64_t> range,
+                         const Placed &right, bool rightAcross, const Placed *left, bool leftAcross,
                          llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
   SmallVector<Value> registers;
   Fragments f = Fragments::of(result.type, result.layout);
   result.elements.resize(f.size());
   Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
-  unsigned count = f.size() / f.rowTiles(), steps = length / kStep;
+  unsigned count = f.size() / f.rowTiles();
+  unsigned first = range.first / kStep, last = range.second / kStep, steps = last - first;
   std::string type = getElementTypeOrSelf(right.type).isBF16() ? "bf16" : "f16";
   std::string opcode = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(f.partColumns()) +
                        "k16.f32." + type + "." + type + " ";
@@ -198,7 +200,7 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Pl
       operands.push_back(descriptorOf(*left, leftAcross, row));
       constraints += ",l";
     } else {
-      for (unsigned step = 0; step < steps; ++step)
+      for (unsigned step = first; step < last; ++step)
         registers.append(words(m, step));
       operands.append(registers.end() - 4 * steps, registers.end());
       constraints += "," + listOf("r", 4 * steps);
@@ -210,8 +212,8 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Pl
     std::string text = "{\n\t.reg .pred added;\n\t.reg .b64 left, right;\n\t";
     text += fromZero ? "setp.ne.b32 added, 0, 0;\n\t" : "setp.ne.b32 added, 1, 0;\n\t";
     text += "wgmma.fence.sync.aligned;\n\t";
-    for (unsigned step = 0; step < steps; ++step) {
-      if (step == 1 && fromZero)
+    for (unsigned step = first; step < last; ++step) {
+      if (step == first + 1 && fromZero)
         text += "setp.ne.b32 added, 1, 0;\n\t";
       auto descriptor = [&](const std::string &name, unsigned operand, int64_t offset) {
         text += "add.s64 " + name + ", $" + std::to_string(operand) + ", " +
@@ -221,7 +223,7 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, int64_t length, const Pl
       if (left)
         descriptor("left", firstLeft, descriptorOffset(*left, leftAcross, step));
       text += opcode + operandList(0, count) + ", ";
-      text += left ? "left" : operandList(firstLeft + 4 * step, 4);
+      text += left ? "left" : operandList(firstLeft + 4 * (step - first), 4);
       // Scales of A and B: 1.
       text += ", right, added, 1, 1";
       if (left)

@@ -58,9 +58,8 @@ static int64_t issueOf(Operation *op) {
 }
 
 static int64_t matmulTime(DotOp dot) {
-  auto lhs = cast<VectorType>(dot.getLhs().getType());
-  int64_t length = lhs.getDimSize(dot.getLhsTransposed() ? 0 : 1);
-  return elementsOf(dot.getResult()) * length / cost::kMultipliesPerCycle;
+  auto [first, last] = dot.getRange();
+  return elementsOf(dot.getResult()) * (last - first) / cost::kMultipliesPerCycle;
 }
 
 //===----------------------------------------------------------------------===//

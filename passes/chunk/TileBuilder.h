@@ -116,8 +116,10 @@ public:
     return mlir::vector::InsertOp::create(b, loc, row, tile, at);
   }
   mlir::Value dot(mlir::Value lhs, bool lhsTransposed, mlir::Value rhs, bool rhsTransposed,
-                  mlir::Value acc) {
-    return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed);
+                  mlir::Value acc, llvm::ArrayRef<int64_t> over = {}) {
+    return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed,
+                               over.empty() ? mlir::DenseI64ArrayAttr()
+                                            : b.getDenseI64ArrayAttr(over));
   }
   mlir::Value solve(mlir::Value matrix, mlir::Value rhs, bool transposed) {
     return tile::SolveOp::create(b, loc, rhs.getType(), matrix, rhs, transposed);

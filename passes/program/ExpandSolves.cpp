@@ -6,7 +6,9 @@
 //   (I − L)⁻¹ = (I − Y)⁻¹ (I + R),   Y = (I + R) N
 //   (I − Y)⁻¹ = (I + Y) (I + Y²) (I + Y⁴) …
 //
-// where as many factors are as double to the number of blocks, for Y^blocks is zero. With
+// where as many factors are as double to the number of blocks, for Y^blocks is zero. Y^n has
+// no blocks in its first n rows of blocks nor in its last n columns of blocks, and matmuls leave
+// these out (`over`). With
 // (I − L)⁻¹ = I + W, each factor I + P makes W + P + P W of W. So no identity is rounded, and a
 // matmul's result is added to what f32 has of it. Y stays as small as the inverse is, where
 // the powers of L, of nearly parallel keys, do not.
@@ -34,7 +36,7 @@ using namespace ejk::tile;
 /// Zero but below the blocks on the diagonal.
 static Value belowBlocks(TileBuilder &e, Value matrix) {
   ArrayRef<int64_t> shape = e.shapeOf(matrix);
-  constexpr int64_t block = InvertDiagonalOp::kBlock;
+  int64_t block = InvertDiagonalOp::blockOf(shape.front());
   Value step = e.constant(e.f32(shape.take_front()), 1.0 / block);
   Value number = e.floor(e.cumsum(step, /*reverse=*/false, /*exclusive=*/true));
   Value isBelow =
@@ -47,29 +49,32 @@ static void expand(SolveOp op) {
   OpBuilder b(op);
   TileBuilder e(b, op.getLoc());
   Type narrow = b.getBF16Type();
-  auto matmul = [&](Value lhs, bool transposed, Value rhs, Value acc) {
+  auto matmul = [&](Value lhs, bool transposed, Value rhs, Value acc, ArrayRef<int64_t> over) {
     auto split = [&](Value x) {
       Value first = e.round(x, narrow);
       return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));
     };
     auto [lhs1, lhs2] = split(lhs);
     auto [rhs1, rhs2] = split(rhs);
-    acc = e.dot(lhs1, transposed, rhs2, false, acc);
-    acc = e.dot(lhs2, transposed, rhs1, false, acc);
-    return e.dot(lhs1, transposed, rhs1, false, acc);
+    acc = e.dot(lhs1, transposed, rhs2, false, acc, over);
+    acc = e.dot(lhs2, transposed, rhs1, false, acc, over);
+    return e.dot(lhs1, transposed, rhs1, false, acc, over);
   };
   Value lower = e.mask(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
   Value inverse = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
-  int64_t blocks = e.shapeOf(lower)[0] / InvertDiagonalOp::kBlock;
-  if (blocks > 1) {
+  int64_t rows = e.shapeOf(lower)[0], block = InvertDiagonalOp::blockOf(rows);
+  if (rows > block) {
     Value below = belowBlocks(e, lower);
-    SmallVector<Value> powers = {matmul(inverse, false, below, below)};
-    for (int64_t reach = 2; reach < blocks; reach *= 2)
-      powers.push_back(matmul(powers.back(), false, powers.back(), e.zeros(e.shapeOf(lower))));
-    for (Value power : llvm::reverse(powers))
-      inverse = matmul(power, false, inverse, e.add(inverse, power));
+    // Y^n is zero in its first n rows of blocks, and in its last n columns of blocks.
+    SmallVector<Value> powers = {matmul(inverse, false, below, below, {block, rows})};
+    for (int64_t zeros = block; 2 * zeros < rows; zeros *= 2)
+      powers.push_back(matmul(powers.back(), false, powers.back(), e.zeros(e.shapeOf(lower)),
+                              {zeros, rows - zeros}));
+    for (unsigned i = powers.size(); i-- > 0;)
+      inverse =
+          matmul(powers[i], false, inverse, e.add(inverse, powers[i]), {0, rows - (block << i)});
   }
-  op.replaceAllUsesWith(matmul(inverse, op.getTransposed(), op.getRhs(), op.getRhs()));
+  op.replaceAllUsesWith(matmul(inverse, op.getTransposed(), op.getRhs(), op.getRhs(), {}));
   op.erase();
 }
 

@@ -7,24 +7,23 @@
 // RUN: ejk-opt %s --ejk-expand-solves | sed 's/max_relative [^ ]*/max_relative 1.0e-4/' \
 // RUN:   | ejk-opt --ejk-interpret=precision=native
 
-// Four blocks: Y, Y², and two factors of the inverse, whose identities are not rounded.
-// CHECK-LABEL: func.func @four_blocks
+// Two blocks of 32 rows: Y, and one factor of the inverse, whose identity is not rounded. Y has
+// nothing in its first 32 rows and its last 32 columns.
+// CHECK-LABEL: func.func @two_blocks
 // CHECK: tile.mask lower strict
 // CHECK: %[[L:.*]] = tile.mask lower strict
 // CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]]
 // CHECK: %[[N:.*]] = arith.select %{{.*}}, %[[L]]
 // A matmul of two terms each is three.
-// CHECK: %[[Y_A:.*]] = tile.dot %[[R1:.*]], %[[N2:.*]], %[[N]]
-// CHECK: %[[Y_B:.*]] = tile.dot %[[R2:.*]], %[[N1:.*]], %[[Y_A]]
-// CHECK: %[[Y:.*]] = tile.dot %[[R1]], %[[N1]], %[[Y_B]]
-// CHECK-COUNT-2: tile.dot
-// CHECK: %[[Y2:.*]] = tile.dot
-// CHECK: %[[W2:.*]] = arith.addf %[[R]], %[[Y2]]
-// CHECK: tile.dot %{{.*}}, %{{.*}}, %[[W2]]
-// CHECK-COUNT-5: tile.dot
+// CHECK: %[[Y_A:.*]] = tile.dot %[[R1:.*]], %[[N2:.*]], %[[N]] over [32, 64]
+// CHECK: %[[Y_B:.*]] = tile.dot %[[R2:.*]], %[[N1:.*]], %[[Y_A]] over [32, 64]
+// CHECK: %[[Y:.*]] = tile.dot %[[R1]], %[[N1]], %[[Y_B]] over [32, 64]
+// CHECK: %[[W:.*]] = arith.addf %[[R]], %[[Y]]
+// CHECK: tile.dot %{{.*}}, %{{.*}}, %[[W]] over [0, 32]
+// CHECK-COUNT-2: tile.dot {{.*}} over [0, 32]
 // CHECK-COUNT-3: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : vector<64x64xbf16>, vector<64x32xbf16>
 // CHECK-NOT: tile.solve
-func.func @four_blocks() {
+func.func @two_blocks() {
   %m = check.random uniform seed 1 : tensor<1x64x1x64xf32>
   %b = check.random normal seed 2 : tensor<1x64x1x32xf32>
   %x, %again, %y, %back = tile.program chunk 64 slices 1 sequences(%m, %b : tensor<1x64x1x64xf32>, tensor<1x64x1x32xf32>)
@@ -54,6 +53,39 @@ func.func @four_blocks() {
   // X = rhs + L X is what a solve is.
   check.expect_close %x, %again max_relative 1.0e-6 : tensor<1x64x1x32xf32>
   check.expect_close %y, %back max_relative 1.0e-6 : tensor<1x64x1x32xf32>
+  return
+}
+
+// Five blocks of 16 rows, which 32 does not divide: Y, Y² and Y⁴, with what is left of their blocks.
+// CHECK-LABEL: func.func @five_blocks
+// CHECK-COUNT-3: tile.dot {{.*}} over [16, 80]
+// CHECK-COUNT-3: tile.dot {{.*}} over [16, 64]
+// CHECK-COUNT-3: tile.dot {{.*}} over [32, 48]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 16]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 48]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 64]
+// CHECK-COUNT-3: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : vector<80x80xbf16>, vector<80x80xbf16>
+// CHECK-NOT: tile.solve
+func.func @five_blocks() {
+  %m = check.random uniform seed 4 : tensor<1x80x1x80xf32>
+  %x, %again = tile.program chunk 80 slices 1 sequences(%m : tensor<1x80x1x80xf32>)
+      outputs(tensor<1x80x1x80xf32>, tensor<1x80x1x80xf32>) {
+  ^bb0(%mr: !tile.rows<vector<80xf32>>, %xr: !tile.rows<vector<80xf32>>, %ar: !tile.rows<vector<80xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %mt = tile.load %mr[%c0, %c0] : !tile.rows<vector<80xf32>> -> vector<80x80xf32>
+    %few = arith.constant dense<0.1> : vector<80x80xf32>
+    %one = arith.constant dense<1.0> : vector<80x80xf32>
+    %small = arith.mulf %mt, %few : vector<80x80xf32>
+    %matrix = arith.subf %small, %one : vector<80x80xf32>
+    %lower = tile.mask lower strict %matrix else 0.0 : vector<80x80xf32>
+    %xt = tile.solve %matrix, %mt : vector<80x80xf32>, vector<80x80xf32>
+    %at = tile.dot %lower, %xt, %mt : vector<80x80xf32>, vector<80x80xf32>, vector<80x80xf32>
+    tile.store %xt, %xr[%c0, %c0] : vector<80x80xf32>, !tile.rows<vector<80xf32>>
+    tile.store %at, %ar[%c0, %c0] : vector<80x80xf32>, !tile.rows<vector<80xf32>>
+    tile.end
+  }
+  check.expect_close %x, %again max_relative 1.0e-6 : tensor<1x80x1x80xf32>
   return
 }
 
