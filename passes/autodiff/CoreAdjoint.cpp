@@ -70,8 +70,7 @@ Value CoreForward::readSizes(ReadOp read, Value cotangent) {
     return q;
   auto &outputs = pairingOutputs[read.getResult()];
   if (step.needsPairing(axis))
-    outputs[placeOf(axis)] =
-        sb.addOutput(termSize(b, at, primal.lookup(read.getVector()), q));
+    outputs[placeOf(axis)] = sb.addOutput(termSize(b, at, primal.lookup(read.getVector()), q));
   if (step.needsPairing(across))
     outputs[placeOf(across)] =
         sb.addOutput(termSize(b, at, cotangent, primal.lookup(read.getResult())));
@@ -264,9 +263,9 @@ void CoreBackward::passDecay(DecayOp decay) {
       pairing = m.pairing[0] ? m.pairing[0] : m.pairing[1];
     bool idle = startsAsZero(decay.getState());
     if (!gateSizes)
-      pairing = GateGradientOp::create(b, at, pairing.getType(), pairing,
-                                       primal.lookup(decay.getGate()),
-                                       idle && !scan.getReverse(), idle && scan.getReverse());
+      pairing =
+          GateGradientOp::create(b, at, pairing.getType(), pairing, primal.lookup(decay.getGate()),
+                                 idle && !scan.getReverse(), idle && scan.getReverse());
     if (axis == Axis::head)
       pairing = SumOp::create(b, at, b.getF32Type(), pairing);
     if (gateSizes)
@@ -285,6 +284,8 @@ void CoreBackward::passOuterAdd(OuterAddOp add) {
     Value operand = axis == Axis::key ? add.getKey() : add.getValue();
     if (gateSizes)
       addAddendSizes(m, add, axis);
+    else if (record.handed && record.handed->add == add && record.handed->axis == axis)
+      give(operand, widenToF32(sb.b, add.getLoc(), sb.addSequence(record.handed->tensor)));
     else if (step.isActive(operand) || step.needsPairing(axis))
       give(operand, passAddend(m, add, axis));
   }
@@ -319,8 +320,7 @@ void CoreBackward::addAddendSizes(Matrix &m, OuterAddOp add, Axis axis) {
   bool isKey = axis == Axis::key;
   Value cotangent = ReadOp::create(b, at, m.adjoint, isKey ? value : key, other(axis));
   Value &pairing = m.pairing[placeOf(axis)];
-  pairing =
-      arith::AddFOp::create(b, at, pairing, termSize(b, at, isKey ? key : value, cotangent));
+  pairing = arith::AddFOp::create(b, at, pairing, termSize(b, at, isKey ? key : value, cotangent));
 }
 
 void CoreBackward::end() {

@@ -21,11 +21,20 @@
 #define EJK_PASSES_AUTODIFF_COREADJOINT_H
 
 #include "passes/autodiff/AdjointRules.h"
-#include "passes/scan/ScanBuilder.h"
 #include "passes/autodiff/StepAnalysis.h"
+#include "passes/scan/ScanBuilder.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ejk {
+
+/// The cotangent of the vector along `axis` of an outer product, known before the passes.
+struct HandedCotangent {
+  OuterAddOp add;
+  Axis axis = Axis::value;
+  mlir::Value tensor;
+
+  mlir::Value vector() { return axis == Axis::key ? add.getKey() : add.getValue(); }
+};
 
 /// Tensors that the forward pass records for the backward pass.
 struct CoreRecord {
@@ -35,6 +44,7 @@ struct CoreRecord {
   llvm::DenseMap<mlir::Value, std::array<mlir::Value, 2>> pairingTerms;
   /// For each state; null if it is not saved.
   llvm::SmallVector<mlir::Value> checkpoints, finalStates;
+  std::optional<HandedCotangent> handed;
 };
 
 /// The K×V states in the forward pass, where `primal` has the whole step.

@@ -28,8 +28,8 @@
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/autodiff/CoreAdjoint.h"
 #include "passes/autodiff/ReadCotangents.h"
-#include "passes/scan/ScanBuilder.h"
 #include "passes/autodiff/StepAnalysis.h"
+#include "passes/scan/ScanBuilder.h"
 #include "passes/scan/TensorSums.h"
 
 using namespace mlir;
@@ -88,6 +88,7 @@ public:
     if (failed(step.check()))
       return failure();
     if (findsReadsFirst()) {
+      handed = findHanded();
       if (failed(savePrimal()) || failed(computeReadCotangents()))
         return failure();
     }
@@ -100,6 +101,29 @@ private:
   using Handler = llvm::function_ref<LogicalResult(Operation *)>;
   Location loc() { return scan.getLoc(); }
   bool findsReadsFirst() const { return step.carriesReads() || step.feedsReads(); }
+  /// The one vector that depends on reads, if the cotangents of reads follow from its cotangent and
+  /// those of outputs, and no gate's gradient needs that read of the adjoint.
+  std::optional<HandedCotangent> findHanded() {
+    if (sizes || step.carriesReads())
+      return std::nullopt;
+    std::optional<HandedCotangent> found;
+    for (Operation &op : body().without_terminator()) {
+      if (auto read = dyn_cast<ReadOp>(op); read && step.dependsOnReads(read.getVector()))
+        return std::nullopt;
+      if (auto decay = dyn_cast<DecayOp>(op); decay && step.dependsOnReads(decay.getGate()))
+        return std::nullopt;
+      auto add = dyn_cast<OuterAddOp>(op);
+      for (Axis axis : {Axis::key, Axis::value}) {
+        HandedCotangent here{add, axis, {}};
+        if (!add || !step.dependsOnReads(here.vector()))
+          continue;
+        if (found || step.needsPairing(axis))
+          return std::nullopt;
+        found = here;
+      }
+    }
+    return found;
+  }
   Block &body() { return scan.getStep(); }
   YieldOp yield() { return scan.getYield(); }
 
@@ -246,13 +270,16 @@ private:
     seedOutputs(sb, adjoint);
     carryVectors(sb, adjoint, carried);
     SmallVector<Saved> found;
+    unsigned handedOutput = 0;
     std::optional<ReadBackward> states;
     if (step.feedsReads())
       states.emplace(sb, primal, adjoint, scan, step, rowStates).start(request.stateCotangents);
     LogicalResult walked = reverse(sb, primal, adjoint, [&](Operation *op) {
       if (states)
         states->pass(op);
-      if (auto read = dyn_cast<ReadOp>(op))
+      if (handed && op == handed->add)
+        handedOutput = sb.addOutput(states->givenTo(handed->vector()));
+      if (auto read = handed ? ReadOp() : dyn_cast<ReadOp>(op))
         if (Value cotangent = adjoint.lookup(read.getResult())) {
           // The cotangent of an output is a tensor already, perhaps of 16 bits.
           auto widened = cotangent.getDefiningOp<arith::ExtFOp>();
@@ -271,6 +298,8 @@ private:
     sb.finish();
     for (const Saved &s : found)
       readCotangents[s.value] = sb.output(s.output);
+    if (handed)
+      handed->tensor = sb.output(handedOutput);
     return success();
   }
 
@@ -282,10 +311,13 @@ private:
     SmallVector<Saved> saved;
     CoreForward states(sb, primal, scan, step, checkpointEvery, sizes);
     bool local = !findsReadsFirst();
-    if (local) {
+    if (local)
       saved = save(sb, primal);
+    if (local || handed)
       seedOutputs(sb, adjoint);
-    }
+    if (handed)
+      adjoint.add(sb.b, loc(), handed->vector(),
+                  widenToF32(sb.b, loc(), sb.addSequence(handed->tensor)));
     auto core = [&](Operation *op) {
       auto read = dyn_cast<ReadOp>(op);
       if (!read)
@@ -308,6 +340,7 @@ private:
     sb.finish();
     keep(sb, saved);
     record = states.finish();
+    record.handed = handed;
     finish(sb, gathered);
     return success();
   }
@@ -420,6 +453,8 @@ private:
   SmallVector<std::pair<Value, Value>> savedStates, savedReads;
   /// By a read's result: the tensor of its cotangent.
   llvm::DenseMap<Value, Value> readCotangents;
+  /// Instead of these.
+  std::optional<HandedCotangent> handed;
   RowStates rowStates;
   CoreRecord record;
 };

@@ -49,8 +49,8 @@ Value RowStates::read(ScanBuilder &sb, Location at, Value matrix, Value vector, 
   Value one = arith::ConstantOp::create(b, at, DenseElementsAttr::get(ones, 1.0f));
   Value zero = arith::ConstantOp::create(b, at, b.getZeroAttr(type));
   bool alongKey = axis == Axis::key;
-  Value repeated = OuterAddOp::create(b, at, type, zero, alongKey ? vector : one,
-                                      alongKey ? one : vector);
+  Value repeated =
+      OuterAddOp::create(b, at, type, zero, alongKey ? vector : one, alongKey ? one : vector);
   return innerProduct(sb, at, matrix, repeated, axis);
 }
 
@@ -82,8 +82,11 @@ Value ReadBackward::adjointOf(Value matrix) {
 
 /// Cotangents of other values are computed in later passes.
 void ReadBackward::give(Value operand, llvm::function_ref<Value()> cotangent) {
-  if (step.dependsOnReads(operand))
-    cotangents.add(sb.b, scan.getLoc(), operand, cotangent());
+  if (!step.dependsOnReads(operand))
+    return;
+  Value value = cotangent();
+  given[operand] = value;
+  cotangents.add(sb.b, scan.getLoc(), operand, value);
 }
 
 void ReadBackward::pass(Operation *op) {
@@ -95,9 +98,8 @@ void ReadBackward::pass(Operation *op) {
       return;
     Value vector = primal.lookup(read.getVector());
     bool alongKey = read.getAxis() == Axis::key;
-    give(read.getVector(), [&] {
-      return rows.read(sb, at, read.getState(), cotangent, across(read.getAxis()));
-    });
+    give(read.getVector(),
+         [&] { return rows.read(sb, at, read.getState(), cotangent, across(read.getAxis())); });
     if (step.isMatrixActive(read.getState()))
       reads[read.getState()].push_back(
           {alongKey ? vector : cotangent, alongKey ? cotangent : vector});

@@ -10,6 +10,8 @@
 //   decay      A ← D ⊙ A
 //
 // With r̄ and the reads known, the passes of CoreAdjoint.h see a step whose reads feed nothing.
+// If all that depends on a read is one vector of an outer_add, ū is handed on instead of r̄,
+// which is computed of it. The later passes then need not read A for ū once more.
 //
 // A gate, or a read's vector, that depends on a read needs the state itself: Σ A ⊙ S', and
 // S r̄. The forward pass then saves that state at every row.
@@ -59,6 +61,9 @@ public:
   void pass(mlir::Operation *op);
   /// Carries the adjoints to the previous step.
   void end();
+  /// What the core's ops give to `operand`, a vector or gate that depends on reads, of its
+  /// cotangent.
+  mlir::Value givenTo(mlir::Value operand) const { return given.lookup(operand); }
 
 private:
   /// The adjoint of `matrix`, including the terms of its reads.
@@ -71,7 +76,7 @@ private:
   ScanOp scan;
   const StepAnalysis &step;
   RowStates &rows;
-  llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
+  llvm::DenseMap<mlir::Value, mlir::Value> adjoints, given;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<std::array<mlir::Value, 2>>> reads; // key, value
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> carried;
 };

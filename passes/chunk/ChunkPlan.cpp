@@ -2,6 +2,7 @@
 #include "passes/chunk/ChunkPlan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanGroups.h"
@@ -76,7 +77,9 @@ LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
       Value vector = dim ? add.getValue() : add.getKey();
       auto isOther = [op = add.getOperation()](Operation *user) { return user != op; };
       StateChain::Correction correction{
-          unsigned(number), dim, {}, vector, llvm::any_of(vector.getUsers(), isOther)};
+          unsigned(number), dim, {}, vector, llvm::any_of(vector.getUsers(), isOther),
+          parts->factors.size() == 1 && !vector.getDefiningOp<ReadOp>() &&
+              matchPattern(parts->rest, m_AnyZeroFloat())};
       for (const auto &part : parts->factors) {
         Operation *op = part.first;
         auto read = llvm::find_if(chain.reads, [&](auto &read) { return read.op == op; });

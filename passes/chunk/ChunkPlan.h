@@ -74,6 +74,9 @@ struct StateChain {
     /// The whole vector, and whether anything but the outer product uses it.
     mlir::Value vector;
     bool isUsed;
+    /// Whether the vector is nothing but a number times another op's read. Chunks then solve for
+    /// the read.
+    bool isMultiple;
     bool isMadeOf(unsigned read) const {
       return llvm::any_of(terms, [&](const Term &term) { return term.read == read; });
     }

@@ -6,6 +6,16 @@ using namespace ejk;
 
 Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
   const StateChain::Correction &correction = *chain.correction;
+  if (correction.isMultiple) {
+    // With u = c y, the read y solves a system, too, in which c is the number of the step that adds.
+    const StateChain::Correction::Term &term = correction.terms.front();
+    Value seen = readOnFastPath(e, term.read, basisState, /*without=*/correction.add);
+    Value products =
+        seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true), correction.add);
+    products = times(e, products, factorTiles.front(), direction.reverse ? 0 : 1);
+    solvedRead = e.solve(products, seen, /*transposed=*/direction.reverse);
+    return times(e, solvedRead, factorTiles.front(), 0);
+  }
   // What does not depend on the reads is still in the place of what is added.
   Value rhs = addTile(e, correction.add, correction.dim), matrix;
   for (auto [term, factor] : llvm::zip(correction.terms, factorTiles)) {

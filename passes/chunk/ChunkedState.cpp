@@ -14,8 +14,9 @@ static double rangeLimit(unsigned axes) {
 
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
                            TileBuilder &body, Value rows, Value hasFewRows)
-    : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows), hasFewRows(hasFewRows),
-      direction{bool(plan.scan.getReverse()), chain.decayFirst, plan.chunk} {}
+    : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows),
+      hasFewRows(hasFewRows), direction{bool(plan.scan.getReverse()), chain.decayFirst,
+                                        plan.chunk} {}
 
 void ChunkedState::collectTiles() {
   for (auto [axis, decays] : llvm::enumerate(chain.decays))
@@ -504,7 +505,10 @@ ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
       continue;
     }
     bool isCorrected = chain.correction && read.op == chain.correction->vector.getDefiningOp();
-    Value inBasis = isCorrected ? corrected : readOnFastPath(e, r, state);
+    Value inBasis = isCorrected ? corrected
+                    : solvedRead && r == chain.correction->terms.front().read
+                        ? solvedRead
+                        : readOnFastPath(e, r, state);
     computed.push_back(fromBasis(inBasis, read));
     if (!read.sumsPairs)
       for (Value partner : pairingTiles[r])
@@ -604,8 +608,8 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
     } else {
       Value outer;
       for (unsigned dim : {0, 1}) {
-        Value vector = isCorrection(adds, dim) ? correctedRow(e, row, reads)
-                                               : e.row(addTiles[dim][adds], row);
+        Value vector =
+            isCorrection(adds, dim) ? correctedRow(e, row, reads) : e.row(addTiles[dim][adds], row);
         if (isCorrection(adds, dim) && givesCorrection())
           computed.back() = e.withRow(computed.back(), vector, row);
         Value wide = e.broadcast(vector, dim, shape);

@@ -224,6 +224,8 @@ private:
   /// Per term of the correction, its number at each step; on the fast path, the vectors it adds.
   llvm::SmallVector<mlir::Value> factorTiles;
   mlir::Value corrected;
+  /// The read of which that is a multiple, if it is.
+  mlir::Value solvedRead;
   /// For each read and cancelling pair: the tile that the read is multiplied by.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
   llvm::SmallVector<mlir::Value> checkpointResults;

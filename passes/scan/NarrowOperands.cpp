@@ -38,8 +38,7 @@ static llvm::SmallSetVector<Value, 8> findSequences(ScanOp scan, ArrayRef<Value>
       worklist.push_back(read.getVector());
     else if (Operation *op = value.getDefiningOp())
       worklist.append(op->operand_begin(), op->operand_end());
-    else if (isa<VectorType>(value.getType()) &&
-             llvm::is_contained(scan.getSequenceArgs(), value))
+    else if (isa<VectorType>(value.getType()) && llvm::is_contained(scan.getSequenceArgs(), value))
       sequences.insert(scan.getSequences()[cast<BlockArgument>(value).getArgNumber()]);
   }
   return sequences;
@@ -217,12 +216,36 @@ static bool isMixed(ScanOp scan, unsigned number) {
                       [](OpOperand &use) { return !servesMatmuls(use) && feedsMatmuls(use); });
 }
 
+/// Whether a step only multiplies what it computes from `use`: then rounding the row costs what
+/// rounding a matmul's operand costs, and no difference makes it larger.
+static bool isOnlyScaled(OpOperand &use) {
+  Operation *op = use.getOwner();
+  if (isa<OuterAddOp, ReadOp, YieldOp>(op))
+    return true;
+  return isa<arith::MulFOp, arith::NegFOp, arith::TruncFOp, arith::ExtFOp, SumOp>(op) &&
+         llvm::all_of(op->getResult(0).getUses(), isOnlyScaled);
+}
+
+/// Whether a scan, or the program made of one, hands `rows` to scans that only multiply it.
+static bool isHandedOn(Value rows) {
+  if (!isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp>(rows.getDefiningOp()))
+    return false;
+  return llvm::all_of(rows.getUsers(), [&](Operation *user) {
+    auto scan = dyn_cast<ScanOp>(user);
+    return scan &&
+           llvm::all_of(llvm::zip(scan.getSequenceArgs(), scan.getSequences()), [&](auto pair) {
+             auto [arg, tensor] = pair;
+             return tensor != rows || llvm::all_of(arg.getUses(), isOnlyScaled);
+           });
+  });
+}
+
 /// Lets the matmuls of the step take sequence `number` in 16 bits. Other uses keep the f32 rows,
-/// unless those were only widened. Returns whether any matmul does.
-static bool narrowSequence(ScanOp scan, unsigned number) {
+/// unless those were only widened, or `all` uses take them. Returns whether any matmul does.
+static bool narrowSequence(ScanOp scan, unsigned number, bool all) {
   Value wide = scan.getSequences()[number];
   BlockArgument arg = scan.getStep().getArgument(number);
-  bool isExact = isWidened(wide);
+  bool isExact = all || isWidened(wide);
   SmallVector<OpOperand *> matmuls;
   for (OpOperand &use : arg.getUses())
     if (isExact || servesMatmuls(use))
@@ -252,18 +275,18 @@ unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   unsigned count = 0;
   // What one scan needs in f32 for more than its matmuls stays f32 in all: states and their
   // gradients cancel only if the scans compute a value from the same rows.
-  llvm::DenseSet<Value> mixed;
+  llvm::DenseSet<Value> mixed, handedOn;
   for (ScanOp scan : scans)
     for (auto [i, rows] : llvm::enumerate(scan.getSequences()))
       if (isRows(rows) && isMixed(scan, i))
-        mixed.insert(rows);
+        (isHandedOn(rows) ? handedOn : mixed).insert(rows);
   for (ScanOp scan : scans) {
     auto narrowAll = [&](llvm::function_ref<bool(Value)> isWanted) {
       for (unsigned i = 0, n = scan.getSequences().size(); i < n; ++i) {
         Value rows = scan.getSequences()[i];
         if (!isRows(rows) || !getElementTypeOrSelf(rows.getType()).isF32() || !isWanted(rows))
           continue;
-        count += narrowSequence(scan, i);
+        count += narrowSequence(scan, i, handedOn.contains(rows));
       }
     };
     narrowAll([](Value rows) { return isWidened(rows); });

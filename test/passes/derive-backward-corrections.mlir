@@ -15,7 +15,8 @@
 // CHECK: %[[DU:.*]] = ejk.read %[[DO]], %{{.*}} along key
 // CHECK: %[[MINUS:.*]] = arith.negf %[[DU]]
 // CHECK: ejk.outer_add %[[DO]], %{{.*}}, %[[MINUS]]
-// CHECK: outputs(%[[MINUS]] :
+// The cotangent of what is added is handed on, and that of the read is made of it.
+// CHECK: outputs(%[[DU]] :
 // Then both states once more, whose reads feed nothing.
 // CHECK: ejk.scan
 // CHECK: sequences({{.*}} %[[KNOWN:[a-z0-9]+]] = %[[R]] : {{.*}} = %[[DR]] :
@@ -25,7 +26,10 @@
 // CHECK: ejk.read %{{.*}} along value
 // CHECK: ejk.scan reverse
 // CHECK: = %[[R]] : {{.*}}, %[[BACK:[a-z0-9]+]] = %[[DR]] :
-// CHECK: ejk.outer_add %{{.*}}, %[[BACK]]
+// CHECK-NOT: along key
+// CHECK: %[[DOLD:.*]] = arith.negf %[[BACK]]
+// CHECK: ejk.outer_add %{{.*}}, %[[DOLD]]
+// CHECK-NOT: along key
 // CHECK: return
 func.func @delta_rule(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: tensor<2x4x1x4xf32>)
     -> tensor<2x4x1x4xf32> {

@@ -22,7 +22,7 @@
 // CLOBBER: llvm.inline_asm {{.*}}wgmma.mma_async.sync.aligned.m64n64k16{{.*}} "=&f,=&f,{{[^"]*}},r,r,r,r,
 
 // Its derivative is four passes, of which the last computes all gradients from states that the third
-// saves: r, r̄ in the 16 bits that matmuls take, without any copy of do, states, gradients.
+// saves: r, ū in the 16 bits that matmuls take, without any copy of do, states, gradients.
 // RUN: ejk-compile %s --vjp --save-states=false --schedule=chunk --arch=sm_90a --emit=tile -o - 2>/dev/null | FileCheck %s --check-prefix=PASSES
 // PASSES-LABEL: func.func @head_gate_vjp(
 // PASSES: %[[R:.*]] = tile.program {{.*}} outputs(tensor<?x?x?x32xf32>) {
