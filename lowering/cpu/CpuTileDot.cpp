@@ -43,7 +43,7 @@ Value CpuTileEmitter::columnPairs(Value tile) {
   Value &pack = columnPacks[tile];
   if (pack)
     return pack;
-  Value source = inMemory(tile);
+  inMemory(tile);
   int64_t numRows = dim(tile, 0), words = dim(tile, 1) / 2;
   Value made = allocate(numRows * words * 4);
   Type word = b.getI32Type(), line = VectorType::get({kLanes}, word);
@@ -51,8 +51,7 @@ Value CpuTileEmitter::columnPairs(Value tile) {
     b.loop(b.i64(0), b.i64(words), kLanes, {}, [&](Value column, ValueRange) {
       SmallVector<Value> square;
       for (int64_t i = 0; i < kLanes; ++i)
-        square.push_back(b.loadLanes(
-            line, b.at(source, word, b.add(b.mul(b.add(row, i), words), column))));
+        square.push_back(b.loadLanes(line, place(tile, b.add(row, i), b.mul(column, 2))));
       b.transpose(square);
       for (int64_t i = 0; i < kLanes; ++i)
         b.make<LLVM::StoreOp>(
@@ -79,7 +78,7 @@ CpuTileEmitter::Block CpuTileEmitter::evaluateDot(tile::DotOp op, const Area &at
   bool turnsLhs = op.getLhsTransposed(), turnsRhs = op.getRhsTransposed();
   int64_t depth = dim(op.getLhs(), turnsLhs ? 0 : 1);
   int64_t lhsRows = dim(op.getResult(), 0), columns = dim(op.getResult(), 1);
-  Value lhs = turnsLhs ? rowPacks.lookup(op.getLhs()) : buffers.lookup(op.getLhs());
+  Value lhs = turnsLhs ? rowPacks.lookup(op.getLhs()) : Value();
   Value rhs = (turnsRhs ? columnPacks : rowPacks).lookup(op.getRhs());
   Type word = b.getI32Type(), line = VectorType::get({kLanes}, word);
   auto [from, to] = op.getRange();
@@ -103,9 +102,9 @@ CpuTileEmitter::Block CpuTileEmitter::evaluateDot(tile::DotOp op, const Area &at
       }
       for (int64_t r = 0; r < at.rows; ++r) {
         Value row = b.add(at.row, r);
-        Value offset = turnsLhs ? b.add(b.mul(pair, lhsRows), row)
-                                : b.add(b.mul(row, depth / 2), pair);
-        Value left = asPairs(b.splat(b.loadLanes(word, b.at(lhs, word, offset)), kLanes));
+        Value address = turnsLhs ? b.at(lhs, word, b.add(b.mul(pair, lhsRows), row))
+                                 : place(op.getLhs(), row, b.mul(pair, 2));
+        Value left = asPairs(b.splat(b.loadLanes(word, address), kLanes));
         for (int64_t v = 0; v < at.vectors; ++v) {
           Value &sum = next[r * at.vectors + v];
           sum = b.make<LLVM::CallIntrinsicOp>(

@@ -78,6 +78,12 @@ private:
   Value evaluateLine(Value vector, Value position, unsigned lanes);
   Value evaluateWindow(tile::WindowOp op, Value position, unsigned lanes);
   Block evaluateMask(tile::MaskOp op, const Area &at);
+
+  // CpuTileExponential.cpp
+  Value exponential(Value x);
+  Value reciprocal(Value x);
+  static bool hasInverse(mlir::Operation *op);
+  Value inverseInMemory(mlir::Operation *op) const;
   void prepare(Value tile);
   using Visit = llvm::function_ref<void(const Area &, const Block &)>;
   void forEachBlock(Value tile, Visit visit);
@@ -119,6 +125,8 @@ private:
   /// Values of the program that are no tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Value> buffers, rowPacks, columnPacks;
+  /// How far rows of a tile in memory are apart, in elements, if not as many as it has columns.
+  llvm::DenseMap<Value, Value> strides;
   /// The loads of the chunk that is being computed, if nothing has asked for the next one's.
   llvm::SmallVector<tile::LoadOp> loads;
 };

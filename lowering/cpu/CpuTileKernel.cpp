@@ -286,7 +286,8 @@ LogicalResult CpuTileEmitter::emitOp(Operation *op) {
   // Vectors are short; of matrices, what is costly and taken twice, or elsewhere.
   bool isTakenOnce =
       result.hasOneUse() && (*result.user_begin())->getBlock() == op->getBlock();
-  if (rank(result) == 1 ? !isa<vector::BroadcastOp>(op) : !isTakenOnce && isCostly(result))
+  if (rank(result) == 1 ? !isa<vector::BroadcastOp>(op)
+                        : hasInverse(op) || (!isTakenOnce && isCostly(result)))
     inMemory(result);
   return success();
 }

@@ -9,6 +9,8 @@ Value CpuTileEmitter::validRows(Value first, int64_t numRows) {
   return b.max(b.min(b.sub(length, first), b.i64(numRows)), b.i64(0));
 }
 
+/// Whole chunks of rows stay where they are. Of a chunk with fewer rows there is a copy, with
+/// zeros in place of those that are not there.
 void CpuTileEmitter::load(tile::LoadOp op) {
   loads.push_back(op);
   Value tile = op.getResult(), first = asI64(op.getFirst()), made = allocateFor(tile);
@@ -28,11 +30,20 @@ void CpuTileEmitter::load(tile::LoadOp op) {
       return SmallVector<Value>();
     });
   };
-  copy(b.i64(0), count, [&](Value row, Value column) {
-    Value offset = b.add(b.mul(b.add(first, row), source.stride), column);
-    return b.loadLanes(type, b.at(source.base, source.element, offset));
-  });
-  copy(count, b.i64(numRows), [&](Value, Value) { return b.zero(type); });
+  auto copyAll = [&] {
+    copy(b.i64(0), count, [&](Value row, Value column) {
+      Value offset = b.add(b.mul(b.add(first, row), source.stride), column);
+      return b.loadLanes(type, b.at(source.base, source.element, offset));
+    });
+    copy(count, b.i64(numRows), [&](Value, Value) { return b.zero(type); });
+  };
+  if (rank(tile) == 1)
+    return copyAll();
+  Value hasFew = b.less(count, numRows);
+  b.onlyIf(hasFew, copyAll);
+  Value rows = b.at(source.base, source.element, b.mul(first, source.stride));
+  buffers[tile] = b.make<arith::SelectOp>(hasFew, made, rows);
+  strides[tile] = b.make<arith::SelectOp>(hasFew, b.i64(columns), source.stride);
 }
 
 /// Whether a matmul is computed for each block of `tile`.
@@ -104,6 +115,14 @@ void CpuTileEmitter::store(tile::StoreOp op) {
   });
 }
 
+/// How many of a row's registers go side by side: up to 8, and in whole numbers.
+static int64_t widthOf(int64_t registers) {
+  int64_t width = std::min<int64_t>(registers, 8);
+  while (registers % width)
+    --width;
+  return width;
+}
+
 /// Sums from the row that is zero on, up and down: no sum has terms from both of its sides.
 void CpuTileEmitter::cumulate(tile::CumsumOp op) {
   Value tile = op.getTile(), result = op.getResult();
@@ -119,24 +138,32 @@ void CpuTileEmitter::cumulate(tile::CumsumOp op) {
   else if (exclusive)
     zero = reverse ? numRows - 1 : 0;
   Type type = CpuBuilder::withCount(b.getF32Type(), lanes);
-  b.loop(b.i64(0), b.i64(columns), lanes, {}, [&](Value column, ValueRange) {
-    auto at = [&](Value source, Value row) {
-      return b.at(buffers.lookup(source), b.getF32Type(), b.add(b.mul(row, columns), column));
+  // Several sums side by side hide an addition's latency, and read whole rows.
+  int64_t width = widthOf(columns / lanes);
+  b.loop(b.i64(0), b.i64(columns), width * lanes, {}, [&](Value column, ValueRange) {
+    auto at = [&](Value source, Value row, int64_t i) {
+      Value start = b.add(column, i * lanes);
+      return columns == 1 ? place(source, {}, row) : place(source, row, start);
     };
     if (zero >= 0 && zero < numRows)
-      b.storeLanes(b.zero(type), at(result, b.i64(zero)));
+      for (int64_t i = 0; i < width; ++i)
+        b.storeLanes(b.zero(type), at(result, b.i64(zero), i));
     // Row `row` differs from its neighbour on the zero's side by one term.
     auto walk = [&](int64_t count, bool isUp) {
       bool ownTerm = isUp ? exclusive == reverse : exclusive != reverse;
       bool adds = isUp != reverse;
-      b.loop(b.i64(0), b.i64(count), 1, b.zero(type), [&](Value step, ValueRange sum) {
+      SmallVector<Value> zeros(width, b.zero(type));
+      b.loop(b.i64(0), b.i64(count), 1, zeros, [&](Value step, ValueRange sums) {
         Value row = isUp ? b.add(step, zero + 1) : b.sub(b.i64(zero - 1), step);
         Value from = ownTerm ? row : isUp ? b.sub(row, 1) : b.add(row, 1);
-        Value term = b.loadLanes(type, at(tile, from));
-        Value next = adds ? b.addF(sum[0], term)
-                          : b.make<arith::SubFOp>(sum[0], term).getResult();
-        b.storeLanes(next, at(result, row));
-        return SmallVector<Value>{next};
+        SmallVector<Value> next;
+        for (int64_t i = 0; i < width; ++i) {
+          Value term = b.loadLanes(type, at(tile, from, i));
+          next.push_back(adds ? b.addF(sums[i], term)
+                              : b.make<arith::SubFOp>(sums[i], term).getResult());
+          b.storeLanes(next[i], at(result, row, i));
+        }
+        return next;
       });
     };
     if (zero < numRows - 1)
@@ -178,26 +205,36 @@ void CpuTileEmitter::sum(tile::SumOp op) {
   buffers[result] = made;
 }
 
-/// Counts the elements that exceed the bound or are NaN.
+/// Compares the largest magnitude with the bound: as integers, so that a NaN is larger than any.
 Value CpuTileEmitter::guardRange(tile::RangeGuardOp op) {
-  Value count = b.f32(0);
-  double bound = op.getBound().convertToDouble();
+  Value isWithin = b.make<arith::ConstantOp>(b.getBoolAttr(true));
+  Value bound = b.make<arith::BitcastOp>(b.getI32Type(), b.f32(op.getBound().convertToDouble()));
   for (Value tile : op.getTiles()) {
     inMemory(tile);
-    int64_t elements = cast<VectorType>(tile.getType()).getNumElements();
-    int64_t lanes = elements % kLanes ? elements : kLanes;
+    int64_t columns = dim(tile, rank(tile) - 1), numRows = rank(tile) == 2 ? dim(tile, 0) : 1;
+    int64_t lanes = columns % kLanes ? columns : kLanes, width = widthOf(columns / lanes);
     Type type = CpuBuilder::withCount(b.getF32Type(), lanes);
-    Value zero = b.zero(type), one = b.number(1, lanes);
-    SmallVector<Value> total =
-        b.loop(b.i64(0), b.i64(elements), lanes, zero, [&](Value first, ValueRange sum) {
-          Value x = b.loadLanes(type, b.at(buffers.lookup(tile), b.getF32Type(), first));
-          Value size = b.make<math::AbsFOp>(x);
-          Value isWithin =
-              b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, size, b.number(bound, lanes));
-          Value term = b.make<arith::SelectOp>(isWithin, zero, one);
-          return SmallVector<Value>{b.addF(sum[0], term)};
-        });
-    count = b.addF(count, b.sumLanes(total[0]));
+    Type integers = CpuBuilder::withCount(b.getI32Type(), lanes);
+    SmallVector<Value> most(width, b.zero(integers));
+    most = b.loop(b.i64(0), b.i64(numRows), 1, most, [&](Value row, ValueRange outer) {
+      return b.loop(b.i64(0), b.i64(columns), width * lanes, llvm::to_vector(outer),
+                    [&](Value column, ValueRange inner) {
+                      Block next;
+                      for (int64_t i = 0; i < width; ++i) {
+                        Value x = b.loadLanes(type, place(tile, row, b.add(column, i * lanes)));
+                        Value size = b.make<arith::BitcastOp>(integers, b.make<math::AbsFOp>(x));
+                        next.push_back(b.make<arith::MaxUIOp>(size, inner[i]));
+                      }
+                      return next;
+                    });
+    });
+    Value largest = most.front();
+    for (Value other : ArrayRef(most).drop_front())
+      largest = b.make<arith::MaxUIOp>(largest, other);
+    if (lanes > 1)
+      largest = b.make<vector::ReductionOp>(vector::CombiningKind::MAXUI, largest);
+    Value fits = b.make<arith::CmpIOp>(arith::CmpIPredicate::ule, largest, bound);
+    isWithin = b.both(isWithin, fits);
   }
-  return b.make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, count, b.f32(0));
+  return isWithin;
 }

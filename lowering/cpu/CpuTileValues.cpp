@@ -28,8 +28,11 @@ Value CpuTileEmitter::allocateFor(Value tile) {
 
 /// Where element (row, column) of a tile in memory lies.
 Value CpuTileEmitter::place(Value tile, Value row, Value column) {
-  Value offset = rank(tile) == 1 ? column : b.add(b.mul(row, dim(tile, 1)), column);
-  return b.at(buffers.lookup(tile), elementOf(tile), offset);
+  if (rank(tile) == 1)
+    return b.at(buffers.lookup(tile), elementOf(tile), column);
+  Value stride = strides.lookup(tile);
+  Value start = stride ? b.mul(row, stride) : b.mul(row, dim(tile, 1));
+  return b.at(buffers.lookup(tile), elementOf(tile), b.add(start, column));
 }
 
 //===----------------------------------------------------------------------===//
@@ -63,6 +66,8 @@ bool CpuTileEmitter::readsBuffer(Value tile, Value buffer) const {
 
 /// `op` on `lanes` channels of its operands.
 Value CpuTileEmitter::evaluateOp(Operation *op, unsigned lanes, ArrayRef<Value> operands) {
+  if (isa<math::ExpOp>(op) && rank(op->getResult(0)) == 2)
+    return exponential(operands[0]);
   OperationState state(b.loc, op->getName());
   state.addOperands(operands);
   state.addAttributes(op->getAttrs());
@@ -142,6 +147,10 @@ CpuTileEmitter::Block CpuTileEmitter::evaluate(Value tile, const Area &at) {
     return evaluateDot(dot, at);
   if (auto mask = dyn_cast<tile::MaskOp>(op))
     return evaluateMask(mask, at);
+  if (Value inverse = inverseInMemory(op)) {
+    Block block = evaluate(inverse, at);
+    return llvm::map_to_vector(block, [&](Value element) { return reciprocal(element); });
+  }
   SmallVector<Block> operands;
   for (Value operand : op->getOperands())
     operands.push_back(isTile(operand) ? evaluate(operand, at)
