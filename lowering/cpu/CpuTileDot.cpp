@@ -64,12 +64,20 @@ Value CpuTileEmitter::columnPairs(Value tile) {
 }
 
 /// The mask that leaves zeros in `tile`, on one side of its diagonal; null where there is none.
+/// A product with zeros is taken for zero: what it multiplies is finite, or of a later step.
 tile::MaskOp CpuTileEmitter::maskOf(Value tile) const {
   Operation *op = tile.getDefiningOp();
   if (auto mask = dyn_cast_or_null<tile::MaskOp>(op))
     return mask.getOtherwise().isZero() ? mask : tile::MaskOp();
-  if (isa_and_nonnull<arith::TruncFOp>(op))
-    return maskOf(op->getOperand(0));
+  if (isa_and_nonnull<math::ExpOp, math::Exp2Op>(op)) {
+    auto mask = op->getOperand(0).getDefiningOp<tile::MaskOp>();
+    bool leavesZeros = mask && mask.getOtherwise().isInfinity() && mask.getOtherwise().isNegative();
+    return leavesZeros ? mask : tile::MaskOp();
+  }
+  if (isa_and_nonnull<arith::TruncFOp, arith::MulFOp>(op))
+    for (Value operand : op->getOperands())
+      if (tile::MaskOp mask = isTile(operand) ? maskOf(operand) : tile::MaskOp())
+        return mask;
   return {};
 }
 

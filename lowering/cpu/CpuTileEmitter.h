@@ -78,9 +78,12 @@ private:
   Value evaluateLine(Value vector, Value position, unsigned lanes);
   Value evaluateWindow(tile::WindowOp op, Value position, unsigned lanes);
   Block evaluateMask(tile::MaskOp op, const Area &at);
+  Block applyMask(tile::MaskOp op, const Area &at);
+  Block onOneSide(tile::MaskOp mask, const Area &at, double otherwise,
+                  llvm::function_ref<Block()> compute);
 
   // CpuTileExponential.cpp
-  Value exponential(Value x);
+  Value exponential(Value x, bool ofTwo);
   Value reciprocal(Value x);
   static bool hasInverse(mlir::Operation *op);
   Value inverseInMemory(mlir::Operation *op) const;
@@ -90,6 +93,7 @@ private:
   void forEachLine(Value vector, llvm::function_ref<void(Value position, Value lanes)> visit);
   void write(Value tile, Value buffer);
   Value inMemory(Value tile);
+  void inRows(Value tile);
   void assign(llvm::ArrayRef<std::pair<Value, Value>> buffersAndTiles);
 
   // CpuTileMemory.cpp: rows and slots, sums along time.

@@ -13,17 +13,17 @@ using namespace ejk;
 static constexpr double kPowerOfTwo[] = {0.9999992847442627, 0.6931217908859253, 0.240247443318367,
                                          0.05591786280274391, 0.009570102207362652};
 
-/// e^x of a register, n and f being x·log2(e) and its nearest integer's distance. One instruction
+/// e^x or 2^x of a register, n being x·log2(e) or x as an integer, f what is left. One instruction
 /// (vscalefps) multiplies by 2^n, with the right zeros, denormals and infinities. A NaN stays one,
 /// since a comparison with it is false.
-Value CpuTileEmitter::exponential(Value x) {
+Value CpuTileEmitter::exponential(Value x, bool ofTwo) {
   auto bound = [&](arith::CmpFPredicate predicate, double limit) {
     Value most = b.number(limit, kLanes);
     x = b.make<arith::SelectOp>(b.make<arith::CmpFOp>(predicate, x, most), most, x);
   };
-  bound(arith::CmpFPredicate::OLT, -110);
-  bound(arith::CmpFPredicate::OGT, 100);
-  Value log2e = b.number(1.4426950408889634, kLanes);
+  bound(arith::CmpFPredicate::OLT, ofTwo ? -160 : -110);
+  bound(arith::CmpFPredicate::OGT, ofTwo ? 140 : 100);
+  Value log2e = b.number(ofTwo ? 1 : 1.4426950408889634, kLanes);
   Value n = b.make<LLVM::RoundEvenOp>(x.getType(), b.mulF(x, log2e));
   Value f = b.fma(x, log2e, b.make<arith::NegFOp>(n));
   Value power = b.number(kPowerOfTwo[4], kLanes);

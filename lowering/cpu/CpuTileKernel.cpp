@@ -158,7 +158,7 @@ LogicalResult CpuTileEmitter::emitBranch(Operation *op, Value condition) {
   for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
     if (from.empty())
       continue;
-    auto known = std::tuple(buffers, rowPacks, columnPacks, loads);
+    auto known = std::tuple(buffers, strides, rowPacks, columnPacks, loads);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&to.front());
     if (failed(emitOps(from.front())))
@@ -167,7 +167,7 @@ LogicalResult CpuTileEmitter::emitBranch(Operation *op, Value condition) {
     for (auto [buffer, tile] : llvm::zip(results, from.front().getTerminator()->getOperands()))
       targets.push_back({buffer, tile});
     assign(targets);
-    std::tie(buffers, rowPacks, columnPacks, loads) = known;
+    std::tie(buffers, strides, rowPacks, columnPacks, loads) = known;
   }
   for (auto [result, buffer] : llvm::zip(op->getResults(), results))
     buffers[result] = buffer;
@@ -181,7 +181,7 @@ LogicalResult CpuTileEmitter::emitFor(scf::ForOp op) {
   assign(carried);
   auto loop = b.make<scf::ForOp>(scalars.lookup(op.getLowerBound()),
                                  scalars.lookup(op.getUpperBound()), scalars.lookup(op.getStep()));
-  auto known = std::tuple(buffers, rowPacks, columnPacks, loads);
+  auto known = std::tuple(buffers, strides, rowPacks, columnPacks, loads);
   loads.clear();
   {
     OpBuilder::InsertionGuard guard(b);
@@ -195,7 +195,7 @@ LogicalResult CpuTileEmitter::emitFor(scf::ForOp op) {
       target.second = tile;
     assign(carried);
   }
-  std::tie(buffers, rowPacks, columnPacks, loads) = known;
+  std::tie(buffers, strides, rowPacks, columnPacks, loads) = known;
   for (auto [result, target] : llvm::zip(op->getResults(), carried))
     buffers[result] = target.first;
   return success();

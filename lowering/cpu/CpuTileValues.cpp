@@ -66,8 +66,8 @@ bool CpuTileEmitter::readsBuffer(Value tile, Value buffer) const {
 
 /// `op` on `lanes` channels of its operands.
 Value CpuTileEmitter::evaluateOp(Operation *op, unsigned lanes, ArrayRef<Value> operands) {
-  if (isa<math::ExpOp>(op) && rank(op->getResult(0)) == 2)
-    return exponential(operands[0]);
+  if (isa<math::ExpOp, math::Exp2Op>(op) && rank(op->getResult(0)) == 2)
+    return exponential(operands[0], isa<math::Exp2Op>(op));
   OperationState state(b.loc, op->getName());
   state.addOperands(operands);
   state.addAttributes(op->getAttrs());
@@ -151,27 +151,47 @@ CpuTileEmitter::Block CpuTileEmitter::evaluate(Value tile, const Area &at) {
     Block block = evaluate(inverse, at);
     return llvm::map_to_vector(block, [&](Value element) { return reciprocal(element); });
   }
-  SmallVector<Block> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(isTile(operand) ? evaluate(operand, at)
-                                       : Block(at.rows * at.vectors, scalars.lookup(operand)));
-  Block block;
-  for (int64_t i = 0; i < at.rows * at.vectors; ++i)
-    block.push_back(evaluateOp(
-        op, kLanes, llvm::map_to_vector(operands, [&](const Block &operand) { return operand[i]; })));
-  return block;
+  auto evaluateAll = [&] {
+    SmallVector<Block> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(isTile(operand) ? evaluate(operand, at)
+                                         : Block(at.rows * at.vectors, scalars.lookup(operand)));
+    Block block;
+    for (int64_t i = 0; i < at.rows * at.vectors; ++i)
+      block.push_back(
+          evaluateOp(op, kLanes, llvm::map_to_vector(operands, [&](const Block &operand) {
+                       return operand[i];
+                     })));
+    return block;
+  };
+  tile::MaskOp mask = isa<arith::MulFOp>(op) ? maskOf(tile) : tile::MaskOp();
+  return mask ? onOneSide(mask, at, 0, evaluateAll) : evaluateAll();
 }
 
 /// A block that lies on the other side of the diagonal is not computed.
-CpuTileEmitter::Block CpuTileEmitter::evaluateMask(tile::MaskOp op, const Area &at) {
-  bool upper = op.getUpper();
-  Value other = b.number(op.getOtherwise().convertToDouble(), kLanes);
+CpuTileEmitter::Block CpuTileEmitter::onOneSide(tile::MaskOp mask, const Area &at, double otherwise,
+                                                llvm::function_ref<Block()> compute) {
+  bool upper = mask.getUpper();
+  Value other = b.number(otherwise, kLanes);
   Value begins = upper ? at.row : at.column;
   Value ends = upper ? b.add(at.column, at.vectors * kLanes) : b.add(at.row, at.rows);
   SmallVector<Type> types(at.rows * at.vectors, other.getType());
   auto branch = b.make<scf::IfOp>(types, b.less(begins, ends), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
+  b.make<scf::YieldOp>(compute());
+  b.setInsertionPointToStart(branch.elseBlock());
+  b.make<scf::YieldOp>(Block(types.size(), other));
+  return Block(branch.getResults());
+}
+
+CpuTileEmitter::Block CpuTileEmitter::evaluateMask(tile::MaskOp op, const Area &at) {
+  return onOneSide(op, at, op.getOtherwise().convertToDouble(), [&] { return applyMask(op, at); });
+}
+
+CpuTileEmitter::Block CpuTileEmitter::applyMask(tile::MaskOp op, const Area &at) {
+  bool upper = op.getUpper();
+  Value other = b.number(op.getOtherwise().convertToDouble(), kLanes);
   Block block = evaluate(op.getTile(), at);
   auto indices = VectorType::get({kLanes}, b.getI32Type());
   auto lanes = llvm::to_vector(llvm::seq<int32_t>(0, kLanes));
@@ -186,10 +206,7 @@ CpuTileEmitter::Block CpuTileEmitter::evaluateMask(tile::MaskOp op, const Area &
       Value &element = block[r * at.vectors + v];
       element = b.make<arith::SelectOp>(keeps, element, other);
     }
-  b.make<scf::YieldOp>(block);
-  b.setInsertionPointToStart(branch.elseBlock());
-  b.make<scf::YieldOp>(Block(types.size(), other));
-  return Block(branch.getResults());
+  return block;
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,7 +222,7 @@ void CpuTileEmitter::prepare(Value tile) {
     if (dot.getLhsTransposed())
       rowPairs(dot.getLhs());
     else
-      inMemory(dot.getLhs());
+      inRows(dot.getLhs());
     if (dot.getRhsTransposed())
       columnPairs(dot.getRhs());
     else
@@ -285,6 +302,25 @@ Value CpuTileEmitter::inMemory(Value tile) {
   Value made = allocateFor(tile);
   write(tile, made);
   return buffers[tile] = made;
+}
+
+/// Puts a tile's rows one behind the other. Sixteen rows that are a run-time stride apart have as
+/// many addresses, for which a matmul's loop has no registers.
+void CpuTileEmitter::inRows(Value tile) {
+  inMemory(tile);
+  if (!strides.lookup(tile))
+    return;
+  Value made = allocateFor(tile);
+  Type type = VectorType::get({2 * kLanes}, b.getBF16Type());
+  int64_t columns = dim(tile, 1);
+  b.loop(b.i64(0), b.i64(dim(tile, 0)), 1, {}, [&](Value row, ValueRange) {
+    for (int64_t column = 0; column < columns; column += 2 * kLanes)
+      b.storeLanes(b.loadLanes(type, place(tile, row, b.i64(column))),
+                   b.at(made, b.getBF16Type(), b.add(b.mul(row, columns), column)));
+    return SmallVector<Value>();
+  });
+  buffers[tile] = made;
+  strides.erase(tile);
 }
 
 /// Gives each buffer its tile's elements. A tile may be computed from what its own buffer holds at
