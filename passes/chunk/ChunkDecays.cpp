@@ -74,6 +74,11 @@ Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
   return direction.decayFirst ? e.add(after, e.row(perStep(e), first)) : after;
 }
 
+Value RunningGates::afterLast(TileBuilder &e) const {
+  assert(!direction.decayFirst);
+  return e.row(perStep(e), e.b.getIndexAttr(direction.lastRow()));
+}
+
 //===----------------------------------------------------------------------===//
 // Per head
 //===----------------------------------------------------------------------===//
@@ -131,16 +136,23 @@ Value HeadDecays::fromStart(TileBuilder &e, unsigned count, double scale) const 
   return exponential(e, scaled(e, exponent, scale));
 }
 
-Value HeadDecays::toEnd(TileBuilder &e) const {
+Value HeadDecays::toEnd(TileBuilder &e, bool lessLast) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
-                       return direction.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
+                       Value all = direction.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
+                       return lessLast ? e.sub(all, e.overRows(part.afterLast(e), all)) : all;
                      }));
 }
 
-Value HeadDecays::total(TileBuilder &e) const {
+Value HeadDecays::total(TileBuilder &e, bool lessLast) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
-                       return direction.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
+                       Value all =
+                           direction.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
+                       return lessLast ? e.sub(all, part.afterLast(e)) : all;
                      }));
+}
+
+Value HeadDecays::afterLast(TileBuilder &e) const {
+  return exponential(e, sum(e, [&](const RunningGates &part) { return part.afterLast(e); }));
 }
 
 Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {

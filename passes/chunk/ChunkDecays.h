@@ -65,6 +65,8 @@ public:
   mlir::Value fromAddToEnd(TileBuilder &e) const;
   /// The sum over the chunk: a row or a scalar.
   mlir::Value total(TileBuilder &e) const;
+  /// L of the last step, the greatest where no gate is positive: its own gates. Decays come last.
+  mlir::Value afterLast(TileBuilder &e) const;
 
 private:
   mlir::Value perStep(TileBuilder &e) const;
@@ -102,10 +104,12 @@ public:
   /// are the later of the two steps and columns the earlier one; in a backward pass, i is the
   /// earlier one.
   mlir::Value between(TileBuilder &e, unsigned count, bool inclusive, double scale = 1) const;
-  /// e^{L_j}.
-  mlir::Value toEnd(TileBuilder &e) const;
-  /// The exponential of the sum over the chunk.
-  mlir::Value total(TileBuilder &e) const;
+  /// e^{L_j}, or e^{L_j} / `afterLast` if that is taken out.
+  mlir::Value toEnd(TileBuilder &e, bool lessLast = false) const;
+  /// The exponential of the sum over the chunk, or that / `afterLast`.
+  mlir::Value total(TileBuilder &e, bool lessLast = false) const;
+  /// e^{L_j} of the last step j. Decays come last.
+  mlir::Value afterLast(TileBuilder &e) const;
 
 private:
   /// The sum of `take` over the parts.

@@ -295,20 +295,31 @@ unsigned ChunkedState::decayedDim() const {
   return chain.reads.empty() ? 1 : 1 - chain.reads.front().along;
 }
 
-Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim) {
+bool ChunkedState::decaysHalf(TileBuilder &e) {
+  auto isOfHalf = [&](unsigned add) {
+    return typeOfRows(addTile(e, add, 0), addTile(e, add, 1)).isF16();
+  };
+  return head && !direction.decayFirst && llvm::any_of(llvm::seq(chain.adds.size()), isOfHalf);
+}
+
+Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim, bool lessLast) {
   Value tile = addTile(e, add, dim);
   Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
   if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())
-    tile = e.mul(tile, e.broadcast(head->toEnd(e), 0, e.shapeOf(tile)));
+    tile = e.mul(tile, e.broadcast(head->toEnd(e, lessLast), 0, e.shapeOf(tile)));
   return e.round(tile, type);
 }
 
 Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
   Value state = basisState;
+  auto timesNumber = [&](Value number) {
+    return e.mul(state, e.broadcast(number, cast<VectorType>(state.getType())));
+  };
+  bool lessLast = decaysHalf(e);
   if (head)
-    state = e.mul(state, e.broadcast(head->total(e), cast<VectorType>(state.getType())));
+    state = timesNumber(head->total(e, lessLast));
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim) && !isInState(dim)) {
       const Basis &basis = bases[dim];
@@ -316,8 +327,8 @@ Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
       state = times(e, state, e.exp(e.add(basis.middle, rest)), dim);
     }
   for (unsigned add = 0; add < chain.adds.size(); ++add)
-    state = e.dot(addend(e, add, 0), true, addend(e, add, 1), false, state);
-  return state;
+    state = e.dot(addend(e, add, 0, lessLast), true, addend(e, add, 1, lessLast), false, state);
+  return lessLast ? timesNumber(head->afterLast(e)) : state;
 }
 
 /// Changes from the basis to the state at the end of the chunk.
@@ -330,12 +341,17 @@ Value ChunkedState::toEnd(TileBuilder &e, Value state) {
 
 Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Value state,
                                bool inBasis) {
+  bool lessLast = inBasis && decaysHalf(e);
   for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
     auto rowOf = [&](unsigned dim) {
-      Value row = e.row(inBasis ? e.widen(addend(e, add, dim)) : addTiles[dim][add], lastRow);
+      Value row =
+          e.row(inBasis ? e.widen(addend(e, add, dim, lessLast)) : addTiles[dim][add], lastRow);
       return e.broadcast(row, dim, e.shapeOf(state));
     };
-    state = e.sub(state, e.mul(rowOf(0), rowOf(1)));
+    Value outer = e.mul(rowOf(0), rowOf(1));
+    if (lessLast)
+      outer = e.mul(outer, e.broadcast(head->afterLast(e), cast<VectorType>(state.getType())));
+    state = e.sub(state, outer);
   }
   return state;
 }

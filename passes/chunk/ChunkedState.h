@@ -67,8 +67,8 @@
 //
 // **Types.** 64 nats leave f32 and bf16 (range 87 nats either way) 10 orders of magnitude for
 // the vectors. f16 has no such range, so matmuls of f16 sequences use bf16, except those whose
-// operands are both plain rows, of which gates per head may decay one. (Operands below 6e-5
-// lose digits in f16.) Cancellation then is between unrounded rows.
+// operands are both plain rows, of which gates per head may decay one, relative to the last step.
+// (Operands below 6e-5 lose digits in f16.) Cancellation then is between unrounded rows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNK_CHUNKEDSTATE_H
@@ -199,8 +199,12 @@ private:
   /// result runs along, preferably of a read without cancelling pairs. Warpgroups can then keep the
   /// state in a layout in which both it and those vectors are A operands in registers.
   unsigned decayedDim() const;
-  /// A vector of an outer product along `dim`, rounded.
-  mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim);
+  /// Whether gates per head decay f16 rows after the last step's addition, too. f16 ends at e^-9.7,
+  /// so that the last step's decay is left out of the rows, and multiplies the sum instead.
+  bool decaysHalf(TileBuilder &e);
+  /// A vector of an outer product along `dim`, rounded; with `lessLast` without the last step's
+  /// decay.
+  mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim, bool lessLast = false);
   /// The same in the basis and not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.
