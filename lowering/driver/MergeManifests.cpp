@@ -5,9 +5,10 @@ using namespace ejk;
 namespace json = llvm::json;
 
 /// Gives each of the entry's variants `arch`; what the entry has itself becomes one.
+/// JSON would refer to a StringRef, and the manifest lives longer than what these refer to.
 static void tagVariants(json::Object &entry, llvm::StringRef arch, llvm::StringRef schedule) {
   if (!entry.get("variants")) {
-    json::Object only{{"schedule", schedule}};
+    json::Object only{{"schedule", schedule.str()}};
     for (const char *key : {"workspace", "launches"}) {
       only[key] = std::move(*entry.get(key));
       entry.erase(key);
@@ -15,7 +16,7 @@ static void tagVariants(json::Object &entry, llvm::StringRef arch, llvm::StringR
     entry["variants"] = json::Array{std::move(only)};
   }
   for (json::Value &variant : *entry.getArray("variants"))
-    (*variant.getAsObject())["arch"] = arch;
+    (*variant.getAsObject())["arch"] = arch.str();
 }
 
 static json::Object *findEntry(json::Array &entries, llvm::StringRef name) {
