@@ -119,9 +119,12 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
   for (Type type : op.getFinalStates().getTypes())
     if (failed(addResult(op, type, shapeOf(type, {int64_t(in.segments.size()), in.H}), results)))
       return failure();
-  for (Type type : op.getSaves().getTypes())
+  for (Type type : op.getSaves().getTypes()) {
     if (failed(addResult(op, type, shapeOf(type, {in.slots, in.H}), results)))
       return failure();
+    // Slots that no chunk has stay undefined.
+    llvm::fill(results.back().floats, std::numeric_limits<double>::quiet_NaN());
+  }
 
   // A row that the step does not use is not read.
   std::vector<std::pair<Rows, Slot>> reads, writes;

@@ -13,8 +13,11 @@ using namespace ejk::tile;
 
 LogicalResult RingType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t stages,
                                ArrayRef<Type> tiles) {
-  if (stages < 1)
-    return emitError() << "a ring must have at least one stage (C1), but has " << stages;
+  // A block has fewer bytes than would hold more stages of any tile.
+  constexpr int64_t kMostStages = 1024;
+  if (stages < 1 || stages > kMostStages)
+    return emitError() << "a ring must have 1 to " << kMostStages << " stages (C1), but has "
+                       << stages;
   for (Type tile : tiles) {
     auto vector = dyn_cast<VectorType>(tile);
     if (!vector || vector.isScalable() || vector.getRank() < 1 || vector.getRank() > 2 ||

@@ -28,7 +28,7 @@ def Tile_RingType : Tile_Type<"Ring", "ring"> {
     matrix and a vector.
 
     Constraints:
-    - C1: there is at least one stage, and each of `tiles` is a tile.
+    - C1: there are 1 to 1024 stages, and each of `tiles` is a tile.
   }];
   let parameters = (ins "int64_t":$stages, ArrayRefParameter<"::mlir::Type">:$tiles);
   let assemblyFormat = "`<` $stages `of` $tiles `>`";

@@ -122,6 +122,11 @@ private:
   }
 
   LogicalResult checkValues(Operation *op) {
+    // A pass that knows no layouts may have dropped results, such as a loop's that does not change.
+    auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);
+    if (layouts && layouts.size() > op->getNumResults())
+      return op->emitError() << "has more layouts than results: " << layouts.size() << " for "
+                             << op->getNumResults();
     for (Value result : op->getResults())
       if (failed(checkTile(op, result)))
         return failure();

@@ -165,8 +165,11 @@ bool ejk::maySaveEntries(ArrayRef<ScanOp> group) {
       auto source = tensor.getDefiningOp<ScanOp>();
       if (!source || !llvm::is_contained(group, source))
         return false;
-      unsigned number = llvm::find(source.getSaves(), tensor) - source.getSaves().begin();
-      if (!ForwardAndBackward(source, scan).mayTakeEntry(checkpoint, number))
+      // An output or a final state may have a saved state's type, too.
+      auto save = llvm::find(source.getSaves(), tensor);
+      if (save == source.getSaves().end() ||
+          !ForwardAndBackward(source, scan)
+               .mayTakeEntry(checkpoint, save - source.getSaves().begin()))
         return false;
     }
   }

@@ -363,3 +363,23 @@ func.func @unsigned_loop(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
   }
   return %o : tensor<?x?x?x16xf32>
 }
+
+// -----
+
+// Upstream's canonicalizer drops what a loop carries unchanged, and not its layout.
+func.func @more_layouts_than_results(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>)
+      outputs(tensor<?x?x?x16xf32>) attributes {tile.warps = 1 : i64} {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    // expected-error @+1 {{has more layouts than results: 1 for 0}}
+    scf.for %i = %c0 to %length step %c16 {
+      %t = tile.load %qr[%i, %c0] {tile.layouts = [#tile.layout<shared>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
+      tile.store %t, %or[%i, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    } {tile.layouts = [#tile.layout<shared>]}
+    tile.end
+  }
+  return %o : tensor<?x?x?x16xf32>
+}

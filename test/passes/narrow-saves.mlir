@@ -1,4 +1,8 @@
 // RUN: ejk-opt %s --ejk-backward --ejk-narrow-saves | FileCheck %s
+// A final state in a saved state's place is left alone.
+// RUN: ejk-opt %s --ejk-backward | sed 's/\(saved([^ ]* = .\)saves/\1final_states/' >%t.mlir
+// RUN: ejk-opt %t.mlir --ejk-narrow-saves | FileCheck %s --check-prefix=FINAL
+// FINAL: saved(%{{.*}} = %final_states : tensor<?x?x48x48xf32>)
 
 // CHECK-LABEL: func.func @narrow_vjp(
 // CHECK:         %[[S:.*]] = ejk.scan save_every 64

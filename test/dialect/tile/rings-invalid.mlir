@@ -2,8 +2,13 @@
 // Bad rings and partitions, for each numbered constraint.
 
 // ring C1: no stage.
-// expected-error @below {{a ring must have at least one stage (C1), but has 0}}
+// expected-error @below {{a ring must have 1 to 1024 stages (C1), but has 0}}
 func.func private @no_stage(!tile.ring<0 of vector<16xf32>>)
+
+// -----
+
+// expected-error @below {{a ring must have 1 to 1024 stages (C1), but has 9223372036854775807}}
+func.func private @no_stage(!tile.ring<9223372036854775807 of vector<16xf32>>)
 
 // -----
 
