@@ -107,11 +107,17 @@ static bool readsInputsFrom(const json::Object &variant, int64_t first) {
 }
 
 /// f_fwd saves states for f_vjp in chunks alone. By steps it is f, and f_vjp reads none; in chunks
-/// f_vjp needs a device on which f_fwd runs in chunks, too.
+/// f_vjp needs a device on which f_fwd runs in chunks, too. Where chunks are the only schedule there
+/// is no other variant to take, so such a device has no room for f_fwd either, which says so.
 static void completeForward(json::Array &entries, json::Object &forward, bool isPortable) {
   StringRef name = *forward.getString("fwd_of");
   json::Object *own = findEntry(entries, "name", name);
   json::Object *derivative = findEntry(entries, "vjp_of", name);
+  auto isBySteps = [](const json::Value &variant) {
+    return variant.getAsObject()->getString("schedule") == "step";
+  };
+  if (llvm::none_of(*own->getArray("variants"), isBySteps))
+    return;
   int64_t sharedBytes = 0;
   for (const json::Value &variant : *forward.getArray("variants"))
     if (isPortable)
@@ -127,7 +133,7 @@ static void completeForward(json::Array &entries, json::Object &forward, bool is
     variant["needs"] = needs ? json::Value(json::Array{"and", *needs, room}) : room;
   }
   for (const json::Value &variant : *own->getArray("variants"))
-    if (variant.getAsObject()->getString("schedule") == "step")
+    if (isBySteps(variant))
       forward.getArray("variants")->push_back(variant);
 }
 
