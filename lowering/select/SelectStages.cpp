@@ -94,9 +94,13 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       size_t number = same - programs.begin();
       plans.push_back(number < plans.size() ? plans[number] : fit(program));
     }
+    llvm::MapVector<func::FuncOp, unsigned> numBlocks;
     for (auto [program, plan] : llvm::zip(programs, plans)) {
       stage(program, plan);
-      report(program, plan);
+      auto function = program->getParentOfType<func::FuncOp>();
+      // The name that the program's kernel will have. Remarks that say the same are printed once,
+      // so those of two programs of a function need a name each.
+      report(program, plan, (function.getName() + "_blocks" + Twine(numBlocks[function]++)).str());
       ++(plan.stages.stages > 1   ? numAhead
         : plan.stages.stages == 1 ? numSingle
                                   : numDeclined);
@@ -124,8 +128,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     return withFewestHeld(program, none);
   }
 
-  void report(ProgramOp program, const Plan &plan) {
-    StringRef function = program->getParentOfType<func::FuncOp>().getName();
+  void report(ProgramOp program, const Plan &plan, StringRef kernel) {
     Location loc = program.getLoc();
     int64_t warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt(), largest = 0;
     program.walk([&](Operation *op) {
@@ -133,19 +136,19 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
         if (auto vector = dyn_cast<VectorType>(type))
           largest = std::max(largest, vector.getNumElements());
     });
-    cost::Decision(loc, function, "warps", Twine(warps))
+    cost::Decision(loc, kernel, "warps", Twine(warps))
         .from("elements of the largest matrix", largest)
         .from("elements that four warps hold", cost::kElementsOfFourWarps);
     unsigned tiles = countSpilledTiles(program);
-    cost::Decision(loc, function, "stages", cost::describe(plan.stages))
+    cost::Decision(loc, kernel, "stages", cost::describe(plan.stages))
         .from("bytes needed", plan.bytes)
         .from("bytes of a block", target->sharedBytesPerBlock)
         .from("tiles spilled to shared memory", tiles);
-    cost::Decision(loc, function, "loads", usesTmaLoads(program) ? "TMA" : "threads")
+    cost::Decision(loc, kernel, "loads", usesTmaLoads(program) ? "TMA" : "threads")
         .from("stages", plan.stages.stages)
         .from("warpgroups", program->hasAttr(kWarpgroupsAttr) ? warps / kWarpgroup : 0);
     RowBytes bytes = bytesOfLoadedRows(program);
-    cost::Decision(loc, function, "slices", Twine(program.getSlices()))
+    cost::Decision(loc, kernel, "slices", Twine(program.getSlices()))
         .from("rows of a chunk", program.getChunk())
         .from("bytes of a row", bytes.once)
         .from("bytes of it that slices load", bytes.bySlices);
