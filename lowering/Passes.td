@@ -32,7 +32,8 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     H = Hkv, and has nothing to sum. With `schedule`, functions have that schedule alone, and these
     copies are the only ones. So they are with `heads-only`, for f32 results, as a CPU takes them; and
     with `chunks`, recurrences of bf16 rows that are no derivatives have the two schedules, for a CPU
-    that multiplies bf16. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
+    that multiplies bf16; unless `schedule=chunk` asks for all, only those whose gates scale no rows
+    of channels, which chunks round. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
     with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones

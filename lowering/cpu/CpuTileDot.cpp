@@ -84,7 +84,6 @@ tile::MaskOp CpuTileEmitter::maskOf(Value tile) const {
 /// A block of a matmul's result: all of its sums in registers.
 CpuTileEmitter::Block CpuTileEmitter::evaluateDot(tile::DotOp op, const Area &at) {
   bool turnsLhs = op.getLhsTransposed(), turnsRhs = op.getRhsTransposed();
-  int64_t depth = dim(op.getLhs(), turnsLhs ? 0 : 1);
   int64_t lhsRows = dim(op.getResult(), 0), columns = dim(op.getResult(), 1);
   Value lhs = turnsLhs ? rowPacks.lookup(op.getLhs()) : Value();
   Value rhs = (turnsRhs ? columnPacks : rowPacks).lookup(op.getRhs());

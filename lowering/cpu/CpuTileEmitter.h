@@ -125,6 +125,7 @@ private:
   llvm::DenseMap<Value, Value> slots;
   llvm::SmallVector<std::pair<Value, Value>> parameters; // pointer, heads
   Value begin, end, totalSteps, heads;
+  Value offsets; // of packed sequences
   Value sequence, head, stateIndex, length;
   /// Values of the program that are no tiles.
   mlir::IRMapping scalars;

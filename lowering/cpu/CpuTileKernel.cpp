@@ -36,6 +36,8 @@ void CpuTileEmitter::buildSignature(SizeName sizeName) {
   addAll(program.getSequences());
   addAll(program.getParameters());
   addAll(program.getInitialStates());
+  if (Value cu = program.getCuSeqlens())
+    tensors.push_back(cu);
   addAll(program.getResults());
   for (Value tensor : tensors)
     signature.addTensor(tensor, /*isReadOnly=*/false);
@@ -71,6 +73,8 @@ void CpuTileEmitter::buildSignature(SizeName sizeName) {
     parameters.push_back({takePointer(tensor), sizes[i]});
   for (auto [arg, tensor] : llvm::zip(program.getInitialArgs(), program.getInitialStates()))
     slots[arg] = takePointer(tensor);
+  if (Value cu = program.getCuSeqlens())
+    offsets = takePointer(cu);
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     addRows(arg, tensor, heads);
   for (auto [arg, tensor] : llvm::zip(program.getFinalArgs(), program.getFinalStates()))
@@ -83,7 +87,20 @@ void CpuTileEmitter::locate(Value item) {
   stateIndex = item;
   sequence = b.div(item, heads);
   head = b.rem(item, heads);
+  Value firstRow = b.mul(sequence, totalSteps);
   length = totalSteps;
+  if (offsets) {
+    // The caller's; clamped, no value of them can reach outside.
+    Type type = tensorType(program.getCuSeqlens()).getElementType();
+    auto offset = [&](Value index) {
+      Value loaded = b.loadLanes(type, b.at(offsets, type, index));
+      if (type.isInteger(32))
+        loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
+      return b.min(b.max(loaded, b.i64(0)), totalSteps);
+    };
+    firstRow = offset(sequence);
+    length = b.max(b.sub(offset(b.add(sequence, 1)), firstRow), b.i64(0));
+  }
   auto ownHead = [&](Value ownHeads) {
     return ownHeads == heads ? head : b.div(head, b.div(heads, ownHeads));
   };
@@ -94,8 +111,7 @@ void CpuTileEmitter::locate(Value item) {
     Rows &row = found->second;
     int64_t channels = tensorType(tensor).getRank() == 4 ? tensorType(tensor).getDimSize(3) : 1;
     row.stride = b.mul(row.heads, channels);
-    Value first = b.add(b.mul(b.mul(sequence, totalSteps), row.stride),
-                        b.mul(ownHead(row.heads), channels));
+    Value first = b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels));
     row.base = b.at(row.base, row.element, first);
   };
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
@@ -310,7 +326,10 @@ FailureOr<Kernel> CpuTileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName
     return failure();
   kernel.threads = 1;
   kernel.gridSizes.push_back({program.getSequences().front(), 2});
-  kernel.gridSizes.push_back({program.getSequences().front(), 0});
+  if (Value cu = program.getCuSeqlens())
+    kernel.sequencesFrom = cu;
+  else
+    kernel.gridSizes.push_back({program.getSequences().front(), 0});
   if (stackBytes > kMostStackBytes)
     return program.emitError() << "its kernel needs " << stackBytes << " bytes of stack, of at most "
                                << kMostStackBytes << " that a CPU's kernel may use",

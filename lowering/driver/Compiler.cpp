@@ -3,6 +3,8 @@
 #include "dialect/ejk/Names.h"
 #include "lowering/driver/BackEnd.h"
 #include "lowering/driver/MergeManifests.h"
+#include "lowering/select/Alternatives.h"
+#include "lowering/target/CpuTarget.h"
 #include "lowering/target/DefaultTargets.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -87,12 +89,42 @@ static std::vector<std::string> gpusOf(Stage stage, const CompileOptions &option
   return {all.begin(), all.end()};
 }
 
+/// Whether a function takes rows of bf16, which a CPU may multiply.
+static bool takesBf16(ModuleOp module) {
+  return llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return llvm::any_of(function.getArgumentTypes(),
+                        [](Type type) { return getElementTypeOrSelf(type).isBF16(); });
+  });
+}
+
+static std::vector<std::string> cpusOf(ModuleOp module, Stage stage,
+                                       const CompileOptions &options) {
+  std::vector<std::string> cpus = options.cpus;
+  bool mayChunk = options.schedule == Schedule::chunk ||
+                  (options.schedule == Schedule::automatic && stage == Stage::package &&
+                   takesBf16(module));
+  for (const CpuTarget &cpu : knownCpuTargets())
+    if (options.forAllCpus && (!cpu.multipliesBf16 || mayChunk))
+      cpus.push_back(cpu.name.str());
+  return cpus;
+}
+
+/// Whether an entry of a manifest has a variant by chunks.
+static bool hasChunks(const llvm::json::Object &manifest) {
+  for (const llvm::json::Value &entry : *manifest.getArray("entries"))
+    if (const llvm::json::Array *variants = entry.getAsObject()->getArray("variants"))
+      for (const llvm::json::Value &variant : *variants)
+        if (variant.getAsObject()->getString("schedule") == kChunkSchedule)
+          return true;
+  return false;
+}
+
 FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileOptions &options) {
   std::vector<std::unique_ptr<BackEnd>> backEnds;
   for (const std::string &arch : gpusOf(stage, options))
     backEnds.push_back(makeCudaBackEnd(arch, options, module.getLoc()));
   size_t numGpus = backEnds.size();
-  for (const std::string &cpu : options.cpus)
+  for (const std::string &cpu : cpusOf(module, stage, options))
     backEnds.push_back(makeCpuBackEnd(cpu, options, module.getLoc()));
   if (llvm::is_contained(backEnds, nullptr))
     return failure();
@@ -121,6 +153,10 @@ FailureOr<std::string> ejk::compile(ModuleOp module, Stage stage, const CompileO
     FailureOr<BackEnd::Code> code = backEnd->compile(copy ? *copy : module);
     if (failed(code) || isCancelled(options))
       return failure();
+    const CpuTarget *cpu = findCpuTarget(backEnd->arch());
+    bool isForChunks = cpu && cpu->multipliesBf16 && options.forAllCpus;
+    if (isForChunks && options.schedule == Schedule::automatic && !hasChunks(code->manifest))
+      continue;
     // Where a CPU's have two, they say so.
     bool isChunk = i < numGpus && options.schedule == Schedule::chunk;
     manifests.push_back(

@@ -21,6 +21,9 @@ struct CompileOptions {
   std::vector<std::string> archs;
   /// The CPUs' instruction sets that machine code is made for, by their names in CpuTarget.h.
   std::vector<std::string> cpus;
+  /// Whether these are all in that table. One that multiplies bf16 is left out where no function
+  /// has kernels by chunks for it.
+  bool forAllCpus = false;
   /// Whether to add machine code made by ptxas. `automatic` adds it when ptxas is found, in
   /// $CUDA_HOME/bin, on PATH or in /usr/local/cuda/bin, and knows the architecture.
   enum class Cubin { automatic, never, always } cubin = Cubin::automatic;

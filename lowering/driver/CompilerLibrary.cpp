@@ -92,6 +92,7 @@ private:
   ejk_compile_options options;
   /// What the options' target names.
   std::vector<std::string> archs, cpus;
+  bool forAllCpus = false;
   OwnedResult &result;
   MLIRContext context;
   ScopedDiagnosticHandler handler;
@@ -119,7 +120,7 @@ static const char *hostArch() {
 #ifdef __x86_64__
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4"))
-    best = "x86-64-v4";
+    best = __builtin_cpu_supports("avx512bf16") ? "x86-64-v4-bf16" : "x86-64-v4";
   else if (__builtin_cpu_supports("x86-64-v3"))
     best = "x86-64-v3";
 #elif defined(__aarch64__)
@@ -133,9 +134,7 @@ bool Call::chooseTargets() {
   StringRef(options.target ? options.target : "").split(names, ',', -1, /*KeepEmpty=*/false);
   for (StringRef name : names) {
     if (name == "cpu") {
-      for (const CpuTarget &cpu : knownCpuTargets())
-        if (!cpu.multipliesBf16) // of use to --schedule=chunk
-          cpus.push_back(cpu.name.str());
+      forAllCpus = true;
     } else if (name == "native") {
       cpus.push_back(hostArch());
       if (cpus.back().empty()) {
@@ -176,6 +175,7 @@ FailureOr<std::string> Call::compile() {
   compile.forGpus = !options.target || !archs.empty();
   compile.archs = archs;
   compile.cpus = cpus;
+  compile.forAllCpus = forAllCpus;
   if (options.no_binary)
     compile.cubin = CompileOptions::Cubin::never;
   compile.derivatives = options.derivatives;

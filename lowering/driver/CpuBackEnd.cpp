@@ -54,7 +54,7 @@ public:
 private:
   LogicalResult lower(ModuleOp module) {
     PassManager pm(module.getContext());
-    buildToCPUPipeline(pm, target.name, options.schedule == Schedule::chunk);
+    buildToCPUPipeline(pm, target.name, options.schedule);
     return success(succeeded(pm.run(module)) && !isCancelled(options));
   }
 

@@ -127,14 +127,17 @@ void ejk::buildToNVVMPipeline(OpPassManager &pm) {
 /// of stack that a package's kernels may take.
 static constexpr int64_t kMostElementsOfWholeState = 64 * 1024;
 
-void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target, bool chunks) {
+void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target, Schedule schedule) {
   ToGPUOptions options;
   options.schedule = Schedule::step;
   options.keepReadsUpTo = kMostElementsOfWholeState;
   MakeAlternativesOptions alternatives;
   alternatives.headsOnly = true;
   const CpuTarget *cpu = findCpuTarget(target);
-  alternatives.chunks = options.chunksOfCpu = chunks && cpu && cpu->multipliesBf16;
+  alternatives.schedule = schedule;
+  alternatives.chunks = options.chunksOfCpu =
+      cpu && cpu->multipliesBf16 &&
+      (schedule == Schedule::automatic || schedule == Schedule::chunk);
   pm.addPass(createMakeAlternatives(alternatives));
   buildToTilePipeline(pm, options);
   LowerToCPUOptions lower;
@@ -209,7 +212,9 @@ void ejk::registerLoweringPipelines() {
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",
-      [](OpPassManager &pm, const ToCPUFlags &flags) { buildToCPUPipeline(pm, flags.target, flags.chunks); });
+      [](OpPassManager &pm, const ToCPUFlags &flags) { 
+        buildToCPUPipeline(pm, flags.target, flags.chunks ? Schedule::chunk : Schedule::step);
+      });
   PassPipelineRegistration<>("ejk-cpu-to-llvm", "a CPU's kernels to the llvm dialect",
                              [](OpPassManager &pm) { buildCPUToLLVMPipeline(pm); });
   PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",

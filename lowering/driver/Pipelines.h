@@ -40,7 +40,8 @@ void buildToGPUPipeline(mlir::OpPassManager &pm, const ToGPUOptions &options = {
 void buildToNVVMPipeline(mlir::OpPassManager &pm);
 /// Splits, canonicalises and lowers scans to a CPU's kernels; --ejk-to-cpu. With `chunks`, those of
 /// bf16 rows also by chunks, where `target` multiplies bf16.
-void buildToCPUPipeline(mlir::OpPassManager &pm, llvm::StringRef target, bool chunks = false);
+void buildToCPUPipeline(mlir::OpPassManager &pm, llvm::StringRef target,
+                        Schedule schedule = Schedule::step);
 /// A CPU's kernels to the llvm dialect; --ejk-cpu-to-llvm. Where its instructions `roundBf16`, they
 /// round to it.
 void buildCPUToLLVMPipeline(mlir::OpPassManager &pm, bool roundBf16 = false);

@@ -16,6 +16,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 #include <set>
 
 namespace ejk {
@@ -105,18 +106,20 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   /// By chunks, with `chunks`, what has matmuls of bf16; and without sums of one term.
   void makeForCpu(func::FuncOp function) {
     Builder b(&getContext());
-    ArrayAttr rows = chunks && hasNarrowRows(function) ? enoughRows(function) : ArrayAttr();
+    bool inChunks = chunks && hasNarrowRows(function) && !isShort(function) &&
+                    (schedule == Schedule::chunk || roundsLittle(function));
     // Kernels give f32 sums, so that only those have nothing left to do.
     bool sums = llvm::any_of(findShared(function), [](SharedHeads heads) {
       return getElementTypeOrSelf(heads.sum.getType()).isF32();
     });
-    if (!rows && !sums)
+    if (!inChunks && !sums)
       return;
     function->setAttr(kScheduleAttr, b.getStringAttr(kStepSchedule));
-    if (rows) {
+    if (inChunks) {
       cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
-      function->setAttr(kWhenAttr, rows);
+      if (ArrayAttr when = enoughRows(function))
+        function->setAttr(kWhenAttr, when);
     }
     if (sums)
       makeDirect(function, scheduleOf(function));
@@ -129,6 +132,24 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
            llvm::any_of(function.getBody().getOps<ScanOp>(), [](ScanOp scan) {
              return getElementTypeOrSelf(scan.getSequences().front().getType()).isBF16();
            });
+  }
+
+  /// Whether a length that is known is too short for chunks on a CPU.
+  static bool isShort(func::FuncOp function) {
+    return llvm::any_of(function.getBody().getOps<ScanOp>(), [](ScanOp scan) {
+      int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
+      return !ShapedType::isDynamic(rows) && rows < cost::kFewestRowsForChunksOnCpu;
+    });
+  }
+
+  /// Whether chunks keep outputs within 3e-3 of their norm: their matmuls round the state and the
+  /// weights. Gates per channel scale rows of 16 bits, which are then rounded, too: up to 3.8e-3.
+  static bool roundsLittle(func::FuncOp function) {
+    return llvm::all_of(function.getBody().getOps<ScanOp>(), [](ScanOp scan) {
+      DecayClass decays = getDecayClass(scan);
+      return decays == DecayClass::none || decays == DecayClass::constant ||
+             decays == DecayClass::scalar;
+    });
   }
 
   /// The function over segments of its sequences; none where no scan can be divided, or a length

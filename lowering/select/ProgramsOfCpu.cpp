@@ -10,7 +10,7 @@ using namespace ejk;
 static constexpr int64_t kColumns = 32;
 
 bool ejk::mayRunOnCpu(ScanOp scan) {
-  return !scan.getCuSeqlens() && !scan.getSegments() && scan.getSaves().empty() &&
+  return !scan.getSegments() && scan.getSaves().empty() &&
          scan.getSavedStates().empty();
 }
 

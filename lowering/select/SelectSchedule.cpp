@@ -157,7 +157,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) {
       auto function = scan->getParentOfType<func::FuncOp>();
-      if (scheduleOf(function) != kStepSchedule && !forwards.contains(function))
+      // On a CPU only what was made for chunks goes by them.
+      bool mayBeChunks = cpu ? scheduleOf(function) == kChunkSchedule
+                             : scheduleOf(function) != kStepSchedule;
+      if (mayBeChunks && !forwards.contains(function))
         scans.push_back(scan);
     });
     if (failed(handleAll(scans)))

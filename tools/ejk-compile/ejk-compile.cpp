@@ -36,7 +36,7 @@ static cl::list<TargetKind>
 static cl::list<std::string>
     cpuArchs("cpu-arch", cl::CommaSeparated, cl::cat(category), cl::value_desc("x86-64-v4,..."),
              cl::desc("For --target=cpu: instruction sets; by default all in the table "
-                      "(--list-archs), those that multiply bf16 with --schedule=chunk"));
+                      "(--list-archs), those that multiply bf16 where kernels work by chunks"));
 static cl::opt<bool> listArchs("list-archs", cl::cat(category),
                                cl::desc("Print the table of architectures and exit"));
 static ejk::Choice<Stage>
@@ -130,10 +130,7 @@ int main(int argc, char **argv) {
   options.archs.assign(archs.begin(), archs.end());
   if (forCpu) {
     options.cpus.assign(cpuArchs.begin(), cpuArchs.end());
-    if (cpuArchs.empty())
-      for (const ejk::CpuTarget &cpu : ejk::knownCpuTargets())
-        if (!cpu.multipliesBf16 || schedule.get() == ejk::Schedule::chunk)
-          options.cpus.push_back(cpu.name.str());
+    options.forAllCpus = cpuArchs.empty();
   }
   options.cubin = cubin;
   options.derivatives = vjp;

@@ -134,7 +134,8 @@ Result<BenchResult> DeviceSession::benchCpu(const Program &program, size_t entry
   result.fmaFlops = measureFmaFlops(result.threads);
   result.copyBandwidth = measureCpuCopy(result.threads);
   result.repetitions = std::max(options.repetitions, 20);
-  Result<TensorSet> set = TensorSet::create(*this, program, entry, inputs, options.inPlace);
+  Result<TensorSet> set =
+      TensorSet::create(*this, program, entry, inputs, options.inPlace, options.schedule);
   if (!set)
     return set.error();
   result.bytes = set->trafficBytes();
