@@ -165,7 +165,7 @@ def LowerToGPU : Pass<"ejk-lower-to-gpu", "::mlir::ModuleOp"> {
     ```
     After:
     ```mlir
-    gpu.module @kernels { gpu.func @f_scan0(…) kernel { … } }
+    gpu.module @kernels [#nvvm.target<chip = "sm_90a">] { gpu.func @f_scan0(…) kernel { … } }
     func.func @f(%q: memref<?x?x?x64xbf16> {ejk.name = "q", ejk.shape = ["B", "T", "H", "64"]}, …,
                  %o: memref<?x?x?x64xbf16> {…}) attributes {ejk.num_inputs = 3 : i64} {
       gpu.launch_func @kernels::@f_scan0 blocks in (%grid, %c1, %c1) …

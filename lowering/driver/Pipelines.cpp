@@ -104,21 +104,33 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   LowerToGPUOptions lower;
   lower.arch = options.arch;
   pm.addPass(createLowerToGPU(lower));
-  pm.addPass(createCanonicalizerPass(foldsOnly()));
-  pm.addPass(createCSEPass());
+  // Each by itself: where one kernel changes, only that one is looked at again.
+  for (OpPassManager *each :
+       {&pm.nest<func::FuncOp>(), &pm.nest<gpu::GPUModuleOp>().nest<gpu::GPUFuncOp>()}) {
+    each->addPass(createCanonicalizerPass(foldsOnly()));
+    each->addPass(createCSEPass());
+  }
 }
 
 void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createLegalizeKernelMath());
-  kernels.addPass(createCanonicalizerPass(foldsOnly()));
-  kernels.addPass(createCSEPass());
-  kernels.addPass(createConvertVectorToLLVMPass());
-  kernels.addPass(createSCFToControlFlowPass());
-  ConvertGpuOpsToNVVMOpsOptions toNVVM;
+  OpPassManager &each = kernels.nest<gpu::GPUFuncOp>();
+  each.addPass(createCanonicalizerPass(foldsOnly()));
+  each.addPass(createCSEPass());
+  each.addPass(createConvertVectorToLLVMPass());
+  each.addPass(createSCFToControlFlowPass());
+  // Arguments of blocks that are always the same value go. Patterns would find nothing.
+  GreedyRewriteConfig blocksOnly;
+  blocksOnly.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Aggressive);
+  each.addPass(createCanonicalizerPass(blocksOnly, {}, {"none"}));
+  // By the module's target. ConvertGpuOpsToNVVMOps has the same patterns, and rewrites before them
+  // ops that no kernel has, which took two thirds of its time.
+  ConvertToLLVMPassOptions toLLVM;
+  toLLVM.useDynamic = true;
   // Every conversion is kept, so no pattern needs to be rolled back.
-  toNVVM.allowPatternRollback = false;
-  kernels.addPass(createConvertGpuOpsToNVVMOps(toNVVM));
+  toLLVM.allowPatternRollback = false;
+  kernels.addPass(createConvertToLLVMPass(toLLVM));
   // LLVM's own passes tidy what is left; to do so here, too, leaves the same PTX.
   kernels.addPass(createReconcileUnrealizedCastsPass());
 }

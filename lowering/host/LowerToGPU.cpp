@@ -15,6 +15,7 @@
 #include "lowering/step/StepKernel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -691,6 +692,12 @@ struct LowerToGPUPass : ejk::impl::LowerToGPUBase<LowerToGPUPass> {
     FailureOr<LoweredCounts> counts = lowerFunctions(getOperation(), maker);
     if (failed(counts))
       return signalPassFailure();
+    // What converts the kernels to nvvm finds its patterns by this attribute.
+    MLIRContext *context = &getContext();
+    for (auto kernels : getOperation().getOps<gpu::GPUModuleOp>())
+      kernels.setTargetsAttr(ArrayAttr::get(
+          context, NVVM::NVVMTargetAttr::get(context, /*optLevel=*/2, "nvptx64-nvidia-cuda",
+                                             target->name)));
     numScans += counts->scans;
     numBlocks += counts->programs;
     numPlain += counts->plain;

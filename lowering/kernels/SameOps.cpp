@@ -22,12 +22,14 @@ static Attribute attributesForKernels(Operation *op) {
   return attributes.getDictionary(op->getContext());
 }
 
-bool ejk::computeTheSame(Operation *a, Operation *b) {
+bool ejk::computeTheSame(Operation *a, Operation *b, bool evenIfUnused) {
   return a->getName() == b->getName() && attributesForKernels(a) == attributesForKernels(b) &&
          a->getOperandTypes() == b->getOperandTypes() &&
          a->getResultTypes() == b->getResultTypes() && repeatTheSame(a, b) &&
          llvm::all_of_zip(a->getResults(), b->getResults(),
-                          [](Value x, Value y) { return x.use_empty() == y.use_empty(); }) &&
+                          [&](Value x, Value y) {
+                            return evenIfUnused || x.use_empty() == y.use_empty();
+                          }) &&
          llvm::all_of_zip(a->getRegions(), b->getRegions(), [](Region &x, Region &y) {
            return OperationEquivalence::isRegionEquivalentTo(
                &x, &y, OperationEquivalence::IgnoreLocations);

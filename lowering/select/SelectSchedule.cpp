@@ -5,6 +5,7 @@
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/select/KnownNeeds.h"
 #include "lowering/select/ProgramsOfCpu.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/select/RoundOutputs.h"
@@ -122,6 +123,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     target = findTarget(arch, getOperation().getLoc());
     if (!target)
       return signalPassFailure();
+    KnownNeeds known;
+    needs = &known;
     if (schedule == Schedule::step) {
       if (saveStates)
         emitRemark(getOperation().getLoc(), "no states are saved for derivatives: scans walk "
@@ -426,6 +429,12 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     need = 0;
     if (cpu)
       return runsOnCpu(program);
+    KnownNeeds::Question question{program, stages, mayLoadLate};
+    if (const KnownNeeds::Need *known = needs->find(question)) {
+      need = known->bytes;
+      isWithoutStage = known->isWithoutStage;
+      return need <= target->sharedBytesPerBlock;
+    }
     for (bool wide : {true, false}) {
       if (!wide && (!mayLoadLate || need <= target->sharedBytesPerBlock))
         break;
@@ -444,6 +453,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       isWithoutStage = !wide;
       copy.erase();
     }
+    needs->add(question, {need, isWithoutStage});
     return need <= target->sharedBytesPerBlock;
   }
 
@@ -477,6 +487,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   std::vector<SaveStates> forwardSaves;
   /// The user's function whose scans are being handled.
   StringRef handled;
+  /// While the pass runs.
+  KnownNeeds *needs = nullptr;
   /// The bytes of shared memory that the last program asked about needs.
   unsigned need = 0;
   /// Whether it needs those even if f32 matrices have no stage.

@@ -172,6 +172,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
           least = needed;
           best = more.held;
         }
+        if (least <= all.bytes) // No other tile can save more than all tiles do.
+          break;
       }
       if (best == kAll)
         return all;

@@ -1,0 +1,47 @@
+//===- KnownNeeds.h - shared memory that like programs need -----*- C++ -*-===//
+//
+// To find how much shared memory a program needs takes a copy of it through layouts and emission.
+// Alternatives of a function have programs in common, so what one needs is remembered for the others.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_LOWERING_SELECT_KNOWNNEEDS_H
+#define EJK_LOWERING_SELECT_KNOWNNEEDS_H
+
+#include "dialect/tile/Tile.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <deque>
+#include <memory>
+
+namespace ejk {
+class KnownNeeds {
+public:
+  /// The question: which program, and how its rows are staged.
+  struct Question {
+    tile::ProgramOp program;
+    unsigned stages;
+    bool mayLoadLate;
+  };
+  struct Need {
+    unsigned bytes;
+    /// Whether f32 matrices have no stage.
+    bool isWithoutStage;
+  };
+
+  /// Null where no like program was asked about.
+  const Need *find(const Question &question) const;
+  void add(const Question &question, Need need);
+
+private:
+  struct Known {
+    /// Stand for the tensors that the program takes, which may be gone by now.
+    std::unique_ptr<mlir::Block> tensors;
+    mlir::OwningOpRef<tile::ProgramOp> program;
+    unsigned stages;
+    bool mayLoadLate;
+    Need need;
+  };
+  std::deque<Known> all;
+};
+} // namespace ejk
+
+#endif // EJK_LOWERING_SELECT_KNOWNNEEDS_H
