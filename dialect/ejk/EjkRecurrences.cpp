@@ -171,15 +171,6 @@ LogicalResult ejk::verifyNamedOperands(Operation *op, ArrayRef<StringRef> names,
                  succeeded(verifyElementType(op, op->getResult(1), "final_state")));
 }
 
-static LogicalResult verifyGateType(Operation *op, Value gate, StringRef name, Type queryType,
-                                    StringRef constraint) {
-  Type type = elementOf(gate);
-  if (type.isF32() || type == queryType)
-    return success();
-  return op->emitOpError() << "'" << name << "' must be f32 or query's type " << queryType << " ("
-                           << constraint << "), but is " << type;
-}
-
 static LogicalResult verifyRecurrence(Operation *op) {
   Recurrence r = *Recurrence::of(op);
   Type type = elementOf(r.query);
@@ -224,20 +215,13 @@ static LogicalResult verifyRecurrence(Operation *op) {
                              << heads;
 
   // C5, C7, C8, C15: gates and beta, whose B may be static where query's is not.
-  if (r.g && failed(verifyGateType(op, r.g, "g", type, "C5")))
-    return failure();
   if (r.g && failed(isDelta ? shapes.check(r.g, "g", {"B", "T", h}, "C5")
                             : shapes.checkEither(r.g, "g", {"B", "T", h}, {"B", "T", h, "K"},
                                                  "C5")))
     return failure();
-  if (r.beta && (failed(verifyGateType(op, r.beta, "beta", type, "C15")) ||
-                 failed(shapes.check(r.beta, "beta", {"B", "T", h}, "C15"))))
-    return failure();
-  if (r.gk && (failed(verifyGateType(op, r.gk, "gk", type, "C7")) ||
-               failed(shapes.check(r.gk, "gk", {"B", "T", h, "K"}, "C7"))))
-    return failure();
-  if (r.gv && (failed(verifyGateType(op, r.gv, "gv", type, "C8")) ||
-               failed(shapes.check(r.gv, "gv", {"B", "T", "H", "V"}, "C8"))))
+  if ((r.beta && failed(shapes.check(r.beta, "beta", {"B", "T", h}, "C15"))) ||
+      (r.gk && failed(shapes.check(r.gk, "gk", {"B", "T", h, "K"}, "C7"))) ||
+      (r.gv && failed(shapes.check(r.gv, "gv", {"B", "T", "H", "V"}, "C8"))))
     return failure();
 
   // C10 comes before what depends on N.

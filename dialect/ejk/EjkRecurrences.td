@@ -20,12 +20,13 @@ defvar constraintsOfSequences = [{
     - C4: Hkv divides H.
 }];
 defvar constraintsOfG = [{
-    - C5: `g` is [B,T,H], or [B,T,H,K] and then means exactly `gk`; f32 or query's type.
+    - C5: `g` is [B,T,H], or [B,T,H,K] and then means exactly `gk`; f32, f16 or bf16,
+      whatever query is.
     - C6: `g_gamma` is [H] or [N,H], f32.
 }];
 defvar constraintsOfChannelGates = [{
-    - C7: `gk` is [B,T,H,K]; f32 or query's type.
-    - C8: `gv` is [B,T,H,V]; f32 or query's type.
+    - C7: `gk` is [B,T,H,K]; f32, f16 or bf16, whatever query is.
+    - C8: `gv` is [B,T,H,V]; f32, f16 or bf16, whatever query is.
 }];
 defvar constraintsOfStates = [{
     - C9: `initial_state` is [N,H,K,V], f32.
@@ -208,14 +209,14 @@ def Ejk_DeltaRuleOp : Ejk_RecurrenceOp<"delta_rule", ["beta", "g", "gk"]> {
     - C2: query, key and value have one element type: f32, f16 or bf16.
     - C3: K and V are static, from 1 to 512.
     - C4: Hk divides Hv.
-    - C5: `g` is [B,T,Hv]; f32 or query's type.
-    - C7: `gk` is [B,T,Hv,K]; f32 or query's type.
+    - C5: `g` is [B,T,Hv]; f32, f16 or bf16, whatever query is.
+    - C7: `gk` is [B,T,Hv,K]; f32, f16 or bf16, whatever query is.
     - C9: `initial_state` is [N,Hv,K,V], f32.
     - C10: `cu_seqlens` is [N+1], i32 or i64, and B is 1.
     - C11: output is [B,T,Hv,V] in query's type.
     - C12: final_state is [N,Hv,K,V], f32.
     - C13: `softmax_scale` is finite.
-    - C15: `beta` is [B,T,Hv]; f32 or query's type.
+    - C15: `beta` is [B,T,Hv]; f32, f16 or bf16, whatever query is.
   }], recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value, Ejk_Tensor:$beta,

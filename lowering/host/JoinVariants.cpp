@@ -124,9 +124,12 @@ static void completeForward(json::Array &entries, json::Object &forward, bool is
       sharedBytes = std::max(sharedBytes, sharedBytesOf(*variant.getAsObject()));
   size_t numSaved = forward.getArray("outputs")->size() - own->getArray("outputs")->size();
   int64_t firstSaved = int64_t(derivative->getArray("inputs")->size() - numSaved);
-  for (json::Value &value : *derivative->getArray("variants")) {
+  json::Array &variants = *derivative->getArray("variants");
+  for (json::Value &value : variants) {
     json::Object &variant = *value.getAsObject();
-    if (!sharedBytes || !variant.get("schedule") || !readsInputsFrom(variant, firstSaved))
+    // With chunks alone, the last one is what a launch takes where no other can be had.
+    bool isLast = &value == &variants.back();
+    if (!sharedBytes || isLast || !variant.get("schedule") || !readsInputsFrom(variant, firstSaved))
       continue;
     json::Value room = json::Array{">=", "device.shared_bytes", sharedBytes};
     json::Value *needs = variant.get("needs");

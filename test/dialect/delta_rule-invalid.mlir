@@ -147,11 +147,11 @@ func.func @c15(%q: tensor<2x5x2x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x
 
 // -----
 
-// C15: beta is f16 beside f32 rows.
-func.func @c15_type(%q: tensor<2x5x2x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x4x6xf32>, %beta: tensor<2x5x4xf16>,
+// C15: beta is wider than a recurrence's floats.
+func.func @c15_type(%q: tensor<2x5x2x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x4x6xf32>, %beta: tensor<2x5x4xf64>,
     %g: tensor<2x5x4xf32>, %gk: tensor<2x5x4x8xf32>, %h0: tensor<2x4x8x6xf32>) {
-  // expected-error@+1 {{'beta' must be f32 or query's type 'f32' (C15), but is 'f16'}}
-  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<2x5x4xf16>)
+  // expected-error@+1 {{'beta' must be a ranked tensor of f32, f16 or bf16 (C15), but is 'tensor<2x5x4xf64>'}}
+  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<2x5x4xf64>)
       g(%g : tensor<2x5x4xf32>) gk(%gk : tensor<2x5x4x8xf32>) initial_state(%h0 : tensor<2x4x8x6xf32>)
       : tensor<2x5x2x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x4x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return

@@ -165,11 +165,11 @@ func.func @c5(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // -----
 
-// C5: g is narrower than f32 and not query's type.
-func.func @c5(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %g: tensor<2x5x4xbf16>) {
-  // expected-error@+1 {{'g' must be f32 or query's type 'f32' (C5), but is 'bf16'}}
+// C5: g is wider than a recurrence's floats.
+func.func @c5(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %g: tensor<2x5x4xf64>) {
+  // expected-error@+1 {{'g' must be a ranked tensor of f32, f16 or bf16 (C5), but is 'tensor<2x5x4xf64>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
-      g(%g : tensor<2x5x4xbf16>)
+      g(%g : tensor<2x5x4xf64>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
 }
@@ -242,11 +242,11 @@ func.func @c7(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // -----
 
-// C7: gk is narrower than f32 and not query's type.
-func.func @c7(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gk: tensor<2x5x4x8xf16>) {
-  // expected-error@+1 {{'gk' must be f32 or query's type 'f32' (C7), but is 'f16'}}
+// C7: gk is wider than a recurrence's floats.
+func.func @c7(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gk: tensor<2x5x4x8xf64>) {
+  // expected-error@+1 {{'gk' must be a ranked tensor of f32, f16 or bf16 (C7), but is 'tensor<2x5x4x8xf64>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
-      gk(%gk : tensor<2x5x4x8xf16>)
+      gk(%gk : tensor<2x5x4x8xf64>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
 }
@@ -264,11 +264,11 @@ func.func @c8(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2
 
 // -----
 
-// C8: gv is narrower than f32 and not query's type.
-func.func @c8(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gv: tensor<2x5x4x6xbf16>) {
-  // expected-error@+1 {{'gv' must be f32 or query's type 'f32' (C8), but is 'bf16'}}
+// C8: gv is wider than a recurrence's floats.
+func.func @c8(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>, %gv: tensor<2x5x4x6xf64>) {
+  // expected-error@+1 {{'gv' must be a ranked tensor of f32, f16 or bf16 (C8), but is 'tensor<2x5x4x6xf64>'}}
   %o, %ht = ejk.recurrent %q, %k, %v
-      gv(%gv : tensor<2x5x4x6xbf16>)
+      gv(%gv : tensor<2x5x4x6xf64>)
       : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
 }

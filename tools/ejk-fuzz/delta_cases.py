@@ -9,7 +9,7 @@ import numpy as np
 import corrections
 import tensors
 from corrections import Part
-from fuzz_cases import Case
+from fuzz_cases import FLOATS, Case
 
 # What of the model's error a result may have, which is drawn from the same roundings in another
 # order.
@@ -60,7 +60,7 @@ class DeltaCase(Case):
         if self.gradients or self.form == "scan":
             self.scale = float(np.float32(self.scale))  # a step holds it in f32
         most = self.pick([1.0, 1.0, 2.0])
-        kind = self.pick(["f32", self.kind])
+        kind = self.pick(["f32", self.kind, self.pick(FLOATS)])
         self.x["beta"] = self.add("beta", "B,T,H", kind,
                                   most * self.rng.random(self.shape("B,T,H")))
 
@@ -70,7 +70,7 @@ class DeltaCase(Case):
             if name == one or (not one and self.chance(0.45)):
                 letters = {"g": "B,T,H", "gk": "B,T,H,K", "gv": "B,T,H,V"}[name]
                 self.options[name] = self.x[name] = self.add(
-                    name, letters, self.pick(["f32", self.kind]), self.gate(letters))
+                    name, letters, self.pick(["f32", self.kind, self.pick(FLOATS)]), self.gate(letters))
 
     def build_delta_rule(self):
         """By its name."""

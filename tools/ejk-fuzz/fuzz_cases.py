@@ -11,6 +11,7 @@ ODD_CHANNELS = [1, 2, 3, 5, 7, 15, 17, 24, 31, 33, 48, 60, 63, 65, 72, 96, 100, 
 EVEN_CHANNELS = [8, 16, 32, 64, 128, 256, 512]
 USUAL_CHANNELS = [64, 128]
 GATES = ["g", "g_gamma", "gk", "gv"]
+FLOATS = ["f32", "f16", "bf16"]
 FORMS = ["recurrent"] * 5 + ["gla"] * 2 + ["lightning_attn", "softplus_scan", "logsigmoid_scan"]
 
 
@@ -259,7 +260,7 @@ class Case:
             if name == one or (not one and self.chance(0.45)):
                 letters = {"g": self.pick(["B,T,H", "B,T,H,K"]), "gk": "B,T,H,K", "gv": "B,T,H,V",
                            "g_gamma": self.pick(["H", "N,H"])}[name]
-                kinds = [self.kind] if self.usual else ["f32", self.kind]
+                kinds = [self.kind] if self.usual else ["f32", self.kind, self.pick(FLOATS)]
                 kind = "f32" if name == "g_gamma" else self.pick(kinds)
                 self.options[name] = self.add(name, letters, kind, self.gate(letters))
         if self.form == "lightning_attn":
