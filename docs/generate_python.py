@@ -3,6 +3,7 @@
 
     docs/generate_python.py [FILE]
 """
+import argparse
 import inspect
 import pathlib
 import sys
@@ -40,6 +41,10 @@ def methods(owner, thing):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", nargs="?", type=pathlib.Path, default=ROOT / "docs" / "python-api.md",
+                        help="where to write (docs/python-api.md)")
+    args = parser.parse_args()
     plain = [*_functions._UNARY, *_functions._BINARY]
     parts = [HEAD, "## Recurrences\n", entry("ejk.recurrence", ejk.recurrence),
              "What it gives has these methods:\n", methods("fn", ejk.Recurrence),
@@ -62,8 +67,7 @@ def main():
                        ("EjkError", "TraceError", "TensorError", "CompileError", "RuntimeFailure",
                         "Diagnostic")) + "\n"]
     text = "\n".join(parts)
-    target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "python-api.md"
-    target.write_text(text)
+    args.target.write_text(text)
 
 
 main()
