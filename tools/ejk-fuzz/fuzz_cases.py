@@ -209,6 +209,11 @@ class Case:
         self.arguments.append((name, self.type(letters, kind)))
         return array.astype(np.float64)
 
+    def has_other_halves(self):
+        """Whether there are 16-bit inputs of another type than the rows."""
+        return any(kind in FLOATS and kind not in ("f32", self.kind)
+                   for kind, _ in self.inputs.values())
+
     def gate(self, letters):
         """Log decays from 0 to -inf, in one of several moods."""
         shape = self.shape(letters)
