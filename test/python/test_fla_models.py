@@ -62,6 +62,38 @@ class Fla(unittest.TestCase):
     def test_gated_deltanet(self):
         self.learn("GatedDeltaNet", num_heads=2, head_dim=32, expand_v=1)
 
+    def test_retnet(self):
+        self.learn("RetNet", num_heads=2)
+
+    def test_hgrn2(self):
+        self.learn("HGRN2", num_heads=2, expand_ratio=32)
+
+    def test_kda(self):
+        self.learn("KDA", num_heads=2, head_dim=32)
+
+    def test_rotary_embedding_is_as_flas_reference(self):
+        from fla.modules.rotary import ops
+
+        from ejk.compat.fla import _modules
+        torch.manual_seed(0)
+        x, angles = torch.randn(2, 9, 3, 12), torch.randn(20, 4)
+        cos, sin = angles.cos(), angles.sin()
+        for interleaved in (False, True):
+            def wanted(rows, first):
+                span = slice(first, first + rows.shape[1])
+                return ops.rotary_embedding_ref(rows, cos[span], sin[span], interleaved)
+
+            def found(rows, **options):
+                return _modules.rotary_embedding(rows, cos, sin, interleaved, **options)
+            torch.testing.assert_close(found(x), wanted(x, 0))
+            torch.testing.assert_close(found(x, seqlen_offsets=5), wanted(x, 5))
+            torch.testing.assert_close(found(x, seqlen_offsets=torch.tensor([2, 7])),
+                                       torch.cat([wanted(x[:1], 2), wanted(x[1:], 7)]))
+            packed = found(x[:1], cu_seqlens=torch.tensor([0, 4, 4, 9]),
+                           seqlen_offsets=torch.tensor([1, 0, 3]))
+            torch.testing.assert_close(packed, torch.cat([wanted(x[:1, :4], 1),
+                                                          wanted(x[:1, 4:], 3)], 1))
+
     def test_packed_sequences_are_kept_apart(self):
         from fla import models
         torch.manual_seed(0)

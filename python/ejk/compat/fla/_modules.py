@@ -43,6 +43,15 @@ def rms_norm(x, weight, bias, residual=None, eps=1e-5, prenorm=False, residual_i
     return _norm(x, weight, bias, residual, eps, prenorm, residual_in_fp32, True)
 
 
+def layer_norm_linear(x, norm_weight, norm_bias, linear_weight, linear_bias, residual=None,
+                      eps=1e-5, prenorm=False, residual_in_fp32=False, is_rms_norm=False,
+                      num_groups=1):
+    y, x = _norm(x, norm_weight, norm_bias, residual, eps, True, residual_in_fp32, is_rms_norm,
+                 num_groups)
+    y = F.linear(y.to(linear_weight.dtype), linear_weight, linear_bias)
+    return (y, x) if prenorm else y
+
+
 def _gated(x, g, weight, bias, activation, residual, prenorm, residual_in_fp32, eps, rms):
     kind = x.dtype
     if residual is not None:
@@ -141,6 +150,27 @@ def causal_conv1d_update(x, cache, residual=None, weight=None, bias=None, activa
     return y if residual is None else y + residual, cache
 
 
+def rotary_embedding(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0,
+                     cu_seqlens=None, chunk_indices=None):
+    """[B, T, H, D] with cos and sin [positions, R]: the first 2R channels turn, in pairs."""
+    refuse("rotary_embedding on a CPU", inplace=inplace, chunk_indices=chunk_indices)
+    positions = torch.arange(x.shape[1], device=x.device)
+    offsets = seqlen_offsets
+    if cu_seqlens is not None:
+        sequence = torch.searchsorted(cu_seqlens, positions, right=True) - 1
+        positions = positions - cu_seqlens[sequence]
+        offsets = offsets[sequence] if isinstance(offsets, torch.Tensor) else offsets
+    elif isinstance(offsets, torch.Tensor):
+        offsets = offsets[:, None]
+    cos, sin = (t[positions + offsets].float().unsqueeze(-2) for t in (cos, sin))
+    turned, rest = x.split([2 * cos.shape[-1], x.shape[-1] - 2 * cos.shape[-1]], -1)
+    turned = turned.float()
+    a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+    pairs = a * cos - b * sin, b * cos + a * sin
+    turned = torch.stack(pairs, -1).flatten(-2) if interleaved else torch.cat(pairs, -1)
+    return torch.cat([turned.to(x.dtype), rest], -1)
+
+
 def cross_entropy_loss(logits, target, label_smoothing=0.0, logit_scale=1.0, lse_square_scale=0.0,
                        logit_softcapping=None, ignore_index=-100, inplace_backward=False,
                        process_group=None):
@@ -153,6 +183,19 @@ def cross_entropy_loss(logits, target, label_smoothing=0.0, logit_scale=1.0, lse
     z = lse_square_scale * torch.logsumexp(logits, -1).square()
     z = torch.where(target == ignore_index, torch.zeros_like(z), z)
     return loss + z, z.detach()
+
+
+def fused_linear_cross_entropy_loss(x, target, weight, bias=None, ignore_index=-100,
+                                    label_smoothing=0.0, logit_scale=1.0, logit_softcapping=None,
+                                    num_chunks=8, reduction="mean", use_l2warp=False,
+                                    l2_penalty_factor=1e-4, accumulate_grad_in_fp32=True,
+                                    process_group=None):
+    refuse("fused_linear_cross_entropy_loss on a CPU", use_l2warp=use_l2warp,
+           process_group=process_group)
+    loss, _ = cross_entropy_loss(F.linear(x, weight, bias), target, label_smoothing, logit_scale,
+                                 0.0, logit_softcapping, ignore_index)
+    total = loss.sum()
+    return total / (target != ignore_index).sum() if reduction == "mean" else total
 
 
 def cross_entropy_forward(self, input, target):
@@ -170,12 +213,16 @@ def cross_entropy_forward(self, input, target):
 
 FUNCTIONS = (layer_norm, group_norm, rms_norm, layer_norm_gated, rms_norm_gated, l2norm, sigmoid,
              swish, logsigmoid, swiglu, swiglu_linear, causal_conv1d, causal_conv1d_update,
-             cross_entropy_loss)
+             rotary_embedding, cross_entropy_loss, fused_linear_cross_entropy_loss,
+             layer_norm_linear)
 # fla's functions by module and name.
-HOMES = {"fla.modules.norm.layernorm": ("layer_norm", "group_norm", "rms_norm"),
+HOMES = {"fla.modules.norm.layernorm": ("layer_norm", "group_norm", "rms_norm",
+                                        "layer_norm_linear"),
          "fla.modules.norm.fused_norm_gate": ("layer_norm_gated", "rms_norm_gated"),
          "fla.modules.norm.l2norm": ("l2norm",),
          "fla.modules.activations.ops": ("sigmoid", "swish", "logsigmoid", "swiglu",
                                          "swiglu_linear"),
          "fla.modules.causal_conv1d.ops": ("causal_conv1d", "causal_conv1d_update"),
-         "fla.modules.fused_cross_entropy.ops": ("cross_entropy_loss",)}
+         "fla.modules.rotary.ops": ("rotary_embedding",),
+         "fla.modules.fused_cross_entropy.ops": ("cross_entropy_loss",),
+         "fla.modules.fused_linear_cross_entropy.ops": ("fused_linear_cross_entropy_loss",)}
