@@ -11,7 +11,8 @@
 //   f64    2^-1022 = e^-708.4   2^-1074 = e^-744.4    2^1024 = e^709.8
 //
 // f32 and bf16 have the same exponents, so an exponential that is normal in f32 stays so when it is
-// rounded to bf16. f16 holds no decays of a chunk: its matmuls take scaled rows in bf16.
+// rounded to bf16. Matmuls of f16 sequences take scaled rows in bf16, but for one case of gates per
+// head (passes/chunk/ChunkedState.h, "Types").
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_NUMERICRANGE_H

@@ -1,6 +1,6 @@
 //===- TileTma.cpp - loads and stores by TMA -------------------------------===//
 //
-// Emits loads and stores of swizzled tiles by TMA, from sm_90a on: one elected lane issues a
+// Emits loads and stores of swizzled tiles by TMA, beside wgmma (sm_90a): one elected lane issues a
 // copy, and the other threads go on. A tensor map, 128 bytes that the runtime encodes,
 // describes a tensor as matrices of 64-column blocks: rows [B, T, H, K] are B matrices of T
 // rows and H·K/64 blocks. A TMA tile is some rows of some blocks. An mbarrier counts the

@@ -69,8 +69,9 @@ std::pair<int64_t, int64_t> ejk::tmaTileShape(Type tile) {
 }
 
 /// Whether threads read at least a third of the copied tiles into registers, for example to scale
-/// them, and so have no time to copy. Where matmuls read all tiles from shared memory, the warp
-/// that issues TMA loads would keep the other warps waiting.
+/// them. They are then too busy to issue copies, which TMA takes from them. Where matmuls read
+/// almost all tiles from shared memory, threads have the time, and the one warp that issues TMA's
+/// copies arrives late at the barrier that the others wait at.
 static bool readsTiles(ProgramOp program) {
   unsigned all = 0, read = 0;
   for (auto ring : program.getBlock().getOps<MakeRingOp>()) {

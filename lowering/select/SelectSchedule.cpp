@@ -274,8 +274,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     narrowOperands(copy.scans, roundComputed);
     hoistReductions(copy.scans);
     includeDiagonal(copy.scans);
-    // Where chunks divide the rows of a saved state, it is that with which their last is
-    // entered, in 16 bits; those of few rows are every chunk's.
+    // A state that is saved every so many rows, a multiple of a chunk's, is the state that the last
+    // of these chunks is entered with, in 16 bits. With fewer rows every chunk saves its own.
     auto mayEnter = [](ScanOp scan) {
       int64_t rows = scan.getSaveEvery().value_or(0);
       return rows <= kChunkLengths[0] || rows % kChunkLengths[0] == 0;

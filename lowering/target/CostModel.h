@@ -49,8 +49,8 @@ private:
 /// Rows from which on chunks are faster than steps. H200: a step takes 0.37 us (gk,
 /// B=4,T=2048,H=16: 0.756 ms) and a chunk of 64 rows 2.3 us (gk, B=1,T=8192,H=96: 0.295 ms). The
 /// loads before the first chunk and the stores after the last one take some 2.3 us more. One chunk
-/// takes 4.6 us in all, as 12 steps do. In a derivative a step takes 1.43 us and a chunk 7.4 us. A
-/// matmul's tile has 16 rows, so fewer rows leave it partly unused.
+/// takes 4.6 us in all, as 12 steps do. In a derivative a step takes 1.43 us and a chunk 7.4 us. The
+/// number is the next one that fills a matmul's tile, which has 16 rows.
 constexpr int64_t kFewestRowsForChunks = 16;
 
 /// The same on a CPU, where a chunk of 64 rows costs what some 40 steps do, and rows that it lacks
@@ -76,10 +76,10 @@ constexpr int64_t kRowsOfFinePackedSegment = 256;
 constexpr int64_t kStateElementsPerBlock = 128 * 128;
 
 /// How many times the rows of a segment cost, in passes over them. A split computes each segment
-/// twice, once for its state alone. H200: that and the combination take as long as 2 (gk,
-/// B=2,T=16384,H=16: 1.75 of 3.95 x the floor, with 4 segments) to 2.1 segments (gk,
-/// B=1,T=65536,H=8: 1.77 of 13.5, with 16). With a third one as margin, a split is taken where it
-/// is faster by a quarter or more.
+/// twice, once for its state alone. H200, gk: with 4 segments (B=2,T=16384,H=16) the split takes
+/// 1.75 x the floor and the whole sequence 3.95 x, so one segment takes 0.99 x and the split 1.8
+/// segments; with 16 (B=1,T=65536,H=8) it is 1.77 x and 13.5 x, 2.1 segments. With a third pass as
+/// margin, a split is taken where it is faster by a quarter or more.
 constexpr int64_t kSegmentPasses = 3;
 
 //===----------------------------------------------------------------------===//

@@ -152,7 +152,8 @@ public:
   bool isSliced(mlir::Value value) const;
 
   /// The padded width of a tile for `channels` channels, whole or sliced: a multiple of 16, which
-  /// tensor cores require, and larger powers of two for wider tiles, so that warps can divide them.
+  /// tensor cores require, 32 above 16 channels, `columnBlock` (64 with wgmma, else 32) above 64, and
+  /// 64 above 128, so that warps can divide them.
   int64_t width(int64_t channels, bool sliced) const;
 
   /// A handle. Nothing here changes it.
