@@ -10,7 +10,7 @@ from ctypes import (CFUNCTYPE, POINTER, c_char_p, c_int32, c_int64, c_size_t, c_
 
 from . import _program
 from ._errors import EjkError, TensorError
-from ._library import (DLTensor, Buffer, compiler, dtype_code, dtype_name, library_path, runtime)
+from ._library import (DLTensor, Buffer, compiler, dtype_code, dtype_name, open_library, runtime)
 
 _RANK = 8  # EJK_MAX_RANK of the runtime
 
@@ -57,7 +57,7 @@ class Table:
 
     def __init__(self, name, complete):
         runtime()  # so that the library finds it in the process
-        self.library = ctypes.CDLL(library_path(name))
+        self.library = open_library(name)
         self.library.ejk_door_add.argtypes = [c_char_p, c_char_p, _Device, c_void_p, c_void_p,
                                               c_size_t, c_int64, POINTER(_Form), c_size_t, c_size_t]
         self.library.ejk_door_add.restype = None

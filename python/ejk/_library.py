@@ -38,6 +38,20 @@ def library_path(name):
                    + "; install the ejk wheel, or build the project and set EJK_LIBRARY_DIR")
 
 
+def open_library(name):
+    """A shared library of ejk's. Where one is found but does not load, the error names it, what the
+    loader says, and the remedy."""
+    path = library_path(name)
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise EjkError(
+            f"{name} does not load: {error}. It was taken from {path}; expected one whose own "
+            f"libraries are found, in the versions that it was built with: `ldd -r {path}` lists "
+            "what is missing. Install the ejk wheel, or build the project on this machine; set "
+            "EJK_LIBRARY_DIR where another folder's is meant") from error
+
+
 class DLTensor(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32),
                 ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
@@ -144,7 +158,7 @@ class Compiler:
     """libejk-compiler. Every method may be called by several threads at once."""
 
     def __init__(self):
-        library = ctypes.CDLL(library_path("libejk-compiler.so"))
+        library = open_library("libejk-compiler.so")
         library.ejk_get_compiler.restype = POINTER(_Table)
         library.ejk_get_compiler.argtypes = [c_int32]
         table = library.ejk_get_compiler(1)
@@ -223,7 +237,7 @@ class Runtime:
     """libejk_runtime: loads packages and launches their entries."""
 
     def __init__(self):
-        library = ctypes.CDLL(library_path("libejk_runtime.so"))
+        library = open_library("libejk_runtime.so")
         library.ejk_error_message.restype = c_char_p
         library.ejk_error_message.argtypes = [c_void_p]
         library.ejk_error_destroy.argtypes = [c_void_p]

@@ -406,6 +406,18 @@ class Import(unittest.TestCase):
         self.assertEqual(done.stdout.strip(), "[]", done.stderr)
 
 
+class Libraries(unittest.TestCase):
+    def test_one_that_does_not_load_is_named_with_the_remedy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "libejk-compiler.so")
+            path.write_text("no library")
+            done = subprocess.run([sys.executable, "-c", CALL], capture_output=True, text=True,
+                                  env={**os.environ, "EJK_LIBRARY_DIR": folder})
+        said = done.stderr.splitlines()[-1]
+        self.assertRegex(said, "EjkError: libejk-compiler.so does not load: .*"
+                               f"It was taken from {path};.*ldd -r {path}.*Install the ejk wheel")
+
+
 class SavedStates(unittest.TestCase):
     def test_a_gpus_derivative_takes_what_the_forward_saves(self):
         rows = np.zeros((1, 64, 2, 64), "f2")
