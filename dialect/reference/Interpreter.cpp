@@ -133,8 +133,12 @@ LogicalResult FunctionInterpreter::reshape(Operation *op, Operands operands, Res
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
     for (ArrayRef<int64_t> group : collapse.getReassociationIndices()) {
       shape.push_back(1);
-      for (int64_t dim : group)
+      for (int64_t dim : group) {
+        if (dim < 0 || dim >= int64_t(source.shape.size()))
+          return op->emitError() << "'reassociation' names dimension " << dim << " of a tensor of "
+                                 << source.shape.size() << " dimensions";
         shape.back() *= source.shape[dim];
+      }
     }
   } else {
     unsigned next = 1;

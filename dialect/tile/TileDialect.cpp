@@ -123,6 +123,11 @@ LogicalResult ProgramOp::verifyRegions() {
         return emitOpError() << "sequences and outputs must be [B,T,H] or [B,T,H,C] with C static "
                                 "(C1), but one is "
                              << type;
+  for (TypeRange tensors : {TypeRange(getInitialStates()), TypeRange(getSavedStates()),
+                            TypeRange(getFinalStates()), TypeRange(getSaves())})
+    for (Type type : tensors)
+      if (cast<RankedTensorType>(type).getRank() < 2)
+        return emitOpError() << "states must begin with [B,H] (C1), but one is " << type;
   SmallVector<Type> wanted = argumentTypes(parameterTypes);
   if (block.getNumArguments() != wanted.size())
     return emitOpError() << "the region must have " << wanted.size() << " arguments (C1), but has "

@@ -4,6 +4,9 @@
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -49,14 +52,41 @@ static LogicalResult checkNames(ModuleOp module) {
   return failure(walked.wasInterrupted());
 }
 
-LogicalResult ejk::verifyParsed(ModuleOp module) {
-  WalkResult walked = module.walk([](tensor::ConcatOp concat) -> WalkResult {
+/// What upstream's verifiers and canonicalizations take for granted and crash without.
+static LogicalResult checkUpstreamOp(Operation *op) {
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
     // Where there is none, the verifier says so.
-    if (!concat.getDimAttr() || int64_t(concat.getDim()) >= 0)
-      return success();
-    return concat.emitOpError() << "must have a 'dim' that is not negative, but has "
-                                << int64_t(concat.getDim());
-  });
+    if (concat.getDimAttr() && int64_t(concat.getDim()) < 0)
+      return concat.emitOpError() << "must have a 'dim' that is not negative, but has "
+                                  << int64_t(concat.getDim());
+  } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    int64_t next = 0;
+    for (const auto &group : collapse.getReassociationIndices())
+      for (int64_t dim : group)
+        if (dim != next++)
+          return collapse.emitOpError() << "must have a 'reassociation' that names each dimension "
+                                           "in order, but names "
+                                        << dim << " in the place of " << next - 1;
+  } else if (auto dim = dyn_cast<memref::DimOp>(op)) {
+    auto type = dyn_cast<MemRefType>(dim.getSource().getType());
+    std::optional<int64_t> index = getConstantIntValue(dim.getIndex());
+    if (type && index && (*index < 0 || *index >= type.getRank()))
+      return dim.emitOpError() << "asks for dimension " << *index << " of " << type;
+  } else if (isa<LLVM::ExtractValueOp, LLVM::InsertValueOp>(op)) {
+    auto position = op->getAttrOfType<DenseI64ArrayAttr>("position");
+    for (int64_t index : position ? position.asArrayRef() : ArrayRef<int64_t>())
+      if (index != int32_t(index))
+        return op->emitOpError() << "position out of bounds: " << index;
+  } else if (auto function = dyn_cast<gpu::GPUFuncOp>(op)) {
+    if (!function.getFunctionTypeAttr())
+      return function.emitOpError("requires attribute 'function_type'");
+  }
+  return success();
+}
+
+LogicalResult ejk::verifyParsed(ModuleOp module) {
+  WalkResult walked =
+      module.walk([](Operation *op) -> WalkResult { return checkUpstreamOp(op); });
   return failure(walked.wasInterrupted() || failed(verify(module)));
 }
 

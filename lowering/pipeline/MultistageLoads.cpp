@@ -36,6 +36,15 @@ static bool followsFromCounter(Value value, scf::ForOp loop) {
          llvm::all_of(def->getOperands(), [&](Value v) { return followsFromCounter(v, loop); });
 }
 
+/// Whether `value` differs from iteration to iteration.
+static bool dependsOnCounter(Value value, scf::ForOp loop) {
+  if (value == loop.getInductionVar())
+    return true;
+  Operation *def = value.getDefiningOp();
+  return def && loop->isProperAncestor(def) &&
+         llvm::any_of(def->getOperands(), [&](Value v) { return dependsOnCounter(v, loop); });
+}
+
 /// Why `load` cannot be issued before `loop`'s iteration; empty if it can.
 static StringRef obstacle(LoadOp load, scf::ForOp loop) {
   if (LayoutAttr layout = layoutOf(load); layout && !isInShared(layout))
@@ -44,6 +53,9 @@ static StringRef obstacle(LoadOp load, scf::ForOp loop) {
     return "its rows are too narrow, or not aligned, to be copied asynchronously";
   if (!llvm::all_of(load->getOperands(), [&](Value v) { return followsFromCounter(v, loop); }))
     return "its rows follow from more than the loop's counter";
+  // Rows past the last are not copied, but columns past the last are an error.
+  if (dependsOnCounter(load.getChannel(), loop))
+    return "its columns follow from the loop's counter";
   if (llvm::is_contained(loop.getYieldedValues(), load.getResult()))
     return "it is handed on to the next iteration";
   if (llvm::any_of(load->getUsers(), [](Operation *user) { return isa<scf::YieldOp, tile::YieldOp>(user); }))

@@ -151,3 +151,16 @@ func.func @program_of_a_tensor(%x: tensor<1x3x1x2xf32>) {
   }
   return
 }
+
+// -----
+
+// tile.program C1: a state without heads.
+func.func @program_of_a_flat_state(%x: tensor<1x3x1x2xf32>) {
+  // expected-error@+1 {{states must begin with [B,H] (C1), but one is 'tensor<2xf32>'}}
+  %o, %s = tile.program chunk 16 slices 1 sequences(%x : tensor<1x3x1x2xf32>) outputs(tensor<1x3x1x2xf32>) finals(tensor<2xf32>) {
+  ^bb0(%xr: !tile.rows<vector<2xf32>>, %or: !tile.rows<vector<2xf32>>, %sr: !tile.slots<vector<2xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    tile.end
+  }
+  return
+}

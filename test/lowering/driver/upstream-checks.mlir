@@ -1,0 +1,43 @@
+// What upstream's verifiers and canonicalizations would crash on is refused before they run.
+// RUN: split-file %s %t
+// RUN: not ejk-compile %t/collapse.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=COLLAPSE
+// RUN: not ejk-compile %t/dim.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM
+// RUN: not ejk-compile %t/function.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=FUNCTION
+// RUN: not ejk-compile %t/position.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=POSITION
+
+//--- collapse.mlir
+// COLLAPSE: error: 'tensor.collapse_shape' op must have a 'reassociation' that names each dimension in order, but names -7 in the place of 0
+func.func @collapse(%x: tensor<?x?x1xf32>) -> tensor<?x?xf32> {
+  %y = tensor.collapse_shape %x [[-7], [1, 2]] : tensor<?x?x1xf32> into tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+//--- dim.mlir
+// DIM: error: 'memref.dim' op asks for dimension -1 of 'memref<?xf32>'
+func.func @dim(%x: memref<?xf32>) -> index {
+  %c = arith.constant -1 : index
+  %d = memref.dim %x, %c : memref<?xf32>
+  return %d : index
+}
+
+//--- function.mlir
+// FUNCTION: error: 'gpu.func' op requires attribute 'function_type'
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    "gpu.func"() <{workgroup_attrib_attrs = []}> ({
+      gpu.return
+    }) {sym_name = "k", gpu.kernel} : () -> ()
+  }
+  func.func @f() {
+    %c1 = arith.constant 1 : index
+    gpu.launch_func @kernels::@k blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)
+    return
+  }
+}
+
+//--- position.mlir
+// POSITION: error: 'llvm.extractvalue' op position out of bounds: 4294967296
+llvm.func @position(%x: !llvm.struct<(f32, f32)>) {
+  %y = "llvm.extractvalue"(%x) <{position = array<i64: 4294967296>}> : (!llvm.struct<(f32, f32)>) -> f32
+  llvm.return
+}
