@@ -60,13 +60,22 @@ static LogicalResult checkUpstreamOp(Operation *op) {
       return concat.emitOpError() << "must have a 'dim' that is not negative, but has "
                                   << int64_t(concat.getDim());
   } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    // Where it is absent or of another form, the verifier says so.
+    auto groups = op->getAttrOfType<ArrayAttr>("reassociation");
     int64_t next = 0;
-    for (const auto &group : collapse.getReassociationIndices())
-      for (int64_t dim : group)
-        if (dim != next++)
+    for (Attribute group : groups ? groups.getValue() : ArrayRef<Attribute>()) {
+      auto dims = dyn_cast<ArrayAttr>(group);
+      for (Attribute dim : dims ? dims.getValue() : ArrayRef<Attribute>()) {
+        auto number = dyn_cast<IntegerAttr>(dim);
+        if (!number || !number.getType().isInteger(64))
+          return success();
+        if (number.getInt() != next)
           return collapse.emitOpError() << "must have a 'reassociation' that names each dimension "
                                            "in order, but names "
-                                        << dim << " in the place of " << next - 1;
+                                        << number.getInt() << " in the place of " << next;
+        ++next;
+      }
+    }
   } else if (auto dim = dyn_cast<memref::DimOp>(op)) {
     auto type = dyn_cast<MemRefType>(dim.getSource().getType());
     std::optional<int64_t> index = getConstantIntValue(dim.getIndex());

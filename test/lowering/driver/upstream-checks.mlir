@@ -1,6 +1,7 @@
 // What upstream's verifiers and canonicalizations would crash on is refused before they run.
 // RUN: split-file %s %t
 // RUN: not ejk-compile %t/collapse.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=COLLAPSE
+// RUN: not ejk-compile %t/none.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not ejk-compile %t/dim.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM
 // RUN: not ejk-compile %t/function.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=FUNCTION
 // RUN: not ejk-compile %t/position.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=POSITION
@@ -9,6 +10,13 @@
 // COLLAPSE: error: 'tensor.collapse_shape' op must have a 'reassociation' that names each dimension in order, but names -7 in the place of 0
 func.func @collapse(%x: tensor<?x?x1xf32>) -> tensor<?x?xf32> {
   %y = tensor.collapse_shape %x [[-7], [1, 2]] : tensor<?x?x1xf32> into tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+//--- none.mlir
+// NONE: error: 'tensor.collapse_shape' op requires attribute 'reassociation'
+func.func @none(%x: tensor<?x?x1xf32>) -> tensor<?x?xf32> {
+  %y = "tensor.collapse_shape"(%x) : (tensor<?x?x1xf32>) -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
 }
 
