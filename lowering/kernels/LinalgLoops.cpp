@@ -18,7 +18,27 @@ static LogicalResult checkCaptures(linalg::GenericOp op) {
   return success(!captured.wasInterrupted());
 }
 
+/// Verifies that each element of a result is made by one step of the parallel loops. Upstream's
+/// verifier does not tie the kinds of loops to the maps of results.
+static LogicalResult checkResultLoops(linalg::GenericOp op) {
+  for (auto [i, init] : llvm::enumerate(op.getDpsInitsMutable())) {
+    AffineMap map = op.getMatchingIndexingMap(&init);
+    for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+      bool isParallel = kind == utils::IteratorType::parallel;
+      if (map.isFunctionOfDim(loop) != isParallel)
+        return op.emitError() << "result " << i << (isParallel ? " lacks" : " is indexed by")
+                              << " loop " << loop << ", which is a "
+                              << utils::stringifyIteratorType(kind)
+                              << " loop; results are indexed by each parallel loop and by no "
+                                 "reduction";
+    }
+  }
+  return success();
+}
+
 FailureOr<LinalgLoops> LinalgLoops::of(linalg::GenericOp op) {
+  if (failed(checkResultLoops(op)))
+    return failure();
   LinalgLoops loops;
   for (auto [d, kind] : llvm::enumerate(op.getIteratorTypesArray()))
     (kind == utils::IteratorType::parallel ? loops.parallel : loops.reductions).push_back(d);

@@ -94,7 +94,9 @@ unsigned ejk::fuzz::runJobs(unsigned jobs, llvm::function_ref<void(unsigned)> bo
   return failed;
 }
 
-void ejk::fuzz::setTimeLimit(unsigned seconds) {
-  itimerval limit = {{0, 0}, {time_t(seconds), 0}};
-  setitimer(ITIMER_PROF, &limit, nullptr);
+Duration ejk::fuzz::setTimeLimit(Duration limit) {
+  constexpr int64_t second = 1000000;
+  itimerval timer = {{0, 0}, {limit.count() / second, limit.count() % second}}, before;
+  setitimer(ITIMER_PROF, &timer, &before);
+  return Duration(before.it_value.tv_sec * second + before.it_value.tv_usec);
 }

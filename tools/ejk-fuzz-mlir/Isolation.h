@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace ejk::fuzz {
@@ -13,6 +14,7 @@ namespace ejk::fuzz {
 struct Shared {
   std::atomic<uint64_t> nextCase;
   std::atomic<uint64_t> mutants, refused, accepted, comparisons, endless, findings, crashes;
+  char seed[1 << 10];     ///< the file that the mutant of the case under way is made of
   char pipeline[1 << 10]; ///< of the case under way
   char pass[1 << 8];      ///< that runs
   char module[1 << 20];   ///< what it runs on, cut off
@@ -35,8 +37,12 @@ std::string runApart(llvm::function_ref<void()> body, uint64_t bytes);
 /// many of the processes did not end with status 0.
 unsigned runJobs(unsigned jobs, llvm::function_ref<void(unsigned)> body);
 
-/// Ends this process after so many seconds of processor time, from now on.
-void setTimeLimit(unsigned seconds);
+/// Processor time.
+using Duration = std::chrono::microseconds;
+
+/// Ends this process after `limit`, which is above 0, from now on. Gives back what was left of the
+/// limit before.
+Duration setTimeLimit(Duration limit);
 
 } // namespace ejk::fuzz
 

@@ -37,7 +37,8 @@ static cl::opt<uint64_t> firstCase("first", cl::desc("the number of the first"),
 static cl::opt<unsigned> jobs("jobs", cl::desc("how many at a time (all cores)"), cl::init(0));
 static cl::opt<std::string> into("into", cl::desc("a folder for mutants that show a fault"),
                                  cl::init("mutants"));
-static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that one mutant may take"),
+static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that the passes may take on one mutant, "
+                                          "and so much again to compare what it means"),
                                  cl::init(60));
 static cl::opt<std::string> replay("pipeline",
                                    cl::desc("run this pipeline on the files as they are"));
@@ -45,7 +46,7 @@ static cl::opt<std::string> replay("pipeline",
 /// A mutant's loop may have 2^40 iterations: what it means is then not found out, and no pass is at
 /// fault.
 static constexpr llvm::StringLiteral kInterpreting = "(interpreting)";
-static constexpr unsigned kInterpretingSeconds = 5;
+static constexpr std::chrono::seconds kInterpretingLimit(5);
 
 namespace {
 /// What went wrong, other than a crash, with the module under way.
@@ -56,8 +57,10 @@ struct Finding {
 /// After each pass: that the module verifies, and means what it meant.
 class Watch : public PassInstrumentation {
 public:
-  Watch(ModuleOp module, const Meaning *meaning, Shared &shared, std::optional<Finding> &found)
-      : module(module), meaning(meaning), shared(shared), found(found) {}
+  Watch(ModuleOp module, const Meaning *meaning, Duration &comparingLeft, Shared &shared,
+        std::optional<Finding> &found)
+      : module(module), meaning(meaning), comparingLeft(comparingLeft), shared(shared),
+        found(found) {}
 
   void runBeforePass(Pass *pass, Operation *) override {
     Shared::set(shared.pass, sizeof(shared.pass), pass->getArgument());
@@ -74,8 +77,11 @@ public:
     if (module->hasAttr("gpu.container_module"))
       return;
     unsigned compared = 0;
+    Shared::set(shared.pass, sizeof(shared.pass), kInterpreting);
+    Duration passesLeft = setTimeLimit(comparingLeft);
     if (std::string difference = meaning->differenceFrom(module, compared); !difference.empty())
       note(pass, "changes the meaning: " + difference);
+    comparingLeft = setTimeLimit(passesLeft);
     shared.comparisons += compared;
   }
 
@@ -86,6 +92,7 @@ private:
 
   ModuleOp module;
   const Meaning *meaning;
+  Duration &comparingLeft;
   Shared &shared;
   std::optional<Finding> &found;
 };
@@ -114,7 +121,7 @@ public:
       return false;
     // The verifier is asked by Watch, which says of whom it complains.
     pm.enableVerifier(false);
-    pm.addInstrumentation(std::make_unique<Watch>(module, meaning, shared, found));
+    pm.addInstrumentation(std::make_unique<Watch>(module, meaning, comparingLeft, shared, found));
     unsigned before = errors;
     bool ran = succeeded(pm.run(module));
     if (!ran && errors == before && !found)
@@ -165,6 +172,9 @@ public:
     return parse(text) ? text : "";
   }
 
+  /// Starts the time of a mutant.
+  void startClocks() { setTimeLimit(comparingLeft = std::chrono::seconds(seconds)); }
+
   std::vector<std::string> choosePipelines(const Seed &seed, Generator &random) {
     std::vector<std::string> chosen;
     if (!seed.pipelines.empty())
@@ -179,6 +189,7 @@ public:
     Shared::set(shared.pipeline, sizeof(shared.pipeline), "(making the mutant)");
     shared.pass[0] = shared.module[0] = 0;
     const Seed &seed = seeds[below(random, seeds.size())];
+    Shared::set(shared.seed, sizeof(shared.seed), seed.path);
     Shared::set(shared.module, sizeof(shared.module), seed.text);
     std::string text = makeMutant(seed, random);
     if (text.empty())
@@ -187,16 +198,16 @@ public:
     Shared::set(shared.module, sizeof(shared.module), text);
     Shared::set(shared.pipeline, sizeof(shared.pipeline), kInterpreting);
     OwningOpRef<ModuleOp> module = parse(text);
-    setTimeLimit(kInterpretingSeconds);
+    setTimeLimit(kInterpretingLimit);
     Meaning meaning(*module, number);
-    setTimeLimit(seconds);
+    startClocks();
     const bool isSmall = fitsInterpreter(*module);
     for (const std::string &pipeline : choosePipelines(seed, random))
       if (!isSmall && StringRef(pipeline).contains("ejk-interpret"))
         ++shared.endless;
       else if (std::optional<Finding> found = tryPipeline(*module, pipeline, &meaning)) {
         ++shared.findings;
-        report(number, pipeline, found->what, text);
+        report(number, shared.seed, pipeline, found->what, text);
       }
   }
 
@@ -231,21 +242,23 @@ public:
     return found;
   }
 
-  static void report(uint64_t number, StringRef pipeline, StringRef what, StringRef text) {
-    llvm::outs() << "case " << number << ": " << pipeline << ": " << what << "\n";
+  static void report(uint64_t number, StringRef seed, StringRef pipeline, StringRef what,
+                     StringRef text) {
+    llvm::outs() << "case " << number << " of " << seed << ": " << pipeline << ": " << what << "\n";
     llvm::outs().flush();
     if (into.empty())
       return;
     llvm::sys::fs::create_directories(into.getValue());
     std::error_code error;
     llvm::raw_fd_ostream os(into + "/case-" + std::to_string(number) + ".mlir", error);
-    os << "// " << pipeline << "\n// " << what << "\n" << text;
+    os << "// " << seed << "\n// " << pipeline << "\n// " << what << "\n" << text;
   }
 
 private:
   Shared &shared;
   MLIRContext context;
   unsigned errors = 0;
+  Duration comparingLeft{};
 };
 } // namespace
 
@@ -260,6 +273,7 @@ static int replayFiles(Shared &shared, const DialectRegistry &registry, ArrayRef
           if (!module)
             return;
           Meaning meaning(*module, 0);
+          fuzzer.startClocks();
           if (auto found = fuzzer.tryPipeline(*module, replay, &meaning)) {
             llvm::errs() << "ERROR: " << found->what << "\n";
             _exit(1);
@@ -286,18 +300,19 @@ static void runBlock(Shared &shared, const DialectRegistry &registry, ArrayRef<S
           // One context for all these cases: making one takes longer than a case.
           Fuzzer fuzzer(shared, registry);
           for (; shared.nextCase < end; ++shared.nextCase) {
-            setTimeLimit(seconds);
+            fuzzer.startClocks();
             fuzzer.runCase(shared.nextCase, seeds);
           }
         },
         bytes);
     if (death.empty())
       return;
-    if (death == kDoesNotEnd && shared.pipeline == kInterpreting) {
+    if (death == kDoesNotEnd &&
+        (shared.pipeline == kInterpreting || shared.pass == kInterpreting)) {
       ++shared.endless;
     } else {
       ++shared.crashes;
-      Fuzzer::report(shared.nextCase, shared.pipeline,
+      Fuzzer::report(shared.nextCase, shared.seed, shared.pipeline,
                      (StringRef(shared.pass) + ": " + death).str(), shared.module);
     }
     ++shared.nextCase;
