@@ -8,6 +8,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/package/Names.h"
@@ -81,6 +82,14 @@ static LogicalResult checkUpstreamOp(Operation *op) {
     std::optional<int64_t> index = getConstantIntValue(dim.getIndex());
     if (type && index && (*index < 0 || *index >= type.getRank()))
       return dim.emitOpError() << "asks for dimension " << *index << " of " << type;
+  } else if (auto insert = dyn_cast<vector::InsertOp>(op)) {
+    // The verifier compares only how many dimensions there are.
+    auto part = dyn_cast<VectorType>(insert.getValueToStoreType());
+    ArrayRef<int64_t> whole = insert.getDestVectorType().getShape();
+    if (part && part.getRank() <= int64_t(whole.size()) &&
+        part.getShape() != whole.take_back(part.getRank()))
+      return insert.emitOpError() << "inserts " << part << " into " << insert.getDestVectorType()
+                                  << ", whose last dimensions must be the same";
   } else if (isa<LLVM::ExtractValueOp, LLVM::InsertValueOp>(op)) {
     auto position = op->getAttrOfType<DenseI64ArrayAttr>("position");
     for (int64_t index : position ? position.asArrayRef() : ArrayRef<int64_t>())

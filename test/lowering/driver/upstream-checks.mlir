@@ -5,6 +5,7 @@
 // RUN: not ejk-compile %t/dim.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM
 // RUN: not ejk-compile %t/function.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=FUNCTION
 // RUN: not ejk-compile %t/position.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=POSITION
+// RUN: not ejk-compile %t/insert.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=INSERT
 
 //--- collapse.mlir
 // COLLAPSE: error: 'tensor.collapse_shape' op must have a 'reassociation' that names each dimension in order, but names -7 in the place of 0
@@ -48,4 +49,11 @@ module attributes {gpu.container_module} {
 llvm.func @position(%x: !llvm.struct<(f32, f32)>) {
   %y = "llvm.extractvalue"(%x) <{position = array<i64: 4294967296>}> : (!llvm.struct<(f32, f32)>) -> f32
   llvm.return
+}
+
+//--- insert.mlir
+// INSERT: error: 'vector.insert' op inserts 'vector<4xf32>' into 'vector<2x1xf32>', whose last dimensions must be the same
+func.func @insert(%x: vector<4xf32>, %y: vector<2x1xf32>) -> vector<2x1xf32> {
+  %z = vector.insert %x, %y [0] : vector<4xf32> into vector<2x1xf32>
+  return %z : vector<2x1xf32>
 }
