@@ -24,6 +24,8 @@ constexpr llvm::StringLiteral kLogDecayAttr = "ejk.log_decay";
 constexpr llvm::StringLiteral kShapeAttr = "ejk.shape";
 /// On a function's argument that is a cu_seqlens: its last entry, in symbols.
 constexpr llvm::StringLiteral kTotalAttr = "ejk.total";
+/// On a function's argument that holds indices into a pool: the pool's states, in symbols.
+constexpr llvm::StringLiteral kIndexedStatesAttr = "ejk.indexed_states";
 /// On a function: what its callers must satisfy, as dictionaries.
 constexpr llvm::StringLiteral kConstraintsAttr = "ejk.constraints";
 /// On f_fwd: f.

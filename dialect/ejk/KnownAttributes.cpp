@@ -183,6 +183,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kLogDecayAttr, Kind::unit, false, true, false},
     {kShapeAttr, Kind::array, false, true, true},
     {kTotalAttr, Kind::string, false, true, false},
+    {kIndexedStatesAttr, Kind::string, false, true, false},
     {kMayAliasAttr, Kind::integer, false, true, true},
     {kInPlaceAttr, Kind::unit, false, true, true},
     {kConstraintsAttr, Kind::array, true, false, false},

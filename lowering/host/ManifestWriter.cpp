@@ -1,7 +1,8 @@
 //===- ManifestWriter.cpp - the manifest of a package ----------------------===//
 //
 // Writes a function of launches (LowerToGPU.cpp) as JSON. Sizes, grids and workspaces become
-// formulas over the symbols that the shapes of arguments bind.
+// formulas over the symbols that the shapes of arguments bind. Buffers of the same size share a
+// workspace where the launches that use one come after those that use the other.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/host/ManifestWriter.h"
@@ -50,6 +51,39 @@ static StringRef dtypeOf(Type type) {
       .Default([](Type) { return ""; });
 }
 
+/// The view that a tensor map describes.
+static memref::ReinterpretCastOp viewOf(nvgpu::TmaCreateDescriptorOp map) {
+  Value viewed = map.getTensor();
+  while (auto cast = viewed.getDefiningOp<memref::CastOp>())
+    viewed = cast.getSource();
+  return viewed.getDefiningOp<memref::ReinterpretCastOp>();
+}
+
+/// The tensor map that `operand` of a launch points to; null for a buffer's address.
+static nvgpu::TmaCreateDescriptorOp tensorMapOf(Value operand) {
+  auto cast = operand.getDefiningOp<UnrealizedConversionCastOp>();
+  return cast ? cast.getInputs().front().getDefiningOp<nvgpu::TmaCreateDescriptorOp>() : nullptr;
+}
+
+/// The argument or allocation that `operand` of a launch reaches; null for a number.
+static Value bufferOf(Value operand) {
+  if (!isa<LLVM::LLVMPointerType>(operand.getType()))
+    return {};
+  Value buffer;
+  if (auto map = tensorMapOf(operand)) {
+    buffer = viewOf(map).getSource();
+  } else {
+    Value address = operand.getDefiningOp<LLVM::IntToPtrOp>().getArg();
+    if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
+      address = cast.getIn();
+    buffer = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>().getSource();
+  }
+  // Workspace whose sizes have partly become constants.
+  while (auto cast = buffer.getDefiningOp<memref::CastOp>())
+    buffer = cast.getSource();
+  return buffer;
+}
+
 namespace {
 class EntryWriter {
 public:
@@ -69,6 +103,7 @@ public:
                             : json::Object{{"output", arg.getArgNumber() - numInputs.getInt()}};
       (isInput ? inputs : outputs).push_back(std::move(*tensor));
     }
+    findUses();
     for (Operation &op : program.getBody().front())
       if (failed(visit(op)))
         return failure();
@@ -86,7 +121,45 @@ public:
   }
 
 private:
+  /// The first and the last launch that reach a buffer, counted from 0.
+  struct Uses {
+    unsigned first, last;
+  };
+
+  /// Memory for buffers of `bytes`, used one after another, until launch `last`.
+  struct Workspace {
+    json::Value bytes;
+    unsigned last;
+  };
+
+  /// Whether a launch runs does not matter: it counts as one that does.
+  void findUses() {
+    unsigned index = 0;
+    program.walk([&](gpu::LaunchFuncOp launch) {
+      for (Value operand : launch.getKernelOperands())
+        if (Value buffer = bufferOf(operand))
+          uses.try_emplace(buffer, Uses{index, index}).first->second.last = index;
+      ++index;
+    });
+  }
+
+  /// The number of the workspace for a buffer of `bytes`: one that no launch uses any more, or a
+  /// new one.
+  int64_t workspaceFor(json::Value bytes, Uses uses) {
+    for (auto [i, workspace] : llvm::enumerate(workspaces))
+      if (workspace.last < uses.first && workspace.bytes == bytes) {
+        workspace.last = uses.last;
+        return i;
+      }
+    workspaces.push_back({std::move(bytes), uses.last});
+    return workspaces.size() - 1;
+  }
+
   json::Object variant() {
+    json::Array workspace;
+    for (auto [i, one] : llvm::enumerate(workspaces))
+      workspace.push_back(
+          json::Object{{"name", "tmp" + std::to_string(i)}, {"bytes", std::move(one.bytes)}});
     json::Object result{{"workspace", std::move(workspace)}, {"launches", std::move(launches)}};
     if (auto schedule = program->getAttrOfType<StringAttr>(kScheduleAttr))
       result["schedule"] = schedule.getValue();
@@ -130,6 +203,10 @@ private:
     if (auto total = program.getArgAttrOfType<StringAttr>(i, kTotalAttr)) {
       tensor["role"] = "cu_seqlens";
       tensor["total"] = sizeExpr(total.getValue());
+    }
+    if (auto states = program.getArgAttrOfType<StringAttr>(i, kIndexedStatesAttr)) {
+      tensor["role"] = "state_index";
+      tensor["states"] = sizeExpr(states.getValue());
     }
     // Tools that generate random inputs keep gates at 0 or below, rates between 0 and 1, and keys
     // about as long as 1.
@@ -250,6 +327,9 @@ private:
       return success();
     }
     if (auto alloc = dyn_cast<memref::AllocOp>(op)) {
+      auto used = uses.find(alloc.getResult());
+      if (used == uses.end())
+        return success();
       json::Value bytes = int64_t(alloc.getType().getElementTypeBitWidth() / 8);
       auto next = alloc.getDynamicSizes().begin();
       for (int64_t size : alloc.getType().getShape()) {
@@ -259,9 +339,8 @@ private:
           return failure();
         bytes = json::Array{"*", bytes, *factor};
       }
-      places[alloc.getResult()] = json::Object{{"workspace", int64_t(workspace.size())}};
-      workspace.push_back(
-          json::Object{{"name", "tmp" + std::to_string(workspace.size())}, {"bytes", bytes}});
+      places[alloc.getResult()] =
+          json::Object{{"workspace", workspaceFor(std::move(bytes), used->second)}};
       return success();
     }
     if (auto launch = dyn_cast<gpu::LaunchFuncOp>(op))
@@ -269,26 +348,16 @@ private:
     return success(); // sizes and addresses are read at their uses
   }
 
-  json::Object placeOf(Value buffer) const {
-    // Workspace whose sizes have partly become constants.
-    while (auto cast = buffer.getDefiningOp<memref::CastOp>())
-      buffer = cast.getSource();
-    return places.find(buffer)->second;
-  }
-
-  /// A tensor map: a strided view of a buffer, and the TMA tile.
-  FailureOr<json::Object> tensorMap(nvgpu::TmaCreateDescriptorOp map) {
-    Value viewed = map.getTensor();
-    while (auto cast = viewed.getDefiningOp<memref::CastOp>())
-      viewed = cast.getSource();
-    auto view = viewed.getDefiningOp<memref::ReinterpretCastOp>();
+  /// A tensor map: a strided view of the buffer at `place`, and the TMA tile.
+  FailureOr<json::Object> tensorMap(nvgpu::TmaCreateDescriptorOp map, json::Object place) {
+    memref::ReinterpretCastOp view = viewOf(map);
     FailureOr<json::Array> sizes = exprs(view.getMixedSizes());
     // The innermost is 1.
     FailureOr<json::Array> strides = exprs(ArrayRef(view.getMixedStrides()).drop_back());
     if (failed(sizes) || failed(strides))
       return failure();
     MemRefType box = map.getTensorMap().getType().getTensor();
-    return json::Object{{"tensor_map", placeOf(view.getSource())},
+    return json::Object{{"tensor_map", std::move(place)},
                         {"dtype", dtypeOf(box.getElementType())},
                         {"sizes", std::move(*sizes)},
                         {"strides", std::move(*strides)},
@@ -319,26 +388,22 @@ private:
       matchPattern(bytes, m_ConstantInt(&shared));
     json::Array args;
     for (Value operand : launch.getKernelOperands()) {
-      if (!isa<LLVM::LLVMPointerType>(operand.getType())) {
+      Value buffer = bufferOf(operand);
+      if (!buffer) {
         FailureOr<json::Value> number = expr(operand);
         if (failed(number))
           return failure();
         args.push_back(json::Object{{"i64", *number}});
         continue;
       }
-      if (auto cast = operand.getDefiningOp<UnrealizedConversionCastOp>()) {
-        FailureOr<json::Object> map =
-            tensorMap(cast.getInputs().front().getDefiningOp<nvgpu::TmaCreateDescriptorOp>());
-        if (failed(map))
+      json::Object place = places.find(buffer)->second;
+      if (auto map = tensorMapOf(operand)) {
+        FailureOr<json::Object> described = tensorMap(map, std::move(place));
+        if (failed(described))
           return failure();
-        args.push_back(std::move(*map));
-        continue;
+        place = std::move(*described);
       }
-      Value address = operand.getDefiningOp<LLVM::IntToPtrOp>().getArg();
-      if (auto cast = address.getDefiningOp<arith::IndexCastOp>())
-        address = cast.getIn();
-      auto extract = address.getDefiningOp<memref::ExtractAlignedPointerAsIndexOp>();
-      args.push_back(placeOf(extract.getSource()));
+      args.push_back(std::move(place));
     }
     launches.push_back(json::Object{{"kernel", launch.getKernelName().getValue()},
                                     {"block", json::Array{*block, 1, 1}},
@@ -350,7 +415,9 @@ private:
 
   func::FuncOp program;
   llvm::DenseMap<Value, json::Object> places;
-  json::Array workspace, launches;
+  llvm::DenseMap<Value, Uses> uses;
+  SmallVector<Workspace> workspaces;
+  json::Array launches;
 };
 } // namespace
 

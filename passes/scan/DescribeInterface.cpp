@@ -26,6 +26,17 @@ static std::optional<DimExpr> totalOf(Value cu, const ShapeAnalysis &shapes) {
   return std::nullopt;
 }
 
+/// The number of states in the pool that `index` has the indices of, if it is an op's index.
+static std::optional<DimExpr> indexedStatesOf(Value index, const ShapeAnalysis &shapes) {
+  for (Operation *user : index.getUsers()) {
+    if (auto read = dyn_cast<ReadStatesOp>(user); read && read.getIndex() == index)
+      return shapes.dim(read.getPool(), 0);
+    if (auto write = dyn_cast<WriteStatesOp>(user); write && write.getIndex() == index)
+      return shapes.dim(write.getPool(), 0);
+  }
+  return std::nullopt;
+}
+
 namespace {
 struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfacePass> {
   void runOnOperation() override {
@@ -71,6 +82,8 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
         function.setArgAttr(i, kLogDecayAttr, b.getUnitAttr());
       if (std::optional<DimExpr> total = totalOf(arg, shapes))
         function.setArgAttr(i, kTotalAttr, b.getStringAttr(total->str()));
+      if (std::optional<DimExpr> states = indexedStatesOf(arg, shapes))
+        function.setArgAttr(i, kIndexedStatesAttr, b.getStringAttr(states->str()));
     }
     SmallVector<Attribute> constraints;
     auto add = [&](const DimExpr &size, const DimExpr *divisor, StringRef message) {

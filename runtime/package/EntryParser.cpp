@@ -139,12 +139,14 @@ bool ManifestParser::inputShapes(const json &inputs, const std::string &where, E
       if (!expression((*shapes[i])[d], at(here, "shape", d), entry, spec.dims[d].expr))
         return false;
     spec.shapeText = shapeText(spec.dims);
-    if (spec.role != cuSeqlensRole)
+    bool isOffsets = spec.role == cuSeqlensRole;
+    if (!isOffsets && spec.role != stateIndexRole)
       continue;
     if (spec.dims.size() != 1 || (spec.dtype != DataType::I32 && spec.dtype != DataType::I64))
-      return fail(here, "cu_seqlens must be a vector of i32 or i64");
-    const json *total = member(inputs[i], "total", here);
-    if (!total || !expression(*total, dot(here, "total"), entry, spec.total))
+      return fail(here, spec.role + " must be a vector of i32 or i64");
+    const char *key = isOffsets ? "total" : "states";
+    const json *bound = member(inputs[i], key, here);
+    if (!bound || !expression(*bound, dot(here, key), entry, isOffsets ? spec.total : spec.states))
       return false;
   }
   return true;

@@ -26,6 +26,8 @@ namespace ejk {
 inline constexpr std::string_view cuSeqlensRole = "cu_seqlens";
 /// The value of "role" for a gate: the logarithm of a decay, at most 0.
 inline constexpr std::string_view logDecayRole = "log_decay";
+/// The value of "role" for indices of states in a pool, a vector; a negative one skips its sequence.
+inline constexpr std::string_view stateIndexRole = "state_index";
 /// The value of "role" for keys of a recurrence.
 inline constexpr std::string_view keyRole = "key";
 /// The value of "role" for a delta rule's rate, from 0 to 1.
@@ -54,6 +56,8 @@ struct TensorSpec {
   std::string role;
   /// With role cu_seqlens: what its last entry must be.
   Expr total;
+  /// With role state_index: the states that the pool has.
+  Expr states;
   /// Outputs: the input whose buffer this one may replace in place, or -1.
   int mayAlias = -1;
   /// Whether it must.

@@ -388,6 +388,8 @@ TEST(Manifest, MissingKeysAreNamed) {
   EXPECT_TRUE(contains(removed("", "producer"), "producer: is missing"));
   EXPECT_TRUE(contains(removed("/entries/0", "launches"), "entries[0].launches: is missing"));
   EXPECT_TRUE(contains(removed("/entries/0/inputs/4", "total"), "inputs[4].total: is missing"));
+  EXPECT_TRUE(contains(patched("/entries/0/inputs/4/role", "state_index"),
+                       "inputs[4].states: is missing"));
   EXPECT_TRUE(
       contains(removed("/entries/0/launches/1", "kernel"), "launches[1].kernel: is missing"));
   EXPECT_EQ(removed("/entries/0", "constraints"), "");

@@ -23,7 +23,8 @@ Runs a kernel package on a GPU, or on the CPU, with no compiler.
   --inputs=FILE         Inputs, found by name: a .safetensors file, NAME=FILE.npy,
                         FILE.npy, or a folder of such. May be repeated.
   --random=B=4,T=128,.. Draw inputs of these sizes instead, at the scale that a
-                        trained model has: keys of norm 1, decays near 1.
+                        trained model has: keys of norm 1, decays near 1. An
+                        entry without sizes takes --random= alone.
   --seed=N              What --random starts from (default 0).
   --outputs=FILE        Write the outputs: a .safetensors file, or a folder that
                         ends in / for .npy files.
@@ -97,7 +98,8 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       known |= name == option;
     if (!known)
       return usage("unknown option '" + name + "'");
-    if (!takeValue())
+    // A function may have no size to name: `--random=`.
+    if (!takeValue() && !(name == "--random" && equals != std::string::npos))
       return usage(name + " needs a value");
     uint64_t number = 0;
     if (name == "--entry") {

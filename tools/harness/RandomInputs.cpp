@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 using namespace ejk;
@@ -69,6 +70,19 @@ static void fillOffsets(HostTensor &tensor, int64_t total, Normal &random) {
     setElement(tensor, i, cuts[size_t(i)]);
 }
 
+/// Each index is of another state, and neighbours are far apart in the pool, as after some time of
+/// serving. Indices are negative where no state is left.
+static void fillIndices(HostTensor &tensor, int64_t states, Normal &random) {
+  int64_t stride = std::max<int64_t>(1, int64_t(0.618 * double(states)));
+  while (std::gcd(stride, states) > 1)
+    ++stride;
+  int64_t index = int64_t(random.uniform() * double(states));
+  for (int64_t i = 0, count = tensor.numElements(); i < count; ++i) {
+    setElement(tensor, i, i < states ? double(index) : -1.0);
+    index = index >= states - stride ? index - (states - stride) : index + stride;
+  }
+}
+
 Result<std::vector<int64_t>> ejk::symbolValues(const Entry &entry, const Sizes &sizes) {
   std::vector<int64_t> symbols;
   std::string missing;
@@ -116,6 +130,12 @@ Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Size
         return Error{ErrorCode::InvalidArgument,
                      "input '" + spec.name + "': its total has no value: " + why};
       fillOffsets(tensor, total, random);
+    } else if (spec.role == stateIndexRole) {
+      int64_t states;
+      if (const char *why = spec.states.evaluate(symbols.data(), states))
+        return Error{ErrorCode::InvalidArgument,
+                     "input '" + spec.name + "': its number of states has no value: " + why};
+      fillIndices(tensor, states, random);
     } else {
       // At the scale that a trained model has: keys about as long as 1, beta between 0 and 1.
       bool gate = isGate(spec), uniform = spec.role == rateRole;
