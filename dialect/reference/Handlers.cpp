@@ -1,9 +1,9 @@
 //===- Handlers.cpp - shared parts of the interpreter ----------------------===//
 #include "dialect/reference/Handlers.h"
+#include "dialect/reference/Threads.h"
 #include "llvm/ADT/StringExtras.h"
 #include <atomic>
 #include <mutex>
-#include <thread>
 
 using namespace mlir;
 using namespace ejk::reference;
@@ -117,8 +117,12 @@ void ejk::reference::parallelFor(size_t count, const Options &options,
   size_t threads = options.threads ? options.threads : std::thread::hardware_concurrency();
   threads = std::min(std::max<size_t>(threads, 1), count);
   std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i)
-    others.emplace_back(work);
+  for (size_t i = 1; i < threads; ++i) {
+    std::optional<std::thread> thread = startThread(work);
+    if (!thread)
+      break; // fewer threads do the same jobs
+    others.push_back(std::move(*thread));
+  }
   work();
   for (std::thread &thread : others)
     thread.join();

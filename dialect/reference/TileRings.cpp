@@ -1,7 +1,7 @@
 //===- TileRings.cpp - rings and concurrent partitions --------------------------===//
 #include "dialect/reference/TileRings.h"
 #include "dialect/reference/TileProgram.h"
-#include <thread>
+#include "dialect/reference/Threads.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -53,8 +53,8 @@ bool PartitionScheduler::wait(Operation *at, std::string what, std::function<boo
 bool PartitionScheduler::run() {
   bool failed = false;
   std::vector<std::thread> threads;
-  for (size_t self = 0; self < partitions.size(); ++self)
-    threads.emplace_back([this, self, &failed] {
+  for (size_t self = 0; self < partitions.size(); ++self) {
+    std::optional<std::thread> thread = startThread([this, self, &failed] {
       std::unique_lock<std::mutex> lock(mutex);
       changed.wait(lock, [&] { return turn == self || stopped; });
       if (stopped)
@@ -70,9 +70,18 @@ bool PartitionScheduler::run() {
       failed = stopped = true;
       changed.notify_all();
     });
+    if (!thread) {
+      std::lock_guard<std::mutex> lock(mutex);
+      withoutThread = partitions.size() - self;
+      stopped = true;
+      changed.notify_all();
+      break;
+    }
+    threads.push_back(std::move(*thread));
+  }
   for (std::thread &thread : threads)
     thread.join();
-  return !failed && stuckPartitions.empty();
+  return !failed && withoutThread == 0 && stuckPartitions.empty();
 }
 
 //===----------------------------------------------------------------------===//
@@ -261,6 +270,9 @@ LogicalResult TileCompiler::compilePartitions(tile::WarpSpecializeOp op) {
     frame.partitions = &scheduler;
     bool done = scheduler.run();
     frame.partitions = nullptr;
+    if (size_t count = scheduler.notStarted())
+      fail(frame, partitions,
+           "the system starts no thread for " + std::to_string(count) + " of the partitions");
     if (!scheduler.stuck().empty()) {
       fail(frame, partitions, "deadlock: no partition can go on");
       for (const PartitionScheduler::Partition *partition : scheduler.stuck())

@@ -64,6 +64,8 @@ public:
   bool wait(mlir::Operation *at, std::string what, std::function<bool()> ready);
   /// After `run`: the partitions in a deadlock, if any.
   llvm::ArrayRef<const Partition *> stuck() const { return stuckPartitions; }
+  /// After `run`: the partitions that the system started no thread for.
+  size_t notStarted() const { return withoutThread; }
 
 private:
   /// Selects the next partition that can run. The caller has the lock.
@@ -74,7 +76,7 @@ private:
   std::optional<std::mt19937_64> random;
   std::mutex mutex;
   std::condition_variable changed;
-  size_t turn = 0;
+  size_t turn = 0, withoutThread = 0;
   bool stopped = false;
 };
 

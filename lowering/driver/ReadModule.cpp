@@ -4,8 +4,10 @@
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
 #include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -53,7 +55,8 @@ static LogicalResult checkNames(ModuleOp module) {
   return failure(walked.wasInterrupted());
 }
 
-/// What upstream's verifiers and canonicalizations take for granted and crash without.
+/// What upstream's verifiers and canonicalizations take for granted and crash without. Nothing is
+/// verified yet: an operand may be of any type, and any attribute absent.
 static LogicalResult checkUpstreamOp(Operation *op) {
   if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
     // Where there is none, the verifier says so.
@@ -77,19 +80,26 @@ static LogicalResult checkUpstreamOp(Operation *op) {
         ++next;
       }
     }
-  } else if (auto dim = dyn_cast<memref::DimOp>(op)) {
-    auto type = dyn_cast<MemRefType>(dim.getSource().getType());
-    std::optional<int64_t> index = getConstantIntValue(dim.getIndex());
-    if (type && index && (*index < 0 || *index >= type.getRank()))
-      return dim.emitOpError() << "asks for dimension " << *index << " of " << type;
-  } else if (auto insert = dyn_cast<vector::InsertOp>(op)) {
+  } else if (isa<memref::DimOp>(op) && op->getNumOperands() == 2) {
+    auto type = dyn_cast<MemRefType>(op->getOperand(0).getType());
+    auto constant = op->getOperand(1).getDefiningOp<arith::ConstantOp>();
+    auto index = constant ? constant->getAttrOfType<IntegerAttr>("value") : nullptr;
+    if (type && index && index.getType().isIndex() &&
+        (index.getInt() < 0 || index.getInt() >= type.getRank()))
+      return op->emitOpError() << "asks for dimension " << index.getInt() << " of " << type;
+  } else if (isa<vector::InsertOp>(op) && op->getNumOperands() >= 2) {
     // The verifier compares only how many dimensions there are.
-    auto part = dyn_cast<VectorType>(insert.getValueToStoreType());
-    ArrayRef<int64_t> whole = insert.getDestVectorType().getShape();
-    if (part && part.getRank() <= int64_t(whole.size()) &&
-        part.getShape() != whole.take_back(part.getRank()))
-      return insert.emitOpError() << "inserts " << part << " into " << insert.getDestVectorType()
-                                  << ", whose last dimensions must be the same";
+    auto part = dyn_cast<VectorType>(op->getOperand(0).getType());
+    auto whole = dyn_cast<VectorType>(op->getOperand(1).getType());
+    if (part && whole && part.getRank() <= whole.getRank() &&
+        part.getShape() != whole.getShape().take_back(part.getRank()))
+      return op->emitOpError() << "inserts " << part << " into " << whole
+                               << ", whose last dimensions must be the same";
+  } else if (isa<NVVM::MmaOp>(op)) {
+    // Parsers and builders find them from the operands, where these have types of a matmul.
+    for (StringRef name : {"multiplicandAPtxType", "multiplicandBPtxType"})
+      if (!op->getAttr(name))
+        return op->emitOpError() << "requires attribute '" << name << "'";
   } else if (isa<LLVM::ExtractValueOp, LLVM::InsertValueOp>(op)) {
     auto position = op->getAttrOfType<DenseI64ArrayAttr>("position");
     for (int64_t index : position ? position.asArrayRef() : ArrayRef<int64_t>())

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -148,8 +149,9 @@ Result<std::vector<HostTensor>> ejk::randomInputs(const Entry &entry, const Size
         setElement(tensor, i, gate ? -std::log1p(std::exp(-x)) / 16 : factor * x);
       }
       size_t drawn = size_t(mostDrawn * dataTypeSize(spec.dtype));
-      for (size_t i = drawn; i < tensor.data.size(); ++i)
-        tensor.data[i] = tensor.data[i - drawn];
+      for (size_t i = drawn; i < tensor.data.size(); i += drawn)
+        std::memcpy(&tensor.data[i], &tensor.data[i - drawn],
+                    std::min(drawn, tensor.data.size() - i));
     }
     tensors.push_back(std::move(tensor));
   }

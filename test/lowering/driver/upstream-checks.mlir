@@ -6,6 +6,10 @@
 // RUN: not ejk-compile %t/function.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=FUNCTION
 // RUN: not ejk-compile %t/position.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=POSITION
 // RUN: not ejk-compile %t/insert.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=INSERT
+// RUN: not ejk-compile %t/dim-type.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM-TYPE
+// RUN: not ejk-compile %t/dim-constant.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM-CONSTANT
+// RUN: not ejk-compile %t/insert-type.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=INSERT-TYPE
+// RUN: not ejk-compile %t/mma.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=MMA
 
 //--- collapse.mlir
 // COLLAPSE: error: 'tensor.collapse_shape' op must have a 'reassociation' that names each dimension in order, but names -7 in the place of 0
@@ -56,4 +60,35 @@ llvm.func @position(%x: !llvm.struct<(f32, f32)>) {
 func.func @insert(%x: vector<4xf32>, %y: vector<2x1xf32>) -> vector<2x1xf32> {
   %z = vector.insert %x, %y [0] : vector<4xf32> into vector<2x1xf32>
   return %z : vector<2x1xf32>
+}
+
+//--- dim-type.mlir
+// DIM-TYPE: error: 'memref.dim' op operand #1 must be index
+func.func @dim(%x: memref<?xf32>, %i: i32) -> index {
+  %d = "memref.dim"(%x, %i) : (memref<?xf32>, i32) -> index
+  return %d : index
+}
+
+//--- dim-constant.mlir
+// DIM-CONSTANT: error: 'arith.constant' op requires attribute 'value'
+func.func @dim(%x: memref<?xf32>) -> index {
+  %c = "arith.constant"() : () -> index
+  %d = "memref.dim"(%x, %c) : (memref<?xf32>, index) -> index
+  return %d : index
+}
+
+//--- insert-type.mlir
+// INSERT-TYPE: error: 'vector.insert' op operand #1 must be vector
+func.func @insert(%x: f32, %y: f32) -> f32 {
+  %z = "vector.insert"(%x, %y) <{static_position = array<i64: 0>}> : (f32, f32) -> f32
+  return %z : f32
+}
+
+//--- mma.mlir
+// MMA: error: 'nvvm.mma.sync' op requires attribute 'multiplicandAPtxType'
+llvm.func @mma(%a: f32, %c: f32) -> !llvm.struct<(f32, f32, f32, f32)> {
+  %d = "nvvm.mma.sync"(%a, %a, %a, %a, %a, %a, %c, %c, %c, %c) <{layoutA = #nvvm.mma_layout<row>,
+    layoutB = #nvvm.mma_layout<col>, operandSegmentSizes = array<i32: 4, 2, 4>, shape = #nvvm.shape<m = 16, n = 8, k = 16>}>
+    : (f32, f32, f32, f32, f32, f32, f32, f32, f32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
+  llvm.return %d : !llvm.struct<(f32, f32, f32, f32)>
 }
