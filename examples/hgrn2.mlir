@@ -1,13 +1,16 @@
 // HGRN2: the forget gate f has a lower bound for each channel, and the key is what it forgets,
 // 1 − f. The log decay is log f.
-func.func @hgrn2(%q: tensor<?x?x?x64xf32>, %x: tensor<?x?x?x64xf32>, %v: tensor<?x?x?x64xf32>,
+func.func @hgrn2(%q: tensor<?x?x?x64xbf16>, %x: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
                  %bound: tensor<?x64xf32>)
-    -> (tensor<?x?x?x64xf32> {ejk.name = "o"}, tensor<?x?x64x64xf32> {ejk.name = "ht"}) {
+    -> (tensor<?x?x?x64xbf16> {ejk.name = "o"}, tensor<?x?x64x64xf32> {ejk.name = "ht"}) {
   %o, %ht = ejk.scan
-      sequences(%qt = %q : tensor<?x?x?x64xf32>, %xt = %x : tensor<?x?x?x64xf32>,
-                %vt = %v : tensor<?x?x?x64xf32>)
+      sequences(%qn = %q : tensor<?x?x?x64xbf16>, %xn = %x : tensor<?x?x?x64xbf16>,
+                %vn = %v : tensor<?x?x?x64xbf16>)
       parameters(%b = %bound : tensor<?x64xf32> as vector<64xf32>)
-      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) {
+      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xbf16>) {
+    %qt = arith.extf %qn : vector<64xbf16> to vector<64xf32>
+    %xt = arith.extf %xn : vector<64xbf16> to vector<64xf32>
+    %vt = arith.extf %vn : vector<64xbf16> to vector<64xf32>
     %ones = arith.constant dense<1.0> : vector<64xf32>
     %minus_b = arith.negf %b : vector<64xf32>
     %eb = math.exp %minus_b : vector<64xf32>
@@ -25,7 +28,8 @@ func.func @hgrn2(%q: tensor<?x?x?x64xf32>, %x: tensor<?x?x?x64xf32>, %v: tensor<
     %S1 = ejk.decay %S by %gk along key : vector<64x64xf32>, vector<64xf32>
     %S2 = ejk.outer_add %S1, %kt, %vt : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
     %ot = ejk.read %S2, %qt along key : vector<64x64xf32>, vector<64xf32>
-    ejk.yield states(%S2 : vector<64x64xf32>) outputs(%ot : vector<64xf32>)
+    %on = arith.truncf %ot : vector<64xf32> to vector<64xbf16>
+    ejk.yield states(%S2 : vector<64x64xf32>) outputs(%on : vector<64xbf16>)
   }
-  return %o, %ht : tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>
+  return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
 }

@@ -1,16 +1,19 @@
 // Mamba-2's recurrence as its layer has it: with a skip, which adds D x to the output. The decay is
 // exp(-exp(A)·softplus(dt + bias)), and the update is scaled by softplus(dt + bias).
-func.func @mamba2_skip(%c: tensor<?x?x?x64xf32>, %b: tensor<?x?x?x64xf32>, %x: tensor<?x?x?x32xf32>,
-                  %dt: tensor<?x?x?xf32>, %A: tensor<?xf32>, %bias: tensor<?xf32>,
-                       %D: tensor<?xf32>)
-    -> (tensor<?x?x?x32xf32> {ejk.name = "o"}, tensor<?x?x64x32xf32> {ejk.name = "ht"}) {
+func.func @mamba2_skip(%c: tensor<?x?x?x64xbf16>, %b: tensor<?x?x?x64xbf16>,
+                       %x: tensor<?x?x?x32xbf16>, %dt: tensor<?x?x?xf32>, %A: tensor<?xf32>,
+                       %bias: tensor<?xf32>, %D: tensor<?xf32>)
+    -> (tensor<?x?x?x32xbf16> {ejk.name = "o"}, tensor<?x?x64x32xf32> {ejk.name = "ht"}) {
   %o, %ht = ejk.scan
-      sequences(%ct = %c : tensor<?x?x?x64xf32>, %bt = %b : tensor<?x?x?x64xf32>,
-                %xt = %x : tensor<?x?x?x32xf32>, %dtt = %dt : tensor<?x?x?xf32>)
+      sequences(%cn = %c : tensor<?x?x?x64xbf16>, %bn = %b : tensor<?x?x?x64xbf16>,
+                %xn = %x : tensor<?x?x?x32xbf16>, %dtt = %dt : tensor<?x?x?xf32>)
       parameters(%a = %A : tensor<?xf32> as f32, %bi = %bias : tensor<?xf32> as f32,
                  %d = %D : tensor<?xf32> as f32)
       states(%S = zero : tensor<?x?x64x32xf32>)
-      -> (tensor<?x?x?x32xf32>) {
+      -> (tensor<?x?x?x32xbf16>) {
+    %ct = arith.extf %cn : vector<64xbf16> to vector<64xf32>
+    %bt = arith.extf %bn : vector<64xbf16> to vector<64xf32>
+    %xt = arith.extf %xn : vector<32xbf16> to vector<32xf32>
     // softplus(y) = max(y, 0) + log1p(exp(-|y|)), which overflows nowhere.
     %zero = arith.constant 0.0 : f32
     %y = arith.addf %dtt, %bi : f32
@@ -31,7 +34,8 @@ func.func @mamba2_skip(%c: tensor<?x?x?x64xf32>, %b: tensor<?x?x?x64xf32>, %x: t
     %dv = vector.broadcast %d : f32 to vector<32xf32>
     %skip = arith.mulf %dv, %xt : vector<32xf32>
     %ot = arith.addf %r, %skip : vector<32xf32>
-    ejk.yield states(%S2 : vector<64x32xf32>) outputs(%ot : vector<32xf32>)
+    %on = arith.truncf %ot : vector<32xf32> to vector<32xbf16>
+    ejk.yield states(%S2 : vector<64x32xf32>) outputs(%on : vector<32xbf16>)
   }
-  return %o, %ht : tensor<?x?x?x32xf32>, tensor<?x?x64x32xf32>
+  return %o, %ht : tensor<?x?x?x32xbf16>, tensor<?x?x64x32xf32>
 }

@@ -1,13 +1,20 @@
 // RWKV-7: the state forgets by a gate for each key channel, loses what it held for the
 // normalised key kappa, by a rate for each channel, and gains k vᵀ. It is read before it decays.
-func.func @rwkv7(%r: tensor<?x?x?x64xf32>, %w: tensor<?x?x?x64xf32>, %k: tensor<?x?x?x64xf32>,
-                 %v: tensor<?x?x?x64xf32>, %kappa: tensor<?x?x?x64xf32>, %a: tensor<?x?x?x64xf32>)
-    -> (tensor<?x?x?x64xf32> {ejk.name = "o"}, tensor<?x?x64x64xf32> {ejk.name = "ht"}) {
+func.func @rwkv7(%r: tensor<?x?x?x64xbf16>, %w: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
+                 %v: tensor<?x?x?x64xbf16>, %kappa: tensor<?x?x?x64xbf16>,
+                 %a: tensor<?x?x?x64xbf16>)
+    -> (tensor<?x?x?x64xbf16> {ejk.name = "o"}, tensor<?x?x64x64xf32> {ejk.name = "ht"}) {
   %o, %ht = ejk.scan
-      sequences(%rt = %r : tensor<?x?x?x64xf32>, %wt = %w : tensor<?x?x?x64xf32>,
-                %kt = %k : tensor<?x?x?x64xf32>, %vt = %v : tensor<?x?x?x64xf32>,
-                %kappat = %kappa : tensor<?x?x?x64xf32>, %at = %a : tensor<?x?x?x64xf32>)
-      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) {
+      sequences(%rn = %r : tensor<?x?x?x64xbf16>, %wn = %w : tensor<?x?x?x64xbf16>,
+                %kn = %k : tensor<?x?x?x64xbf16>, %vn = %v : tensor<?x?x?x64xbf16>,
+                %kappan = %kappa : tensor<?x?x?x64xbf16>, %an = %a : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xbf16>) {
+    %rt = arith.extf %rn : vector<64xbf16> to vector<64xf32>
+    %wt = arith.extf %wn : vector<64xbf16> to vector<64xf32>
+    %kt = arith.extf %kn : vector<64xbf16> to vector<64xf32>
+    %vt = arith.extf %vn : vector<64xbf16> to vector<64xf32>
+    %kappat = arith.extf %kappan : vector<64xbf16> to vector<64xf32>
+    %at = arith.extf %an : vector<64xbf16> to vector<64xf32>
     %epsilon = arith.constant 1.0e-6 : f32
     %ones = arith.constant dense<1.0> : vector<64xf32>
     %unit_squares = arith.mulf %kappat, %kappat : vector<64xf32>
@@ -33,7 +40,8 @@ func.func @rwkv7(%r: tensor<?x?x?x64xf32>, %w: tensor<?x?x?x64xf32>, %k: tensor<
     %S2 = ejk.outer_add %S1, %taken, %held : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
     %S3 = ejk.outer_add %S2, %kt, %vt : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
     %ot = ejk.read %S3, %rt along key : vector<64x64xf32>, vector<64xf32>
-    ejk.yield states(%S3 : vector<64x64xf32>) outputs(%ot : vector<64xf32>)
+    %on = arith.truncf %ot : vector<64xf32> to vector<64xbf16>
+    ejk.yield states(%S3 : vector<64x64xf32>) outputs(%on : vector<64xbf16>)
   }
-  return %o, %ht : tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>
+  return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
 }

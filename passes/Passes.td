@@ -502,9 +502,8 @@ def Chunk : Pass<"ejk-chunk"> {
     has the formulas. Sequences are cut into chunks from their first row in memory, in both
     directions; the last chunk may be short.
 
-    Requires: a K×V state goes through `ejk.decay` and `ejk.outer_add` to its next value, with all
-    decays before the outer products or all after them, and with gates and vectors that do not
-    depend on reads of it. One vector of a step's outer products may: where it is a sum of reads,
+    Requires: a K×V state goes through `ejk.decay` and `ejk.outer_add`, in any order, to its next
+    value, with gates and vectors that do not depend on reads of it. One vector of a step's outer products may: where it is a sum of reads,
     each times one number of the head, and of what does not depend on them, as in the delta rule, a
     chunk solves for it (`tile.solve`). States that are numbers or vectors only accumulate.
     Everything else in a step is elementwise. Any other scan is left alone, and a remark says why.

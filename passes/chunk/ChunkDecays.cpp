@@ -12,15 +12,17 @@ using namespace ejk;
 // One axis
 //===----------------------------------------------------------------------===//
 
-Value RunningGates::perStep(TileBuilder &e) const {
+Value RunningGates::sumOf(TileBuilder &e, ArrayRef<Value> gates) {
   Value sum = gates.front();
-  for (Value gate : ArrayRef(gates).drop_front())
+  for (Value gate : gates.drop_front())
     sum = e.add(sum, gate);
   return sum;
 }
 
-Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
-  bool all = count == gates.size();
+Value RunningGates::perStep(TileBuilder &e) const { return sumOf(e, gates); }
+
+Value RunningGates::upTo(TileBuilder &e, unsigned place) const {
+  bool all = place == gates.size();
   // The cumsums of gate gradients are inclusive. Inclusive ones here let a kernel share one
   // triangular matrix.
   bool lessOwn = !all && finite;
@@ -28,7 +30,7 @@ Value RunningGates::atRead(TileBuilder &e, unsigned count) const {
   if (lessOwn)
     at = e.sub(at, perStep(e));
   if (!all)
-    for (Value gate : ArrayRef(gates).take_front(count))
+    for (Value gate : ArrayRef(gates).take_front(place))
       at = e.add(at, gate);
   return at;
 }
@@ -39,6 +41,15 @@ Value RunningGates::around(TileBuilder &e, int64_t row) const {
   bool exclusive = direction.reverse == direction.decayFirst;
   Value sums = e.cumsum(perStep(e), /*reverse=*/false, exclusive, row + exclusive);
   return direction.reverse ? e.neg(sums) : sums;
+}
+
+Value RunningGates::aroundAt(TileBuilder &e, Value around, unsigned place, bool negative) const {
+  Value at = negative ? e.neg(around) : around;
+  if (place == base())
+    return at;
+  Value own = sumOf(e, direction.decayFirst ? ArrayRef(gates).drop_front(place)
+                                            : ArrayRef(gates).take_front(place));
+  return direction.decayFirst == negative ? e.add(at, own) : e.sub(at, own);
 }
 
 Value RunningGates::startOf(TileBuilder &e, Value around) const {
@@ -53,19 +64,23 @@ Value RunningGates::restOf(TileBuilder &e, Value around) const {
   return direction.decayFirst ? sum : e.add(sum, e.row(perStep(e), last));
 }
 
-Value RunningGates::fromAddToEnd(TileBuilder &e) const {
-  Value at = atAdd(e);
+Value RunningGates::fromAddToEnd(TileBuilder &e, unsigned place) const {
+  Value at = upTo(e, place);
   return e.sub(e.overRows(total(e), at), at);
 }
 
 Value RunningGates::total(TileBuilder &e) const {
   OpFoldResult last = e.b.getIndexAttr(direction.lastRow());
-  Value before = e.row(atAdd(e), last);
+  Value before = e.row(upTo(e, base()), last);
   return direction.decayFirst ? before : e.add(before, e.row(perStep(e), last));
 }
 
-Value RunningGates::toEnd(TileBuilder &e) const {
-  return e.cumsum(perStep(e), !direction.reverse, /*exclusive=*/direction.decayFirst);
+Value RunningGates::toEnd(TileBuilder &e, unsigned place) const {
+  Value sum = e.cumsum(perStep(e), !direction.reverse, /*exclusive=*/place != 0);
+  if (place)
+    for (Value gate : ArrayRef(gates).drop_front(place))
+      sum = e.add(sum, gate);
+  return sum;
 }
 
 Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
@@ -74,9 +89,9 @@ Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
   return direction.decayFirst ? e.add(after, e.row(perStep(e), first)) : after;
 }
 
-Value RunningGates::afterLast(TileBuilder &e) const {
-  assert(!direction.decayFirst);
-  return e.row(perStep(e), e.b.getIndexAttr(direction.lastRow()));
+Value RunningGates::afterLast(TileBuilder &e, unsigned place) const {
+  return e.row(sumOf(e, ArrayRef(gates).drop_front(place)),
+               e.b.getIndexAttr(direction.lastRow()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -126,47 +141,50 @@ Value HeadDecays::scaled(TileBuilder &e, Value sum, double scale) const {
   return scale == 1 ? sum : e.add(sum, e.constant(sum.getType(), std::log2(scale)));
 }
 
-Value HeadDecays::fromStart(TileBuilder &e, unsigned count, double scale) const {
+Value HeadDecays::fromStart(TileBuilder &e, unsigned read, double scale) const {
   Value exponent = sum(e, [&](const RunningGates &part) {
-    if (!direction.reverse || !part.isAtAdd(count))
-      return part.atRead(e, count);
-    Value toEnd = part.toEnd(e);
+    if (!direction.reverse || read != part.base())
+      return part.upTo(e, read);
+    Value toEnd = part.toEnd(e, read);
     return e.sub(e.overRows(part.totalOf(e, toEnd), toEnd), toEnd);
   });
   return exponential(e, scaled(e, exponent, scale));
 }
 
-Value HeadDecays::toEnd(TileBuilder &e, bool lessLast) const {
-  return exponential(e, sum(e, [&](const RunningGates &part) {
-                       Value all = direction.reverse ? part.toEnd(e) : part.fromAddToEnd(e);
-                       return lessLast ? e.sub(all, e.overRows(part.afterLast(e), all)) : all;
-                     }));
-}
-
-Value HeadDecays::total(TileBuilder &e, bool lessLast) const {
+Value HeadDecays::toEnd(TileBuilder &e, unsigned add, std::optional<unsigned> last) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
                        Value all =
-                           direction.reverse ? part.totalOf(e, part.toEnd(e)) : part.total(e);
-                       return lessLast ? e.sub(all, part.afterLast(e)) : all;
+                           direction.reverse ? part.toEnd(e, add) : part.fromAddToEnd(e, add);
+                       return last ? e.sub(all, e.overRows(part.afterLast(e, *last), all)) : all;
                      }));
 }
 
-Value HeadDecays::afterLast(TileBuilder &e) const {
-  return exponential(e, sum(e, [&](const RunningGates &part) { return part.afterLast(e); }));
+Value HeadDecays::total(TileBuilder &e, std::optional<unsigned> last) const {
+  return exponential(e, sum(e, [&](const RunningGates &part) {
+                       Value all = direction.reverse ? part.totalOf(e, part.toEnd(e, part.base()))
+                                                     : part.total(e);
+                       return last ? e.sub(all, part.afterLast(e, *last)) : all;
+                     }));
 }
 
-Value HeadDecays::between(TileBuilder &e, unsigned count, bool inclusive, double scale) const {
+Value HeadDecays::afterLast(TileBuilder &e, unsigned last) const {
+  return exponential(e,
+                     sum(e, [&](const RunningGates &part) { return part.afterLast(e, last); }));
+}
+
+Value HeadDecays::between(TileBuilder &e, unsigned read, unsigned add, bool inclusive,
+                          double scale) const {
   SmallVector<int64_t> square = {direction.chunk, direction.chunk};
   // The later of the two steps is the row.
-  auto difference = [&](Value read, Value add) {
-    return e.sub(e.broadcast(scaled(e, read, scale), direction.reverse, square),
-                 e.broadcast(add, !direction.reverse, square));
+  auto difference = [&](Value ofRead, Value ofAdd) {
+    return e.sub(e.broadcast(scaled(e, ofRead, scale), direction.reverse, square),
+                 e.broadcast(ofAdd, !direction.reverse, square));
   };
   Value exponent = sum(e, [&](const RunningGates &part) {
-    if (!direction.reverse || !part.isAtAdd(count))
-      return difference(part.atRead(e, count), part.atAdd(e));
+    if (!direction.reverse || read != part.base() || add != part.base())
+      return difference(part.upTo(e, read), part.upTo(e, add));
     // L_j − L_i, computed as the forward pass computes R_i − W_j.
-    Value toEnd = part.toEnd(e);
+    Value toEnd = part.toEnd(e, add);
     return e.sub(e.broadcast(scaled(e, toEnd, scale), 0, square), e.broadcast(toEnd, 1, square));
   });
   return exponential(

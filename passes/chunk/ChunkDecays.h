@@ -6,15 +6,19 @@
 //
 //   R_i = Σ_{t before i} g_t + (the first p gates of step i),
 //
-// and the addition of step j decayed by e^{R_i − W_j}, where
+// and the addition of step j, after the first p decays of its own step, decayed by
+// e^{R_i − W_j}, where
 //
-//   W_j = Σ_{t up to j} g_t       if decays come first in a step,
-//   W_j = Σ_{t before j} g_t      if they come last.
+//   W_j = Σ_{t before j} g_t + (the first p gates of step j).
 //
 // From step j to the end of the chunk the state decays by e^{L_j}, L_j = Σ_all g_t − W_j.
 //
-// If R is W, R_i − W_j = L_j − L_i, too. So a backward pass can compute the same cumsums,
-// from the first row on, as the forward pass over the same rows.
+// A *place* in a step is the number p of decays before it. Sums at all places are computed
+// from those at one, the *base place*: after all decays of a step, or before them all.
+//
+// For a read and an addition at the base place, R_i − W_j = L_j − L_i, too. So a backward
+// pass can compute the same cumsums, from the first row on, as the forward pass over the
+// same rows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_PASSES_CHUNK_CHUNKDECAYS_H
@@ -25,7 +29,8 @@
 
 namespace ejk {
 
-/// The direction of a scan within a chunk, and the position of decays in a step.
+/// The direction of a scan within a chunk, and the base place of an axis: after the decays of a
+/// step if `decayFirst`.
 struct ScanDirection {
   bool reverse, decayFirst;
   int64_t chunk;
@@ -43,33 +48,36 @@ public:
   RunningGates(ScanDirection direction, llvm::ArrayRef<mlir::Value> gates, bool finite = false)
       : direction(direction), gates(gates), finite(finite) {}
 
-  /// R, for a read after the first `count` decays of its step.
-  mlir::Value atRead(TileBuilder &e, unsigned count) const;
-  /// W.
-  mlir::Value atAdd(TileBuilder &e) const {
-    return atRead(e, direction.decayFirst ? gates.size() : 0);
-  }
-  /// W − M, where M is the value of W between `row` and the next row. The backward pass, and a
-  /// forward pass that reads before it decays, thus get equal values for the same rows.
+  /// The base place.
+  unsigned base() const { return direction.decayFirst ? gates.size() : 0; }
+  /// R or W at `place`.
+  mlir::Value upTo(TileBuilder &e, unsigned place) const;
+  /// W − M at the base place, where M is the value of W between `row` and the next row. The
+  /// backward pass, and a forward pass that reads before it decays, thus get equal values for the
+  /// same rows.
   mlir::Value around(TileBuilder &e, int64_t row) const;
+  /// W − M at `place`, or M − W, computed from `around`. A scan and the one that derives from it
+  /// get equal values for the same rows.
+  mlir::Value aroundAt(TileBuilder &e, mlir::Value around, unsigned place, bool negative) const;
   /// M, and the sum over the chunk minus M, computed from `around` of that row.
   mlir::Value startOf(TileBuilder &e, mlir::Value around) const;
   mlir::Value restOf(TileBuilder &e, mlir::Value around) const;
-  /// Whether R equals W for a read after `count` decays.
-  bool isAtAdd(unsigned count) const { return count == (direction.decayFirst ? gates.size() : 0); }
-  /// L, as a cumsum of its own.
-  mlir::Value toEnd(TileBuilder &e) const;
-  /// The sum over the chunk, computed from L.
+  /// L at `place`, as a cumsum of its own.
+  mlir::Value toEnd(TileBuilder &e, unsigned place) const;
+  /// The sum over the chunk, computed from L at the base place.
   mlir::Value totalOf(TileBuilder &e, mlir::Value toEnd) const;
-  /// L, as a difference of cumsums.
-  mlir::Value fromAddToEnd(TileBuilder &e) const;
+  /// L at `place`, as a difference of cumsums.
+  mlir::Value fromAddToEnd(TileBuilder &e, unsigned place) const;
   /// The sum over the chunk: a row or a scalar.
   mlir::Value total(TileBuilder &e) const;
-  /// L of the last step, the greatest where no gate is positive: its own gates. Decays come last.
-  mlir::Value afterLast(TileBuilder &e) const;
+  /// L of the last step at `place`, the greatest where no gate is positive: its own gates from
+  /// there on.
+  mlir::Value afterLast(TileBuilder &e, unsigned place) const;
 
 private:
   mlir::Value perStep(TileBuilder &e) const;
+  /// The sum of some of a step's gates.
+  static mlir::Value sumOf(TileBuilder &e, llvm::ArrayRef<mlir::Value> gates);
 
   ScanDirection direction;
   llvm::SmallVector<mlir::Value> gates;
@@ -88,7 +96,7 @@ double gateFloor(mlir::Type operandType);
 /// of rounding to bf16.
 ///
 /// For matmuls in f32, gates are also split into multiples of 2⁻⁷, whose sums and differences over
-/// a chunk are exact in f32, and remainders, whose sums stay below 1. If reads are at W, cumsums
+/// a chunk are exact in f32, and remainders, whose sums stay below 1. At the base place, cumsums
 /// run down the rows in either direction of the scan. With `binary`, sums are of binary logarithms,
 /// because hardware computes powers of two.
 class HeadDecays {
@@ -98,18 +106,19 @@ public:
 
   /// Whether the `scale` arguments below may differ from 1. They are then added to the exponents.
   bool takesScale() const { return binary; }
-  /// scale · e^{R_i}.
-  mlir::Value fromStart(TileBuilder &e, unsigned count, double scale = 1) const;
-  /// scale · e^{R_i − W_j} for j before i, with `inclusive` also for j = i, and 0 elsewhere. Rows
-  /// are the later of the two steps and columns the earlier one; in a backward pass, i is the
-  /// earlier one.
-  mlir::Value between(TileBuilder &e, unsigned count, bool inclusive, double scale = 1) const;
-  /// e^{L_j}, or e^{L_j} / `afterLast` if that is taken out.
-  mlir::Value toEnd(TileBuilder &e, bool lessLast = false) const;
-  /// The exponential of the sum over the chunk, or that / `afterLast`.
-  mlir::Value total(TileBuilder &e, bool lessLast = false) const;
-  /// e^{L_j} of the last step j. Decays come last.
-  mlir::Value afterLast(TileBuilder &e) const;
+  /// scale · e^{R_i} of reads at place `read`.
+  mlir::Value fromStart(TileBuilder &e, unsigned read, double scale = 1) const;
+  /// scale · e^{R_i − W_j} for j before i, with `inclusive` also for j = i, and 0 elsewhere, of
+  /// reads at place `read` and additions at place `add`. Rows are the later of the two steps and
+  /// columns the earlier one; in a backward pass, i is the earlier one.
+  mlir::Value between(TileBuilder &e, unsigned read, unsigned add, bool inclusive,
+                      double scale = 1) const;
+  /// e^{L_j} of additions at place `add`, or that / `afterLast` of place `last`, if given.
+  mlir::Value toEnd(TileBuilder &e, unsigned add, std::optional<unsigned> last = {}) const;
+  /// The exponential of the sum over the chunk, or that / `afterLast` of place `last`, if given.
+  mlir::Value total(TileBuilder &e, std::optional<unsigned> last = {}) const;
+  /// e^{L_j} of the last step j at place `last`.
+  mlir::Value afterLast(TileBuilder &e, unsigned last) const;
 
 private:
   /// The sum of `take` over the parts.

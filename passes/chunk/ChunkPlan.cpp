@@ -66,8 +66,9 @@ LogicalResult ChunkPlan::findCorrections() {
 }
 
 LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
-  for (auto [number, add] : llvm::enumerate(chain.adds))
+  for (auto [number, place] : llvm::enumerate(chain.adds))
     for (unsigned dim : {0, 1}) {
+      OuterAddOp add = place.op;
       const CorrectionParts *parts = corrections.of(add, dim);
       if (!parts)
         continue;
@@ -84,8 +85,8 @@ LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
         Operation *op = part.first;
         auto read = llvm::find_if(chain.reads, [&](auto &read) { return read.op == op; });
         // A gate along the vector would make a coefficient of each channel.
-        if (read->decays[dim + 1] != (chain.decayFirst ? chain.decays[dim + 1].size() : 0))
-          return decline(op, "what is read is added behind a gate per channel along it, and so "
+        if (read->decays[dim + 1] != place.decays[dim + 1])
+          return decline(op, "what is read is added after a gate per channel along it, and so "
                              "has no one number of the head");
         correction.terms.push_back({unsigned(read - chain.reads.begin()), part.second});
       }
@@ -167,28 +168,30 @@ static bool splitConstant(Value &vector, double &scale) {
 void ChunkPlan::findAddVectors(StateChain &chain) {
   if (chain.correction) {
     // The state as it is: what is read of it is added to it.
-    for (auto [number, add] : llvm::enumerate(chain.adds)) {
-      chain.addVectors.push_back({add.getKey(), add.getValue()});
-      if (number == chain.correction->add)
-        chain.addVectors.back()[chain.correction->dim] =
-            corrections.of(add, chain.correction->dim)->rest;
-    }
+    StateChain::Add &add = chain.adds[chain.correction->add];
+    unsigned dim = chain.correction->dim;
+    add.vectors[dim] = corrections.of(add.op, dim)->rest;
     return;
   }
   SmallVector<double> scales;
-  for (OuterAddOp add : chain.adds) {
-    std::array<Value, 2> vectors = {add.getKey(), add.getValue()};
+  for (StateChain::Add &add : chain.adds) {
     scales.push_back(1);
-    if (!splitConstant(vectors[0], scales.back()))
-      splitConstant(vectors[1], scales.back());
-    chain.addVectors.push_back(vectors);
+    if (!splitConstant(add.vectors[0], scales.back()))
+      splitConstant(add.vectors[1], scales.back());
   }
   if (!scales.empty() && llvm::all_equal(scales)) {
     chain.scale = scales.front();
     return;
   }
-  for (auto [add, vectors] : llvm::zip(chain.adds, chain.addVectors))
-    vectors = {add.getKey(), add.getValue()};
+  for (StateChain::Add &add : chain.adds)
+    add.vectors = {add.op.getKey(), add.op.getValue()};
+}
+
+StateChain::Place ChunkPlan::placeAfter(const StateChain &chain) {
+  StateChain::Place place;
+  for (unsigned axis = 0; axis < 3; ++axis)
+    place[axis] = chain.decays[axis].size();
+  return place;
 }
 
 void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
@@ -204,8 +207,7 @@ void ChunkPlan::addRead(StateChain &chain, ReadOp op) {
   }
   read.along = op.getAxis() == Axis::value;
   read.vector = op.getVector();
-  for (unsigned axis = 0; axis < 3; ++axis)
-    read.decays[axis] = chain.decays[axis].size();
+  read.decays = placeAfter(chain);
   read.adds = chain.adds.size();
   for (Operation *user : op->getUsers())
     if (auto pair = dyn_cast<CancellingPairOp>(user); pair && pair.getReadOp() == op) {
@@ -242,7 +244,6 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
   StateChain chain;
   chain.number = number;
   chain.arg = arg;
-  bool sawAdd = false, sawDecay = false, mixed = false;
   ejk::YieldOp yield = scan.getYield();
   unsigned firstSave = yield.getStates().size() + yield.getOutputs().size();
   for (Value value = arg; value;) {
@@ -271,21 +272,15 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     if (auto decay = dyn_cast<DecayOp>(user)) {
       if (!chain.saves.empty())
         return decline(decay, "a state that is saved decays afterwards, in the same step");
-      mixed |= sawDecay && sawAdd && chain.decayFirst;
-      chain.decayFirst &= !sawAdd;
-      chain.decays[unsigned(decay.getAxis())].push_back(decay);
-      sawDecay = true;
+      unsigned axis = unsigned(decay.getAxis());
+      chain.decayFirst[axis] &= chain.adds.empty();
+      chain.decays[axis].push_back(decay);
     } else {
-      mixed |= !chain.decayFirst;
-      chain.adds.push_back(cast<OuterAddOp>(user));
-      sawAdd = true;
+      auto add = cast<OuterAddOp>(user);
+      chain.adds.push_back({add, {add.getKey(), add.getValue()}, placeAfter(chain)});
     }
     value = user->getResult(0);
   }
-  if (mixed)
-    return decline(chain.links.front(),
-                   "the state decays both before and after an 'ejk.outer_add': all decays of a "
-                   "step must come before its outer products, or all after them");
   if (failed(addCorrection(chain)))
     return failure();
   findAddVectors(chain);
@@ -448,9 +443,9 @@ SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) co
   for (auto &decays : chain.decays)
     for (DecayOp decay : decays)
       inputs.push_back({decay.getGate(), int(decay.getAxis()) - 1});
-  for (const auto &vectors : chain.addVectors)
+  for (const StateChain::Add &add : chain.adds)
     for (int dim : {0, 1})
-      inputs.push_back({vectors[dim], dim});
+      inputs.push_back({add.vectors[dim], dim});
   if (chain.correction)
     for (const StateChain::Correction::Term &term : chain.correction->terms)
       inputs.push_back({term.factor, -1});

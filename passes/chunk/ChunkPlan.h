@@ -2,8 +2,8 @@
 //
 // Finds the parts of a step's region that have a chunkwise form:
 //
-//  - *chains*: K×V states that pass only through `ejk.decay` and `ejk.outer_add`, with reads
-//    at any point;
+//  - *chains*: K×V states that pass only through `ejk.decay` and `ejk.outer_add`, in any
+//    order, with reads at any point;
 //  - *accumulators*: scalar or vector states to which terms are added, so that their value
 //    is the initial one plus a cumsum;
 //  - *corrections*: outer products of a chain with a vector that depends linearly on the
@@ -25,6 +25,14 @@
 namespace ejk {
 
 struct StateChain {
+  /// A place in the step: the number of decays along each axis before it.
+  using Place = std::array<unsigned, 3>;
+  struct Add {
+    OuterAddOp op;
+    /// The key and the value, without the chain's `scale`.
+    std::array<mlir::Value, 2> vectors;
+    Place decays;
+  };
   struct Read {
     ReadOp op;
     /// The op whose tile is computed: the read, or its only user if that multiplies the read by a
@@ -37,7 +45,8 @@ struct StateChain {
     double scale = 1;
     llvm::SmallVector<mlir::Value> multipliers;
     /// The number of the step's decays along each axis, and of its outer products, before the read.
-    unsigned decays[3] = {0, 0, 0}, adds = 0;
+    Place decays = {0, 0, 0};
+    unsigned adds = 0;
     /// A cancelling pair with the read; its vector without the constant multiplier, and that.
     struct Pairing {
       CancellingPairOp op;
@@ -56,14 +65,13 @@ struct StateChain {
   /// Decays and outer products, in order.
   llvm::SmallVector<mlir::Operation *> links;
   llvm::SmallVector<DecayOp> decays[3]; // by axis
-  llvm::SmallVector<OuterAddOp> adds;
-  /// The vectors of each outer product, by dimension. The constant `scale`, common to all, is taken
-  /// out, so that the chain computes the state divided by `scale`.
-  llvm::SmallVector<std::array<mlir::Value, 2>> addVectors;
+  llvm::SmallVector<Add> adds;
+  /// A constant multiplier common to all outer products, which is taken out, so that the chain
+  /// computes the state divided by it.
   double scale = 1;
   llvm::SmallVector<Read> reads;
-  /// The outer product whose vector along `dim` depends on reads. `addVectors` has the part of
-  /// that vector that does not, and `terms` has the number that multiplies each read.
+  /// The outer product whose vector along `dim` depends on reads. Its `vectors` have the part
+  /// that does not, and `terms` has the number that multiplies each read.
   struct Correction {
     struct Term {
       unsigned read;
@@ -89,9 +97,9 @@ struct StateChain {
   llvm::SmallVector<Save> saves;
   /// The checkpoints, from which sums restart, that use the state at the start of a step.
   llvm::SmallVector<CheckpointOp> checkpoints;
-  /// Whether decays come before outer products, as in forward scans, or after them, as in derived
-  /// backward scans.
-  bool decayFirst = true;
+  /// For each axis, whether its decays come before outer products, as in forward scans. Derived
+  /// backward scans have some after them.
+  bool decayFirst[3] = {true, true, true};
   /// The dimension, 0 or 1, that no read sums over, so that the state can be cut into slices along
   /// it; -1 if there is none.
   int freeDim = -1;
@@ -173,6 +181,8 @@ private:
   mlir::LogicalResult findStates();
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);
   mlir::LogicalResult followSum(unsigned number, mlir::BlockArgument arg);
+  /// The place after the decays that `chain` has so far.
+  static StateChain::Place placeAfter(const StateChain &chain);
   void addRead(StateChain &chain, ReadOp op);
   void findAddVectors(StateChain &chain);
   mlir::LogicalResult checkSaves();

@@ -12,8 +12,8 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
     Value seen = readOnFastPath(e, term.read, basisState, /*without=*/correction.add);
     Value products =
         seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true), correction.add);
-    products = times(e, products, factorTiles.front(), direction.reverse ? 0 : 1);
-    solvedRead = e.solve(products, seen, /*transposed=*/direction.reverse);
+    products = times(e, products, factorTiles.front(), isReverse() ? 0 : 1);
+    solvedRead = e.solve(products, seen, /*transposed=*/isReverse());
     return times(e, solvedRead, factorTiles.front(), 0);
   }
   // What does not depend on the reads is still in the place of what is added.
@@ -24,10 +24,10 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
     Value products =
         seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true), correction.add);
     // The later step has a row; in a backward pass the one that reads is the earlier.
-    products = times(e, products, factor, direction.reverse ? 1 : 0);
+    products = times(e, products, factor, isReverse() ? 1 : 0);
     matrix = matrix ? e.add(matrix, products) : products;
   }
-  return e.solve(matrix, rhs, /*transposed=*/direction.reverse);
+  return e.solve(matrix, rhs, /*transposed=*/isReverse());
 }
 
 Value ChunkedState::addCorrected(TileBuilder &e, Value products, Value sum) {
@@ -35,7 +35,7 @@ Value ChunkedState::addCorrected(TileBuilder &e, Value products, Value sum) {
     Value first = e.round(x, plan.operandType);
     return std::pair(first, e.round(e.sub(x, e.widen(first)), plan.operandType));
   };
-  bool transposed = direction.reverse;
+  bool transposed = isReverse();
   if (plan.operandType.isF32())
     return e.dot(products, transposed, corrected, false, sum);
   auto [left, leftRest] = split(products);

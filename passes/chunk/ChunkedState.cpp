@@ -15,16 +15,15 @@ static double rangeLimit(unsigned axes) {
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
                            TileBuilder &body, Value rows, Value hasFewRows)
     : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows),
-      hasFewRows(hasFewRows), direction{bool(plan.scan.getReverse()), chain.decayFirst,
-                                        plan.chunk} {}
+      hasFewRows(hasFewRows) {}
 
 void ChunkedState::collectTiles() {
   for (auto [axis, decays] : llvm::enumerate(chain.decays))
     for (DecayOp decay : decays)
       gateTiles[axis].push_back(tiles.masked(decay.getGate(), isSliced(int(axis) - 1)));
-  for (const auto &vectors : chain.addVectors)
+  for (const StateChain::Add &add : chain.adds)
     for (int dim : {0, 1})
-      addTiles[dim].push_back(tiles.masked(vectors[dim], isSliced(dim)));
+      addTiles[dim].push_back(tiles.masked(add.vectors[dim], isSliced(dim)));
   if (chain.correction)
     for (const StateChain::Correction::Term &term : chain.correction->terms)
       factorTiles.push_back(tiles.masked(term.factor, false));
@@ -50,9 +49,10 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
     for (CheckpointOp checkpoint : chain.checkpoints)
       savedTiles.push_back(saves.load(body, checkpoint));
   if (!chain.saves.empty())
-    lastRow = direction.reverse ? body.index(0) : tiles.lastRow();
+    lastRow = isReverse() ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
-    head.emplace(body, direction, gateTiles[0], plan.operandType, plan.options.inExponents);
+    head.emplace(body, direction(Axis::head), gateTiles[0], plan.operandType,
+                 plan.options.inExponents);
   Computed computed = isGated(0) || isGated(1) ? withGuard(state) : onFastPath(body, state);
   ArrayRef<Value> next = ArrayRef(computed).drop_front();
   for (const StateChain::Read &read : chain.reads)
@@ -84,27 +84,25 @@ RunningGates ChunkedState::raisedGates(TileBuilder &e, unsigned dim) {
     Value x = widened ? widened.getIn() : gate;
     gates.push_back(e.widen(e.larger(x, e.constant(x.getType(), gateFloor(plan.operandType)))));
   }
-  return RunningGates(direction, gates, /*finite=*/true);
+  return RunningGates(direction(axisOf(dim)), gates, /*finite=*/true);
 }
 
 void ChunkedState::findBases() {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim)) {
-      bases[dim].gates.emplace(direction, gateTiles[dim + 1]);
+      bases[dim].gates.emplace(direction(axisOf(dim)), gateTiles[dim + 1]);
       bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
       bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
     }
 }
 
 Value ChunkedState::readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read) {
-  const Basis &basis = bases[dim];
-  if (basis.gates->isAtAdd(read.decays[dim + 1]))
-    return basis.around;
-  Value at = basis.gates->atRead(e, read.decays[dim + 1]);
-  return e.sub(at, e.overRows(basis.middle, at));
+  return bases[dim].gates->aroundAt(e, bases[dim].around, read.decays[dim + 1], false);
 }
 
-Value ChunkedState::addExponent(TileBuilder &e, unsigned dim) { return e.neg(bases[dim].around); }
+Value ChunkedState::addExponent(TileBuilder &e, unsigned dim, const StateChain::Add &add) {
+  return bases[dim].gates->aroundAt(e, bases[dim].around, add.decays[dim + 1], true);
+}
 
 bool ChunkedState::isPaired() const {
   return !chain.checkpoints.empty() ||
@@ -125,25 +123,24 @@ Value ChunkedState::isInRange(TileBuilder &e) {
   for (unsigned dim = 0; dim < 2; ++dim) {
     if (!isGated(dim))
       continue;
-    // Without a bound for M, e^M S loses values below 2^-126, of which R − M ≤ 64 restores e^-23 at
-    // most. But a checkpoint multiplies by e^-M, which would restore all of them, and a difference
-    // R − M of cumsums loses small parts.
     const Basis &basis = bases[dim];
-    bool usesMiddle = isPaired();
     exponents.push_back(basis.around);
-    llvm::SmallSet<unsigned, 2> seen;
+    llvm::SmallSet<unsigned, 2> seen = {basis.gates->base()};
+    auto addPlace = [&](unsigned place) {
+      if (seen.insert(place).second)
+        exponents.push_back(basis.gates->aroundAt(e, basis.around, place, isReverse()));
+    };
     for (const StateChain::Read &read : chain.reads)
-      if (!basis.gates->isAtAdd(read.decays[dim + 1]) && seen.insert(read.decays[dim + 1]).second) {
-        exponents.push_back(readExponent(e, dim, read));
-        usesMiddle = true;
-      }
-    SmallVector<Value> ends;
-    if (usesMiddle)
-      ends.push_back(basis.middle);
-    if (isPaired())
-      ends.push_back(basis.gates->restOf(e, basis.around));
+      addPlace(read.decays[dim + 1]);
+    for (const StateChain::Add &add : chain.adds)
+      addPlace(add.decays[dim + 1]);
+    // Without a bound for M, e^M S loses values below 2^-126, of which R − M ≤ 64 restores e^-23 at
+    // most. But a checkpoint multiplies by e^-M, which would restore all of them.
+    if (!isPaired())
+      continue;
+    SmallVector<Value> ends = {basis.middle, basis.gates->restOf(e, basis.around)};
     // In the order of rows, so that scans in both directions compute equal guards.
-    if (direction.reverse)
+    if (isReverse())
       std::reverse(ends.begin(), ends.end());
     llvm::append_range(exponents, ends);
   }
@@ -168,7 +165,7 @@ Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
   if (corrected && isCorrection(add, dim))
     return corrected;
   Value tile = addTiles[dim][add];
-  return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim))) : tile;
+  return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim, chain.adds[add]))) : tile;
 }
 
 Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
@@ -177,7 +174,7 @@ Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   if (isGated(read.along))
     x = e.mul(x,
               e.exp(inBasis ? readExponent(e, read.along, read)
-                            : raisedGates(e, read.along).atRead(e, read.decays[read.along + 1])));
+                            : raisedGates(e, read.along).upTo(e, read.decays[read.along + 1])));
   return x;
 }
 
@@ -241,7 +238,7 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
     if (isCorrection(add, other) && chain.correction->isMadeOf(r))
       sum = addCorrected(e, products, sum);
     else
-      sum = e.dot(round(products), direction.reverse, round(addTile(e, add, other)), false, sum);
+      sum = e.dot(round(products), isReverse(), round(addTile(e, add, other)), false, sum);
   }
   return sum;
 }
@@ -251,7 +248,8 @@ Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned a
   bool inclusive = add < read.adds;
   Value p = dotProducts(e, x, addTile(e, add, read.along));
   if (head)
-    p = e.mul(p, head->between(e, read.decays[0], inclusive, scaleInDecays(read)));
+    p = e.mul(p, head->between(e, read.decays[0], chain.adds[add].decays[0], inclusive,
+                               scaleInDecays(read)));
   // In the basis, masked elements may have any value, also infinity.
   if (!head || isGated(read.along))
     p = e.mask(p, /*upper=*/false, !inclusive, 0.0f);
@@ -262,7 +260,7 @@ Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added) {
   Type type = typeOfRows(reading, added);
   reading = e.round(reading, type);
   added = e.round(added, type);
-  if (direction.reverse)
+  if (isReverse())
     std::swap(reading, added);
   return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
 }
@@ -279,10 +277,11 @@ Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value 
     // additional one.
     Value p = dotProducts(e, x, addTile(e, add, along));
     if (head)
-      p = e.mul(p, head->between(e, read.decays[0], /*inclusive=*/true, scaleInDecays(read)));
+      p = e.mul(p, head->between(e, read.decays[0], chain.adds[add].decays[0],
+                                 /*inclusive=*/true, scaleInDecays(read)));
     Value terms = e.mul(p, dotProducts(e, partner, addTile(e, add, other)));
     terms = e.mask(terms, /*upper=*/false, !inclusive, 0.0f);
-    sums = e.add(sums, e.sum(terms, direction.reverse ? 0 : 1));
+    sums = e.add(sums, e.sum(terms, isReverse() ? 0 : 1));
   }
   return sums;
 }
@@ -295,20 +294,25 @@ unsigned ChunkedState::decayedDim() const {
   return chain.reads.empty() ? 1 : 1 - chain.reads.front().along;
 }
 
-bool ChunkedState::decaysHalf(TileBuilder &e) {
+std::optional<unsigned> ChunkedState::lastPlaceOfHalf(TileBuilder &e) {
   auto isOfHalf = [&](unsigned add) {
     return typeOfRows(addTile(e, add, 0), addTile(e, add, 1)).isF16();
   };
-  return head && !direction.decayFirst && llvm::any_of(llvm::seq(chain.adds.size()), isOfHalf);
+  if (!head || llvm::none_of(llvm::seq(chain.adds.size()), isOfHalf))
+    return std::nullopt;
+  unsigned last = chain.adds.back().decays[0];
+  return last < chain.decays[0].size() ? std::optional(last) : std::nullopt;
 }
 
-Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim, bool lessLast) {
+Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim,
+                           std::optional<unsigned> lessLast) {
   Value tile = addTile(e, add, dim);
   Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
   if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())
-    tile = e.mul(tile, e.broadcast(head->toEnd(e, lessLast), 0, e.shapeOf(tile)));
+    tile = e.mul(tile, e.broadcast(head->toEnd(e, chain.adds[add].decays[0], lessLast), 0,
+                                   e.shapeOf(tile)));
   return e.round(tile, type);
 }
 
@@ -317,7 +321,7 @@ Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
   auto timesNumber = [&](Value number) {
     return e.mul(state, e.broadcast(number, cast<VectorType>(state.getType())));
   };
-  bool lessLast = decaysHalf(e);
+  std::optional<unsigned> lessLast = lastPlaceOfHalf(e);
   if (head)
     state = timesNumber(head->total(e, lessLast));
   for (unsigned dim = 0; dim < 2; ++dim)
@@ -328,7 +332,7 @@ Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
     }
   for (unsigned add = 0; add < chain.adds.size(); ++add)
     state = e.dot(addend(e, add, 0, lessLast), true, addend(e, add, 1, lessLast), false, state);
-  return lessLast ? timesNumber(head->afterLast(e)) : state;
+  return lessLast ? timesNumber(head->afterLast(e, *lessLast)) : state;
 }
 
 /// Changes from the basis to the state at the end of the chunk.
@@ -341,7 +345,7 @@ Value ChunkedState::toEnd(TileBuilder &e, Value state) {
 
 Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Value state,
                                bool inBasis) {
-  bool lessLast = inBasis && decaysHalf(e);
+  std::optional<unsigned> lessLast = inBasis ? lastPlaceOfHalf(e) : std::nullopt;
   for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
     auto rowOf = [&](unsigned dim) {
       Value row =
@@ -350,7 +354,8 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
     };
     Value outer = e.mul(rowOf(0), rowOf(1));
     if (lessLast)
-      outer = e.mul(outer, e.broadcast(head->afterLast(e), cast<VectorType>(state.getType())));
+      outer = e.mul(outer, e.broadcast(head->afterLast(e, *lessLast),
+                                       cast<VectorType>(state.getType())));
     state = e.sub(state, outer);
   }
   return state;
@@ -402,7 +407,7 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
   if (isGated(other))
     partner =
         e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
-                                     : raisedGates(e, other).atRead(e, op.decays[other + 1])));
+                                     : raisedGates(e, other).upTo(e, op.decays[other + 1])));
   return e.mul(inBasis ? asRead(e, partner) : partner, read);
 }
 
@@ -581,7 +586,7 @@ ChunkedState::Computed ChunkedState::onExactPath(TileBuilder &e, Value state) {
       e.b, e.loc, zero, count, one, initial,
       [&](OpBuilder &b, Location loc, Value step, ValueRange carried) {
         TileBuilder inner(b, loc);
-        Value row = direction.reverse ? inner.subIndex(inner.subIndex(count, one), step) : step;
+        Value row = isReverse() ? inner.subIndex(inner.subIndex(count, one), step) : step;
         scf::YieldOp::create(b, loc, oneStep(inner, row, carried));
       });
   Computed computed(loop.getResults());
@@ -602,11 +607,12 @@ ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRan
   Value state = carried.front();
   ArrayRef<int64_t> shape = e.shapeOf(state);
   Computed computed(carried);
-  unsigned seen[3] = {0, 0, 0}, adds = 0;
+  StateChain::Place seen = {0, 0, 0};
+  unsigned adds = 0;
   SmallVector<Value> reads(chain.reads.size());
   auto readHere = [&] {
     for (auto [r, read] : llvm::enumerate(chain.reads)) {
-      if (read.adds != adds || !std::equal(seen, seen + 3, read.decays))
+      if (read.adds != adds || seen != read.decays)
         continue;
       unsigned along = read.along;
       Value x = e.broadcast(e.row(readTiles[r], row), along, shape);

@@ -112,14 +112,19 @@ private:
   /// used, a tile for each cancelling pair of each read, and the result of each checkpoint.
   using Computed = llvm::SmallVector<mlir::Value>;
 
-  bool isGated(unsigned dim) const { return chain.isGated(dim ? Axis::value : Axis::key); }
+  static Axis axisOf(unsigned dim) { return dim ? Axis::value : Axis::key; }
+  bool isReverse() const { return plan.scan.getReverse(); }
+  ScanDirection direction(Axis axis) const {
+    return {isReverse(), chain.decayFirst[unsigned(axis)], plan.chunk};
+  }
+  bool isGated(unsigned dim) const { return chain.isGated(axisOf(dim)); }
   bool isSliced(int dim) const { return dim >= 0 && dim == chain.freeDim; }
   void collectTiles();
   RunningGates raisedGates(TileBuilder &e, unsigned dim);
   void findBases();
-  /// R − M for a read, and M − W.
+  /// R − M for a read, and M − W for an outer product.
   mlir::Value readExponent(TileBuilder &e, unsigned dim, const StateChain::Read &read);
-  mlir::Value addExponent(TileBuilder &e, unsigned dim);
+  mlir::Value addExponent(TileBuilder &e, unsigned dim, const StateChain::Add &add);
   /// Whether a gate's gradient, with cancelling terms of two scans, is computed from the results.
   bool isPaired() const;
   /// Whether the state has the basis along `dim` on the fast path.
@@ -199,12 +204,14 @@ private:
   /// result runs along, preferably of a read without cancelling pairs. Warpgroups can then keep the
   /// state in a layout in which both it and those vectors are A operands in registers.
   unsigned decayedDim() const;
-  /// Whether gates per head decay f16 rows after the last step's addition, too. f16 ends at e^-9.7,
-  /// so that the last step's decay is left out of the rows, and multiplies the sum instead.
-  bool decaysHalf(TileBuilder &e);
-  /// A vector of an outer product along `dim`, rounded; with `lessLast` without the last step's
-  /// decay.
-  mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim, bool lessLast = false);
+  /// The place of the last outer product, if gates per head decay f16 rows after it. f16 ends at
+  /// e^-9.7, so that the last step's decay from there on is left out of the rows, and multiplies the
+  /// sum instead.
+  std::optional<unsigned> lastPlaceOfHalf(TileBuilder &e);
+  /// A vector of an outer product along `dim`, rounded; without the last step's decay from place
+  /// `lessLast` on.
+  mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim,
+                     std::optional<unsigned> lessLast = {});
   /// The same in the basis and not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.
@@ -222,7 +229,6 @@ private:
   /// Whether the chunk has so few rows that it takes the exact path.
   mlir::Value hasFewRows;
   mlir::Value lastRow; // of the scan in the chunk
-  ScanDirection direction;
   /// For each decay by axis, each outer product by dimension, and each read.
   llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
   /// Per term of the correction, its number at each step; on the fast path, the vectors it adds.

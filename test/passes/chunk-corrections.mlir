@@ -142,7 +142,7 @@ func.func @behind_a_gate(%k: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?x64xf32>) ->
   %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>, %gt = %g : tensor<?x?x?x64xf32>)
       states(%S = zero : tensor<?x?x64x64xf32>) -> () {
     %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
-    // expected-remark @below {{not chunked: what is read is added behind a gate per channel along it}}
+    // expected-remark @below {{not chunked: what is read is added after a gate per channel along it}}
     %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
     %S1 = ejk.decay %S by %gt along value : vector<64x64xf32>, vector<64xf32>
     %S2 = ejk.outer_add %S1, %kw, %r : vector<64x64xf32>, vector<64xf32>, vector<64xf32>

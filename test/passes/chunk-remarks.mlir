@@ -27,21 +27,6 @@ func.func @no_matrix(%q: tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32> {
 
 // -----
 
-func.func @decays_around(%q: tensor<?x?x?x4xbf16>, %g: tensor<?x?x?xf32>) -> tensor<?x?x4x4xf32> {
-  %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>, %gt = %g : tensor<?x?x?xf32>)
-      states(%S = zero : tensor<?x?x4x4xf32>) {
-    %qw = arith.extf %qt : vector<4xbf16> to vector<4xf32>
-    // expected-remark @below {{not chunked: the state decays both before and after an 'ejk.outer_add'}}
-    %S1 = ejk.decay %S by %gt along head : vector<4x4xf32>, f32
-    %S2 = ejk.outer_add %S1, %qw, %qw : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
-    %S3 = ejk.decay %S2 by %gt along head : vector<4x4xf32>, f32
-    ejk.yield states(%S3 : vector<4x4xf32>)
-  }
-  return %ht : tensor<?x?x4x4xf32>
-}
-
-// -----
-
 // What is read may feed what is added (chunk-corrections.mlir), but no gate.
 func.func @gate_from_read(%q: tensor<?x?x?x4xbf16>) -> tensor<?x?x4x4xf32> {
   %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xbf16>)

@@ -35,7 +35,10 @@ class Case:
             self.K, self.V = rng.choice([(200, 256), (256, 130), (512, 48)])
         self.draw_sequences()
         self.reverse = rng.random() < 0.5
-        self.decay_first = rng.random() < 0.6
+        self.order = "decays first" if rng.random() < 0.6 else "adds first"
+        self.mixer = random.Random(number)  # whose draws change no other one
+        if self.mixer.random() < 0.25:
+            self.order = "any"
         self.styles = STYLES + ["log_gate", "mixed"]
         self.axes = [axis for axis in ("head", "key", "value", "gamma")
                      if rng.random() < (0.25 if axis == "gamma" else 0.45)]
@@ -169,9 +172,11 @@ class Case:
         adds = [("add", (key, value))]
         if rng.random() < 0.3:
             adds.append(("add", ("%k1w", "%v1w")))
-        links = links + adds if self.decay_first else adds + links
+        links = adds + links if self.order == "adds first" else links + adds
+        if self.order == "any":
+            self.mixer.shuffle(links)
         # Positions of reads: the derived forms' own, and sometimes any.
-        places = [len(links) if self.decay_first else len(adds)]
+        places = [len(adds) if self.order == "adds first" else len(links)]
         while rng.random() < 0.5 and len(places) < 3:
             places.append(rng.randrange(len(links) + 1))
         state, reads = "%S", 0
@@ -284,7 +289,7 @@ def matrix_cases():
         case.styles = [style]
         case.K, case.V, T = next(shapes)
         case.heads, case.kv_heads = (4, 2) if number % 3 == 0 else (2, 2)
-        case.decay_first = number % 2 == 0 or number % 5 == 0
+        case.order = "decays first" if number % 2 == 0 or number % 5 == 0 else "adds first"
         if packed:
             case.B, case.T, case.N, case.cu = 1, T + 1, 5, [0, 0, 1, T - 20, T - 20, T + 1]
         else:

@@ -24,7 +24,11 @@ class Case:
             self.K, self.V = rng.choice([(128, 256), (256, 256), (64, 512)])
         self.H = rng.choice([1, 2, 4])
         self.shared = rng.choice([h for h in (1, 2, 4) if self.H % h == 0])
-        self.reverse, self.decay_first = rng.random() < 0.5, rng.random() < 0.6
+        self.reverse = rng.random() < 0.5
+        self.order = "decays first" if rng.random() < 0.6 else "adds first"
+        self.mixer = random.Random(number)  # whose draws change no other one
+        if self.mixer.random() < 0.25:
+            self.order = "any"
         self.packed = rng.random() < 0.4
         if self.packed:
             lengths = [rng.choice([0, 1, 7, 16, 33, 64, 70]) for _ in range(rng.choice([1, 2, 4]))]
@@ -132,7 +136,9 @@ class Case:
             text += [f"%few = arith.constant dense<0.125> : {vK}", f"%aq = arith.mulf %aw, %few : {vK}"]
         first = rng.random() < 0.5
         links = adds + [("correct",)] if first else [("correct",)] + adds
-        links = decays + links if self.decay_first else links + decays
+        links = links + decays if self.order == "adds first" else decays + links
+        if self.order == "any":
+            self.mixer.shuffle(links)
         # The read that corrects stands before its outer product; with no gate along values
         # it may stand anywhere before.
         place = links.index(("correct",))
