@@ -32,6 +32,19 @@ Tile StepEmitter::exponentialOf(const Tile &tile) {
 }
 
 Tile StepEmitter::tileOf(Value value, Layout layout, bool exponential) {
+  auto planned = plan.layouts.find(value);
+  if (planned == plan.layouts.end() || planned->second == layout || layout == Layout::scalar)
+    return tileAsPlanned(value, layout, exponential);
+  // Only blocks with a whole state have vectors that are used along both axes.
+  if (!exchanged.contains(value)) {
+    Tile tile = exchange(tileAsPlanned(value, planned->second, false), planned->second);
+    exchanged[value] = tile;
+  }
+  Tile tile = exchanged[value];
+  return exponential ? exponentialOf(tile) : tile;
+}
+
+Tile StepEmitter::tileAsPlanned(Value value, Layout layout, bool exponential) {
   if (auto it = tiles.find(value); it != tiles.end())
     return exponential ? exponentialOf(it->second) : it->second;
   unsigned size = tileSize(value.getType(), layout);
@@ -116,6 +129,18 @@ Tile StepEmitter::rowTileOf(Value value) {
   return tile;
 }
 
+/// A vector along the columns of a whole state, with `padding` past the last, so that sums over
+/// columns need no bounds.
+Tile StepEmitter::columnTileOf(Value value, double padding) {
+  Tile tile = tileOf(value, Layout::column);
+  if (plan.wholeState && columnsPadded)
+    for (auto [j, element] : llvm::enumerate(tile)) {
+      Value other = b.make<arith::ConstantOp>(b.getFloatAttr(element.getType(), padding));
+      element = b.make<arith::SelectOp>(b.less(b.add(column, j), plan.columns), element, other);
+    }
+  return tile;
+}
+
 //===----------------------------------------------------------------------===//
 // Step ops
 //===----------------------------------------------------------------------===//
@@ -136,7 +161,7 @@ void StepEmitter::runOuterAdd(OuterAddOp op) {
   Tile state = tileOf(op.getState(), Layout::row);
   bool byKey = plan.rowAxis == Axis::key;
   Tile rows = rowTileOf(byKey ? op.getKey() : op.getValue());
-  Tile columns = tileOf(byKey ? op.getValue() : op.getKey(), Layout::column);
+  Tile columns = columnTileOf(byKey ? op.getValue() : op.getKey());
   Tile &result = tiles[op.getResult()];
   for (unsigned i = 0; i < plan.rowsPerThread; ++i)
     for (unsigned j = 0; j < plan.colsPerThread; ++j)
@@ -144,9 +169,21 @@ void StepEmitter::runOuterAdd(OuterAddOp op) {
 }
 
 void StepEmitter::runRead(ReadOp op) {
-  Tile state = tileOf(op.getState(), Layout::row), vector = rowTileOf(op.getVector());
-  Tile &result = tiles[op.getResult()];
+  Tile state = tileOf(op.getState(), Layout::row), result;
   unsigned cols = plan.colsPerThread;
+  if (op.getAxis() != plan.rowAxis) {
+    Tile vector = columnTileOf(op.getVector());
+    for (unsigned i = 0; i < plan.rowsPerThread; ++i) {
+      Value sum = b.make<arith::MulFOp>(state[i * cols], vector[0]);
+      for (unsigned j = 1; j < cols; ++j)
+        sum = b.make<math::FmaOp>(state[i * cols + j], vector[j], sum);
+      result.push_back(sum);
+    }
+    combineColumns(result, [&](Value a, Value c) { return sumOf(a, c); });
+    tiles[op.getResult()] = result;
+    return;
+  }
+  Tile vector = rowTileOf(op.getVector());
   for (unsigned j = 0; j < cols; ++j) {
     Value sum = b.make<arith::MulFOp>(state[j], vector[0]);
     for (unsigned i = 1; i < plan.rowsPerThread; ++i)
@@ -154,6 +191,7 @@ void StepEmitter::runRead(ReadOp op) {
     result.push_back(sum);
   }
   sumOverLanes(result);
+  tiles[op.getResult()] = result;
 }
 
 /// Combines the values of the lanes and warps that share columns.
@@ -176,38 +214,50 @@ void StepEmitter::runReduction(Operation *op) {
         tileOf(vector, plan.layouts.lookup_or(vector, Layout::column)).front()};
     return;
   }
-  Tile vector = rowTileOf(op->getOperand(0));
+  Value operand = op->getOperand(0);
+  bool alongColumns = plan.wholeState && plan.layoutOfSummed(operand) == Layout::column;
+  double lowest = -std::numeric_limits<double>::infinity();
+  Tile vector = alongColumns ? columnTileOf(operand, isa<MaxOp>(op) ? lowest : 0.0)
+                             : rowTileOf(operand);
   auto combine = [&](Value a, Value c) -> Value {
     return isa<MaxOp>(op) ? b.make<arith::MaximumFOp>(a, c).getResult() : sumOf(a, c);
   };
-  if (isa<MaxOp>(op))
-    clearPaddedRows(vector, 1, -std::numeric_limits<double>::infinity());
+  if (isa<MaxOp>(op) && !alongColumns)
+    clearPaddedRows(vector, 1, lowest);
   Value result = vector[0];
-  for (unsigned i = 1; i < plan.rowsPerThread; ++i)
-    result = combine(result, vector[i]);
+  for (Value element : ArrayRef(vector).drop_front())
+    result = combine(result, element);
   Tile all = {result};
-  combineLanes(all, combine);
+  if (alongColumns)
+    combineColumns(all, combine);
+  else
+    combineLanes(all, combine);
   tiles[op->getResult(0)] = all;
 }
 
 /// The saved state is loaded only for the first step of its chunk, which is uniform over the block.
 void StepEmitter::runCheckpoint(CheckpointOp op) {
-  Tile otherwise = tileOf(op.getVector(), Layout::column);
+  bool overRows = op.getAxis() == plan.rowAxis, overAll = op.getAxis() == Axis::head;
+  Layout layout = overAll ? Layout::scalar : overRows ? Layout::column : Layout::row;
+  Tile otherwise = tileOf(op.getVector(), layout);
   Tile state = tileOf(op.getState(), Layout::row);
   unsigned cols = plan.colsPerThread;
-  SmallVector<Type> types(cols, b.getF32Type());
+  SmallVector<Type> types(otherwise.size(), b.getF32Type());
   auto branch = b.make<scf::IfOp>(types, entersChunk(currentRow), /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&branch.getThenRegion().front());
     unsigned number = cast<BlockArgument>(op.getSaved()).getArgNumber() -
                       cast<BlockArgument>(scan.getSavedArgs().front()).getArgNumber();
-    Tile sums(cols, b.f32(0.0));
+    Tile sums(otherwise.size(), b.f32(0.0));
     forEachSaved(number, currentRow, [&](unsigned slot, Value saved) {
-      Value &sum = sums[slot % cols];
+      Value &sum = sums[overAll ? 0 : overRows ? slot % cols : slot / cols];
       sum = b.make<math::FmaOp>(state[slot], saved, sum);
     });
-    sumOverLanes(sums);
+    if (overRows || overAll)
+      sumOverLanes(sums);
+    if (!overRows)
+      combineColumns(sums, [&](Value a, Value c) { return sumOf(a, c); });
     b.make<scf::YieldOp>(sums);
     b.setInsertionPointToStart(&branch.getElseRegion().front());
     b.make<scf::YieldOp>(otherwise);
@@ -328,6 +378,7 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
                                        llvm::function_ref<void(ArrayRef<Tile>)> withStates) {
   tiles.clear();
   crossingTiles.clear();
+  exchanged.clear();
   for (auto [arg, tile] : llvm::zip(scan.getStateArgs(), states))
     tiles[arg] = tile;
   stepInChunk = step;

@@ -87,10 +87,12 @@ private:
   void runOp(mlir::Operation *op);
   unsigned tileSize(Type type, Layout layout) const;
   Tile tileOf(Value value, Layout layout, bool exponential = false);
+  Tile tileAsPlanned(Value value, Layout layout, bool exponential);
   Tile loadCrossing(unsigned index);
   Tile exponentialOf(const Tile &tile);
   void clearPaddedRows(Tile &tile, unsigned perRow, double number = 0);
   Tile rowTileOf(Value value);
+  Tile columnTileOf(Value value, double padding = 0);
   void runDecay(DecayOp op);
   void runOuterAdd(OuterAddOp op);
   void runRead(ReadOp op);
@@ -104,6 +106,11 @@ private:
   }
   void combineLanes(Tile &partial, Combine combine);
   void combineWarps(Tile &partial, Combine combine);
+  // StepExchange.cpp: a whole state in a block.
+  Value exchangeAt(Value offset);
+  void combineColumns(Tile &partial, Combine combine);
+  Tile exchange(const Tile &tile, Layout from);
+  Value isFirstColumnLane();
   Tile elementwise(mlir::Operation *op, Layout layout);
   void storeOutput(unsigned i, Value value, Value row);
 
@@ -140,6 +147,8 @@ private:
   // The current step: the tiles of its values, and the address of its crossings.
   llvm::DenseMap<Value, Tile> tiles;
   llvm::DenseMap<unsigned, Tile> crossingTiles;
+  /// Of vectors that lie along one axis, along the other.
+  llvm::DenseMap<Value, Tile> exchanged;
   Value stepInChunk, stageAddress, currentRow;
 };
 

@@ -32,12 +32,21 @@ static RankedTensorType tensorType(Value v) { return cast<RankedTensorType>(v.ge
 // The signature
 //===----------------------------------------------------------------------===//
 
+/// What the threads of one block can have: a multiprocessor's quarter has 16K registers for its
+/// warps, and a thread has a multiple of 8.
+static unsigned registersOfWholeBlock(unsigned threads) {
+  unsigned warpsOfQuarter = llvm::divideCeil(threads / kWarpSize, 4u);
+  return std::min(255u, 16 * 1024 / (warpsOfQuarter * kWarpSize) / 8 * 8);
+}
+
 /// The register limit. ptxas spills a few registers rather than lose a block per SM. 168 registers
 /// allow three blocks of four warps, and most kernels then spill nothing. Kernels with a large tile
 /// do, as do those that combine two of: gates on both axes, a state size that is no multiple of a
 /// warp, a saved state, and the many loads of a single step.
 static int32_t registers(const StepPlan &plan) {
   ScanOp scan = plan.scan;
+  if (plan.wholeState)
+    return registersOfWholeBlock(plan.threads());
   bool largeTile = !plan.singleStep && plan.rowsPerThread * plan.colsPerThread > 32;
   bool odd = plan.rows % kWarpSize || plan.columns % kWarpSize;
   bool saves = !scan.getSavedStates().empty() || !scan.getSaves().empty();

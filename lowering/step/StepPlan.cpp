@@ -18,6 +18,16 @@ static constexpr unsigned kWarpSize = 32;
 
 static constexpr unsigned kMaxSharedFloats = kStaticSharedBytes / sizeof(float);
 
+/// The most state elements that a thread of a whole state has: more would not fit its registers.
+static constexpr unsigned kMostElementsOfThread = 64;
+static constexpr unsigned kMostWarps = 32;
+
+/// Why a kernel without the whole state cannot do so, and the remedy.
+static constexpr const char *kColumnsApart =
+    "a CPU's kernel computes the columns of a state apart, and --ejk-split-reads and "
+    "--ejk-split-sums found no two scans for it: a GPU's kernel has the whole state, and the "
+    "interpreter";
+
 static unsigned rankOf(Type type) {
   auto vector = dyn_cast<VectorType>(type);
   return vector ? vector.getRank() : 0;
@@ -35,6 +45,12 @@ std::optional<unsigned> StepPlan::find(Value value, Layout layout, bool exponent
   return std::nullopt;
 }
 
+Layout StepPlan::layoutOfSummed(Value vector) const {
+  if (auto known = layouts.find(vector); known != layouts.end())
+    return known->second;
+  return cast<VectorType>(vector.getType()).getDimSize(0) == rows ? Layout::row : Layout::column;
+}
+
 namespace {
 /// Builds a plan in three steps: sizes and axes, layouts and crossings, tile sizes.
 class Planner {
@@ -45,7 +61,11 @@ public:
     plan.singleStep = singleStep;
   }
 
-  FailureOr<StepPlan> analyze() {
+  /// `mayBeWhole`: the kernel may have the whole state in one block.
+  FailureOr<StepPlan> analyze(bool mayBeWhole) {
+    this->mayBeWhole = mayBeWhole;
+    if (mayBeWhole && needsWholeState())
+      takeWholeState();
     if (failed(chooseAxes()) || failed(checkOps()))
       return failure();
     findStateful();
@@ -55,9 +75,11 @@ public:
   }
 
   FailureOr<StepPlan> run() {
-    if (failed(analyze()))
+    if (failed(analyze(/*mayBeWhole=*/true)))
       return failure();
     chooseTile();
+    if (plan.wholeState && failed(checkWholeState()))
+      return failure();
     chooseChunk();
     if (plan.sharedFloats() > kMaxSharedFloats)
       return scan.emitError() << "its steps need " << 4 * plan.sharedFloats()
@@ -69,6 +91,31 @@ public:
   }
 
 private:
+  /// Whether a step sums along both axes, or sums what depends on a state.
+  bool needsWholeState() {
+    std::optional<Axis> axis = getReadAxis(scan);
+    return !axis || llvm::any_of(scan.getStep(), [&](Operation &op) {
+      auto checkpoint = dyn_cast<CheckpointOp>(op);
+      return (checkpoint && checkpoint.getAxis() == Axis::head) ||
+             (isReduction(&op) && !isOnlyChannel(&op) && !isReductionAlongReads(scan, &op));
+    });
+  }
+
+  void takeWholeState() {
+    plan.wholeState = true;
+    plan.singleStep = false;
+  }
+
+  LogicalResult checkWholeState() {
+    unsigned elements = plan.rowsPerThread * plan.colsPerThread;
+    if (plan.columnBlocks == 1 && elements <= kMostElementsOfThread)
+      return success();
+    return scan.emitError() << "its steps sum along both axes of a state in turn, so that one "
+                               "thread block has the whole state; one of "
+                            << plan.rows << " by " << plan.columns
+                            << " does not fit its registers";
+  }
+
   LogicalResult chooseAxes() {
     std::optional<VectorType> matrix;
     for (Value state : scan.getStateArgs()) {
@@ -82,19 +129,22 @@ private:
       matrix = type;
     }
     std::optional<Axis> readAxis = getReadAxis(scan);
+    if (plan.wholeState)
+      readAxis = Axis::key;
     for (ReadOp read : scan.getStep().getOps<ReadOp>())
-      if (!aside.contains(read.getResult()) && read.getAxis() != readAxis.value_or(Axis::key))
-        return read.emitError("the step-by-step schedule reads along one axis only; run "
-                              "--ejk-split-reads first");
+      if (!plan.wholeState && !aside.contains(read.getResult()) &&
+          read.getAxis() != readAxis.value_or(Axis::key))
+        return read.emitError("reads along one axis of a state, and others along the other; ")
+               << kColumnsApart;
     if (!readAxis)
-      return scan.emitError("sums saved states along both axes; run --ejk-split-reads first");
+      return scan.emitError("sums saved states along both axes; ") << kColumnsApart;
     plan.rowAxis = *readAxis;
     for (Operation &op : scan.getStep()) {
       bool reduces = isReduction(&op) && !isOnlyChannel(&op);
       plan.numReads += reduces || isa<ReadOp, CheckpointOp>(op);
-      if (reduces && !isReductionAlongReads(scan, &op))
-        return op.emitError("the step-by-step schedule sums only along the axis of its reads, and "
-                            "only what does not depend on a state; run --ejk-split-sums first");
+      if (reduces && !plan.wholeState && !isReductionAlongReads(scan, &op))
+        return op.emitError("sums what depends on a state, or not along the axis of the reads; ")
+               << kColumnsApart;
       if (auto rotate = dyn_cast<RotateHalfOp>(op);
           rotate && dependsOnThreads(scan, rotate.getVector()))
         return op.emitError("the step-by-step schedule rotates only what does not depend on a "
@@ -169,8 +219,12 @@ private:
       return false;
     auto [it, isNew] = plan.layouts.try_emplace(value, layout);
     if (!isNew && it->second != layout) {
-      user->emitError("uses along one axis of the state a vector that lies along the other; the "
-                      "step-by-step schedule cannot exchange them within a step");
+      if (mayBeWhole) {
+        takeWholeState(); // which exchanges it
+        return false;
+      }
+      user->emitError("uses along one axis of the state a vector that lies along the other; ")
+          << kColumnsApart;
       return failure();
     }
     return isNew;
@@ -210,14 +264,16 @@ private:
           ok = success(succeeded(note(&op, outer.getKey(), plan.layoutOf(Axis::key))) &&
                        succeeded(note(&op, outer.getValue(), plan.layoutOf(Axis::value))));
         } else if (auto read = dyn_cast<ReadOp>(op)) {
-          ok = success(succeeded(note(&op, read.getVector(), Layout::row)) &&
-                       succeeded(note(&op, read.getResult(), Layout::column)));
+          Axis axis = read.getAxis();
+          ok = success(
+              succeeded(note(&op, read.getVector(), plan.layoutOf(axis))) &&
+              succeeded(note(&op, read.getResult(), plan.layoutOf(StepPlan::across(axis)))));
         } else if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
-          if (checkpoint.getAxis() == Axis::head)
-            return op.emitError("sums a state along both axes, which no step's threads can; keep "
-                                "one axis and sum its vector ('ejk.sum')");
-          ok = success(succeeded(note(&op, checkpoint.getVector(), Layout::column)) &&
-                       succeeded(note(&op, checkpoint.getResult(), Layout::column)));
+          if (checkpoint.getAxis() == Axis::head && !plan.wholeState)
+            return op.emitError("sums a state along both axes; ") << kColumnsApart;
+          Layout layout = layoutOfSum(checkpoint);
+          ok = success(succeeded(note(&op, checkpoint.getVector(), layout)) &&
+                       succeeded(note(&op, checkpoint.getResult(), layout)));
         } else if (isReduction(&op)) {
           continue;
         } else if (auto yield = dyn_cast<YieldOp>(op)) {
@@ -242,6 +298,11 @@ private:
     return success(llvm::all_of(scan.getStep().without_terminator(),
                                 [&](Operation &op) { return fits(&op, op.getResult(0)); }) &&
                    llvm::all_of(scan.getStateArgs(), [&](Value arg) { return fits(scan, arg); }));
+  }
+
+  Layout layoutOfSum(CheckpointOp checkpoint) {
+    Axis axis = checkpoint.getAxis();
+    return plan.layoutOf(axis == Axis::head ? axis : StepPlan::across(axis));
   }
 
   /// Assigns a layout by length to the first vector that no op determined; returns whether there
@@ -313,11 +374,12 @@ private:
         ok = success(succeeded(demand(&op, outer.getKey(), plan.layoutOf(Axis::key))) &&
                      succeeded(demand(&op, outer.getValue(), plan.layoutOf(Axis::value))));
       } else if (auto read = dyn_cast<ReadOp>(op)) {
-        ok = demand(&op, read.getVector(), Layout::row);
+        ok = demand(&op, read.getVector(), plan.layoutOf(read.getAxis()));
       } else if (auto checkpoint = dyn_cast<CheckpointOp>(op)) {
-        ok = demand(&op, checkpoint.getVector(), Layout::column);
+        ok = demand(&op, checkpoint.getVector(), layoutOfSum(checkpoint));
       } else if (isReduction(&op) && !isOnlyChannel(&op)) {
-        ok = demand(&op, op.getOperand(0), Layout::row);
+        ok = demand(&op, op.getOperand(0),
+                    plan.wholeState ? plan.layoutOfSummed(op.getOperand(0)) : Layout::row);
       } else if (auto yield = dyn_cast<YieldOp>(op)) {
         for (auto [arg, value] : llvm::zip(scan.getStateArgs(), yield.getStates()))
           if (failed(demand(&op, value, plan.layouts.lookup_or(arg, Layout::scalar))))
@@ -375,7 +437,10 @@ private:
     plan.colLanes = kWarpSize / plan.rowLanes;
     uint64_t columnWarps =
         llvm::divideCeil(uint64_t(plan.columns), plan.colLanes * plan.colsPerThread);
-    plan.colWarps = unsigned(std::min<uint64_t>(columnWarps, std::max(1u, 4 / plan.rowWarps)));
+    uint64_t mostWarps = plan.wholeState ? kMostWarps : std::max(1u, 4 / plan.rowWarps);
+    for (; plan.wholeState && columnWarps > mostWarps; plan.colsPerThread *= 2)
+      columnWarps = llvm::divideCeil(columnWarps, 2);
+    plan.colWarps = unsigned(std::min(columnWarps, mostWarps));
     plan.columnBlocks = unsigned(llvm::divideCeil(plan.columns, plan.blockColumns()));
   }
 
@@ -434,7 +499,8 @@ private:
     plan.chunk = 1;
     unsigned budget = std::max(cost::kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
-      if (sizeStages() <= budget && 2 * plan.stageFloats <= cost::kStageFloats)
+      if (sizeStages() <= budget && 2 * plan.stageFloats <= cost::kStageFloats &&
+          plan.sharedFloats() <= kMaxSharedFloats)
         break;
     sizeStages();
     unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);
@@ -472,13 +538,14 @@ private:
 
   ScanOp scan;
   StepPlan plan;
+  bool mayBeWhole = false;
   /// Values that another part of the kernel computes.
   llvm::DenseSet<Value> aside;
 };
 } // namespace
 
 FailureOr<StepPlan> StepPlan::analyze(ScanOp scan, const llvm::DenseSet<Value> &aside) {
-  return Planner(scan, /*singleStep=*/false, aside).analyze();
+  return Planner(scan, /*singleStep=*/false, aside).analyze(/*mayBeWhole=*/false);
 }
 
 FailureOr<StepPlan> StepPlan::make(ScanOp scan, bool singleStep) {

@@ -15,6 +15,11 @@
 // divides rows over warps too, so that a warp accesses whole cache lines, and reduces once
 // through shared memory.
 //
+// A step may need sums along both axes in turn: where what it reads along one axis decides over what
+// it reads along the other, or a sum over channels over what it adds. No column is independent then.
+// One thread block has the *whole state*, and sums over columns go through shared memory, as do
+// vectors that the step uses along both axes.
+//
 // Values that a step computes without the state (widening, scales, a user's gate, the
 // exponential of each gate) are computed once per block, for `chunk` steps at a time. The
 // threads of the state read them from shared memory as f32. These values are the *crossings*.
@@ -74,6 +79,8 @@ struct StepPlan {
 
   /// For exactly one step.
   bool singleStep = false;
+  /// Whether a thread block has the whole state.
+  bool wholeState = false;
   unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1, rowGroup = 1;
   unsigned colsPerThread = 1, colLanes = 1, colWarps = 1;
   unsigned columnBlocks = 1;
@@ -96,7 +103,13 @@ struct StepPlan {
   unsigned blockColumns() const { return colWarps * colLanes * colsPerThread; }
   unsigned stages() const { return singleStep ? 1 : 2; }
   unsigned partialFloats() const { return rowWarps > 1 ? rowWarps * blockColumns() : 0; }
-  unsigned sharedFloats() const { return stages() * stageFloats + numReads * partialFloats(); }
+  /// The area that blocks with the whole state sum over columns in, and exchange vectors through.
+  unsigned exchangeFloats() const {
+    return wholeState ? std::max(colWarps * paddedRows(), blockColumns()) : 0;
+  }
+  unsigned sharedFloats() const {
+    return stages() * stageFloats + numReads * partialFloats() + exchangeFloats();
+  }
   unsigned lengthOf(Layout layout) const {
     return layout == Layout::scalar ? 1 : layout == Layout::row ? paddedRows() : blockColumns();
   }
@@ -104,10 +117,14 @@ struct StepPlan {
   Layout layoutOf(Axis axis) const {
     return axis == Axis::head ? Layout::scalar : axis == rowAxis ? Layout::row : Layout::column;
   }
+  static Axis across(Axis axis) { return axis == Axis::key ? Axis::value : Axis::key; }
+  /// The layout of a vector that a step sums over its channels.
+  Layout layoutOfSummed(mlir::Value vector) const;
   /// The index of a crossing; null if there is none.
   std::optional<unsigned> find(mlir::Value value, Layout layout, bool exponential) const;
 
-  /// Plans `scan` for any number of steps, or for exactly one. Emits an error at the op in the way
+  /// Plans `scan` for any number of steps, or for exactly one; whole states have a plan for any
+  /// number alone. Emits an error at the op in the way
   /// if `scan` is not supported.
   static mlir::FailureOr<StepPlan> make(ScanOp scan, bool singleStep = false);
   /// The part of a plan that does not depend on the GPU: axes, values that depend on a state,

@@ -16,31 +16,18 @@ func.func @constant_per_channel(%k: tensor<?x?x?x2xf32>, %v: tensor<?x?x?x6xf32>
 
 // -----
 
-// A state that needs itself read along both axes: no two scans give it.
-func.func @both_axes(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>) -> tensor<?x?x4x4xf32> {
-  // expected-remark @+1 {{not split:}}
-  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x4xf32>)
-      states(%S = zero : tensor<?x?x4x4xf32>) {
-    %a = ejk.read %S, %kt along key : vector<4x4xf32>, vector<4xf32>
-    // expected-error @+1 {{the step-by-step schedule reads along one axis only; run --ejk-split-reads first}}
-    %b = ejk.read %S, %vt along value : vector<4x4xf32>, vector<4xf32>
-    %S1 = ejk.outer_add %S, %b, %a : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
-    ejk.yield states(%S1 : vector<4x4xf32>)
+// A state that needs itself read along both axes: one block has it whole, where it fits.
+func.func @both_axes(%k: tensor<?x?x?x512xf32>, %v: tensor<?x?x?x512xf32>) -> tensor<?x?x512x512xf32> {
+  // expected-remark @+2 {{not split:}}
+  // expected-error @+1 {{one thread block has the whole state; one of 512 by 512 does not fit its registers}}
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x512xf32>, %vt = %v : tensor<?x?x?x512xf32>)
+      states(%S = zero : tensor<?x?x512x512xf32>) {
+    %a = ejk.read %S, %kt along key : vector<512x512xf32>, vector<512xf32>
+    %b = ejk.read %S, %vt along value : vector<512x512xf32>, vector<512xf32>
+    %S1 = ejk.outer_add %S, %b, %a : vector<512x512xf32>, vector<512xf32>, vector<512xf32>
+    ejk.yield states(%S1 : vector<512x512xf32>)
   }
-  return %ht : tensor<?x?x4x4xf32>
-}
-
-// -----
-
-func.func @exchange(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>) -> tensor<?x?x?x4xf32> {
-  %o, %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x4xf32>, %vt = %v : tensor<?x?x?x4xf32>)
-      states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
-    %r = ejk.read %S, %kt along key : vector<4x4xf32>, vector<4xf32>
-    // expected-error @+1 {{uses along one axis of the state a vector that lies along the other}}
-    %S1 = ejk.outer_add %S, %r, %vt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
-    ejk.yield states(%S1 : vector<4x4xf32>) outputs(%r : vector<4xf32>)
-  }
-  return %o : tensor<?x?x?x4xf32>
+  return %ht : tensor<?x?x512x512xf32>
 }
 
 // -----
