@@ -41,7 +41,8 @@ private:
     Value base, stride, heads;
     Type element;
   };
-  /// A block of a tile: `rows` rows from `row` on, of `vectors` registers from column `column` on.
+  /// A block of a tile: `rows` rows from `row` on, of `vectors` registers of f32 from column `column`
+  /// on.
   struct Area {
     Value row, column;
     int64_t rows, vectors;
@@ -85,12 +86,17 @@ private:
   // CpuTileExponential.cpp
   Value exponential(Value x, bool ofTwo);
   Value reciprocal(Value x);
-  static bool hasInverse(mlir::Operation *op);
-  Value inverseInMemory(mlir::Operation *op) const;
-  void prepare(Value tile);
+  static mlir::Operation *inverseOf(mlir::Operation *op);
+  Value inverseAtHand(mlir::Operation *op) const;
+  bool isReady(Value tile) const;
+  bool scaleRows(mlir::Operation *exp);
+  void prepare(Value tile, bool inSquares = false);
   using Visit = llvm::function_ref<void(const Area &, const Block &)>;
-  void forEachBlock(Value tile, Visit visit);
+  void forEachBlock(Value tile, Visit visit, bool asksForNext = false);
   void forEachLine(Value vector, llvm::function_ref<void(Value position, Value lanes)> visit);
+  Block evaluateToStore(Value tile, const Area &at);
+  void storeRow(const Area &at, const Block &block, int64_t row,
+                llvm::function_ref<Value(Value column)> placeOf);
   void write(Value tile, Value buffer);
   Value inMemory(Value tile);
   void inRows(Value tile);
@@ -105,12 +111,18 @@ private:
   Value validRows(Value first, int64_t rows);
   bool mayPrefetch(Value tile) const;
   void prefetchNext(Value done, int64_t blocks);
+  void prefetchRows(Value tile, Value memory, Value first, bool isWritten, Value block,
+                    int64_t blocks);
 
   // CpuTileDot.cpp
   Block evaluateDot(tile::DotOp op, const Area &at);
   Value rowPairs(Value tile);
   Value columnPairs(Value tile);
   Value asPairs(Value words);
+  Value roundBoth(Value low, Value high);
+  void storeRowPairs(const Area &at, const Block &block, int64_t columns, Value pack);
+  void packWhole(Value tile, Value pack);
+  static Value matmulOperandOf(Value state);
   tile::MaskOp maskOf(Value tile) const;
 
   tile::ProgramOp program;
@@ -130,10 +142,17 @@ private:
   /// Values of the program that are no tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Value> buffers, rowPacks, columnPacks;
+  /// By the buffer of a carried state: where its rows are kept in pairs, too, rounded to bf16.
+  llvm::DenseMap<Value, Value> packsOfBuffers;
+  /// Tiles in such buffers whose pairs are up to date.
+  llvm::DenseSet<Value> packed;
   /// How far rows of a tile in memory are apart, in elements, if not as many as it has columns.
   llvm::DenseMap<Value, Value> strides;
-  /// The loads of the chunk that is being computed, if nothing has asked for the next one's.
-  llvm::SmallVector<tile::LoadOp> loads;
+  /// An exponential, and the block of it that is being used.
+  std::pair<mlir::Operation *, Block> atHand;
+  /// The loads and stores of the chunk that is being computed, if nothing has asked for the next
+  /// one's rows.
+  llvm::SmallVector<mlir::Operation *> accesses;
 };
 
 } // namespace ejk

@@ -174,7 +174,7 @@ LogicalResult CpuTileEmitter::emitBranch(Operation *op, Value condition) {
   for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
     if (from.empty())
       continue;
-    auto known = std::tuple(buffers, strides, rowPacks, columnPacks, loads);
+    auto known = std::tuple(buffers, strides, rowPacks, columnPacks, accesses);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&to.front());
     if (failed(emitOps(from.front())))
@@ -183,22 +183,31 @@ LogicalResult CpuTileEmitter::emitBranch(Operation *op, Value condition) {
     for (auto [buffer, tile] : llvm::zip(results, from.front().getTerminator()->getOperands()))
       targets.push_back({buffer, tile});
     assign(targets);
-    std::tie(buffers, strides, rowPacks, columnPacks, loads) = known;
+    std::tie(buffers, strides, rowPacks, columnPacks, accesses) = known;
   }
-  for (auto [result, buffer] : llvm::zip(op->getResults(), results))
+  for (auto [result, buffer] : llvm::zip(op->getResults(), results)) {
     buffers[result] = buffer;
+    if (packsOfBuffers.lookup(buffer))
+      packed.insert(result);
+  }
   return success();
 }
 
 LogicalResult CpuTileEmitter::emitFor(scf::ForOp op) {
   SmallVector<std::pair<Value, Value>> carried;
-  for (Value start : op.getInitArgs())
+  for (auto [start, arg] : llvm::zip(op.getInitArgs(), op.getRegionIterArgs())) {
     carried.push_back({allocateFor(start), start});
+    if (Value operand = matmulOperandOf(arg)) {
+      rowPacks[operand] = packsOfBuffers[carried.back().first] =
+          allocate(dim(arg, 0) * dim(arg, 1) * 2);
+      packed.insert(arg);
+    }
+  }
   assign(carried);
   auto loop = b.make<scf::ForOp>(scalars.lookup(op.getLowerBound()),
                                  scalars.lookup(op.getUpperBound()), scalars.lookup(op.getStep()));
-  auto known = std::tuple(buffers, strides, rowPacks, columnPacks, loads);
-  loads.clear();
+  auto known = std::tuple(buffers, strides, rowPacks, columnPacks, accesses);
+  accesses.clear();
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
@@ -211,7 +220,7 @@ LogicalResult CpuTileEmitter::emitFor(scf::ForOp op) {
       target.second = tile;
     assign(carried);
   }
-  std::tie(buffers, strides, rowPacks, columnPacks, loads) = known;
+  std::tie(buffers, strides, rowPacks, columnPacks, accesses) = known;
   for (auto [result, target] : llvm::zip(op->getResults(), carried))
     buffers[result] = target.first;
   return success();
@@ -303,7 +312,7 @@ LogicalResult CpuTileEmitter::emitOp(Operation *op) {
   bool isTakenOnce =
       result.hasOneUse() && (*result.user_begin())->getBlock() == op->getBlock();
   if (rank(result) == 1 ? !isa<vector::BroadcastOp>(op)
-                        : hasInverse(op) || (!isTakenOnce && isCostly(result)))
+                        : isCostly(result) && (inverseOf(op) ? !scaleRows(op) : !isTakenOnce))
     inMemory(result);
   return success();
 }

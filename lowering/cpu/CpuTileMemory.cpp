@@ -12,7 +12,7 @@ Value CpuTileEmitter::validRows(Value first, int64_t numRows) {
 /// Whole chunks of rows stay where they are. Of a chunk with fewer rows there is a copy, with
 /// zeros in place of those that are not there.
 void CpuTileEmitter::load(tile::LoadOp op) {
-  loads.push_back(op);
+  accesses.push_back(op);
   Value tile = op.getResult(), first = asI64(op.getFirst()), made = allocateFor(tile);
   buffers[tile] = made;
   const Rows &source = rows.find(op.getRows())->second;
@@ -55,33 +55,41 @@ static bool hasMatmul(Value tile) {
            llvm::any_of(op->getOperands(), [](Value operand) { return hasMatmul(operand); })));
 }
 
-/// Whether the blocks of `tile`, a matmul's, take long enough for a row of the next chunk each.
+/// Whether the blocks of `tile`, a matmul's, take long enough for rows of the next chunk each.
 bool CpuTileEmitter::mayPrefetch(Value tile) const {
-  if (loads.empty() || !isPending(tile) || !hasMatmul(tile))
-    return false;
-  tile::LoadOp load = loads.front();
-  return dim(tile, 0) >= dim(load.getResult(), 0);
+  return !accesses.empty() && isPending(tile) && hasMatmul(tile);
 }
 
 /// Asks for the part of the next chunk's rows that falls to a block of a tile: the processor does
 /// not see them coming, since rows of a head lie far apart, and has few slots for requests.
 void CpuTileEmitter::prefetchNext(Value block, int64_t blocks) {
+  for (Operation *op : accesses) {
+    if (auto load = dyn_cast<tile::LoadOp>(op))
+      prefetchRows(load.getResult(), load.getRows(), load.getFirst(), false, block, blocks);
+    else if (auto store = dyn_cast<tile::StoreOp>(op))
+      prefetchRows(store.getTile(), store.getRows(), store.getFirst(), true, block, blocks);
+  }
+}
+
+/// Of the rows of `tile`, which are loaded from or stored to `memory` from row `index` on.
+void CpuTileEmitter::prefetchRows(Value tile, Value memory, Value index, bool isWritten,
+                                  Value block, int64_t blocks) {
   constexpr int64_t kCacheLine = 64;
-  for (tile::LoadOp op : loads) {
-    const Rows &source = rows.find(op.getRows())->second;
-    Value tile = op.getResult();
-    int64_t numRows = dim(tile, 0), columns = rank(tile) == 2 ? dim(tile, 1) : 1;
-    int64_t inLine = kCacheLine / CpuBuilder::elementBytes(source.element);
-    // Chunks are counted from the first row on, or from the last one back.
-    auto product = op.getFirst().getDefiningOp<arith::MulIOp>();
-    bool isForward = product && isa<BlockArgument>(product.getLhs());
-    Value own = b.div(b.mul(block, numRows), blocks);
-    Value row = b.add(asI64(op.getFirst()), b.add(own, isForward ? numRows : -numRows));
+  const Rows &source = rows.find(memory)->second;
+  int64_t numRows = dim(tile, 0), columns = rank(tile) == 2 ? dim(tile, 1) : 1;
+  int64_t inLine = kCacheLine / CpuBuilder::elementBytes(source.element);
+  // Chunks are counted from the first row on, or from the last one back.
+  auto product = index.getDefiningOp<arith::MulIOp>();
+  bool isForward = product && isa<BlockArgument>(product.getLhs());
+  Value own = b.div(b.mul(block, numRows), blocks);
+  for (int64_t i = 0, count = llvm::divideCeil(numRows, blocks); i < count; ++i) {
+    Value row = b.add(asI64(index), b.add(own, i + (isForward ? numRows : -numRows)));
     row = b.max(b.min(row, b.sub(length, 1)), b.i64(0));
     Value start = b.mul(row, source.stride);
     for (int64_t column = 0; column < columns; column += inLine)
       b.make<LLVM::Prefetch>(b.at(source.base, source.element, b.add(start, column)),
-                             b.getI32IntegerAttr(0), b.getI32IntegerAttr(2), b.getI32IntegerAttr(1));
+                             b.getI32IntegerAttr(isWritten), b.getI32IntegerAttr(2),
+                             b.getI32IntegerAttr(1));
   }
 }
 
@@ -104,12 +112,12 @@ void CpuTileEmitter::store(tile::StoreOp op) {
     });
     return;
   }
+  accesses.push_back(op);
   forEachBlock(tile, [&](const Area &at, const Block &block) {
     for (int64_t r = 0; r < at.rows; ++r) {
       Value row = b.add(at.row, r);
       b.onlyIf(b.less(row, count), [&] {
-        for (int64_t v = 0; v < at.vectors; ++v)
-          b.storeLanes(block[r * at.vectors + v], placeOf(row, b.add(at.column, v * kLanes)));
+        storeRow(at, block, r, [&](Value column) { return placeOf(row, column); });
       });
     }
   });

@@ -52,13 +52,15 @@ bool CpuTileEmitter::isCostly(Value tile) const {
   });
 }
 
-/// Whether elements of `tile` are computed from what `buffer` holds.
+/// Whether elements of `tile` are computed from what `buffer`, or its pack, holds.
 bool CpuTileEmitter::readsBuffer(Value tile, Value buffer) const {
   if (Value known = buffers.lookup(tile))
     return known == buffer;
   Operation *op = tile.getDefiningOp();
-  if (auto dot = dyn_cast_or_null<tile::DotOp>(op))
-    return readsBuffer(dot.getAcc(), buffer); // the operands are packed by then
+  if (auto dot = dyn_cast_or_null<tile::DotOp>(op)) { // whose operands are packed by then
+    Value pack = packsOfBuffers.lookup(buffer);
+    return (pack && rowPacks.lookup(dot.getRhs()) == pack) || readsBuffer(dot.getAcc(), buffer);
+  }
   return op && llvm::any_of(op->getOperands(), [&](Value operand) {
            return isTile(operand) && readsBuffer(operand, buffer);
          });
@@ -126,6 +128,8 @@ CpuTileEmitter::Block CpuTileEmitter::evaluate(Value tile, const Area &at) {
       return b.loadLanes(type, place(tile, row, column));
     });
   Operation *op = tile.getDefiningOp();
+  if (op && op == atHand.first)
+    return atHand.second;
   DenseElementsAttr constant;
   if (matchPattern(tile, m_Constant(&constant)) && constant.isSplat()) {
     Value number = b.splat(
@@ -147,7 +151,7 @@ CpuTileEmitter::Block CpuTileEmitter::evaluate(Value tile, const Area &at) {
     return evaluateDot(dot, at);
   if (auto mask = dyn_cast<tile::MaskOp>(op))
     return evaluateMask(mask, at);
-  if (Value inverse = inverseInMemory(op)) {
+  if (Value inverse = inverseAtHand(op)) {
     Block block = evaluate(inverse, at);
     return llvm::map_to_vector(block, [&](Value element) { return reciprocal(element); });
   }
@@ -213,25 +217,28 @@ CpuTileEmitter::Block CpuTileEmitter::applyMask(tile::MaskOp op, const Area &at)
 // From pending to memory
 //===----------------------------------------------------------------------===//
 
-/// Puts what the matmuls of a pending tile multiply where they read it.
-void CpuTileEmitter::prepare(Value tile) {
+/// Puts what the matmuls of a pending tile multiply where they read it. A block of a register's
+/// square reads sixteen rows of the left operand at once, which lie side by side in column pairs.
+void CpuTileEmitter::prepare(Value tile, bool inSquares) {
   Operation *op = tile.getDefiningOp();
   if (!op || buffers.lookup(tile))
     return;
   if (auto dot = dyn_cast<tile::DotOp>(op)) {
     if (dot.getLhsTransposed())
       rowPairs(dot.getLhs());
-    else
+    else if (inSquares)
+      columnPairs(dot.getLhs());
+    else if (!columnPacks.lookup(dot.getLhs()))
       inRows(dot.getLhs());
     if (dot.getRhsTransposed())
       columnPairs(dot.getRhs());
     else
       rowPairs(dot.getRhs());
-    return prepare(dot.getAcc());
+    return prepare(dot.getAcc(), inSquares);
   }
   for (Value operand : op->getOperands())
     if (isTile(operand))
-      prepare(operand);
+      prepare(operand, inSquares);
 }
 
 /// Whether a masked matmul is computed for `tile`.
@@ -243,31 +250,31 @@ static bool isTriangle(Value tile) {
          llvm::any_of(op->getOperands(), [](Value operand) { return isTriangle(operand); });
 }
 
-void CpuTileEmitter::forEachBlock(Value tile, Visit visit) {
-  prepare(tile);
+void CpuTileEmitter::forEachBlock(Value tile, Visit visit, bool asksForNext) {
   int64_t numRows = dim(tile, 0), vectors = dim(tile, 1) / kLanes;
   bool triangle = isPending(tile) && isTriangle(tile) && numRows % kLanes == 0;
+  prepare(tile, /*inSquares=*/triangle);
   int64_t height = triangle ? kLanes : kBlockRows;
   int64_t width = triangle ? 1 : std::min(vectors, kBlockVectors);
   while (numRows % height)
     height /= 2;
   while (vectors % width)
     --width;
-  bool prefetches = !triangle && mayPrefetch(tile);
   int64_t across = vectors / width, blocks = numRows / height * across;
+  bool prefetches = asksForNext && mayPrefetch(tile);
   b.loop(b.i64(0), b.i64(numRows), height, {}, [&](Value row, ValueRange) {
     b.loop(b.i64(0), b.i64(vectors * kLanes), width * kLanes, {}, [&](Value column, ValueRange) {
       if (prefetches)
         prefetchNext(b.add(b.mul(b.div(row, height), across), b.div(column, width * kLanes)),
                      blocks);
       Area at{row, column, height, width};
-      visit(at, evaluate(tile, at));
+      visit(at, evaluateToStore(tile, at));
       return SmallVector<Value>();
     });
     return SmallVector<Value>();
   });
   if (prefetches)
-    loads.clear();
+    accesses.clear();
 }
 
 /// The channels of a vector, a register of them at a time.
@@ -280,19 +287,41 @@ void CpuTileEmitter::forEachLine(Value vector,
   });
 }
 
+/// A block as it goes to memory. One instruction rounds two registers of f32 to one of bf16.
+CpuTileEmitter::Block CpuTileEmitter::evaluateToStore(Value tile, const Area &at) {
+  auto round = isPending(tile) ? tile.getDefiningOp<arith::TruncFOp>() : arith::TruncFOp();
+  if (!round || !elementOf(tile).isBF16() || at.vectors % 2)
+    return evaluate(tile, at);
+  Block wide = evaluate(round.getIn(), at), narrow;
+  for (size_t i = 0; i < wide.size(); i += 2)
+    narrow.push_back(roundBoth(wide[i], wide[i + 1]));
+  return narrow;
+}
+
+/// Stores row `row` of a block of `evaluateToStore`.
+void CpuTileEmitter::storeRow(const Area &at, const Block &block, int64_t row,
+                              llvm::function_ref<Value(Value column)> placeOf) {
+  int64_t perRow = block.size() / at.rows, lanes = at.vectors * kLanes / perRow;
+  for (int64_t i = 0; i < perRow; ++i)
+    b.storeLanes(block[row * perRow + i], placeOf(b.add(at.column, i * lanes)));
+}
+
 void CpuTileEmitter::write(Value tile, Value buffer) {
   Type element = elementOf(tile);
   if (rank(tile) == 1)
     return forEachLine(tile, [&](Value position, Value lanes) {
       b.storeLanes(lanes, b.at(buffer, element, position));
     });
+  Value pack = packsOfBuffers.lookup(buffer);
   forEachBlock(tile, [&](const Area &at, const Block &block) {
     for (int64_t r = 0; r < at.rows; ++r)
-      for (int64_t v = 0; v < at.vectors; ++v) {
-        Value offset = b.add(b.mul(b.add(at.row, r), dim(tile, 1)), b.add(at.column, v * kLanes));
-        b.storeLanes(block[r * at.vectors + v], b.at(buffer, element, offset));
-      }
-  });
+      storeRow(at, block, r, [&](Value column) {
+        Value offset = b.add(b.mul(b.add(at.row, r), dim(tile, 1)), column);
+        return b.at(buffer, element, offset);
+      });
+    if (pack)
+      storeRowPairs(at, block, dim(tile, 1), pack);
+  }, /*asksForNext=*/true);
 }
 
 /// The buffer of `tile`, which is computed if it is pending.
@@ -323,22 +352,32 @@ void CpuTileEmitter::inRows(Value tile) {
   strides.erase(tile);
 }
 
-/// Gives each buffer its tile's elements. A tile may be computed from what its own buffer holds at
-/// the same places; where one is computed from another's, all are computed first.
+/// Gives each buffer its tile's elements, and its pack. A tile may be computed from what its own
+/// buffer holds at the same places. Those that read another's buffer come before that one; where
+/// they read each other's, all are computed first.
 void CpuTileEmitter::assign(ArrayRef<std::pair<Value, Value>> buffersAndTiles) {
-  for (auto [buffer, tile] : buffersAndTiles)
+  SmallVector<std::pair<Value, Value>> left(buffersAndTiles);
+  for (auto [buffer, tile] : left)
     prepare(tile);
-  bool crosses = false;
-  for (auto [i, target] : llvm::enumerate(buffersAndTiles))
-    for (auto [j, other] : llvm::enumerate(buffersAndTiles))
-      crosses |= i != j && readsBuffer(other.second, target.first);
-  SmallVector<Value> sources;
-  for (auto [buffer, tile] : buffersAndTiles)
-    if (crosses)
-      sources.push_back(inMemory(tile));
-  for (auto [i, target] : llvm::enumerate(buffersAndTiles)) {
-    auto [buffer, tile] = target;
+  auto put = [&](Value buffer, Value tile) {
     if (buffers.lookup(tile) != buffer)
       write(tile, buffer);
+    else if (packsOfBuffers.lookup(buffer) && !packed.contains(tile))
+      packWhole(tile, packsOfBuffers.lookup(buffer));
+  };
+  while (!left.empty()) {
+    auto unread = llvm::find_if(left, [&](auto &target) {
+      return llvm::none_of(left, [&](auto &other) {
+        return other.first != target.first && readsBuffer(other.second, target.first);
+      });
+    });
+    if (unread == left.end())
+      break;
+    put(unread->first, unread->second);
+    left.erase(unread);
   }
+  for (auto [buffer, tile] : left)
+    inMemory(tile);
+  for (auto [buffer, tile] : left)
+    put(buffer, tile);
 }

@@ -152,6 +152,8 @@ void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target, Schedule sched
       (schedule == Schedule::automatic || schedule == Schedule::chunk);
   pm.addPass(createMakeAlternatives(alternatives));
   buildToTilePipeline(pm, options);
+  if (options.chunksOfCpu) // outputs are then rounded and stored from registers
+    pm.addPass(createSinkIntoBranches());
   LowerToCPUOptions lower;
   lower.target = target.str();
   pm.addPass(createLowerToCPU(lower));

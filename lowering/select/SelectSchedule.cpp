@@ -221,6 +221,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     settings.saveEntries = saveEntries;
     settings.inExponents = true;
     settings.roundComputed = roundComputed;
+    settings.sumFromStart = cpu;
     // Whole swizzled blocks, so that TMA loads the tiles and `wgmma` reads them.
     if (target->hasWgmma)
       settings.columnBlock = kSwizzledColumns;
@@ -244,6 +245,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return tile::ProgramOp();
   }
 
+  /// The lengths of chunks that are tried, in order.
+  ArrayRef<int64_t> lengths() const {
+    return cpu ? ArrayRef(cost::kChunkLengthsOnCpu) : ArrayRef(kChunkLengths);
+  }
+
   static int64_t rowsOf(ScanOp scan) {
     return cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
   }
@@ -258,10 +264,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   }
 
   /// Whether the range guards of `program` let ordinary gates take the fast path.
-  static bool takesOrdinaryGates(tile::ProgramOp program) {
+  bool takesOrdinaryGates(tile::ProgramOp program) {
+    // From a chunk's start on, sums are over twice the rows that they are from its middle on.
+    int64_t rows = program.getChunk() * (cpu ? 2 : 1);
     WalkResult result = program.walk([&](tile::RangeGuardOp check) {
-      bool isWide =
-          cost::takesOrdinaryGates(check.getBound().convertToDouble(), program.getChunk());
+      bool isWide = cost::takesOrdinaryGates(check.getBound().convertToDouble(), rows);
       return isWide ? WalkResult::advance() : WalkResult::interrupt();
     });
     return !result.wasInterrupted();
@@ -286,7 +293,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     };
     bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
-    for (int64_t chunk : kChunkLengths) {
+    for (int64_t chunk : lengths()) {
       if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
           scan.setSaveEvery(chunk);
@@ -307,7 +314,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return success();
     }
     for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
-      numShorter += program.getChunk() < kChunkLengths[0];
+      numShorter += int64_t(program.getChunk()) < lengths().front();
       replaceScan(scan, program);
       ++numChunked;
     }
@@ -409,16 +416,16 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                                     : " rows would leave the fast path too often"))
           .from("state elements", elementsOfStates(scan))
           .from("range guard's nats", leastGuard(*program))
-          .from("nats of ordinary gates", int64_t(cost::kNatsPerRow * chunk / 2));
+          .from("nats of ordinary gates", int64_t(cost::kNatsPerRow * chunk / (cpu ? 1 : 2)));
       if (*fits)
         continue;
-      if (chunk == std::end(kChunkLengths)[-1])
+      if (chunk == lengths().back())
         scan.emitRemark("not chunked: its tiles do not fit into a thread block, even in chunks of ")
             << chunk << " steps: "
             << (takesOrdinaryGates(*program) ? describeNeed(scan)
                                              : "its gates per channel are out of range");
       giveUp();
-      return chunk != std::end(kChunkLengths)[-1];
+      return chunk != lengths().back();
     }
     return true;
   }

@@ -91,6 +91,11 @@ constexpr int64_t kSegmentPasses = 3;
 /// mma.sync 16.
 constexpr int64_t kChunkLengths[] = {64, 32, 16};
 
+/// The same on a CPU, where a matmul may have any number of rows. Per row, matmuls within chunks of
+/// 32 rows take half of the multiply-adds that they take in chunks of 64: of all, a tenth less.
+/// Zen 4 (bf16, T = 1024, H = 8, K = V = 128): 4.21 ms in chunks of 64, 3.95 in chunks of 32.
+constexpr int64_t kChunkLengthsOnCpu[] = {32, 16};
+
 /// What gates per channel may come to, in nats per row over half a chunk, before the chunk leaves
 /// the fast path. Those of logsigmoid(x) with normal x come to 0.8, so 2 is rarely exceeded.
 constexpr double kNatsPerRow = 2;

@@ -27,6 +27,9 @@ struct ChunkSettings {
   /// Tiles of more than 64 columns have a multiple of so many; those past the channels are zeros.
   /// With 64 they are whole blocks of TMA and `wgmma`.
   int64_t columnBlock = 32;
+  /// Sum the gates of channels from a chunk's first row on, not from its middle row. The state is
+  /// then read as it is, without a decay, and the range guard has half as many nats for a row.
+  bool sumFromStart = false;
 };
 
 /// Creates a block program after `scan` that computes the results of `scan` that are used. Fails

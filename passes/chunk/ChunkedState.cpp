@@ -91,6 +91,10 @@ void ChunkedState::findBases() {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isGated(dim)) {
       bases[dim].gates.emplace(direction(axisOf(dim)), gateTiles[dim + 1]);
+      if (plan.options.sumFromStart) {
+        bases[dim].around = bases[dim].gates->upTo(body, bases[dim].gates->base());
+        continue;
+      }
       bases[dim].around = bases[dim].gates->around(body, plan.chunk / 2);
       bases[dim].middle = bases[dim].gates->startOf(body, bases[dim].around);
     }
@@ -138,7 +142,9 @@ Value ChunkedState::isInRange(TileBuilder &e) {
     // most. But a checkpoint multiplies by e^-M, which would restore all of them.
     if (!isPaired())
       continue;
-    SmallVector<Value> ends = {basis.middle, basis.gates->restOf(e, basis.around)};
+    SmallVector<Value> ends = {basis.gates->restOf(e, basis.around)};
+    if (basis.middle)
+      ends.insert(ends.begin(), basis.middle);
     // In the order of rows, so that scans in both directions compute equal guards.
     if (isReverse())
       std::reverse(ends.begin(), ends.end());
@@ -228,7 +234,7 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
   unsigned along = read.along, other = 1 - along;
   auto round = [&](Value tile) { return e.round(tile, plan.operandType); };
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
-  if (isGated(other) && !isInState(other))
+  if (isGated(other) && !isInState(other) && bases[other].middle)
     sum = times(e, sum, e.exp(bases[other].middle), 1);
   Value x = readVector(e, r, /*inBasis=*/true);
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
@@ -328,7 +334,7 @@ Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
     if (isGated(dim) && !isInState(dim)) {
       const Basis &basis = bases[dim];
       Value rest = basis.gates->restOf(e, basis.around);
-      state = times(e, state, e.exp(e.add(basis.middle, rest)), dim);
+      state = times(e, state, e.exp(basis.middle ? e.add(basis.middle, rest) : rest), dim);
     }
   for (unsigned add = 0; add < chain.adds.size(); ++add)
     state = e.dot(addend(e, add, 0, lessLast), true, addend(e, add, 1, lessLast), false, state);
@@ -393,9 +399,8 @@ Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, 
     state = e.widen(e.round(state, plan.operandType));
   Value terms = e.mul(state, savedTile(e, number));
   for (unsigned dim = 0; dim < 2; ++dim)
-    if (inBasis && isGated(dim)) {
+    if (inBasis && isGated(dim) && bases[dim].middle)
       terms = times(e, terms, e.exp(e.neg(bases[dim].middle)), dim);
-    }
   if (checkpoint.getAxis() == Axis::head)
     return e.scale(e.total(terms), chain.scale);
   return e.scale(e.sum(terms, checkpoint.getAxis() == Axis::value), chain.scale);
@@ -506,7 +511,7 @@ void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)
 
 ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
-    if (isInState(dim))
+    if (isInState(dim) && bases[dim].middle)
       state = times(e, state, e.exp(bases[dim].middle), dim);
   if (chain.correction)
     corrected = solveCorrection(e, state);

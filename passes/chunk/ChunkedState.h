@@ -102,11 +102,11 @@ public:
   llvm::ArrayRef<mlir::Value> entries() const { return checkpointResults; }
 
 private:
-  /// The cumsums of one channel axis, relative to the middle row.
+  /// The cumsums of one channel axis, relative to the middle row or to the chunk's start.
   struct Basis {
     std::optional<RunningGates> gates;
     mlir::Value around; // W − M
-    mlir::Value middle; // M, a row
+    mlir::Value middle; // M, a row; null where it is zero, at the start
   };
   /// The state after the chunk, a tile for each read, one for what a correction adds if that is
   /// used, a tile for each cancelling pair of each read, and the result of each checkpoint.
