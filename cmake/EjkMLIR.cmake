@@ -26,6 +26,14 @@ endfunction()
 
 include(cmake/EjkPrecompiledHeader.cmake)
 
+# A program of compiler code.
+function(ejk_add_compiler_program name)
+  add_executable(${name} ${ARGN})
+  ejk_set_compile_options(${name})
+  target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header has it
+  ejk_use_precompiled_header(${name})
+endfunction()
+
 # A static library of compiler code.
 function(ejk_add_compiler_library name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
