@@ -116,6 +116,8 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
            "round operands that are computed in f32 from 16-bit rows">,
     Option<"roundExponentials", "round-exponentials", "bool", "true",
            "keep exponentials that are live across a chunk's branch in bf16">,
+    Option<"twoTermStates", "two-term-states", "int64_t", "64",
+           "the most channels of a carried state that a gate's gradient reads in two terms">,
     Option<"saveStates", "save-states", "bool", "false",
            "make f_fwd, which saves the states that f_vjp would recompute">,
     Option<"cpu", "cpu", "bool", "false",

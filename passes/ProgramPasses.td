@@ -260,8 +260,9 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     disappears. Where a gate is a number per head, states may have up to 128 channels along one of
     their axes (64 beside gates of channels), and 32 or fewer along the other. Only matmuls that a
     state or a sum is made of are split there, not those of rows that are stored. Where every gate
-    is a number per head, states may also have 33 to 64 channels along both axes. Only matmuls that
-    read a state which a loop carries in f32, and of which a sum is made, are split there.
+    is a number per head, states may also have more than 32 channels along both axes, and up to
+    `two-term-states`. Only matmuls that read a state which a loop carries in f32, and of which a
+    sum is made, are split there.
 
     Why: over many channels truncation errors average out; over few they do not, and a gate's
     gradient sums terms of a whole sequence that may nearly cancel. Matmuls with so narrow an axis
@@ -288,6 +289,9 @@ def SplitOperands : Pass<"ejk-split-operands"> {
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
     "::ejk::tile::TileDialect", "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"twoTermStates", "two-term-states", "int64_t", "64",
+           "the most channels of a carried state that a gate's gradient reads in two terms">];
   let statistics = [Statistic<"numSplit", "split", "matmuls with split operands">];
 }
 

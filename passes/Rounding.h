@@ -21,11 +21,12 @@ constexpr int64_t mostBesideFew(bool hasGatesOfHeads, bool hasGatesOfChannels) {
   return !hasGatesOfHeads ? kFewChannels : hasGatesOfChannels ? 64 : 128;
 }
 
-/// The most channels of a state that a loop carries and that matmuls read in two terms, where a sum
-/// is made of what they read and every gate is a number per head. The rounding of the adjoint state
-/// that dk reads is two thirds of the error of such a gate's gradient. Beyond 64 channels the
-/// second term spills registers on sm_90a.
-constexpr int64_t kMostOfCarriedStates = 64;
+/// The default of `two-term-states`: the most channels of a state that a loop carries and that
+/// matmuls read in two terms, where a sum is made of what they read and every gate is a number per
+/// head. The rounding of the adjoint state that dk reads is two thirds of the error of such a gate's
+/// gradient. Beyond 64 channels the second term spills registers on sm_90a, so more are for those
+/// who ask.
+constexpr int64_t kTwoTermStates = 64;
 
 } // namespace ejk
 

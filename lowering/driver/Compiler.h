@@ -5,6 +5,7 @@
 #include "lowering/Schedule.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "passes/Rounding.h"
 #include "passes/SavePolicy.h"
 #include <functional>
 #include <string>
@@ -41,6 +42,9 @@ struct CompileOptions {
   bool roundComputed = true;
   /// Whether derivatives of these keep exponentials that are live across a branch in bf16.
   bool roundExponentials = true;
+  /// The most channels of a state that derivatives of these carry and that matmuls read in two
+  /// terms, where the gradient of a gate that is a number per head sums what they read.
+  int64_t twoTermStates = kTwoTermStates;
   /// 1: also derive and compile each function's vector-Jacobian product, f_vjp, with a gradient
   /// for each argument named in `wrt`, or for every float one. 2: derive and compile that of
   /// f_vjp alone, f_vjp_vjp.

@@ -60,6 +60,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   }
   chunk.roundComputed = options.roundComputed;
   chunk.roundExponentials = options.roundExponentials;
+  chunk.twoTermStates = options.twoTermStates;
   pm.addPass(createSelectSchedule(chunk));
   SplitReadsOptions reads;
   reads.keepUpTo = options.keepReadsUpTo;
@@ -83,7 +84,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
 }
 
 void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
-  buildTileLayoutPipeline(pm, options.arch, options.roundExponentials);
+  buildTileLayoutPipeline(pm, options.arch, options.roundExponentials, options.twoTermStates);
   SelectStagesOptions stage;
   stage.arch = options.arch;
   pm.addPass(createSelectStages(stage));
@@ -213,6 +214,10 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       *this, "round-exponentials",
       llvm::cl::desc("keep exponentials that are live across a chunk's branch in bf16"),
       llvm::cl::init(true)};
+  Option<int64_t> twoTermStates{
+      *this, "two-term-states",
+      llvm::cl::desc("the most channels of a carried state that a gate's gradient reads in two terms"),
+      llvm::cl::init(ejk::kTwoTermStates)};
 };
 } // namespace
 
@@ -222,7 +227,7 @@ void ejk::registerLoweringPipelines() {
       [](OpPassManager &pm, const ToGPUFlags &flags) {
         buildToGPUPipeline(pm,
                            {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize,
-                            flags.roundComputed, flags.roundExponentials});
+                            flags.roundComputed, flags.roundExponentials, flags.twoTermStates});
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",

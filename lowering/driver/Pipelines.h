@@ -4,6 +4,7 @@
 
 #include "lowering/Schedule.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/Rounding.h"
 #include <string>
 
 namespace ejk {
@@ -21,6 +22,8 @@ struct ToGPUOptions {
   bool roundComputed = true;
   /// Keep exponentials that are live across a chunk's branch in bf16.
   bool roundExponentials = true;
+  /// The most channels of a carried state that a gate's gradient reads in two terms.
+  int64_t twoTermStates = kTwoTermStates;
   /// The elements of a state up to which a scan's reads along both axes stay in one scan; see
   /// ejk-split-reads.
   int64_t keepReadsUpTo = 0;

@@ -449,7 +449,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       OpBuilder b(program);
       auto copy = cast<tile::ProgramOp>(b.clone(*program));
       OpPassManager layOut(tile::ProgramOp::getOperationName());
-      buildTileLayoutPipeline(layOut, arch, roundExponentials);
+      buildTileLayoutPipeline(layOut, arch, roundExponentials, twoTermStates);
       if (failed(runPipeline(layOut, copy))) {
         copy.erase();
         return failure();

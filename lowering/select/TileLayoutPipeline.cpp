@@ -7,7 +7,8 @@
 
 using namespace mlir;
 
-void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundExponentials) {
+void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundExponentials,
+                                  int64_t twoTermStates) {
   // An unknown name is an error of the passes that take it.
   const ejk::Target *target = ejk::findTarget(arch);
   bool hasWgmma = target && target->hasWgmma;
@@ -25,7 +26,9 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   pm.addPass(createReuseScaledRows());
   if (roundExponentials)
     pm.addPass(createTruncateLiveExponentials());
-  pm.addPass(createSplitOperands());
+  SplitOperandsOptions split;
+  split.twoTermStates = twoTermStates;
+  pm.addPass(createSplitOperands(split));
   AssignTileLayoutsOptions layouts;
   layouts.arch = arch.str();
   pm.addPass(createAssignTileLayouts(layouts));

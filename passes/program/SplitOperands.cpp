@@ -28,7 +28,7 @@ using namespace ejk::tile;
 enum class Matmuls { none, ofCarriedStates, ofSums, all };
 
 /// By the channels of rows, of which there are some, and of states in memory.
-static Matmuls matmulsToSplit(ProgramOp program) {
+static Matmuls matmulsToSplit(ProgramOp program, int64_t twoTermStates) {
   int64_t narrower = std::numeric_limits<int64_t>::max(), wider = 0;
   bool hasRows = false, hasGatesOfHeads = false, hasGatesOfChannels = false;
   for (Type type : program.getBlock().getArgumentTypes()) {
@@ -48,7 +48,7 @@ static Matmuls matmulsToSplit(ProgramOp program) {
   // They alone have a range to guard.
   program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
   if (hasRows && hasGatesOfHeads && !hasGatesOfChannels && narrower > kFewChannels &&
-      wider <= kMostOfCarriedStates)
+      wider <= twoTermStates)
     return Matmuls::ofCarriedStates;
   if (!hasRows || narrower > kFewChannels ||
       wider > mostBesideFew(hasGatesOfHeads, hasGatesOfChannels))
@@ -198,9 +198,11 @@ static void useUnrounded(ProgramOp program) {
 }
 
 struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
+  using Base::Base;
+
   void runOnOperation() override {
     getOperation()->walk([&](ProgramOp program) {
-      Matmuls matmuls = matmulsToSplit(program);
+      Matmuls matmuls = matmulsToSplit(program, twoTermStates);
       if (program->hasAttr(kWarpsAttr) || matmuls == Matmuls::none)
         return;
       Splitter splitter(&getContext());

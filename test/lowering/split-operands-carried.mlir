@@ -21,6 +21,14 @@
 // CHECK-NOT: tile.dot
 // CHECK: tile.end
 
+// An option says up to how many channels.
+// RUN: ejk-opt %s --ejk-split-operands=two-term-states=47 | FileCheck %s --check-prefix=STAYS
+// RUN: sed 's/48/80/g' %s | ejk-opt --ejk-split-operands=two-term-states=80 | FileCheck %s --check-prefix=WIDE
+// WIDE-LABEL: func.func @carried
+// WIDE-COUNT-4: tile.dot
+// WIDE-NOT: tile.dot
+// WIDE: tile.end
+
 // Wider states stay in one term.
 // RUN: sed 's/48/80/g' %s | ejk-opt --ejk-split-operands | FileCheck %s --check-prefix=STAYS
 // STAYS-LABEL: func.func @carried

@@ -141,6 +141,7 @@ int main(int argc, char **argv) {
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
   options.roundExponentials = schedule.roundExponentials();
+  options.twoTermStates = schedule.twoTermStates();
   options.warpSpecialize = schedule.warpSpecialize();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))

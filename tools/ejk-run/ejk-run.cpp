@@ -256,6 +256,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
   options.roundExponentials = schedule.roundExponentials();
+  options.twoTermStates = schedule.twoTermStates();
   options.warpSpecialize = schedule.warpSpecialize();
   return ejk::compile(*copy, Stage::package, options);
 }
