@@ -17,7 +17,9 @@ try:
     from fla.ops.delta_rule.naive import delta_rule_recurrence
     from fla.ops.gated_delta_rule.naive import naive_recurrent_gated_delta_rule
     from fla.ops.generalized_delta_rule.dplr.naive import dplr_recurrence
+    from fla.ops.gated_delta_product.naive import naive_recurrent_gated_delta_product
     from fla.ops.gla.naive import naive_recurrent_gla
+    from fla.ops.gsa.naive import naive_recurrent_gsa
     from fla.ops.kda.gate import naive_kda_gate, naive_kda_lowerbound_gate
     from fla.ops.kda.naive import naive_recurrent_kda
     from fla.ops.linear_attn.naive import naive_recurrent_linear_attn
@@ -71,6 +73,15 @@ def references():
         q, k = (expanded(x, v.shape[2]) for x in (q, k))
         return naive_recurrent_gated_delta_rule(q, k, v, beta, g, scale, h0, True)
 
+    def delta_product(q, k, v, g, beta, num_householder, scale, h0, **_):
+        h0 = None if h0 is None else h0.clone()
+        return naive_recurrent_gated_delta_product(
+            q, k, v, g, beta, q.shape[-1] ** -0.5 if scale is None else scale, None, h0, True,
+            num_householder)
+
+    def gsa(q, k, v, s, scale, h0, g=None, **_):
+        return naive_recurrent_gsa(q, k, v, s, g, scale, h0, True)
+
     def kda(q, k, v, g, beta, scale, h0, **_):
         return naive_recurrent_kda(q, k, v, g, beta, scale, h0, True)
 
@@ -106,7 +117,9 @@ def references():
             "fused_chunk_linear_attn": linear, "fused_recurrent_linear_attn": linear,
             "chunk_delta_rule": delta, "fused_chunk_delta_rule": delta,
             "fused_recurrent_delta_rule": delta, "chunk_gated_delta_rule": gated_delta,
-            "fused_recurrent_gated_delta_rule": gated_delta, "chunk_kda": kda,
+            "fused_recurrent_gated_delta_rule": gated_delta,
+            "chunk_gated_delta_product": delta_product, "chunk_gsa": gsa,
+            "fused_recurrent_gsa": gsa, "chunk_kda": kda,
             "fused_recurrent_kda": kda, "chunk_rwkv6": rwkv6, "fused_recurrent_rwkv6": rwkv6,
             "chunk_rwkv7": rwkv7, "fused_recurrent_rwkv7": rwkv7,
             "fused_mul_recurrent_rwkv7": mul_rwkv7, "chunk_hgrn2": hgrn2,
@@ -117,19 +130,22 @@ def random_case(rng, name):
     """(arguments of the function, what the reference is given beside or instead of some)."""
     function = getattr(ours, name)
     takes = inspect.signature(function).parameters
-    takes_gate = "gated_delta" in name or "kda" in name
+    takes_gate = "gated_delta_rule" in name or "kda" in name
+    slots = 6 if "gsa" in name else None
     dtype = torch.bfloat16 if rng.random() < 0.25 else torch.float32
     packed = rng.random() < 0.35
     B, T, H = (1 if packed else int(rng.integers(1, 3)), int(rng.integers(1, 24)),
                int(rng.choice([1, 2, 3])))
     HV = H * int(rng.choice([1, 2])) if takes_gate else H
+    householders = int(rng.integers(1, 4)) if "product" in name else 1
+    groups = int(rng.choice([1, 2])) if slots else 1
     K, V = (8, 4) if rng.random() < 0.7 else (4, 8)
     # Each value is a program of its own, so there are few.
     scale = None if rng.random() < 0.6 else 0.5
     torch.manual_seed(int(rng.integers(1 << 30)))
 
-    def normal(heads, channels):
-        return torch.randn(B, T, heads, channels, dtype=torch.float32)
+    def normal(heads, channels, repeats=1):
+        return torch.randn(B, T * repeats, heads, channels, dtype=torch.float32)
 
     def unit(x):
         return x / x.norm(dim=-1, keepdim=True)
@@ -138,13 +154,19 @@ def random_case(rng, name):
     tensors = {}
     for n in takes:
         if n in ("q", "r"):
-            tensors[n] = normal(H, K)
+            tensors[n] = normal(H * groups, K)
         elif n == "k":
-            tensors[n] = unit(normal(H, K)) if "beta" in takes or "a" in takes else normal(H, K)
+            k = normal(H, K, householders)
+            tensors[n] = unit(k) if "beta" in takes or "a" in takes else k
         elif n in ("v", "i"):
-            tensors[n] = normal(HV, V)
+            tensors[n] = normal(HV, V, householders)
         elif n == "beta":
-            tensors[n] = torch.rand(B, T, HV)
+            tensors[n] = torch.rand(B, T * householders, HV)
+        elif n == "s":
+            tensors[n] = torch.rand(B, T, H, slots)
+        elif n == "g" and slots:
+            if rng.random() < 0.7 or "recurrent" in name:
+                tensors[n] = -torch.rand(B, T, H, slots)
         elif n == "u":
             tensors[n] = torch.randn(H, K)
         elif n == "w" or n in ("g", "gk") and by_channel:
@@ -165,8 +187,10 @@ def random_case(rng, name):
         tensors["q"], tensors["k"] = (tensors[n].abs() + 0.1 for n in "qk")
     v_first = "state_v_first" in takes and rng.random() < 0.4
     if "initial_state" in takes and rng.random() < 0.6:
-        state = torch.randn(N, HV, *((V, K) if v_first else (K, V)))
+        state = torch.randn(N, HV, *((V, K) if v_first else (K, slots or V)))
         tensors["initial_state"] = state
+        if slots:
+            tensors["z"] = torch.randn(N, HV, slots, V)
         if normalize:
             tensors["z"] = torch.rand(N, 1, H, K)
     options = {}
@@ -190,6 +214,8 @@ def random_case(rng, name):
         tensors["dt_bias"] = torch.randn(HV * K if "kda" in name else HV)
         if "kda" in name and rng.random() < 0.5:
             options["lower_bound"] = -4.0
+    if "num_householder" in takes:
+        options["num_householder"] = householders
     if "layer_idx" in takes:
         options["layer_idx"], options["num_layers"] = 1, 4
     return tensors, options
@@ -200,15 +226,17 @@ def run_ours(name, tensors, options):
     if "z" in tensors:
         tensors["initial_state"] = (tensors["initial_state"], tensors.pop("z"))
     o, state = getattr(ours, name)(**tensors, **options)
-    return [o, *(state if isinstance(state, tuple) else [] if state is None else [state])]
+    return [o, *(state if isinstance(state, (tuple, list)) else [] if state is None else [state])]
 
 
-def run_reference(reference, name, tensors, options, kind):
+def run_reference(reference, name, tensors, options):
     """The reference on each sequence, with what fla's kernels do around it in torch."""
     tensors, options = dict(tensors), dict(options)
     wanted = options.pop("output_final_state", name == "fused_recurrent_rwkv7")
     v_first, reverse = options.pop("state_v_first", False), options.pop("reverse", False)
-    normalize = options.get("normalize", False)
+    slots = tensors["s"].shape[3] if "s" in tensors else None
+    pair = options.get("normalize", False) or slots  # whether a state has a second part
+    repeats = options.get("num_householder", 1)
     h0, z0 = tensors.pop("initial_state", None), tensors.pop("z", None)
     if h0 is not None and v_first:
         h0 = h0.transpose(-1, -2)
@@ -217,9 +245,8 @@ def run_reference(reference, name, tensors, options, kind):
                         else None)
     if options.pop("use_qk_l2norm_in_kernel", False):
         for n in "qk":
-            x = tensors[n].float()
-            x = x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
-            tensors[n] = x.to(kind).float()  # fla rounds what it has normalised
+            x = tensors[n]
+            tensors[n] = x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
     A, bias = tensors.pop("A_log", None), tensors.pop("dt_bias", None)
     bound = options.pop("lower_bound", None)
     if options.pop("use_gate_in_kernel", False):
@@ -236,19 +263,22 @@ def run_reference(reference, name, tensors, options, kind):
              [(slice(0, 1), slice(int(a), int(b))) for a, b in zip(offsets, offsets[1:])])
     outputs, states, keys = [], [], []
     for number, (entries, rows) in enumerate(spans):
-        own = {n: x if n == "u" else x[entries, rows] for n, x in tensors.items()}
+        several = slice(rows.start * repeats, rows.stop * repeats)
+        own = {n: x if n == "u" else x[entries, several if n in ("k", "v", "beta") else rows]
+               for n, x in tensors.items()}
         if reverse:
             own = {n: x if n == "u" else x.flip(1) for n, x in own.items()}
         state = h0 if h0 is None or offsets is None else h0[number:number + 1]
-        if normalize:
+        if pair:
             z = z0 if z0 is None or offsets is None else z0[number:number + 1]
             state = None if state is None else (state, z)
         if rows.stop == rows.start:  # no step: the state stays; the references want one
             K = tensors["q" if "q" in tensors else "r"].shape[3]
             _, _, heads, V = tensors["v" if "v" in tensors else "i"].shape
             matrix, z = state if isinstance(state, tuple) else (state, None)
-            states.append(torch.zeros(1, heads, K, V) if matrix is None else matrix)
-            keys.append(torch.zeros(1, 1, heads, K) if z is None else z)
+            states.append(torch.zeros(1, heads, K, slots or V) if matrix is None else matrix)
+            zero = torch.zeros(1, heads, slots, V) if slots else torch.zeros(1, 1, heads, K)
+            keys.append(zero if z is None else z)
             continue
         o, state = reference(**own, scale=scale, h0=state, **options)
         outputs.append(o.flip(1) if reverse else o)
@@ -260,7 +290,7 @@ def run_reference(reference, name, tensors, options, kind):
     if wanted:
         state = torch.cat(states)
         results.append(state.transpose(-1, -2) if v_first else state)
-    if normalize:
+    if pair:
         results.append(torch.cat(keys))
     return results
 
@@ -286,7 +316,7 @@ def _make(name):
                 if run is run_reference:
                     # In float32: the rounding of a reference's own steps is no part of the answer.
                     exact = {n: x.float() if n in floats else x for n, x in own.items()}
-                    values = run(reference, name, exact, options, next(iter(own.values())).dtype)
+                    values = run(reference, name, exact, options)
                 else:
                     values = run(name, own, options)
                     types = [x.dtype for x in values]
@@ -388,7 +418,7 @@ class Arguments(unittest.TestCase):
     def test_what_is_asked_for_in_vain_is_named(self):
         q = torch.zeros(1, 4, 1, 4)
         given = dict(q=q, k=q, v=q, r=q, w=q, a=q, b=q, kk=q, u=q[0, 0], i=q, f=q,
-                     g=q, gk=q, beta=q[..., 0], scale=1.0, layer_idx=0, num_layers=1, kk_a=q)
+                     g=q, gk=q, beta=q[..., 0], s=q, num_householder=1, scale=1.0, layer_idx=0, num_layers=1, kk_a=q)
         for name in ours.__all__:
             takes = inspect.signature(inspect.unwrap(getattr(ours, name))).parameters
             own = {n: given[n] for n, p in takes.items()
@@ -406,9 +436,8 @@ class Arguments(unittest.TestCase):
     @unittest.skipIf(MISSING, MISSING)
     def test_signatures_are_those_of_fla(self):
         import importlib
-        folders = ("delta_rule", "gated_delta_rule", "gla", "kda", "lightning_attn", "linear_attn",
-                   "retention", "rwkv6", "rwkv7", "simple_gla")
-        homes = [importlib.import_module(f"fla.ops.{folder}") for folder in folders]
+        from ejk.compat.fla._switch import FOLDERS
+        homes = [importlib.import_module(f"fla.ops.{folder}") for folder in FOLDERS]
         compared = 0
         for name in ours.__all__:
             theirs = next((getattr(h, name) for h in homes if hasattr(h, name)), None)

@@ -3,11 +3,13 @@
     python3 -m unittest -v test_fla_models      # prints losses and processor times
 """
 
+import inspect
 import time
 import unittest
 
 import torch
 
+import ejk
 from ejk.compat import fla as ours
 
 try:
@@ -56,20 +58,69 @@ class Fla(unittest.TestCase):
         print(f"{name}: loss {losses[0]:.3f} to {losses[-1]:.3f} in 50 steps, {seconds:.1f} s")
         self.assertLess(losses[-1], 0.5 * losses[0])
 
-    def test_gla(self):
-        self.learn("GLA", num_heads=2)
+    def test_a_function_of_ejks_trains_each_model_that_calls_it(self):
+        for name, options in (
+                ("DeltaNet", dict(num_heads=2)),
+                ("GatedDeltaNet", dict(num_heads=2, head_dim=32, expand_v=1)),
+                ("GatedDeltaProduct", dict(num_heads=2, head_dim=32, expand_v=1)),
+                ("GLA", dict(num_heads=2)), ("GSA", dict(num_heads=2, num_slots=16)),
+                ("HGRN2", dict(num_heads=2, expand_ratio=32)),
+                ("KDA", dict(num_heads=2, head_dim=32)), ("LightNet", dict(num_heads=2)),
+                ("LinearAttention", dict(num_heads=2)), ("Mamba2", dict(head_dim=32, state_size=16, chunk_size=16)),
+                ("Raven", dict(num_heads=2)), ("RetNet", dict(num_heads=2)),
+                ("RWKV6", dict(num_heads=2)), ("RWKV7", dict(head_dim=32))):
+            with self.subTest(name):
+                self.learn(name, **options)
 
-    def test_gated_deltanet(self):
-        self.learn("GatedDeltaNet", num_heads=2, head_dim=32, expand_v=1)
+    def test_what_has_no_function_of_ejks_is_named(self):
+        from fla import models
+        tokens = torch.randint(61, (2, 80))
+        for name, function in (("ABC", "chunk_abc"), ("Comba", "chunk_comba"),
+                               ("HGRN", "chunk_hgrn"), ("MesaNet", "chunk_mesa_net"),
+                               ("PaTHAttention", "parallel_path_attn")):
+            with self.subTest(name), ours.install():
+                own = inspect.signature(getattr(models, name + "Config").__init__).parameters
+                options = dict(num_heads=2) if "num_heads" in own else {}
+                model = getattr(models, name + "ForCausalLM")(getattr(models, name + "Config")(
+                    hidden_size=64, num_hidden_layers=2, vocab_size=61, use_cache=False, **options))
+                with self.assertRaisesRegex(ejk.EjkError, f"{function} is computed by Triton"):
+                    model(input_ids=tokens, labels=tokens)
 
-    def test_retnet(self):
-        self.learn("RetNet", num_heads=2)
+    def test_parts_around_a_recurrence_are_as_flas_references(self):
+        from fla.modules.norm.layernorm_gated import rms_norm_ref
+        from fla.modules.token_shift import token_shift_ref
+        from fla.ops.rwkv7.fused_k_update import k_update_ref
+        from fla.ops.rwkv7.gate_output_correction import gate_output_correction_ref
 
-    def test_hgrn2(self):
-        self.learn("HGRN2", num_heads=2, expand_ratio=32)
-
-    def test_kda(self):
-        self.learn("KDA", num_heads=2, head_dim=32)
+        from ejk.compat.fla import _mixing, _modules
+        torch.manual_seed(0)
+        x, z, weight = torch.randn(2, 9, 12), torch.randn(2, 9, 12), torch.randn(12)
+        for options in (dict(), dict(group_size=4), dict(group_size=4, norm_before_gate=False)):
+            torch.testing.assert_close(_modules.rmsnorm_fn(x, weight, None, z, **options),
+                                       rms_norm_ref(x, weight, None, z, **options))
+        cu = torch.tensor([0, 4, 4, 5, 9])
+        torch.testing.assert_close(_mixing.token_shift(x), token_shift_ref(x))
+        whole, last = _mixing.token_shift(x[:1], cu, output_cache=True)
+        torch.testing.assert_close(whole, token_shift_ref(x[:1], cu))
+        torch.testing.assert_close(last, torch.stack([x[0, 3], 0 * x[0, 0], x[0, 4], x[0, 8]]))
+        _, before = _mixing.token_shift(x[:, :5], output_cache=True)
+        torch.testing.assert_close(_mixing.token_shift(x[:, 5:], cache=before),
+                                   _mixing.token_shift(x)[:, 5:])
+        torch.testing.assert_close(_mixing.fused_k_rwkv7(x, z, weight), k_update_ref(x, z, weight))
+        r, k, v = torch.randn(3, 2, 9, 3, 4)
+        own = x, r, k, torch.randn(3, 4), v, z
+        torch.testing.assert_close(_mixing.gate_output_correction(*own),
+                                   gate_output_correction_ref(*own))
+        # Keys weighted by the gates since are the softmax of the scores so far.
+        scores = torch.randn(1, 9, 2, 3)
+        keys, gates, sums = _mixing.fused_additive_gate(scores)
+        since = gates.flip(1).cumsum(1).flip(1) - gates
+        torch.testing.assert_close(keys * since.exp(), scores.softmax(1))
+        torch.testing.assert_close(sums, scores.logsumexp(1, keepdim=True))
+        halves = [_mixing.fused_additive_gate(scores[:, :4])]
+        halves.append(_mixing.fused_additive_gate(scores[:, 4:], halves[0][2]))
+        for i in range(2):
+            torch.testing.assert_close(torch.cat([h[i] for h in halves], 1), (keys, gates)[i])
 
     def test_rotary_embedding_is_as_flas_reference(self):
         from fla.modules.rotary import ops

@@ -12,6 +12,7 @@ from ._gated import (chunk_gla, chunk_hgrn2, chunk_lightning_attn, chunk_linear_
                      fused_recurrent_gla, fused_recurrent_hgrn2, fused_recurrent_lightning_attn,
                      fused_recurrent_linear_attn, fused_recurrent_retention, fused_recurrent_rwkv6,
                      fused_recurrent_simple_gla, parallel_retention, parallel_simple_gla)
+from ._slots import chunk_gated_delta_product, chunk_gsa, fused_recurrent_gsa
 
 chunk_gdn, fused_recurrent_gdn = chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
 

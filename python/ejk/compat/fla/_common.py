@@ -82,12 +82,13 @@ def state_out(state, wanted, v_first=False):
 
 
 def check_same_heads(q, k, v, g=None):
-    if q.shape != k.shape or (g is not None and g.shape != q.shape):
+    shape, values = q.shape, v.shape
+    if shape != k.shape or (g is not None and g.shape != shape):
         raise TensorError("'q', 'k' and the gate must have one shape [B, T, H, K], but have "
                           + ", ".join(str(list(x.shape)) for x in (q, k, g) if x is not None))
-    if v.dim() != 4 or v.shape[:3] != q.shape[:3]:
-        raise TensorError(f"'v' must be [B, T, H, V] with q's B, T and H, but is {list(v.shape)} "
-                          f"beside {list(q.shape)}")
+    if values != shape and (len(values) != 4 or values[:3] != shape[:3]):
+        raise TensorError(f"'v' must be [B, T, H, V] with q's B, T and H, but is {list(values)} "
+                          f"beside {list(shape)}")
 
 
 def default_scale(scale, q):
@@ -97,12 +98,6 @@ def default_scale(scale, q):
 def wide(x):
     """`x` in float32, or float64 where it is."""
     return x if x.dtype == torch.float64 else x.float()
-
-
-def l2norm(x):
-    """Rows divided by their norm, computed in float32 and rounded to x's type, as fla does."""
-    own = wide(x)
-    return (own * torch.rsqrt((own * own).sum(-1, keepdim=True) + 1e-6)).to(x.dtype)
 
 
 def softplus_gate(g, A_log, dt_bias):
@@ -130,4 +125,5 @@ def activated_beta(beta, sigmoid, negative):
         raise ValueError("'allow_neg_eigval' needs use_beta_sigmoid_in_kernel=True")
     if not sigmoid:
         return beta
-    return torch.sigmoid(wide(beta)) * (2.0 if negative else 1.0)
+    beta = torch.sigmoid(wide(beta))
+    return 2.0 * beta if negative else beta

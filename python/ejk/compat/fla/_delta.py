@@ -1,15 +1,23 @@
 """fla's delta rules: DeltaNet, gated DeltaNet, KDA and RWKV-7."""
 
+from ... import _functions as f
 from ..._errors import TensorError
 from ..._recurrence import recurrence
 from ._common import (activated_beta, bounded_gate, check_chunk_size, check_keywords, check_offsets,
-                      check_same_heads, default_scale, l2norm, refuse, softplus_gate, state_in,
+                      check_same_heads, default_scale, refuse, softplus_gate, state_in,
                       state_layout, state_out)
+
+
+def _unit(x):
+    """A row divided by its norm, as fla does it, but without a rounding to q's type."""
+    return x * f.rsqrt(f.sum(x * x) + 1e-6)
 
 
 # `v` is first: it has the most heads, and its type is the output's.
 @recurrence
-def _delta(S, v, q, k, beta, g, gk, gv, scale):
+def _delta(S, v, q, k, beta, g, gk, gv, scale, normalise):
+    if normalise:
+        q, k = _unit(q), _unit(k)
     if g is not None:
         S = S.decay(g)
     if gk is not None:
@@ -21,23 +29,27 @@ def _delta(S, v, q, k, beta, g, gk, gv, scale):
     return S, S.read(q * scale)
 
 
-def _run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_first=False,
-         normalise=False, g=None, gk=None, gv=None):
-    if q.shape != k.shape:
-        raise TensorError(f"'q' and 'k' must have one shape [B, T, H, K], but have {list(q.shape)} "
+def run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_first=False,
+        normalise=False, g=None, gk=None, gv=None):
+    """The delta rule with any gates; checks shapes."""
+    shape, values = q.shape, v.shape
+    if shape != k.shape:
+        raise TensorError(f"'q' and 'k' must have one shape [B, T, H, K], but have {list(shape)} "
                           f"and {list(k.shape)}")
-    if v.dim() != 4 or v.shape[:2] != q.shape[:2] or v.shape[2] % q.shape[2]:
+    if (len(values) != 4 or values[0] != shape[0] or values[1] != shape[1]
+            or values[2] % shape[2]):
         raise TensorError("'v' must be [B, T, HV, V] with q's B and T, HV a multiple of its H, but "
-                          f"is {list(v.shape)} beside {list(q.shape)}")
+                          f"is {list(values)} beside {list(shape)}")
+    heads = values[:3]
     for name, x, ranks in (("beta", beta, (3, 4)), ("g", g, (3,)), ("gk", gk, (4,)),
                            ("gv", gv, (4,))):
-        if x is not None and (x.dim() not in ranks or x.shape[:3] != v.shape[:3]):
+        if x is None:
+            continue
+        own = x.shape
+        if len(own) not in ranks or own != heads and own[:3] != heads:
             raise TensorError(f"'{name}' must have rank {' or '.join(map(str, ranks))} and v's B, T "
-                              f"and HV, {list(v.shape[:3])}, but is {list(x.shape)}")
-    scale = default_scale(scale, k)
-    if normalise:
-        q, k = l2norm(q), l2norm(k)
-    o, state = _delta(v, q, k, beta, g, gk, gv, scale,
+                              f"and HV, {list(heads)}, but is {list(own)}")
+    o, state = _delta(v, q, k, beta, g, gk, gv, default_scale(scale, k), bool(normalise),
                       initial_state=state_in(initial_state, v_first, q), cu_seqlens=cu_seqlens)
     return o, state_out(state, output_final_state, v_first)
 
@@ -48,8 +60,8 @@ def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final
     check_keywords("chunk_delta_rule", kwargs, ("chunk_size",))
     check_chunk_size("chunk_delta_rule", kwargs.get("chunk_size"), (16, 32, 64))
     check_offsets(cu_seqlens, cu_seqlens_cpu)
-    return _run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens,
-                normalise=use_qk_l2norm_in_kernel)
+    return run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens,
+               normalise=use_qk_l2norm_in_kernel)
 
 
 def fused_chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False,
@@ -65,8 +77,8 @@ def fused_recurrent_delta_rule(q, k, v, beta=None, scale=None, initial_state=Non
     """`chunk_delta_rule`; beta [B, T, H], [B, T, H, V] or None for 1."""
     if scale is not None and scale <= 0:
         raise ValueError("fused_recurrent_delta_rule: 'scale' must be positive")
-    return _run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens,
-                normalise=use_qk_l2norm_in_kernel)
+    return run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens,
+               normalise=use_qk_l2norm_in_kernel)
 
 
 def _check_gate(function, use_gate_in_kernel, **parameters):
@@ -120,8 +132,8 @@ def _gated(function, q, k, v, g, gk, gv, beta, scale, initial_state, output_fina
         g = softplus_gate(g, A_log, dt_bias)
     if beta is None and (sigmoid or negative):
         raise ValueError(f"{function}: use_beta_sigmoid_in_kernel=True needs 'beta'")
-    return _run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
-                output_final_state, cu_seqlens, v_first, normalise, g=g, gk=gk, gv=gv)
+    return run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
+               output_final_state, cu_seqlens, v_first, normalise, g=g, gk=gk, gv=gv)
 
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
@@ -172,8 +184,8 @@ def _kda(function, q, k, v, g, beta, A_log, dt_bias, scale, initial_state, outpu
         else:
             raise ValueError(f"{function}: use_gate_in_kernel=True needs 'A_log' or 'lower_bound'")
     # Without use_gate_in_kernel, 'lower_bound' is the caller's promise about g.
-    return _run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
-                output_final_state, cu_seqlens, v_first, normalise, gk=g)
+    return run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
+               output_final_state, cu_seqlens, v_first, normalise, gk=g)
 
 
 def _check_flags(function, **flags):
@@ -182,24 +194,33 @@ def _check_flags(function, **flags):
             raise TypeError(f"{function}: '{name}' must be a bool, but is {value!r}")
 
 
-def _rwkv7_step(S, v, r, w, k, a, b, scale):
+@recurrence
+def _rwkv7(S, v, r, w, k, a, b, scale):
     removed = S.read(a)
     S = S.decay(w).add(b, removed).add(k, v)
     return S, S.read(r * scale)
 
 
-_RWKV7 = {reverse: recurrence(_rwkv7_step, reverse=reverse) for reverse in (False, True)}
+# Products of rows are a step's, not torch's, which would round them to their type.
+def _mul_rwkv7(S, v, r, w, k, kk, a, scale):
+    removed = S.read(-kk)
+    S = S.decay(w).add(kk * a, removed).add(k, v)
+    return S, S.read(r * scale)
 
 
-def _rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens, reverse=False):
-    for name, x in (("w", w), ("a", a), ("b", b)):
-        if x.shape != r.shape:
-            raise TensorError(f"'{name}' must be [B, T, H, K] as r is, {list(r.shape)}, but is "
+_MUL_RWKV7 = {reverse: recurrence(_mul_rwkv7, reverse=reverse) for reverse in (False, True)}
+
+
+def _run_rwkv7(recurrence, r, w, k, v, scale, initial_state, output_final_state, cu_seqlens,
+               **others):
+    shape = r.shape
+    for name, x in {"w": w, **others}.items():
+        if x.shape != shape:
+            raise TensorError(f"'{name}' must be [B, T, H, K] as r is, {list(shape)}, but is "
                               f"{list(x.shape)}")
     check_same_heads(r, k, v)
-    o, state = _RWKV7[bool(reverse)](v, r, w, k, a, b, default_scale(scale, r),
-                                     initial_state=state_in(initial_state, like=r),
-                                     cu_seqlens=cu_seqlens)
+    o, state = recurrence(v, r, w, k, *others.values(), default_scale(scale, r),
+                          initial_state=state_in(initial_state, like=r), cu_seqlens=cu_seqlens)
     return o, state_out(state, output_final_state)
 
 
@@ -214,17 +235,19 @@ def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_st
     if lower_bound is not None and not lower_bound < 0:
         raise ValueError(f"chunk_rwkv7: 'lower_bound' must be below 0, but is {lower_bound}")
     check_offsets(cu_seqlens, cu_seqlens_cpu)
-    return _rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens)
+    return _run_rwkv7(_rwkv7, r, w, k, v, scale, initial_state, output_final_state, cu_seqlens, a=a,
+                      b=b)
 
 
 def fused_recurrent_rwkv7(r, w, k, v, a, b, scale=None, initial_state=None,
                           output_final_state=True, cu_seqlens=None):
     """`chunk_rwkv7` with fla's other defaults: scale K^-½, and the final state is given."""
-    return _rwkv7(r, w, k, v, a, b, scale, initial_state, output_final_state, cu_seqlens)
+    return _run_rwkv7(_rwkv7, r, w, k, v, scale, initial_state, output_final_state, cu_seqlens, a=a,
+                      b=b)
 
 
 def fused_mul_recurrent_rwkv7(r, w, k, v, kk, a, scale=1.0, initial_state=None,
                               output_final_state=False, reverse=False, cu_seqlens=None):
     """`chunk_rwkv7` of −kk and kk ⊙ a, in either direction."""
-    return _rwkv7(r, w, k, v, -kk, kk * a, scale, initial_state, output_final_state, cu_seqlens,
-                  reverse)
+    return _run_rwkv7(_MUL_RWKV7[bool(reverse)], r, w, k, v, scale, initial_state,
+                      output_final_state, cu_seqlens, kk=kk, a=a)

@@ -11,7 +11,7 @@ from ._common import (check_chunk_size, check_keywords, check_offsets, check_sam
 
 def _recurrent(q, k, v, scale, initial_state, output_final_state, cu_seqlens, v_first=False,
                reverse=False, **gates):
-    o, state = ops.recurrent(q, k, v, **gates, scale=default_scale(scale, k),
+    o, state = ops.recurrent(q, k, v, **gates, scale=scale,
                              initial_state=state_in(initial_state, v_first, q),
                              cu_seqlens=cu_seqlens, reverse=bool(reverse))
     return o, state_out(state, output_final_state, v_first)

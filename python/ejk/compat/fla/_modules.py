@@ -75,6 +75,42 @@ def rms_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenor
     return _gated(x, g, weight, bias, activation, residual, prenorm, residual_in_fp32, eps, True)
 
 
+def _gated_linear(x, g, norm_weight, norm_bias, linear_weight, linear_bias, residual, prenorm,
+                  residual_in_fp32, eps, rms):
+    y, x = _gated(x, g, norm_weight, norm_bias, "swish", residual, True, residual_in_fp32, eps, rms)
+    y = F.linear(y.to(linear_weight.dtype), linear_weight, linear_bias)
+    return (y, x) if prenorm else y
+
+
+def layer_norm_swish_gate_linear(x, g, norm_weight, norm_bias, linear_weight, linear_bias,
+                                 residual=None, prenorm=False, residual_in_fp32=False, eps=1e-6):
+    return _gated_linear(x, g, norm_weight, norm_bias, linear_weight, linear_bias, residual,
+                         prenorm, residual_in_fp32, eps, False)
+
+
+def rms_norm_swish_gate_linear(x, g, norm_weight, norm_bias, linear_weight, linear_bias,
+                               residual=None, prenorm=False, residual_in_fp32=False, eps=1e-6):
+    return _gated_linear(x, g, norm_weight, norm_bias, linear_weight, linear_bias, residual,
+                         prenorm, residual_in_fp32, eps, True)
+
+
+def layernorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True,
+                 is_rms_norm=False):
+    """Mamba-2's norm, with a gate z before or after it."""
+    own = x.float()
+    if z is not None and not norm_before_gate:
+        own = own * F.silu(z.float())
+    groups = 1 if group_size is None else x.shape[-1] // group_size
+    own = _normalise(own, weight, bias, eps, is_rms_norm, groups)
+    if z is not None and norm_before_gate:
+        own = own * F.silu(z.float())
+    return own.to(x.dtype)
+
+
+def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True):
+    return layernorm_fn(x, weight, bias, z, eps, group_size, norm_before_gate, True)
+
+
 def l2norm(x, eps=1e-6, output_dtype=None):
     own = x.float()
     own = own * torch.rsqrt(own.square().sum(-1, keepdim=True) + eps)
@@ -211,18 +247,15 @@ def cross_entropy_forward(self, input, target):
     return (loss, z) if self.return_z_loss else loss
 
 
-FUNCTIONS = (layer_norm, group_norm, rms_norm, layer_norm_gated, rms_norm_gated, l2norm, sigmoid,
-             swish, logsigmoid, swiglu, swiglu_linear, causal_conv1d, causal_conv1d_update,
-             rotary_embedding, cross_entropy_loss, fused_linear_cross_entropy_loss,
-             layer_norm_linear)
-# fla's functions by module and name.
-HOMES = {"fla.modules.norm.layernorm": ("layer_norm", "group_norm", "rms_norm",
-                                        "layer_norm_linear"),
-         "fla.modules.norm.fused_norm_gate": ("layer_norm_gated", "rms_norm_gated"),
-         "fla.modules.norm.l2norm": ("l2norm",),
-         "fla.modules.activations.ops": ("sigmoid", "swish", "logsigmoid", "swiglu",
-                                         "swiglu_linear"),
-         "fla.modules.causal_conv1d.ops": ("causal_conv1d", "causal_conv1d_update"),
-         "fla.modules.rotary.ops": ("rotary_embedding",),
-         "fla.modules.fused_cross_entropy.ops": ("cross_entropy_loss",),
-         "fla.modules.fused_linear_cross_entropy.ops": ("fused_linear_cross_entropy_loss",)}
+# fla's functions by module.
+HOMES = {"fla.modules.norm.layernorm": (layer_norm, group_norm, rms_norm, layer_norm_linear),
+         "fla.modules.norm.fused_norm_gate": (layer_norm_gated, rms_norm_gated,
+                                              layer_norm_swish_gate_linear,
+                                              rms_norm_swish_gate_linear),
+         "fla.modules.norm.layernorm_gated": (layernorm_fn, rmsnorm_fn),
+         "fla.modules.norm.l2norm": (l2norm,),
+         "fla.modules.activations.ops": (sigmoid, swish, logsigmoid, swiglu, swiglu_linear),
+         "fla.modules.causal_conv1d.ops": (causal_conv1d, causal_conv1d_update),
+         "fla.modules.rotary.ops": (rotary_embedding,),
+         "fla.modules.fused_cross_entropy.ops": (cross_entropy_loss,),
+         "fla.modules.fused_linear_cross_entropy.ops": (fused_linear_cross_entropy_loss,)}

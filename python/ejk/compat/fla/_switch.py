@@ -2,15 +2,17 @@
 
 import functools
 import importlib
+import sys
 
 import torch
 
+from ..._errors import EjkError
 from .._patch import Patch
-from . import _modules
+from . import _mixing, _modules
 
 # Where fla keeps the functions.
-_FOLDERS = ("delta_rule", "gated_delta_rule", "gla", "kda", "lightning_attn", "linear_attn",
-            "retention", "rwkv6", "rwkv7", "simple_gla")
+FOLDERS = ("delta_rule", "gated_delta_product", "gated_delta_rule", "gla", "gsa", "kda",
+           "lightning_attn", "linear_attn", "retention", "rwkv6", "rwkv7", "simple_gla")
 
 
 def install(modules=True):
@@ -18,8 +20,9 @@ def install(modules=True):
 
     With `modules`, norms, short convolutions, activations and losses of fla, which are Triton's,
     too, are computed by torch where their tensors are on a CPU. So a model of fla runs and trains
-    there. Import order does not matter. Returns a patch: its `remove()` undoes all, and so does the
-    end of a `with` block."""
+    there. What is left to Triton raises an EjkError there, which names fla's function. Import order
+    does not matter. Returns a patch: its `remove()` undoes all, and so does the end of a `with`
+    block."""
     import fla.layers
     import fla.ops
 
@@ -35,18 +38,19 @@ def install(modules=True):
 
 
 def _replace(patch, names, own, modules):
-    for folder in _FOLDERS:
+    for folder in FOLDERS:
         home = importlib.import_module(f"fla.ops.{folder}")
         for name in names:
             old, new = getattr(home, name, None), getattr(own, name)
             if callable(old) and old is not new:
                 patch.replace("fla", old, new)
     if modules:
-        for home, members in _modules.HOMES.items():
+        for home, members in {**_modules.HOMES, **_mixing.HOMES}.items():
             home = importlib.import_module(home)
-            for name in members:
-                old = getattr(home, name)
-                patch.replace("fla", old, _by_device(old, getattr(_modules, name)))
+            for own in members:
+                old = getattr(home, own.__name__)
+                patch.replace("fla", old, _by_device(old, own))
+        _explain_what_is_left(patch)
         loss = importlib.import_module("fla.modules.fused_cross_entropy").FusedCrossEntropyLoss
         patch.set(loss, "forward", _method_by_device(loss.forward))
 
@@ -66,3 +70,40 @@ def _method_by_device(other):
     def forward(self, input, target):
         return (_modules.cross_entropy_forward if input.is_cpu else other)(self, input, target)
     return forward
+
+
+def _explain_what_is_left(patch):
+    """Lets a kernel of Triton's that is launched on a CPU's tensors say whose it is."""
+    from triton.runtime.jit import KernelInterface
+    of_grid = KernelInterface.__getitem__
+
+    def getitem(kernel, grid):
+        launch = of_grid(kernel, grid)
+
+        def call(*arguments, **named):
+            try:
+                return launch(*arguments, **named)
+            except Exception as error:
+                function = _calling_function(sys._getframe(1))
+                if function is None or not any(isinstance(x, torch.Tensor) and x.is_cpu
+                                               for x in (*arguments, *named.values())):
+                    raise
+                raise EjkError(
+                    f"{function} is computed by Triton, which has no CPU, and ejk has no function "
+                    "in its place; use a GPU, or a model whose functions "
+                    "docs/moving-from-fla.md lists") from error
+        return call
+    patch.set(KernelInterface, "__getitem__", getitem)
+
+
+def _calling_function(frame):
+    """fla's function that leads to this frame, as "fla.ops.hgrn.chunk.chunk_hgrn": the outermost
+    one with a name of its own. None where no function of fla's does."""
+    found = None
+    while frame is not None:
+        module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        if module.startswith(("fla.ops.", "fla.modules.")) and name not in (
+                "forward", "backward", "wrapper", "run", "call", "<lambda>"):
+            found = f"{module}.{name}"
+        frame = frame.f_back
+    return found
