@@ -296,7 +296,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     for (int64_t chunk : lengths()) {
       if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
-          scan.setSaveEvery(chunk);
+          if (scan.getSaveEvery())
+            scan.setSaveEvery(chunk);
       FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
       if (failed(made))
         return failure();

@@ -312,11 +312,10 @@ FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &sett
 }
 
 bool ejk::savesEntries(ArrayRef<ScanOp> group, int64_t chunk) {
-  return llvm::all_of(group,
-                      [&](ScanOp scan) {
-                        return scan.getSaveEvery() && *scan.getSaveEvery() % chunk == 0;
-                      }) &&
-         maySaveEntries(group);
+  auto hasStates = [](ScanOp scan) { return bool(scan.getSaveEvery()); };
+  return llvm::any_of(group, hasStates) && llvm::all_of(group, [&](ScanOp scan) {
+           return scan.getSaveEvery().value_or(0) % chunk == 0;
+         }) && maySaveEntries(group);
 }
 
 void ejk::replaceScan(ScanOp scan, tile::ProgramOp program) {

@@ -9,6 +9,15 @@
 using namespace mlir;
 using namespace ejk;
 
+/// Whether `value`, of a step, is a sum of cancelling pairs.
+static bool sumsPairs(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_present<CancellingPairOp>(op))
+    return true;
+  return isa_and_present<SumOp, arith::AddFOp, arith::SubFOp>(op) &&
+         llvm::any_of(op->getOperands(), sumsPairs);
+}
+
 SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
   llvm::EquivalenceClasses<Operation *> together;
   for (ScanOp scan : scans) {
@@ -16,6 +25,12 @@ SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
     for (Value state : scan.getSavedStates())
       if (auto source = state.getDefiningOp<ScanOp>())
         together.unionSets(scan, source);
+    for (Value rows : scan.getSequences())
+      if (auto source = rows.getDefiningOp<ScanOp>())
+        if (unsigned number = cast<OpResult>(rows).getResultNumber();
+            number < source.getOutputs().size() &&
+            sumsPairs(source.getYield().getOutputs()[number]))
+          together.unionSets(scan, source);
   }
   llvm::MapVector<Operation *, SmallVector<ScanOp>> groups;
   for (ScanOp scan : scans)

@@ -29,8 +29,9 @@ bool areSame(ScanOp first, mlir::Value there, ScanOp second, mlir::Value here,
 /// Whether `op` is an `ejk.cancelling_pair` that is only summed over channels.
 bool isSummedPairing(mlir::Operation *op);
 
-/// Groups `scans`, in order. Scans of which one reads states that another saves belong to one
-/// group, because terms that cancel between them must be rounded alike.
+/// Groups `scans`, in order. Scans of which one reads states that another saves, or sums of
+/// cancelling pairs that another computes, belong to one group, because terms that cancel between
+/// them must be rounded alike: in chunks of the same rows.
 llvm::SmallVector<llvm::SmallVector<ScanOp>> groupScans(llvm::ArrayRef<ScanOp> scans);
 
 /// Whether chunks of the group's scans may save the state at their start instead of the one
