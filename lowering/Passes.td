@@ -36,6 +36,14 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     of channels, which chunks round. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
     with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
+    With `two-terms=few-heads`, where a derivative by chunks gives gates' gradients that are numbers
+    per head, a copy before it has `ejk.two_terms`: its sums are made of operands in two terms (`ejk-split-operands`) and of
+    states in f32. It needs few heads, fewer than 8, and fewer than 1024 rows, where the rounding of
+    one term may be more than 5e-3 of such a gradient and 1e-5 of its terms. Where types say that
+    there are few, the function itself is that. With `two-terms=always` all such derivatives are.
+    Results change: that rounding disappears. The derivative reads no saved states, has two kernels
+    instead of one, and these spill registers.
+
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
     with which chunks are entered, and f_vjp reads them in chunks alone. Segments begin where chunks
     do, so that a split derivative reads what a forward without segments saved, and the other way
@@ -68,8 +76,15 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::automatic, "auto", "all, of which a launch chooses"),
              clEnumValN(::ejk::Schedule::chunk, "chunk", "that of the function, by chunks"),
              clEnumValN(::ejk::Schedule::split, "split", "that of the function, whose scans are "
-                                                         "divided into segments already"))}]>];
+                                                         "divided into segments already"))}]>,
+    Option<"twoTerms", "two-terms", "::ejk::TwoTerms", "::ejk::TwoTerms::fewChannels",
+           "which derivatives compute gates' gradients from operands in two terms",
+           [{::llvm::cl::values(
+             clEnumValN(::ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
+             clEnumValN(::ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),
+             clEnumValN(::ejk::TwoTerms::always, "always", "all"))}]>];
   let statistics = [Statistic<"numFunctions", "functions", "functions that got alternatives">,
+                    Statistic<"numInTwoTerms", "two-terms", "functions or copies in two terms">,
                     Statistic<"numSplit", "split", "alternatives over segments">,
                     Statistic<"numDirect", "direct", "alternatives without sums over heads">];
 }

@@ -478,7 +478,8 @@ def NarrowSaves : Pass<"ejk-narrow-saves"> {
     What: states that a scan of 16-bit sequences saves in f32 for later scans are saved in bf16,
     which has the range of f32, if a state is saved every 256 rows at least and has many channels:
     more than 32 along one axis. Where a gate is a number per head, that means more than 32 along
-    both axes, or more than 128 along one (64 beside gates of channels). Why: bytes. For scans that become chunkwise programs: their
+    both axes, or more than 128 along one (64 beside gates of channels). In a function with
+    `ejk.two_terms` all stay in f32. Why: bytes. For scans that become chunkwise programs: their
     matmuls read such states in bf16 anyway. Results change by that rounding.
 
     Before:

@@ -28,6 +28,16 @@ constexpr int64_t mostBesideFew(bool hasGatesOfHeads, bool hasGatesOfChannels) {
 /// who ask.
 constexpr int64_t kTwoTermStates = 64;
 
+/// Fewer heads than these are few for a gradient with a number per head. Such a number is a sum
+/// over both axes of a state, and in bf16 its error is some 2e-3 of its usual size: past 5e-3 where
+/// terms cancel to two fifths of it. That happens to one head of six, and to the norm of eight in
+/// one of five hundred (docs/accuracy.md).
+constexpr int64_t kFewHeads = 8;
+
+/// From so many rows on the error of one head is within 1e-5 of its terms, too: it falls with the
+/// root of their number, and is 1e-5 to 2e-5 at 100 rows and 5e-6 to 9e-6 at 400 (128x128).
+constexpr int64_t kRowsOfManyTerms = 1024;
+
 } // namespace ejk
 
 #endif // EJK_PASSES_ROUNDING_H

@@ -19,6 +19,9 @@ constexpr llvm::StringLiteral kAlternativeOfAttr = "ejk.alternative_of";
 constexpr llvm::StringLiteral kNeedsAttr = "ejk.needs";
 /// Likewise: the condition without which another alternative is better.
 constexpr llvm::StringLiteral kWhenAttr = "ejk.when";
+/// Whether matmuls of a function's block programs take operands in two terms where a sum is made of
+/// what they give, and states are saved in f32 (passes/Rounding.h).
+constexpr llvm::StringLiteral kTwoTermsAttr = "ejk.two_terms";
 } // namespace ejk
 
 #endif // EJK_DIALECT_EJK_ALTERNATIVEATTRIBUTES_H

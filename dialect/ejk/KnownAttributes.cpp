@@ -196,6 +196,7 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kAlternativeOfAttr, Kind::string, true, false, false},
     {kNeedsAttr, Kind::array, true, false, false},
     {kWhenAttr, Kind::array, true, false, false},
+    {kTwoTermsAttr, Kind::unit, true, false, false},
     {kNumInputsAttr, Kind::integer, true, false, false},
     {kDecayClassAttr, Kind::string, true, false, false},
 };

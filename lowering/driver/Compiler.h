@@ -45,6 +45,8 @@ struct CompileOptions {
   /// The most channels of a state that derivatives of these carry and that matmuls read in two
   /// terms, where the gradient of a gate that is a number per head sums what they read.
   int64_t twoTermStates = kTwoTermStates;
+  /// Which derivatives of these compute gates' gradients from operands in two terms.
+  TwoTerms twoTerms = TwoTerms::fewChannels;
   /// 1: also derive and compile each function's vector-Jacobian product, f_vjp, with a gradient
   /// for each argument named in `wrt`, or for every float one. 2: derive and compile that of
   /// f_vjp alone, f_vjp_vjp.

@@ -27,8 +27,10 @@ static GreedyRewriteConfig foldsOnly() {
 void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
+  MakeAlternativesOptions copies;
+  copies.twoTerms = options.twoTerms;
   if (options.schedule == Schedule::automatic)
-    pm.addPass(createMakeAlternatives());
+    pm.addPass(createMakeAlternatives(copies));
   bool split = options.schedule == Schedule::split;
   if (split) {
     pm.addPass(createSplitOverTime());
@@ -36,7 +38,6 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
     pm.addPass(createCSEPass());
   }
   if (split || options.schedule == Schedule::chunk) {
-    MakeAlternativesOptions copies;
     copies.schedule = options.schedule;
     pm.addPass(createMakeAlternatives(copies));
   }
@@ -218,6 +219,14 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       *this, "two-term-states",
       llvm::cl::desc("the most channels of a carried state that a gate's gradient reads in two terms"),
       llvm::cl::init(ejk::kTwoTermStates)};
+  Option<ejk::TwoTerms> twoTerms{
+      *this, "two-terms",
+      llvm::cl::desc("which derivatives compute gates' gradients from operands in two terms"),
+      llvm::cl::init(ejk::TwoTerms::fewChannels),
+      llvm::cl::values(
+          clEnumValN(ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
+          clEnumValN(ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),
+          clEnumValN(ejk::TwoTerms::always, "always", "all"))};
 };
 } // namespace
 
@@ -227,7 +236,8 @@ void ejk::registerLoweringPipelines() {
       [](OpPassManager &pm, const ToGPUFlags &flags) {
         buildToGPUPipeline(pm,
                            {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize,
-                            flags.roundComputed, flags.roundExponentials, flags.twoTermStates});
+                            flags.roundComputed, flags.roundExponentials, flags.twoTermStates,
+                            flags.twoTerms});
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",

@@ -24,6 +24,8 @@ struct ToGPUOptions {
   bool roundExponentials = true;
   /// The most channels of a carried state that a gate's gradient reads in two terms.
   int64_t twoTermStates = kTwoTermStates;
+  /// Which derivatives compute gates' gradients from operands in two terms.
+  TwoTerms twoTerms = TwoTerms::fewChannels;
   /// The elements of a state up to which a scan's reads along both axes stay in one scan; see
   /// ejk-split-reads.
   int64_t keepReadsUpTo = 0;

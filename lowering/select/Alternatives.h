@@ -32,6 +32,15 @@ mlir::func::FuncOp cloneAlternative(mlir::func::FuncOp function, llvm::StringRef
 /// `inOneRound` it holds only where the device takes all segments at once.
 mlir::ArrayAttr splitPays(mlir::func::FuncOp function, bool inOneRound);
 
+/// Whether a derivative has gradients of gates that are numbers per head and that chunks round;
+/// whether these may be of few heads (passes/Rounding.h); and the condition on sizes under which
+/// they are, null if they always are.
+struct HeadNumbers {
+  bool exist = false, mayBeFew = false;
+  mlir::ArrayAttr areFew;
+};
+HeadNumbers countHeads(mlir::func::FuncOp function);
+
 /// Erases alternatives that turned out to be the same as another: those of chunks in which no
 /// scan became a program. Each entry keeps one that needs nothing.
 void pruneAlternatives(mlir::ModuleOp module);

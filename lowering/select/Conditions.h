@@ -10,6 +10,7 @@
 #include "mlir/IR/Builders.h"
 
 namespace ejk {
+struct DimExpr;
 
 inline mlir::ArrayAttr condition(mlir::Builder &b, llvm::StringRef op, mlir::Attribute left,
                                  mlir::Attribute right) {
@@ -20,6 +21,9 @@ inline mlir::ArrayAttr condition(mlir::Builder &b, llvm::StringRef op, mlir::Att
 inline mlir::ArrayAttr both(mlir::Builder &b, mlir::ArrayAttr left, mlir::ArrayAttr right) {
   return !left ? right : !right ? left : condition(b, "and", left, right);
 }
+
+/// `size` as conditions spell it; null for what an argument's size does not tell.
+mlir::Attribute sizeAttribute(mlir::Builder &b, const DimExpr &size);
 
 } // namespace ejk
 

@@ -8,6 +8,7 @@ using namespace ejk;
 const KnownNeeds::Need *KnownNeeds::find(const Question &question) const {
   for (const Known &known : all)
     if (known.stages == question.stages && known.mayLoadLate == question.mayLoadLate &&
+        known.inTwoTerms == question.inTwoTerms &&
         computeTheSame(*known.program, question.program, /*evenIfUnused=*/true))
       return &known.need;
   return nullptr;
@@ -21,5 +22,6 @@ void KnownNeeds::add(const Question &question, Need need) {
     if (!mapping.contains(tensor))
       mapping.map(tensor, tensors->addArgument(tensor.getType(), tensor.getLoc()));
   OwningOpRef<tile::ProgramOp> copy = cast<tile::ProgramOp>(program->clone(mapping));
-  all.push_back({std::move(tensors), std::move(copy), question.stages, question.mayLoadLate, need});
+  all.push_back({std::move(tensors), std::move(copy), question.stages, question.mayLoadLate,
+                 question.inTwoTerms, need});
 }

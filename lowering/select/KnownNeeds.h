@@ -20,6 +20,8 @@ public:
     tile::ProgramOp program;
     unsigned stages;
     bool mayLoadLate;
+    /// What becomes of the operands of its matmuls (passes/Rounding.h).
+    bool inTwoTerms;
   };
   struct Need {
     unsigned bytes;
@@ -37,7 +39,7 @@ private:
     std::unique_ptr<mlir::Block> tensors;
     mlir::OwningOpRef<tile::ProgramOp> program;
     unsigned stages;
-    bool mayLoadLate;
+    bool mayLoadLate, inTwoTerms;
     Need need;
   };
   std::deque<Known> all;

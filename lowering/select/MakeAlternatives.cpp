@@ -83,7 +83,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       }
       if (schedule != Schedule::automatic) {
         StringRef name = schedule == Schedule::split ? kSplitSchedule : kChunkSchedule;
-        if (makeDirect(function, name))
+        bool inTwo = makeInTwoTerms(function, name), direct = makeDirect(function, name);
+        if (inTwo || direct)
           function->setAttr(kScheduleAttr, b.getStringAttr(name));
         continue;
       }
@@ -91,6 +92,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
+      makeInTwoTerms(function, kChunkSchedule);
       SplitOverTimeOptions coarse, fine;
       fine.most = cost::kMostRowsOfFineSegment;
       fine.count = cost::kFineSegments;
@@ -101,6 +103,26 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       makeDirect(function, kChunkSchedule);
       ++numFunctions;
     }
+  }
+
+  /// Operands in two terms where gradients are numbers of few heads: in the function itself where
+  /// sizes that are known say so, else in a copy that needs such sizes. Returns whether there is a
+  /// copy.
+  bool makeInTwoTerms(func::FuncOp function, StringRef schedule) {
+    HeadNumbers heads = countHeads(function);
+    if (twoTerms == TwoTerms::fewChannels || !heads.exist ||
+        (twoTerms == TwoTerms::fewHeads && !heads.mayBeFew))
+      return false;
+    Builder b(&getContext());
+    ++numInTwoTerms;
+    if (twoTerms == TwoTerms::always || !heads.areFew) {
+      function->setAttr(kTwoTermsAttr, b.getUnitAttr());
+      return false;
+    }
+    func::FuncOp copy = cloneAlternative(function, "two_terms", schedule, /*before=*/true);
+    copy->setAttr(kTwoTermsAttr, b.getUnitAttr());
+    copy->setAttr(kNeedsAttr, heads.areFew);
+    return true;
   }
 
   /// By chunks, with `chunks`, what has matmuls of bf16; and without sums of one term.

@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 #include "passes/chunk/Chunk.h"
 #include "passes/scan/ScanGroups.h"
+#include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -251,12 +252,19 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
       saves.sayWhy("there is a function '" + Twine(name) + "' already");
       continue;
     }
+    if (isInTwoTerms(saves.vjp)) {
+      saves.sayWhy("gradients of few heads are computed in two terms, from states in f32; "
+                   "'--two-terms=few-channels' forbids that");
+      continue;
+    }
     SmallVector<func::FuncOp> derivatives = {saves.vjp};
     for (auto other : functions)
       if (other != saves.vjp && entryOf(other) == saves.vjp.getName())
         saves.alternatives.push_back(other);
     llvm::copy_if(saves.alternatives, std::back_inserter(derivatives),
-                  [](func::FuncOp other) { return scheduleOf(other) != kStepSchedule; });
+                  [](func::FuncOp other) {
+                    return scheduleOf(other) != kStepSchedule && !isInTwoTerms(other);
+                  });
     // A scan that reads before it writes has no alternative over segments, whose f_fwd would have
     // to give the same.
     bool isOnly = llvm::none_of(functions, [&](func::FuncOp other) {

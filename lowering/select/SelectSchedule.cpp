@@ -321,8 +321,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     }
     // Of shorter chunks saved states are most of the bytes: little is saved, and the walk longer.
     bool isLong = programs.front().getChunk() == kChunkLengths[0];
-    if (fuse && isLong && programs.size() == 2 &&
-        failed(fusePair(group.front(), programs[0], programs[1])))
+    // Operands in two terms take the registers that one kernel for all gradients has need of.
+    bool mayFuse = fuse && isLong && programs.size() == 2;
+    if (mayFuse && isInTwoTerms(programs[0]))
+      decide(group.front(), "fused-backward", "a kernel for each scan, in two terms");
+    else if (mayFuse && failed(fusePair(group.front(), programs[0], programs[1])))
       return failure();
     // Of a group of several none is there to decode.
     ScanOp first = group.front();
@@ -437,7 +440,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     need = 0;
     if (cpu)
       return runsOnCpu(program);
-    KnownNeeds::Question question{program, stages, mayLoadLate};
+    KnownNeeds::Question question{program, stages, mayLoadLate, isInTwoTerms(program)};
     if (const KnownNeeds::Need *known = needs->find(question)) {
       need = known->bytes;
       isWithoutStage = known->isWithoutStage;

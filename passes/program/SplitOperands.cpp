@@ -10,8 +10,10 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "passes/Rounding.h"
 #include "passes/chunk/Chunk.h"
+#include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/SetVector.h"
 #include <limits>
 
@@ -47,6 +49,8 @@ static Matmuls matmulsToSplit(ProgramOp program, int64_t twoTermStates) {
   }
   // They alone have a range to guard.
   program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
+  if (hasRows && isInTwoTerms(program))
+    return wider <= kFewChannels ? Matmuls::all : Matmuls::ofSums;
   if (hasRows && hasGatesOfHeads && !hasGatesOfChannels && narrower > kFewChannels &&
       wider <= twoTermStates)
     return Matmuls::ofCarriedStates;
@@ -57,15 +61,19 @@ static Matmuls matmulsToSplit(ProgramOp program, int64_t twoTermStates) {
 }
 
 /// Whether a state, or a sum over rows or channels, is made of what `dot` gives, and not only rows
-/// that are stored.
-static bool isSummed(DotOp dot) {
+/// that are stored. With `mayBeElsewhere`, another program may make the sum of rows that are stored
+/// in f32.
+static bool isSummed(DotOp dot, bool mayBeElsewhere) {
   llvm::SetVector<Value> reached;
   reached.insert(dot.getResult());
   for (unsigned i = 0; i < reached.size(); ++i)
     for (OpOperand &use : reached[i].getUses()) {
       Operation *user = use.getOwner();
-      if (isa<StoreOp>(user))
+      if (auto store = dyn_cast<StoreOp>(user)) {
+        if (mayBeElsewhere && getElementTypeOrSelf(store.getTile().getType()).isF32())
+          return true;
         continue;
+      }
       if (Branch::isEnd(user)) {
         reached.insert(user->getParentOp()->getResult(use.getOperandNumber()));
         continue;
@@ -211,7 +219,8 @@ struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
         bool readsState = carriedState(dot.getLhs()) || carriedState(dot.getRhs());
         if (!takesTerms(dot) &&
             (matmuls == Matmuls::all ||
-             (isSummed(dot) && (matmuls == Matmuls::ofSums || readsState))))
+             (isSummed(dot, /*mayBeElsewhere=*/matmuls == Matmuls::ofSums) &&
+              (matmuls == Matmuls::ofSums || readsState))))
           dots.push_back(dot);
       });
       useUnrounded(program);

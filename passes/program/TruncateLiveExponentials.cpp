@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Passes.h"
+#include "passes/scan/ScanProperties.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_TRUNCATELIVEEXPONENTIALS
@@ -35,8 +36,10 @@ struct TruncateLiveExponentialsPass
     getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
         return; // laid out already
-      if (!program.getSaves().empty())
-        return; // other programs start from these states
+      // Other programs start from saved states, and operands in two terms are to keep what one term
+      // drops.
+      if (!program.getSaves().empty() || isInTwoTerms(program))
+        return;
       program.walk([&](GuardedOp branch) { narrowFor(branch); });
     });
   }

@@ -3,6 +3,7 @@
 #include "passes/Passes.h"
 #include "passes/Rounding.h"
 #include "passes/scan/ScanGroups.h"
+#include "passes/scan/ScanProperties.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_NARROWSAVES
@@ -35,6 +36,8 @@ static bool isSmall(ScanOp scan, Type save) {
   auto isNumber = [](Value arg) { return isa<FloatType>(arg.getType()); };
   bool hasGatesOfHeads = llvm::any_of(scan.getSequenceArgs(), isNumber) ||
                          llvm::any_of(scan.getParameterArgs(), isNumber);
+  if (isInTwoTerms(scan))
+    return true;
   return !state.empty() && *llvm::min_element(state) <= kFewChannels &&
          *llvm::max_element(state) <= mostBesideFew(hasGatesOfHeads, hasGatesOfChannels);
 }

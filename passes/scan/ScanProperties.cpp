@@ -1,5 +1,7 @@
 //===- ScanProperties.cpp - properties of a scan's step --------------------===//
 #include "passes/scan/ScanProperties.h"
+#include "dialect/ejk/AlternativeAttributes.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "passes/scan/SideReads.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -25,6 +27,13 @@ bool ejk::isConstantInTime(ScanOp scan, Value value) {
   return !isa<StepIndexOp>(op) && !op->getNumRegions() &&
          llvm::all_of(op->getOperands(),
                       [&](Value operand) { return isConstantInTime(scan, operand); });
+}
+
+bool ejk::isInTwoTerms(Operation *op) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    function = op->getParentOfType<FunctionOpInterface>();
+  return function && function->hasAttr(kTwoTermsAttr);
 }
 
 DecayClass ejk::getDecayClass(ScanOp scan) {

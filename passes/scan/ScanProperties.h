@@ -33,6 +33,9 @@ bool isReductionAlongReads(ScanOp scan, mlir::Operation *reduction);
 /// Whether `value` depends on a state or a reduction, which no single thread has.
 bool dependsOnThreads(ScanOp scan, mlir::Value value);
 
+/// Whether `op`, a function, or the function that it is in computes its sums in two terms (`ejk.two_terms`).
+bool isInTwoTerms(mlir::Operation *op);
+
 /// The classes of decays of a step, cheapest first.
 enum class DecayClass { none, constant, scalar, key, value, both };
 llvm::StringRef stringifyDecayClass(DecayClass decayClass);

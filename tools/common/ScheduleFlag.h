@@ -8,7 +8,7 @@
 
 namespace ejk {
 /// --schedule, --fuse, --save-states, --warp-specialize, --round-computed-operands,
-/// --round-exponentials and --two-term-states, of tools that compile.
+/// --round-exponentials, --two-term-states and --two-terms, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -57,7 +57,19 @@ public:
                 "Chunk by chunk, have the gradient of a gate that is a number per head read the "
                 "adjoint of states of up to so many channels in two bf16 terms (64). 100 steps "
                 "of 64x64 channels: its error is 9.4e-4 of its norm, and 2.7e-3 with "
-                "--two-term-states=32; with 128, kernels spill registers")) {}
+                "--two-term-states=32; with 128, kernels spill registers")),
+        twoTermsFlag(
+            "two-terms", llvm::cl::cat(category), llvm::cl::init(TwoTerms::fewChannels),
+            llvm::cl::desc("Chunk by chunk, which derivatives compute gates' gradients from "
+                           "operands in two bf16 terms and from states in f32. A number per head "
+                           "then has an error of 1e-6 of the terms that it is the sum of, instead "
+                           "of up to 9e-5; one kernel becomes two, which spill registers"),
+            llvm::cl::values(
+                clEnumValN(TwoTerms::fewChannels, "few-channels",
+                           "those with 32 channels or fewer along an axis (the default)"),
+                clEnumValN(TwoTerms::fewHeads, "few-heads",
+                           "those, and launches of fewer than 8 heads and 1024 rows"),
+                clEnumValN(TwoTerms::always, "always", "all with such gradients"))) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
@@ -70,12 +82,14 @@ public:
   bool roundComputed() const { return roundComputedFlag; }
   bool roundExponentials() const { return roundExponentialsFlag; }
   int64_t twoTermStates() const { return twoTermStatesFlag; }
+  TwoTerms twoTerms() const { return twoTermsFlag; }
 
 private:
   Choice<Schedule> schedule;
   llvm::cl::opt<bool> fuseWalks, saveStatesFlag, warpSpecializeFlag, roundComputedFlag,
       roundExponentialsFlag;
   llvm::cl::opt<int64_t> twoTermStatesFlag;
+  Choice<TwoTerms> twoTermsFlag;
 };
 } // namespace ejk
 

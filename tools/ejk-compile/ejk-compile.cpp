@@ -142,6 +142,7 @@ int main(int argc, char **argv) {
   options.roundComputed = schedule.roundComputed();
   options.roundExponentials = schedule.roundExponentials();
   options.twoTermStates = schedule.twoTermStates();
+  options.twoTerms = schedule.twoTerms();
   options.warpSpecialize = schedule.warpSpecialize();
   FailureOr<std::string> result = ejk::compile(*module, emit, options);
   if (failed(result))

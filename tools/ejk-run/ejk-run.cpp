@@ -257,6 +257,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.roundComputed = schedule.roundComputed();
   options.roundExponentials = schedule.roundExponentials();
   options.twoTermStates = schedule.twoTermStates();
+  options.twoTerms = schedule.twoTerms();
   options.warpSpecialize = schedule.warpSpecialize();
   return ejk::compile(*copy, Stage::package, options);
 }

@@ -1,0 +1,116 @@
+// A gate's gradient that is numbers of few heads is computed from operands in two terms and from states in f32: in
+// a copy that needs few heads and rows, or in the function itself where types say that there are few.
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=few-heads" --split-input-file | FileCheck %s
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --split-input-file | FileCheck %s --check-prefix=CHANNELS --implicit-check-not=two_terms
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=always" --split-input-file | FileCheck %s --check-prefix=ALWAYS
+// Its programs save states in f32 and are not fused; the others save them in bf16, and are.
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=few-heads" --ejk-select-schedule=arch=sm_90a --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=PROGRAMS
+
+// CHECK-LABEL: func.func @dynamic_vjp_two_terms(
+// CHECK-SAME: ejk.alternative_of = "dynamic_vjp"
+// CHECK-SAME: ejk.needs = ["and", ["<", ["*", "B", "H"], 8], ["<", "T", 1024]], ejk.schedule = "chunk", ejk.two_terms}
+// CHECK-LABEL: func.func @dynamic_vjp_direct(
+// CHECK-NOT: ejk.two_terms
+// CHECK-LABEL: func.func @dynamic_vjp(
+// CHECK-SAME: ejk.schedule = "chunk"
+// CHECK-NOT: ejk.two_terms
+// CHANNELS: func.func @dynamic_vjp(
+// ALWAYS: func.func @dynamic_vjp_direct({{.*}}ejk.two_terms
+// ALWAYS: func.func @dynamic_vjp({{.*}}ejk.two_terms
+// PROGRAMS-LABEL: func.func @dynamic_vjp_two_terms(
+// PROGRAMS: tile.program {{.*}} saves(tensor<?x?x64x64xf32>)
+// PROGRAMS: tile.program
+// PROGRAMS-LABEL: func.func @dynamic_vjp_direct(
+// PROGRAMS: tile.program {{.*}} saves(tensor<?x?x64x64xbf16>)
+func.func @dynamic(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                   %g: tensor<?x?x?xf32>) -> tensor<?x?x?x64xbf16> {
+  %o, %ht = ejk.gla %q, %k, %v g(%g : tensor<?x?x?xf32>)
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// A parameter of heads has one number a head, whatever the batch.
+// CHECK-LABEL: func.func @parameter_vjp_two_terms(
+// CHECK-SAME: ejk.needs = ["and", ["<", "H", 8], ["<", "T", 1024]]
+// CHANNELS: func.func @parameter_vjp(
+func.func @parameter(%q: tensor<4x?x?x64xf16>, %k: tensor<4x?x?x64xf16>, %v: tensor<4x?x?x64xf16>,
+                     %g: tensor<?xf32>) -> tensor<4x?x?x64xf16> {
+  %o, %ht = ejk.gla %q, %k, %v g_gamma(%g : tensor<?xf32>)
+      : tensor<4x?x?x64xf16>, tensor<4x?x?x64xf16>, tensor<4x?x?x64xf16>
+      -> tensor<4x?x?x64xf16>, tensor<4x?x64x64xf32>
+  return %o : tensor<4x?x?x64xf16>
+}
+
+// -----
+
+// CHECK-NOT: @few_vjp_two_terms
+// CHECK: func.func @few_vjp({{.*}}ejk.two_terms
+// CHANNELS: func.func @few_vjp(
+// PROGRAMS: func.func @few_vjp(
+// PROGRAMS: tile.program {{.*}} saves(tensor<{{.*}}x3x64x64xf32>)
+func.func @few(%q: tensor<2x100x3x64xbf16>, %k: tensor<2x100x3x64xbf16>, %v: tensor<2x100x3x64xbf16>,
+               %g: tensor<2x100x3xbf16>) -> tensor<2x100x3x64xbf16> {
+  %o, %ht = ejk.gla %q, %k, %v g(%g : tensor<2x100x3xbf16>)
+      : tensor<2x100x3x64xbf16>, tensor<2x100x3x64xbf16>, tensor<2x100x3x64xbf16>
+      -> tensor<2x100x3x64xbf16>, tensor<2x3x64x64xf32>
+  return %o : tensor<2x100x3x64xbf16>
+}
+
+// -----
+
+// CHECK: func.func @many_vjp(
+// CHECK-NOT: ejk.two_terms
+// CHANNELS: func.func @many_vjp(
+func.func @many(%q: tensor<2x100x4x64xbf16>, %k: tensor<2x100x4x64xbf16>, %v: tensor<2x100x4x64xbf16>,
+                %g: tensor<2x100x4xbf16>) -> tensor<2x100x4x64xbf16> {
+  %o, %ht = ejk.gla %q, %k, %v g(%g : tensor<2x100x4xbf16>)
+      : tensor<2x100x4x64xbf16>, tensor<2x100x4x64xbf16>, tensor<2x100x4x64xbf16>
+      -> tensor<2x100x4x64xbf16>, tensor<2x4x64x64xf32>
+  return %o : tensor<2x100x4x64xbf16>
+}
+
+// -----
+
+// Over many rows errors average out.
+// CHECK: func.func @long_vjp(
+// CHECK-NOT: ejk.two_terms
+// CHANNELS: func.func @long_vjp(
+func.func @long(%q: tensor<1x1024x1x64xbf16>, %k: tensor<1x1024x1x64xbf16>, %v: tensor<1x1024x1x64xbf16>,
+                %g: tensor<1xf32>) -> tensor<1x1024x1x64xbf16> {
+  %o, %ht = ejk.gla %q, %k, %v g_gamma(%g : tensor<1xf32>)
+      : tensor<1x1024x1x64xbf16>, tensor<1x1024x1x64xbf16>, tensor<1x1024x1x64xbf16>
+      -> tensor<1x1024x1x64xbf16>, tensor<1x1x64x64xf32>
+  return %o : tensor<1x1024x1x64xbf16>
+}
+
+// -----
+
+// A gradient of channels has many numbers, and rows of f32 are not rounded.
+// CHECK: func.func @channels_vjp(
+// CHECK-NOT: ejk.two_terms
+// ALWAYS: func.func @channels_vjp(
+// ALWAYS-NOT: ejk.two_terms
+// CHANNELS: func.func @channels_vjp(
+func.func @channels(%q: tensor<1x?x1x64xbf16>, %k: tensor<1x?x1x64xbf16>, %v: tensor<1x?x1x64xbf16>,
+                    %gk: tensor<1x?x1x64xbf16>) -> tensor<1x?x1x64xbf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<1x?x1x64xbf16>)
+      : tensor<1x?x1x64xbf16>, tensor<1x?x1x64xbf16>, tensor<1x?x1x64xbf16>
+      -> tensor<1x?x1x64xbf16>, tensor<1x1x64x64xf32>
+  return %o : tensor<1x?x1x64xbf16>
+}
+
+// -----
+
+// CHECK: func.func @f32_vjp(
+// CHECK-NOT: ejk.two_terms
+// CHANNELS: func.func @f32_vjp(
+func.func @f32(%q: tensor<1x?x1x64xf32>, %k: tensor<1x?x1x64xf32>, %v: tensor<1x?x1x64xf32>,
+               %g: tensor<1x?x1xf32>) -> tensor<1x?x1x64xf32> {
+  %o, %ht = ejk.gla %q, %k, %v g(%g : tensor<1x?x1xf32>)
+      : tensor<1x?x1x64xf32>, tensor<1x?x1x64xf32>, tensor<1x?x1x64xf32>
+      -> tensor<1x?x1x64xf32>, tensor<1x1x64x64xf32>
+  return %o : tensor<1x?x1x64xf32>
+}
