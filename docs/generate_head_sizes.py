@@ -114,6 +114,8 @@ def decisions(remarks):
             program |= {"slices": int(chosen), "rows": int(figures["rows of a chunk"]), "once": once, "again": all - once}
         elif name == "chunk-length" and chosen == "64 rows do not fit":
             program["needs"] = int(figures["bytes needed"]), int(figures["bytes of a block"])
+        elif name == "state-slices" and chosen.endswith("rows"):
+            program["wider"] = chosen, int(figures["bytes moved for a row"]), int(figures["bytes of more slices"])
     return found
 
 
@@ -130,7 +132,7 @@ def compiled(tools, arch, gate, K, V, folder):
     return package, {figure.kernel: figure for figure in ptxas_figures.parse(text)}, remarks
 
 
-def explain(row, remarks, needs, arch):
+def explain(row, remarks, needs, wider, arch):
     """Says why `row` moves more bytes than one program in one block would, and what else differs."""
     if row.schedule != "chunk":
         refusals = re.findall(r"not chunked: ([^\n]*)", remarks)
@@ -148,7 +150,9 @@ def explain(row, remarks, needs, arch):
                "a forward that saves states needs {:,} bytes of shared memory, of {:,}".format(*map(int, saving.groups()))
                if saving else "no remark says why")
         row.causes.append(f"{len(row.programs)} kernels: {why}")
-    if needs and any(program["rows"] < 64 for program in row.programs):
+    if wider:
+        row.notes.append("{}: {:,} bytes a row, more slices {:,}".format(*wider))
+    elif needs and any(program["rows"] < 64 for program in row.programs):
         row.notes.append(f"64 rows need {needs[0]:,} bytes of shared memory, of {needs[1]:,}")
     if arch == "sm_90a" and any(program["loads"] != "TMA" for program in row.programs):
         slices = max(program["slices"] for program in row.programs)
@@ -187,8 +191,8 @@ def rows(tools, arch, gate, K, V):
             row = Row(gate, K, V, "steps" if any(re.search(r"_scan\d+$", kernel) for kernel in kernels) else "chunk", ratio,
                       programs, max(shared), max(figure.registers for figure in own), max(figure.spilled for figure in own))
             functions = ("f_vjp_direct", "f_vjp") if entry == "f_vjp" else ("f",)
-            needs = next((decided[name]["needs"] for name in functions if "needs" in decided.get(name, {})), None)
-            explain(row, remarks, needs, arch)
+            said_of = lambda key: next((decided[name][key] for name in functions if key in decided.get(name, {})), None)
+            explain(row, remarks, said_of("needs"), said_of("wider"), arch)
             result.append(row)
         return result
 

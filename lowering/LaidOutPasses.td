@@ -8,7 +8,7 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
   let summary = "choose how each tile is distributed over threads or shared memory";
   let description = [{
     What: chooses the number of warps that work on a `tile.program` (four, or eight where a tile has
-    more than 64×64 elements) and attaches a layout to every op that makes a tile. Loaded rows and
+    more than 64×64 elements, or 32×64 in a long program of `mma.sync`) and attaches a layout to every op that makes a tile. Loaded rows and
     MMA operands are in shared memory. Other matrices are `mma.sync` fragments distributed over the
     warps. Vectors are distributed over a warp's lanes. A tile with the same value in all elements
     is uniform. Where an op needs another layout than its operand has, the pass inserts a
@@ -85,7 +85,11 @@ def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {
     A program whose warps wait for their own matmuls (`mma.sync`) keeps its order, except for ops
     that end live ranges of more registers than they start: stores to memory, sums, and rounding
     move up past matmuls. An op whose result lies in shared memory does not move, since its range
-    there would grow. Loads from shared memory and extensions are recomputed there, too.
+    there would grow. Loads from shared memory and extensions are recomputed there, too. Where the
+    tiles that are live at one time take more registers than a thread has, the program is put in
+    order of demand: an op runs where a store, a branch or the next iteration needs its result, or
+    earlier if it ends live ranges of as many registers as its result takes, and a tile that lies
+    in shared memory for a matmul is loaded again for its other uses.
 
     Before:
     ```mlir

@@ -97,6 +97,10 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     memory of a thread block of `arch`. The lowering itself computes what a kernel needs. A scan
     that does not fit, or that `ejk-chunk` leaves alone, stays as it is, and a remark says why.
 
+    A state of more than 128×128 elements is cut into slices, one for each of several thread blocks,
+    which all load the rows that they share. Slices of up to twice as many elements are taken, with
+    chunks as short as they need, where they move fewer bytes and a thread's registers suffice.
+
     Gates per key and per value channel share the exponent range of an operand
     (`passes/chunk/ChunkedState.h`); such scans have chunks of 32 steps at most, which suffices for
     ordinary gates of two nats a step. Scans that share saved states get chunks of one length. Each

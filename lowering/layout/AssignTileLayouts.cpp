@@ -16,6 +16,7 @@
 #include "lowering/layout/VectorLayouts.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
+#include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -132,12 +133,14 @@ private:
 
   unsigned chooseWarps() {
     int64_t most = 0;
+    bool isBusy = false;
     program.walk([&](Operation *op) {
       for (Type type : op->getResultTypes())
         if (auto vector = dyn_cast<VectorType>(type))
           most = std::max(most, vector.getNumElements());
+      isBusy |= isa<DotOp>(op) && !warpgroups && hasManyMatmuls(*op->getBlock());
     });
-    return cost::warpsFor(most);
+    return cost::warpsFor(most, isBusy);
   }
 
   LogicalResult checkShape(Operation *op, Type type) {

@@ -14,8 +14,8 @@ static std::pair<int64_t, int64_t> divide(int64_t rows, int64_t columns, unsigne
   auto cost = [&](std::pair<int64_t, int64_t> parts) {
     return std::make_pair(-parts.first * parts.second, rows / parts.first + columns / parts.second);
   };
-  for (int64_t r = 1; r <= warps; r *= 2)
-    for (int64_t c = 1; r * c <= warps; c *= 2)
+  for (int64_t r = 1; r <= warps; ++r)
+    for (int64_t c = 1; r * c <= warps; ++c)
       if (rows % (16 * r) == 0 && columns % (16 * c) == 0 && cost({r, c}) < cost(best))
         best = {r, c};
   return best;

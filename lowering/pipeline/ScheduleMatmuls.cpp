@@ -13,6 +13,7 @@
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/LiveRanges.h"
+#include "lowering/pipeline/OrderByDemand.h"
 #include "lowering/target/CostModel.h"
 #include "passes/program/RegisterPressure.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -401,6 +402,11 @@ struct ScheduleMatmulsPass : ejk::impl::ScheduleMatmulsBase<ScheduleMatmulsPass>
       endRangesEarly(*block);
       sinkToUses(*block);
     }
+    getOperation()->walk([](ProgramOp program) {
+      if (program->hasAttr(kWarpsAttr) && !program->hasAttr(kWarpgroupsAttr) &&
+          program.getBlock().getOps<MakeRingOp>().empty())
+        orderByDemand(program);
+    });
     getOperation()->walk([](ProgramOp program) {
       if (!isToBeScheduled(program))
         return;

@@ -27,6 +27,9 @@ public:
     unsigned bytes;
     /// Whether f32 matrices have no stage.
     bool isWithoutStage;
+    /// The most registers of a thread that its tiles take at one time.
+    int64_t registers;
+    bool hasRegisters;
   };
 
   /// Null where no like program was asked about.

@@ -4,9 +4,11 @@
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/MultistageLoads.h"
+#include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/KnownNeeds.h"
 #include "lowering/select/ProgramsOfCpu.h"
+#include "lowering/select/RowBytes.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/select/RoundOutputs.h"
 #include "lowering/select/SaveStates.h"
@@ -314,6 +316,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       numDeclined += group.size();
       return success();
     }
+    if (failed(widenSlices(copy.scans, savesEveryEntry, programs)))
+      return failure();
     for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
       numShorter += int64_t(program.getChunk()) < lengths().front();
       replaceScan(scan, program);
@@ -350,6 +354,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     FailureOr<bool> allFits = fits(fused->all, /*stages=*/1, /*mayLoadLate=*/true);
     if (failed(statesFit) || failed(allFits))
       return failure();
+    // A state wider than a slice is there because it alone has registers.
+    bool lacksRegisters = !cpu && *allFits && !hasRegisters &&
+                          elementsOfStates(scan) > cost::kStateElementsPerBlock;
+    *allFits = *allFits && !lacksRegisters;
     decide(scan, "fused-backward",
            *statesFit && *allFits ? "one kernel for all gradients" : "a kernel for each scan");
     if (*statesFit && *allFits) {
@@ -361,8 +369,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return success();
     }
     std::string why =
-        *allFits ? std::string("the program that saves states does not fit")
-                 : "one program for all of its gradients does not fit: " + describeNeed(scan);
+        *allFits         ? std::string("the program that saves states does not fit")
+        : lacksRegisters ? std::string("one program for all of its gradients lacks registers")
+                         : "one program for all of its gradients does not fit: " + describeNeed(scan);
     for (SaveStates &saves : forwardSaves)
       saves.noteDeclined(scan, why);
     fused->all.erase();
@@ -434,6 +443,83 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return true;
   }
 
+  static int64_t bytesMovedForRow(ArrayRef<tile::ProgramOp> programs) {
+    int64_t bytes = 0;
+    for (tile::ProgramOp program : programs)
+      bytes += ejk::bytesMovedForRow(program);
+    return bytes;
+  }
+
+  /// Where states are cut into slices, each of which loads rows again: puts programs of fewer,
+  /// wider slices in the place of `programs`, in chunks as long or shorter, if they move fewer
+  /// bytes and if shared memory and registers suffice.
+  LogicalResult widenSlices(ArrayRef<ScanOp> group, bool savesEveryEntry,
+                            SmallVectorImpl<tile::ProgramOp> &programs) {
+    if (cpu || llvm::all_of(programs, [](auto program) { return program.getSlices() == 1; }))
+      return success();
+    auto saveEvery = [&](int64_t chunk) {
+      if (savesEveryEntry)
+        for (ScanOp scan : group)
+          scan.setSaveEvery(chunk);
+    };
+    int64_t fewest = bytesMovedForRow(programs);
+    for (int64_t elements : cost::kWideStateElements)
+      for (int64_t chunk : kChunkLengths) {
+        if (chunk < cost::kFewestRowsForWideSlices)
+          continue;
+        saveEvery(chunk);
+        SmallVector<tile::ProgramOp> wider;
+        FailureOr<bool> isBetter = makeWider(group, chunk, elements, fewest, wider);
+        if (succeeded(isBetter) && *isBetter) {
+          fewest = bytesMovedForRow(wider);
+          std::swap(programs, wider);
+        }
+        for (tile::ProgramOp program : wider)
+          program.erase();
+        if (failed(isBetter))
+          return failure();
+      }
+    saveEvery(programs.front().getChunk());
+    return success();
+  }
+
+  /// Makes `programs` with up to `elements` state elements in a slice. Returns whether they move
+  /// fewer bytes a row than `fewest` and fit.
+  FailureOr<bool> makeWider(ArrayRef<ScanOp> group, int64_t chunk, int64_t elements,
+                            int64_t fewest, SmallVectorImpl<tile::ProgramOp> &programs) {
+    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk));
+    settings.stateElements = elements;
+    for (ScanOp scan : group) {
+      FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
+      if (failed(program))
+        return false;
+      programs.push_back(*program);
+    }
+    int64_t bytes = bytesMovedForRow(programs);
+    bool isInRange = llvm::all_of(
+        programs, [&](tile::ProgramOp program) { return takesOrdinaryGates(program); });
+    if (bytes >= fewest || !isInRange)
+      return false;
+    for (auto [scan, program] : llvm::zip(group, programs)) {
+      FailureOr<bool> fits =
+          this->fits(program, /*stages=*/1, settings.saveEntries && group.size() > 1);
+      if (failed(fits))
+        return failure();
+      decide(scan, "state-slices",
+             Twine(program.getSlices()) + " in chunks of " + Twine(chunk) + " rows" +
+                 (!*fits          ? " do not fit"
+                  : !hasRegisters ? " lack registers"
+                                  : ""))
+          .from("state elements", elementsOfStates(scan))
+          .from("registers of live tiles", registers)
+          .from("bytes moved for a row", bytes)
+          .from("bytes of more slices", fewest);
+      if (!*fits || !hasRegisters)
+        return false;
+    }
+    return true;
+  }
+
   /// Whether `program` fits with so many stages of rows. With `mayLoadLate`, f32 matrices may have
   /// no stage.
   FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1, bool mayLoadLate = false) {
@@ -443,6 +529,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     KnownNeeds::Question question{program, stages, mayLoadLate, isInTwoTerms(program)};
     if (const KnownNeeds::Need *known = needs->find(question)) {
       need = known->bytes;
+      registers = known->registers;
+      hasRegisters = known->hasRegisters;
       isWithoutStage = known->isWithoutStage;
       return need <= target->sharedBytesPerBlock;
     }
@@ -458,13 +546,15 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
         copy.erase();
         return failure();
       }
+      registers = registersOfLiveTiles(copy);
+      hasRegisters = fitsRegisters(copy, registers);
       keepInRegisters(copy); // as they are where memory does not suffice
       StagedLoads staged = multistageLoads(copy, stages, /*apart=*/false, wide);
       need = sharedMemoryNeed(copy) + staged.mbarrierBytes();
       isWithoutStage = !wide;
       copy.erase();
     }
-    needs->add(question, {need, isWithoutStage});
+    needs->add(question, {need, isWithoutStage, registers, hasRegisters});
     return need <= target->sharedBytesPerBlock;
   }
 
@@ -502,6 +592,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   KnownNeeds *needs = nullptr;
   /// The bytes of shared memory that the last program asked about needs.
   unsigned need = 0;
+  /// The registers of a thread that its tiles take, and whether a thread has those.
+  int64_t registers = 0;
+  bool hasRegisters = false;
   /// Whether it needs those even if f32 matrices have no stage.
   bool isWithoutStage = false;
 };

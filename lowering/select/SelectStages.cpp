@@ -5,10 +5,12 @@
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/pipeline/DeferStores.h"
+#include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/kernels/SameOps.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/TmaTiles.h"
+#include "lowering/select/RowBytes.h"
 #include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,50 +28,6 @@ using namespace ejk;
 using namespace ejk::tile;
 
 static constexpr uint64_t kAll = ~uint64_t(0);
-
-/// Bytes of one row of each tensor that `program` loads, of which a head's slices together load
-/// `bySlices`: a slice loads its own part of some tensors and all of the others.
-struct RowBytes {
-  int64_t once = 0, bySlices = 0;
-};
-static RowBytes bytesOfLoadedRows(ProgramOp program) {
-  llvm::DenseMap<Value, Value> tensors;
-  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
-    tensors[arg] = tensor;
-  // By tensor and whether the columns are the slice's own.
-  llvm::MapVector<std::pair<Value, unsigned>, int64_t> loaded;
-  llvm::MapVector<Value, int64_t> whole;
-  auto note = [&](Value rows, Value channel, Type tile) {
-    Value tensor = tensors.lookup(rows);
-    if (!tensor) // of a state slot
-      return;
-    Type row = cast<RowsType>(rows.getType()).getRow();
-    int64_t bytes = getElementTypeOrSelf(row).getIntOrFloatBitWidth() / 8, all = bytes;
-    if (auto vector = dyn_cast<VectorType>(row)) {
-      all *= vector.getDimSize(0);
-      bytes = std::min(all, bytes * cast<VectorType>(tile).getShape().back());
-    }
-    whole[tensor] = all;
-    unsigned isOwn = !getConstantIntValue(channel);
-    int64_t perSlice = isOwn ? llvm::divideCeil(all, program.getSlices()) : bytes;
-    int64_t &most = loaded[{tensor, isOwn}];
-    most = std::max(most, perSlice * int64_t(program.getSlices()));
-  };
-  program.walk([&](Operation *op) {
-    if (auto load = dyn_cast<LoadOp>(op))
-      note(load.getRows(), load.getChannel(), load.getResult().getType());
-    if (auto fill = dyn_cast<FillOp>(op))
-      for (auto [rows, channel, tile] : llvm::zip_equal(fill.getRows(), fill.getChannels(),
-                                                        fill.getRing().getType().getTiles()))
-        note(rows, channel, tile);
-  });
-  RowBytes bytes;
-  for (auto [tensor, all] : whole)
-    bytes.once += all;
-  for (auto [place, all] : loaded)
-    bytes.bySlices += all;
-  return bytes;
-}
 
 namespace {
 struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
@@ -138,7 +96,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     });
     cost::Decision(loc, kernel, "warps", Twine(warps))
         .from("elements of the largest matrix", largest)
-        .from("elements that four warps hold", cost::kElementsOfFourWarps);
+        .from("elements that four warps hold", cost::kElementsOfFourWarps)
+        .from("registers of live tiles", registersOfLiveTiles(program));
     unsigned tiles = countSpilledTiles(program);
     cost::Decision(loc, kernel, "stages", cost::describe(plan.stages))
         .from("bytes needed", plan.bytes)
@@ -197,6 +156,16 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
            (!stages.defersStores || (usesTmaLoads(program) && deferStores(program)));
   }
 
+  /// The bytes of all stages of the program's rings.
+  static int64_t bytesOfRings(ProgramOp program) {
+    int64_t bits = 0;
+    for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>())
+      for (Type tile : ring.getType().getTiles())
+        bits += ring.getType().getStages() * cast<VectorType>(tile).getNumElements() *
+                cast<VectorType>(tile).getElementTypeBitWidth();
+    return bits / 8;
+  }
+
   /// The bytes of shared memory that a thread block needs; more than there are where `plan` cannot
   /// be followed.
   unsigned need(ProgramOp program, Plan plan) {
@@ -209,8 +178,9 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     auto copy = cast<ProgramOp>(b.clone(*program));
     // A pipelined branch may have more operands than a kernel can hold.
     ScopedDiagnosticHandler quiet(program.getContext(), [](Diagnostic &) { return success(); });
-    bool isPossible =
-        stage(copy, plan) && (!stages.pipelinesBranch || succeeded(checkLaidOut(copy)));
+    // What rings alone take is known before a kernel is emitted.
+    bool isPossible = stage(copy, plan) && bytesOfRings(copy) <= target->sharedBytesPerBlock &&
+                      (!stages.pipelinesBranch || succeeded(checkLaidOut(copy)));
     unsigned bytes = isPossible
                          ? sharedMemoryNeed(copy, stages.defersStores) + staged.mbarrierBytes()
                          : kImpossible;

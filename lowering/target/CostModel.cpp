@@ -30,7 +30,20 @@ bool cost::takesOrdinaryGates(double nats, int64_t rows) {
   return nats >= kNatsPerRow * double(rows) / 2;
 }
 
-unsigned cost::warpsFor(int64_t elements) { return elements > kElementsOfFourWarps ? 8 : 4; }
+unsigned cost::warpsFor(int64_t elements, bool isBusy) {
+  return elements > (isBusy ? kElementsOfFourBusyWarps : kElementsOfFourWarps) ? 8 : 4;
+}
+
+bool cost::fitsRegisters(int64_t ofTiles, const ProgramShape &shape) {
+  constexpr int64_t registers = 250, perTensor = 6, ofWarpOperands = 95;
+  constexpr int64_t ofBranch = 45, ofPipelinedBranch = 60;
+  int64_t left = registers - perTensor * shape.tensors;
+  if (shape.hasBranch)
+    left -= shape.hasWgmma ? ofPipelinedBranch : ofBranch;
+  if (!shape.hasWgmma)
+    left -= ofWarpOperands;
+  return ofTiles <= left;
+}
 
 int64_t cost::fragmentRegisters(const BlockShape &block) {
   // A thread has 255 registers. Outside of branches some 30 hold addresses, counters and bounds,

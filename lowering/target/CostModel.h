@@ -72,8 +72,18 @@ constexpr int64_t kMostRowsOfFineSegment = 1024;
 constexpr int64_t kRowsOfFinePackedSegment = 256;
 
 /// Elements of the states that one thread block has: 64 KiB of f32 in the registers of eight warps.
-/// It is the limit of passes/chunk, which divides wider states into slices.
+/// Wider states are divided into slices. passes/chunk has the same default.
 constexpr int64_t kStateElementsPerBlock = 128 * 128;
+
+/// Wider slices of states that are cut into slices, from the widest on. Each slice loads the rows
+/// of all channels that it does not share, so the fewest slices move the fewest bytes; the widest
+/// state takes half of a block's registers.
+constexpr int64_t kWideStateElements[] = {2 * kStateElementsPerBlock,
+                                          3 * kStateElementsPerBlock / 2};
+/// The rows of the shortest chunk that is taken for fewer slices. A chunk's barriers and latencies
+/// cost the same for any length, and in 16 rows they outweigh its copies (an estimate; on an H200 a
+/// chunk of 64 rows of a state of 128x128 takes as long as its copies).
+constexpr int64_t kFewestRowsForWideSlices = 32;
 
 /// How many times the rows of a segment cost, in passes over them. A split computes each segment
 /// twice, once for its state alone. H200, gk: with 4 segments (B=2,T=16384,H=16) the split takes
@@ -111,8 +121,30 @@ bool takesOrdinaryGates(double nats, int64_t rows);
 /// The elements of the largest matrix for which four warps suffice: each of their 128 threads then
 /// holds 32 elements of it, and four or five such matrices fit into its registers.
 constexpr int64_t kElementsOfFourWarps = 64 * 64;
+/// The same where a thread holds more such matrices: with `mma.sync`, which does not add up in
+/// place what it loads, and in a block of so many matmuls that registers are short. Found by what
+/// ptxas spills for derivatives with a gate per key channel: none at 32 channels with four warps,
+/// 44 bytes at 64 channels.
+constexpr int64_t kElementsOfFourBusyWarps = 32 * 64;
 /// The warps of a program whose largest matrix has so many elements.
-unsigned warpsFor(int64_t elements);
+unsigned warpsFor(int64_t elements, bool isBusy);
+
+/// A program, as the estimate of its registers sees it.
+struct ProgramShape {
+  /// Whether warpgroups multiply with `wgmma`, or single warps with `mma.sync`.
+  bool hasWgmma = false;
+  /// Whether it has two paths behind a range guard.
+  bool hasBranch = false;
+  /// The tensors that it takes and makes.
+  int64_t tensors = 0;
+};
+/// Whether a thread has registers for a program whose tiles take up to `ofTiles` of them at one
+/// time (registersOfLiveTiles). The rest holds addresses, six registers for each tensor; what is
+/// live across a branch, whose operands are pipelined with `wgmma`; and with `mma.sync`, which has
+/// its operands in registers, those. Found by what ptxas spills for the sizes of
+/// docs/head-sizes.md: with `wgmma` and no branch nothing up to 209, 844 bytes at 226; with a
+/// branch 144 bytes at 166. With `mma.sync` and no branch 56 bytes at 130.
+bool fitsRegisters(int64_t ofTiles, const ProgramShape &shape);
 
 /// What one multiprocessor does in a cycle: bf16 multiplications on tensor cores, elementwise f32
 /// ops, exponentials, and bytes of shared memory. Of Hopper: 989.4 TFLOPS of dense bf16 on 132

@@ -30,6 +30,8 @@ struct ChunkSettings {
   /// Sum the gates of channels from a chunk's first row on, not from its middle row. The state is
   /// then read as it is, without a decay, and the range guard has half as many nats for a row.
   bool sumFromStart = false;
+  /// The most state elements that one program carries; wider states are cut into slices.
+  int64_t stateElements = 128 * 128;
 };
 
 /// Creates a block program after `scan` that computes the results of `scan` that are used. Fails

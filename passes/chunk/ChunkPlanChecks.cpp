@@ -17,10 +17,6 @@
 using namespace mlir;
 using namespace ejk;
 
-/// The most state elements that one program carries, because a thread block's registers cannot hold
-/// more.
-static constexpr int64_t kMaxStateElements = 128 * 128;
-
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
@@ -278,11 +274,11 @@ LogicalResult ChunkPlan::chooseSlices() {
     return sum;
   };
   for (slices = 1; slices <= 32; ++slices)
-    if (elements() <= kMaxStateElements)
+    if (elements() <= options.stateElements)
       return success();
   slices = 1;
   return decline(scan, "its states are too large for one thread block, " + Twine(elements()) +
-                           " elements of at most " + Twine(kMaxStateElements) +
+                           " elements of at most " + Twine(options.stateElements) +
                            ", and reads along both axes keep them whole (ejk-opt's "
                            "--ejk-split-reads parts them)");
 }

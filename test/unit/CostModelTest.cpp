@@ -12,8 +12,10 @@ TEST(CostModel, GuardsOfOrdinaryGates) {
 }
 
 TEST(CostModel, WarpsByTheLargestMatrix) {
-  EXPECT_EQ(cost::warpsFor(64 * 64), 4u);
-  EXPECT_EQ(cost::warpsFor(64 * 128), 8u);
+  EXPECT_EQ(cost::warpsFor(64 * 64, /*isBusy=*/false), 4u);
+  EXPECT_EQ(cost::warpsFor(64 * 128, /*isBusy=*/false), 8u);
+  EXPECT_EQ(cost::warpsFor(32 * 64, /*isBusy=*/true), 4u);
+  EXPECT_EQ(cost::warpsFor(64 * 64, /*isBusy=*/true), 8u);
 }
 
 // A thread has 255 registers, and branches leave less to fragments than what surrounds them.
