@@ -108,6 +108,13 @@ static LogicalResult checkUpstreamOp(Operation *op) {
   } else if (auto function = dyn_cast<gpu::GPUFuncOp>(op)) {
     if (!function.getFunctionTypeAttr())
       return function.emitOpError("requires attribute 'function_type'");
+    // The verifier takes the last of the body's arguments for them.
+    auto count = op->getAttrOfType<IntegerAttr>("workgroup_attributions");
+    if (count && !function.getBody().empty() &&
+        (count.getInt() < 0 || count.getInt() > function.getBody().getNumArguments()))
+      return function.emitOpError() << "has " << function.getBody().getNumArguments()
+                                    << " arguments in its body, but " << count.getInt()
+                                    << " workgroup attributions";
   }
   return success();
 }

@@ -460,7 +460,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     auto saveEvery = [&](int64_t chunk) {
       if (savesEveryEntry)
         for (ScanOp scan : group)
-          scan.setSaveEvery(chunk);
+          if (scan.getSaveEvery())
+            scan.setSaveEvery(chunk);
     };
     int64_t fewest = bytesMovedForRow(programs);
     for (int64_t elements : cost::kWideStateElements)

@@ -168,6 +168,23 @@ class Derivatives(unittest.TestCase):
         self.assertTrue(torch.autograd.gradcheck(lambda *a: ejk.ops.gla(*a), inputs))
         self.assertTrue(torch.autograd.gradgradcheck(lambda *a: ejk.ops.gla(*a)[0], inputs))
 
+    def test_a_second_derivative_of_the_gated_delta_rule(self):
+        """It takes many kernels, which share the workspace between them."""
+        torch.manual_seed(0)
+        q, k, v = torch.randn(3, 1, 70, 2, 16)
+        tensors = [q, torch.nn.functional.normalize(k, dim=-1), v, -torch.rand(1, 70, 2),
+                   torch.rand(1, 70, 2)]
+
+        def of(*own):
+            first = torch.autograd.grad(ejk.ops.gated_delta_rule(*own)[0].square().sum(), own,
+                                        create_graph=True)
+            return torch.autograd.grad(sum(g.square().sum() for g in first), own)
+        for dtype, limit in ((torch.float32, 1e-5), (torch.bfloat16, 3e-2)):
+            own = [t.to(dtype).requires_grad_() for t in tensors]
+            exact = [t.detach().double().requires_grad_() for t in own]
+            for a, b in zip(of(*own), of(*exact)):
+                self.assertLess(error(a.double(), b), limit)
+
     def test_gradcheck_of_named_functions(self):
         t = tensors(B=1, T=3, dtype=torch.float64)
         q, k, v, g, gk = (t[n].requires_grad_() for n in ("q", "k", "v", "g", "gk"))

@@ -9,6 +9,7 @@
 // RUN: not ejk-compile %t/dim-type.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM-TYPE
 // RUN: not ejk-compile %t/dim-constant.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM-CONSTANT
 // RUN: not ejk-compile %t/insert-type.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=INSERT-TYPE
+// RUN: not ejk-compile %t/attributions.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=ATTRIBUTIONS
 // RUN: not ejk-compile %t/mma.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=MMA
 
 //--- collapse.mlir
@@ -91,4 +92,13 @@ llvm.func @mma(%a: f32, %c: f32) -> !llvm.struct<(f32, f32, f32, f32)> {
     layoutB = #nvvm.mma_layout<col>, operandSegmentSizes = array<i32: 4, 2, 4>, shape = #nvvm.shape<m = 16, n = 8, k = 16>}>
     : (f32, f32, f32, f32, f32, f32, f32, f32, f32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
   llvm.return %d : !llvm.struct<(f32, f32, f32, f32)>
+}
+
+//--- attributions.mlir
+// ATTRIBUTIONS: error: 'gpu.func' op has 1 arguments in its body, but -1 workgroup attributions
+gpu.module @kernels {
+  "gpu.func"() <{function_type = (f32) -> ()}> ({
+  ^bb0(%x: f32):
+    gpu.return
+  }) {sym_name = "k", gpu.kernel, workgroup_attributions = -1 : i64} : () -> ()
 }
