@@ -10,6 +10,7 @@
 #include "dialect/ejk/Attributes.h"
 #include "dialect/tile/Tile.h"
 #include "lowering/Schedule.h"
+#include "passes/F32Matmuls.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"

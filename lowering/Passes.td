@@ -108,6 +108,10 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
     scans become one loop (`ejk-fuse-programs`, `ejk-merge-ifs`, `ejk-scale-after-dot`) where that
     fits with chunks of 64.
 
+    With `f32-matmuls`, scans whose operands may not be rounded to 16 bits are taken, too, with all
+    that share saved states with them: matmuls have f32 operands, in products of bf16 terms
+    (`tile.dot`), and saved states are f32. Such programs go without `wgmma` and TMA.
+
     With `save-states`, a program of f_vjp that would only recompute and save a state that f
     computes as well is replaced: the pass makes f_fwd, which is f with one more result, `saved0`,
     the state at each chunk's start. f_vjp takes it after its other arguments. Several recurrences
@@ -137,6 +141,14 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
            "keep exponentials that are live across a chunk's branch in bf16">,
     Option<"twoTermStates", "two-term-states", "int64_t", "64",
            "the most channels of a carried state that a gate's gradient reads in two terms">,
+    Option<"f32Matmuls", "f32-matmuls", "::ejk::F32Matmuls", "::ejk::F32Matmuls::none",
+           "how scans of f32 rows are computed",
+           [{::llvm::cl::values(
+             clEnumValN(::ejk::F32Matmuls::none, "none", "they go step by step"),
+             clEnumValN(::ejk::F32Matmuls::bf16x3, "bf16x3",
+                        "f32 matmuls of two bf16 terms, three products"),
+             clEnumValN(::ejk::F32Matmuls::bf16x6, "bf16x6",
+                        "f32 matmuls of three bf16 terms, six products"))}]>,
     Option<"saveStates", "save-states", "bool", "false",
            "make f_fwd, which saves the states that f_vjp would recompute">,
     Option<"cpu", "cpu", "bool", "false",

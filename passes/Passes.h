@@ -10,6 +10,7 @@
 #include "dialect/ejk/Attributes.h"
 #include "dialect/ejk/Ejk.h"
 #include "mlir/Pass/Pass.h"
+#include "passes/F32Matmuls.h"
 #include "passes/SavePolicy.h"
 
 namespace ejk {

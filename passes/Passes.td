@@ -512,7 +512,9 @@ def Chunk : Pass<"ejk-chunk"> {
     Rounding: matmuls have 16-bit operands and f32 accumulators; the state stays f32. Only scans
     whose keys, values and read vectors come from bf16 or f16 rows are taken; with
     `round-computed-operands` also those whose operands are computed in f32 from such rows
-    (`ejk-narrow-operands` has the rule); with `force` all, whose f32 operands stay as they are. With f16 sequences, a matmul of two operands that
+    (`ejk-narrow-operands` has the rule); with `force` all, whose f32 operands stay as they are, for
+    the interpreter; with `f32-matmuls` all, whose operands are f32, for tensor cores that multiply
+    their bf16 terms (`tile.dot` has the algorithms and their errors). With f16 sequences, a matmul of two operands that
     are rows as loaded, or rows decayed by a gate per head, has f16 operands. Operands that may
     exceed f16's range are bf16: states, results of matmuls, rows scaled by channel gates. Results
     change by that rounding, and in f32 by the order of sums. Gates may have any size from 0 down to
@@ -561,6 +563,12 @@ def Chunk : Pass<"ejk-chunk"> {
   let options = [
     Option<"chunk", "chunk", "int64_t", "64", "the steps in a chunk: a multiple of 16, up to 128">,
     Option<"force", "force", "bool", "false", "take f32 scans, with f32 operands">,
+    Option<"f32Matmuls", "f32-matmuls", "::ejk::F32Matmuls", "::ejk::F32Matmuls::none",
+           "take all scans, with f32 operands that tensor cores multiply in bf16 terms",
+           [{::llvm::cl::values(
+             clEnumValN(::ejk::F32Matmuls::none, "none", "only scans of 16-bit operands"),
+             clEnumValN(::ejk::F32Matmuls::bf16x3, "bf16x3", "two terms, three products"),
+             clEnumValN(::ejk::F32Matmuls::bf16x6, "bf16x6", "three terms, six products"))}]>,
     Option<"drift", "drift", "bool", "false",
            "take scans that accumulate their reads over a sequence, with their rounding errors">,
     Option<"inExponents", "in-exponents", "bool", "false",

@@ -14,7 +14,8 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
     matrix of a few blocks in as many matmuls as double to their number. Results change by the
     rounding of matmuls' operands; what the identity multiplies is not rounded. Each operand has
     two bf16 terms, and each matmul becomes three: with nearly parallel keys one term made o twice
-    as inexact. In the example a matmul stands for its three.
+    as inexact. In the example a matmul stands for its three. Where the solve has an algorithm of
+    its own (`in`), matmuls of f32 operands take that.
 
     Before:
     ```mlir

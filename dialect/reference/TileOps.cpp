@@ -183,7 +183,64 @@ static const double *transposed(const double *tile, size_t rows, size_t columns,
   return scratch.data();
 }
 
+/// The `count` bf16 terms of each element of `tile`, one term after the other.
+static std::vector<double> splitTerms(Type bf16, const double *tile, size_t size, unsigned count) {
+  std::vector<double> terms(count * size), rest(tile, tile + size);
+  for (unsigned term = 0; term < count; ++term) {
+    double *to = terms.data() + term * size;
+    std::copy(rest.begin(), rest.end(), to);
+    roundRow(bf16, to, size);
+    for (size_t i = 0; i < size; ++i)
+      rest[i] -= to[i];
+  }
+  return terms;
+}
+
+/// An f32 matmul as tensor cores compute it, in products of bf16 terms.
+LogicalResult TileCompiler::compileSplitDot(tile::DotOp op) {
+  Slot lhs = slotOf(op.getLhs()), rhs = slotOf(op.getRhs()), acc = slotOf(op.getAcc());
+  auto [lhsRows, lhsColumns] = tileShape(op.getLhs().getType());
+  auto [rhsRows, rhsColumns] = tileShape(op.getRhs().getType());
+  auto [M, N] = tileShape(op.getType());
+  bool turnLhs = op.getLhsTransposed(), turnRhs = op.getRhsTransposed();
+  size_t L = turnLhs ? lhsRows : lhsColumns;
+  std::pair<size_t, size_t> range = op.getRange();
+  Slot result = resultSlot(op);
+  tile::DotAlgorithm algorithm = *op.getAlgorithm();
+  unsigned count = tile::DotOp::termsOf(algorithm);
+  Type bf16 = BFloat16Type::get(op.getContext());
+  addSimple([=, lhsRows = lhsRows, lhsColumns = lhsColumns, rhsRows = rhsRows,
+             rhsColumns = rhsColumns, M = M, N = N](TileFrame &frame) {
+    std::vector<double> scratch[2];
+    const double *a = transposed(frame.at(lhs), lhsRows, lhsColumns, turnLhs, scratch[0]);
+    const double *b = transposed(frame.at(rhs), rhsRows, rhsColumns, turnRhs, scratch[1]);
+    std::vector<double> left = splitTerms(bf16, a, M * L, count),
+                        right = splitTerms(bf16, b, L * N, count);
+    auto round = [](double x) { return double(float(x)); };
+    std::vector<double> first(N), later(N);
+    for (size_t i = 0; i < M; ++i) {
+      std::fill(first.begin(), first.end(), 0.0);
+      std::fill(later.begin(), later.end(), 0.0);
+      for (size_t l = range.first; l < range.second; ++l)
+        tile::DotOp::forEachProduct(algorithm, [&](unsigned x, unsigned y) {
+          double factor = left[x * M * L + i * L + l];
+          const double *from = right.data() + y * L * N + l * N;
+          std::vector<double> &to = x + y ? later : first;
+          for (size_t j = 0; j < N; ++j)
+            to[j] = round(to[j] + factor * from[j]);
+        });
+      const double *start = frame.at(acc) + i * N;
+      double *out = frame.at(result) + i * N;
+      for (size_t j = 0; j < N; ++j)
+        out[j] = round(start[j] + round(first[j] + later[j]));
+    }
+  });
+  return success();
+}
+
 LogicalResult TileCompiler::compileDot(tile::DotOp op) {
+  if (op.getAlgorithm() && precision == Precision::native)
+    return compileSplitDot(op);
   Slot lhs = slotOf(op.getLhs()), rhs = slotOf(op.getRhs()), acc = slotOf(op.getAcc());
   auto [lhsRows, lhsColumns] = tileShape(op.getLhs().getType());
   auto [rhsRows, rhsColumns] = tileShape(op.getRhs().getType());

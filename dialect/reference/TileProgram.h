@@ -92,6 +92,7 @@ private:
   mlir::LogicalResult compileLoadSlot(tile::LoadSlotOp op);
   mlir::LogicalResult compileStoreSlot(tile::StoreSlotOp op);
   mlir::LogicalResult compileDot(tile::DotOp op);
+  mlir::LogicalResult compileSplitDot(tile::DotOp op);
   mlir::LogicalResult compileSolve(tile::SolveOp op);
   mlir::LogicalResult compileInvertDiagonal(tile::InvertDiagonalOp op);
   mlir::LogicalResult compileCumsum(tile::CumsumOp op);

@@ -227,6 +227,10 @@ LogicalResult DotOp::verify() {
   if (l != l2 || m != accM || n != accN)
     return emitOpError() << "a product of [" << m << "," << l << "] and [" << l2 << "," << n
                          << "] cannot be added to [" << accM << "," << accN << "] (C1)";
+  Type element = getElementTypeOrSelf(getLhs().getType());
+  if (getAlgorithm() && !element.isF32())
+    return emitOpError() << "multiplies f32 matrices in " << stringifyDotAlgorithm(*getAlgorithm())
+                         << " (C3), but these are of " << element;
   std::optional<ArrayRef<int64_t>> over = getOver();
   if (!over)
     return success();

@@ -5,6 +5,7 @@
 #include "lowering/Schedule.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "passes/F32Matmuls.h"
 #include "passes/Rounding.h"
 #include "passes/SavePolicy.h"
 #include <functional>
@@ -47,6 +48,9 @@ struct CompileOptions {
   int64_t twoTermStates = kTwoTermStates;
   /// Which derivatives of these compute gates' gradients from operands in two terms.
   TwoTerms twoTerms = TwoTerms::fewChannels;
+  /// How recurrences of f32 rows are computed: step by step, or chunk by chunk with matmuls of f32
+  /// operands in bf16 terms.
+  F32Matmuls f32Matmuls = F32Matmuls::none;
   /// 1: also derive and compile each function's vector-Jacobian product, f_vjp, with a gradient
   /// for each argument named in `wrt`, or for every float one. 2: derive and compile that of
   /// f_vjp alone, f_vjp_vjp.

@@ -105,6 +105,10 @@ bool Call::checkOptions() {
                         Twine(options.derivatives).str());
   else if (options.emit < EJK_EMIT_PACKAGE || options.emit > EJK_EMIT_PTX)
     result.log.addError("emit must be one of ejk_emit, but is " + Twine(options.emit).str());
+  else if (options.f32_matmuls < EJK_F32_MATMULS_NONE ||
+           options.f32_matmuls > EJK_F32_MATMULS_BF16X6)
+    result.log.addError("f32_matmuls must be one of ejk_f32_matmuls, but is " +
+                        Twine(options.f32_matmuls).str());
   else if (!chooseTargets())
     return false;
   else if (!source.data && source.size)
@@ -181,6 +185,9 @@ FailureOr<std::string> Call::compile() {
   compile.derivatives = options.derivatives;
   compile.wrt = wrt();
   compile.saveStates = options.save_states && options.derivatives == 1;
+  static constexpr F32Matmuls f32Matmuls[] = {F32Matmuls::none, F32Matmuls::bf16x3,
+                                              F32Matmuls::bf16x6};
+  compile.f32Matmuls = f32Matmuls[options.f32_matmuls];
   compile.cancelled = [this] { return cancelled(); };
   static constexpr Stage stages[] = {Stage::package, Stage::scan, Stage::gpu, Stage::ptx};
   return ejk::compile(*module, stages[options.emit], compile);

@@ -54,7 +54,8 @@ private:
   LogicalResult lower(ModuleOp module, Stage stage) {
     ToGPUOptions toGPU = {target.name.str(),  options.schedule, options.fuse,
                           options.saveStates, options.warpSpecialize,    options.roundComputed,
-                          options.roundExponentials, options.twoTermStates, options.twoTerms};
+                          options.roundExponentials, options.twoTermStates, options.twoTerms,
+                          options.f32Matmuls};
     PassManager pm(module.getContext());
     if (stage == Stage::tile || stage == Stage::plan)
       buildToTilePipeline(pm, toGPU);

@@ -62,6 +62,7 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   chunk.roundComputed = options.roundComputed;
   chunk.roundExponentials = options.roundExponentials;
   chunk.twoTermStates = options.twoTermStates;
+  chunk.f32Matmuls = options.f32Matmuls;
   pm.addPass(createSelectSchedule(chunk));
   SplitReadsOptions reads;
   reads.keepUpTo = options.keepReadsUpTo;
@@ -227,6 +228,13 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
           clEnumValN(ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
           clEnumValN(ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),
           clEnumValN(ejk::TwoTerms::always, "always", "all"))};
+  Option<ejk::F32Matmuls> f32Matmuls{
+      *this, "f32-matmuls", llvm::cl::desc("how scans of f32 rows are computed"),
+      llvm::cl::init(ejk::F32Matmuls::none),
+      llvm::cl::values(
+          clEnumValN(ejk::F32Matmuls::none, "none", "they go step by step"),
+          clEnumValN(ejk::F32Matmuls::bf16x3, "bf16x3", "f32 matmuls of two bf16 terms"),
+          clEnumValN(ejk::F32Matmuls::bf16x6, "bf16x6", "f32 matmuls of three bf16 terms"))};
 };
 } // namespace
 
@@ -237,7 +245,7 @@ void ejk::registerLoweringPipelines() {
         buildToGPUPipeline(pm,
                            {flags.arch, flags.schedule, flags.fuse, flags.saveStates, flags.warpSpecialize,
                             flags.roundComputed, flags.roundExponentials, flags.twoTermStates,
-                            flags.twoTerms});
+                            flags.twoTerms, flags.f32Matmuls});
       });
   PassPipelineRegistration<ToCPUFlags>(
       "ejk-to-cpu", "specialised scans to a CPU's kernels and launches",

@@ -4,6 +4,7 @@
 
 #include "lowering/Schedule.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/F32Matmuls.h"
 #include "passes/Rounding.h"
 #include <string>
 
@@ -26,6 +27,8 @@ struct ToGPUOptions {
   int64_t twoTermStates = kTwoTermStates;
   /// Which derivatives compute gates' gradients from operands in two terms.
   TwoTerms twoTerms = TwoTerms::fewChannels;
+  /// How recurrences of f32 rows are computed.
+  F32Matmuls f32Matmuls = F32Matmuls::none;
   /// The elements of a state up to which a scan's reads along both axes stay in one scan; see
   /// ejk-split-reads.
   int64_t keepReadsUpTo = 0;

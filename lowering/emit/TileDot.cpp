@@ -1,7 +1,7 @@
 //===- TileDot.cpp - matmuls by mma.sync, and cumsums as matmuls -----------===//
 //
 // Emits tile.dot with one warp per matmul, and tile.cumsum as a matmul with a triangular
-// matrix of ones. (Matmuls by four warps: TileWarpgroup.cpp.)
+// matrix of ones. (Matmuls by four warps: TileWarpgroup.cpp; of f32 operands: TileSplitDot.cpp.)
 //
 // Operand B lies in shared memory; operand A lies there or in fragments. One
 // `mma.sync.m16n8k16` multiplies a 16×16 block of A by a 16×8 block of B. One `ldmatrix.x4`
@@ -128,6 +128,8 @@ void TileEmitter::emitDot(DotOp op) {
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
   DotOperands operands = operandsOf(op, f);
+  if (op.getAlgorithm())
+    return emitSplitDot(op, operands);
   if (isForWarpgroups(op, operands))
     return emitWarpgroupDot(op, operands);
   const Placed &acc = placed(op.getAcc());

@@ -375,6 +375,13 @@ private:
   Vector<Value> wordsOf(const Triangle &triangle, const Fragments &f, unsigned m, int64_t along);
   void addSums(Placed &result, const Placed &term, const Triangle &triangle);
 
+  // TileSplitDot.cpp: matmuls of f32 operands in bf16 terms.
+  struct SplitOperand;
+  SplitOperand splitOperand(const Placed &tile, bool rowsAcross, bool inPairs, Value part);
+  Vector<Vector<Value>> loadTerms(const SplitOperand &operand, bool isLeft, int64_t across,
+                                  Value along, unsigned count);
+  void emitSplitDot(tile::DotOp op, const DotOperands &operands);
+
   // TileWarpgroup.cpp: asynchronous matmuls by warpgroups.
   bool isForWarpgroups(tile::DotOp op, const DotOperands &operands);
   Vector<Value> materializeHere(llvm::ArrayRef<Value> elements);

@@ -140,7 +140,7 @@ private:
           most = std::max(most, vector.getNumElements());
       isBusy |= isa<DotOp>(op) && !warpgroups && hasManyMatmuls(*op->getBlock());
     });
-    return cost::warpsFor(most, isBusy);
+    return cost::warpsFor(most, isBusy || hasF32Matmuls(program));
   }
 
   LogicalResult checkShape(Operation *op, Type type) {
@@ -334,16 +334,18 @@ private:
   }
 
   LogicalResult visitDot(DotOp dot) {
-    Type element = getElementTypeOrSelf(dot.getLhs().getType());
-    if (!element.isBF16() && !element.isF16())
-      return dot.emitError() << "multiplies tiles of " << element
-                             << "; tensor cores take bf16 or f16";
+    if (failed(checkMatmulTypes(dot)))
+      return failure();
     LayoutAttr result = computed(dot.getResult());
     for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
       Value value = operand->get();
       if (rowByRow.contains(value))
         need(*operand, inRegisters(value));
       LayoutAttr own = layoutOf(operand->get());
+      if (dot.getAlgorithm()) { // warps split what they load
+        need(*operand, layout(LayoutKind::shared), /*uniformWillDo=*/false);
+        continue;
+      }
       // Operand A stays in registers, unless it lies in shared memory for another matmul, or on the
       // exact path, where registers are scarcer than time.
       Operation *maker = value.getDefiningOp();
@@ -471,7 +473,8 @@ struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayout
     WalkResult result = getOperation()->walk([&](ProgramOp program) {
       if (program->hasAttr(kWarpsAttr))
         return WalkResult::advance(); // laid out already
-      Assigner assigner(program, target->hasWgmma);
+      // `wgmma` takes 16-bit operands: terms would need more shared memory than the f32 operand.
+      Assigner assigner(program, target->hasWgmma && !hasF32Matmuls(program));
       if (failed(assigner.run()))
         return WalkResult::interrupt();
       toShared += assigner.toShared;

@@ -285,15 +285,19 @@ private:
 
   LogicalResult checkOp(DotOp dot) {
     LayoutAttr result = layoutOf(dot.getResult());
-    Type element = dot.getLhs().getType().getElementType();
-    if (!element.isBF16() && !element.isF16())
-      return dot.emitError() << "multiplies tiles of " << element
-                             << "; tensor cores take bf16 or f16";
+    if (failed(checkMatmulTypes(dot)))
+      return failure();
     if (failed(need(dot, isFragments(result), "a product is made in fragments")) ||
         failed(sameAs(dot, dot.getAcc(), dot.getResult(), /*uniformWillDo=*/true)))
       return failure();
     for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
       LayoutAttr own = layoutOf(operand->get());
+      if (dot.getAlgorithm()) {
+        if (failed(need(dot, !warpgroups && is(operand->get(), LayoutKind::shared),
+                        "an f32 operand lies in rows of shared memory, for single warps")))
+          return failure();
+        continue;
+      }
       if (failed(need(dot, isInShared(own) || isRegisterOperand(*operand, own, result),
                       "an operand lies in shared memory, or is the left one in fragments of the "
                       "result's rows")))

@@ -49,6 +49,22 @@ LayoutAttr ejk::warpgroupLayout(Type type, unsigned warps, bool transposed) {
   return LayoutAttr::get(type.getContext(), kind, parts.first, parts.second);
 }
 
+LogicalResult ejk::checkMatmulTypes(DotOp dot) {
+  Type element = dot.getLhs().getType().getElementType();
+  if (element.isBF16() || element.isF16() || dot.getAlgorithm())
+    return success();
+  return dot.emitError() << "multiplies tiles of " << element
+                         << "; tensor cores take bf16 or f16, or f32 in bf16 terms ('in bf16x6')";
+}
+
+bool ejk::hasF32Matmuls(ProgramOp program) {
+  return program
+      .walk([](DotOp dot) {
+        return dot.getAlgorithm() ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 bool ejk::usesWarpMatmuls(Block &block) {
   auto dots = block.getOps<DotOp>();
   int64_t byWarps = llvm::count_if(

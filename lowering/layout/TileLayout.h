@@ -19,6 +19,13 @@ constexpr unsigned kSplitTerms = 3;
 /// The 16-bit columns, and the bytes, of a row of a 128-byte-swizzled block.
 constexpr int64_t kSwizzledColumns = 64, kSwizzledPitch = 128;
 
+/// Checks that tensor cores multiply what `dot` multiplies.
+llvm::LogicalResult checkMatmulTypes(tile::DotOp dot);
+
+/// Whether `program` has matmuls of f32 operands. Single warps compute them: each splits what it
+/// loads from shared memory into bf16 terms.
+bool hasF32Matmuls(tile::ProgramOp program);
+
 /// Whether most matmuls of a laid-out `block` run on single warps (`mma.sync`), with all operands
 /// in registers.
 bool usesWarpMatmuls(mlir::Block &block);

@@ -309,7 +309,7 @@ static bool isForBranch(LoadOp load) {
   });
 }
 
-/// A matrix in f32, as gates of channels may be; rows for matmuls have 16 bits.
+/// A matrix in f32: gates of channels, or rows of f32 matmuls.
 static bool isWide(LoadOp load) {
   auto type = cast<VectorType>(load.getType());
   return type.getRank() == 2 && type.getElementType().isF32();

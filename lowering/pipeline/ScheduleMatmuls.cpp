@@ -60,7 +60,8 @@ static int64_t issueOf(Operation *op) {
 
 static int64_t matmulTime(DotOp dot) {
   auto [first, last] = dot.getRange();
-  return elementsOf(dot.getResult()) * (last - first) / cost::kMultipliesPerCycle;
+  return elementsOf(dot.getResult()) * (last - first) * dot.countProducts() /
+         cost::kMultipliesPerCycle;
 }
 
 //===----------------------------------------------------------------------===//

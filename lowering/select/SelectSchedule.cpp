@@ -217,15 +217,26 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return entryOf(function);
   }
 
-  ChunkSettings settingsFor(int64_t chunk, bool saveEntries) {
+  /// The algorithm of f32 matmuls where a scan of `group` has operands that may not be rounded. All
+  /// of them then have it: terms of theirs cancel, and must have the same rounding.
+  std::optional<tile::DotAlgorithm> f32MatmulsOf(ArrayRef<ScanOp> group) {
+    auto mayBeRounded = [&](ScanOp scan) {
+      return findOperandSources(scan, roundComputed).mayBeRounded();
+    };
+    return llvm::all_of(group, mayBeRounded) ? std::nullopt : algorithmOf(f32Matmuls);
+  }
+
+  ChunkSettings settingsFor(int64_t chunk, bool saveEntries,
+                            std::optional<tile::DotAlgorithm> inF32) {
     ChunkSettings settings;
     settings.chunk = chunk;
     settings.saveEntries = saveEntries;
-    settings.inExponents = true;
+    settings.inExponents = !inF32;
     settings.roundComputed = roundComputed;
     settings.sumFromStart = cpu;
+    settings.f32Matmuls = inF32;
     // Whole swizzled blocks, so that TMA loads the tiles and `wgmma` reads them.
-    if (target->hasWgmma)
+    if (target->hasWgmma && !inF32)
       settings.columnBlock = kSwizzledColumns;
     return settings;
   }
@@ -233,8 +244,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// A program of `scan` that saves the state that each chunk is entered with; none where it
   /// does not fit. Fails after an error.
   FailureOr<tile::ProgramOp> makeSaving(ScanOp scan, int64_t chunk) {
-    ChunkSettings settings = settingsFor(chunk, /*saveEntries=*/true);
-    narrowOperands(scan, roundComputed);
+    std::optional<tile::DotAlgorithm> inF32 = f32MatmulsOf(scan);
+    ChunkSettings settings = settingsFor(chunk, /*saveEntries=*/true, inF32);
+    if (!inF32)
+      narrowOperands(scan, roundComputed);
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
     if (failed(program))
       return tile::ProgramOp();
@@ -280,27 +293,34 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     if (!llvm::all_of(group, [&](ScanOp scan) { return isWanted(scan); }))
       return success();
     GroupCopy copy(group);
-    narrowOperands(copy.scans, roundComputed);
+    std::optional<tile::DotAlgorithm> inF32 = f32MatmulsOf(copy.scans);
+    if (!inF32)
+      narrowOperands(copy.scans, roundComputed);
     hoistReductions(copy.scans);
     includeDiagonal(copy.scans);
     // A state that is saved every so many rows, a multiple of a chunk's, is the state that the last
-    // of these chunks is entered with, in 16 bits. With fewer rows every chunk saves its own.
+    // of these chunks is entered with, in 16 bits unless matmuls are f32. With fewer rows every
+    // chunk saves its own.
     auto mayEnter = [](ScanOp scan) {
       int64_t rows = scan.getSaveEvery().value_or(0);
       return rows <= kChunkLengths[0] || rows % kChunkLengths[0] == 0;
     };
-    bool isNarrow = llvm::all_of(copy.scans, mayEnter) && narrowSaves(copy.scans);
+    auto saves = [](ScanOp scan) { return scan.getSaveEvery().has_value(); };
+    bool savesEntry =
+        llvm::all_of(copy.scans, mayEnter) &&
+        (inF32 ? llvm::all_of(copy.scans, saves) && maySaveEntries(copy.scans)
+               : narrowSaves(copy.scans) > 0);
     auto savesOften = [](ScanOp scan) {
       return scan.getSaveEvery().value_or(0) <= kChunkLengths[0];
     };
-    bool savesEveryEntry = isNarrow && llvm::all_of(copy.scans, savesOften);
+    bool savesEveryEntry = savesEntry && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
     for (int64_t chunk : lengths()) {
       if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
           if (scan.getSaveEvery())
             scan.setSaveEvery(chunk);
-      FailureOr<bool> made = makePrograms(copy.scans, chunk, programs);
+      FailureOr<bool> made = makePrograms(copy.scans, chunk, inF32, programs);
       if (failed(made))
         return failure();
       if (chunk == kChunkLengths[0] && need > target->sharedBytesPerBlock)
@@ -316,7 +336,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       numDeclined += group.size();
       return success();
     }
-    if (failed(widenSlices(copy.scans, savesEveryEntry, programs)))
+    if (failed(widenSlices(copy.scans, inF32, savesEveryEntry, programs)))
       return failure();
     for (auto [scan, program] : llvm::zip(copy.scans, programs)) {
       numShorter += int64_t(program.getChunk()) < lengths().front();
@@ -336,7 +356,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     bool choose = ShapedType::isDynamic(rowsOf(first)) && !first.getCuSeqlens() &&
                   !first.getSegments() && !readsPool(first) && group.size() == 1 &&
                   !hasStepAlternative(first->getParentOfType<func::FuncOp>());
-    if (choose) // The rows that the program takes are then all that is made of them.
+    if (choose && !inF32) // The rows that the program takes are then all that is made of them.
       narrowOperands(group, roundComputed);
     copy.finish(choose);
     return success();
@@ -399,8 +419,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, and
   /// false, after a remark, where no shorter chunks will do.
   FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
+                               std::optional<tile::DotAlgorithm> inF32,
                                SmallVectorImpl<tile::ProgramOp> &programs) {
-    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk));
+    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk), inF32);
     need = 0;
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)
@@ -453,8 +474,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// Where states are cut into slices, each of which loads rows again: puts programs of fewer,
   /// wider slices in the place of `programs`, in chunks as long or shorter, if they move fewer
   /// bytes and if shared memory and registers suffice.
-  LogicalResult widenSlices(ArrayRef<ScanOp> group, bool savesEveryEntry,
-                            SmallVectorImpl<tile::ProgramOp> &programs) {
+  LogicalResult widenSlices(ArrayRef<ScanOp> group, std::optional<tile::DotAlgorithm> inF32,
+                            bool savesEveryEntry, SmallVectorImpl<tile::ProgramOp> &programs) {
     if (cpu || llvm::all_of(programs, [](auto program) { return program.getSlices() == 1; }))
       return success();
     auto saveEvery = [&](int64_t chunk) {
@@ -470,7 +491,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
           continue;
         saveEvery(chunk);
         SmallVector<tile::ProgramOp> wider;
-        FailureOr<bool> isBetter = makeWider(group, chunk, elements, fewest, wider);
+        FailureOr<bool> isBetter = makeWider(group, inF32, chunk, elements, fewest, wider);
         if (succeeded(isBetter) && *isBetter) {
           fewest = bytesMovedForRow(wider);
           std::swap(programs, wider);
@@ -486,9 +507,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   /// Makes `programs` with up to `elements` state elements in a slice. Returns whether they move
   /// fewer bytes a row than `fewest` and fit.
-  FailureOr<bool> makeWider(ArrayRef<ScanOp> group, int64_t chunk, int64_t elements,
-                            int64_t fewest, SmallVectorImpl<tile::ProgramOp> &programs) {
-    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk));
+  FailureOr<bool> makeWider(ArrayRef<ScanOp> group, std::optional<tile::DotAlgorithm> inF32,
+                            int64_t chunk, int64_t elements, int64_t fewest,
+                            SmallVectorImpl<tile::ProgramOp> &programs) {
+    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk), inF32);
     settings.stateElements = elements;
     for (ScanOp scan : group) {
       FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);

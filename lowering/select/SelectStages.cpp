@@ -96,7 +96,9 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     });
     cost::Decision(loc, kernel, "warps", Twine(warps))
         .from("elements of the largest matrix", largest)
-        .from("elements that four warps hold", cost::kElementsOfFourWarps)
+        .from("elements that four warps hold", hasF32Matmuls(program)
+                                                   ? cost::kElementsOfFourBusyWarps
+                                                   : cost::kElementsOfFourWarps)
         .from("registers of live tiles", registersOfLiveTiles(program));
     unsigned tiles = countSpilledTiles(program);
     cost::Decision(loc, kernel, "stages", cost::describe(plan.stages))
@@ -150,7 +152,9 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       return true;
     staged = multistageLoads(program, stages.stages, /*apart=*/stages.pipelinesBranch,
                              stages.stagesF32);
-    return staged.rings && (!stages.pipelinesMatmuls || pipelineMatmuls(program)) &&
+    // Where all rows are f32, none of which has a stage, they are still loaded late.
+    bool isStaged = staged.rings || !stages.stagesF32;
+    return isStaged && (!stages.pipelinesMatmuls || pipelineMatmuls(program)) &&
            (!stages.pipelinesBranch ||
             (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
            (!stages.defersStores || (usesTmaLoads(program) && deferStores(program)));

@@ -124,7 +124,9 @@ constexpr int64_t kElementsOfFourWarps = 64 * 64;
 /// The same where a thread holds more such matrices: with `mma.sync`, which does not add up in
 /// place what it loads, and in a block of so many matmuls that registers are short. Found by what
 /// ptxas spills for derivatives with a gate per key channel: none at 32 channels with four warps,
-/// 44 bytes at 64 channels.
+/// 44 bytes at 64 channels. A program of f32 matmuls is such a one as well, because the two sums of
+/// each and the terms of its operands take as many registers as two or three more matrices: with
+/// four warps for 64×64, kernels of 64×64 states spilled 200 to 900 bytes (sm_80 and sm_90a).
 constexpr int64_t kElementsOfFourBusyWarps = 32 * 64;
 /// The warps of a program whose largest matrix has so many elements.
 unsigned warpsFor(int64_t elements, bool isBusy);

@@ -299,11 +299,30 @@ void ChunkWriter::storeOutputs(Value first) {
 // The pass
 //===----------------------------------------------------------------------===//
 
+std::optional<tile::DotAlgorithm> ejk::algorithmOf(F32Matmuls matmuls) {
+  switch (matmuls) {
+  case F32Matmuls::none:
+    return std::nullopt;
+  case F32Matmuls::bf16x3:
+    return tile::DotAlgorithm::bf16x3;
+  case F32Matmuls::bf16x6:
+    return tile::DotAlgorithm::bf16x6;
+  }
+  llvm_unreachable("unknown algorithm");
+}
+
 FailureOr<tile::ProgramOp> ejk::chunkScan(ScanOp scan, const ChunkSettings &settings) {
   ChunkPlan plan(scan, settings);
   if (failed(plan.analyze()))
     return failure();
   tile::ProgramOp program = ChunkWriter(scan, plan).write();
+  if (settings.f32Matmuls)
+    program.walk([&](Operation *op) {
+      if (auto dot = dyn_cast<tile::DotOp>(op))
+        dot.setAlgorithm(settings.f32Matmuls);
+      else if (auto solve = dyn_cast<tile::SolveOp>(op))
+        solve.setAlgorithm(settings.f32Matmuls);
+    });
   // Tiles that several formulas use are computed once.
   IRRewriter rewriter(program.getContext());
   DominanceInfo dominance(program);
@@ -346,8 +365,14 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
     for (ArrayRef<ScanOp> group : groupScans(scans)) {
       SmallVector<std::pair<ScanOp, tile::ProgramOp>> made;
-      ChunkSettings settings = {chunk, force,       drift, savesEntries(group, chunk),
-                                inExponents, roundComputed};
+      ChunkSettings settings;
+      settings.chunk = chunk;
+      settings.force = force;
+      settings.f32Matmuls = algorithmOf(f32Matmuls);
+      settings.drift = drift;
+      settings.saveEntries = savesEntries(group, chunk);
+      settings.inExponents = inExponents;
+      settings.roundComputed = roundComputed;
       for (ScanOp scan : group)
         if (FailureOr<tile::ProgramOp> program = chunkScan(scan, settings); succeeded(program))
           made.push_back({scan, *program});

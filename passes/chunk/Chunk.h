@@ -4,6 +4,7 @@
 
 #include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
+#include "passes/F32Matmuls.h"
 
 namespace ejk {
 
@@ -11,8 +12,10 @@ struct ChunkSettings {
   /// The number of steps in a chunk. A chunk is shorter if this does not divide the distance of
   /// saved states.
   int64_t chunk = 64;
-  /// Also accept f32 rows, with matmuls in f32.
+  /// Also accept f32 rows, with matmuls in f32, which only the interpreter computes.
   bool force = false;
+  /// Take all operands in f32, whatever rows they come from, with matmuls of this algorithm.
+  std::optional<tile::DotAlgorithm> f32Matmuls = std::nullopt;
   /// Also accept scans that sum, over the whole sequence, what was read from a state.
   bool drift = false;
   /// Save and read the state at the start of a chunk; see `maySaveEntries`. Requires that chunks
@@ -33,6 +36,9 @@ struct ChunkSettings {
   /// The most state elements that one program carries; wider states are cut into slices.
   int64_t stateElements = 128 * 128;
 };
+
+/// The algorithm of f32 matmuls; none where there are to be none.
+std::optional<tile::DotAlgorithm> algorithmOf(F32Matmuls matmuls);
 
 /// Creates a block program after `scan` that computes the results of `scan` that are used. Fails
 /// with a remark that says why if the scan is not supported.

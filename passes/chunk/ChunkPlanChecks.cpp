@@ -171,23 +171,26 @@ LogicalResult ChunkPlan::checkTypes() {
   MLIRContext *context = scan.getContext();
   OperandSources sources = findOperandSources(scan, options.roundComputed);
   operandType = BFloat16Type::get(context);
-  if (sources.mayBeRounded())
+  if (sources.mayBeRounded() && !options.f32Matmuls)
     return success();
   operandType = Float32Type::get(context);
+  if (options.f32Matmuls)
+    return success();
   if (options.force)
     return success();
   if (!sources.wide)
     return decline(scan, "its keys, values and read vectors come from no bf16 or f16 rows, and "
                          "matmuls on tensor cores would round them to 16 bits; give rows in bf16 "
-                         "or f16");
+                         "or f16, or allow f32 matmuls ('f32-matmuls=bf16x6')");
   if (sources.wide.getDefiningOp() && !options.roundComputed)
     return decline(scan, "its keys, values or read vectors are computed in f32, and matmuls on "
                          "tensor cores would round them to 16 bits, which "
                          "'round-computed-operands=false' forbids; allow it, or round them to "
-                         "bf16 or f16");
+                         "bf16 or f16, or allow f32 matmuls ('f32-matmuls=bf16x6')");
   return decline(scan, "its keys, values or read vectors come from " + nameOf(sources.wide) +
                            ", which is f32, and matmuls on tensor cores would round them to 16 "
-                           "bits; give " + nameOf(sources.wide) + " in bf16 or f16");
+                           "bits; give " + nameOf(sources.wide) +
+                           " in bf16 or f16, or allow f32 matmuls ('f32-matmuls=bf16x6')");
 }
 
 //===----------------------------------------------------------------------===//

@@ -116,13 +116,16 @@ public:
     return mlir::vector::InsertOp::create(b, loc, row, tile, at);
   }
   mlir::Value dot(mlir::Value lhs, bool lhsTransposed, mlir::Value rhs, bool rhsTransposed,
-                  mlir::Value acc, llvm::ArrayRef<int64_t> over = {}) {
+                  mlir::Value acc, llvm::ArrayRef<int64_t> over = {},
+                  tile::DotAlgorithmAttr algorithm = {}) {
     return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed,
                                over.empty() ? mlir::DenseI64ArrayAttr()
-                                            : b.getDenseI64ArrayAttr(over));
+                                            : b.getDenseI64ArrayAttr(over),
+                               algorithm);
   }
   mlir::Value solve(mlir::Value matrix, mlir::Value rhs, bool transposed) {
-    return tile::SolveOp::create(b, loc, rhs.getType(), matrix, rhs, transposed);
+    return tile::SolveOp::create(b, loc, rhs.getType(), matrix, rhs, transposed,
+                                 tile::DotAlgorithmAttr());
   }
   mlir::Value cumsum(mlir::Value tile, bool reverse, bool exclusive,
                      std::optional<int64_t> from = std::nullopt) {

@@ -15,7 +15,7 @@
 //
 // With nearly parallel keys the entries of W are near 1 and what W adds nearly cancels with the
 // right-hand side. Each operand is therefore split into two bf16 terms, x ≈ x1 + x2, and a matmul
-// into three, x1 y1 + x2 y1 + x1 y2.
+// into three, x1 y1 + x2 y1 + x1 y2. In programs of f32 matmuls these are f32 matmuls, too.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
@@ -49,7 +49,10 @@ static void expand(SolveOp op) {
   OpBuilder b(op);
   TileBuilder e(b, op.getLoc());
   Type narrow = b.getBF16Type();
+  DotAlgorithmAttr algorithm = op.getAlgorithmAttr();
   auto matmul = [&](Value lhs, bool transposed, Value rhs, Value acc, ArrayRef<int64_t> over) {
+    if (algorithm)
+      return e.dot(lhs, transposed, rhs, false, acc, over, algorithm);
     auto split = [&](Value x) {
       Value first = e.round(x, narrow);
       return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));

@@ -93,6 +93,20 @@ static bool isSavedRead(Value rows) {
   return function && function.getArgAttr(arg.getArgNumber(), kSavedReadAttr);
 }
 
+/// Whether a block program whose matmuls have 16-bit operands computed `rows`.
+static bool isOfRoundingProgram(Value rows) {
+  if (auto choose = rows.getDefiningOp<tile::ChooseOp>())
+    rows = choose.getSeveral();
+  auto program = rows.getDefiningOp<tile::ProgramOp>();
+  return program && !program
+                         .walk([](tile::DotOp dot) {
+                           return getElementTypeOrSelf(dot.getLhs().getType()).isF32()
+                                      ? WalkResult::interrupt()
+                                      : WalkResult::advance();
+                         })
+                         .wasInterrupted();
+}
+
 namespace {
 /// The tensors that a scan's operands come from.
 class SourceSearch {
@@ -107,7 +121,7 @@ public:
       return;
     // Results of a block program already have the rounding of its matmuls.
     if (getElementTypeOrSelf(rows.getType()).getIntOrFloatBitWidth() <= 16 || isSavedRead(rows) ||
-        isa_and_nonnull<tile::ProgramOp, tile::ChooseOp>(rows.getDefiningOp())) {
+        isOfRoundingProgram(rows)) {
       found.hasNarrow = true;
       return;
     }

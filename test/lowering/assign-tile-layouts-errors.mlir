@@ -9,7 +9,7 @@ func.func @wide(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
     %c0 = arith.constant 0 : index
     %zero = arith.constant dense<0.0> : vector<16x16xf32>
     %qt = tile.load %qr[%c0, %c0] : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
-    // expected-error @+1 {{multiplies tiles of 'f32'; tensor cores take bf16 or f16}}
+    // expected-error @+1 {{multiplies tiles of 'f32'; tensor cores take bf16 or f16, or f32 in bf16 terms ('in bf16x6')}}
     %p = tile.dot %qt, %qt, %zero : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
     tile.store %p, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
     tile.end

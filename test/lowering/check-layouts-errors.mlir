@@ -300,7 +300,7 @@ func.func @product_of_f32(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
     %c0 = arith.constant 0 : index
     %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<shared>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
     %z = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<16x16xf32>
-    // expected-error @+1 {{multiplies tiles of 'f32'; tensor cores take bf16 or f16}}
+    // expected-error @+1 {{multiplies tiles of 'f32'; tensor cores take bf16 or f16, or f32 in bf16 terms ('in bf16x6')}}
     %f = tile.dot %t, %t, %z {tile.layouts = [#tile.layout<fragments over 1 by 1>]} : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
     tile.store %f, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
     tile.end

@@ -59,7 +59,7 @@ func.func @wide(%q: tensor<?x100x?x256xbf16>, %k: tensor<?x100x?x256xbf16>,
 // CHECK: ejk.scan
 func.func @f32(%q: tensor<?x?x?x64xf32>, %k: tensor<?x?x?x64xf32>, %v: tensor<?x?x?x64xf32>)
     -> tensor<?x?x?x64xf32> {
-  // expected-remark @below {{not chunked: its keys, values or read vectors come from 'k', which is f32, and matmuls on tensor cores would round them to 16 bits; give 'k' in bf16 or f16}}
+  // expected-remark @below {{not chunked: its keys, values or read vectors come from 'k', which is f32, and matmuls on tensor cores would round them to 16 bits; give 'k' in bf16 or f16, or allow f32 matmuls ('f32-matmuls=bf16x6')}}
   %o, %ht = ejk.recurrent %q, %k, %v
       : tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>
       -> tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>

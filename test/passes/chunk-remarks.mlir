@@ -3,7 +3,7 @@
 // CHECK-NOT: tile.program
 
 func.func @f32(%q: tensor<?x?x?x4xf32> {ejk.name = "q"}) -> tensor<?x?x?x4xf32> {
-  // expected-remark @below {{not chunked: its keys, values or read vectors come from 'q', which is f32, and matmuls on tensor cores would round them to 16 bits; give 'q' in bf16 or f16}}
+  // expected-remark @below {{not chunked: its keys, values or read vectors come from 'q', which is f32, and matmuls on tensor cores would round them to 16 bits; give 'q' in bf16 or f16, or allow f32 matmuls ('f32-matmuls=bf16x6')}}
   %o, %ht = ejk.scan sequences(%qt = %q : tensor<?x?x?x4xf32>)
       states(%S = zero : tensor<?x?x4x4xf32>) -> (tensor<?x?x?x4xf32>) {
     %S1 = ejk.outer_add %S, %qt, %qt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>

@@ -3,12 +3,13 @@
 #define EJK_TOOLS_COMMON_SCHEDULEFLAG_H
 
 #include "lowering/Schedule.h"
+#include "passes/F32Matmuls.h"
 #include "passes/Rounding.h"
 #include "tools/common/Choice.h"
 
 namespace ejk {
 /// --schedule, --fuse, --save-states, --warp-specialize, --round-computed-operands,
-/// --round-exponentials, --two-term-states and --two-terms, of tools that compile.
+/// --round-exponentials, --two-term-states, --two-terms and --f32-matmuls, of tools that compile.
 class ScheduleFlag {
 public:
   explicit ScheduleFlag(llvm::cl::OptionCategory &category)
@@ -69,7 +70,18 @@ public:
                            "those with 32 channels or fewer along an axis (the default)"),
                 clEnumValN(TwoTerms::fewHeads, "few-heads",
                            "those, and launches of fewer than 8 heads and 1024 rows"),
-                clEnumValN(TwoTerms::always, "always", "all with such gradients"))) {}
+                clEnumValN(TwoTerms::always, "always", "all with such gradients"))),
+        f32MatmulsFlag(
+            "f32-matmuls", llvm::cl::cat(category), llvm::cl::init(F32Matmuls::none),
+            llvm::cl::desc("How recurrences of f32 rows are computed"),
+            llvm::cl::values(
+                clEnumValN(F32Matmuls::none, "none", "step by step (the default)"),
+                clEnumValN(F32Matmuls::bf16x3, "bf16x3",
+                           "chunk by chunk where that is possible: tensor cores multiply two bf16 "
+                           "terms of each operand, in three matmuls; results within 7e-6 of their "
+                           "norm"),
+                clEnumValN(F32Matmuls::bf16x6, "bf16x6",
+                           "the same with three terms, in six matmuls; results within 1e-6"))) {}
 
   Schedule get() const { return schedule; }
   bool fuse() const { return fuseWalks; }
@@ -83,6 +95,7 @@ public:
   bool roundExponentials() const { return roundExponentialsFlag; }
   int64_t twoTermStates() const { return twoTermStatesFlag; }
   TwoTerms twoTerms() const { return twoTermsFlag; }
+  F32Matmuls f32Matmuls() const { return f32MatmulsFlag; }
 
 private:
   Choice<Schedule> schedule;
@@ -90,6 +103,7 @@ private:
       roundExponentialsFlag;
   llvm::cl::opt<int64_t> twoTermStatesFlag;
   Choice<TwoTerms> twoTermsFlag;
+  Choice<F32Matmuls> f32MatmulsFlag;
 };
 } // namespace ejk
 

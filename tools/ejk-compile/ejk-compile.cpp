@@ -140,6 +140,7 @@ int main(int argc, char **argv) {
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
+  options.f32Matmuls = schedule.f32Matmuls();
   options.roundExponentials = schedule.roundExponentials();
   options.twoTermStates = schedule.twoTermStates();
   options.twoTerms = schedule.twoTerms();

@@ -255,6 +255,7 @@ static FailureOr<std::string> compileEntries(ModuleOp module, ArrayRef<std::stri
   options.fuse = schedule.fuse();
   options.saveStates = schedule.saveStates();
   options.roundComputed = schedule.roundComputed();
+  options.f32Matmuls = schedule.f32Matmuls();
   options.roundExponentials = schedule.roundExponentials();
   options.twoTermStates = schedule.twoTermStates();
   options.twoTerms = schedule.twoTerms();

@@ -111,6 +111,21 @@ func.func @convert(%o: vector<4x4x4xf32>) -> vector<4x4x4xf32> {
 
 // -----
 
+// dot C3: an algorithm of f32 matmuls for 16-bit operands.
+func.func @dot_in(%q: tensor<?x?x?x32xbf16>) {
+  tile.program chunk 32 slices 1 sequences(%q : tensor<?x?x?x32xbf16>) {
+  ^bb0(%qr: !tile.rows<vector<32xbf16>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<32xbf16>> -> vector<32x32xbf16>
+    %zero = arith.constant dense<0.0> : vector<32x32xf32>
+    // expected-error @below {{multiplies f32 matrices in bf16x6 (C3), but these are of 'bf16'}}
+    %x = tile.dot %a, %a, %zero in bf16x6 : vector<32x32xbf16>, vector<32x32xbf16>, vector<32x32xf32>
+    tile.end
+  }
+  return
+}
+
+// -----
+
 // dot C2: no whole K steps of an MMA.
 func.func @dot_over(%q: tensor<?x?x?x32xbf16>) {
   tile.program chunk 32 slices 1 sequences(%q : tensor<?x?x?x32xbf16>) {

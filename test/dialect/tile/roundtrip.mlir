@@ -57,6 +57,26 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
   return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
 }
 
+// CHECK-LABEL: func.func @f32_matmuls
+func.func @f32_matmuls(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>) outputs(tensor<?x?x?x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %x = tile.load %qr[%slice, %slice] : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
+    // CHECK: tile.dot %{{.*}}, %{{.*}} transposed, %{{.*}} in bf16x6 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    // CHECK: tile.dot %{{.*}} transposed, %{{.*}}, %{{.*}} over [0, 16] in bf16x3 : vector<16x16xf32>
+    // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : vector<16x16xf32>
+    // CHECK: tile.solve %{{.*}}, %{{.*}} in bf16x6 : vector<16x16xf32>
+    %y = tile.dot %x, %x transposed, %x in bf16x6 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    %z = tile.dot %y transposed, %x, %y over [0, 16] in bf16x3 : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    %w = tile.dot %z, %x, %y : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
+    %s = tile.solve %w, %z in bf16x6 : vector<16x16xf32>, vector<16x16xf32>
+    tile.store %s, %or[%slice, %slice] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x16xf32>
+}
+
 // CHECK-LABEL: func.func @choose
 // CHECK: tile.choose single %{{.*}}, several %{{.*}} of %{{.*}} : tensor<?x?x64x64xf32>, tensor<?x?x?x64xbf16>
 func.func @choose(%q: tensor<?x?x?x64xbf16>, %a: tensor<?x?x64x64xf32>, %b: tensor<?x?x64x64xf32>)

@@ -83,6 +83,17 @@ static void testCompile() {
   options.target = "sm_1";
   compile(kSum, options, &status);
   expect(status == EJK_FAILED, "a target that is none is an error");
+  options = {};
+  options.target = "sm_80";
+  options.emit = EJK_EMIT_PTX;
+  expect(compile(kSum, options).find("mma.sync") == std::string::npos,
+         "f32 rows go step by step");
+  options.f32_matmuls = EJK_F32_MATMULS_BF16X6;
+  expect(compile(kSum, options).find("mma.sync") != std::string::npos,
+         "f32 rows go to tensor cores where that is allowed");
+  options.f32_matmuls = 3;
+  compile(kSum, options, &status);
+  expect(status == EJK_FAILED, "an algorithm that is none is an error");
 }
 
 static void testDiagnostics() {

@@ -99,6 +99,14 @@ typedef enum ejk_emit {
   EJK_EMIT_PTX = 3
 } ejk_emit;
 
+/* How recurrences of f32 rows are computed on GPUs. */
+typedef enum ejk_f32_matmuls {
+  EJK_F32_MATMULS_NONE = 0, /* they go step by step */
+  /* They may go chunk by chunk: tensor cores multiply bf16 terms of each operand. */
+  EJK_F32_MATMULS_BF16X3 = 1, /* two terms, three matmuls */
+  EJK_F32_MATMULS_BF16X6 = 2  /* three terms, six matmuls */
+} ejk_f32_matmuls;
+
 typedef struct ejk_compile_options {
   size_t struct_size;
   /* One or several of ejk_compiler.targets, with commas between them: GPU architectures and
@@ -119,6 +127,7 @@ typedef struct ejk_compile_options {
    * also holds F_fwd, which gives the results of F and then saved0, saved1, …; F_vjp takes
    * these after its cotangents. Kernels for GPUs that work by chunks do so. */
   int32_t save_states;
+  int32_t f32_matmuls; /* ejk_f32_matmuls */
 } ejk_compile_options;
 
 typedef struct ejk_compiler {
