@@ -7,28 +7,26 @@ include "mlir/Pass/PassBase.td"
 def ExpandSolves : Pass<"ejk-expand-solves"> {
   let summary = "solve triangular systems by matmuls";
   let description = [{
-    What: a `tile.solve` becomes the inverse of its matrix, times the right-hand side. The blocks
-    on the diagonal, 32×32 or 16×16, are inverted by substitution, in f32; matmuls of bf16 combine
-    them, and leave out blocks that are zero.
-    Why: a substitution of all rows is a chain of as many steps, tensor cores take a
-    matrix of a few blocks in as many matmuls as double to their number. Results change by the
-    rounding of matmuls' operands; what the identity multiplies is not rounded. Each operand has
-    two bf16 terms, and each matmul becomes three: with nearly parallel keys one term made o twice
-    as inexact. In the example a matmul stands for its three. Where the solve has an algorithm of
-    its own (`in`), matmuls of f32 operands take that.
+    What: a `tile.solve` becomes a substitution by blocks of rows, 32 or 16. The blocks on the
+    diagonal are inverted by substitution, in f32. For each block, matmuls of bf16 add what
+    the solved rows give, and then multiply by the block's inverse; they compute the rows of that block
+    alone. Why: a substitution of all rows is a chain of as many steps, and tensor cores take a block
+    at a time. Results change by the rounding of matmuls' operands; what the identity multiplies is not
+    rounded. Each operand has two bf16 terms, and each matmul becomes three: with nearly parallel
+    keys one term made o twice as inexact. In the example a matmul stands for its three.
+    Where the solve has an algorithm of its own (`in`), matmuls of f32 operands take that.
 
     Before:
     ```mlir
     %x = tile.solve %m, %b : vector<64x64xf32>, vector<64x128xf32>
     ```
-    After, with `N` what %l has below its blocks, and roundings left out:
+    After, with `%a` what %l has below its blocks and %r on them, and roundings left out:
     ```mlir
     %l = tile.mask lower strict %m else 0.0 : vector<64x64xf32>
     %r = tile.invert_diagonal %l : vector<64x64xf32>
-    %y = tile.dot %r, %N, %N over [32, 64] : …
-    %s = arith.addf %r, %y : vector<64x64xf32>
-    %w = tile.dot %y, %r, %s over [0, 32] : …
-    %x = tile.dot %w, %b, %b : …
+    %x1 = tile.dot %a, %b, %b over [0, 32] rows [0, 32] : …
+    %x2 = tile.dot %a, %x1, %x1 over [0, 32] rows [32, 64] : …
+    %x = tile.dot %a, %x2, %x2 over [32, 64] rows [32, 64] : …
     ```
   }];
   let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect",

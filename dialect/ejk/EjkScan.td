@@ -224,15 +224,22 @@ def Ejk_OuterAddOp : Ejk_StepOp<"outer_add", [AllTypesMatch<["state", "result"]>
 
     ```mlir
     %S2 = ejk.outer_add %S1, %k, %v : vector<64x32xf32>, vector<64xf32>, vector<32xf32>
+    %S3 = ejk.outer_add %S2, %k, %u corrects : vector<64x32xf32>, vector<64xf32>, vector<32xf32>
     ```
+
+    With `corrects`, what the steps add nearly cancels, as that of a delta rule does where keys are
+    nearly parallel: a step takes out of the state what earlier steps have added. Chunks then sum it
+    in operands of two terms. Differentiation says so of outer products whose vectors were made of
+    reads, in scans that get these vectors as sequences. It does not change what the op means.
 
     Constraints:
     - C1: key has the state's K, value its V.
   }];
-  let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepVector:$key, Ejk_StepVector:$value);
+  let arguments = (ins Ejk_StepMatrix:$state, Ejk_StepVector:$key, Ejk_StepVector:$value,
+                       UnitAttr:$corrects);
   let results = (outs Ejk_StepMatrix:$result);
   let assemblyFormat = [{
-    $state `,` $key `,` $value attr-dict `:` type($state) `,` type($key) `,` type($value)
+    $state `,` $key `,` $value (`corrects` $corrects^)? attr-dict `:` type($state) `,` type($key) `,` type($value)
   }];
   let hasVerifier = 1;
 }

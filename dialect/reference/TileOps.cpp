@@ -247,7 +247,7 @@ LogicalResult TileCompiler::compileDot(tile::DotOp op) {
   auto [M, N] = tileShape(op.getType());
   bool turnLhs = op.getLhsTransposed(), turnRhs = op.getRhsTransposed();
   size_t L = turnLhs ? lhsRows : lhsColumns;
-  std::pair<size_t, size_t> range = op.getRange();
+  std::pair<size_t, size_t> range = op.getRange(), rows = op.getRowRange();
   Slot result = resultSlot(op);
   withRounding([&, lhsRows = lhsRows, lhsColumns = lhsColumns, rhsRows = rhsRows,
                 rhsColumns = rhsColumns, M = M, N = N](auto round) {
@@ -257,7 +257,7 @@ LogicalResult TileCompiler::compileDot(tile::DotOp op) {
       const double *b = transposed(frame.at(rhs), rhsRows, rhsColumns, turnRhs, scratch[1]);
       double *out = frame.at(result);
       std::copy_n(frame.at(acc), result.size, out);
-      for (size_t i = 0; i < M; ++i)
+      for (size_t i = rows.first; i < rows.second; ++i)
         for (size_t l = range.first; l < range.second; ++l) {
           double factor = a[i * L + l];
           const double *from = b + l * N;

@@ -360,8 +360,9 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     `result = acc + lhs · rhs`, a matmul with lhs [M,L] and rhs [L,N]. With `transposed`,
     lhs is [L,M] and rhs is [N,L]. Elements are multiplied exactly and accumulated in f32.
 
-    With `over` [from, to], the sum has only those l with from ≤ l < to. So a matmul of block
-    triangular matrices leaves out blocks that are zero.
+    With `over` [from, to], the sum has only those l with from ≤ l < to. With `rows` [from, to], only
+    the rows m of the result with from ≤ m < to get a sum, and the others are acc's. So a matmul of
+    block triangular matrices leaves out blocks that are zero.
 
     Tensor cores multiply 16-bit numbers. So an f32 operand is the sum of bf16 terms, each of which
     is the rounding of what those before it leave: x = x1 + x2 + …, where x_i is about 2^-8 of
@@ -382,6 +383,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
         : vector<64x128xbf16>, vector<64x128xbf16>, vector<64x64xf32>
     %y = tile.dot %r, %n, %n_f32 over [32, 64]
         : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    %x = tile.dot %l, %u, %b over [0, 32] rows [32, 64]
+        : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
     %s = tile.dot %k transposed, %v, %s0 in bf16x6
         : vector<32x64xf32>, vector<32x128xf32>, vector<64x128xf32>
     ```
@@ -390,25 +393,34 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
     - C1: lhs and rhs have one element type, and M, L and N agree.
     - C2: `over` has two multiples of 16, with 0 ≤ from < to ≤ L.
     - C3: `in` is for f32 operands. Without it only the interpreter multiplies those.
+    - C4: `rows` has two multiples of 16, with 0 ≤ from < to ≤ M.
   }];
   let arguments = (ins Tile_Matrix:$lhs, Tile_Matrix:$rhs, Tile_MatrixF32:$acc,
                        UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
                        OptionalAttr<DenseI64ArrayAttr>:$over,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows,
                        OptionalAttr<Tile_DotAlgorithmAttr>:$algorithm);
   let results = (outs Tile_MatrixF32:$result);
   let assemblyFormat = [{
     $lhs (`transposed` $lhs_transposed^)? `,` $rhs (`transposed` $rhs_transposed^)? `,` $acc
-    (`over` $over^)? (`in` $algorithm^)? attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)
+    (`over` $over^)? (`rows` $rows^)? (`in` $algorithm^)? attr-dict `:` type($lhs) `,` type($rhs)
+    `,` type($acc)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// What `over` counts in: L of one MMA.
+    /// What `over` and `rows` count in: L and M of one MMA.
     static constexpr int64_t kStep = 16;
     /// The first l of the sum, and the one after its last.
     std::pair<int64_t, int64_t> getRange() {
       if (std::optional<llvm::ArrayRef<int64_t>> over = getOver())
         return {over->front(), over->back()};
       return {0, getLhs().getType().getDimSize(getLhsTransposed() ? 0 : 1)};
+    }
+    /// The first row of the result that gets a sum, and the one after the last.
+    std::pair<int64_t, int64_t> getRowRange() {
+      if (std::optional<llvm::ArrayRef<int64_t>> rows = getRows())
+        return {rows->front(), rows->back()};
+      return {0, getType().getDimSize(0)};
     }
     /// The terms of an operand.
     static unsigned termsOf(DotAlgorithm algorithm) { return unsigned(algorithm); }

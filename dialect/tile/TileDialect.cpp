@@ -231,15 +231,19 @@ LogicalResult DotOp::verify() {
   if (getAlgorithm() && !element.isF32())
     return emitOpError() << "multiplies f32 matrices in " << stringifyDotAlgorithm(*getAlgorithm())
                          << " (C3), but these are of " << element;
-  std::optional<ArrayRef<int64_t>> over = getOver();
-  if (!over)
-    return success();
-  auto isStep = [](int64_t at) { return at % kStep == 0; };
-  if (over->size() != 2 || !llvm::all_of(*over, isStep) || over->front() < 0 ||
-      over->front() >= over->back() || over->back() > l)
-    return emitOpError() << "`over` must have two multiples of " << kStep
-                         << ", with 0 <= from < to <= " << l << " (C2), but is " << getOverAttr();
-  return success();
+  auto verifyRange = [&, this](DenseI64ArrayAttr range, int64_t size, const char *name,
+                               const char *constraint) -> LogicalResult {
+    auto isStep = [](int64_t at) { return at % kStep == 0; };
+    if (!range || (range.size() == 2 && llvm::all_of(range.asArrayRef(), isStep) && range[0] >= 0 &&
+                   range[0] < range[1] && range[1] <= size))
+      return success();
+    return emitOpError() << "`" << name << "` must have two multiples of " << kStep
+                         << ", with 0 <= from < to <= " << size << " (" << constraint
+                         << "), but is " << range;
+  };
+  if (failed(verifyRange(getOverAttr(), l, "over", "C2")))
+    return failure();
+  return verifyRange(getRowsAttr(), m, "rows", "C4");
 }
 
 LogicalResult SolveOp::verify() {

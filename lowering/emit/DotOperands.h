@@ -15,6 +15,8 @@ struct TileEmitter::DotOperands {
   bool leftTransposed, rightTransposed;
   /// The first step of the matmul along K, and the one after its last.
   int64_t first, last;
+  /// The rows, or if the result is stored transposed the columns, that get a sum; empty if all do.
+  llvm::ArrayRef<int64_t> rows = {}, columns = {};
 
   /// Whether the rows in shared memory of an operand run across the result: along M for A, along N
   /// for B. If not, they run along K.

@@ -117,9 +117,26 @@ void TileEmitter::multiply(SmallVector<Value> &acc, const Fragments &f, unsigned
 
 TileEmitter::DotOperands TileEmitter::operandsOf(DotOp op, const Fragments &f) {
   auto [first, last] = op.getRange();
+  ArrayRef<int64_t> rows = op.getRows().value_or(ArrayRef<int64_t>());
   if (f.transposed)
-    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(), first, last};
-  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(), first, last};
+    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(),
+            first,       last,        /*rows=*/{},            /*columns=*/rows};
+  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(),
+          first,       last,        rows};
+}
+
+/// `words` of an operand's block of `size` rows across the result that starts at `offset` in this
+/// warp's part, or zeros if these rows are not within `range`. `part` is the part's first row.
+SmallVector<Value> TileEmitter::zeroBeyond(SmallVector<Value> words, int64_t size, Value part,
+                                           int64_t offset, ArrayRef<int64_t> range) {
+  if (range.empty())
+    return words;
+  Value start = b.add(part, offset);
+  Value isIn = b.both(b.make<arith::CmpIOp>(arith::CmpIPredicate::sge, start, b.i32(range.front())),
+                      b.less(start, b.i32(range.back() - size + 1)));
+  for (Value &word : words)
+    word = b.make<arith::SelectOp>(isIn, word, b.i32(0));
+  return words;
 }
 
 void TileEmitter::emitDot(DotOp op) {
@@ -146,10 +163,15 @@ void TileEmitter::emitDot(DotOp op) {
   for (int64_t along = operands.first; along < operands.last; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
-      blocks.push_back(inRegisters ? wordsOf(left, m, along / 16)
-                                   : loadBlock(lhs, f.rowOffset(2 * m), along));
+      blocks.push_back(zeroBeyond(inRegisters ? wordsOf(left, m, along / 16)
+                                              : loadBlock(lhs, f.rowOffset(2 * m), along),
+                                  16, partRow(f), f.rowOffset(2 * m), operands.rows));
     for (unsigned pair = 0; pair < f.columnTiles() / 2; ++pair) {
-      SmallVector<Value> columns = loadBlock(rhs, 16 * pair, along);
+      if (f.columnParts == 1 && !operands.columns.empty() &&
+          (16 * pair < operands.columns.front() || 16 * pair >= operands.columns.back()))
+        continue;
+      SmallVector<Value> columns = zeroBeyond(loadBlock(rhs, 16 * pair, along), 16, partColumn(f),
+                                              16 * pair, operands.columns);
       for (unsigned m = 0; m < f.rowTiles(); ++m)
         multiply(result.elements, f, m, pair, blocks[m], columns, getElementTypeOrSelf(right.type));
     }

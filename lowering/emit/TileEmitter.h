@@ -367,6 +367,8 @@ private:
   DotOperands operandsOf(tile::DotOp op, const Fragments &f);
   Vector<Value> loadBlock(const LdmatrixOperand &operand, int64_t across, int64_t along);
   Vector<Value> wordsOf(const Placed &tile, unsigned m, unsigned block);
+  Vector<Value> zeroBeyond(Vector<Value> words, int64_t size, Value part, int64_t offset,
+                           llvm::ArrayRef<int64_t> range);
   void multiply(Vector<Value> &acc, const Fragments &f, unsigned m, unsigned pair,
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
   struct Triangle;
@@ -391,7 +393,8 @@ private:
   Vector<Value> issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64_t> range,
                             const Placed &right, bool rightAcross, const Placed *left,
                             bool leftAcross,
-                            llvm::function_ref<Vector<Value>(unsigned, unsigned)> words);
+                            llvm::function_ref<Vector<Value>(unsigned, unsigned)> words,
+                            llvm::ArrayRef<int64_t> columns = {});
   Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
   Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,
                 Type result);
@@ -452,6 +455,8 @@ private:
     unsigned group;
     Vector<SharedMemory::Range> reads;
     Vector<Value> registers = {};
+    /// The columns of accumulators that it adds to; empty if all.
+    llvm::ArrayRef<int64_t> columns = {};
   };
   Vector<InFlight> inFlight;
   /// Loads from shared memory since the last barrier: the fragments that they fill, if any, and the

@@ -112,11 +112,17 @@ void TileEmitter::emitSplitDot(DotOp op, const DotOperands &operands) {
             SmallVector<Value> first(carried.take_front(block.size())),
                 later(carried.drop_front(block.size()));
             SmallVector<SmallVector<SmallVector<Value>>> blocks;
-            for (unsigned m = 0; m < mCount; ++m)
-              blocks.push_back(
-                  loadTerms(lhs, /*isLeft=*/true, f.rowOffset(2 * (m0 + m)), along, count));
+            for (unsigned m = 0; m < mCount; ++m) {
+              unsigned offset = f.rowOffset(2 * (m0 + m));
+              blocks.push_back(loadTerms(lhs, /*isLeft=*/true, offset, along, count));
+              for (SmallVector<Value> &words : blocks.back())
+                words = zeroBeyond(words, 16, partRow(f), offset, operands.rows);
+            }
             for (unsigned pair = 0; pair < pairs; ++pair) {
-              auto terms = loadTerms(rhs, /*isLeft=*/false, 16 * (pair0 + pair), along, count);
+              unsigned offset = 16 * (pair0 + pair);
+              auto terms = loadTerms(rhs, /*isLeft=*/false, offset, along, count);
+              for (SmallVector<Value> &words : terms)
+                words = zeroBeyond(words, 16, partColumn(f), offset, operands.columns);
               DotOp::forEachProduct(algorithm, [&](unsigned x, unsigned y) {
                 for (unsigned m = 0; m < mCount; ++m)
                   multiply(x + y ? later : first, block, m, pair, blocks[m][x], terms[y],

@@ -44,7 +44,18 @@ bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
   if (!warpgroups || !isSwizzled(layoutOf(operands.right)))
     return false;
   bool across = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
-  if (across && !endsSwizzled(Fragments::of(op.getType(), result).partColumns()))
+  int64_t columns = Fragments::of(op.getType(), result).partColumns();
+  if (!operands.columns.empty()) {
+    if (result.getColumnParts() != 1)
+      return false;
+    columns = operands.columns.back() - operands.columns.front();
+    if (across && operands.columns.front() % columns != 0)
+      return false;
+  }
+  if (across && !endsSwizzled(columns))
+    return false;
+  // Rows that get no sum are those where operand A in registers is made zero.
+  if (!operands.rows.empty() && isSwizzled(left))
     return false;
   return result.getRowParts() % kWarpgroup == 0 &&
          Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
@@ -136,8 +147,8 @@ SmallVector<Value> TileEmitter::materializeHere(ArrayRef<Value> elements) {
 
 void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
   DenseElementsAttr constant;
-  bool fromZero = matchPattern(op.getAcc(), m_Constant(&constant)) && constant.isSplat() &&
-                  constant.getSplatValue<APFloat>().isPosZero();
+  bool fromZero = operands.columns.empty() && matchPattern(op.getAcc(), m_Constant(&constant)) &&
+                  constant.isSplat() && constant.getSplatValue<APFloat>().isPosZero();
   Placed left = placed(operands.left), right = placed(operands.right);
   bool inRegisters = isFragments(left.layout);
   SmallVector<SharedMemory::Range> operandRanges = {right.range};
@@ -147,51 +158,60 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
 
   // A matmul that takes over the accumulators of an outstanding one also keeps that one's reads
   // pending; a barrier in between would drop them.
-  InFlight matmul{op.getResult(), groupsIssued + 1, {}};
+  InFlight matmul{op.getResult(), groupsIssued + 1, {}, {}, operands.columns};
   Placed result;
   if (!fromZero)
     result = accumulatorsFor(op, matmul);
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
+  Fragments f = Fragments::of(result.type, result.layout);
   matmul.reads.append(operandRanges);
   bool rightAcross = operands.rowsAcross(right, /*isLeft=*/false);
+  auto words = [&](unsigned m, unsigned step) {
+    return zeroBeyond(wordsOf(left, m, step), 16, partRow(f), f.rowOffset(2 * m), operands.rows);
+  };
   if (inRegisters)
-    matmul.registers.append(
-        issueMatmul(result, fromZero, {operands.first, operands.last}, right, rightAcross, nullptr,
-                    false, [&](unsigned m, unsigned step) { return wordsOf(left, m, step); }));
+    matmul.registers.append(issueMatmul(result, fromZero, {operands.first, operands.last}, right,
+                                        rightAcross, nullptr, false, words, operands.columns));
   else
     issueMatmul(result, fromZero, {operands.first, operands.last}, right, rightAcross, &left,
-                operands.rowsAcross(left, /*isLeft=*/true), nullptr);
+                operands.rowsAcross(left, /*isLeft=*/true), nullptr, operands.columns);
   result.group = ++groupsIssued;
   tiles[op.getResult()] = result;
   inFlight.push_back(std::move(matmul));
 }
 
-/// Issues one wgmma group: result (+)= left · right, summed over `range` of K. `left` is a swizzled
-/// operand, or null; then `words` gives A's registers for accumulators m and K step. Returns those
-/// registers.
+/// Issues one wgmma group: result (+)= left · right, summed over `range` of K, in `columns` if it is
+/// not empty. `left` is a swizzled operand, or null; then `words` gives A's registers for
+/// accumulators m and K step. Returns those registers.
 SmallVector<Value>
 TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64_t> range,
                          const Placed &right, bool rightAcross, const Placed *left, bool leftAcross,
-                         llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words) {
+                         llvm::function_ref<SmallVector<Value>(unsigned, unsigned)> words,
+                         ArrayRef<int64_t> columns) {
   SmallVector<Value> registers;
   Fragments f = Fragments::of(result.type, result.layout);
   result.elements.resize(f.size());
-  Value rightDescriptor = descriptorOf(right, rightAcross, partColumn(f));
-  unsigned count = f.size() / f.rowTiles();
+  int64_t firstColumn = columns.empty() ? 0 : columns.front();
+  int64_t endColumn = columns.empty() ? f.partColumns() : columns.back();
+  Value rightDescriptor = descriptorOf(right, rightAcross, b.add(partColumn(f), firstColumn));
+  unsigned count = (endColumn - firstColumn) / 2;
   unsigned first = range.first / kStep, last = range.second / kStep, steps = last - first;
   std::string type = getElementTypeOrSelf(right.type).isBF16() ? "bf16" : "f16";
-  std::string opcode = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(f.partColumns()) +
+  std::string opcode = "wgmma.mma_async.sync.aligned.m64n" +
+                       std::to_string(endColumn - firstColumn) +
                        "k16.f32." + type + "." + type + " ";
 
   for (unsigned m = 0; m < f.rowTiles(); ++m) {
+    auto sumsHere =
+        MutableArrayRef<Value>(result.elements).slice(f.index(m, firstColumn / 8, 0), count);
     SmallVector<Value> operands;
     // While the first K step accumulates, the next ones still read A: no register may be of both.
     std::string constraints = listOf(left ? "=f" : "=&f", count);
     if (!fromZero)
       for (unsigned i = 0; i < count; ++i) {
         constraints += "," + std::to_string(i);
-        operands.push_back(result.elements[m * count + i]);
+        operands.push_back(sumsHere[i]);
       }
     unsigned firstLeft = count + operands.size();
     if (left) {
@@ -233,7 +253,7 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
     text += "}";
     Value sums = callAsm(text, constraints, operands, structOfF32(b, count));
     for (unsigned i = 0; i < count; ++i)
-      result.elements[m * count + i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
+      sumsHere[i] = b.make<LLVM::ExtractValueOp>(sums, int64_t(i));
   }
   // Unlike inline assembly, LLVM cannot duplicate this op into branches, so the code around it
   // stays converged.
@@ -249,6 +269,8 @@ Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
   if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock()) {
     matmul.reads = it->reads;
     matmul.registers = it->registers;
+    if (it->columns != matmul.columns)
+      matmul.columns = {};
     inFlight.erase(it);
     Placed result = tiles[acc];
     result.group = 0;
@@ -266,9 +288,19 @@ Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
 void TileEmitter::awaitGroup(unsigned group) {
   SmallVector<Value> sums, read;
   auto done = [&](const InFlight &dot) { return dot.group <= group; };
+  // The elements that a matmul adds to.
+  auto forEachSum = [&](const InFlight &dot, llvm::function_ref<void(Value &)> visit) {
+    Placed &tile = tiles[dot.matmul];
+    Fragments f = Fragments::of(tile.type, tile.layout);
+    f.forEachElement([&](unsigned slot, unsigned, unsigned column) {
+      int64_t first = Fragments::columnOffset(column);
+      if (dot.columns.empty() || (first >= dot.columns.front() && first < dot.columns.back()))
+        visit(tile.elements[slot]);
+    });
+  };
   for (const InFlight &dot : inFlight)
     if (done(dot)) {
-      sums.append(tiles[dot.matmul].elements);
+      forEachSum(dot, [&](Value &element) { sums.push_back(element); });
       read.append(dot.registers);
     }
   if (sums.empty())
@@ -285,10 +317,10 @@ void TileEmitter::awaitGroup(unsigned group) {
   int64_t next = 0;
   for (const InFlight &dot : inFlight)
     if (done(dot)) {
-      Placed &tile = tiles[dot.matmul];
-      for (Value &element : tile.elements)
+      forEachSum(dot, [&](Value &element) {
         element = b.make<LLVM::ExtractValueOp>(awaited, next++);
-      tile.group = 0;
+      });
+      tiles[dot.matmul].group = 0;
     }
   llvm::erase_if(inFlight, done);
   releaseAwaited();

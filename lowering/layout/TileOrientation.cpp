@@ -137,6 +137,9 @@ int64_t TileOrientation::costOf(DotOp dot, const Choice &choice, llvm::SetVector
   if (isFlipped)
     std::swap(left, right);
   int64_t cost = layout.getRowParts() % kWarpgroup == 0 ? 0 : kSlow;
+  // An MMA has 64 rows, so that only columns can be left out.
+  if (dot.getRows() && !isFlipped)
+    cost += kSlow;
   // By side, because the two operands of x xᵀ are one value.
   for (bool isLeft : {true, false}) {
     Value operand = isLeft ? left : right;

@@ -60,8 +60,9 @@ static int64_t issueOf(Operation *op) {
 
 static int64_t matmulTime(DotOp dot) {
   auto [first, last] = dot.getRange();
-  return elementsOf(dot.getResult()) * (last - first) * dot.countProducts() /
-         cost::kMultipliesPerCycle;
+  auto [from, to] = dot.getRowRange();
+  int64_t columns = dot.getType().getDimSize(1);
+  return (to - from) * columns * (last - first) * dot.countProducts() / cost::kMultipliesPerCycle;
 }
 
 //===----------------------------------------------------------------------===//

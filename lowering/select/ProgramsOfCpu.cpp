@@ -30,7 +30,7 @@ static bool isWhole(Type element, Type tile) {
 
 static bool hasCode(Operation *op) {
   if (auto dot = dyn_cast<tile::DotOp>(op))
-    return getElementTypeOrSelf(dot.getLhs().getType()).isBF16();
+    return getElementTypeOrSelf(dot.getLhs().getType()).isBF16() && !dot.getRows();
   if (auto load = dyn_cast<tile::LoadOp>(op))
     return isWhole(load.getRows().getType().getRow(), load.getType());
   if (auto store = dyn_cast<tile::StoreOp>(op))

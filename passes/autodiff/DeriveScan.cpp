@@ -89,7 +89,13 @@ public:
       return failure();
     if (findsReadsFirst()) {
       handed = findHanded();
-      if (failed(savePrimal()) || failed(computeReadCotangents()))
+      if (failed(savePrimal()))
+        return failure();
+      // The later passes cannot see what the vectors are made of.
+      for (auto add : body().getOps<OuterAddOp>())
+        if (step.dependsOnReads(add.getKey()) || step.dependsOnReads(add.getValue()))
+          add.setCorrects(true);
+      if (failed(computeReadCotangents()))
         return failure();
     }
     if (failed(walkForward()) || failed(walkBack()))

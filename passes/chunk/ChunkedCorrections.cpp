@@ -30,19 +30,14 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
   return e.solve(matrix, rhs, /*transposed=*/isReverse());
 }
 
-Value ChunkedState::addCorrected(TileBuilder &e, Value products, Value sum) {
-  auto split = [&](Value x) {
-    Value first = e.round(x, plan.operandType);
-    return std::pair(first, e.round(e.sub(x, e.widen(first)), plan.operandType));
-  };
-  bool transposed = isReverse();
-  if (plan.operandType.isF32())
-    return e.dot(products, transposed, corrected, false, sum);
-  auto [left, leftRest] = split(products);
-  auto [right, rightRest] = split(corrected);
-  sum = e.dot(leftRest, transposed, right, false, sum);
-  sum = e.dot(left, transposed, rightRest, false, sum);
-  return e.dot(left, transposed, right, false, sum);
+SmallVector<Value, 2> ChunkedState::termsOf(TileBuilder &e, Value tile, Type type,
+                                            bool inTerms) const {
+  Value first = e.round(tile, type);
+  auto widened = tile.getDefiningOp<arith::ExtFOp>();
+  bool isExact = first == tile || (widened && widened.getIn() == first);
+  if (!inTerms || isExact)
+    return {first};
+  return {first, e.round(e.sub(e.widen(tile), e.widen(first)), type)};
 }
 
 Value ChunkedState::correctedRow(TileBuilder &e, Value row, ArrayRef<Value> reads) {

@@ -228,11 +228,22 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
   return sum;
 }
 
+/// acc + lhs · rhs, without the product of both second terms. The product of the first terms comes
+/// first, so that others who need it alone share it.
+static Value dotTerms(TileBuilder &e, ArrayRef<Value> lhs, bool lhsTransposed, ArrayRef<Value> rhs,
+                      bool rhsTransposed, Value acc) {
+  acc = e.dot(lhs.front(), lhsTransposed, rhs.front(), rhsTransposed, acc);
+  if (lhs.size() > 1)
+    acc = e.dot(lhs.back(), lhsTransposed, rhs.front(), rhsTransposed, acc);
+  if (rhs.size() > 1)
+    acc = e.dot(lhs.front(), lhsTransposed, rhs.back(), rhsTransposed, acc);
+  return acc;
+}
+
 Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
                                    std::optional<unsigned> without) {
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
-  auto round = [&](Value tile) { return e.round(tile, plan.operandType); };
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
   if (isGated(other) && !isInState(other) && bases[other].middle)
     sum = times(e, sum, e.exp(bases[other].middle), 1);
@@ -240,19 +251,20 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     if (add == without)
       continue;
-    Value products = seenProducts(e, r, x, add);
-    if (isCorrection(add, other) && chain.correction->isMadeOf(r))
-      sum = addCorrected(e, products, sum);
-    else
-      sum = e.dot(round(products), isReverse(), round(addTile(e, add, other)), false, sum);
+    // What a gate's gradient sums is rounded as the other scan rounds it.
+    bool inTerms = cancels(add) && (read.pairings.empty() || read.sumsPairs);
+    Value products = seenProducts(e, r, x, add, inTerms);
+    sum = dotTerms(e, termsOf(e, products, plan.operandType, inTerms), isReverse(),
+                   termsOf(e, addTile(e, add, other), plan.operandType, inTerms), false, sum);
   }
   return sum;
 }
 
-Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned add) {
+Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned add,
+                                 bool inTerms) {
   const StateChain::Read &read = chain.reads[r];
   bool inclusive = add < read.adds;
-  Value p = dotProducts(e, x, addTile(e, add, read.along));
+  Value p = dotProducts(e, x, addTile(e, add, read.along), inTerms);
   if (head)
     p = e.mul(p, head->between(e, read.decays[0], chain.adds[add].decays[0], inclusive,
                                scaleInDecays(read)));
@@ -262,13 +274,13 @@ Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned a
   return p;
 }
 
-Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added) {
+Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added, bool inTerms) {
   Type type = typeOfRows(reading, added);
-  reading = e.round(reading, type);
-  added = e.round(added, type);
+  SmallVector<Value, 2> later = {e.round(reading, type)};
+  SmallVector<Value, 2> earlier = termsOf(e, added, type, inTerms);
   if (isReverse())
-    std::swap(reading, added);
-  return e.dot(reading, false, added, true, e.zeros({plan.chunk, plan.chunk}));
+    std::swap(later, earlier);
+  return dotTerms(e, later, false, earlier, true, e.zeros({plan.chunk, plan.chunk}));
 }
 
 Value ChunkedState::pairedSums(TileBuilder &e, unsigned r, Value partner, Value state) {
@@ -310,8 +322,8 @@ std::optional<unsigned> ChunkedState::lastPlaceOfHalf(TileBuilder &e) {
   return last < chain.decays[0].size() ? std::optional(last) : std::nullopt;
 }
 
-Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim,
-                           std::optional<unsigned> lessLast) {
+SmallVector<Value, 2> ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim,
+                                           std::optional<unsigned> lessLast) {
   Value tile = addTile(e, add, dim);
   Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
   if (isGated(dim) && !isInState(dim))
@@ -319,7 +331,7 @@ Value ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim,
   if (head && dim == decayedDim())
     tile = e.mul(tile, e.broadcast(head->toEnd(e, chain.adds[add].decays[0], lessLast), 0,
                                    e.shapeOf(tile)));
-  return e.round(tile, type);
+  return termsOf(e, tile, type, cancels(add));
 }
 
 Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
@@ -337,7 +349,8 @@ Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
       state = times(e, state, e.exp(basis.middle ? e.add(basis.middle, rest) : rest), dim);
     }
   for (unsigned add = 0; add < chain.adds.size(); ++add)
-    state = e.dot(addend(e, add, 0, lessLast), true, addend(e, add, 1, lessLast), false, state);
+    state = dotTerms(e, addend(e, add, 0, lessLast), true, addend(e, add, 1, lessLast), false,
+                     state);
   return lessLast ? timesNumber(head->afterLast(e, *lessLast)) : state;
 }
 
@@ -354,8 +367,12 @@ Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Val
   std::optional<unsigned> lessLast = inBasis ? lastPlaceOfHalf(e) : std::nullopt;
   for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
     auto rowOf = [&](unsigned dim) {
-      Value row =
-          e.row(inBasis ? e.widen(addend(e, add, dim, lessLast)) : addTiles[dim][add], lastRow);
+      SmallVector<Value, 2> terms = {addTiles[dim][add]};
+      if (inBasis)
+        terms = addend(e, add, dim, lessLast);
+      Value row = e.row(e.widen(terms.front()), lastRow);
+      if (terms.size() > 1)
+        row = e.add(row, e.row(e.widen(terms.back()), lastRow));
       return e.broadcast(row, dim, e.shapeOf(state));
     };
     Value outer = e.mul(rowOf(0), rowOf(1));

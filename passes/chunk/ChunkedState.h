@@ -44,9 +44,12 @@
 // The matrix is the same for all channels of u. This holds in the basis along b, too, because
 // the read is where u is added, so that R^b = W^b.
 //
-// Keys that point nearly one way make u cancel in y, which is then far smaller than the sums of
-// |u|. So where y itself is used, its sum over u takes operands in two terms. Where u is used, it
-// is the solution, and not c y.
+// Keys that point nearly one way make u cancel in all sums over the steps of a chunk, which are then
+// far smaller than the sums of |u|. So the matmuls that sum over u take their operands in two terms:
+// u, what it is multiplied by, and the outer product's key if it is computed and not a row. Scans
+// that get u as a sequence know of it by `corrects`. Where y is used it is such a sum, and where u
+// is used it is the solution, and not c y. Cancelling pairs of reads (below) have one term, as the
+// other scan has.
 //
 // **Cancelling pairs.** The gradient of a gate sums y_i ∘ z_i, with z_i along b, and subtracts
 // the same kind of term of the adjoint's scan. The two nearly cancel. So z̃ = z ∘ e^{R^b − M^b}
@@ -144,9 +147,8 @@ private:
                              std::optional<unsigned> without = std::nullopt);
   /// The products of read `r`, whose vector is `x`, with the vectors of outer product `add` along
   /// the read: decayed, and zero where a step's read does not see the addition.
-  mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add);
-  /// The matmul of a read with the solved vectors of the correction, in operands of two terms.
-  mlir::Value addCorrected(TileBuilder &e, mlir::Value products, mlir::Value sum);
+  mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add,
+                           bool inTerms = false);
   /// The vectors that the chain's correction adds, in the basis.
   mlir::Value solveCorrection(TileBuilder &e, mlir::Value basisState);
   /// The same for one step on the exact path: `reads` are the step's reads so far.
@@ -161,7 +163,18 @@ private:
   }
   /// The matrix of dot products of each step's `reading` with each step's `added`. Rows are the
   /// later step and columns the earlier one, as in a forward scan.
-  mlir::Value dotProducts(TileBuilder &e, mlir::Value reading, mlir::Value added);
+  mlir::Value dotProducts(TileBuilder &e, mlir::Value reading, mlir::Value added,
+                          bool inTerms = false);
+  /// Whether sums over outer product `add` take operands in two terms: what the steps add nearly
+  /// cancels.
+  bool cancels(unsigned add) const {
+    OuterAddOp op = chain.adds[add].op;
+    return op.getCorrects() ||
+           (chain.correction && chain.correction->add == add && !chain.correction->isMultiple);
+  }
+  /// `tile` rounded to `type`, and with `inTerms` what rounding dropped, rounded again.
+  llvm::SmallVector<mlir::Value, 2> termsOf(TileBuilder &e, mlir::Value tile, mlir::Type type,
+                                            bool inTerms) const;
   /// The operand type of a matmul of `x` and `y`.
   mlir::Type typeOfRows(mlir::Value x, mlir::Value y) const;
   /// `rows` rounded as the multiplier of a read: f16 rows are not rounded.
@@ -208,10 +221,10 @@ private:
   /// e^-9.7, so that the last step's decay from there on is left out of the rows, and multiplies the
   /// sum instead.
   std::optional<unsigned> lastPlaceOfHalf(TileBuilder &e);
-  /// A vector of an outer product along `dim`, rounded; without the last step's decay from place
-  /// `lessLast` on.
-  mlir::Value addend(TileBuilder &e, unsigned add, unsigned dim,
-                     std::optional<unsigned> lessLast = {});
+  /// A vector of an outer product along `dim`, rounded, in terms (`cancels`); without the last
+  /// step's decay from place `lessLast` on.
+  llvm::SmallVector<mlir::Value, 2> addend(TileBuilder &e, unsigned add, unsigned dim,
+                                           std::optional<unsigned> lessLast = {});
   /// The same in the basis and not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.

@@ -117,11 +117,12 @@ public:
   }
   mlir::Value dot(mlir::Value lhs, bool lhsTransposed, mlir::Value rhs, bool rhsTransposed,
                   mlir::Value acc, llvm::ArrayRef<int64_t> over = {},
-                  tile::DotAlgorithmAttr algorithm = {}) {
+                  llvm::ArrayRef<int64_t> rows = {}, tile::DotAlgorithmAttr algorithm = {}) {
+    auto attr = [&](llvm::ArrayRef<int64_t> range) {
+      return range.empty() ? mlir::DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(range);
+    };
     return tile::DotOp::create(b, loc, acc.getType(), lhs, rhs, acc, lhsTransposed, rhsTransposed,
-                               over.empty() ? mlir::DenseI64ArrayAttr()
-                                            : b.getDenseI64ArrayAttr(over),
-                               algorithm);
+                               attr(over), attr(rows), algorithm);
   }
   mlir::Value solve(mlir::Value matrix, mlir::Value rhs, bool transposed) {
     return tile::SolveOp::create(b, loc, rhs.getType(), matrix, rhs, transposed,

@@ -1,20 +1,17 @@
 //===- ExpandSolves.cpp - triangular systems by matmuls -------------------===//
 //
-// With L the strictly lower matrix, R what `tile.invert_diagonal` gives of it, and N what L has
-// below the blocks on the diagonal:
+// Block by block: with L the strictly lower matrix, D what `tile.invert_diagonal` gives of the
+// block on its diagonal, and X the rows that are solved already,
 //
-//   (I − L)⁻¹ = (I − Y)⁻¹ (I + R),   Y = (I + R) N
-//   (I − Y)⁻¹ = (I + Y) (I + Y²) (I + Y⁴) …
+//   X_b = (I + D_b) (rhs_b + Σ_c L_bc X_c)
 //
-// where as many factors are as double to the number of blocks, for Y^blocks is zero. Y^n has
-// no blocks in its first n rows of blocks nor in its last n columns of blocks, and matmuls leave
-// these out (`over`). With
-// (I − L)⁻¹ = I + W, each factor I + P makes W + P + P W of W. So no identity is rounded, and a
-// matmul's result is added to what f32 has of it. Y stays as small as the inverse is, where
-// the powers of L, of nearly parallel keys, do not.
+// where c counts the blocks before b, or after b if the system is transposed. The matmuls add to the
+// rows of block b alone (`rows`), and sum over the rows of one block or of those solved already
+// (`over`). No identity is rounded, and the right-hand side stays in f32. No larger inverse is made:
+// that would multiply more, and its matmuls would need its operands in shared memory.
 //
-// With nearly parallel keys the entries of W are near 1 and what W adds nearly cancels with the
-// right-hand side. Each operand is therefore split into two bf16 terms, x ≈ x1 + x2, and a matmul
+// With nearly parallel keys the entries of D and L are near 1, and what they add nearly cancels with
+// the right-hand side. Each operand is therefore split into two bf16 terms, x ≈ x1 + x2, and a matmul
 // into three, x1 y1 + x2 y1 + x1 y2. In programs of f32 matmuls these are f32 matmuls, too.
 //
 //===----------------------------------------------------------------------===//
@@ -33,16 +30,13 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// Zero but below the blocks on the diagonal.
-static Value belowBlocks(TileBuilder &e, Value matrix) {
-  ArrayRef<int64_t> shape = e.shapeOf(matrix);
+/// For each element of a matrix whether it lies below the blocks on the diagonal.
+static Value isBelowBlocks(TileBuilder &e, ArrayRef<int64_t> shape) {
   int64_t block = InvertDiagonalOp::blockOf(shape.front());
   Value step = e.constant(e.f32(shape.take_front()), 1.0 / block);
   Value number = e.floor(e.cumsum(step, /*reverse=*/false, /*exclusive=*/true));
-  Value isBelow =
-      arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OGT, e.broadcast(number, 0, shape),
-                            e.broadcast(number, 1, shape));
-  return e.select(isBelow, matrix, e.zeros(shape));
+  return arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OGT,
+                               e.broadcast(number, 0, shape), e.broadcast(number, 1, shape));
 }
 
 static void expand(SolveOp op) {
@@ -50,34 +44,41 @@ static void expand(SolveOp op) {
   TileBuilder e(b, op.getLoc());
   Type narrow = b.getBF16Type();
   DotAlgorithmAttr algorithm = op.getAlgorithmAttr();
-  auto matmul = [&](Value lhs, bool transposed, Value rhs, Value acc, ArrayRef<int64_t> over) {
-    if (algorithm)
-      return e.dot(lhs, transposed, rhs, false, acc, over, algorithm);
-    auto split = [&](Value x) {
-      Value first = e.round(x, narrow);
-      return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));
-    };
-    auto [lhs1, lhs2] = split(lhs);
-    auto [rhs1, rhs2] = split(rhs);
-    acc = e.dot(lhs1, transposed, rhs2, false, acc, over);
-    acc = e.dot(lhs2, transposed, rhs1, false, acc, over);
-    return e.dot(lhs1, transposed, rhs1, false, acc, over);
+  auto split = [&](Value x) {
+    Value first = e.round(x, narrow);
+    return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));
   };
   Value lower = e.mask(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
-  Value inverse = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
+  Value matrix = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
   int64_t rows = e.shapeOf(lower)[0], block = InvertDiagonalOp::blockOf(rows);
-  if (rows > block) {
-    Value below = belowBlocks(e, lower);
-    // Y^n is zero in its first n rows of blocks, and in its last n columns of blocks.
-    SmallVector<Value> powers = {matmul(inverse, false, below, below, {block, rows})};
-    for (int64_t zeros = block; 2 * zeros < rows; zeros *= 2)
-      powers.push_back(matmul(powers.back(), false, powers.back(), e.zeros(e.shapeOf(lower)),
-                              {zeros, rows - zeros}));
-    for (unsigned i = powers.size(); i-- > 0;)
-      inverse =
-          matmul(powers[i], false, inverse, e.add(inverse, powers[i]), {0, rows - (block << i)});
+  if (rows > block)
+    matrix = e.select(isBelowBlocks(e, e.shapeOf(lower)), lower, matrix);
+  Value lhs1, lhs2;
+  if (!algorithm)
+    std::tie(lhs1, lhs2) = split(matrix);
+  Value solved = op.getRhs();
+  for (int64_t done = 0; done < rows; done += block) {
+    int64_t first = op.getTransposed() ? rows - done - block : done, last = first + block;
+    auto add = [&](int64_t from, int64_t to) {
+      const int64_t over[] = {from, to}, sums[] = {first, last};
+      bool isWhole = rows == block;
+      auto multiply = [&](Value lhs, Value rhs) {
+        solved = e.dot(lhs, op.getTransposed(), rhs, false, solved,
+                       isWhole ? ArrayRef<int64_t>() : ArrayRef(over),
+                       isWhole ? ArrayRef<int64_t>() : ArrayRef(sums), algorithm);
+      };
+      if (algorithm)
+        return multiply(matrix, solved);
+      auto [rhs1, rhs2] = split(solved);
+      multiply(lhs1, rhs2);
+      multiply(lhs2, rhs1);
+      multiply(lhs1, rhs1);
+    };
+    if (done > 0)
+      op.getTransposed() ? add(last, rows) : add(0, first);
+    add(first, last);
   }
-  op.replaceAllUsesWith(matmul(inverse, op.getTransposed(), op.getRhs(), op.getRhs(), {}));
+  op.replaceAllUsesWith(solved);
   op.erase();
 }
 

@@ -290,10 +290,18 @@ unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   // What one scan needs in f32 for more than its matmuls stays f32 in all: states and their
   // gradients cancel only if the scans compute a value from the same rows.
   llvm::DenseSet<Value> mixed, handedOn;
-  for (ScanOp scan : scans)
+  for (ScanOp scan : scans) {
     for (auto [i, rows] : llvm::enumerate(scan.getSequences()))
       if (isRows(rows) && isMixed(scan, i))
         (isHandedOn(rows) ? handedOn : mixed).insert(rows);
+    // Vectors that nearly cancel are rounded where matmuls take them, to two terms.
+    SmallVector<Value> cancelling;
+    for (auto add : scan.getStep().getOps<OuterAddOp>())
+      if (add.getCorrects())
+        cancelling.append({add.getKey(), add.getValue()});
+    for (Value rows : findSequences(scan, cancelling))
+      mixed.insert(rows);
+  }
   for (ScanOp scan : scans) {
     auto narrowAll = [&](llvm::function_ref<bool(Value)> isWanted) {
       for (unsigned i = 0, n = scan.getSequences().size(); i < n; ++i) {

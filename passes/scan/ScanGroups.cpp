@@ -42,6 +42,13 @@ bool ejk::isSummedPairing(Operation *op) {
   return isa<CancellingPairOp>(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<SumOp>);
 }
 
+/// Outer products compute the same with `corrects` and without.
+static bool haveSameAttributes(Operation *a, Operation *b) {
+  if (isa<OuterAddOp>(a))
+    return a->getDiscardableAttrDictionary() == b->getDiscardableAttrDictionary();
+  return a->getAttrDictionary() == b->getAttrDictionary();
+}
+
 bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
                   std::pair<Value, Value> states, SameTensor isGiven) {
   if (there.getType() != here.getType())
@@ -60,7 +67,7 @@ bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTens
            sameTensor(first->getOperand(i), second->getOperand(k));
   }
   Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
-  return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
+  return a->getName() == b->getName() && haveSameAttributes(a, b) &&
          llvm::all_of_zip(a->getOperands(), b->getOperands(), [&](Value x, Value y) {
            return areSame(first, x, second, y, sameTensor, states, isGiven);
          });

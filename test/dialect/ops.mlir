@@ -126,7 +126,7 @@ func.func @lightning_attn(%q: tensor<?x?x?x96xf32>, %cu: tensor<?xi64>)
 // CHECK: %[[S1:.*]] = ejk.decay %[[S]] by %{{.*}} along head : vector<8x6xf32>, f32
 // CHECK: %[[S2:.*]] = ejk.decay %[[S1]] by %[[C]] along key : vector<8x6xf32>, vector<8xf32>
 // CHECK: %[[S3:.*]] = ejk.decay %[[S2]] by %[[V]] along value : vector<8x6xf32>, vector<6xf32>
-// CHECK: %[[S4:.*]] = ejk.outer_add %[[S3]], %[[Q]], %[[V]] : vector<8x6xf32>, vector<8xf32>, vector<6xf32>
+// CHECK: %[[S4:.*]] = ejk.outer_add %[[S3]], %[[Q]], %[[V]] corrects : vector<8x6xf32>, vector<8xf32>, vector<6xf32>
 // CHECK: %[[O:.*]] = ejk.read %[[S4]], %[[Q]] along key : vector<8x6xf32>, vector<8xf32>
 // CHECK: %[[P:.*]] = ejk.read %[[S4]], %[[V]] along value : vector<8x6xf32>, vector<6xf32>
 // CHECK: ejk.yield states(%[[S4]], %{{.*}}, %{{.*}} : vector<8x6xf32>, vector<8xf32>, f32) outputs(%[[O]], %[[P]], %[[X]] : vector<6xf32>, vector<8xf32>, f32)
@@ -150,7 +150,7 @@ func.func @scan(%q: tensor<1x?x?x8xf32>, %v: tensor<1x?x?x6xf32>, %x: tensor<1x?
     %S1 = ejk.decay %S by %sum along head : vector<8x6xf32>, f32
     %S2 = ejk.decay %S1 by %ct along key : vector<8x6xf32>, vector<8xf32>
     %S3 = ejk.decay %S2 by %vt along value : vector<8x6xf32>, vector<6xf32>
-    %S4 = ejk.outer_add %S3, %qt, %vt : vector<8x6xf32>, vector<8xf32>, vector<6xf32>
+    %S4 = ejk.outer_add %S3, %qt, %vt corrects : vector<8x6xf32>, vector<8xf32>, vector<6xf32>
     %n1 = arith.addf %n, %qt : vector<8xf32>
     %m1 = arith.addf %m, %xt : f32
     %ot = ejk.read %S4, %qt along key : vector<8x6xf32>, vector<8xf32>

@@ -64,7 +64,7 @@ func.func @step(%q: tensor<1x5x4x8xf32>, %g: tensor<1x5x4xf32>) {
 func.func @none(%q: tensor<1x5x4x8xf32>) {
   %o, %ht = ejk.scan sequences(%qt = %q : tensor<1x5x4x8xf32>)
       states(%S = zero : tensor<1x4x8x8xf32>) -> (tensor<1x5x4x8xf32>) {
-    // expected-error@+1 {{'ejk.outer_add' op has no attribute 'beta'; it has none}}
+    // expected-error@+1 {{'ejk.outer_add' op has no attribute 'beta'; it has: corrects}}
     %S1 = ejk.outer_add %S, %qt, %qt {beta = 1.0} : vector<8x8xf32>, vector<8xf32>, vector<8xf32>
     %ot = ejk.read %S1, %qt along key : vector<8x8xf32>, vector<8xf32>
     ejk.yield states(%S1 : vector<8x8xf32>) outputs(%ot : vector<8xf32>)

@@ -64,9 +64,9 @@ func.func @backwards(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
 // CHECK: %[[SEEN2:.*]] = arith.truncf
 // CHECK: %[[U1:.*]] = arith.truncf %[[U]]
 // CHECK: %[[U2:.*]] = arith.truncf
-// CHECK: %[[R0:.*]] = tile.dot %[[SEEN2]], %[[U1]], %[[ENTRY]]
-// CHECK: %[[R1:.*]] = tile.dot %[[SEEN1]], %[[U2]], %[[R0]]
-// CHECK: %[[R:.*]] = tile.dot %[[SEEN1]], %[[U1]], %[[R1]]
+// CHECK: %[[R0:.*]] = tile.dot %[[SEEN1]], %[[U1]], %[[ENTRY]]
+// CHECK: %[[R1:.*]] = tile.dot %[[SEEN2]], %[[U1]], %[[R0]]
+// CHECK: %[[R:.*]] = tile.dot %[[SEEN1]], %[[U2]], %[[R1]]
 // CHECK: tile.store %[[R]]
 // CHECK: tile.store %[[U]]
 func.func @used(%k: tensor<?x?x?x64xbf16>) -> (tensor<?x?x?x64xf32>, tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>) {

@@ -7,22 +7,26 @@
 // RUN: ejk-opt %s --ejk-expand-solves | sed 's/max_relative [^ ]*/max_relative 1.0e-4/' \
 // RUN:   | ejk-opt --ejk-interpret=precision=native
 
-// Two blocks of 32 rows: Y, and one factor of the inverse, whose identity is not rounded. Y has
-// nothing in its first 32 rows and its last 32 columns.
+// Two blocks of 32 rows: the first is multiplied by its inverse, and the second by its own after
+// what the first gives it is added. A transposed system begins with the last block.
 // CHECK-LABEL: func.func @two_blocks
 // CHECK: tile.mask lower strict
 // CHECK: %[[L:.*]] = tile.mask lower strict
 // CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]]
-// CHECK: %[[N:.*]] = arith.select %{{.*}}, %[[L]]
+// CHECK: %[[A:.*]] = arith.select %{{.*}}, %[[L]], %[[R]]
+// CHECK: %[[A1:.*]] = arith.truncf %[[A]]
 // A matmul of two terms each is three.
-// CHECK: %[[Y_A:.*]] = tile.dot %[[R1:.*]], %[[N2:.*]], %[[N]] over [32, 64]
-// CHECK: %[[Y_B:.*]] = tile.dot %[[R2:.*]], %[[N1:.*]], %[[Y_A]] over [32, 64]
-// CHECK: %[[Y:.*]] = tile.dot %[[R1]], %[[N1]], %[[Y_B]] over [32, 64]
-// CHECK: %[[W:.*]] = arith.addf %[[R]], %[[Y]]
-// CHECK: tile.dot %{{.*}}, %{{.*}}, %[[W]] over [0, 32]
-// CHECK-COUNT-2: tile.dot {{.*}} over [0, 32]
-// CHECK-COUNT-3: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : vector<64x64xbf16>, vector<64x32xbf16>
+// CHECK: %[[X_A:.*]] = tile.dot %[[A1]], %[[B2:.*]], %[[B:.*]] over [0, 32] rows [0, 32]
+// CHECK: %[[X_B:.*]] = tile.dot %[[A2:.*]], %[[B1:.*]], %[[X_A]] over [0, 32] rows [0, 32]
+// CHECK: %[[X:.*]] = tile.dot %[[A1]], %[[B1]], %[[X_B]] over [0, 32] rows [0, 32]
+// CHECK: %[[X1:.*]] = arith.truncf %[[X]]
+// CHECK: tile.dot %[[A1]], %{{.*}}, %[[X]] over [0, 32] rows [32, 64]
+// CHECK-COUNT-2: tile.dot {{.*}} over [0, 32] rows [32, 64]
+// CHECK-COUNT-3: tile.dot {{.*}} over [32, 64] rows [32, 64]
 // CHECK-NOT: tile.solve
+// CHECK-COUNT-3: tile.dot %{{.*}} transposed, {{.*}} over [32, 64] rows [32, 64]
+// CHECK-COUNT-3: tile.dot %{{.*}} transposed, {{.*}} over [32, 64] rows [0, 32]
+// CHECK-COUNT-3: tile.dot %{{.*}} transposed, {{.*}} over [0, 32] rows [0, 32]
 func.func @two_blocks() {
   %m = check.random uniform seed 1 : tensor<1x64x1x64xf32>
   %b = check.random normal seed 2 : tensor<1x64x1x32xf32>
@@ -56,15 +60,17 @@ func.func @two_blocks() {
   return
 }
 
-// Five blocks of 16 rows, which 32 does not divide: Y, Y² and Y⁴, with what is left of their blocks.
+// Five blocks of 16 rows, which 32 does not divide.
 // CHECK-LABEL: func.func @five_blocks
-// CHECK-COUNT-3: tile.dot {{.*}} over [16, 80]
-// CHECK-COUNT-3: tile.dot {{.*}} over [16, 64]
-// CHECK-COUNT-3: tile.dot {{.*}} over [32, 48]
-// CHECK-COUNT-3: tile.dot {{.*}} over [0, 16]
-// CHECK-COUNT-3: tile.dot {{.*}} over [0, 48]
-// CHECK-COUNT-3: tile.dot {{.*}} over [0, 64]
-// CHECK-COUNT-3: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : vector<80x80xbf16>, vector<80x80xbf16>
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 16] rows [0, 16]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 16] rows [16, 32]
+// CHECK-COUNT-3: tile.dot {{.*}} over [16, 32] rows [16, 32]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 32] rows [32, 48]
+// CHECK-COUNT-3: tile.dot {{.*}} over [32, 48] rows [32, 48]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 48] rows [48, 64]
+// CHECK-COUNT-3: tile.dot {{.*}} over [48, 64] rows [48, 64]
+// CHECK-COUNT-3: tile.dot {{.*}} over [0, 64] rows [64, 80]
+// CHECK-COUNT-3: tile.dot {{.*}} over [64, 80] rows [64, 80]
 // CHECK-NOT: tile.solve
 func.func @five_blocks() {
   %m = check.random uniform seed 4 : tensor<1x80x1x80xf32>

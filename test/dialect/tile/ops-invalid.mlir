@@ -141,6 +141,21 @@ func.func @dot_over(%q: tensor<?x?x?x32xbf16>) {
 
 // -----
 
+// dot C3: more rows than the result has.
+func.func @dot_rows(%q: tensor<?x?x?x32xbf16>) {
+  tile.program chunk 32 slices 1 sequences(%q : tensor<?x?x?x32xbf16>) {
+  ^bb0(%qr: !tile.rows<vector<32xbf16>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<32xbf16>> -> vector<32x32xbf16>
+    %zero = arith.constant dense<0.0> : vector<32x32xf32>
+    // expected-error @below {{`rows` must have two multiples of 16, with 0 <= from < to <= 32 (C4), but is array<i64: 16, 48>}}
+    %x = tile.dot %a, %a, %zero over [0, 16] rows [16, 48] : vector<32x32xbf16>, vector<32x32xbf16>, vector<32x32xf32>
+    tile.end
+  }
+  return
+}
+
+// -----
+
 // invert_diagonal C1: no whole blocks.
 func.func @invert_diagonal(%q: tensor<?x?x?x24xf32>) {
   tile.program chunk 24 slices 1 sequences(%q : tensor<?x?x?x24xf32>) {

@@ -5,8 +5,8 @@
 
 The model computes chunks of 64 steps in f64 and rounds to bf16 what a matmul takes: the state, u, the rows of the inverse and of
 the triangles. Its gradients' errors are those of the stepwise backward pass with the same roundings (corrections.py). A kernel may be 1.5
-times as far from the exact result: ordinary keys, and keys that point nearly one way with β up to 2. LIMITS has what is not
-within it, and how far it may be off: matmuls round the triangle of do · u, which the model has not (docs/delta-rule.md).
+times as far from the exact result: ordinary keys, and keys that point nearly one way with β up to 2. Outputs may be off by 5e-3 at
+most and gradients by 8e-3, too.
 """
 import os
 import subprocess
@@ -22,7 +22,6 @@ import tensors  # noqa: E402
 
 B, T, H, K, V, CHUNK, MOST = 1, 150, 2, 64, 64, 64, 1.5
 SCALE = K ** -0.5
-LIMITS = {("nearly parallel keys", name): 8e-3 for name in ("dq",)}
 ROWS, STATE = f"tensor<?x?x?x{K}xbf16>", f"tensor<?x?x{K}x{V}xf32>"
 PROGRAM = f"""func.func @delta(%q: {ROWS}, %k: {ROWS}, %v: {ROWS}, %beta: tensor<?x?x?xf32>, %g: tensor<?x?x?xf32>)
     -> ({ROWS} {{ejk.name = "o"}}, {STATE} {{ejk.name = "ht"}}) {{
@@ -108,11 +107,10 @@ def main(ejk_run):
         primal = {key: inputs[key] for key in ("q", "k", "v", "beta", "g")}
         found = {**run(ejk_run, primal), **run(ejk_run, inputs, "--vjp")}
         for key, value in exact.items():
-            error, allowed = distance(found[key], value), MOST * distance(model[key], value)
-            limit = LIMITS.get((name, key), allowed)
-            failed += error > max(limit, allowed)
-            beyond = f", and may be by {limit:.0e}" if error > allowed and error <= limit else ""
-            print(f"{name}: {key} is off by {error:.1e}, {'within' if error <= allowed else 'more than'} {allowed:.1e}{beyond}")
+            limit = 5e-3 if key in ("o", "ht") else 8e-3
+            error, allowed = distance(found[key], value), min(limit, MOST * distance(model[key], value))
+            failed += error > allowed
+            print(f"{name}: {key} is off by {error:.1e}, {'within' if error <= allowed else 'more than'} {allowed:.1e}")
     print(f"{failed} failed")
     return int(failed != 0)
 

@@ -5,7 +5,8 @@
 
 Prints the error of o and of the cotangents r, in thousandths of the norm, for eight sets of keys, with all terms of the matmuls in
 ejk-expand-solves and without some. A matmul x y has the terms x1 y1, "left" x2 y1 and "right" x1 y2. Fails if a solve with all
-terms adds more than a tenth to the error that a chunk has without them (bf16 states and vectors in its other matmuls).
+terms adds more than a tenth to the error that a chunk has without them (bf16 states, and vectors in its other matmuls; two terms in
+matmuls that sum over u).
 """
 import os
 import sys
@@ -17,11 +18,11 @@ from delta_model import distance, rounded  # noqa: E402
 
 CHUNK, BLOCK = 64, 32
 BOTH, LEFT, RIGHT, ONE, EXACT = ("left", "right"), ("left",), ("right",), (), None
-# Of Y = (I + R) N, of W = R + Y + Y R, and of W rhs.
-CHOICES = {"no rounding in the solve": (EXACT, EXACT, EXACT), "all three terms": (BOTH, BOTH, BOTH),
-           "Y without N's second": (LEFT, BOTH, BOTH), "W without Y's second": (BOTH, RIGHT, BOTH),
-           "W rhs without W's second": (BOTH, BOTH, RIGHT), "W rhs without rhs's second": (BOTH, BOTH, LEFT),
-           "one term everywhere": (ONE, ONE, ONE)}
+# Of what solved blocks give to later ones, and of a block's own inverse.
+CHOICES = {"no rounding in the solve": (EXACT, EXACT), "all three terms": (BOTH, BOTH),
+           "L x without L's second": (RIGHT, BOTH), "L x without x's second": (LEFT, BOTH),
+           "D x without D's second": (BOTH, RIGHT), "D x without x's second": (BOTH, LEFT),
+           "one term everywhere": (ONE, ONE)}
 # Seed, steps, K, V, how parallel keys are, the largest beta, the gates' size.
 CASES = [(11, 150, 64, 64, 0, 1, .1), (11, 150, 64, 64, 4, 2, .1), (12, 103, 64, 128, 4, 2, .1), (14, 200, 64, 64, 4, 2, .001),
          (15, 150, 128, 128, 4, 2, .1), (16, 150, 64, 64, 8, 1, .1), (17, 150, 32, 64, 4, 2, .02), (13, 150, 64, 64, 20, 2, .02)]
@@ -37,13 +38,13 @@ def matmul(x, y, terms):
 
 
 def solve(lower, rhs, terms, transposed):
-    block = np.arange(CHUNK) // BLOCK
-    on_diagonal = block[:, None] == block
-    below = np.where(on_diagonal, 0, lower)
-    inverse = np.linalg.inv(np.eye(CHUNK) - np.where(on_diagonal, lower, 0)) - np.eye(CHUNK)
-    y = below + matmul(inverse, below, terms[0])
-    w = inverse + y + matmul(y, inverse, terms[1])
-    return rhs + matmul(w.T if transposed else w, rhs, terms[2])
+    matrix, solved = lower.T if transposed else lower, rhs.copy()
+    for first in sorted(range(0, CHUNK, BLOCK), reverse=transposed):
+        rows, done = slice(first, first + BLOCK), slice(first + BLOCK, CHUNK) if transposed else slice(0, first)
+        solved[rows] += matmul(matrix[rows, done], solved[done], terms[0])
+        inverse = np.linalg.inv(np.eye(BLOCK) - matrix[rows, rows]) - np.eye(BLOCK)
+        solved[rows] += matmul(inverse, solved[rows], terms[1])
+    return solved
 
 
 class Chunks:
@@ -72,9 +73,10 @@ class Chunks:
         for rows, total, decays, pad in self.chunks():
             q, k, c, seen = pad(self.q), pad(self.k), -pad(self.beta)[:, None], narrow(state)
             rhs = c * (np.exp(total) * (k @ seen) - pad(self.v))
-            u = narrow(solve(c * np.tril((k @ k.T) * decays, -1), rhs, terms, False))
-            o[rows] = (np.exp(total) * (q @ seen) + narrow((q @ k.T) * decays) @ u)[:len(o[rows])]
-            state = np.exp(total[-1]) * state + narrow(k * np.exp(total[-1] - total)).T @ u
+            u = solve(c * np.tril((k @ k.T) * decays, -1), rhs, terms, False)
+            two = lambda x: narrow(x) + narrow(x - narrow(x))
+            o[rows] = (np.exp(total) * (q @ seen) + two((q @ k.T) * decays) @ two(u))[:len(o[rows])]
+            state = np.exp(total[-1]) * state + k.T @ two(u * np.exp(total[-1] - total))
         return o
 
     def backward(self, terms, narrow):
