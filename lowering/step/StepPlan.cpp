@@ -208,8 +208,11 @@ private:
         plan.stateful.insert(op.getResult(0));
     // The gradient of a gate depends on the step's row in the sequence.
     scan.getBody().walk([&](GateGradientOp op) { plan.stateful.insert(op.getResult()); });
+    // So does an op on a K×V value that is no state: an outer product that reads a saved state.
+    auto isMatrix = [](Value value) { return rankOf(value.getType()) == 2; };
     for (Operation &op : scan.getStep().without_terminator())
-      if (llvm::any_of(op.getOperands(), [&](Value v) { return plan.stateful.contains(v); }))
+      if (llvm::any_of(op.getOperands(),
+                       [&](Value v) { return plan.stateful.contains(v) || isMatrix(v); }))
         plan.stateful.insert(op.getResult(0));
   }
 

@@ -13,6 +13,9 @@
 // REDEFINE: %{entry} = hopfield
 // RUN: %{run} | FileCheck %s --implicit-check-not=FAIL
 // RUN: %{run} --vjp --finite-differences | FileCheck %s --check-prefix=VJP --implicit-check-not=FAIL
+// REDEFINE: %{entry} = read_of_read
+// RUN: %{run} | FileCheck %s --implicit-check-not=FAIL
+// RUN: %{run} --vjp --finite-differences | FileCheck %s --check-prefix=VJP --implicit-check-not=FAIL
 
 // A thread has few elements, and a block many threads.
 // RUN: ejk-compile %s --schedule=step --print-cost-model --emit=gpu --arch=sm_90 -o %t.gpu 2>&1 | FileCheck %s --check-prefix=PLAN
@@ -103,4 +106,27 @@ func.func @hopfield(%q: tensor<?x?x?x40xf32> {ejk.name = "q"}, %k: tensor<?x?x?x
     ejk.yield states(%S2 : vector<40x40xf32>) outputs(%ot : vector<40xf32>)
   }
   return %o, %ht : tensor<?x?x?x40xf32>, tensor<?x?x40x40xf32>
+}
+
+// What a read gives is what another one reads with: the derivative sums outer products of no state
+// with states that the forward pass saved.
+func.func @read_of_read(%q: tensor<?x?x?x20xf32> {ejk.name = "q"}, %k: tensor<?x?x?x20xf32> {ejk.name = "k"},
+                        %v: tensor<?x?x?x12xf32> {ejk.name = "v"}, %h0: tensor<?x?x20x12xf32> {ejk.name = "h0"})
+    -> (tensor<?x?x?x12xf32> {ejk.name = "o"}, tensor<?x?x20x12xf32> {ejk.name = "ht"}) {
+  %o, %ht = ejk.scan
+      sequences(%qt = %q : tensor<?x?x?x20xf32>, %kt = %k : tensor<?x?x?x20xf32>, %vt = %v : tensor<?x?x?x12xf32>)
+      states(%S = %h0 : tensor<?x?x20x12xf32>) -> (tensor<?x?x?x12xf32>) {
+    %small = arith.constant dense<0.2> : vector<20xf32>
+    %key = arith.mulf %kt, %small : vector<20xf32>
+    %r = ejk.read %S, %key along key : vector<20x12xf32>, vector<20xf32>
+    %bounded = math.tanh %r : vector<12xf32>
+    %u = arith.subf %vt, %bounded : vector<12xf32>
+    %back = ejk.read %S, %bounded along value : vector<20x12xf32>, vector<12xf32>
+    %scaled = arith.mulf %back, %small : vector<20xf32>
+    %sum = arith.addf %scaled, %qt : vector<20xf32>
+    %S1 = ejk.outer_add %S, %key, %u : vector<20x12xf32>, vector<20xf32>, vector<12xf32>
+    %ot = ejk.read %S1, %sum along key : vector<20x12xf32>, vector<20xf32>
+    ejk.yield states(%S1 : vector<20x12xf32>) outputs(%ot : vector<12xf32>)
+  }
+  return %o, %ht : tensor<?x?x?x12xf32>, tensor<?x?x20x12xf32>
 }
