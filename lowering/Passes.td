@@ -12,7 +12,8 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     for each schedule, with the conditions by which a launch chooses (docs/package-format.md).
 
     Why: which schedule is the fastest depends on sizes that are known at a launch. A chunk schedule
-    is bound by memory and slow for few rows; a step follows the other and is slow for many.
+    is bound by memory and slow for few rows. Step by step, each step waits for the one before it,
+    which is slow for many rows.
 
     `ejk.schedule` names an alternative's schedule, `ejk.alternative_of` the function that it is
     another way to compute. `ejk.needs` is the condition without which its results would be wrong,
@@ -30,10 +31,10 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     Where heads of keys and values may be shared by query heads (H and Hkv are dynamic), gradients
     are summed over them by `ejk.sum_heads`, in f32. Another copy of each, taken first, needs
     H = Hkv, and has nothing to sum. With `schedule`, functions have that schedule alone, and these
-    copies are the only ones. So they are with `heads-only`, for f32 results, as a CPU takes them; and
-    with `chunks`, recurrences of bf16 rows that are no derivatives have the two schedules, for a CPU
-    that multiplies bf16; unless `schedule=chunk` asks for all, only those whose gates scale no rows
-    of channels, which chunks round. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
+    copies are the only ones. With `heads-only` they are the only ones, too: a CPU takes f32 results so.
+    With `chunks`, for a CPU that multiplies bf16, recurrences of bf16 rows that are no derivatives have
+    the two schedules; those with gates of channels only with `schedule=chunk`, because chunks round
+    rows that such gates scale. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
     with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
     With `two-terms=few-heads`, where a derivative by chunks gives gates' gradients that are numbers

@@ -101,8 +101,8 @@ constexpr int64_t kSegmentPasses = 3;
 /// mma.sync 16.
 constexpr int64_t kChunkLengths[] = {64, 32, 16};
 
-/// The same on a CPU, where a matmul may have any number of rows. Per row, matmuls within chunks of
-/// 32 rows take half of the multiply-adds that they take in chunks of 64: of all, a tenth less.
+/// The same on a CPU, where a matmul may have any number of rows. Matmuls between rows of one chunk
+/// take half of the multiply-adds a row with 32 rows that they take with 64. Those are a fifth of all.
 /// Zen 4 (bf16, T = 1024, H = 8, K = V = 128): 4.21 ms in chunks of 64, 3.95 in chunks of 32.
 constexpr int64_t kChunkLengthsOnCpu[] = {32, 16};
 
