@@ -4,7 +4,6 @@
     docs/generate_cpu_tour.py BIN            writes it; BIN holds ejk-compile
     docs/generate_cpu_tour.py BIN --check    says whether it is what it would write
 """
-import difflib
 import sys
 from pathlib import Path
 
@@ -56,21 +55,5 @@ def page(folder):
     return "\n".join(parts)
 
 
-def main(arguments):
-    if len(arguments) not in (1, 2) or arguments[1:] not in ([], ["--check"]):
-        raise SystemExit(__doc__)
-    wanted = page(Path(arguments[0]))
-    if len(arguments) == 1:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    found = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    differences = list(difflib.unified_diff(found.splitlines(True), wanted.splitlines(True),
-                                            "docs/from-scan-to-cpu.md", "what the passes give"))
-    sys.stdout.writelines(differences)
-    if differences:
-        print("The page is behind the passes: run docs/generate_cpu_tour.py")
-    return 1 if differences else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(tour.write_or_compare(sys.argv[1:], __doc__, PAGE, page))

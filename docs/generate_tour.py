@@ -179,21 +179,22 @@ def page(folder):
     return "\n".join(parts)
 
 
-def main(arguments):
+def write_or_compare(arguments, usage, path, page):
+    """Writes page(FOLDER) to `path`; with --check, prints how the two differ and gives 1 if they do."""
     if len(arguments) not in (1, 2) or arguments[1:] not in ([], ["--check"]):
-        raise SystemExit(__doc__)
+        raise SystemExit(usage)
     wanted = page(Path(arguments[0]))
     if len(arguments) == 1:
-        PAGE.write_text(wanted, encoding="utf-8")
+        path.write_text(wanted, encoding="utf-8")
         return 0
-    found = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    found = path.read_text(encoding="utf-8") if path.exists() else ""
     differences = list(difflib.unified_diff(found.splitlines(True), wanted.splitlines(True),
-                                            "docs/from-scan-to-ptx.md", "what the passes give"))
+                                            f"docs/{path.name}", "what the passes give"))
     sys.stdout.writelines(differences)
     if differences:
-        print("The page is behind the passes: run docs/generate_tour.py")
+        print(f"The page is behind the passes: run docs/{Path(sys.argv[0]).name}")
     return 1 if differences else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_or_compare(sys.argv[1:], __doc__, PAGE, page))
