@@ -255,7 +255,7 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     What: in a program whose rows and states have 32 channels or fewer, each matmul operand that
     `arith.truncf` makes enters its matmuls as two 16-bit terms: the truncated value and the
     truncated remainder (zero where the value is not finite). The matmul of two remainders is left
-    out. Other uses see the truncated value. Results change: most of the truncation error
+    out. An operand that enters in two terms already is not split again. Other uses see the truncated value. Results change: most of the truncation error
     disappears. Where a gate is a number per head, states may have up to 128 channels along one of
     their axes (64 beside gates of channels), and 32 or fewer along the other. Only matmuls that a
     state or a sum is made of are split there, not those of rows that are stored. Where every gate

@@ -439,15 +439,18 @@ def Ejk_CancellingPairOp : Ejk_StepOp<"cancelling_pair", [
     %p = ejk.cancelling_pair %q, %r : vector<64xf32>
     ```
 
+    With `corrects`, the other scan adds `vector` and the operand of `read` by an `ejk.outer_add` that
+    `corrects`, so that it rounds them to two terms.
+
     Constraints:
     - C1: `read` is what an `ejk.read` of this step gives, or a row of a sequence, where a pass
       moved the read to an earlier scan.
     - C2: the result is a term of a sum: `ejk.sum`, `arith.addf`, `arith.subf` and the outputs of
       `ejk.yield` use it, and nothing else does.
   }];
-  let arguments = (ins Ejk_StepVector:$vector, Ejk_StepVector:$read);
+  let arguments = (ins Ejk_StepVector:$vector, Ejk_StepVector:$read, UnitAttr:$corrects);
   let results = (outs Ejk_StepVector:$result);
-  let assemblyFormat = "$vector `,` $read attr-dict `:` type($result)";
+  let assemblyFormat = "$vector `,` $read (`corrects` $corrects^)? attr-dict `:` type($result)";
   let extraClassDeclaration = [{
     /// The ejk.read that gives `read`; null where an earlier scan has it.
     ReadOp getReadOp();

@@ -18,9 +18,11 @@ static Value times(OpBuilder &b, Location at, Value x, Value y) {
   return arith::MulFOp::create(b, at, x, y);
 }
 
-/// A term of a pair sum: `vector` times the read.
-static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read) {
-  return CancellingPairOp::create(b, at, vector, read);
+/// A term of a pair sum: `vector` times the read. With `corrects`, the other scan adds what corrects
+/// its state.
+static Value pairingTerm(OpBuilder &b, Location at, Value vector, Value read,
+                         bool corrects = false) {
+  return CancellingPairOp::create(b, at, vector, read, corrects);
 }
 
 /// The absolute value of `vector` times the read.
@@ -302,8 +304,8 @@ Value CoreBackward::passAddend(Matrix &m, OuterAddOp add, Axis axis) {
   Value cotangent = ReadOp::create(b, at, pairing ? m.segmentEnd : m.adjoint, across, other(axis));
   if (!pairing)
     return cotangent;
-  pairing =
-      arith::SubFOp::create(b, at, pairing, pairingTerm(b, at, isKey ? key : value, cotangent));
+  pairing = arith::SubFOp::create(
+      b, at, pairing, pairingTerm(b, at, isKey ? key : value, cotangent, add.getCorrects()));
   for (auto [readKey, readValue] : m.reads)
     cotangent = arith::AddFOp::create(
         b, at, cotangent,

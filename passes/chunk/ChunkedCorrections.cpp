@@ -21,8 +21,10 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
   for (auto [term, factor] : llvm::zip(correction.terms, factorTiles)) {
     Value seen = readOnFastPath(e, term.read, basisState, /*without=*/correction.add);
     rhs = e.add(rhs, times(e, seen, factor, 0));
-    Value products =
-        seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true), correction.add);
+    // As the reads that are stored take them: later scans compute u from those, and no read corrects
+    // there what differs.
+    Value products = seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true),
+                                  correction.add, cancels(correction.add));
     // The later step has a row; in a backward pass the one that reads is the earlier.
     products = times(e, products, factor, isReverse() ? 1 : 0);
     matrix = matrix ? e.add(matrix, products) : products;

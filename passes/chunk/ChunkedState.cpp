@@ -208,6 +208,9 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
   };
   Value roundX = e.round(x, plan.operandType), roundState = e.round(state, plan.operandType);
   addProduct(roundX, roundState);
+  if (SmallVector<Value, 2> terms = termsOf(e, x, plan.operandType, inBasis && pairsCorrect(read));
+      terms.size() > 1)
+    addProduct(terms.back(), roundState);
   if (!inBasis && !plan.operandType.isF32()) {
     // Other terms are f32 sums, so add the remainder that rounding dropped, too.
     auto rest = [&](Value tile, Value rounded) {
@@ -251,20 +254,21 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
     if (add == without)
       continue;
-    // What a gate's gradient sums is rounded as the other scan rounds it.
-    bool inTerms = cancels(add) && (read.pairings.empty() || read.sumsPairs);
-    Value products = seenProducts(e, r, x, add, inTerms);
-    sum = dotTerms(e, termsOf(e, products, plan.operandType, inTerms), isReverse(),
-                   termsOf(e, addTile(e, add, other), plan.operandType, inTerms), false, sum);
+    // What a gate's gradient sums is rounded as the other scan rounds it: in it, what this one adds
+    // is read with, and what this one reads with is added.
+    bool ofAdd = cancels(add), ofRead = pairsCorrect(read);
+    Value products = seenProducts(e, r, x, add, ofAdd, ofRead);
+    sum = dotTerms(e, termsOf(e, products, plan.operandType, ofAdd || ofRead), isReverse(),
+                   termsOf(e, addTile(e, add, other), plan.operandType, ofAdd), false, sum);
   }
   return sum;
 }
 
 Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned add,
-                                 bool inTerms) {
+                                 bool addedInTerms, bool readingInTerms) {
   const StateChain::Read &read = chain.reads[r];
   bool inclusive = add < read.adds;
-  Value p = dotProducts(e, x, addTile(e, add, read.along), inTerms);
+  Value p = dotProducts(e, x, addTile(e, add, read.along), addedInTerms, readingInTerms);
   if (head)
     p = e.mul(p, head->between(e, read.decays[0], chain.adds[add].decays[0], inclusive,
                                scaleInDecays(read)));
@@ -274,10 +278,11 @@ Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned a
   return p;
 }
 
-Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added, bool inTerms) {
+Value ChunkedState::dotProducts(TileBuilder &e, Value reading, Value added, bool addedInTerms,
+                                bool readingInTerms) {
   Type type = typeOfRows(reading, added);
-  SmallVector<Value, 2> later = {e.round(reading, type)};
-  SmallVector<Value, 2> earlier = termsOf(e, added, type, inTerms);
+  SmallVector<Value, 2> later = termsOf(e, reading, type, readingInTerms);
+  SmallVector<Value, 2> earlier = termsOf(e, added, type, addedInTerms);
   if (isReverse())
     std::swap(later, earlier);
   return dotTerms(e, later, false, earlier, true, e.zeros({plan.chunk, plan.chunk}));
@@ -430,7 +435,7 @@ Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read
     partner =
         e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
                                      : raisedGates(e, other).upTo(e, op.decays[other + 1])));
-  return e.mul(inBasis ? asRead(e, partner) : partner, read);
+  return e.mul(inBasis && !pairsCorrect(op) ? asRead(e, partner) : partner, read);
 }
 
 Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {

@@ -48,8 +48,8 @@
 // far smaller than the sums of |u|. So the matmuls that sum over u take their operands in two terms:
 // u, what it is multiplied by, and the outer product's key if it is computed and not a row. Scans
 // that get u as a sequence know of it by `corrects`. Where y is used it is such a sum, and where u
-// is used it is the solution, and not c y. Cancelling pairs of reads (below) have one term, as the
-// other scan has.
+// is used it is the solution, and not c y. A later scan computes u from y, and nothing corrects there
+// what differs from the solution. So the system has the products of the keys that y has.
 //
 // **Cancelling pairs.** The gradient of a gate sums y_i ∘ z_i, with z_i along b, and subtracts
 // the same kind of term of the adjoint's scan. The two nearly cancel. So z̃ = z ∘ e^{R^b − M^b}
@@ -65,6 +65,9 @@
 //    steps contribute Σ_j e^{…} (x_i · u_j)(z_i · w_j). These are the same terms as in the
 //    other scan, so they cancel up to the rounding of f32 sums, and a step's diagonal term is
 //    in neither.
+//  - Otherwise a matmul over a corrected u takes u and its products with x in two terms, and so does
+//    the other scan, which reads with u (`corrects` of the pair). The key beside u has two terms
+//    where it is an operand, and is not rounded where it multiplies the read.
 //  - On the exact path, too, the gates for these sums are raised to a floor whose exponential is
 //    zero.
 //
@@ -148,7 +151,7 @@ private:
   /// The products of read `r`, whose vector is `x`, with the vectors of outer product `add` along
   /// the read: decayed, and zero where a step's read does not see the addition.
   mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add,
-                           bool inTerms = false);
+                           bool addedInTerms = false, bool readingInTerms = false);
   /// The vectors that the chain's correction adds, in the basis.
   mlir::Value solveCorrection(TileBuilder &e, mlir::Value basisState);
   /// The same for one step on the exact path: `reads` are the step's reads so far.
@@ -164,13 +167,20 @@ private:
   /// The matrix of dot products of each step's `reading` with each step's `added`. Rows are the
   /// later step and columns the earlier one, as in a forward scan.
   mlir::Value dotProducts(TileBuilder &e, mlir::Value reading, mlir::Value added,
-                          bool inTerms = false);
+                          bool addedInTerms = false, bool readingInTerms = false);
   /// Whether sums over outer product `add` take operands in two terms: what the steps add nearly
   /// cancels.
   bool cancels(unsigned add) const {
     OuterAddOp op = chain.adds[add].op;
     return op.getCorrects() ||
            (chain.correction && chain.correction->add == add && !chain.correction->isMultiple);
+  }
+  /// Whether the other scan of a read's cancelling pairs, which are not only summed, adds the read's
+  /// vector and its partner in two terms.
+  static bool pairsCorrect(const StateChain::Read &read) {
+    return !read.sumsPairs && llvm::any_of(read.pairings, [](const StateChain::Read::Pairing &pair) {
+      return CancellingPairOp(pair.op).getCorrects();
+    });
   }
   /// `tile` rounded to `type`, and with `inTerms` what rounding dropped, rounded again.
   llvm::SmallVector<mlir::Value, 2> termsOf(TileBuilder &e, mlir::Value tile, mlir::Type type,

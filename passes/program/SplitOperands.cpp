@@ -97,9 +97,11 @@ class Splitter {
 public:
   explicit Splitter(MLIRContext *context) : b(context) {}
 
-  /// Adds matmuls with the rests of `dot`'s operands, but not the one with both rests.
-  bool run(DotOp dot) {
-    Value left = restOf(dot.getLhs()), right = restOf(dot.getRhs());
+  /// Adds matmuls with the rests of `dot`'s operands that are `ofLeft` and `ofRight`, but not the one
+  /// with both rests.
+  bool run(DotOp dot, bool ofLeft, bool ofRight) {
+    Value left = ofLeft ? restOf(dot.getLhs()) : Value();
+    Value right = ofRight ? restOf(dot.getRhs()) : Value();
     if (!left && !right)
       return false;
     b.setInsertionPoint(dot);
@@ -168,26 +170,27 @@ static Value firstTerm(Value operand) {
   return round && isRest(rest, wide, round) ? wide.getIn() : Value();
 }
 
-/// Whether `dot` is one of the matmuls that add the terms of operands, as those of a solve are: it
-/// takes a second term, or one that it adds to, or that adds to it, takes that of its operand.
-static bool takesTerms(DotOp dot) {
+/// Which operands of `dot` may be split: those that are not split already, as a solve's are. A
+/// second term is not, nor what it is multiplied by. Nor is a first term whose second one a matmul
+/// takes that `dot` adds to, or that adds to it.
+static std::pair<bool, bool> unsplitOperands(DotOp dot) {
   if (firstTerm(dot.getLhs()) || firstTerm(dot.getRhs()))
-    return true;
-  auto takesSecond = [&](DotOp other) {
-    return firstTerm(other.getLhs()) == dot.getLhs() || firstTerm(other.getRhs()) == dot.getRhs();
+    return {false, false};
+  bool left = true, right = true;
+  auto visit = [&](DotOp other) {
+    left &= firstTerm(other.getLhs()) != dot.getLhs();
+    right &= firstTerm(other.getRhs()) != dot.getRhs();
   };
   for (auto other = dot.getAcc().getDefiningOp<DotOp>(); other;
        other = other.getAcc().getDefiningOp<DotOp>())
-    if (takesSecond(other))
-      return true;
+    visit(other);
   auto addedTo = [](DotOp one) {
     auto user = one->hasOneUse() ? dyn_cast<DotOp>(*one->user_begin()) : DotOp();
     return user && user.getAcc() == one ? user : DotOp();
   };
   for (DotOp other = addedTo(dot); other; other = addedTo(other))
-    if (takesSecond(other))
-      return true;
-  return false;
+    visit(other);
+  return {left, right};
 }
 
 /// Replaces a rounded and widened operand by the original in other computations, but not where
@@ -214,18 +217,17 @@ struct SplitOperandsPass : ejk::impl::SplitOperandsBase<SplitOperandsPass> {
       if (program->hasAttr(kWarpsAttr) || matmuls == Matmuls::none)
         return;
       Splitter splitter(&getContext());
-      SmallVector<DotOp> dots;
+      SmallVector<std::pair<DotOp, std::pair<bool, bool>>> dots;
       program.walk([&](DotOp dot) {
         bool readsState = carriedState(dot.getLhs()) || carriedState(dot.getRhs());
-        if (!takesTerms(dot) &&
-            (matmuls == Matmuls::all ||
-             (isSummed(dot, /*mayBeElsewhere=*/matmuls == Matmuls::ofSums) &&
-              (matmuls == Matmuls::ofSums || readsState))))
-          dots.push_back(dot);
+        if (matmuls == Matmuls::all ||
+            (isSummed(dot, /*mayBeElsewhere=*/matmuls == Matmuls::ofSums) &&
+             (matmuls == Matmuls::ofSums || readsState)))
+          dots.push_back({dot, unsplitOperands(dot)});
       });
       useUnrounded(program);
-      for (DotOp dot : dots)
-        numSplit += splitter.run(dot);
+      for (auto [dot, operands] : dots)
+        numSplit += splitter.run(dot, operands.first, operands.second);
     });
   }
 };

@@ -196,15 +196,18 @@ func.func @step_ops(%x: tensor<2x3x4x8xbf16>) -> tensor<2x3x4x8xbf16> {
 // CHECK-LABEL: func @cancelling_pair(
 // CHECK: %[[R:.*]] = ejk.read
 // CHECK: ejk.cancelling_pair %{{.*}}, %[[R]] : vector<8xf32>
+// CHECK: ejk.cancelling_pair %{{.*}}, %[[R]] corrects : vector<8xf32>
 // GENERIC: "ejk.cancelling_pair"(%{{.*}}, %{{.*}}) : (vector<8xf32>, vector<8xf32>) -> vector<8xf32>
-func.func @cancelling_pair(%x: tensor<?x?x?x8xf32>) -> tensor<?x?x?x8xf32> {
-  %o, %s = ejk.scan sequences(%xt = %x : tensor<?x?x?x8xf32>) states(%S = zero : tensor<?x?x8x8xf32>)
-      -> (tensor<?x?x?x8xf32>) {
+// GENERIC: "ejk.cancelling_pair"(%{{.*}}, %{{.*}}) <{corrects}> : (vector<8xf32>, vector<8xf32>) -> vector<8xf32>
+func.func @cancelling_pair(%x: tensor<?x?x?x8xf32>) -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>) {
+  %o:2, %s = ejk.scan sequences(%xt = %x : tensor<?x?x?x8xf32>) states(%S = zero : tensor<?x?x8x8xf32>)
+      -> (tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>) {
     %r = ejk.read %S, %xt along key : vector<8x8xf32>, vector<8xf32>
     %p = ejk.cancelling_pair %xt, %r : vector<8xf32>
-    ejk.yield states(%S : vector<8x8xf32>) outputs(%p : vector<8xf32>)
+    %p2 = ejk.cancelling_pair %xt, %r corrects : vector<8xf32>
+    ejk.yield states(%S : vector<8x8xf32>) outputs(%p, %p2 : vector<8xf32>, vector<8xf32>)
   }
-  return %o : tensor<?x?x?x8xf32>
+  return %o#0, %o#1 : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>
 }
 
 // CHECK-LABEL: func @gate_gradients(

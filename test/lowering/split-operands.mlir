@@ -175,6 +175,44 @@ func.func @first_term_first() {
   return
 }
 
+// Where one operand has terms and the other has none, the other is split.
+// CHECK-LABEL: func.func @one_operand_has_terms
+// CHECK: %[[Y1:.*]] = arith.truncf
+// CHECK: %[[Y2:.*]] = arith.truncf
+// CHECK: %[[X1:.*]] = arith.truncf
+// CHECK: %[[X2:.*]] = arith.truncf
+// CHECK: %[[P0:.*]] = tile.dot %[[X1]], %[[Y2]], %{{.*}}
+// CHECK: %[[P1:.*]] = tile.dot %[[X1]], %[[Y1]], %[[P0]]
+// CHECK: tile.dot %[[X2]], %[[Y1]], %[[P1]]
+// CHECK-NOT: tile.dot
+// CHECK: tile.end
+func.func @one_operand_has_terms() {
+  %q = check.random normal seed 1 : tensor<1x16x1x16xbf16>
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<1x16x1x16xbf16>)
+      outputs(tensor<1x16x1x16xf32>) {
+  ^bb0(%qr: !tile.rows<vector<16xbf16>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %none = arith.constant dense<0.0> : vector<16x16xf32>
+    %third = arith.constant dense<0.333333> : vector<16x16xf32>
+    %seventh = arith.constant dense<0.142857> : vector<16x16xf32>
+    %qt = tile.load %qr[%c0, %c0] : !tile.rows<vector<16xbf16>> -> vector<16x16xbf16>
+    %qf = arith.extf %qt : vector<16x16xbf16> to vector<16x16xf32>
+    %y = arith.mulf %qf, %seventh : vector<16x16xf32>
+    %y1 = arith.truncf %y : vector<16x16xf32> to vector<16x16xbf16>
+    %x = arith.mulf %qf, %third : vector<16x16xf32>
+    %x1 = arith.truncf %x : vector<16x16xf32> to vector<16x16xbf16>
+    %wide = arith.extf %x1 : vector<16x16xbf16> to vector<16x16xf32>
+    %lost = arith.subf %x, %wide : vector<16x16xf32>
+    %x2 = arith.truncf %lost : vector<16x16xf32> to vector<16x16xbf16>
+    %p1 = tile.dot %x1, %y1, %none : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
+    %p = tile.dot %x2, %y1, %p1 : vector<16x16xbf16>, vector<16x16xbf16>, vector<16x16xf32>
+    tile.store %p, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  return
+}
+
 // What is infinite stays so: 1/o is 0, and not NaN.
 // CHECK-LABEL: func.func @infinite
 // CHECK-COUNT-2: tile.dot

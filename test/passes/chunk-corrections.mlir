@@ -83,6 +83,77 @@ func.func @used(%k: tensor<?x?x?x64xbf16>) -> (tensor<?x?x?x64xf32>, tensor<?x?x
 
 // -----
 
+// A key that a gate per channel decays has two terms, in what is solved as in what is read: later scans
+// make u of the read. So both come from the same matmuls.
+// CHECK-LABEL: func.func @decayed_keys
+// CHECK: tile.guarded
+// CHECK: %[[LATER:.*]] = arith.truncf
+// CHECK: %[[ENTRY:.*]] = tile.dot %[[LATER]],
+// CHECK: %[[EARLIER1:.*]] = arith.truncf
+// CHECK: %[[EARLIER2:.*]] = arith.truncf
+// CHECK: %[[P1:.*]] = tile.dot %[[LATER]], %[[EARLIER1]] transposed
+// CHECK: %[[P:.*]] = tile.dot %[[LATER]], %[[EARLIER2]] transposed, %[[P1]]
+// CHECK: %[[SEEN:.*]] = tile.mask lower strict %[[P]]
+// CHECK: %[[M:.*]] = arith.mulf %[[SEEN]],
+// CHECK: tile.solve %[[M]],
+// CHECK: %[[SEEN1:.*]] = arith.truncf %[[SEEN]]
+// CHECK: tile.dot %[[SEEN1]], %{{.*}}, %[[ENTRY]]
+func.func @decayed_keys(%k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?x64xf32>)
+    -> (tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>) {
+  %r, %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>, %vt = %v : tensor<?x?x?x64xbf16>, %gt = %g : tensor<?x?x?x64xf32>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %vw = arith.extf %vt : vector<64xbf16> to vector<64xf32>
+    %S1 = ejk.decay %S by %gt along key : vector<64x64xf32>, vector<64xf32>
+    %rt = ejk.read %S1, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %ut = arith.subf %vw, %rt : vector<64xf32>
+    %S2 = ejk.outer_add %S1, %kw, %ut : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S2 : vector<64x64xf32>) outputs(%rt : vector<64xf32>)
+  }
+  return %r, %ht : tensor<?x?x?x64xf32>, tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// A cancelling pair of what the other scan adds in two terms: what this one reads with has two, and
+// its products, and its partner is not rounded.
+// CHECK-LABEL: func.func @pair
+// CHECK: tile.guarded
+// CHECK: %[[U1:.*]] = arith.truncf
+// CHECK: %[[STATE:.*]] = arith.truncf
+// CHECK: %[[ENTRY1:.*]] = tile.dot %[[U1]], %[[STATE]] transposed
+// CHECK: %[[U2:.*]] = arith.truncf
+// CHECK: %[[ENTRY:.*]] = tile.dot %[[U2]], %[[STATE]] transposed, %[[ENTRY1]]
+// CHECK: %[[P:.*]] = tile.dot %[[DO:.*]], %[[U1]] transposed
+// CHECK: tile.dot %[[DO]], %[[U2]] transposed, %[[P]]
+// CHECK: %[[SEEN:.*]] = tile.mask
+// CHECK: %[[SEEN1:.*]] = arith.truncf %[[SEEN]]
+// CHECK: %[[SEEN2:.*]] = arith.truncf
+// CHECK: %[[B1:.*]] = tile.dot %[[SEEN1]] transposed, %[[Q:.*]], %[[ENTRY]]
+// CHECK: %[[B:.*]] = tile.dot %[[SEEN2]] transposed, %[[Q]], %[[B1]]
+// CHECK: arith.mulf %[[B]],
+// CHECK: %[[K:.*]] = arith.mulf
+// CHECK-NEXT: arith.mulf %[[K]], %[[B]]
+func.func @pair(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %u: tensor<?x?x?x64xbf16>, %do: tensor<?x?x?x64xbf16>, %g: tensor<?x?x?x64xf32>)
+    -> tensor<?x?x?x64xf32> {
+  %p, %dh0 = ejk.scan reverse sequences(%qt = %q : tensor<?x?x?x64xbf16>, %kt = %k : tensor<?x?x?x64xbf16>, %ut = %u : tensor<?x?x?x64xbf16>, %dot = %do : tensor<?x?x?x64xbf16>, %gt = %g : tensor<?x?x?x64xf32>)
+      states(%A = zero : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) {
+    %qw = arith.extf %qt : vector<64xbf16> to vector<64xf32>
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %dw = arith.extf %dot : vector<64xbf16> to vector<64xf32>
+    %uw = arith.extf %ut : vector<64xbf16> to vector<64xf32>
+    %us = arith.mulf %uw, %dw : vector<64xf32>
+    %b = ejk.read %A, %us along value : vector<64x64xf32>, vector<64xf32>
+    %t = ejk.cancelling_pair %kw, %b corrects : vector<64xf32>
+    %A1 = ejk.outer_add %A, %qw, %dw : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %A2 = ejk.decay %A1 by %gt along key : vector<64x64xf32>, vector<64xf32>
+    ejk.yield states(%A2 : vector<64x64xf32>) outputs(%t : vector<64xf32>)
+  }
+  return %p : tensor<?x?x?x64xf32>
+}
+
+// -----
+
 // CHECK-LABEL: func.func @number_a_channel
 // CHECK-NOT: tile.program
 func.func @number_a_channel(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {

@@ -66,3 +66,28 @@ func.func @gated_by_read(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: t
   }
   return %o : tensor<2x4x1x4xf32>
 }
+
+// Where a gate of key channels has a gradient, the pair of what corrects the state says so, in the scan
+// that reads the adjoint with it. Those of the query and of what is read are of plain outer products.
+// CHECK-LABEL: func.func @key_gate_vjp
+// CHECK: ejk.scan save_every
+// CHECK: ejk.outer_add %{{.*}} corrects
+// CHECK-COUNT-2: ejk.cancelling_pair %{{.*}}, %{{[0-9]+}} : vector<4xf32>
+// CHECK: ejk.scan reverse save_every
+// CHECK: ejk.cancelling_pair %{{.*}}, %{{.*}} corrects : vector<4xf32>
+// CHECK-NOT: ejk.cancelling_pair
+// CHECK: return
+func.func @key_gate(%q: tensor<2x4x1x4xf32>, %k: tensor<2x4x1x4xf32>, %v: tensor<2x4x1x4xf32>, %gk: tensor<2x4x1x4xf32>)
+    -> tensor<2x4x1x4xf32> {
+  %o, %ht = ejk.scan sequences(%qt = %q : tensor<2x4x1x4xf32>, %kt = %k : tensor<2x4x1x4xf32>,
+                               %vt = %v : tensor<2x4x1x4xf32>, %gt = %gk : tensor<2x4x1x4xf32>)
+      states(%S = zero : tensor<2x1x4x4xf32>) -> (tensor<2x4x1x4xf32>) {
+    %S1 = ejk.decay %S by %gt along key : vector<4x4xf32>, vector<4xf32>
+    %old = ejk.read %S1, %kt along key : vector<4x4xf32>, vector<4xf32>
+    %delta = arith.subf %vt, %old : vector<4xf32>
+    %S2 = ejk.outer_add %S1, %kt, %delta : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    %ot = ejk.read %S2, %qt along key : vector<4x4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>) outputs(%ot : vector<4xf32>)
+  }
+  return %o : tensor<2x4x1x4xf32>
+}

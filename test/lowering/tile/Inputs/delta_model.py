@@ -20,36 +20,26 @@ sys.path.append(os.path.join(FOLDER, "..", "..", "..", "oracle"))
 import corrections  # noqa: E402
 import tensors  # noqa: E402
 
-B, T, H, K, V, CHUNK, MOST = 1, 150, 2, 64, 64, 64, 1.5
-SCALE = K ** -0.5
-ROWS, STATE = f"tensor<?x?x?x{K}xbf16>", f"tensor<?x?x{K}x{V}xf32>"
-PROGRAM = f"""func.func @delta(%q: {ROWS}, %k: {ROWS}, %v: {ROWS}, %beta: tensor<?x?x?xf32>, %g: tensor<?x?x?xf32>)
-    -> ({ROWS} {{ejk.name = "o"}}, {STATE} {{ejk.name = "ht"}}) {{
-  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xf32>) g(%g : tensor<?x?x?xf32>) : {ROWS}, {ROWS}, {ROWS} -> {ROWS}, {STATE}
-  return %o, %ht : {ROWS}, {STATE}
-}}
-"""
+B, H, CHUNK, MOST = 1, 2, 64, 1.5
 
 
 def rounded(x):
     return tensors.round_to(x, "bf16").astype(np.float64)
 
 
-def chunked(q, k, v, beta, g):
-    """(o, ht) of one head by chunks."""
-    state, o = np.zeros((K, V)), np.zeros((T, V))
-    for first in range(0, T, CHUNK):
-        rows = slice(first, min(first + CHUNK, T))
-        qc, kc, total = q[rows], k[rows], np.cumsum(g[rows])
-        decays = np.exp(np.minimum(total[:, None] - total[None, :], 0.0))
+def chunked(q, k, v, beta, gates, scale):
+    """(o, ht) of one head by chunks. Gates are [T,1] per head or [T,K] per key channel, and weak enough to stand beside the keys."""
+    state, o = np.zeros((k.shape[1], v.shape[1])), np.zeros(v.shape)
+    for first in range(0, len(k), CHUNK):
+        rows = slice(first, first + CHUNK)
+        total = np.cumsum(gates[rows], axis=0)
+        query, later, earlier = q[rows] * np.exp(total), k[rows] * np.exp(total), k[rows] * np.exp(-total)
         seen, c = rounded(state), -beta[rows][:, None]
-        right = beta[rows][:, None] * v[rows] + c * np.exp(total)[:, None] * (kc @ seen)
-        inverse = np.linalg.inv(np.eye(len(kc)) - c * np.tril((kc @ kc.T) * decays, -1))
-        u = right + rounded(inverse - np.eye(len(kc))) @ rounded(right)
-        o[rows] = SCALE * (np.exp(total)[:, None] * (qc @ seen)
-                           + rounded(np.tril((qc @ kc.T) * decays)) @ rounded(u))
-        left = rounded(kc * np.exp(total[-1] - total)[:, None])
-        state = np.exp(total[-1]) * state + left.T @ rounded(u)
+        right = beta[rows][:, None] * v[rows] + c * (later @ seen)
+        inverse = np.linalg.inv(np.eye(len(later)) - c * np.tril(later @ earlier.T, -1))
+        u = right + rounded(inverse - np.eye(len(later))) @ rounded(right)
+        o[rows] = scale * (query @ seen + rounded(np.tril(query @ earlier.T)) @ rounded(u))
+        state = np.exp(total[-1])[:, None] * state + rounded(k[rows] * np.exp(total[-1] - total)).T @ rounded(u)
     return o, state
 
 
@@ -57,31 +47,57 @@ def distance(x, exact):
     return np.linalg.norm(x - exact) / np.linalg.norm(exact)
 
 
-def draw(parallel):
-    rng = np.random.default_rng(11)
-    normal = rng.standard_normal
-    keys = normal((B, T, H, K)) + (4.0 if parallel else 0.0)
-    keys *= 0.97 / np.linalg.norm(keys, axis=-1, keepdims=True)
-    narrow = {"q": normal((B, T, H, K)), "k": keys, "v": normal((B, T, H, V)), "do": normal((B, T, H, V))}
-    wide = {"beta": (2.0 if parallel else 1.0) * rng.random((B, T, H)), "g": -0.1 * rng.exponential(1.0, (B, T, H)),
-            "dht": normal((B, H, K, V))}
-    return {**{name: ("bf16", tensors.round_to(x, "bf16")) for name, x in narrow.items()},
-            **{name: ("f32", x.astype(np.float32)) for name, x in wide.items()}}
+class Case:
+    """Keys are `offset` plus `spread` times normal numbers, and then of length 0.97."""
+
+    def __init__(self, name, gate="g", kind="bf16", steps=150, K=64, V=64, offset=0.0, spread=1.0, rate=0.1):
+        self.name, self.gate, self.kind, self.T, self.K, self.V = name, gate, kind, steps, K, V
+        self.offset, self.spread, self.rate, self.scale = offset, spread, rate, K ** -0.5
+
+    def program(self):
+        key, value = (f"tensor<?x?x?x{size}x{self.kind}>" for size in (self.K, self.V))
+        gate = "tensor<?x?x?xf32>" if self.gate == "g" else f"tensor<?x?x?x{self.K}xf32>"
+        state = f"tensor<?x?x{self.K}x{self.V}xf32>"
+        return f"""func.func @delta(%q: {key}, %k: {key}, %v: {value}, %beta: tensor<?x?x?xf32>, %{self.gate}: {gate})
+    -> ({value} {{ejk.name = "o"}}, {state} {{ejk.name = "ht"}}) {{
+  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xf32>) {self.gate}(%{self.gate} : {gate})
+      : {key}, {key}, {value} -> {value}, {state}
+  return %o, %ht : {value}, {state}
+}}
+"""
+
+    def draw(self):
+        rng = np.random.default_rng(11)
+        normal, T, K, V = rng.standard_normal, self.T, self.K, self.V
+        keys = self.spread * normal((B, T, H, K)) + self.offset
+        keys *= 0.97 / np.linalg.norm(keys, axis=-1, keepdims=True)
+        narrow = {"q": normal((B, T, H, K)), "k": keys, "v": normal((B, T, H, V)), "do": normal((B, T, H, V))}
+        gates = (B, T, H) if self.gate == "g" else (B, T, H, K)
+        wide = {"beta": (2.0 if self.offset else 1.0) * rng.random((B, T, H)), self.gate: -self.rate * rng.exponential(1.0, gates),
+                "dht": normal((B, H, K, V))}
+        return {**{name: (self.kind, tensors.round_to(x, self.kind)) for name, x in narrow.items()},
+                **{name: ("f32", x.astype(np.float32)) for name, x in wide.items()}}
+
+    def walk(self, x, rounding):
+        """(outputs, gradients), with what matmuls take rounded."""
+        operands = {"q": x["q"], "k": x["k"], "w": x["beta"][..., None] * x["v"], "c": -x["beta"], self.gate: x[self.gate]}
+        rest = ([corrections.Part("k", "w", "c", "k")], corrections.walks_of(B, self.T), np.zeros((B, H, self.K, self.V)))
+        o, ht = corrections.forward(operands, *rest, self.scale, rounding)
+        grads = corrections.backward(operands, *rest, x["do"], x["dht"], self.scale, rounding)
+        return {"o": o, "ht": ht, "dq": grads["q"], "dk": grads["k"], "dv": x["beta"][..., None] * grads["w"],
+                "dbeta": (grads["w"] * x["v"]).sum(axis=-1) - grads["c"], "d" + self.gate: grads[self.gate]}
 
 
-def gradients(x, do, dht, rounding):
-    grads = corrections.backward(
-        {"q": x["q"], "k": x["k"], "w": x["beta"][..., None] * x["v"], "c": -x["beta"], "g": x["g"]},
-        [corrections.Part("k", "w", "c", "k")], corrections.walks_of(B, T), np.zeros((B, H, K, V)), do, dht, SCALE, rounding)
-    return {"dq": grads["q"], "dk": grads["k"], "dv": x["beta"][..., None] * grads["w"],
-            "dbeta": (grads["w"] * x["v"]).sum(axis=-1) - grads["c"], "dg": grads["g"]}
+CASES = [Case("ordinary keys"), Case("nearly parallel keys", offset=4.0),
+         Case("a gate per key channel, nearly parallel keys", gate="gk", offset=4.0, rate=0.002),
+         Case("a gate per key channel, keys all but equal", gate="gk", kind="f16", K=31, V=32, offset=4.0, spread=0.1, rate=0.001)]
 
 
-def run(ejk_run, inputs, *options):
+def run(ejk_run, case, inputs, *options):
     with tempfile.TemporaryDirectory() as folder:
         path = lambda name: os.path.join(folder, name)
         with open(path("f.mlir"), "w") as file:
-            file.write(PROGRAM)
+            file.write(case.program())
         tensors.write_safetensors(path("in.safetensors"), inputs)
         subprocess.run([ejk_run, path("f.mlir"), "--device=cuda", "--schedule=chunk", "--arch=sm_90a", "--inputs",
                         path("in.safetensors"), "--outputs", path("out.safetensors"), *options], check=True, stdout=subprocess.DEVNULL)
@@ -90,27 +106,23 @@ def run(ejk_run, inputs, *options):
 
 def main(ejk_run):
     failed = 0
-    for name, parallel in (("ordinary keys", False), ("nearly parallel keys", True)):
-        inputs = draw(parallel)
+    for case in CASES:
+        inputs = case.draw()
         x = {key: np.asarray(array, np.float64) for key, (_, array) in inputs.items()}
-        exact, model = {}, {}
-        parts = [corrections.Part("k", "w", "c", "k")]
-        operands = {**x, "w": x["beta"][..., None] * x["v"], "c": -x["beta"]}
-        exact["o"], exact["ht"] = corrections.forward(operands, parts, corrections.walks_of(B, T), np.zeros((B, H, K, V)), SCALE)
-        heads = [chunked(x["q"][0, :, h], x["k"][0, :, h], x["v"][0, :, h], x["beta"][0, :, h], x["g"][0, :, h]) for h in range(H)]
-        model["o"] = rounded(np.stack([o for o, _ in heads], axis=1)[None])
+        exact, model = case.walk(x, corrections.same), case.walk(x, rounded)
+        gates = x[case.gate] if case.gate == "gk" else x[case.gate][..., None]
+        heads = [chunked(*(y[0, :, h] for y in (x["q"], x["k"], x["v"], x["beta"], gates)), case.scale) for h in range(H)]
+        model["o"] = np.stack([o for o, _ in heads], axis=1)[None]
         model["ht"] = np.stack([state for _, state in heads])[None]
-        exact.update(gradients(x, x["do"], x["dht"], corrections.same))
-        model.update(gradients(x, x["do"], x["dht"], rounded))
-        for key in ("dq", "dk", "dv"):
+        for key in ("o", "dq", "dk", "dv"):
             model[key] = rounded(model[key])
-        primal = {key: inputs[key] for key in ("q", "k", "v", "beta", "g")}
-        found = {**run(ejk_run, primal), **run(ejk_run, inputs, "--vjp")}
+        primal = {key: inputs[key] for key in ("q", "k", "v", "beta", case.gate)}
+        found = {**run(ejk_run, case, primal), **run(ejk_run, case, inputs, "--vjp")}
         for key, value in exact.items():
             limit = 5e-3 if key in ("o", "ht") else 8e-3
             error, allowed = distance(found[key], value), min(limit, MOST * distance(model[key], value))
             failed += error > allowed
-            print(f"{name}: {key} is off by {error:.1e}, {'within' if error <= allowed else 'more than'} {allowed:.1e}")
+            print(f"{case.name}: {key} is off by {error:.1e}, {'within' if error <= allowed else 'more than'} {allowed:.1e}")
     print(f"{failed} failed")
     return int(failed != 0)
 
