@@ -27,11 +27,11 @@ def number(value, digits="{:.4g}"):
 
 
 def table(name):
-    """A Markdown table: a row per measurement, or, without times, a column per gate."""
+    """A Markdown table: a row per measurement, or, where that is by gate, floors in a column per gate."""
     rows = rows_of(name)
     about = DATA["tables"][name]
     lines = [f"`{about['command']}`", ""]
-    if any(row["ms"] is None for row in rows):
+    if about.get("by_gate"):
         gates = list(dict.fromkeys(row["gate"] for row in rows))
         lines += [f"| shape, × floor | {' | '.join(gates)} |", "|---" * (len(gates) + 1) + "|"]
         for shape in dict.fromkeys(row["shape"] for row in rows):

@@ -1,0 +1,158 @@
+"""What ejk-measure times: packages, and launches of them at the sizes of docs/performance.md's tables."""
+import re
+from dataclasses import asdict, dataclass, replace
+
+NAMES = {"none": "none", "g_gamma": "γ", "g": "g", "gk": "gk", "gv": "gv", "gk+gv": "gk, gv"}
+
+
+@dataclass(frozen=True)
+class Package:
+    """One compiled recurrence. heads: 0 leaves H and Hkv to the launch."""
+    gate: str
+    K: int = 128
+    V: int = 128
+    dtype: str = "bf16"
+    heads: int = 0
+    reverse: bool = False
+    packed: bool = False
+    state: bool = False
+    pool: str = ""
+    vjp: bool = False
+    delta: bool = False
+    schedule: str = "auto"
+    f32_matmuls: str = ""
+    arch: str = "sm_90a"
+
+    def name(self):
+        values = (f"{key}-{value}" for key, value in asdict(self).items() if value not in (False, ""))
+        return "_".join(values).replace("+", "-and-")
+
+    def source(self):
+        H = self.heads or "?"
+        row = lambda n, dtype=None: f"tensor<?x?x{H}x{n}x{dtype or self.dtype}>"
+        state = f"tensor<?x{H}x{self.K}x{self.V}xf32>"
+        kinds = {"g": f"tensor<?x?x{H}xf32>", "g_gamma": f"tensor<{H}xf32>",
+                 "gk": row(self.K), "gv": row(self.V)}
+        arguments = {"q": row(self.K), "k": row(self.K), "v": row(self.V)}
+        gates = [] if self.gate == "none" else self.gate.split("+")
+        clauses = {gate: kinds[gate] for gate in gates}
+        if self.state:
+            clauses["initial_state"] = state
+        if self.packed:
+            clauses["cu_seqlens"] = "tensor<?xi32>"
+        names = {"initial_state": "h0"}
+        if self.delta:
+            arguments["beta"] = f"tensor<?x?x{H}xf32>"
+        arguments.update({names.get(key, key): kind for key, kind in clauses.items()})
+        written = " ".join(f"{key}(%{names.get(key, key)} : {kind})" for key, kind in clauses.items())
+        if self.pool:
+            return self.pooled(row, arguments, clauses, state)
+        op, rate = "ejk.recurrent", ""
+        if self.delta:
+            op, rate = "ejk.delta_rule", f"beta(%beta : {arguments['beta']})"
+        flags = " {reverse}" if self.reverse else ""
+        result = f"{row(self.V)}, {state}" if self.state else row(self.V)
+        returned = "%o, %ht" if self.state else "%o"
+        return (f"func.func @f({', '.join(f'%{n}: {t}' for n, t in arguments.items())}) -> ({result}) {{\n"
+                f"  %o, %ht = {op} %q, %k, %v {rate} {written}{flags} : {row(self.K)}, {row(self.K)}, "
+                f"{row(self.V)} -> {row(self.V)}, {state}\n  return {returned} : {result}\n}}\n")
+
+    def pooled(self, row, arguments, clauses, state):
+        """A token for each sequence, whose states lie in a pool of self.pool and are updated there."""
+        pool = state.replace("f32", self.pool)
+        token = lambda text: text.replace("tensor<?x?x", "tensor<?x1x", 1)
+        arguments = {name: kind if name == "g_gamma" else token(kind) for name, kind in arguments.items()}
+        arguments |= {"pool": pool, "index": "tensor<?xi32>"}
+        written = " ".join(f"{key}(%{key} : {arguments[key]})" for key in clauses if key != "initial_state")
+        return (f"func.func @f({', '.join(f'%{n}: {t}' for n, t in arguments.items() if n != 'h0')}) -> "
+                f"({token(row(self.V))}, {pool}) {{\n"
+                f"  %h0 = ejk.read_states %pool at %index : {pool}, tensor<?xi32> -> {state}\n"
+                f"  %o, %ht = ejk.recurrent %q, %k, %v {written} initial_state(%h0 : {state}) : "
+                f"{token(row(self.K))}, {token(row(self.K))}, {token(row(self.V))} -> {token(row(self.V))}, {state}\n"
+                f"  %updated = ejk.write_states %ht to %pool at %index : {state}, {pool}, tensor<?xi32>\n"
+                f"  return %o, %updated : {token(row(self.V))}, {pool}\n}}\n")
+
+    def flags(self):
+        schedule = [] if self.schedule == "auto" else [f"--schedule={self.schedule}"]
+        matmuls = [f"--f32-matmuls={self.f32_matmuls}"] if self.f32_matmuls else []
+        return [f"--arch={self.arch}", *schedule, *matmuls, *(["--vjp"] if self.vjp else [])]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of a table: what is launched, and at which sizes."""
+    table: str
+    package: Package
+    sizes: str
+    shape: str = ""
+
+    def label(self):
+        return self.shape or self.sizes
+
+
+def cases():
+    long = "B=4,T=4096"
+    for gate in NAMES:
+        yield Case("chunk-forward", Package(gate), long + ",H=64")
+    for gate in ("g_gamma", "g", "gk", "gv", "gk+gv"):
+        yield Case("chunk-backward", Package(gate, vjp=True), long + ",H=64")
+    packed = "T=65536,H=16"
+    for gate in ("g_gamma", "g", "gk", "gk+gv"):
+        yield Case("chunk-shapes", Package(gate, reverse=True), long + ",H=64", long + ",H=64, reverse")
+        for sizes in ("B=1,T=8192,H=96", "B=16,T=4096,H=16", "B=4,T=16384,H=64"):
+            yield Case("chunk-shapes", Package(gate), sizes)
+        for n in (31, 33):
+            yield Case("chunk-shapes", Package(gate, packed=True), f"B=1,{packed},N={n}",
+                       f"{packed} in {n} packed sequences")
+    for gate in ("g_gamma", "g", "gk", "gv"):
+        yield Case("chunk-shapes-backward", Package(gate, vjp=True), "B=1,T=8192,H=96")
+    for gate in ("g_gamma", "g", "gk"):
+        fixed = Package(gate, heads=64)
+        yield Case("fixed-heads", fixed, long, long + ",H=64, forward")
+        yield Case("fixed-heads", replace(fixed, vjp=True), long, long + ",H=64, all gradients")
+    for gate in ("g_gamma", "g", "gk"):
+        for K, V in ((64, 64), (96, 96), (128, 64), (64, 128), (128, 256), (256, 256), (512, 512)):
+            heads = max(1, 64 * 128 * 128 // (K * V) // 2 * 2)
+            sizes = f"B=4,T=4096,H={min(heads, 128)}"
+            yield Case("head-sizes", Package(gate, K=K, V=V), sizes, f"{sizes}, K={K}, V={V}")
+    for gate in ("g_gamma", "g", "gk"):
+        yield Case("f16", Package(gate, dtype="f16"), long + ",H=64")
+        yield Case("f16-backward", Package(gate, dtype="f16", vjp=True), long + ",H=64")
+        for matmuls in ("", "bf16x3", "bf16x6"):
+            f32 = Package(gate, dtype="f32", f32_matmuls=matmuls)
+            sizes = "B=4,T=4096,H=32"
+            shape = f"{sizes}, {matmuls or 'step by step'}"
+            yield Case("f32", f32, sizes, shape)
+            yield Case("f32-backward", replace(f32, vjp=True), sizes, shape)
+    for gate in ("g_gamma", "g", "gk"):
+        yield Case("mma-sync", Package(gate, arch="sm_80"), long + ",H=64")
+    yield Case("small", Package("g_gamma", K=64, V=64), "B=8,T=1024,H=8", "B=8,T=1024,H=8, K=V=64")
+    for gate in ("g_gamma", "g", "gk"):
+        for sizes in ("B=2,T=16384,H=16", "B=1,T=65536,H=8", "B=1,T=1048576,H=1"):
+            for table, schedule in (("long", "auto"), ("split", "split")):
+                yield Case(table, Package(gate, schedule=schedule), sizes)
+                if sizes != "B=1,T=1048576,H=1":
+                    yield Case(f"{table}-backward", Package(gate, schedule=schedule, vjp=True), sizes)
+    for gate in ("g", "gk"):
+        for heads in (1, 4, 16, 33, 66, 132, 256, 1024):
+            yield Case("heads", Package(gate), f"B=1,T=4096,H={heads}")
+    for batch in (256, 64, 1):
+        for gate in ("gk", "g", "g_gamma"):
+            yield Case("decode", Package(gate, state=True), f"B={batch},T=1,H=32")
+            for dtype in ("f32", "bf16"):
+                yield Case("decode-pool", Package(gate, state=True, pool=dtype), f"B={batch},P={batch},H=32",
+                           f"B={batch},H=32, a pool of as many states in {dtype}")
+    for gate in ("gk", "g", "g_gamma"):
+        yield Case("step-forward", Package(gate, schedule="step"), "B=4,T=2048,H=16")
+    for gate in ("gk", "g", "g_gamma"):
+        yield Case("step-backward", Package(gate, schedule="step", vjp=True), "B=4,T=2048,H=16")
+    for gate in ("none", "g", "gk"):
+        delta = Package(gate, delta=True)
+        yield Case("delta-forward", delta, long + ",H=64")
+        yield Case("delta-backward", replace(delta, vjp=True), long + ",H=64")
+        yield Case("delta-step", replace(delta, schedule="step"), "B=4,T=2048,H=16")
+        yield Case("delta-decode", replace(delta, state=True), "B=256,T=1,H=32")
+
+
+def chosen(only):
+    return [case for case in cases() if re.search(only, case.table)]
