@@ -25,8 +25,6 @@ def main(ejk_compile, ptxas, folder):
     asked = 0
     for row in rows(ejk_compile):
         arch = row["--arch"]
-        if "PTX" not in row:
-            continue  # a CPU
         for feature, body in BODIES.items():
             path = os.path.join(folder, f"{arch}-{feature}.ptx")
             with open(path, "w") as file:

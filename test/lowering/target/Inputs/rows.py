@@ -1,4 +1,4 @@
-"""The rows of `ejk-compile --list-archs`, by the table's column titles."""
+"""The rows of GPUs in `ejk-compile --list-archs`, by the table's column titles."""
 import subprocess
 
 
@@ -6,7 +6,7 @@ def rows(ejk_compile):
     table = subprocess.run([ejk_compile, "--list-archs"], check=True, stdout=subprocess.PIPE,
                            text=True).stdout
     title, _, *lines = [[cell.strip(" `") for cell in line.strip("|\n").split("|")]
-                        for line in table.splitlines()]
+                        for line in table.split("\n\n")[0].splitlines()]
     return [dict(zip(title, line)) for line in lines]
 
 
