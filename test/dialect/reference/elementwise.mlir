@@ -17,6 +17,14 @@ func.func @inverse_hyperbolic() {
   return
 }
 
+func.func @cube_root() {
+  %x = arith.constant dense<[-8.0, 0.0, 2.0, 1.0e-300]> : tensor<4xf64>
+  %cbrt = math.cbrt %x : tensor<4xf64>
+  %a = arith.constant dense<[-2.0, 0.0, 1.2599210498948732, 1.0e-100]> : tensor<4xf64>
+  check.expect_close %cbrt, %a max_relative 1.0e-15 : tensor<4xf64>
+  return
+}
+
 func.func @bits() {
   %x = arith.constant dense<[0, 1, -1, 40]> : tensor<4xi32>
   %leading = math.ctlz %x : tensor<4xi32>
