@@ -97,6 +97,8 @@ def _fake(program, entry, inputs):
 
 
 _at_site = torch.ops.ejk.at_site.default
+# The operator's function in C++: calls of an overload go through one in Python.
+_at_site = getattr(_at_site, "_op", _at_site)
 _call = torch.ops.ejk.call.default
 _numbers = itertools.count(1)
 _sites = {}  # the site of each (program, entry), which has that entry alone
@@ -330,20 +332,24 @@ def _apply(program, entry, tensors):
 
 
 # Other kinds of tensors, such as those that export traces with, are for the dispatcher.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_Tensor = torch.Tensor
+_TENSORS = frozenset((torch.Tensor, torch.nn.Parameter))
+# A call with small tensors takes some microseconds, so names are looked up once.
+_is_compiling = torch.compiler.is_compiling
+_is_grad_enabled = torch.is_grad_enabled
+_peek_interpreter_stack = torch._C._functorch.peek_interpreter_stack
+_len_torch_dispatch_stack = torch._C._len_torch_dispatch_stack
 
 
 def _is_traced(tensor):
-    return (torch.compiler.is_compiling() or type(tensor) not in _PLAIN
-            or torch._C._functorch.peek_interpreter_stack() is not None
-            or torch._C._len_torch_dispatch_stack())
+    return (_is_compiling() or type(tensor) not in _TENSORS
+            or _peek_interpreter_stack() is not None or _len_torch_dispatch_stack())
 
 
 def call(key, tensors, save_states=True):
     if not _is_traced(tensors[0]):
         return _apply(key, _SAVING if save_states else "0", tensors)
-    if (not torch.compiler.is_compiling()
-            and torch._C._functorch.peek_interpreter_stack() is not None):
+    if not torch.compiler.is_compiling() and _peek_interpreter_stack() is not None:
         return _Transformed.apply(key, "0", *tensors)
     if (save_states and torch.compiler.is_compiling() and torch.is_grad_enabled()
             and tensors[0].is_cuda):
@@ -391,7 +397,7 @@ class _Site:
 
 def _needed(tensors):
     """Which of these need a gradient; () where none does, or where nothing is saved for it."""
-    if not tensors[0].is_cuda or not torch.is_grad_enabled():
+    if not tensors[0].is_cuda or not _is_grad_enabled():
         return ()
     needed = tuple([t.requires_grad for t in tensors])
     return needed if True in needed else ()
@@ -399,39 +405,40 @@ def _needed(tensors):
 
 def _place(arguments, initial_state, cu_seqlens):
     """(what tells calls of one function apart without their tensors, the tensors)"""
-    place, tensors = [initial_state is None, cu_seqlens is None], []
-    for argument in arguments:
-        if type(argument) in _PLAIN:
-            place.append("tensor")
-            tensors.append(argument)
-        else:
-            place.append((type(argument), repr(argument)))  # 1, 1.0 and True are equal
-    if initial_state is not None:
-        tensors.append(initial_state)
-    if cu_seqlens is not None:
-        tensors.append(cu_seqlens)
-    if tensors[0].is_cuda:
-        place.append(_needed(tensors))
-    if torch._C._is_any_autocast_enabled():
-        place.append("autocast")  # may give q, k and v a type that they had not: see `autocast`
-    return tuple(place), tensors
+    tensors = [a for a in arguments if type(a) in _TENSORS]
+    place = len(arguments)
+    if len(tensors) < place or initial_state is not None or cu_seqlens is not None:
+        # 1, 1.0 and True are equal, and their types are not.
+        constants = [None if type(a) in _TENSORS else (type(a), repr(a)) for a in arguments]
+        place = (initial_state is None, cu_seqlens is None, *constants)
+        tensors += [t for t in (initial_state, cu_seqlens) if t is not None]
+    return place, tensors
 
 
 def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
-    if torch.compiler.is_compiling() or not sites or not arguments or _is_traced(arguments[0]):
+    if (_is_compiling() or not sites or _peek_interpreter_stack() is not None
+            or _len_torch_dispatch_stack()):
         return None
     try:
-        place, tensors = _place(arguments, initial_state, cu_seqlens)
-        site = sites.get(place)
-        if site is None:
+        if type(arguments[0]) not in _TENSORS:
             return None
-        if torch.is_grad_enabled():
+        # `_place`, for what most calls are given.
+        place, tensors = len(arguments), arguments
+        for argument in arguments:
+            if type(argument) is not _Tensor:
+                place = None
+                break
+        if place is None or initial_state is not None or cu_seqlens is not None:
+            place, tensors = _place(arguments, initial_state, cu_seqlens)
+        if _is_grad_enabled():
             for tensor in tensors:
                 if tensor.requires_grad:
-                    return _EagerAtSite.apply(site, *tensors)
-        return tuple(_at_site(site.number, tensors)) or None
+                    site = sites.get((place, _needed(tensors)))
+                    return site and _EagerAtSite.apply(site, *tensors)
+        site = sites.get((place, ()))
+        return site and tuple(_at_site(site.number, tensors)) or None
     except torch.OutOfMemoryError:
         raise
     except (_Unknown, RuntimeError, TypeError, AttributeError, IndexError):
@@ -441,14 +448,15 @@ def quick(sites, arguments, initial_state, cu_seqlens):
 def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, results, save_states):
     """Makes later calls like this one quick. `tensors` are those that the program takes; calls with
     and without `save_states` have `sites` of their own."""
-    if torch.compiler.is_compiling() or _is_traced(tensors[0]) or type(arguments[0]) not in _PLAIN:
+    if _is_traced(tensors[0]) or type(arguments[0]) not in _TENSORS:
         return
     place, own = _place(arguments, initial_state, cu_seqlens)
     if len(own) != len(tensors) or any(a is not b for a, b in zip(own, tensors)):
         return  # some were NumPy's
-    if place not in sites:
-        sites[place] = _Site(len(results), save_states)
-    sites[place].add(program, tensors, _needed(tensors))
+    needed = _needed(tensors)
+    if (place, needed) not in sites:
+        sites[place, needed] = _Site(len(results), save_states)
+    sites[place, needed].add(program, tensors, needed)
 
 
 _arrays.quick = quick

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Entries.h"
+#include "HostWorkspace.h"
 #include "XlaAbi.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -30,15 +30,14 @@ static void check(const Api &api, Error *error, const char *what) {
 }
 
 namespace {
-/// Scratch memory of one call.
-struct Workspace {
+/// Scratch memory of one call on a GPU.
+struct DeviceWorkspace {
   const CallFrame &frame;
-  DLDevice device;
   size_t bytes = 0;
   void *memory = nullptr;
 
-  Workspace(const CallFrame &frame, DLDevice device) : frame(frame), device(device) {}
-  Workspace(const Workspace &) = delete;
+  explicit DeviceWorkspace(const CallFrame &frame) : frame(frame) {}
+  DeviceWorkspace(const DeviceWorkspace &) = delete;
 
   /// Memory at an address that 256 divides; null for 0 bytes.
   void *allocate(size_t size) {
@@ -46,14 +45,10 @@ struct Workspace {
     if (size == 0)
       return nullptr;
     bytes = size + alignment;
-    if (device.device_type == kDLCPU) {
-      memory = std::malloc(bytes);
-    } else {
-      // XLA promises no alignment of its own.
-      MemoryAllocateArgs args{sizeof args, nullptr, frame.context, bytes, 1, nullptr};
-      check(*frame.api, frame.api->allocateMemory(&args), "workspace");
-      memory = args.data;
-    }
+    // XLA promises no alignment of its own.
+    MemoryAllocateArgs args{sizeof args, nullptr, frame.context, bytes, 1, nullptr};
+    check(*frame.api, frame.api->allocateMemory(&args), "workspace");
+    memory = args.data;
     if (!memory)
       throw std::runtime_error("ejk: no memory for a workspace of " + std::to_string(size) +
                                " bytes");
@@ -61,13 +56,9 @@ struct Workspace {
                                     ~uintptr_t(alignment - 1));
   }
 
-  ~Workspace() {
+  ~DeviceWorkspace() {
     if (!memory)
       return;
-    if (device.device_type == kDLCPU) {
-      std::free(memory);
-      return;
-    }
     // Memory of XLA's is free for what the stream does next.
     MemoryFreeArgs args{sizeof args, nullptr, frame.context, bytes, memory};
     if (Error *error = frame.api->freeMemory(&args)) {
@@ -161,8 +152,10 @@ static void runFrame(const CallFrame &frame, DLDevice device, void *stream) {
     throw std::runtime_error("ejk: a call has " + std::to_string(numResults) +
                              " results, but its program " + std::to_string(entry.outputs.size()));
   const CallSizes &sizes = findSizes(entry, inputs, count);
-  Workspace workspace(frame, device);
-  void *scratch = workspace.allocate(sizes.workspaceBytes);
+  bool isOnHost = device.device_type == kDLCPU;
+  HostWorkspace host(isOnHost ? sizes.workspaceBytes : 0);
+  DeviceWorkspace onDevice(frame);
+  void *scratch = isOnHost ? host.data() : onDevice.allocate(sizes.workspaceBytes);
   run(entry, inputs, outputs, scratch, sizes.workspaceBytes, stream);
 }
 

@@ -7,11 +7,12 @@
 // finds the program by the tensors' types and channels among those that one place
 // in a Python program has called before, and gives no result where there is none.
 // Python defines both and their derivatives; here they run: without a copy, on the
-// caller's stream, with results and workspace of torch's allocator.
+// caller's stream, with results of torch's allocator, and workspace on GPUs.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Entries.h"
+#include "HostWorkspace.h"
 #include "TorchAbi.h"
 
 #include <array>
@@ -171,6 +172,18 @@ static void copyUnusable(const Entry &entry, DLTensor *inputs, size_t count, Ten
   }
 }
 
+/// Memory of torch's on a GPU, at an address that 256 divides; null for 0 bytes.
+static void *allocateWorkspace(size_t size, DLDevice device, Tensors &owner) {
+  if (size == 0)
+    return nullptr;
+  constexpr int64_t alignment = 256;
+  int64_t bytes = int64_t(size) + alignment;
+  void *memory = nullptr;
+  EJK_CALL(aoti_torch_get_data_ptr, owner.add(allocate(&bytes, 1, byte, device)), &memory);
+  return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory) + alignment - 1) &
+                                  ~uintptr_t(alignment - 1));
+}
+
 static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &given) {
   checkDevices(inputs, given.count);
   const CallSizes &sizes = findSizes(entry, inputs, given.count);
@@ -196,15 +209,10 @@ static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &give
     output.dtype = type;
     output.device = inputs[0].device;
   }
-  void *workspace = nullptr;
-  if (sizes.workspaceBytes) {
-    constexpr int64_t alignment = 256;
-    int64_t bytes = int64_t(sizes.workspaceBytes) + alignment;
-    Tensor memory = copies.add(allocate(&bytes, 1, byte, inputs[0].device));
-    EJK_CALL(aoti_torch_get_data_ptr, memory, &workspace);
-    workspace = reinterpret_cast<void *>(
-        (reinterpret_cast<uintptr_t>(workspace) + alignment - 1) & ~uintptr_t(alignment - 1));
-  }
+  bool isOnHost = inputs[0].device.device_type == kDLCPU;
+  HostWorkspace host(isOnHost ? sizes.workspaceBytes : 0);
+  void *workspace = isOnHost ? host.data()
+                             : allocateWorkspace(sizes.workspaceBytes, inputs[0].device, copies);
   run(entry, inputs, outputs, workspace, sizes.workspaceBytes, currentStream(inputs[0].device));
 
   List list = nullptr;

@@ -16,8 +16,8 @@
 #include <system_error>
 #include <thread>
 
+#include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 
 using namespace ejk;
 
@@ -51,7 +51,7 @@ static unsigned wantedThreads() {
 namespace {
 class Pool {
 public:
-  Pool() : owner(::getpid()) {
+  Pool() {
     unsigned wanted = wantedThreads();
     for (unsigned i = 1; i < wanted; ++i)
       try {
@@ -62,8 +62,6 @@ public:
       }
   }
 
-  /// Whether the threads are this process's: a fork has none of them.
-  bool isOwn() const { return owner == ::getpid(); }
   unsigned size() const { return workers + 1; }
 
   void run(int64_t total, int64_t pieceSize, RangeBody rangeBody, void *rangeData) {
@@ -117,7 +115,6 @@ private:
     }
   }
 
-  const pid_t owner;
   unsigned workers = 0;
   std::mutex busy; // held while a job runs
 
@@ -132,14 +129,18 @@ private:
 };
 } // namespace
 
-// Never destroyed: its threads may outlive main.
+// Never destroyed: its threads may outlive main. A fork has none of them, and so no pool.
 static std::atomic<Pool *> thePool{nullptr};
+static void forgetPool() { thePool.store(nullptr, std::memory_order_release); }
 
 unsigned ejk::startThreads() {
   static std::mutex starting;
   std::lock_guard<std::mutex> lock(starting);
+  static bool watchesForks = false;
+  if (!watchesForks)
+    watchesForks = ::pthread_atfork(nullptr, nullptr, forgetPool) == 0;
   Pool *pool = thePool.load(std::memory_order_acquire);
-  if (!pool || !pool->isOwn()) {
+  if (!pool) {
     pool = new Pool;
     thePool.store(pool, std::memory_order_release);
   }
@@ -148,7 +149,7 @@ unsigned ejk::startThreads() {
 
 void ejk::runOnThreads(int64_t count, int64_t grain, RangeBody body, void *data) {
   Pool *pool = thePool.load(std::memory_order_acquire);
-  if (!pool || !pool->isOwn())
+  if (!pool)
     return body(data, 0, count); // in a fork that made no executable
   int64_t threads = pool->size(), units = (count + grain - 1) / grain;
   // Where there are fewer units than threads, a unit is divided, though its parts share work.

@@ -301,19 +301,24 @@ class Operators(unittest.TestCase):
     def test_threads(self):
         t = tensors(seed=2)
         arguments = [t[n] for n in ("q", "k", "v", "g")]
-        expected, results = gated(*arguments)[0], []
+        expected, results = [gated(*arguments)[0]], []
 
-        def work():
+        def gradients():
             own = [x.clone().requires_grad_() for x in arguments]
             gated(*own)[0].sum().backward()
-            results.append(gated(*own)[0].detach())
+            return [x.grad for x in own]
+        expected += gradients()
+
+        def work():
+            results.append([gated(*arguments)[0], *gradients()])
         threads = [threading.Thread(target=work) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         self.assertEqual(len(results), 3)
-        self.assertTrue(all(torch.equal(r, expected) for r in results))
+        for found in results:
+            self.assertTrue(all(map(torch.equal, found, expected)))
 
 
 class Libraries(unittest.TestCase):
