@@ -118,6 +118,27 @@ public:
     return make<mlir::arith::TruncFOp>(withCount(element, vector ? vector.getNumElements() : 1),
                                        value);
   }
+
+  /// Rows that follow one another in memory: the first one, and how many.
+  struct RowRange {
+    Value first, length;
+  };
+  /// Those of `sequence`: `totalSteps` rows, or those between two offsets of the tensor
+  /// `cuSeqlens`, which is at `offsets`. Offsets are the caller's; clamped, no value of them can
+  /// reach outside.
+  RowRange rowsOf(Value sequence, Value totalSteps, Value cuSeqlens, Value offsets) {
+    if (!cuSeqlens)
+      return {mul(sequence, totalSteps), totalSteps};
+    Type offsetType = mlir::getElementTypeOrSelf(cuSeqlens);
+    auto load = [&](Value index) -> Value {
+      Value offset = loadLanes(offsetType, at(offsets, offsetType, index));
+      if (offsetType.isInteger(32))
+        offset = make<mlir::arith::ExtSIOp>(getI64Type(), offset);
+      return min(max(offset, i64(0)), totalSteps);
+    };
+    Value first = load(sequence);
+    return {first, max(sub(load(add(sequence, 1)), first), i64(0))};
+  }
 };
 
 /// Makes a kernel's function and leaves the builder at its start. It takes the launch's

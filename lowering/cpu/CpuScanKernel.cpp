@@ -78,21 +78,9 @@ void CpuScanEmitter::locate() {
   sharedHeads.clear();
   sequence = b.div(stateIndex, heads);
   head = b.rem(stateIndex, heads);
-  // The offsets are the caller's; clamped, no value of them can reach outside.
-  if (cuPointer) {
-    Type type = tensorType(scan.getCuSeqlens()).getElementType();
-    auto offset = [&](Value index) {
-      Value loaded = b.loadLanes(type, b.at(cuPointer, type, index));
-      if (type.isInteger(32))
-        loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
-      return b.min(b.max(loaded, b.i64(0)), totalSteps);
-    };
-    firstRow = offset(sequence);
-    length = b.max(b.sub(offset(b.add(sequence, 1)), firstRow), b.i64(0));
-  } else {
-    firstRow = b.mul(sequence, totalSteps);
-    length = totalSteps;
-  }
+  CpuBuilder::RowRange range = b.rowsOf(sequence, totalSteps, scan.getCuSeqlens(), cuPointer);
+  firstRow = range.first;
+  length = range.length;
   auto place = [&](Row &row, Value tensor) {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;

@@ -87,20 +87,9 @@ void CpuTileEmitter::locate(Value item) {
   stateIndex = item;
   sequence = b.div(item, heads);
   head = b.rem(item, heads);
-  Value firstRow = b.mul(sequence, totalSteps);
-  length = totalSteps;
-  if (offsets) {
-    // The caller's; clamped, no value of them can reach outside.
-    Type type = tensorType(program.getCuSeqlens()).getElementType();
-    auto offset = [&](Value index) {
-      Value loaded = b.loadLanes(type, b.at(offsets, type, index));
-      if (type.isInteger(32))
-        loaded = b.make<arith::ExtSIOp>(b.getI64Type(), loaded);
-      return b.min(b.max(loaded, b.i64(0)), totalSteps);
-    };
-    firstRow = offset(sequence);
-    length = b.max(b.sub(offset(b.add(sequence, 1)), firstRow), b.i64(0));
-  }
+  CpuBuilder::RowRange range = b.rowsOf(sequence, totalSteps, program.getCuSeqlens(), offsets);
+  Value firstRow = range.first;
+  length = range.length;
   auto ownHead = [&](Value ownHeads) {
     return ownHeads == heads ? head : b.div(head, b.div(heads, ownHeads));
   };
