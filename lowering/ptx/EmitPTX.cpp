@@ -266,14 +266,26 @@ FailureOr<std::optional<std::string>> ejk::assemble(Location loc, StringRef ptxa
       return emitError(loc) << "cannot write " << source << " for ptxas", failure();
   }
   std::string archFlag = ("-arch=" + target.name).str();
-  StringRef args[] = {ptxas, archFlag, "-o", object, source};
+  // On all CPUs, a kernel at a time on each. The machine code does not depend on it; a derivative
+  // has some twenty kernels. Older ones lack the option.
+  SmallVector<StringRef> args = {ptxas, archFlag, "-o", object, source, "-split-compile=0"};
   std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
   std::string message;
-  int rc = llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 120, 0, &message);
+  auto runPtxas = [&] {
+    return llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 120, 0, &message);
+  };
+  auto logHas = [&](StringRef text) {
+    auto output = llvm::MemoryBuffer::getFile(log);
+    return output && (*output)->getBuffer().contains(text);
+  };
+  int rc = runPtxas();
+  if (rc != 0 && logHas("Unknown option")) {
+    args.pop_back();
+    rc = runPtxas();
+  }
   if (rc != 0) {
     auto output = llvm::MemoryBuffer::getFile(log);
-    if (mayBeUnknown && output &&
-        (*output)->getBuffer().contains("is not defined for option 'gpu-name'")) {
+    if (mayBeUnknown && logHas("is not defined for option 'gpu-name'")) {
       emitWarning(loc) << "the package holds PTX and no machine code: " << ptxas
                        << " does not know " << target.name;
       return std::optional<std::string>();
