@@ -33,7 +33,8 @@ INTRODUCTION = f"""\
 # Head sizes
 
 What a head of K key and V value channels costs, for someone who chooses a size before a GPU has run it. Each row is one recurrence in bf16
-with dynamic sizes, compiled with `--schedule=chunk --vjp`. `g` is a gate per head in f32, `gk` one per key channel in bf16.
+with dynamic sizes, compiled with `--schedule=chunk --vjp --two-terms=few-channels`:
+without the derivative's variant for few heads ([accuracy.md](accuracy.md)). `g` is a gate per head in f32, `gk` one per key channel in bf16.
 [performance.md](performance.md) has measured times; nothing in this page was measured on a GPU.
 
 - **schedule**: `chunk` where tensor cores compute all of it, else `steps`.
@@ -122,7 +123,8 @@ def decisions(remarks):
 def compiled(tools, arch, gate, K, V, folder):
     """The package, its figures of ptxas by kernel, and what the compiler said of it."""
     package = folder / "f.ejk"
-    _, remarks = said(tools.bin / "ejk-compile", "-", "--schedule=chunk", "--vjp", f"--arch={arch}", "--cubin=never",
+    _, remarks = said(tools.bin / "ejk-compile", "-", "--schedule=chunk", "--vjp", "--two-terms=few-channels",
+                      f"--arch={arch}", "--cubin=never",
                       "--print-cost-model", "-o", package, given=source(gate, K, V))
     data = package.read_bytes()
     size = int.from_bytes(data[16:24], "little")

@@ -153,7 +153,8 @@ def excerpt(text, wanted):
 
 def matmuls(text):
     """The matmuls and stores of the program that takes saved states."""
-    lines = text[re.search(r"tile\.program .* saved\(", text).start():].splitlines()
+    of_many_heads = text[re.search(r"func\.func @\w+_vjp_direct\(", text).start():]
+    lines = of_many_heads[re.search(r"tile\.program .* saved\(", of_many_heads).start():].splitlines()
     end = next(i for i, line in enumerate(lines) if "tile.end" in line)
     return "\n".join(line.strip() for line in lines[:end]
                      if re.search(r"tile\.(dot|store)|scf\.yield", line)) + "\n"

@@ -37,13 +37,14 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     rows that such gates scale. The copies of a CPU keep the sums, each of one term by `ejk.needs`, and
     with them the names of sizes, so that the lowering can launch one kernel in both functions.
 
-    With `two-terms=few-heads`, where a derivative by chunks gives gates' gradients that are numbers
-    per head, a copy before it has `ejk.two_terms`: its sums are made of operands in two terms (`ejk-split-operands`) and of
-    states in f32. It needs few heads, fewer than 8, and fewer than 1024 rows, where the rounding of
-    one term may be more than 5e-3 of such a gradient and 1e-5 of its terms. Where types say that
-    there are few, the function itself is that. With `two-terms=always` all such derivatives are.
-    Results change: that rounding disappears. The derivative reads no saved states, has two kernels
-    instead of one, and these spill registers.
+    With `two-terms=few-heads` (the default), where a derivative by chunks gives gates' gradients
+    that are numbers per head, a copy before it has `ejk.two_terms`: its sums are made of operands
+    in two terms (`ejk-split-operands`) and of states in f32. It needs few heads, fewer than 8, and
+    fewer than 1024 rows, where the rounding of one term may be more than 5e-3 of such a gradient
+    and 1e-5 of its terms. A gate of fewer than 8 channels has as many numbers as that times its
+    heads. Where types say that there are few, the function itself is that. With `two-terms=always`
+    all such derivatives are, with `few-channels` none. Results change: that rounding disappears.
+    The derivative reads no saved states, has two kernels instead of one, and these spill registers.
 
     A function and its derivative choose alike: the states that f_fwd saves in chunks are the ones
     with which chunks are entered, and f_vjp reads them in chunks alone. Segments begin where chunks
@@ -78,7 +79,7 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::chunk, "chunk", "that of the function, by chunks"),
              clEnumValN(::ejk::Schedule::split, "split", "that of the function, whose scans are "
                                                          "divided into segments already"))}]>,
-    Option<"twoTerms", "two-terms", "::ejk::TwoTerms", "::ejk::TwoTerms::fewChannels",
+    Option<"twoTerms", "two-terms", "::ejk::TwoTerms", "::ejk::kDefaultTwoTerms",
            "which derivatives compute gates' gradients from operands in two terms",
            [{::llvm::cl::values(
              clEnumValN(::ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),

@@ -10,6 +10,7 @@ enum class Schedule { step, chunk, split, automatic };
 /// terms, and states are saved in f32 (passes/Rounding.h): those with few channels alone; also
 /// those whose gradient is numbers of few heads; or all.
 enum class TwoTerms { fewChannels, fewHeads, always };
+constexpr TwoTerms kDefaultTwoTerms = TwoTerms::fewHeads;
 } // namespace ejk
 
 #endif // EJK_LOWERING_SCHEDULE_H

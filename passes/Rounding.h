@@ -16,7 +16,7 @@ constexpr int64_t kFewChannels = 32;
 /// per head has a gradient of few numbers, each a sum over both axes: in bf16 one or two numbers of
 /// ten are past the tolerance. What keeps such a sum exact has room in a thread block up to 128
 /// channels; beside gates of channels, which take registers too, up to 64. A gradient of channels
-/// has so many numbers that errors average out.
+/// has so many numbers that errors average out, from `kFewHeads` on.
 constexpr int64_t mostBesideFew(bool hasGatesOfHeads, bool hasGatesOfChannels) {
   return !hasGatesOfHeads ? kFewChannels : hasGatesOfChannels ? 64 : 128;
 }
@@ -31,7 +31,7 @@ constexpr int64_t kTwoTermStates = 64;
 /// Fewer heads than these are few for a gradient with a number per head. Such a number is a sum
 /// over both axes of a state, and in bf16 its error is some 2e-3 of its usual size: past 5e-3 where
 /// terms cancel to two fifths of it. That happens to one head of six, and to the norm of eight in
-/// one of five hundred (docs/accuracy.md).
+/// one of five hundred (docs/accuracy.md). A gate of a few channels has as many numbers per head.
 constexpr int64_t kFewHeads = 8;
 
 /// From so many rows on the error of one head is within 1e-5 of its terms, too: it falls with the

@@ -47,7 +47,7 @@ struct CompileOptions {
   /// terms, where the gradient of a gate that is a number per head sums what they read.
   int64_t twoTermStates = kTwoTermStates;
   /// Which derivatives of these compute gates' gradients from operands in two terms.
-  TwoTerms twoTerms = TwoTerms::fewChannels;
+  TwoTerms twoTerms = kDefaultTwoTerms;
   /// How recurrences of f32 rows are computed: step by step, or chunk by chunk with matmuls of f32
   /// operands in bf16 terms.
   F32Matmuls f32Matmuls = F32Matmuls::none;

@@ -223,7 +223,7 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
   Option<ejk::TwoTerms> twoTerms{
       *this, "two-terms",
       llvm::cl::desc("which derivatives compute gates' gradients from operands in two terms"),
-      llvm::cl::init(ejk::TwoTerms::fewChannels),
+      llvm::cl::init(ejk::kDefaultTwoTerms),
       llvm::cl::values(
           clEnumValN(ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
           clEnumValN(ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),

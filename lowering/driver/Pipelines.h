@@ -26,7 +26,7 @@ struct ToGPUOptions {
   /// The most channels of a carried state that a gate's gradient reads in two terms.
   int64_t twoTermStates = kTwoTermStates;
   /// Which derivatives compute gates' gradients from operands in two terms.
-  TwoTerms twoTerms = TwoTerms::fewChannels;
+  TwoTerms twoTerms = kDefaultTwoTerms;
   /// How recurrences of f32 rows are computed.
   F32Matmuls f32Matmuls = F32Matmuls::none;
   /// The elements of a state up to which a scan's reads along both axes stay in one scan; see

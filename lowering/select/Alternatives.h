@@ -32,7 +32,8 @@ mlir::func::FuncOp cloneAlternative(mlir::func::FuncOp function, llvm::StringRef
 /// `inOneRound` it holds only where the device takes all segments at once.
 mlir::ArrayAttr splitPays(mlir::func::FuncOp function, bool inOneRound);
 
-/// Whether a derivative has gradients of gates that are numbers per head and that chunks round;
+/// Whether a derivative has gradients of gates that are numbers per head, or of fewer channels than
+/// `kFewHeads`, and that chunks round;
 /// whether these may be of few heads (passes/Rounding.h); and the condition on sizes under which
 /// they are, null if they always are.
 struct HeadNumbers {

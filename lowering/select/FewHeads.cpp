@@ -2,7 +2,7 @@
 //
 // The gradient of a gate that is a number per head is a number per head, or per head and row. Each
 // is a sum of terms that may nearly cancel. Over many heads, the norm of the gradient hardly ever
-// is small for it; of few heads it may be.
+// is small for it; of few heads it may be. The same holds for gates of one or a few channels.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Ejk.h"
@@ -11,6 +11,7 @@
 #include "lowering/select/Conditions.h"
 #include "passes/Rounding.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -47,15 +48,58 @@ static bool correctsStates(ScanOp scan) {
   });
 }
 
-/// How many heads' numbers a result of rank 1, [H], 2, [N,H], or 3, [B,T,H], has.
-static std::optional<DimExpr> headsOf(const ShapeAnalysis &shapes, Value result) {
+/// Whether `value` of a step is computed from a gate's gradient.
+static bool isOfGateGradient(Value value) {
+  llvm::SetVector<Value> open;
+  open.insert(value);
+  for (unsigned i = 0; i < open.size(); ++i)
+    if (Operation *op = open[i].getDefiningOp()) {
+      if (isa<GateGradientOp>(op))
+        return true;
+      open.insert(op->operand_begin(), op->operand_end());
+    }
+  return false;
+}
+
+/// The same of a function's `result`.
+static bool isGateGradient(Value result) {
+  llvm::SetVector<Value> open;
+  open.insert(result);
+  for (unsigned i = 0; i < open.size(); ++i) {
+    Operation *op = open[i].getDefiningOp();
+    auto scan = dyn_cast_or_null<ScanOp>(op);
+    if (!scan) {
+      if (op)
+        open.insert(op->operand_begin(), op->operand_end());
+      continue;
+    }
+    unsigned number = cast<OpResult>(open[i]).getResultNumber();
+    if (number < scan.getOutputs().size() &&
+        isOfGateGradient(scan.getYield().getOutputs()[number]))
+      return true;
+  }
+  return false;
+}
+
+/// How many numbers a step has of a result of rank 1, [H], 2, [N,H], or 3, [B,T,H]; and of one of
+/// rank 4, [B,T,H,K], if it is the gradient of a gate of so few channels that it may be few numbers.
+static std::optional<DimExpr> numbersOf(const ShapeAnalysis &shapes, Value result) {
   auto type = dyn_cast<RankedTensorType>(result.getType());
-  if (!type || !isa<FloatType>(type.getElementType()) || !type.getRank() || type.getRank() > 3)
+  if (!type || !isa<FloatType>(type.getElementType()) || !type.getRank() || type.getRank() > 4)
     return std::nullopt;
-  DimExpr heads = shapes.dim(result, type.getRank() - 1);
-  return type.getRank() == 1
-             ? heads
-             : DimExpr::make(DimExpr::Operator::multiply, shapes.dim(result, 0), heads);
+  int64_t last = type.getRank() - 1;
+  DimExpr numbers = shapes.dim(result, last);
+  auto times = [&](unsigned dim) {
+    numbers = DimExpr::make(DimExpr::Operator::multiply, shapes.dim(result, dim), numbers);
+  };
+  if (last == 3) {
+    if (type.isDynamicDim(3) || type.getDimSize(3) >= kFewHeads || !isGateGradient(result))
+      return std::nullopt;
+    times(2);
+  }
+  if (last > 0)
+    times(0);
+  return numbers;
 }
 
 HeadNumbers ejk::countHeads(func::FuncOp function) {
@@ -69,7 +113,7 @@ HeadNumbers ejk::countHeads(func::FuncOp function) {
   if (!rows || llvm::any_of(scans, correctsStates))
     return found;
   for (Value result : function.getBody().front().getTerminator()->getOperands())
-    if (std::optional<DimExpr> own = headsOf(shapes, result))
+    if (std::optional<DimExpr> own = numbersOf(shapes, result))
       heads = heads ? DimExpr::make(DimExpr::Operator::minimum, *heads, *own) : *own;
   if (!heads)
     return found;

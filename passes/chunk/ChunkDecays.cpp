@@ -89,9 +89,8 @@ Value RunningGates::totalOf(TileBuilder &e, Value toEnd) const {
   return direction.decayFirst ? e.add(after, e.row(perStep(e), first)) : after;
 }
 
-Value RunningGates::afterLast(TileBuilder &e, unsigned place) const {
-  return e.row(sumOf(e, ArrayRef(gates).drop_front(place)),
-               e.b.getIndexAttr(direction.lastRow()));
+Value RunningGates::afterLast(TileBuilder &e, LastPlace last) const {
+  return e.row(sumOf(e, ArrayRef(gates).drop_front(last.place)), last.row);
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,7 +150,7 @@ Value HeadDecays::fromStart(TileBuilder &e, unsigned read, double scale) const {
   return exponential(e, scaled(e, exponent, scale));
 }
 
-Value HeadDecays::toEnd(TileBuilder &e, unsigned add, std::optional<unsigned> last) const {
+Value HeadDecays::toEnd(TileBuilder &e, unsigned add, std::optional<LastPlace> last) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
                        Value all =
                            direction.reverse ? part.toEnd(e, add) : part.fromAddToEnd(e, add);
@@ -159,7 +158,7 @@ Value HeadDecays::toEnd(TileBuilder &e, unsigned add, std::optional<unsigned> la
                      }));
 }
 
-Value HeadDecays::total(TileBuilder &e, std::optional<unsigned> last) const {
+Value HeadDecays::total(TileBuilder &e, std::optional<LastPlace> last) const {
   return exponential(e, sum(e, [&](const RunningGates &part) {
                        Value all = direction.reverse ? part.totalOf(e, part.toEnd(e, part.base()))
                                                      : part.total(e);
@@ -167,7 +166,7 @@ Value HeadDecays::total(TileBuilder &e, std::optional<unsigned> last) const {
                      }));
 }
 
-Value HeadDecays::afterLast(TileBuilder &e, unsigned last) const {
+Value HeadDecays::afterLast(TileBuilder &e, LastPlace last) const {
   return exponential(e,
                      sum(e, [&](const RunningGates &part) { return part.afterLast(e, last); }));
 }

@@ -39,6 +39,13 @@ struct ScanDirection {
   int64_t firstRow() const { return chunk - 1 - lastRow(); }
 };
 
+/// A place in the last step of a chunk. Its row is that of the sequence's last step where the
+/// sequence ends in the chunk: after it all gates are zero.
+struct LastPlace {
+  unsigned place;
+  mlir::OpFoldResult row;
+};
+
 /// Cumsums of the gates along one axis, as tiles. Each call creates ops at the insertion point of
 /// `e`.
 class RunningGates {
@@ -70,9 +77,8 @@ public:
   mlir::Value fromAddToEnd(TileBuilder &e, unsigned place) const;
   /// The sum over the chunk: a row or a scalar.
   mlir::Value total(TileBuilder &e) const;
-  /// L of the last step at `place`, the greatest where no gate is positive: its own gates from
-  /// there on.
-  mlir::Value afterLast(TileBuilder &e, unsigned place) const;
+  /// L at `last`, the greatest where no gate is positive: the last step's own gates from there on.
+  mlir::Value afterLast(TileBuilder &e, LastPlace last) const;
 
 private:
   mlir::Value perStep(TileBuilder &e) const;
@@ -113,12 +119,12 @@ public:
   /// columns the earlier one; in a backward pass, i is the earlier one.
   mlir::Value between(TileBuilder &e, unsigned read, unsigned add, bool inclusive,
                       double scale = 1) const;
-  /// e^{L_j} of additions at place `add`, or that / `afterLast` of place `last`, if given.
-  mlir::Value toEnd(TileBuilder &e, unsigned add, std::optional<unsigned> last = {}) const;
-  /// The exponential of the sum over the chunk, or that / `afterLast` of place `last`, if given.
-  mlir::Value total(TileBuilder &e, std::optional<unsigned> last = {}) const;
-  /// e^{L_j} of the last step j at place `last`.
-  mlir::Value afterLast(TileBuilder &e, unsigned last) const;
+  /// e^{L_j} of additions at place `add`, or that / `afterLast` of `last`, if given.
+  mlir::Value toEnd(TileBuilder &e, unsigned add, std::optional<LastPlace> last = {}) const;
+  /// The exponential of the sum over the chunk, or that / `afterLast` of `last`, if given.
+  mlir::Value total(TileBuilder &e, std::optional<LastPlace> last = {}) const;
+  /// e^{L_j} of the last step j at `last`.
+  mlir::Value afterLast(TileBuilder &e, LastPlace last) const;
 
 private:
   /// The sum of `take` over the parts.

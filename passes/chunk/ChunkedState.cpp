@@ -12,6 +12,12 @@ static double rangeLimit(unsigned axes) {
   return axes == 2 ? range::kGuardNatsOfTwoAxes : range::kGuardNats;
 }
 
+/// Whether `tile` is plain f16 rows.
+static bool isHalf(Value tile) {
+  auto widened = tile.getDefiningOp<arith::ExtFOp>();
+  return widened && getElementTypeOrSelf(widened.getIn()).isF16();
+}
+
 ChunkedState::ChunkedState(const ChunkPlan &plan, const StateChain &chain, ChunkTiles &tiles,
                            TileBuilder &body, Value rows, Value hasFewRows)
     : plan(plan), chain(chain), tiles(tiles), body(body), rows(rows),
@@ -48,7 +54,8 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
   if (!saves.enters || plan.options.saveEntries)
     for (CheckpointOp checkpoint : chain.checkpoints)
       savedTiles.push_back(saves.load(body, checkpoint));
-  if (!chain.saves.empty())
+  bool leavesLast = chain.isGated(Axis::head) && llvm::any_of(addTiles[0], isHalf);
+  if (!chain.saves.empty() || leavesLast)
     lastRow = isReverse() ? body.index(0) : tiles.lastRow();
   if (chain.isGated(Axis::head))
     head.emplace(body, direction(Axis::head), gateTiles[0], plan.operandType,
@@ -184,12 +191,6 @@ Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   return x;
 }
 
-/// Whether `tile` is plain f16 rows.
-static bool isHalf(Value tile) {
-  auto widened = tile.getDefiningOp<arith::ExtFOp>();
-  return widened && getElementTypeOrSelf(widened.getIn()).isF16();
-}
-
 Type ChunkedState::typeOfRows(Value x, Value y) const {
   bool inHalf = isHalf(x) && isHalf(y) && !plan.operandType.isF32();
   return inHalf ? Float16Type::get(x.getContext()) : plan.operandType;
@@ -317,18 +318,20 @@ unsigned ChunkedState::decayedDim() const {
   return chain.reads.empty() ? 1 : 1 - chain.reads.front().along;
 }
 
-std::optional<unsigned> ChunkedState::lastPlaceOfHalf(TileBuilder &e) {
+std::optional<LastPlace> ChunkedState::lastPlaceOfHalf(TileBuilder &e) {
   auto isOfHalf = [&](unsigned add) {
     return typeOfRows(addTile(e, add, 0), addTile(e, add, 1)).isF16();
   };
   if (!head || llvm::none_of(llvm::seq(chain.adds.size()), isOfHalf))
     return std::nullopt;
   unsigned last = chain.adds.back().decays[0];
-  return last < chain.decays[0].size() ? std::optional(last) : std::nullopt;
+  if (last >= chain.decays[0].size())
+    return std::nullopt;
+  return LastPlace{last, isReverse() ? OpFoldResult(e.b.getIndexAttr(0)) : lastRow};
 }
 
 SmallVector<Value, 2> ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim,
-                                           std::optional<unsigned> lessLast) {
+                                           std::optional<LastPlace> lessLast) {
   Value tile = addTile(e, add, dim);
   Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
   if (isGated(dim) && !isInState(dim))
@@ -344,7 +347,7 @@ Value ChunkedState::updateOnFastPath(TileBuilder &e, Value basisState) {
   auto timesNumber = [&](Value number) {
     return e.mul(state, e.broadcast(number, cast<VectorType>(state.getType())));
   };
-  std::optional<unsigned> lessLast = lastPlaceOfHalf(e);
+  std::optional<LastPlace> lessLast = lastPlaceOfHalf(e);
   if (head)
     state = timesNumber(head->total(e, lessLast));
   for (unsigned dim = 0; dim < 2; ++dim)
@@ -369,7 +372,7 @@ Value ChunkedState::toEnd(TileBuilder &e, Value state) {
 
 Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Value state,
                                bool inBasis) {
-  std::optional<unsigned> lessLast = inBasis ? lastPlaceOfHalf(e) : std::nullopt;
+  std::optional<LastPlace> lessLast = inBasis ? lastPlaceOfHalf(e) : std::nullopt;
   for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
     auto rowOf = [&](unsigned dim) {
       SmallVector<Value, 2> terms = {addTiles[dim][add]};

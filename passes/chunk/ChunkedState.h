@@ -230,11 +230,11 @@ private:
   /// The place of the last outer product, if gates per head decay f16 rows after it. f16 ends at
   /// e^-9.7, so that the last step's decay from there on is left out of the rows, and multiplies the
   /// sum instead.
-  std::optional<unsigned> lastPlaceOfHalf(TileBuilder &e);
+  std::optional<LastPlace> lastPlaceOfHalf(TileBuilder &e);
   /// A vector of an outer product along `dim`, rounded, in terms (`cancels`); without the last
   /// step's decay from place `lessLast` on.
   llvm::SmallVector<mlir::Value, 2> addend(TileBuilder &e, unsigned add, unsigned dim,
-                                           std::optional<unsigned> lessLast = {});
+                                           std::optional<LastPlace> lessLast = {});
   /// The same in the basis and not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.
@@ -251,7 +251,7 @@ private:
   mlir::Value rows; // rows left in the sequence
   /// Whether the chunk has so few rows that it takes the exact path.
   mlir::Value hasFewRows;
-  mlir::Value lastRow; // of the scan in the chunk
+  mlir::Value lastRow; // of the scan in the chunk, where it is asked for
   /// For each decay by axis, each outer product by dimension, and each read.
   llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
   /// Per term of the correction, its number at each step; on the fast path, the vectors it adds.

@@ -1,10 +1,10 @@
 // A gate's gradient that is numbers of few heads is computed from operands in two terms and from states in f32: in
 // a copy that needs few heads and rows, or in the function itself where types say that there are few.
-// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=few-heads" --split-input-file | FileCheck %s
-// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --split-input-file | FileCheck %s --check-prefix=CHANNELS --implicit-check-not=two_terms
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --split-input-file | FileCheck %s
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=few-channels" --split-input-file | FileCheck %s --check-prefix=CHANNELS --implicit-check-not=two_terms
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=always" --split-input-file | FileCheck %s --check-prefix=ALWAYS
 // Its programs save states in f32 and are not fused; the others save them in bf16, and are.
-// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=few-heads" --ejk-select-schedule=arch=sm_90a --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=PROGRAMS
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --ejk-select-schedule=arch=sm_90a --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=PROGRAMS
 
 // CHECK-LABEL: func.func @dynamic_vjp_two_terms(
 // CHECK-SAME: ejk.alternative_of = "dynamic_vjp"
@@ -84,6 +84,46 @@ func.func @long(%q: tensor<1x1024x1x64xbf16>, %k: tensor<1x1024x1x64xbf16>, %v: 
       : tensor<1x1024x1x64xbf16>, tensor<1x1024x1x64xbf16>, tensor<1x1024x1x64xbf16>
       -> tensor<1x1024x1x64xbf16>, tensor<1x1x64x64xf32>
   return %o : tensor<1x1024x1x64xbf16>
+}
+
+// -----
+
+// A gate of one channel has the gradient of a gate of a head.
+// CHECK-LABEL: func.func @one_channel_vjp_two_terms(
+// CHECK-SAME: ejk.needs = ["and", ["<", ["*", "B", "H"], 8], ["<", "T", 1024]]
+// CHANNELS: func.func @one_channel_vjp(
+func.func @one_channel(%q: tensor<?x?x?x1xf16>, %k: tensor<?x?x?x1xf16>, %v: tensor<?x?x?x48xf16>,
+                       %gk: tensor<?x?x?x1xf32>) -> tensor<?x?x?x48xf16> {
+  %o, %ht = ejk.recurrent %q, %k, %v gk(%gk : tensor<?x?x?x1xf32>)
+      : tensor<?x?x?x1xf16>, tensor<?x?x?x1xf16>, tensor<?x?x?x48xf16>
+      -> tensor<?x?x?x48xf16>, tensor<?x?x1x48xf32>
+  return %o : tensor<?x?x?x48xf16>
+}
+
+// -----
+
+// Gates of five channels of one head are few numbers, and of two heads many. The gradient comes from a step's own function.
+// CHECK-LABEL: func.func @own_vjp_two_terms(
+// CHECK-SAME: ejk.needs = ["and", ["<", ["*", "B", ["*", "{{.*}}", 5]], 8], ["<", "T", 1024]]
+// CHANNELS: func.func @own_vjp(
+func.func @own(%q: tensor<?x?x?x5xf16>, %k: tensor<?x?x?x5xf16>, %v: tensor<?x?x?x64xf16>,
+               %x: tensor<?x?x?x5xf16>) -> tensor<?x?x?x64xf16> {
+  %o, %ht = ejk.scan sequences(%q_t = %q : tensor<?x?x?x5xf16>, %k_t = %k : tensor<?x?x?x5xf16>,
+                               %v_t = %v : tensor<?x?x?x64xf16>, %x_t = %x : tensor<?x?x?x5xf16>)
+      states(%S = zero : tensor<?x?x5x64xf32>) -> (tensor<?x?x?x64xf16>) {
+    %q_w = arith.extf %q_t : vector<5xf16> to vector<5xf32>
+    %k_w = arith.extf %k_t : vector<5xf16> to vector<5xf32>
+    %v_w = arith.extf %v_t : vector<64xf16> to vector<64xf32>
+    %x_w = arith.extf %x_t : vector<5xf16> to vector<5xf32>
+    %square = arith.mulf %x_w, %x_w : vector<5xf32>
+    %gate = arith.negf %square : vector<5xf32>
+    %S1 = ejk.decay %S by %gate along key : vector<5x64xf32>, vector<5xf32>
+    %S2 = ejk.outer_add %S1, %k_w, %v_w : vector<5x64xf32>, vector<5xf32>, vector<64xf32>
+    %o_w = ejk.read %S2, %q_w along key : vector<5x64xf32>, vector<5xf32>
+    %o_t = arith.truncf %o_w : vector<64xf32> to vector<64xf16>
+    ejk.yield states(%S2 : vector<5x64xf32>) outputs(%o_t : vector<64xf16>)
+  }
+  return %o : tensor<?x?x?x64xf16>
 }
 
 // -----

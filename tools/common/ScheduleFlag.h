@@ -60,16 +60,17 @@ public:
                 "of 64x64 channels: its error is 9.4e-4 of its norm, and 2.7e-3 with "
                 "--two-term-states=32; with 128, kernels spill registers")),
         twoTermsFlag(
-            "two-terms", llvm::cl::cat(category), llvm::cl::init(TwoTerms::fewChannels),
+            "two-terms", llvm::cl::cat(category), llvm::cl::init(kDefaultTwoTerms),
             llvm::cl::desc("Chunk by chunk, which derivatives compute gates' gradients from "
                            "operands in two bf16 terms and from states in f32. A number per head "
                            "then has an error of 1e-6 of the terms that it is the sum of, instead "
                            "of up to 9e-5; one kernel becomes two, which spill registers"),
             llvm::cl::values(
                 clEnumValN(TwoTerms::fewChannels, "few-channels",
-                           "those with 32 channels or fewer along an axis (the default)"),
+                           "those with 32 channels or fewer along an axis"),
                 clEnumValN(TwoTerms::fewHeads, "few-heads",
-                           "those, and launches of fewer than 8 heads and 1024 rows"),
+                           "those, and launches of fewer than 8 heads and 1024 rows "
+                           "(the default)"),
                 clEnumValN(TwoTerms::always, "always", "all with such gradients"))),
         f32MatmulsFlag(
             "f32-matmuls", llvm::cl::cat(category), llvm::cl::init(F32Matmuls::none),

@@ -2,6 +2,10 @@
 // gate multiplies the sum of outer products, not their rows.
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_90a --device cuda --random B=1,T=70,H=2 --vjp --check | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=chunk --arch=sm_80 --device cuda --random B=1,T=5,H=2 --vjp --check | FileCheck %s
+// The last rows of a reverse scan's adjoint are those of a chunk that the sequence's end cuts short.
+// RUN: sed 's/ejk.recurrent/ejk.recurrent reverse/' %s > %t.mlir
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %t.mlir --schedule=chunk --arch=sm_90a --device cuda --random B=1,T=70,H=2 --vjp --check | FileCheck %s
+// RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %t.mlir --schedule=chunk --arch=sm_80 --device cuda --random B=1,T=5,H=2 --vjp --check | FileCheck %s
 
 // CHECK: check dq: pass
 // CHECK: check dg: pass

@@ -47,6 +47,9 @@ CASES = [
     ("few heads", 5, 198, 4, 1, {"g": 0.1}, {"h0": True, "kind": "f16", "seed": 38}),
     ("few heads", 512, 16, 19, 2, {"g": 0.1, "g_gamma": 0.1}, {"kind": "f16", "seed": 41}),
     ("few heads", 64, 64, 40, 1, {"g_gamma": 1e-2, "gk": 1e-2}, {"h0": True, "seed": 25}),
+    ("few channels of few heads", 1, 33, 6, 1, {"gk": 1e-2}, {"kind": "f16", "seed": 40}),
+    ("few channels of few heads", 48, 2, 6, 1, {"gv": 1e-2}, {"h0": True, "seed": 50}),
+    ("few channels of few heads", 64, 5, 20, 1, {"gv": 1e-2}, {"seed": 48}),
 ]
 
 
@@ -101,8 +104,6 @@ def run(ejk_run, folder, schedule, number, case):
     tensors.write_safetensors(path("in.safetensors"), given)
     command = [ejk_run, path("f.mlir"), "--inputs", path("in.safetensors"), "--outputs",
                path("out.safetensors"), "--device=cuda", f"--schedule={schedule}", "--vjp", "--save-states=false"]
-    if name == "few heads":
-        command.append("--two-terms=few-heads")
     done = subprocess.run(command + ["--check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
         raise SystemExit(f"{name}: {done.stdout.decode(errors='replace')}")
