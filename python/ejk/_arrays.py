@@ -21,11 +21,20 @@ def is_tensor(value):
 
 def door_of(value):
     """The module that takes arrays of this type; None for what is no array."""
-    for kind in type(value).__mro__:
-        root = kind.__module__.partition(".")[0]
-        if root in _DOORS and (hasattr(value, "shape") and hasattr(value, "dtype")):
-            return _load(_DOORS[root])
+    name = _door_name(type(value))
+    return _load(name) if name and hasattr(value, "shape") and hasattr(value, "dtype") else None
+
+
+def _door_name(kind):
+    for parent in kind.__mro__:
+        root = parent.__module__.partition(".")[0]
+        if root in _DOORS:
+            return _DOORS[root]
     return None
+
+
+# torch.compile, which cannot follow a Parameter's classes, takes the result as a constant.
+_door_name._dynamo_marked_constant = True
 
 
 def _load(name):

@@ -80,7 +80,8 @@ class Entry:
             for e, size in zip(tensor["shape"], shape):
                 wanted = _evaluate(e, found)
                 if wanted is not None and wanted != size:
-                    sizes = ", ".join(f"{k} = {v}" for k, v in found.items())
+                    spelt = re.findall(r"\w+", _spell(tensor["shape"]))
+                    sizes = ", ".join(f"{k} = {v}" for k, v in found.items() if k in spelt)
                     raise TensorError(f"'{tensor['name']}' must be {_spell(tensor['shape'])}"
                                       + (f" with {sizes}" if sizes else "")
                                       + f", but has shape {list(shape)}")

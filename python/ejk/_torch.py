@@ -179,6 +179,12 @@ def _gradients(ctx, needed, cotangents, apply):
     if order == "2":
         raise EjkError(f"'{forward.name}' is a second derivative, and ejk has no third")
     cotangents = list(cotangents[:len(forward.outputs)])
+    # Gradients that nothing is made of, as those of tensors that autograd.grad was not asked for, are
+    # left out.
+    wrt = [n for n, c in zip(forward.wrt, cotangents) if c is not None] if order == "1" else []
+    if 0 < len(wrt) < len(cotangents):
+        forward = _entry(ctx.program, "1:" + ",".join(wrt), device)
+        cotangents = [c for c in cotangents if c is not None]
     if None in cotangents:
         cotangents = [like.zero_() if c is None else c
                       for c, like in zip(cotangents, _results(forward, tensors))]

@@ -228,6 +228,29 @@ class Derivatives(unittest.TestCase):
         with self.assertRaisesRegex(ejk.EjkError, "second derivative"):
             torch.autograd.grad(value, q)
 
+    def test_a_second_derivative_beside_a_parameter(self):
+        """Its own gradient, a sum over all steps, has no derivative, and is not asked for."""
+        @ejk.recurrence
+        def biased(S, q, k, v, g, bias):
+            S = S.decay(ejk.log_sigmoid(g + bias)).add(k, v)
+            return S, S.read(q)
+        t = tensors(T=6)
+        own = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        bias = torch.randn(t["g"].shape[2], requires_grad=True)
+
+        def penalty(own, bias):
+            first = torch.autograd.grad(biased(*own, bias)[0].square().sum(), own[:2],
+                                        create_graph=True)
+            return torch.autograd.grad(sum(g.square().sum() for g in first), [*own, bias])
+        exact = penalty([x.detach().double().requires_grad_() for x in own],
+                        bias.detach().double().requires_grad_())
+        for found, expected in zip(penalty(own, bias), exact):
+            self.assertLess(error(found.double(), expected), 1e-5)
+        with self.assertRaisesRegex(ejk.CompileError, "parameter"):
+            first, = torch.autograd.grad(biased(*own, bias)[0].square().sum(), bias,
+                                         create_graph=True)
+            torch.autograd.grad(first.sum(), own)
+
     def test_only_what_is_asked_for(self):
         t = tensors()
         v = t["v"].requires_grad_()
@@ -243,6 +266,27 @@ class Operators(unittest.TestCase):
         arguments = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
         key = gated.program(*arguments).key
         torch.library.opcheck(torch.ops.ejk.call.default, (key, "0", arguments))
+
+    def test_compile_with_a_parameter_of_a_module(self):
+        @ejk.recurrence
+        def biased(S, q, k, v, g, bias):
+            S = S.decay(ejk.log_sigmoid(g + bias)).add(k, v)
+            return S, S.read(q)
+
+        class Layer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.bias = torch.nn.Parameter(torch.randn(2))
+
+            def forward(self, q, k, v, g):
+                return biased(q, k, v, g, self.bias)[0]
+        torch._dynamo.reset()
+        t, layer = tensors(), Layer()
+        arguments = [t[n] for n in ("q", "k", "v", "g")]
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        found, expected = (torch.autograd.grad(f(*arguments).square().sum(), layer.bias)[0]
+                           for f in (compiled, layer))
+        self.assertTrue(torch.equal(found, expected))
 
     def test_compile(self):
         def layer(q, k, v, g, gk):
