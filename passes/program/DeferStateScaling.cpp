@@ -9,6 +9,7 @@
 // branch's range guard checks that.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/NumericRange.h"
@@ -162,8 +163,11 @@ struct DeferStateScalingPass : ejk::impl::DeferStateScalingBase<DeferStateScalin
     SmallVector<scf::ForOp> loops;
     getOperation()->walk([&](ProgramOp program) {
       // Two programs that share saved states have different m and v, and would not take the fast
-      // path for the same chunks.
+      // path for the same chunks. `ejk-select-schedule` finds out what a program needs while the
+      // other one is still a scan.
       auto hasReads = [](Value saved) {
+        if (auto scan = saved.getDefiningOp<ScanOp>())
+          return !scan.getOutputs().empty();
         auto maker = saved.getDefiningOp<ProgramOp>();
         return maker && !maker.getOutputs().empty();
       };
