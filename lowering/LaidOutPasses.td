@@ -347,6 +347,10 @@ def SelectStages : Pass<"ejk-select-stages"> {
     2. three stages with `ejk-pipeline-matmuls` and `ejk-defer-stores`, if all rows arrive by TMA;
     3. four stages with `ejk-pipeline-matmuls`.
 
+    In blocks of many `wgmma`, where registers are short, a matmul's result that only becomes an operand
+    in shared memory is stored there as soon as it can be computed, or where shared memory has no room
+    for it before the next matmul: shared memory holds it while other matmuls run.
+
     Tiles that are spilled to shared memory (`ejk-assign-tile-layouts`) return to registers where
     these stages leave no room for them: one after the other, in each step the tile that frees the
     most.

@@ -6,6 +6,7 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/pipeline/DeferStores.h"
 #include "lowering/pipeline/RegisterEstimate.h"
+#include "lowering/pipeline/StoreOperandsEarly.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/kernels/SameOps.h"
 #include "lowering/layout/TileLayout.h"
@@ -67,6 +68,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
 
   struct Plan {
     cost::StagePlan stages;
+    /// When operands that shared memory holds are stored, where registers are short.
+    StoreOperands storeOperands = StoreOperands::early;
     /// Which of the tiles that would be spilled to shared memory stay in registers.
     uint64_t held = 0;
     /// The bytes of shared memory that a block then needs.
@@ -75,13 +78,16 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
 
   /// The first plan that fits; no stages where there is nothing to copy ahead, or no room.
   Plan fit(ProgramOp program) {
-    for (const cost::StagePlan &stages : cost::stagePlans()) {
-      Plan plan{stages, kAll};
-      plan.bytes = need(program, plan);
-      if (plan.bytes <= target->sharedBytesPerBlock)
-        return withFewestHeld(program, plan);
-    }
-    Plan none{{0}, kAll};
+    for (const cost::StagePlan &stages : cost::stagePlans())
+      for (auto when : {StoreOperands::early, StoreOperands::late, StoreOperands::atUse}) {
+        Plan plan{stages, when, kAll};
+        plan.bytes = need(program, plan);
+        if (plan.bytes <= target->sharedBytesPerBlock)
+          return withFewestHeld(program, plan);
+        if (!numStoredEarly)
+          break;
+      }
+    Plan none{{0}, StoreOperands::atUse, kAll};
     none.bytes = need(program, none);
     return withFewestHeld(program, none);
   }
@@ -147,6 +153,7 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
   bool stage(ProgramOp program, Plan plan) {
     keepInRegisters(program, plan.held);
     staged = {};
+    numStoredEarly = 0;
     const cost::StagePlan &stages = plan.stages;
     if (!stages.stages)
       return true;
@@ -154,8 +161,10 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
                              stages.stagesF32);
     // Where all rows are f32, none of which has a stage, they are still loaded late.
     bool isStaged = staged.rings || !stages.stagesF32;
-    return isStaged && (!stages.pipelinesMatmuls || pipelineMatmuls(program)) &&
-           (!stages.pipelinesBranch ||
+    if (!isStaged || (stages.pipelinesMatmuls && !pipelineMatmuls(program)))
+      return false;
+    numStoredEarly = storeOperandsEarly(program, plan.storeOperands);
+    return (!stages.pipelinesBranch ||
             (pipelineBranchOperands(program) && usesTmaLoads(program))) &&
            (!stages.defersStores || (usesTmaLoads(program) && deferStores(program)));
   }
@@ -193,6 +202,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
   }
 
   const Target *target = nullptr;
+  /// Of the plan that was followed last.
   StagedLoads staged;
+  unsigned numStoredEarly = 0;
 };
 } // namespace
