@@ -1,5 +1,6 @@
 //===- CpuScanPlan.cpp - how a scan is computed on a CPU ------------------===//
 #include "lowering/cpu/CpuScanPlan.h"
+#include "lowering/target/CostModel.h"
 #include "passes/scan/ScanProperties.h"
 #include "passes/scan/SideReads.h"
 #include "llvm/Support/MathExtras.h"
@@ -7,12 +8,6 @@
 using namespace mlir;
 using namespace ejk;
 
-/// Bytes of stack that the tiles of one call's blocks may take. Threads of other libraries,
-/// on which a kernel may run, have megabytes of it.
-static constexpr uint64_t kTileBytes = 128 * 1024;
-static constexpr unsigned kMostSteps = 64;
-/// Steps of one pass over the rows of a linear state.
-static constexpr unsigned kTimeBlock = 4;
 
 /// The power of two up to `widest` in which `count` channels waste the fewest lanes, the wider
 /// one of equals; not narrower than a register of `lanes`, where the channels fill one.
@@ -136,8 +131,8 @@ static SmallVector<LinearState> findLinear(const CpuScanPlan &plan) {
 }
 
 /// Vector registers that one pass over the rows needs for `count` steps.
-static unsigned registersOf(const SmallVector<LinearState> &states, unsigned count,
-                            unsigned vectors) {
+static unsigned registersOfLinear(const SmallVector<LinearState> &states, unsigned count,
+                                  unsigned vectors) {
   unsigned most = 0;
   for (const LinearState &state : states) {
     // Terms and sums stay in registers; the row itself and an operand pass through others.
@@ -191,11 +186,13 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   bool isSingle = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1) == 1;
   unsigned widest = 2 * std::max(8u, target.lanes);
   if (!plan.linear.empty() && !isSingle) {
-    plan.timeBlock = kTimeBlock;
-    while (plan.timeBlock > 1 && registersOf(plan.linear, plan.timeBlock, 1) > target.registers)
+    plan.timeBlock = cost::kTimeBlockOnCpu;
+    auto fits = [&](unsigned vectors) {
+      return registersOfLinear(plan.linear, plan.timeBlock, vectors) <= target.registers;
+    };
+    while (plan.timeBlock > 1 && !fits(1))
       plan.timeBlock /= 2;
-    while (plan.timeBlock > 1 && widest > target.lanes &&
-           registersOf(plan.linear, plan.timeBlock, widest / target.lanes) > target.registers)
+    while (plan.timeBlock > 1 && widest > target.lanes && !fits(widest / target.lanes))
       widest /= 2;
   }
   plan.lanes = target.lanes;
@@ -219,14 +216,13 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   for (Value arg : scan.getStateArgs())
     if (isMatrix(arg))
       tileBytes += sizeof(float) * plan.width * plan.steps.rows;
-  plan.group = plan.hasSideReads()
-                   ? plan.blocks
-                   : unsigned(std::clamp<uint64_t>(kTileBytes / tileBytes, 1, plan.blocks));
+  uint64_t fitting = std::clamp<uint64_t>(cost::kTileBytesOnCpu / tileBytes, 1, plan.blocks);
+  plan.group = plan.hasSideReads() ? plan.blocks : unsigned(fitting);
 
   uint64_t stepBytes = sizeof(float);
   for (const Crossing &crossing : plan.steps.crossings)
     stepBytes += sizeof(float) * (crossing.layout == Layout::row ? plan.paddedRows() : 1);
-  plan.chunk = unsigned(std::clamp<uint64_t>(
-      llvm::bit_floor(std::max<uint64_t>(target.firstCacheBytes / stepBytes, 1)), 4, kMostSteps));
+  uint64_t cached = llvm::bit_floor(std::max<uint64_t>(target.firstCacheBytes / stepBytes, 1));
+  plan.chunk = unsigned(std::clamp<uint64_t>(cached, 4, cost::kMostStepsOnCpu));
   return plan;
 }

@@ -10,13 +10,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/target/CostModel.h"
 
 using namespace mlir;
 using namespace ejk;
 
 static constexpr int64_t kCacheLine = 64;
-/// Rows of a state between requests: enough for the multiply-adds to hide them.
-static constexpr int64_t kRowsPerRequest = 8;
 
 void CpuScanEmitter::prefetchLine(Value address, bool isWritten) {
   // Into the second cache: the first has no room for another chunk.
@@ -113,12 +112,12 @@ void CpuScanEmitter::prefetchShare(const Block &block, Value firstStep, unsigned
 SmallVector<Value> CpuScanEmitter::overRowsPrefetching(const Block &block, Value firstStep,
                                                        unsigned count, int64_t every,
                                                        ValueRange sums, RowBody body) {
-  int64_t requests = llvm::divideCeil(steps.rows, kRowsPerRequest);
+  int64_t requests = llvm::divideCeil(steps.rows, cost::kRowsPerRequestOnCpu);
   return b.loop(b.i64(0), b.i64(requests), 1, sums, [&](Value request, ValueRange partial) {
     prefetchShare(block, firstStep, count, request, requests);
-    Value from = b.mul(request, kRowsPerRequest);
-    Value to = b.add(from, kRowsPerRequest);
-    if (steps.rows % kRowsPerRequest)
+    Value from = b.mul(request, cost::kRowsPerRequestOnCpu);
+    Value to = b.add(from, cost::kRowsPerRequestOnCpu);
+    if (steps.rows % cost::kRowsPerRequestOnCpu)
       to = b.min(to, b.i64(steps.rows));
     return b.loop(from, to, every, partial, body);
   });

@@ -18,8 +18,8 @@ struct TileEmitter::DotOperands {
   /// The rows, or if the result is stored transposed the columns, that get a sum; empty if all do.
   llvm::ArrayRef<int64_t> rows = {}, columns = {};
 
-  /// Whether the rows in shared memory of an operand run across the result: along M for A, along N
-  /// for B. If not, they run along K.
+  /// Whether an operand's rows in shared memory follow one another along M (for A) or N (for B), so
+  /// that each lies along K. If not, they follow one another along K.
   bool rowsAcross(const Placed &tile, bool isLeft) const {
     bool transposed = (isLeft ? leftTransposed : rightTransposed) != isTransposed(tile.layout);
     return isLeft != transposed;

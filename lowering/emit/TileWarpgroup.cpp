@@ -12,10 +12,11 @@
 //
 // A descriptor names an operand in shared memory: the address of its first 8 rows of 128
 // bytes, the distance to the next 8 rows, and the distance to the next 64-column block.
-// The rows of memory may run across the result (along M for A, along N for B), or along K:
+// The next 16 elements along K, for the next wgmma, are
 //
-//   across   16 elements further along K are 32 bytes further in a row
-//   along    they are 16 rows further
+//   16 rows further       if the operand's rows follow one another along K, and a row lies along M
+//                         (for A) or N (for B)
+//   32 bytes further      if its rows follow one another along M or N, and a row lies along K
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/DotOperands.h"
@@ -43,16 +44,17 @@ bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
   LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(operands.left);
   if (!warpgroups || !isSwizzled(layoutOf(operands.right)))
     return false;
-  bool across = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
+  // Whether a row of B in shared memory lies along N, and its rows follow one another along K.
+  bool rowsLieAlongN = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
   int64_t columns = Fragments::of(op.getType(), result).partColumns();
   if (!operands.columns.empty()) {
     if (result.getColumnParts() != 1)
       return false;
     columns = operands.columns.back() - operands.columns.front();
-    if (across && operands.columns.front() % columns != 0)
+    if (rowsLieAlongN && operands.columns.front() % columns != 0)
       return false;
   }
-  if (across && !endsSwizzled(columns))
+  if (rowsLieAlongN && !endsSwizzled(columns))
     return false;
   // Rows that get no sum are those where operand A in registers is made zero.
   if (!operands.rows.empty() && isSwizzled(left))

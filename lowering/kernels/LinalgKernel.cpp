@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/LinalgLoops.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -16,11 +17,9 @@
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = 256;
+static constexpr unsigned kThreads = cost::kElementThreads;
 /// Bytes of the widest load or store.
 static constexpr unsigned kBytesOfAccess = 16;
-/// The most ops of a thread's lanes, in PTX instructions roughly; lanes are copies of the body.
-static constexpr unsigned kOpsOfThread = 128, kOpsOfMath = 16;
 
 namespace {
 /// The loop of which a thread takes `count` neighbours at once.
@@ -93,9 +92,9 @@ private:
       bytes = std::max(bytes, KernelBuilder::bytesOf(type));
     }
     for (Operation &inner : *op.getBody())
-      ops += isa<math::MathDialect>(inner.getDialect()) ? kOpsOfMath : 1;
+      ops += isa<math::MathDialect>(inner.getDialect()) ? cost::kOpsOfMath : 1;
     unsigned count = kBytesOfAccess / bytes;
-    while (count > 1 && (*length % count != 0 || count * ops > kOpsOfThread))
+    while (count > 1 && (*length % count != 0 || count * ops > cost::kOpsOfElementThread))
       count /= 2;
     return count;
   }

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/PooledStates.h"
+#include "lowering/target/CostModel.h"
 
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = 256;
+static constexpr unsigned kThreads = cost::kElementThreads;
 
 PooledState ejk::pooledState(ScanOp scan, unsigned i) {
   PooledState state;

@@ -7,11 +7,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/SumHeadsKernel.h"
+#include "lowering/target/CostModel.h"
 
 using namespace mlir;
 using namespace ejk;
 
-static constexpr unsigned kThreads = 256, kElementsOfLoad = 4;
+static constexpr unsigned kThreads = cost::kElementThreads, kElementsOfLoad = 4;
 
 /// How many of the result's elements, of one head, a thread computes.
 static unsigned elementsOfThread(RankedTensorType type, unsigned dim) {

@@ -125,9 +125,9 @@ inline int64_t lanesLength(mlir::Type type) {
 
 /// Bytes between rows of an unswizzled tile in shared memory. A matrix row is padded by 16 bytes
 /// for 16-bit elements, or by 32 for f32. The 8 rows that `ldmatrix` or a fragment access touches
-/// at once then fall on different banks: the row itself is a multiple of 32 bytes, so the pitch is
-/// an odd multiple of 16, or 32 more than a multiple of 64. Unlike an xor swizzle, padding keeps
-/// every offset from a thread's first element constant.
+/// at once then fall on different banks. For 16 bits a row is a multiple of 32 bytes, so the pitch
+/// is an odd multiple of 16. For f32 a row is a multiple of 64 bytes, so the pitch is 32 more.
+/// Unlike an xor swizzle, padding keeps every offset from a thread's first element constant.
 inline unsigned sharedPitch(mlir::Type type) {
   auto vector = mlir::cast<mlir::VectorType>(type);
   unsigned bytes = KernelBuilder::bytesOf(vector.getElementType());
@@ -148,7 +148,7 @@ inline unsigned sharedAlignment(tile::LayoutAttr layout) {
   return isSwizzled(layout) ? 8 * kSwizzledPitch : 128;
 }
 /// Whether parts of so many columns are whole 64-column blocks, or lie within one. `wgmma` requires
-/// it of an operand whose rows run across the result.
+/// it of an operand whose rows in shared memory lie along M or N.
 inline bool endsSwizzled(int64_t columns) {
   return columns % kSwizzledColumns == 0 || kSwizzledColumns % columns == 0;
 }

@@ -1,5 +1,6 @@
 //===- KeepOffsets.cpp - offsets from an address stay where they are used --===//
 #include "lowering/ptx/KeepOffsets.h"
+#include "lowering/target/CostModel.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/Analysis/LoopInfo.h"
@@ -71,9 +72,6 @@ PreservedAnalyses PutConstantsLastPass::run(Function &function, FunctionAnalysis
   return preserved;
 }
 
-/// So many places that loops start from, two registers each, are better kept there.
-static constexpr unsigned kFewPlaces = 3;
-
 PreservedAnalyses AddArgumentsLastPass::run(Function &function, FunctionAnalysisManager &analyses) {
   const DataLayout &layout = function.getParent()->getDataLayout();
   LoopInfo &loops = analyses.getResult<LoopAnalysis>(function);
@@ -89,7 +87,7 @@ PreservedAnalyses AddArgumentsLastPass::run(Function &function, FunctionAnalysis
           isa<Argument>(start->getPointerOperand()))
         starts[start].push_back(place);
     }
-  if (starts.size() <= kFewPlaces)
+  if (starts.size() <= cost::kFewPlaces)
     return PreservedAnalyses::all();
   for (auto &[start, places] : starts) {
     IRBuilder<> before(start);

@@ -1,9 +1,10 @@
 //===- CostModel.h - what decisions are made from -----------------*- C++ -*-===//
 //
-// Every number that tunes a kernel stands here, with its unit and its source, and so does every
-// rule that turns numbers into a decision. Passes find out what a program needs and ask this page.
-// Limits of a GPU are not here but in its row of the table (Target.h), and how far an exponent may
-// go is in passes/NumericRange.h.
+// Every number by which lowering tunes a kernel stands here, with its unit and its source, and so
+// does every rule that turns numbers into a decision. Lowering finds out what a program needs and
+// asks this page. Limits of a GPU are in its row of the table (Target.h), those of a CPU in
+// CpuTarget.h, and how far an exponent may go is in passes/NumericRange.h. Passes before lowering
+// know no target; the one number that they tune by is kExactPathRows in passes/chunk/Chunk.cpp.
 //
 // `ejk-opt --ejk-print-cost-model` and `ejk-compile --print-cost-model` print each decision with
 // the figures that it was made from. A figure marked H200 was measured on one, with the packages of
@@ -96,13 +97,14 @@ constexpr int64_t kSegmentPasses = 3;
 // The length of a chunk
 //===----------------------------------------------------------------------===//
 
-/// The lengths that are tried, in rows. The first is taken whose program fits into shared memory and
-/// whose range guard ordinary gates pass: a longer chunk reads and writes its state less often. A matmul of wgmma has 64 rows, and one of
-/// mma.sync 16.
+/// The lengths that are tried, in rows. A longer chunk reads and writes its state less often. The
+/// first is taken whose program fits into shared memory, whose range guard ordinary gates pass, and
+/// that divides the distance of saved states; a shorter one where it cuts a wide state into fewer
+/// slices. A matmul of wgmma has 64 rows, and one of mma.sync 16.
 constexpr int64_t kChunkLengths[] = {64, 32, 16};
 
-/// The same on a CPU, where a matmul may have any number of rows. Matmuls between rows of one chunk
-/// take half of the multiply-adds a row with 32 rows that they take with 64. Those are a fifth of all.
+/// The same on a CPU, where a matmul may have any number of rows. Matmuls between rows of one
+/// chunk, a fifth of all multiply-adds with 64 rows, take half as many a row with 32.
 /// Zen 4 (bf16, T = 1024, H = 8, K = V = 128): 4.21 ms in chunks of 64, 3.95 in chunks of 32.
 constexpr int64_t kChunkLengthsOnCpu[] = {32, 16};
 
@@ -225,6 +227,44 @@ unsigned elementsBeforeBulkStoreIsRead(bool hasManyMatmuls);
 /// shared memory for both stages (40 KB of the 48 that need no opting in), and state elements times
 /// unrolled steps of a thread. They leave room for two blocks or more on each multiprocessor.
 constexpr unsigned kPrefetchRegisters = 26, kStageFloats = 10 * 1024, kUnrolledElements = 256;
+
+/// Addresses at which a block's rows start, of two registers each, that stay in registers over a
+/// loop. Where there are more, the loop adds offsets to the kernel's arguments. From the registers
+/// that ptxas counted.
+constexpr unsigned kFewPlaces = 3;
+
+//===----------------------------------------------------------------------===//
+// Loops over elements, between recurrences
+//===----------------------------------------------------------------------===//
+
+/// Threads of a block: 8 blocks fill a multiprocessor's 2048. Not measured against other numbers.
+constexpr unsigned kElementThreads = 256;
+
+/// The most ops of a thread, in PTX instructions roughly, and what an op of `math` counts as. A
+/// thread computes neighbours as copies of the loop's body, so long bodies get fewer of them. An
+/// estimate. With 4 neighbours a rounding from f32 to bf16 has 21 instructions, and 61 for one
+/// element without.
+constexpr unsigned kOpsOfElementThread = 128, kOpsOfMath = 16;
+
+//===----------------------------------------------------------------------===//
+// Step by step on a CPU
+//===----------------------------------------------------------------------===//
+
+/// Bytes of stack that the tiles of one call's blocks may take. Threads of other libraries, on
+/// which a kernel may run, have megabytes of it.
+constexpr uint64_t kTileBytesOnCpu = 128 * 1024;
+
+/// Steps of a chunk, at most, whose rows are laid out for the loops over channels at once; fewer if
+/// they exceed the first cache.
+constexpr unsigned kMostStepsOnCpu = 64;
+
+/// Steps of one pass over the rows of a linear state: 2.25 vector operations a row and step in
+/// place of 3. More steps would save less than their dot products cost.
+constexpr unsigned kTimeBlockOnCpu = 4;
+
+/// Rows of a state between two requests for lines that come next, so that the multiply-adds hide
+/// them. Zen 5 (f32, T = 1024, H = 8, K = V = 128, gk): 3.02 ms, and 3.80 with all requests at once.
+constexpr int64_t kRowsPerRequestOnCpu = 8;
 
 } // namespace ejk::cost
 

@@ -2,8 +2,8 @@
 //
 // Sources of the figures:
 // - PTX version: the PTX ISA's "Release Notes", table of targets. LLVM refuses an older version.
-//   sm_80 and sm_86 are older than PTX 7.4 and sm_90 is older than 8.0; kernels are written in
-//   those versions all the same, because drivers that know later GPUs know them, too.
+//   PTX 7.1 already had sm_86, 7.0 sm_80 and 7.8 sm_90. Their kernels are written in PTX 7.4 and
+//   8.0 nevertheless: drivers that know later GPUs know those versions, too.
 // - Shared memory, registers and threads: the CUDA programming guide's appendix "Compute
 //   Capabilities", tables "Technical Specifications per Compute Capability". A block may have all
 //   of a multiprocessor's shared memory but the 1 KB that CUDA reserves for each block. For sm_88,

@@ -200,13 +200,13 @@ ChunkedSaves ChunkWriter::savesOf(const StateChain &chain, ValueRange carried) {
       if (accumulator.checkpoint == checkpoint)
         saved.carried.push_back(entry);
   bool sliceRows = chain.freeDim == 0, sliceColumns = chain.freeDim == 1;
-  saved.store = [=, this](TileBuilder &e, const StateChain::Save &save, Value value) {
+  saved.store = [=](TileBuilder &e, const StateChain::Save &save, Value value) {
     Value slots = program.getSaveArgs()[save.number];
     Type slot = cast<tile::SlotsType>(slots.getType()).getSlot();
     tile::StoreSlotOp::create(e.b, loc, e.round(value, getElementTypeOrSelf(slot)), slots,
                               slotOf(e), slotOffsets(slot, sliceRows, sliceColumns));
   };
-  saved.load = [=, this](TileBuilder &e, CheckpointOp checkpoint) {
+  saved.load = [=](TileBuilder &e, CheckpointOp checkpoint) {
     ValueRange args = scan.getSavedArgs();
     Value slots = program.getSavedArgs()[llvm::find(args, checkpoint.getSaved()) - args.begin()];
     Type slot = cast<tile::SlotsType>(slots.getType()).getSlot();

@@ -14,13 +14,13 @@
 //
 // **Fast path.** Gates per channel do not factor out of the sum over c. So vectors are scaled
 // to the basis of the chunk's middle row. With M = W of that row, x̃ = x ∘ e^{R^a − M^a},
-// ũ = u ∘ e^{M^a − W^a} and S̃ = e^{M} ∘ S, everything is a matmul:
+// ũ = u ∘ e^{M^a − W^a}, w̃ = w ∘ e^{M^b − W^b} and S̃ = e^{M} ∘ S, everything is a matmul:
 //
 //   y_i = e^{R^b_i − M^b} ∘ (e^{R^h_i} S̃ᵀx̃_i + Σ_j e^{R^h_i − W^h_j} w̃_j (x̃_i · ũ_j))
 //   S  ← e^{T − M} ∘ (e^{T^h} S̃ + Σ_j e^{L^h_j} ũ_j w̃_jᵀ)
 //
-// **Range guard.** The exponent of a product of operands is at most 0 where it counts, but
-// that of one operand may be positive and large. If |R − M| or |W − M|, or |M| where it
+// **Range guard.** The exponents of two operands that are multiplied add up to at most 0 (products
+// of a row and a later one are masked), but that of one operand may be positive and large. If |R − M| or |W − M|, or |M| where it
 // matters (see isInRange), exceeds 64 nats, the chunk takes the exact path.
 //
 // **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size.
@@ -46,10 +46,11 @@
 //
 // Keys that point nearly one way make u cancel in all sums over the steps of a chunk, which are then
 // far smaller than the sums of |u|. So the matmuls that sum over u take their operands in two terms:
-// u, what it is multiplied by, and the outer product's key if it is computed and not a row. Scans
-// that get u as a sequence know of it by `corrects`. Where y is used it is such a sum, and where u
-// is used it is the solution, and not c y. A later scan computes u from y, and nothing corrects there
-// what differs from the solution. So the system has the products of the keys that y has.
+// u, what it is multiplied by, and the outer product's key if it is computed and not a row. A
+// scan that takes such a u as a sequence has `corrects` on its `ejk.outer_add` and on its pairs.
+// Where y is used, it is this sum; where u is used, it is the system's solution. A later scan
+// computes u as w + c y from the stored y, and nothing corrects there what differs from the
+// solution. So the system's matrix has the same products of keys as y.
 //
 // **Cancelling pairs.** The gradient of a gate sums y_i ∘ z_i, with z_i along b, and subtracts
 // the same kind of term of the adjoint's scan. The two nearly cancel. So z̃ = z ∘ e^{R^b − M^b}
