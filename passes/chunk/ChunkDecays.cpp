@@ -151,11 +151,17 @@ Value HeadDecays::fromStart(TileBuilder &e, unsigned read, double scale) const {
 }
 
 Value HeadDecays::toEnd(TileBuilder &e, unsigned add, std::optional<LastPlace> last) const {
-  return exponential(e, sum(e, [&](const RunningGates &part) {
-                       Value all =
-                           direction.reverse ? part.toEnd(e, add) : part.fromAddToEnd(e, add);
-                       return last ? e.sub(all, e.overRows(part.afterLast(e, *last), all)) : all;
-                     }));
+  Value exponent = sum(e, [&](const RunningGates &part) {
+    Value all = direction.reverse ? part.toEnd(e, add) : part.fromAddToEnd(e, add);
+    return last ? e.sub(all, e.overRows(part.afterLast(e, *last), all)) : all;
+  });
+  if (last) {
+    // Rows after the sequence's end have L = 0, which may exceed that of the last step by more nats
+    // than f32 has. These rows are zero, so a finite factor keeps them so.
+    double limit = range::kSumNats * (binary ? llvm::numbers::log2e : 1);
+    exponent = e.smaller(exponent, e.constant(exponent.getType(), limit));
+  }
+  return exponential(e, exponent);
 }
 
 Value HeadDecays::total(TileBuilder &e, std::optional<LastPlace> last) const {

@@ -52,6 +52,7 @@ public:
   mlir::Value mul(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulFOp>(x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return binary<mlir::arith::DivFOp>(x, y); }
   mlir::Value larger(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MaximumFOp>(x, y); }
+  mlir::Value smaller(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MinimumFOp>(x, y); }
   mlir::Value addIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::AddIOp>(x, y); }
   mlir::Value subIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::SubIOp>(x, y); }
   mlir::Value mulIndex(mlir::Value x, mlir::Value y) { return binary<mlir::arith::MulIOp>(x, y); }
