@@ -129,7 +129,7 @@ def cases():
     yield Case("small", Package("g_gamma", K=64, V=64), "B=8,T=1024,H=8", "B=8,T=1024,H=8, K=V=64")
     for gate in ("g_gamma", "g", "gk"):
         for sizes in ("B=2,T=16384,H=16", "B=1,T=65536,H=8", "B=1,T=1048576,H=1"):
-            for table, schedule in (("long", "auto"), ("split", "split")):
+            for table, schedule in (("long", "chunk"), ("split", "split")):
                 yield Case(table, Package(gate, schedule=schedule), sizes)
                 if sizes != "B=1,T=1048576,H=1":
                     yield Case(f"{table}-backward", Package(gate, schedule=schedule, vjp=True), sizes)
