@@ -55,7 +55,7 @@ mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 /// The shared memory accesses that each loop leaves pending at the end of an iteration. They are
 /// found by emission: the first kernel has a barrier at the head of each loop and waits for all
 /// bulk stores at its end. The next kernel knows the accesses and has only the barriers that they
-/// need.
+/// need. All but the last are only measured.
 struct LoopEnds {
   llvm::DenseMap<mlir::Operation *, SharedMemory::Pending> known, found;
   /// Whether an iteration left more accesses than `known` says.
@@ -70,11 +70,12 @@ class TileEmitter {
 public:
   /// Up to `freeBytes` of shared memory are spent to save barriers: a recently used range is not
   /// reused, and the bf16 terms of an f32 cumsum lie side by side. `doubleBuffered` gives matmul
-  /// operands that a loop carries two buffers.
-  TileEmitter(tile::ProgramOp program, llvm::StringRef name, mlir::OpBuilder builder,
-              unsigned freeBytes, bool doubleBuffered, LoopEnds &loopEnds)
-      : program(program), name(name), b(builder, program.getLoc()), freeBytes(freeBytes),
-        doubleBuffered(doubleBuffered), loopEnds(loopEnds) {}
+  /// operands that a loop carries two buffers. With `placeholders`, the kernel is only measured.
+  TileEmitter(tile::ProgramOp program, llvm::StringRef name, unsigned freeBytes,
+              bool doubleBuffered, LoopEnds &loopEnds, PlaceholderOps *placeholders = nullptr)
+      : program(program), name(name),
+        b(mlir::OpBuilder(program.getContext()), program.getLoc(), placeholders),
+        freeBytes(freeBytes), doubleBuffered(doubleBuffered), loopEnds(loopEnds) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:

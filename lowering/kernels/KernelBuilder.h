@@ -8,6 +8,7 @@
 #ifndef EJK_LOWERING_KERNELS_KERNELBUILDER_H
 #define EJK_LOWERING_KERNELS_KERNELBUILDER_H
 
+#include "lowering/kernels/PlaceholderOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -28,19 +29,33 @@ public:
   using Value = mlir::Value;
   using Type = mlir::Type;
 
-  KernelBuilder(mlir::OpBuilder builder, mlir::Location loc) : OpBuilder(builder), loc(loc) {}
+  /// With `placeholders`, the kernel is measured, and not kept.
+  KernelBuilder(mlir::OpBuilder builder, mlir::Location loc, PlaceholderOps *placeholders = nullptr)
+      : OpBuilder(builder), loc(loc), placeholders(placeholders) {}
 
   mlir::Location loc;
 
+  bool measures() const { return placeholders; }
+
   template <typename Op, typename... Args> Op make(Args &&...args) {
-    return Op::create(*this, loc, std::forward<Args>(args)...);
+    if (!placeholders)
+      return Op::create(*this, loc, std::forward<Args>(args)...);
+    mlir::OperationState state(
+        loc, *mlir::RegisteredOperationName::lookup(mlir::TypeID::get<Op>(), getContext()));
+    Op::build(*this, state, std::forward<Args>(args)...);
+    mlir::Operation *placeholder = placeholders->get(state);
+    return mlir::cast<Op>(placeholder ? placeholder : create(state));
   }
 
   // Constants.
-  Value i32(int64_t v) { return make<mlir::arith::ConstantIntOp>(v, 32); }
-  Value i64(int64_t v) { return make<mlir::arith::ConstantIntOp>(v, 64); }
-  Value like(Value model, int64_t v) {
-    return make<mlir::arith::ConstantOp>(getIntegerAttr(model.getType(), v));
+  Value i32(int64_t v) { return integer(getI32Type(), v); }
+  Value i64(int64_t v) { return integer(getI64Type(), v); }
+  Value like(Value model, int64_t v) { return integer(model.getType(), v); }
+  Value integer(Type type, int64_t v) {
+    // To look up the attribute would take longer than all else that is done to measure.
+    if (Value known = placeholders ? placeholders->constant(type) : Value())
+      return known;
+    return make<mlir::arith::ConstantOp>(getIntegerAttr(type, v));
   }
   Value f32(double v) { return make<mlir::arith::ConstantOp>(getF32FloatAttr(v)); }
   Value zero(Type type) { return make<mlir::arith::ConstantOp>(getZeroAttr(type)); }
@@ -186,6 +201,9 @@ public:
     Type element = mlir::getElementTypeOrSelf(type);
     return count == 1 ? element : mlir::VectorType::get({count}, element);
   }
+
+private:
+  PlaceholderOps *placeholders;
 };
 
 /// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, or the
