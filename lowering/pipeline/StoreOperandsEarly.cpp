@@ -2,8 +2,8 @@
 //
 // Products of rows, as q kᵀ, are a matmul's result in registers, become an operand, and lie in
 // shared memory until the matmul that takes them. With a matmul of theirs issued one iteration
-// early (PipelineMatmuls.cpp) they are in registers from the loop's start on. Here what is made of
-// them moves up, so that shared memory holds them while other matmuls run.
+// early (PipelineMatmuls.cpp) they are in registers from the loop's start on. This pass moves their
+// store, and the ops that compute its operand, up: shared memory holds them while other matmuls run.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/StoreOperandsEarly.h"

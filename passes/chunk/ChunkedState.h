@@ -20,8 +20,9 @@
 //   S  ← e^{T − M} ∘ (e^{T^h} S̃ + Σ_j e^{L^h_j} ũ_j w̃_jᵀ)
 //
 // **Range guard.** The exponents of two operands that are multiplied add up to at most 0 (products
-// of a row and a later one are masked), but that of one operand may be positive and large. If |R − M| or |W − M|, or |M| where it
-// matters (see isInRange), exceeds 64 nats, the chunk takes the exact path.
+// of a row and a later one are masked), but that of one operand may be positive and large. If
+// |R − M| or |W − M|, or |M| where it matters (see isInRange), exceeds 64 nats, the chunk takes the
+// exact path.
 //
 // **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size.
 //

@@ -179,8 +179,8 @@ def _gradients(ctx, needed, cotangents, apply):
     if order == "2":
         raise EjkError(f"'{forward.name}' is a second derivative, and ejk has no third")
     cotangents = list(cotangents[:len(forward.outputs)])
-    # Gradients that nothing is made of, as those of tensors that autograd.grad was not asked for,
-    # are left out.
+    # Results of the derivative that nothing uses are left out: such as the gradients of tensors that
+    # autograd.grad was not asked for.
     wrt = [n for n, c in zip(forward.wrt, cotangents) if c is not None] if order == "1" else []
     if 0 < len(wrt) < len(cotangents):
         forward = _entry(ctx.program, "1:" + ",".join(wrt), device)
