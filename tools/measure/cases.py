@@ -127,6 +127,9 @@ def cases():
     for gate in ("g_gamma", "g", "gk"):
         yield Case("mma-sync", Package(gate, arch="sm_80"), long + ",H=64")
     yield Case("small", Package("g_gamma", K=64, V=64), "B=8,T=1024,H=8", "B=8,T=1024,H=8, K=V=64")
+    for gate, delta in (("g", False), ("gk", False), ("g", True)):
+        yield Case("layer-backward", Package(gate, delta=delta, vjp=True), "B=8,T=2048,H=8",
+                   "B=8,T=2048,H=8" + ", delta rule" * delta)
     for gate in ("g_gamma", "g", "gk"):
         for sizes in ("B=2,T=16384,H=16", "B=1,T=65536,H=8", "B=1,T=1048576,H=1"):
             for table, schedule in (("long", "chunk"), ("split", "split")):

@@ -1,8 +1,13 @@
 """flash-linear-attention's kernels at the shapes of the tables."""
+import contextlib
 import os
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 
 from measure.cases import NAMES, chosen
 from measure.report import report
@@ -37,7 +42,7 @@ def peer_calls(args):
         gate = gates.get(package.gate, gates["g"])().detach().requires_grad_(package.vjp and package.gate != "g_gamma")
         chunked = package.schedule != "step" and sizes["T"] > 1
         if package.delta:
-            beta = torch.rand(B, T, H, device="cuda").to(dtype).requires_grad_(package.vjp)
+            beta = torch.rand(B, T, H, device="cuda").requires_grad_(package.vjp)
             k = torch.nn.functional.normalize(k.detach().float(), dim=-1).to(dtype).requires_grad_(package.vjp)
             function = delta[package.gate][0 if chunked else 1]
             keywords = {"beta": beta} | ({} if package.gate == "none" else {"g": gate})
@@ -63,22 +68,65 @@ def peer_calls(args):
 
 
 def tune_share(args):
-    """Has Triton compile every N-th choice of each of the peer's kernels, for the other processes to find."""
+    """Has Triton compile every N-th choice of each of the peer's kernels, for the process that times
+    them to find, and leaves a file for each case that it is done with."""
+    import triton.testing
     from triton.runtime.autotuner import Autotuner
-    index, count = map(int, args.share.split("/"))
+    index, count, folder = args.share.split("/", 2)
+    index, count = int(index), int(count)
     prune = Autotuner.prune_configs
 
     def prune_to_share(self, keywords):
         configs = prune(self, keywords)
         return configs[index::count] or configs[:1]
-    Autotuner.prune_configs = prune_to_share
-    for _, forward, gradients in peer_calls(args):
+
+    def run_once(call, **_):
+        call()
+        return [1.0, 1.0, 1.0]
+    Autotuner.prune_configs, triton.testing.do_bench = prune_to_share, run_once
+    for number, (_, forward, gradients) in enumerate(peer_calls(args)):
         try:
             forward()
             if gradients:
                 gradients()
         except Exception:  # peers() reports it
             pass
+        Path(folder, f"{number}.{index}").touch()
+
+
+class Tuners:
+    """The processes that compile the peer's choices, a share each, case after case. They use another
+    GPU than the one that is timed, where there is one, and are stopped while kernels are timed."""
+
+    def __init__(self, args):
+        import torch
+        self.folder = tempfile.TemporaryDirectory()
+        command = [sys.executable, sys.argv[0], "peers", f"--only={args.only}", "-o", os.devnull]
+        environment = dict(os.environ)
+        if torch.cuda.device_count() > 1:
+            environment["CUDA_VISIBLE_DEVICES"] = str(torch.cuda.device_count() - 1)
+        self.processes = [subprocess.Popen([*command, f"--share={i}/{args.jobs}/{self.folder.name}"],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                           env=environment) for i in range(args.jobs)]
+
+    def running(self):
+        return [(i, process) for i, process in enumerate(self.processes) if process.poll() is None]
+
+    def wait(self, number):
+        """Until no process has choices of this case left to compile."""
+        while any(not Path(self.folder.name, f"{number}.{i}").exists() for i, _ in self.running()):
+            time.sleep(0.05)
+
+    @contextlib.contextmanager
+    def stopped(self):
+        running = self.running()
+        for _, process in running:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for _, process in running:
+                process.send_signal(signal.SIGCONT)
 
 
 def peers(args):
@@ -86,35 +134,39 @@ def peers(args):
     Triton compiles its choices one after another; args.jobs processes do so beforehand."""
     if args.share:
         return tune_share(args)
-    command = [sys.executable, sys.argv[0], "peers", f"--only={args.only}", "-o", os.devnull]
-    workers = [subprocess.Popen([*command, f"--share={i}/{args.jobs}"], stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL) for i in range(args.jobs)]
-    for worker in workers:
-        worker.wait()
-    import torch
+    import functools
 
-    def time(function):
-        for _ in range(3):
+    import torch
+    import triton.testing
+    tuners = Tuners(args)
+    # A choice takes 0.1 s by default, and there are some thousand.
+    triton.testing.do_bench = functools.partial(triton.testing.do_bench, warmup=5, rep=25)
+
+    def measured(function):
+        for _ in range(3):  # the first one tunes
             function()
         times = []
-        for _ in range(15):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            function()
-            end.record()
-            end.synchronize()
-            times.append(start.elapsed_time(end))
-            torch.cuda._sleep(4000000)
+        with tuners.stopped():
+            torch.cuda.synchronize()
+            for _ in range(15):
+                torch.cuda._sleep(20000000)  # 10 ms, in which the host sends all launches
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record()
+                function()
+                end.record()
+                end.synchronize()
+                times.append(start.elapsed_time(end))
         return statistics.median(times)
 
     rows = []
-    for case, forward, gradients in peer_calls(args):
+    for number, (case, forward, gradients) in enumerate(peer_calls(args)):
         row = {"table": case.table, "gate": NAMES[case.package.gate], "shape": case.label()}
+        tuners.wait(number)
         try:
             with torch.set_grad_enabled(case.package.vjp):
-                row["peer_fwd_ms"] = time(forward)
+                row["peer_fwd_ms"] = measured(forward)
                 if gradients:
-                    row["peer_bwd_ms"] = time(gradients)
+                    row["peer_bwd_ms"] = measured(gradients)
         except Exception as error:  # a shape that the peer refuses is a result, too
             row["error"] = str(error).splitlines()[0][:200]
         report(args, rows, row)
