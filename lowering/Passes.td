@@ -5,6 +5,40 @@
 include "mlir/Pass/PassBase.td"
 include "lowering/LaidOutPasses.td"
 
+def ExpandQueries : Pass<"ejk-expand-queries"> {
+  let summary = "give each query head a state of its own where a kernel needs that";
+  let description = [{
+    What: replaces an `ejk.scan` with queries by one without, over query heads. Each starts from a
+    copy of the state of its group (`ejk.repeat_heads`), and the first head of a group gives the
+    final state (`ejk.first_heads`). Saves and outputs that depend on no query get a scan of their own.
+
+    Why: a kernel by chunks has one thread block for each query head, and so has a CPU's. The
+    derivative is derived in this form, too. With `for-steps`, a scan stays whose step-by-step kernel
+    on a GPU computes the queries of a group in turn: it moves one state for them all. Others get a
+    remark.
+
+    Numbers do not change.
+
+    Before:
+    ```mlir
+    %o, %ht = ejk.scan sequences(%kt = %k : …, %vt = %v : …) queries(%qt = %q : …)
+        states(%S = %h0 : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) { … }
+    ```
+    After:
+    ```mlir
+    %each = ejk.repeat_heads %h0 like %q at 2 : …
+    %o, %last = ejk.scan sequences(%qt = %q : …, %kt = %k : …, %vt = %v : …)
+        states(%S = %each : tensor<?x?x64x64xf32>) -> (tensor<?x?x?x64xf32>) { … }
+    %ht = ejk.first_heads %last like %k at 2 : …
+    ```
+  }];
+  let options = [Option<"forSteps", "for-steps", "bool", "false",
+                        "leave scans whose step-by-step kernel takes queries">];
+  let dependentDialects = ["::ejk::EjkDialect"];
+  let statistics = [Statistic<"numExpanded", "expanded", "scans that lost their queries">,
+                    Statistic<"numKept", "kept", "scans that kept their queries">];
+}
+
 def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
   let summary = "copy functions for the schedules that a package has of them";
   let description = [{
@@ -19,7 +53,8 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     another way to compute. `ejk.needs` is the condition without which its results would be wrong,
     `ejk.when` that without which another alternative is better. The function itself becomes the
     one that runs chunk by chunk, from 16 rows a sequence on; it is the only one for packed sequences,
-    whose lengths are not known on the host. A copy after it runs step by step, and takes all else.
+    whose lengths are not known on the host. A copy after it runs step by step, and takes all else;
+    in it alone scans keep their queries (`ejk-expand-queries`).
 
     A copy before it is divided into segments (`ejk-split-over-time`), for few long sequences: from
     1024 rows on, where the rounds of segments that the device's multiprocessors take, three times,

@@ -46,16 +46,18 @@ constexpr int64_t kMaxRows = int64_t(1) << 30;
 /// that verifier, interpreter and rewrites treat the short forms alike.
 struct Recurrence {
   /// `beta` is of the delta rule alone, whose state belongs to a value head; that of the others
-  /// belongs to a query head.
+  /// belongs to a query head, with `sharedState` to a key/value head.
   mlir::Value query, key, value, beta, g, gGamma, gk, gv, initialState, cuSeqlens;
   mlir::Value output, finalState;
   mlir::FloatAttr softmaxScale;
-  bool reverse = false;
+  bool reverse = false, sharedState = false;
   /// Set for lightning attention only: γ_h = slope · h, slope = -(8/H)·factor.
   std::optional<double> lightningFactor;
 
   /// The operand that has a head for each state.
-  mlir::Value heads() const { return beta ? value : query; }
+  mlir::Value heads() const { return beta || sharedState ? value : query; }
+  /// The operand that has a head for each of the output's.
+  mlir::Value outputHeads() const { return sharedState ? query : heads(); }
   int64_t keyChannels() const;
   int64_t valueChannels() const;
   /// softmax_scale, or its default K^-½.

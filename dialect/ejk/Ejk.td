@@ -108,5 +108,6 @@ def Ejk_Internals : OpDocGroup {
 include "dialect/ejk/EjkRecurrences.td"
 include "dialect/ejk/EjkPools.td"
 include "dialect/ejk/EjkScan.td"
+include "dialect/ejk/EjkHeads.td"
 
 #endif // EJK_DIALECT_EJK_EJK_TD

@@ -95,14 +95,22 @@ struct DropUnused : OpRewritePattern<ScanOp> {
         keepParameter(op.getParameters().size(), true);
     for (unsigned i = 1, e = keepSequence.size(); i < e; ++i)
       keepSequence[i] = !op.getSequenceArgs()[i].use_empty();
+    // So does the first query, where an output has its heads.
+    llvm::BitVector keepQuery(op.getQueries().size(), true);
+    llvm::DenseSet<Value> queryValues = op.findQueryValues();
+    auto isOfQuery = [&](unsigned i) { return queryValues.contains(yield.getOutputs()[i]); };
+    for (unsigned i = 0, e = keepQuery.size(); i < e; ++i)
+      keepQuery[i] = !op.getQueryArgs()[i].use_empty() ||
+                     (i == 0 && llvm::any_of(keepOutput.set_bits(), isOfQuery));
     for (unsigned i = 0, e = keepParameter.size(); i < e; ++i)
       keepParameter[i] = !op.getParameterArgs()[i].use_empty();
     if (keepOutput.all() && keepState.all() && keepSequence.all() && keepParameter.all() &&
-        keepSave.all() && keepSaved.all())
+        keepSave.all() && keepSaved.all() && keepQuery.all())
       return rewriter.notifyMatchFailure(op, "everything is used");
 
     SmallVector<Type> outputTypes, stateTypes, parameterTypes, saveTypes;
-    SmallVector<Value> sequences, parameters, initials, outputs, states, savedStates, saves;
+    SmallVector<Value> sequences, queries, parameters, initials, outputs, states, savedStates,
+        saves;
     for (unsigned i : keepSave.set_bits()) {
       saveTypes.push_back(op.getSaves()[i].getType());
       saves.push_back(yield.getSaves()[i]);
@@ -120,15 +128,17 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     }
     for (unsigned i : keepSequence.set_bits())
       sequences.push_back(op.getSequences()[i]);
+    for (unsigned i : keepQuery.set_bits())
+      queries.push_back(op.getQueries()[i]);
     for (unsigned i : keepParameter.set_bits()) {
       parameters.push_back(op.getParameters()[i]);
       parameterTypes.push_back(op.getParameterArgs()[i].getType());
     }
-    auto scan = ScanOp::create(
-        rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters, parameterTypes,
-        initials, op.getCuSeqlens(), op.getReverse(),
-        saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates, saveTypes,
-        op.getSegmentsAttr());
+    auto scan =
+        ScanOp::create(rewriter, op.getLoc(), outputTypes, stateTypes, sequences, parameters,
+                       parameterTypes, initials, op.getCuSeqlens(), op.getReverse(),
+                       saves.empty() && savedStates.empty() ? 0 : *op.getSaveEvery(), savedStates,
+                       saveTypes, op.getSegmentsAttr(), queries);
     scan->setDiscardableAttrs(op->getDiscardableAttrDictionary());
 
     rewriter.setInsertionPoint(yield);
@@ -142,7 +152,8 @@ struct DropUnused : OpRewritePattern<ScanOp> {
     SmallVector<Value> replacements;
     Block &step = scan.getStep();
     unsigned next = 0;
-    for (const llvm::BitVector *keep : {&keepSequence, &keepParameter, &keepSaved, &keepState})
+    for (const llvm::BitVector *keep :
+         {&keepSequence, &keepQuery, &keepParameter, &keepSaved, &keepState})
       for (unsigned i = 0, e = keep->size(); i < e; ++i)
         replacements.push_back((*keep)[i] ? Value(step.getArgument(next++)) : Value());
     rewriter.inlineBlockBefore(&op.getStep(), &step, step.end(), replacements);

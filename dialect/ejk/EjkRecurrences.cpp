@@ -74,6 +74,8 @@ template <typename Op> static Recurrence viewCommon(Op op) {
   r.finalState = op.getFinalState();
   r.softmaxScale = op.getSoftmaxScaleAttr();
   r.reverse = op.getReverse();
+  if constexpr (!std::is_same_v<Op, LightningAttnOp>)
+    r.sharedState = op.getSharedState();
   return r;
 }
 
@@ -177,8 +179,9 @@ static LogicalResult verifyRecurrence(Operation *op) {
   ShapeCheck shapes(op);
   // Heads of query, of key, of value, and of the state.
   bool isDelta = bool(r.beta);
-  StringRef hq = isDelta ? "Hk" : "H", hk = isDelta ? "Hk" : "Hkv", hv = isDelta ? "Hv" : "Hkv";
-  StringRef h = isDelta ? "Hv" : "H";
+  StringRef hk = isDelta ? "Hk" : "Hkv", hv = isDelta ? "Hv" : "Hkv";
+  StringRef hq = isDelta && !r.sharedState ? "Hk" : "H";
+  StringRef h = isDelta ? "Hv" : r.sharedState ? "Hkv" : "H", ho = r.sharedState ? "H" : h;
 
   // C1 to C4: query, key and value.
   if (failed(shapes.check(r.query, "query", {"B", "T", hq, "K"}, "C1")) ||
@@ -206,13 +209,24 @@ static LogicalResult verifyRecurrence(Operation *op) {
       return ShapedType::isDynamic(size) ? diag << "it is dynamic" : diag << "it is " << size;
     }
   }
-  int64_t heads = shapes.size(h), shared = shapes.size(hk);
-  if (!ShapedType::isDynamic(heads) && !ShapedType::isDynamic(shared) &&
-      (shared == 0 || heads % shared != 0))
-    return op->emitOpError() << (isDelta ? "query and key heads must divide value heads"
-                                         : "key/value heads must divide query heads")
-                             << " (C4), but " << hk << " = " << shared << " and " << h << " = "
-                             << heads;
+  // `few` heads are shared by those of `many`.
+  auto checkDivides = [&](StringRef few, StringRef many, StringRef message) -> LogicalResult {
+    int64_t shared = shapes.size(few), heads = shapes.size(many);
+    if (ShapedType::isDynamic(heads) || ShapedType::isDynamic(shared) ||
+        (shared != 0 && heads % shared == 0))
+      return success();
+    return op->emitOpError() << message << " (C4), but " << few << " = " << shared << " and "
+                             << many << " = " << heads;
+  };
+  if (isDelta &&
+      failed(checkDivides(hk, hv,
+                          r.sharedState ? "key heads must divide value heads"
+                                        : "query and key heads must divide value heads")))
+    return failure();
+  if (hq == "H" && failed(checkDivides(hv, hq,
+                                       isDelta ? "value heads must divide query heads"
+                                               : "key/value heads must divide query heads")))
+    return failure();
 
   // C5, C7, C8, C15: gates and beta, whose B may be static where query's is not.
   if (r.g && failed(isDelta ? shapes.check(r.g, "g", {"B", "T", h}, "C5")
@@ -221,7 +235,7 @@ static LogicalResult verifyRecurrence(Operation *op) {
     return failure();
   if ((r.beta && failed(shapes.check(r.beta, "beta", {"B", "T", h}, "C15"))) ||
       (r.gk && failed(shapes.check(r.gk, "gk", {"B", "T", h, "K"}, "C7"))) ||
-      (r.gv && failed(shapes.check(r.gv, "gv", {"B", "T", "H", "V"}, "C8"))))
+      (r.gv && failed(shapes.check(r.gv, "gv", {"B", "T", h, "V"}, "C8"))))
     return failure();
 
   // C10 comes before what depends on N.
@@ -242,7 +256,7 @@ static LogicalResult verifyRecurrence(Operation *op) {
   }
 
   // C6: what depends on N.
-  if (r.gGamma && failed(shapes.checkEither(r.gGamma, "g_gamma", {"H"}, {"N", "H"}, "C6")))
+  if (r.gGamma && failed(shapes.checkEither(r.gGamma, "g_gamma", {h}, {"N", h}, "C6")))
     return failure();
 
   // C9, C11 to C13: states, output, scale.
@@ -252,7 +266,7 @@ static LogicalResult verifyRecurrence(Operation *op) {
   if (elementOf(r.output) != type)
     return op->emitOpError() << "'output' must have query's element type " << type
                              << " (C11), but has " << elementOf(r.output);
-  if (failed(shapes.check(r.output, "output", {"B", "T", h, "V"}, "C11")) ||
+  if (failed(shapes.check(r.output, "output", {"B", "T", ho, "V"}, "C11")) ||
       failed(shapes.check(r.finalState, "final_state", {"N", h, "K", "V"}, "C12")))
     return failure();
   for (auto [result, dim, constraint] :

@@ -35,6 +35,14 @@ defvar constraintsOfStates = [{
     - C12: final_state is [N,H,K,V], f32.
     - C13: `softmax_scale` is finite.
 }];
+defvar sharedStateNotes = [{
+
+    With `shared_state`, the query heads that share a key/value head share its state, too: gates are
+    the key/value head's, and a server keeps and moves one state for the group. In the constraints
+    then read Hkv for the H of gates, `initial_state` and final_state. Without it, each query head has
+    a state of its own.
+
+}];
 defvar recurrenceNotes = [{
 
     Static sizes are checked by the verifier, dynamic ones before a launch.
@@ -95,16 +103,16 @@ def Ejk_RecurrentOp : Ejk_RecurrenceOp<"recurrent", ["g", "g_gamma", "gk", "gv"]
         -> tensor<?x?x?x128xbf16>, tensor<?x?x128x128xf32>
     ```
 
-  }], constraintsOfSequences, constraintsOfG, constraintsOfChannelGates, constraintsOfStates,
+  }], sharedStateNotes, constraintsOfSequences, constraintsOfG, constraintsOfChannelGates, constraintsOfStates,
   recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
     Optional<Ejk_Tensor>:$gk, Optional<Ejk_Tensor>:$gv,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
-    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse, UnitAttr:$shared_state);
   let assemblyFormat = [{
-    (`reverse` $reverse^)? $query `,` $key `,` $value
+    (`reverse` $reverse^)? (`shared_state` $shared_state^)? $query `,` $key `,` $value
     oilist(`g` `(` $g `:` type($g) `)`
          | `g_gamma` `(` $g_gamma `:` type($g_gamma) `)`
          | `gk` `(` $gk `:` type($gk) `)`
@@ -130,14 +138,14 @@ def Ejk_GLAOp : Ejk_RecurrenceOp<"gla", ["g", "g_gamma"]> {
         -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
     ```
 
-  }], constraintsOfSequences, constraintsOfG, constraintsOfStates, recurrenceNotes);
+  }], sharedStateNotes, constraintsOfSequences, constraintsOfG, constraintsOfStates, recurrenceNotes);
   let arguments = (ins
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_TensorF32>:$g_gamma,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
-    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse, UnitAttr:$shared_state);
   let assemblyFormat = [{
-    (`reverse` $reverse^)? $query `,` $key `,` $value
+    (`reverse` $reverse^)? (`shared_state` $shared_state^)? $query `,` $key `,` $value
     oilist(`g` `(` $g `:` type($g) `)`
          | `g_gamma` `(` $g_gamma `:` type($g_gamma) `)`
          | `initial_state` `(` $initial_state `:` type($initial_state) `)`
@@ -152,7 +160,7 @@ def Ejk_LightningAttnOp : Ejk_RecurrenceOp<"lightning_attn", []> {
   let summary = "lightning attention: the recurrence with a fixed decay per head";
   let description = !strconcat([{
     `ejk.recurrent` with γ_h = -(8/H)(1 - layer_idx/num_layers)·h for
-    h = 0 … H-1; head 0 never decays.
+    h = 0 … H-1; head 0 never decays. The decay is the query head's, and so is the state.
 
     Example:
 
@@ -196,6 +204,9 @@ def Ejk_DeltaRuleOp : Ejk_RecurrenceOp<"delta_rule", ["beta", "g", "gk"]> {
     h / (Hv/Hk), and the state belongs to the value head. q and k are taken as given: normalise
     them before, or in a step of your own (examples/kda.mlir). The rest is as in `ejk.recurrent`.
 
+    With `shared_state`, several queries share a value head and its state: query is [B,T,H,K] and
+    output [B,T,H,V], and query head h reads value head h / (H/Hv). Hk is then the key's head count.
+
     Example:
 
     ```mlir
@@ -205,15 +216,16 @@ def Ejk_DeltaRuleOp : Ejk_RecurrenceOp<"delta_rule", ["beta", "g", "gk"]> {
     ```
 
     Constraints:
-    - C1: query and key are [B,T,Hk,K], value [B,T,Hv,V], with equal B and T.
+    - C1: query and key are [B,T,Hk,K], value [B,T,Hv,V], with equal B and T; with `shared_state`
+      query is [B,T,H,K].
     - C2: query, key and value have one element type: f32, f16 or bf16.
     - C3: K and V are static, from 1 to 512.
-    - C4: Hk divides Hv.
+    - C4: Hk divides Hv; with `shared_state` Hv divides H.
     - C5: `g` is [B,T,Hv]; f32, f16 or bf16, whatever query is.
     - C7: `gk` is [B,T,Hv,K]; f32, f16 or bf16, whatever query is.
     - C9: `initial_state` is [N,Hv,K,V], f32.
     - C10: `cu_seqlens` is [N+1], i32 or i64, and B is 1.
-    - C11: output is [B,T,Hv,V] in query's type.
+    - C11: output is [B,T,Hv,V], with `shared_state` [B,T,H,V], in query's type.
     - C12: final_state is [N,Hv,K,V], f32.
     - C13: `softmax_scale` is finite.
     - C15: `beta` is [B,T,Hv]; f32, f16 or bf16, whatever query is.
@@ -222,9 +234,9 @@ def Ejk_DeltaRuleOp : Ejk_RecurrenceOp<"delta_rule", ["beta", "g", "gk"]> {
     Ejk_Tensor:$query, Ejk_Tensor:$key, Ejk_Tensor:$value, Ejk_Tensor:$beta,
     Optional<Ejk_Tensor>:$g, Optional<Ejk_Tensor>:$gk,
     Optional<Ejk_TensorF32>:$initial_state, Optional<Ejk_Offsets>:$cu_seqlens,
-    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse);
+    OptionalAttr<Ejk_Scale>:$softmax_scale, UnitAttr:$reverse, UnitAttr:$shared_state);
   let assemblyFormat = [{
-    (`reverse` $reverse^)? $query `,` $key `,` $value `beta` `(` $beta `:` type($beta) `)`
+    (`reverse` $reverse^)? (`shared_state` $shared_state^)? $query `,` $key `,` $value `beta` `(` $beta `:` type($beta) `)`
     oilist(`g` `(` $g `:` type($g) `)`
          | `gk` `(` $gk `:` type($gk) `)`
          | `initial_state` `(` $initial_state `:` type($initial_state) `)`

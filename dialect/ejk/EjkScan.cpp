@@ -24,11 +24,16 @@ Type ScanOp::getStepType(RankedTensorType tensor, unsigned prefix) {
 ValueRange ScanOp::getSequenceArgs() {
   return getStep().getArguments().take_front(getSequences().size());
 }
+ValueRange ScanOp::getQueryArgs() {
+  return getStep().getArguments().slice(getSequences().size(), getQueries().size());
+}
 ValueRange ScanOp::getParameterArgs() {
-  return getStep().getArguments().slice(getSequences().size(), getParameters().size());
+  return getStep().getArguments().slice(getSequences().size() + getQueries().size(),
+                                        getParameters().size());
 }
 ValueRange ScanOp::getSavedArgs() {
-  return getStep().getArguments().slice(getSequences().size() + getParameters().size(),
+  return getStep().getArguments().slice(getSequences().size() + getQueries().size() +
+                                            getParameters().size(),
                                         getSavedStates().size());
 }
 ValueRange ScanOp::getStateArgs() { return getStep().getArguments().take_back(getNumStates()); }
@@ -59,7 +64,8 @@ YieldOp ScanOp::getYield() { return cast<YieldOp>(getStep().getTerminator()); }
 void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, TypeRange stateTypes,
                    ValueRange sequences, ValueRange parameters, TypeRange parameterStepTypes,
                    ArrayRef<Value> initialStates, Value cuSeqlens, bool reverse, int64_t saveEvery,
-                   ValueRange savedStates, TypeRange saveTypes, SegmentsAttr segments) {
+                   ValueRange savedStates, TypeRange saveTypes, SegmentsAttr segments,
+                   ValueRange queries) {
   assert(initialStates.size() == stateTypes.size() && "one initial state or null per state");
   SmallVector<Value> initials;
   SmallVector<bool> hasInitial;
@@ -69,15 +75,16 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
       initials.push_back(initial);
   }
   state.addOperands(sequences);
+  state.addOperands(queries);
   state.addOperands(parameters);
   state.addOperands(initials);
   state.addOperands(savedStates);
   if (cuSeqlens)
     state.addOperands(cuSeqlens);
   auto &properties = state.getOrAddProperties<Properties>();
-  llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(parameters.size()),
-                               int32_t(initials.size()), int32_t(savedStates.size()),
-                               cuSeqlens ? 1 : 0},
+  llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(queries.size()),
+                               int32_t(parameters.size()), int32_t(initials.size()),
+                               int32_t(savedStates.size()), cuSeqlens ? 1 : 0},
              properties.operandSegmentSizes.begin());
   llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(stateTypes.size()),
                                int32_t(saveTypes.size())},
@@ -93,8 +100,9 @@ void ScanOp::build(OpBuilder &b, OperationState &state, TypeRange outputTypes, T
   state.addTypes(saveTypes);
 
   Block &step = state.addRegion()->emplaceBlock();
-  for (Value sequence : sequences)
-    step.addArgument(getStepType(cast<RankedTensorType>(sequence.getType()), 3), state.location);
+  for (ValueRange rows : {sequences, queries})
+    for (Value tensor : rows)
+      step.addArgument(getStepType(cast<RankedTensorType>(tensor.getType()), 3), state.location);
   for (Type type : parameterStepTypes)
     step.addArgument(type, state.location);
   for (Value saved : savedStates)
@@ -174,10 +182,11 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
       (p.parseLParen() || p.parseOperand(cuSeqlens) || p.parseColonType(cuType) || p.parseRParen()))
     return failure();
 
-  SmallVector<ScanEntry> sequences, parameters, saved, states;
+  SmallVector<ScanEntry> sequences, queries, parameters, saved, states;
   SmallVector<Type> outputTypes, saveTypes;
-  if (parseEntries(p, "sequences", 3, sequences) || parseEntries(p, "parameters", -1, parameters) ||
-      parseEntries(p, "saved", 2, saved) || parseEntries(p, "states", 2, states))
+  if (parseEntries(p, "sequences", 3, sequences) || parseEntries(p, "queries", 3, queries) ||
+      parseEntries(p, "parameters", -1, parameters) || parseEntries(p, "saved", 2, saved) ||
+      parseEntries(p, "states", 2, states))
     return failure();
   auto parseTypes = [&](SmallVectorImpl<Type> &types) {
     return p.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
@@ -193,10 +202,10 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
   SmallVector<bool> hasInitial;
   int32_t numInitials = 0;
   state.addTypes(outputTypes);
-  for (auto *list : {&sequences, &parameters, &saved, &states})
+  for (auto *list : {&sequences, &queries, &parameters, &saved, &states})
     for (ScanEntry &entry : *list)
       args.push_back(entry.arg);
-  for (auto *list : {&sequences, &parameters, &states, &saved})
+  for (auto *list : {&sequences, &queries, &parameters, &states, &saved})
     for (ScanEntry &entry : *list)
       if (!entry.isZero && p.resolveOperand(entry.operand, entry.type, state.operands))
         return failure();
@@ -209,8 +218,9 @@ ParseResult ScanOp::parse(OpAsmParser &p, OperationState &state) {
   if (cuType && p.resolveOperand(cuSeqlens, cuType, state.operands))
     return failure();
   properties.has_initial = b.getDenseBoolArrayAttr(hasInitial);
-  llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(parameters.size()), numInitials,
-                               int32_t(saved.size()), cuType ? 1 : 0},
+  llvm::copy(ArrayRef<int32_t>{int32_t(sequences.size()), int32_t(queries.size()),
+                               int32_t(parameters.size()), numInitials, int32_t(saved.size()),
+                               cuType ? 1 : 0},
              properties.operandSegmentSizes.begin());
   llvm::copy(ArrayRef<int32_t>{int32_t(outputTypes.size()), int32_t(states.size()),
                                int32_t(saveTypes.size())},
@@ -242,6 +252,8 @@ void ScanOp::print(OpAsmPrinter &p) {
   };
   printList("sequences", getSequenceArgs(),
             [&](unsigned i) { p << getSequences()[i] << " : " << getSequences()[i].getType(); });
+  printList("queries", getQueryArgs(),
+            [&](unsigned i) { p << getQueries()[i] << " : " << getQueries()[i].getType(); });
   printList("parameters", getParameterArgs(), [&](unsigned i) {
     p << getParameters()[i] << " : " << getParameters()[i].getType() << " as "
       << getParameterArgs()[i].getType();
@@ -335,6 +347,13 @@ LogicalResult ScanOp::verify() {
       return emitOpError() << name << "'s head count must divide sequence 0's (C2), but they are "
                            << own << " and " << h;
   }
+  for (auto [i, query] : llvm::enumerate(getQueries()))
+    if (failed(checkRow(query, indexed("query", i), "Hq", "C12")))
+      return failure();
+  if (int64_t h = shapes.size("H"), hq = shapes.size("Hq");
+      !ShapedType::isDynamic(h) && !ShapedType::isDynamic(hq) && (h == 0 || hq % h != 0))
+    return emitOpError() << "sequence 0's head count must divide the queries' (C12), but they are "
+                         << h << " and " << hq;
   if (Value cu = getCuSeqlens()) {
     if (failed(shapes.check(cu, "cu_seqlens", {"N+1"}, "C6")))
       return failure();
@@ -350,8 +369,10 @@ LogicalResult ScanOp::verify() {
   } else {
     shapes.bind("N", shapes.size("B"), "the batch");
   }
+  // Which heads an output has depends on the step; verifyRegions() checks these.
   for (auto [i, output] : llvm::enumerate(getOutputs()))
-    if (failed(checkRow(output, indexed("output", i), "H", "C7")))
+    if (std::string name = indexed("output", i);
+        failed(checkRow(output, name, getQueries().empty() ? "H" : name + "'s heads", "C7")))
       return failure();
 
   if (failed(verifySegments(*this)))
@@ -449,12 +470,12 @@ static LogicalResult verifyWalkedSizes(ScanOp op, size_t i, int64_t walked) {
 
 LogicalResult ScanOp::verifyRegions() {
   Block &step = getStep();
-  size_t expected =
-      getSequences().size() + getParameters().size() + getSavedStates().size() + getNumStates();
+  size_t expected = getSequences().size() + getQueries().size() + getParameters().size() +
+                    getSavedStates().size() + getNumStates();
   if (step.getNumArguments() != expected)
     return emitOpError()
            << "the step must have " << expected
-           << " arguments, one per sequence, parameter, saved state and state (C8), but has "
+           << " arguments, one per sequence, query, parameter, saved state and state (C8), but has "
            << step.getNumArguments();
   auto checkArg = [&](StringRef what, size_t i, Type found, Type wanted) -> LogicalResult {
     if (found == wanted)
@@ -465,6 +486,10 @@ LogicalResult ScanOp::verifyRegions() {
   for (auto [i, arg, sequence] : llvm::enumerate(getSequenceArgs(), getSequences()))
     if (failed(checkArg("sequence", i, arg.getType(),
                         getStepType(cast<RankedTensorType>(sequence.getType()), 3))))
+      return failure();
+  for (auto [i, arg, query] : llvm::enumerate(getQueryArgs(), getQueries()))
+    if (failed(checkArg("query", i, arg.getType(),
+                        getStepType(cast<RankedTensorType>(query.getType()), 3))))
       return failure();
   for (auto [i, arg, saved] : llvm::enumerate(getSavedArgs(), getSavedStates()))
     if (failed(checkArg("saved state", i, arg.getType(),
@@ -521,7 +546,9 @@ LogicalResult ScanOp::verifyRegions() {
       return yield.emitOpError() << "save " << i << " must be " << wanted << " (C8), but is "
                                  << value.getType();
   }
-  return verifyStepOps(*this);
+  if (failed(verifyStepOps(*this)))
+    return failure();
+  return getQueries().empty() ? success() : verifyQueryValues(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -591,7 +618,8 @@ LogicalResult CheckpointOp::verify() {
   auto scan = cast<ScanOp>((*this)->getParentOp());
   auto arg = dyn_cast<BlockArgument>(getSaved());
   // The step's arguments may not have been counted yet.
-  size_t first = scan.getSequences().size() + scan.getParameters().size();
+  size_t first =
+      scan.getSequences().size() + scan.getQueries().size() + scan.getParameters().size();
   if (!arg || arg.getOwner() != &scan.getStep() || arg.getArgNumber() < first ||
       arg.getArgNumber() >= first + scan.getSavedStates().size() ||
       cast<VectorType>(arg.getType()).getShape() != state.getShape())

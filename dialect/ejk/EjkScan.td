@@ -18,7 +18,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
   let opDocGroup = Ejk_Scans;
   let summary = "one canonical loop over time";
   let description = [{
-    For each sequence n and query head h, carries one or more states over the
+    For each sequence n and head h, carries one or more states over the
     sequence's steps. The region is one step: it receives the step's row of each
     sequence operand, the head's part of each parameter, and the carried states;
     it yields the new states and the step's row of each output.
@@ -28,6 +28,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       states = initial_states[n, h]          // or zero
       for t in n's steps:                    // last to first with `reverse`
         states, outputs[b, t, h] = region(sequences[b, t, h'], parameters[n, h'], states)
+        // with queries, the outputs of each q in h·G to h·G+G-1 from queries[b, t, q]
       final_states[n, h] = states
     ```
 
@@ -50,12 +51,16 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
 
     - A *sequence* is [B,T,H'] (a scalar per step) or [B,T,H',C] (a vector). Its
       head count H' divides H, that of the first sequence; head h reads h / (H/H').
+    - A *query* is [B,T,Hq] or [B,T,Hq,C], with Hq = G·H heads. The G query heads h·G to
+      h·G+G-1 share head h and its states. Values of the step that depend on a query
+      differ from one of them to the other: they may be read with and go to outputs, not to
+      states. Without queries, Hq is H.
     - A *parameter* does not change over time. It is the step value's shape,
       preceded by nothing, by [H'] or by [N,H']; `as` gives the step value's type.
     - A *state* is f32: [N,H], [N,H,C] or [N,H,K,V]; `zero` starts it from zero.
     - A *saved* state, read or written, is [slots,H,K,V] with ⌊B·T/C⌋ + N slots; the
       slots that no chunk has are undefined. Saves are rounded to its element type.
-    - An *output* is [B,T,H] or [B,T,H,C].
+    - An *output* is [B,T,H] or [B,T,H,C]; [B,T,Hq] or [B,T,Hq,C] where it depends on a query.
 
     The region may hold:
 
@@ -88,6 +93,20 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     }
     ```
 
+    The same state for a group of query heads, which a server then keeps and moves once:
+
+    ```mlir
+    %o, %ht = ejk.scan
+        sequences(%kt = %k : tensor<?x?x?x64xf32>, %vt = %v : tensor<?x?x?x32xf32>)
+        queries(%qt = %q : tensor<?x?x?x64xf32>)
+        states(%S = %h0 : tensor<?x?x64x32xf32>)
+        -> (tensor<?x?x?x32xf32>) {
+      %S1 = ejk.outer_add %S, %kt, %vt : vector<64x32xf32>, vector<64xf32>, vector<32xf32>
+      %ot = ejk.read %S1, %qt along key : vector<64x32xf32>, vector<64xf32>
+      ejk.yield states(%S1 : vector<64x32xf32>) outputs(%ot : vector<32xf32>)
+    }
+    ```
+
     Constraints:
     - C1: there is at least one sequence; sequences are rank 3 or 4, with equal B and T.
     - C2: each sequence's head count divides the first's.
@@ -97,7 +116,7 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       sizes and element type agree, and H' divides H.
     - C5: states are f32, rank 2 to 4, and an initial state has its state's type.
     - C6: cu_seqlens is [N+1], i32 or i64, and B is 1.
-    - C7: outputs are [B,T,H] or [B,T,H,C].
+    - C7: outputs are [B,T,H] or [B,T,H,C], with Hq for H where they depend on a query.
     - C8: the region's arguments and `ejk.yield` have the step types of the above.
     - C9: `save_every` is given, from 1 to 2³⁰, where states are saved or saved ones
       read; these are [slots,H,K,V]. Only `ejk.checkpoint` uses a saved state, after `with`.
@@ -105,9 +124,13 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       no undefined behaviour, so a quotient of integers there has a constant divisor.
     - C11: `save_every` divides the `least` rows of `segments`; of packed sequences `least` is
       `most`.
+    - C12: queries are rank 3 or 4, with the sequences' B and T and one head count, which H divides.
+      Beside them no saved states are read.
+    - C13: beside queries, what depends on a query, on `ejk.head_index` or on `ejk.num_heads` is no
+      K×V value and no carried state.
   }];
   let arguments = (ins
-    Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$parameters,
+    Variadic<Ejk_Tensor>:$sequences, Variadic<Ejk_Tensor>:$queries, Variadic<Ejk_Tensor>:$parameters,
     Variadic<Ejk_TensorF32>:$initial_states, Variadic<Ejk_Tensor>:$saved_states,
     Optional<Ejk_Offsets>:$cu_seqlens, DenseBoolArrayAttr:$has_initial, UnitAttr:$reverse,
     OptionalAttr<I64Attr>:$save_every, OptionalAttr<Ejk_SegmentsAttr>:$segments);
@@ -128,7 +151,8 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       "::mlir::TypeRange":$parameterStepTypes, "::llvm::ArrayRef<::mlir::Value>":$initialStates,
       "::mlir::Value":$cuSeqlens, "bool":$reverse,
       CArg<"int64_t", "0">:$saveEvery, CArg<"::mlir::ValueRange", "{}">:$savedStates,
-      CArg<"::mlir::TypeRange", "{}">:$saveTypes, CArg<"SegmentsAttr", "{}">:$segments)>
+      CArg<"::mlir::TypeRange", "{}">:$saveTypes, CArg<"SegmentsAttr", "{}">:$segments,
+      CArg<"::mlir::ValueRange", "{}">:$queries)>
   ];
   let extraClassDeclaration = [{
     /// The type a step sees of a tensor whose first `prefix` dimensions are
@@ -143,6 +167,9 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
     ::mlir::Block &getStep() { return getBody().front(); }
     unsigned getNumStates() { return getHasInitial().size(); }
     ::mlir::ValueRange getSequenceArgs();
+    ::mlir::ValueRange getQueryArgs();
+    /// The values of the step that differ between the query heads of a group.
+    ::llvm::DenseSet<::mlir::Value> findQueryValues();
     ::mlir::ValueRange getParameterArgs();
     ::mlir::ValueRange getSavedArgs();
     ::mlir::ValueRange getStateArgs();
@@ -458,8 +485,10 @@ def Ejk_CancellingPairOp : Ejk_StepOp<"cancelling_pair", [
 }
 
 def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {
-  let summary = "the query head this step belongs to, 0 to H-1";
+  let summary = "the query head this step belongs to, 0 to Hq-1";
   let description = [{
+    Without queries, Hq is H.
+
     Example:
 
     ```mlir
@@ -471,8 +500,10 @@ def Ejk_HeadIndexOp : Ejk_StepOp<"head_index"> {
 }
 
 def Ejk_NumHeadsOp : Ejk_StepOp<"num_heads"> {
-  let summary = "the number of query heads, H";
+  let summary = "the number of query heads, Hq";
   let description = [{
+    Without queries, Hq is H.
+
     Example:
 
     ```mlir
@@ -481,41 +512,6 @@ def Ejk_NumHeadsOp : Ejk_StepOp<"num_heads"> {
   }];
   let results = (outs Index:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
-}
-
-//===----------------------------------------------------------------------===//
-// Between scans
-//===----------------------------------------------------------------------===//
-
-def Ejk_SumHeadsOp : Ejk_BaseOp<"sum_heads", [Pure]> {
-  let opDocGroup = Ejk_Internals;
-  let summary = "sum over the query heads that share a head";
-  let description = [{
-    Head h' of the result is the sum of the heads h'·G to h'·G+G-1 of the
-    tensor, G = H/H', with H' that of `like`: what heads that read one head give
-    back to it. Summed in f32, in the order of the heads, and rounded once to
-    the result's type. Nothing of `like` matters but its shape.
-
-    Example:
-
-    ```mlir
-    %dk = ejk.sum_heads %x along 2 like %k
-        : tensor<?x?x?x64xf32>, tensor<?x?x?x64xbf16> -> tensor<?x?x?x64xbf16>
-    ```
-
-    Constraints:
-    - C1: tensor and `like` agree in rank and in every size but that of the
-      dimension `dim`, which lies inside the rank.
-    - C2: `like`'s size along `dim` divides the tensor's.
-    - C3: the result has `like`'s shape.
-  }];
-  let arguments = (ins Ejk_TensorF32:$tensor, I64Attr:$dim, Ejk_Tensor:$like);
-  let results = (outs Ejk_Tensor:$result);
-  let assemblyFormat = [{
-    $tensor `along` $dim `like` $like attr-dict `:` type($tensor) `,` type($like)
-    `->` type($result)
-  }];
-  let hasVerifier = 1;
 }
 
 #endif // EJK_DIALECT_EJK_EJKSCAN_TD

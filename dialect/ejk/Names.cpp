@@ -94,7 +94,9 @@ bool ejk::isLogDecay(func::FuncOp function, unsigned index) {
     if (auto decay = dyn_cast<DecayOp>(op)) {
       auto scan = decay->getParentOfType<ScanOp>();
       auto step = dyn_cast<BlockArgument>(skipWidening(decay.getGate()));
-      unsigned rows = scan.getSequences().size(), all = rows + scan.getParameters().size();
+      // Operands stand in the order of the arguments up to the parameters.
+      size_t all =
+          scan.getSequences().size() + scan.getQueries().size() + scan.getParameters().size();
       if (step && step.getOwner() == &scan.getStep() && step.getArgNumber() < all &&
           skipWidening(scan->getOperand(step.getArgNumber())) == argument)
         return WalkResult::interrupt();

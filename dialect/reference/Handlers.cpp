@@ -35,12 +35,12 @@ LogicalResult SizeCheck::check(const Tensor &tensor, StringRef name, ArrayRef<St
   return success();
 }
 
-LogicalResult SizeCheck::checkHeads(StringRef name, int64_t divisor, int64_t heads) {
+LogicalResult SizeCheck::checkHeads(StringRef name, int64_t divisor, int64_t heads,
+                                    StringRef letter) {
   if (divisor == 0 ? heads == 0 : heads % divisor == 0)
     return success();
-  return op->emitError() << "'" << name
-                         << "' must have a number of heads that divides H = " << heads
-                         << ", but has " << divisor;
+  return op->emitError() << "'" << name << "' must have a number of heads that divides " << letter
+                         << " = " << heads << ", but has " << divisor;
 }
 
 FailureOr<std::vector<Span>> ejk::reference::sequenceSpans(Operation *op, const Tensor *cuSeqlens,

@@ -22,6 +22,7 @@ mlir::LogicalResult interpretDeltaRule(DeltaRuleOp op, Operands operands, Result
 // Scan.cpp
 mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results,
                                   const Options &options);
+mlir::LogicalResult interpretHeads(mlir::Operation *op, Operands operands, Results &results);
 mlir::LogicalResult interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
                                       const Options &options);
 // Pools.cpp
@@ -46,8 +47,9 @@ public:
                             llvm::ArrayRef<llvm::StringRef> letters);
   void bind(llvm::StringRef letter, int64_t size, llvm::StringRef from);
   int64_t size(llvm::StringRef letter) const;
-  /// Checks that `divisor` heads divide `heads`.
-  mlir::LogicalResult checkHeads(llvm::StringRef name, int64_t divisor, int64_t heads);
+  /// Checks that `divisor` heads divide `heads`, of which the specification's letter is `letter`.
+  mlir::LogicalResult checkHeads(llvm::StringRef name, int64_t divisor, int64_t heads,
+                                 llvm::StringRef letter = "H");
 
 private:
   mlir::Operation *op;

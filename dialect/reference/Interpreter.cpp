@@ -231,6 +231,8 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case([&](ScanOp op) { return interpretScan(op, operands, results, options); })
       .Case([&](ReadStatesOp op) { return interpretReadStates(op, operands, results); })
       .Case([&](WriteStatesOp op) { return interpretWriteStates(op, operands, results, options); })
+      .Case<RepeatHeadsOp, FirstHeadsOp>(
+          [&](Operation *op) { return interpretHeads(op, operands, results); })
       .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })
       .Case(
           [&](tile::ProgramOp op) { return interpretTileProgram(op, operands, results, options); })

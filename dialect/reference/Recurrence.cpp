@@ -12,6 +12,8 @@ struct Inputs {
   const Tensor *q, *k, *v, *g = nullptr, *gamma = nullptr, *gk = nullptr, *gv = nullptr,
                            *h0 = nullptr, *cu = nullptr;
   int64_t B, T, H, Hkv, K, V, N;
+  /// The heads of gates and states: H, or Hkv with `shared_state`.
+  int64_t stateHeads;
 };
 } // namespace
 
@@ -43,15 +45,17 @@ static FailureOr<Inputs> readInputs(Operation *op, const Recurrence &r, Operands
   else
     sizes.bind("N", in.B, "the batch");
   in.N = sizes.size("N");
-  if (in.g && failed(in.g->rank() == 3 ? sizes.check(*in.g, "g", {"B", "T", "H"})
-                                       : sizes.check(*in.g, "g", {"B", "T", "H", "K"})))
+  StringRef h = r.sharedState ? "Hkv" : "H";
+  in.stateHeads = sizes.size(h);
+  if (in.g && failed(in.g->rank() == 3 ? sizes.check(*in.g, "g", {"B", "T", h})
+                                       : sizes.check(*in.g, "g", {"B", "T", h, "K"})))
     return failure();
-  if (in.gamma && failed(in.gamma->rank() == 1 ? sizes.check(*in.gamma, "g_gamma", {"H"})
-                                               : sizes.check(*in.gamma, "g_gamma", {"N", "H"})))
+  if (in.gamma && failed(in.gamma->rank() == 1 ? sizes.check(*in.gamma, "g_gamma", {h})
+                                               : sizes.check(*in.gamma, "g_gamma", {"N", h})))
     return failure();
-  if ((in.gk && failed(sizes.check(*in.gk, "gk", {"B", "T", "H", "K"}))) ||
-      (in.gv && failed(sizes.check(*in.gv, "gv", {"B", "T", "H", "V"}))) ||
-      (in.h0 && failed(sizes.check(*in.h0, "initial_state", {"N", "H", "K", "V"}))))
+  if ((in.gk && failed(sizes.check(*in.gk, "gk", {"B", "T", h, "K"}))) ||
+      (in.gv && failed(sizes.check(*in.gv, "gv", {"B", "T", h, "V"}))) ||
+      (in.h0 && failed(sizes.check(*in.h0, "initial_state", {"N", h, "K", "V"}))))
     return failure();
   return in;
 }
@@ -67,30 +71,32 @@ template <typename Round>
 static void walk(const Inputs &in, double scale, bool reverse, double gammaOfHead, Span span,
                  int64_t n, int64_t h, double *S, double *o, Round round, Progress &progress) {
   int64_t kvHead = in.H ? h / (in.H / in.Hkv) : 0;
+  int64_t stateHead = in.H ? h / (in.H / in.stateHeads) : 0;
   std::vector<double> ek(in.K), ev(in.V), sums(in.V);
   for (int64_t i = 0, length = span.end - span.begin; i < length; ++i) {
     int64_t t = reverse ? span.end - 1 - i : span.begin + i;
     int64_t row = (span.batch * in.T + t) * in.H + h;
     int64_t kvRow = (span.batch * in.T + t) * in.Hkv + kvHead;
+    int64_t gateRow = (span.batch * in.T + t) * in.stateHeads + stateHead;
     const double *q = &in.q->floats[row * in.K], *k = &in.k->floats[kvRow * in.K];
     const double *v = &in.v->floats[kvRow * in.V];
 
     double head = gammaOfHead;
     if (in.g && in.g->rank() == 3)
-      head = round(head + in.g->floats[row]);
+      head = round(head + in.g->floats[gateRow]);
     for (int64_t c = 0; c < in.K; ++c) {
       double gate = 0;
       if (in.g && in.g->rank() == 4)
-        gate = in.g->floats[row * in.K + c];
+        gate = in.g->floats[gateRow * in.K + c];
       if (in.gk)
-        gate = round(gate + in.gk->floats[row * in.K + c]);
+        gate = round(gate + in.gk->floats[gateRow * in.K + c]);
       ek[c] = gate == 0 ? 1 : round(std::exp(gate));
     }
     double eh = round(std::exp(head));
     for (int64_t c = 0; c < in.K; ++c)
       ek[c] = round(eh * ek[c]);
     for (int64_t c = 0; in.gv && c < in.V; ++c)
-      ev[c] = round(std::exp(in.gv->floats[row * in.V + c]));
+      ev[c] = round(std::exp(in.gv->floats[gateRow * in.V + c]));
 
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int64_t a = 0; a < in.K; ++a) {
@@ -126,7 +132,7 @@ LogicalResult ejk::reference::interpretRecurrence(Operation *op, Operands operan
   FailureOr<std::vector<Span>> spans = sequenceSpans(op, in.cu, in.B, in.T);
   if (failed(spans) ||
       failed(addResult(op, r.output.getType(), {in.B, in.T, in.H, in.V}, results)) ||
-      failed(addResult(op, r.finalState.getType(), {in.N, in.H, in.K, in.V}, results)))
+      failed(addResult(op, r.finalState.getType(), {in.N, in.stateHeads, in.K, in.V}, results)))
     return failure();
   Tensor &o = results[0], &ht = results[1];
   if (in.h0)
@@ -137,11 +143,20 @@ LogicalResult ejk::reference::interpretRecurrence(Operation *op, Operands operan
   parallelFor(spans->size() * in.H, options, [&](size_t job) {
     int64_t n = job / in.H, h = job % in.H;
     double gamma = 0;
+    // Each query head of a group computes their state; the first one's is kept.
+    int64_t group = in.H / in.stateHeads, own = n * in.stateHeads + h / group;
     if (in.gamma)
-      gamma = in.gamma->floats[in.gamma->rank() == 1 ? h : n * in.H + h];
+      gamma = in.gamma->floats[in.gamma->rank() == 1 ? h / group : own];
     if (r.lightningFactor)
       gamma += -(8.0 / double(in.H)) * *r.lightningFactor * double(h);
-    double *S = ht.floats.data() + int64_t(job) * in.K * in.V;
+    double *S = ht.floats.data() + own * in.K * in.V;
+    std::vector<double> copy;
+    if (h % group) {
+      copy.resize(in.K * in.V);
+      if (in.h0)
+        std::copy_n(in.h0->floats.begin() + own * in.K * in.V, in.K * in.V, copy.begin());
+      S = copy.data();
+    }
     auto run = [&](auto round) {
       walk(in, r.scale(), r.reverse, round(gamma), (*spans)[n], n, h, S, o.floats.data(), round,
            progress);

@@ -23,11 +23,11 @@ struct Parameter {
 
 /// Operands of a scan and their sizes.
 struct ScanInputs {
-  Operands sequences;
+  Operands sequences, queries;
   std::vector<Parameter> parameters;
   std::vector<const Tensor *> initialStates; // null for zero
   Operands savedStates;
-  int64_t B, T, H, N, slots = 0;
+  int64_t B, T, H, Hq, N, slots = 0;
   std::vector<Span> spans;
   /// What each state belongs to.
   std::vector<Segment> segments;
@@ -39,7 +39,8 @@ static std::string indexed(StringRef what, size_t i) { return (what + " " + Twin
 static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
   ScanInputs in;
   SizeCheck sizes(op);
-  size_t numSequences = op.getSequences().size(), numParameters = op.getParameters().size();
+  size_t numSequences = op.getSequences().size(), numQueries = op.getQueries().size(),
+         numParameters = op.getParameters().size();
   in.sequences = operands.take_front(numSequences);
   for (auto [i, tensor] : llvm::enumerate(in.sequences)) {
     std::string name = indexed("sequence", i), heads = i ? name + "'s heads" : "H";
@@ -48,7 +49,15 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
         failed(sizes.checkHeads(name, sizes.size(heads), sizes.size("H"))))
       return failure();
   }
-  in.B = sizes.size("B"), in.T = sizes.size("T"), in.H = sizes.size("H");
+  in.B = sizes.size("B"), in.T = sizes.size("T"), in.H = in.Hq = sizes.size("H");
+  in.queries = operands.slice(numSequences, numQueries);
+  for (auto [i, tensor] : llvm::enumerate(in.queries)) {
+    StringRef letters[] = {"B", "T", "Hq"};
+    if (failed(sizes.check(*tensor, indexed("query", i), letters)) ||
+        failed(sizes.checkHeads("sequence 0", in.H, sizes.size("Hq"), "Hq")))
+      return failure();
+    in.Hq = sizes.size("Hq");
+  }
   const Tensor *cu = op.getCuSeqlens() ? operands.back() : nullptr;
   if (cu)
     sizes.bind("N", int64_t(cu->size()) - 1, "'cu_seqlens'");
@@ -63,7 +72,7 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
   sizes.bind("segments", in.segments.size(), op.getSegments() ? "'segments'" : "N");
 
   for (size_t i = 0; i < numParameters; ++i) {
-    const Tensor *tensor = operands[numSequences + i];
+    const Tensor *tensor = operands[numSequences + numQueries + i];
     auto step = dyn_cast<VectorType>(op.getParameterArgs()[i].getType());
     Parameter p{tensor, unsigned(tensor->rank() - (step ? step.getRank() : 0)), 1};
     std::string name = indexed("parameter", i), heads = name + "'s heads";
@@ -77,7 +86,7 @@ static FailureOr<ScanInputs> readInputs(ScanOp op, Operands operands) {
     }
     in.parameters.push_back(p);
   }
-  size_t next = numSequences + numParameters;
+  size_t next = numSequences + numQueries + numParameters;
   for (unsigned i = 0; i < op.getNumStates(); ++i) {
     const Tensor *initial = op.getHasInitial()[i] ? operands[next++] : nullptr;
     if (initial && failed(sizes.check(*initial, indexed("state", i), {"segments", "H"})))
@@ -113,8 +122,11 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
     llvm::append_range(shape, cast<RankedTensorType>(type).getShape().drop_front(prefix.size()));
     return shape;
   };
-  for (Type type : op.getOutputs().getTypes())
-    if (failed(addResult(op, type, shapeOf(type, {in.B, in.T, in.H}), results)))
+  llvm::DenseSet<Value> queryValues = op.findQueryValues();
+  SmallVector<bool> isOfQuery = llvm::map_to_vector(
+      op.getYield().getOutputs(), [&](Value output) { return queryValues.contains(output); });
+  for (auto [type, ofQuery] : llvm::zip(op.getOutputs().getTypes(), isOfQuery))
+    if (failed(addResult(op, type, shapeOf(type, {in.B, in.T, ofQuery ? in.Hq : in.H}), results)))
       return failure();
   for (Type type : op.getFinalStates().getTypes())
     if (failed(addResult(op, type, shapeOf(type, {int64_t(in.segments.size()), in.H}), results)))
@@ -127,15 +139,18 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
   }
 
   // A row that the step does not use is not read.
-  std::vector<std::pair<Rows, Slot>> reads, writes;
+  std::vector<std::pair<Rows, Slot>> reads, queryReads, writes;
   for (auto [i, tensor] : llvm::enumerate(in.sequences))
     if (!op.getSequenceArgs()[i].use_empty()) {
       Slot slot = program.sequences()[i];
       reads.push_back(
           {{const_cast<double *>(tensor->floats.data()), tensor->shape[2], slot.size}, slot});
     }
+  for (auto [tensor, slot] : llvm::zip(in.queries, program.queries()))
+    queryReads.push_back({{const_cast<double *>(tensor->floats.data()), in.Hq, slot.size}, slot});
   for (auto [i, slot] : llvm::enumerate(program.outputs()))
-    writes.push_back({{results[i].floats.data(), in.H, slot.size}, slot});
+    writes.push_back({{results[i].floats.data(), isOfQuery[i] ? in.Hq : in.H, slot.size}, slot});
+  int64_t group = in.H ? in.Hq / in.H : 1;
   MutableArrayRef<Tensor> finals =
       MutableArrayRef<Tensor>(results.data(), results.size()).drop_front(writes.size());
   MutableArrayRef<Tensor> saves = finals.drop_front(op.getNumStates());
@@ -148,8 +163,7 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
     int64_t n = segment.sequence, h = job % in.H;
     Span span = in.spans[n];
     Frame frame = program.makeFrame();
-    frame.head = h;
-    frame.numHeads = in.H;
+    frame.numHeads = in.Hq;
     for (auto [p, slot] : llvm::zip(in.parameters, program.parameters())) {
       int64_t entry = p.prefix ? h / (in.H / p.heads) : 0;
       if (p.prefix == 2)
@@ -180,15 +194,23 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
           for (auto [saved, to] : llvm::zip(in.savedStates, program.savedStates()))
             std::copy_n(saved->floats.data() + (slot * in.H + h) * to.size, to.size, frame.at(to));
       }
-      program.run(frame);
+      // Each of the group's queries once; what does not depend on them stays the same.
+      for (int64_t query = h * group; query < (h + 1) * group; ++query) {
+        frame.head = query;
+        for (const auto &[rows, slot] : queryReads)
+          std::copy_n(rows.at(row, query), slot.size, frame.at(slot));
+        program.run(frame);
+        for (auto [write, ofQuery] : llvm::zip(writes, isOfQuery)) {
+          const auto &[rows, slot] = write;
+          std::copy_n(frame.at(slot), slot.size, rows.at(row, ofQuery ? query : h));
+        }
+      }
       if (leavesChunk)
         for (auto [save, from] : llvm::zip(saves, program.saves()))
           for (size_t e = 0; e < from.size; ++e) {
             double x = frame.at(from)[e];
             save.floats[(slot * in.H + h) * from.size + e] = native ? roundTo(save.element, x) : x;
           }
-      for (const auto &[rows, slot] : writes)
-        std::copy_n(frame.at(slot), slot.size, rows.at(row, h));
       program.advanceStates(frame);
       if (i % 256 == 255)
         progress.add(256);
@@ -197,6 +219,33 @@ LogicalResult ejk::reference::interpretScan(ScanOp op, Operands operands, Result
     for (auto [final, slot] : llvm::zip(finals, program.states()))
       std::copy_n(frame.at(slot), slot.size, final.floats.data() + job * slot.size);
   });
+  return success();
+}
+
+LogicalResult ejk::reference::interpretHeads(Operation *op, Operands operands, Results &results) {
+  const Tensor &from = *operands[0], &like = *operands[1];
+  bool repeats = isa<RepeatHeadsOp>(op);
+  int64_t given = from.shape[1];
+  int64_t wanted =
+      like.shape[repeats ? cast<RepeatHeadsOp>(op).getDim() : cast<FirstHeadsOp>(op).getDim()];
+  SizeCheck sizes(op);
+  SmallVector<int64_t> shape(from.shape.begin(), from.shape.end());
+  shape[1] = wanted;
+  if (failed(sizes.checkHeads("states", repeats ? given : wanted, repeats ? wanted : given)) ||
+      failed(addResult(op, op->getResult(0).getType(), shape, results)))
+    return failure();
+  size_t inner = 1;
+  for (int64_t size : ArrayRef(from.shape).drop_front(2))
+    inner *= size;
+  bool firstOnly = repeats && cast<RepeatHeadsOp>(op).getFirstOnly();
+  Tensor &result = results.back();
+  for (int64_t n = 0; n < shape[0]; ++n)
+    for (int64_t h = 0; h < wanted; ++h) {
+      int64_t source = repeats ? h / (wanted / given) : h * (given / wanted);
+      if (!firstOnly || h % (wanted / given) == 0)
+        std::copy_n(from.floats.begin() + (n * given + source) * inner, inner,
+                    result.floats.begin() + (n * wanted + h) * inner);
+    }
   return success();
 }
 

@@ -436,11 +436,17 @@ FailureOr<StepProgram> StepCompiler::compile() {
       list.push_back(slots[argument] = allocate(argument.getType()));
   };
   place(scan.getSequenceArgs(), program.sequenceSlots);
+  place(scan.getQueryArgs(), program.querySlots);
   place(scan.getParameterArgs(), program.parameterSlots);
   place(scan.getSavedArgs(), program.savedSlots);
   place(scan.getStateArgs(), program.stateSlots);
   kept.insert_range(scan.getParameterArgs());
   kept.insert_range(scan.getSavedArgs());
+  if (!scan.getQueries().empty()) {
+    // A step is computed once for each query, from the same rows and states.
+    kept.insert_range(scan.getSequenceArgs());
+    kept.insert_range(scan.getStateArgs());
+  }
 
   for (Operation &op : step.without_terminator())
     if (failed(compileOp(&op)))

@@ -60,6 +60,7 @@ public:
 
   /// The slots of the region's arguments and of the yielded values, in order.
   llvm::ArrayRef<Slot> sequences() const { return sequenceSlots; }
+  llvm::ArrayRef<Slot> queries() const { return querySlots; }
   llvm::ArrayRef<Slot> parameters() const { return parameterSlots; }
   llvm::ArrayRef<Slot> states() const { return stateSlots; }
   llvm::ArrayRef<Slot> outputs() const { return outputSlots; }
@@ -70,8 +71,8 @@ private:
   friend class StepCompiler;
   std::vector<Action> actions;
   std::vector<std::pair<Slot, Tensor>> constants;
-  std::vector<Slot> sequenceSlots, parameterSlots, stateSlots, yieldedSlots, outputSlots,
-      savedSlots, saveSlots;
+  std::vector<Slot> sequenceSlots, querySlots, parameterSlots, stateSlots, yieldedSlots,
+      outputSlots, savedSlots, saveSlots;
   /// Temporary copies of yielded states while others are copied.
   std::vector<Slot> waitingSlots;
   size_t numFloats = 0, numInts = 0;

@@ -229,7 +229,8 @@ void ShapeAnalysis::name(unsigned id, StringRef role) {
   used.push_back(name);
 }
 
-void ShapeAnalysis::requireDivides(unsigned divisor, unsigned dividend, StringRef what) {
+void ShapeAnalysis::requireDivides(unsigned divisor, unsigned dividend, StringRef what,
+                                   StringRef ofWhat) {
   DimExpr a = expr(divisor), b = expr(dividend);
   // Equal sizes, and numbers that the verifier has seen, need no check.
   if (a == b || (a.kind == DimExpr::Kind::constant && b.kind == DimExpr::Kind::constant) ||
@@ -239,7 +240,7 @@ void ShapeAnalysis::requireDivides(unsigned divisor, unsigned dividend, StringRe
     if (d.divisor == a && d.dividend == b)
       return;
   divides.push_back(
-      {a, b, (what + ", " + a.str() + ", must divide the query heads, " + b.str()).str()});
+      {a, b, (what + ", " + a.str() + ", must divide " + ofWhat + ", " + b.str()).str()});
 }
 
 void ShapeAnalysis::requireOne(unsigned id, StringRef what) {
@@ -286,12 +287,16 @@ void ShapeAnalysis::constrainRecurrence(Operation *op) {
   same(r.query, 2);
   same(r.key, 2, true);
   same(r.value, 2);
-  unify(node(r.key, 2), node(r.beta ? r.query : r.value, 2));
+  if (!r.beta)
+    unify(node(r.key, 2), node(r.value, 2));
+  else if (!r.sharedState)
+    unify(node(r.key, 2), node(r.query, 2));
   same(r.beta, 3);
   same(r.g, 3, true);
   same(r.gk, 3, true);
   same(r.gv, 3);
-  same(r.output, 3);
+  same(r.output, 2);
+  unify(node(r.outputHeads(), 2), node(r.output, 2));
   unsigned n = sequencesNode(node(heads, 0), r.cuSeqlens);
   for (Value state : {r.initialState, r.finalState})
     if (state) {
@@ -309,11 +314,19 @@ void ShapeAnalysis::nameRecurrence(Operation *op) {
   Recurrence r = *Recurrence::of(op);
   name(node(r.query, 0), "B");
   name(node(r.query, 1), "T");
-  name(node(r.heads(), 2), r.beta ? "Hv" : "H");
+  if (r.sharedState)
+    name(node(r.query, 2), "H");
+  name(node(r.heads(), 2), r.beta ? "Hv" : r.sharedState ? "Hkv" : "H");
   name(node(r.key, 2), r.beta ? "Hk" : "Hkv");
   name(node(r.finalState, 0), "N");
   requireDivides(node(r.key, 2), node(r.heads(), 2),
-                 r.beta ? "the query and key heads" : "the key/value heads");
+                 r.sharedState ? "the key heads"
+                 : r.beta      ? "the query and key heads"
+                               : "the key/value heads",
+                 r.sharedState ? "the value heads" : "the query heads");
+  if (r.sharedState)
+    requireDivides(node(r.heads(), 2), node(r.query, 2),
+                   r.beta ? "the value heads" : "the key/value heads");
   if (r.cuSeqlens)
     requireOne(node(r.query, 0), "B must be 1 with 'cu_seqlens'");
 }
@@ -340,7 +353,8 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
   for (Value sequence : scan.getSequences())
     sameRows(sequence, 2);
   for (Value output : scan.getOutputs())
-    sameRows(output, 3);
+    sameRows(output, 2);
+  unifyHeads(scan);
   unsigned n = sequencesNode(node(first, 0), scan.getCuSeqlens());
   for (auto states : {ValueRange(scan.getInitialStates()), ValueRange(scan.getFinalStates())})
     for (Value state : states) {
@@ -368,10 +382,35 @@ template <typename Scan> void ShapeAnalysis::constrainScan(Scan scan) {
     }
 }
 
+void ShapeAnalysis::unifyHeads(tile::ProgramOp program) {
+  for (Value output : program.getOutputs())
+    unify(node(program.getSequences().front(), 2), node(output, 2));
+}
+
+void ShapeAnalysis::unifyHeads(ScanOp scan) {
+  llvm::DenseSet<Value> queryValues = scan.findQueryValues();
+  for (Value query : scan.getQueries())
+    for (unsigned dim = 0; dim < 3; ++dim)
+      unify(node(dim < 2 ? scan.getSequences().front() : scan.getQueries().front(), dim),
+            node(query, dim));
+  for (auto [output, value] : llvm::zip(scan.getOutputs(), scan.getYield().getOutputs()))
+    unify(
+        node(queryValues.contains(value) ? scan.getQueries().front() : scan.getSequences().front(),
+             2),
+        node(output, 2));
+}
+
 template <typename Scan> void ShapeAnalysis::nameScan(Scan scan) {
   Value first = scan.getSequences().front();
   name(node(first, 0), "B");
   name(node(first, 1), "T");
+  if constexpr (std::is_same_v<Scan, ScanOp>)
+    if (!scan.getQueries().empty()) {
+      Value query = scan.getQueries().front();
+      name(node(query, 2), "H");
+      name(node(first, 2), "Hkv");
+      requireDivides(node(first, 2), node(query, 2), "the heads of sequence 0");
+    }
   name(node(first, 2), "H");
   if (Value cu = scan.getCuSeqlens()) {
     name(sequencesNode(node(first, 0), cu), "N");
@@ -440,6 +479,14 @@ void ShapeAnalysis::constrain(Operation *op) {
       unify(node(pool, dim), node(states, dim));
     if (write)
       unifyAll(pool, write.getResult());
+    return;
+  }
+  if (isa<RepeatHeadsOp, FirstHeadsOp>(op)) {
+    Value states = op->getOperand(0), like = op->getOperand(1), result = op->getResult(0);
+    auto repeat = dyn_cast<RepeatHeadsOp>(op);
+    unsigned heads = repeat ? repeat.getDim() : cast<FirstHeadsOp>(op).getDim();
+    for (unsigned dim = 0, e = rankOf(states); dim < e; ++dim)
+      unify(dim == 1 ? node(like, heads) : node(states, dim), node(result, dim));
     return;
   }
   if (auto sum = dyn_cast<SumHeadsOp>(op)) {

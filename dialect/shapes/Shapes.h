@@ -123,8 +123,12 @@ private:
   /// Of an `ejk.scan` or a `tile.program`, whose operands mean the same.
   template <typename Scan> void constrainScan(Scan scan);
   template <typename Scan> void nameScan(Scan scan);
+  /// The heads of outputs, and of a scan's queries.
+  void unifyHeads(tile::ProgramOp program);
+  void unifyHeads(ScanOp scan);
   void nameRecurrence(mlir::Operation *op);
-  void requireDivides(unsigned divisor, unsigned dividend, llvm::StringRef what);
+  void requireDivides(unsigned divisor, unsigned dividend, llvm::StringRef what,
+                      llvm::StringRef ofWhat = "the query heads");
   void requireOne(unsigned node, llvm::StringRef what);
   /// Makes sizes that are computed from themselves symbols of their own. Otherwise their
   /// expressions would not end.

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/cpu/CpuElementwise.h"
 #include "lowering/cpu/CpuBuilder.h"
+#include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgLoops.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -270,6 +271,42 @@ private:
 FailureOr<Kernel> ejk::emitCpuElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
                                           StringRef name) {
   return ElementwiseEmitter(op, name, OpBuilder(op.getContext())).run(module);
+}
+
+/// An item is one head of the result.
+Kernel ejk::emitCpuHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) {
+  CpuBuilder b(OpBuilder(op->getContext()), op->getLoc());
+  b.setInsertionPointToEnd(module.getBody());
+  Value states = op->getOperand(0), result = op->getResult(0);
+  int64_t inner = elementsOfHead(result), whole = inner / kWidth * kWidth;
+  Kernel kernel;
+  kernel.operands = {{states, std::nullopt}, {result, std::nullopt}, {states, 1}, {result, 1}};
+  LLVM::LLVMFuncOp function = makeCpuFunction(b, name);
+  kernel.function = cast<FunctionOpInterface>(function.getOperation());
+  Value from = cpuArgument(b, function, 0, b.pointer()),
+        to = cpuArgument(b, function, 1, b.pointer());
+  Value given = cpuArgument(b, function, 2, b.getI64Type()),
+        wanted = cpuArgument(b, function, 3, b.getI64Type());
+  HeadSource source(op);
+  b.loop(function.getArgument(1), function.getArgument(2), 1, {}, [&](Value item, ValueRange) {
+    Value there = b.mul(source.of(b, item, given, wanted), inner), here = b.mul(item, inner);
+    Value exists = source.exists(b, item, given, wanted);
+    for (unsigned width : {kWidth, 1u})
+      b.loop(b.i64(width > 1 ? 0 : whole), b.i64(width > 1 ? whole : inner), width, {},
+             [&](Value position, ValueRange) {
+               Type f32 = CpuBuilder::withCount(b.getF32Type(), width);
+               Value copied = b.loadLanes(f32, b.at(from, b.getF32Type(), b.add(there, position)));
+               if (exists)
+                 copied = b.make<arith::SelectOp>(exists, copied, b.number(0, width));
+               b.storeLanes(copied, b.at(to, b.getF32Type(), b.add(here, position)));
+               return SmallVector<Value>();
+             });
+    return SmallVector<Value>();
+  });
+  b.make<LLVM::ReturnOp>(ValueRange());
+  kernel.threads = 1;
+  kernel.gridSizes = {{result, 0}, {result, 1}};
+  return kernel;
 }
 
 /// An item is one head of the result, with what lies side by side behind it.

@@ -10,7 +10,8 @@ namespace ejk {
 /// Emits the kernel that runs `op` into `module`, as emitLinalgKernel does for a GPU.
 llvm::FailureOr<Kernel> emitCpuElementwise(mlir::linalg::GenericOp op,
                                            mlir::gpu::GPUModuleOp module, llvm::StringRef name);
-/// Adds to `module` a kernel called `name` that computes `op`'s result.
+/// Add to `module` a kernel called `name` that computes `op`'s result.
+Kernel emitCpuHeads(mlir::Operation *op, mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 Kernel emitCpuSumHeads(SumHeadsOp op, mlir::gpu::GPUModuleOp module, llvm::StringRef name);
 } // namespace ejk
 

@@ -159,6 +159,8 @@ static bool liesByRow(Value saves, Axis rowAxis) {
 
 FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   CpuScanPlan plan;
+  if (!scan.getQueries().empty())
+    return scan.emitError("has queries; run --ejk-expand-queries first"), failure();
   if (auto side = findSideReads(scan))
     plan.aside = std::move(side->values);
   FailureOr<StepPlan> steps = StepPlan::analyze(scan, plan.aside);

@@ -51,6 +51,9 @@ public:
            failure();
   }
   bool keepsPools() const override { return false; }
+  Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
+    return emitCpuHeads(op, module, name);
+  }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitCpuSumHeads(op, module, name);
   }

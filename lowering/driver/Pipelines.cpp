@@ -25,6 +25,9 @@ static GreedyRewriteConfig foldsOnly() {
 }
 
 void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
+  ExpandQueriesOptions queries;
+  queries.forSteps = options.schedule == Schedule::step || options.schedule == Schedule::automatic;
+  pm.addPass(createExpandQueries(queries));
   pm.addPass(createSplitRotations());
   pm.addPass(createCanonicalizerPass());
   MakeAlternativesOptions copies;
@@ -153,6 +156,7 @@ void ejk::buildToCPUPipeline(OpPassManager &pm, StringRef target, Schedule sched
   alternatives.chunks = options.chunksOfCpu =
       cpu && cpu->multipliesBf16 &&
       (schedule == Schedule::automatic || schedule == Schedule::chunk);
+  pm.addPass(createExpandQueries());
   pm.addPass(createMakeAlternatives(alternatives));
   buildToTilePipeline(pm, options);
   if (options.chunksOfCpu) // outputs are then rounded and stored from registers

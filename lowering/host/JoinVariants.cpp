@@ -8,10 +8,12 @@ using namespace mlir;
 using namespace ejk;
 namespace json = llvm::json;
 
-/// Whether one kernel of `variant` alone reads the input and writes the output: its blocks read and
-/// write each their part of a state, so that the output may take the input's place.
+/// Whether the output may take the input's place: one kernel of `variant` alone reads the input and
+/// writes the output, each of its blocks its part of a state, or all that read run before those
+/// that write.
 static bool replacesInPlace(const json::Object &variant, int64_t input, int64_t output) {
   unsigned readers = 0, both = 0;
+  bool written = false, readLater = false;
   for (const json::Value &launch : *variant.getArray("launches")) {
     bool reads = false, writes = false;
     for (const json::Value &value : *launch.getAsObject()->getArray("args")) {
@@ -23,8 +25,10 @@ static bool replacesInPlace(const json::Object &variant, int64_t input, int64_t 
     }
     readers += reads;
     both += reads && writes;
+    readLater |= reads && written;
+    written |= writes;
   }
-  return readers == 1 && both == 1;
+  return (readers == 1 && both == 1) || (both == 0 && !readLater);
 }
 
 /// What may take an input's place must be so in each variant. One of steps says so itself; for a

@@ -35,6 +35,9 @@ public:
   virtual llvm::FailureOr<Kernel> makePoolCopy(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
                                                llvm::StringRef name) = 0;
   virtual bool keepsPools() const = 0;
+  /// Of an `ejk.repeat_heads` or `ejk.first_heads`.
+  virtual Kernel makeHeads(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
+                           llvm::StringRef name) = 0;
   virtual Kernel makeSumHeads(SumHeadsOp op, mlir::gpu::GPUModuleOp module,
                               llvm::StringRef name) = 0;
 };

@@ -7,6 +7,7 @@
 #include "lowering/host/LowerFunctions.h"
 #include "lowering/host/PrepareTensors.h"
 #include "lowering/host/SharedKernels.h"
+#include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/SumHeadsKernel.h"
@@ -603,6 +604,9 @@ private:
       });
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
+    if (isa<RepeatHeadsOp, FirstHeadsOp>(op))
+      return launch(&op,
+                    maker.makeHeads(&op, kernels, prefix + "_heads" + std::to_string(numPlain++)));
     // Constants and fills are read where they are used. Sizes are computed from the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
             tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
@@ -656,6 +660,9 @@ public:
     return emitPoolCopyKernel(op, module, name);
   }
   bool keepsPools() const override { return true; }
+  Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
+    return emitHeadsKernel(op, module, name);
+  }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitSumHeadsKernel(op, module, name);
   }

@@ -18,8 +18,8 @@ bool ejk::isStorable(Type type) {
 }
 
 bool ejk::isKernel(Operation *op) {
-  return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, linalg::GenericOp,
-                             ReadStatesOp, WriteStatesOp>(op);
+  return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, RepeatHeadsOp,
+                         FirstHeadsOp, linalg::GenericOp, ReadStatesOp, WriteStatesOp>(op);
 }
 
 Value ejk::sameMemory(Value tensor) {

@@ -53,5 +53,7 @@ ScanSizes ScanSizes::add(KernelSignature &signature, ScanOp scan) {
     sizes.parameterHeads.push_back(
         prefix ? std::optional(signature.addSize(parameter, prefix - 1)) : std::nullopt);
   }
+  if (!scan.getQueries().empty())
+    sizes.queryHeads = signature.addSize(scan.getQueries().front(), 2);
   return sizes;
 }

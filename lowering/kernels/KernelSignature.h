@@ -39,11 +39,13 @@ private:
 
 /// Where a scan's kernel finds its sizes, by their number among the sizes.
 struct ScanSizes {
-  /// T, or the rows of all packed sequences; and the query heads.
+  /// T, or the rows of all packed sequences; and the heads that states belong to.
   unsigned steps, heads;
   /// The heads of each sequence, and of each parameter that has one value per head.
   llvm::SmallVector<unsigned> sequenceHeads;
   llvm::SmallVector<std::optional<unsigned>> parameterHeads;
+  /// The heads of queries, where there are any.
+  std::optional<unsigned> queryHeads = {};
 
   /// Adds them to `signature`.
   static ScanSizes add(KernelSignature &signature, ScanOp scan);

@@ -5,8 +5,8 @@
 #include "dialect/tile/Tile.h"
 #include "lowering/Passes.h"
 #include "lowering/select/Alternatives.h"
-#include "lowering/target/CostModel.h"
 #include "lowering/select/Conditions.h"
+#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -16,6 +16,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "passes/scan/ExpandQueries.h"
 #include "passes/scan/ScanProperties.h"
 #include <set>
 
@@ -89,6 +90,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
         continue;
       }
       cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
+      for (ScanOp scan : scansWithQueries(function))
+        expandQueries(scan);
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
@@ -330,6 +333,15 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
 };
 } // namespace
 
+/// The condition that holds where `when`, that a size is at least a number, does not; null for
+/// others.
+static ArrayAttr negated(ArrayAttr when) {
+  if (!when || when.size() != 3 || when[0] != StringAttr::get(when.getContext(), ">="))
+    return {};
+  Builder b(when.getContext());
+  return condition(b, "<", when[1], when[2]);
+}
+
 static bool hasPrograms(func::FuncOp function) {
   return function.walk([](tile::ProgramOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -345,11 +357,24 @@ void ejk::pruneAlternatives(ModuleOp module) {
       function.erase();
       continue;
     }
-    // By steps after all; a copy that was to be so is one too many.
+    // By steps after all; a copy that was to be so is one too many, unless it has queries, which
+    // it computes in turn: the function itself, over query heads, is better for many rows.
     StringRef entry = function.getName();
-    for (auto other : llvm::to_vector(module.getOps<func::FuncOp>()))
-      if (other != function && entryOf(other) == entry && scheduleOf(other) == kStepSchedule)
+    for (auto other : llvm::to_vector(module.getOps<func::FuncOp>())) {
+      if (other == function || entryOf(other) != entry || scheduleOf(other) != kStepSchedule)
+        continue;
+      if (scansWithQueries(other).empty()) {
         other.erase();
+        continue;
+      }
+      if (ArrayAttr few = negated(function->getAttrOfType<ArrayAttr>(kWhenAttr))) {
+        other->setAttr(kWhenAttr, few);
+        other->moveBefore(function);
+        continue;
+      }
+      function.getBody().takeBody(other.getBody());
+      other.erase();
+    }
     function->setAttr(kScheduleAttr, StringAttr::get(module.getContext(), kStepSchedule));
     function->removeAttr(kWhenAttr);
   }

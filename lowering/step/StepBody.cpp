@@ -65,6 +65,7 @@ Tile StepEmitter::tileAsPlanned(Value value, Layout layout, bool exponential) {
   if (!crossing)
     return elementwise(value.getDefiningOp(), layout);
   unsigned index = *crossing;
+  // Those of queries are all computed where their loop begins.
   auto [it, isNew] = crossingTiles.try_emplace(index);
   if (isNew)
     it->second = loadCrossing(index);
@@ -123,8 +124,8 @@ void StepEmitter::clearPaddedRows(Tile &tile, unsigned perRow, double number) {
 /// padding of crossings is cleared in shared memory.
 Tile StepEmitter::rowTileOf(Value value) {
   Tile tile = tileOf(value, Layout::row);
-  bool crosses = plan.find(value, Layout::row, /*exponential=*/false).has_value();
-  if (!crosses)
+  std::optional<unsigned> crossing = plan.find(value, Layout::row, /*exponential=*/false);
+  if (!crossing || plan.crossings[*crossing].ofQuery)
     clearPaddedRows(tile, 1);
   return tile;
 }
@@ -305,6 +306,10 @@ Tile StepEmitter::elementwise(Operation *op, Layout layout) {
   Value value = op->getResult(0);
   if (isa<StepIndexOp>(op))
     return tiles[value] = {b.make<arith::IndexCastOp>(b.getIndexType(), currentRow)};
+  if (isa<HeadIndexOp, NumHeadsOp>(op)) {
+    Value number = isa<HeadIndexOp>(op) ? b.wide(queryHead) : queryHeads;
+    return tiles[value] = {b.make<arith::IndexCastOp>(b.getIndexType(), number)};
+  }
   SmallVector<Tile> operands;
   for (Value operand : op->getOperands())
     operands.push_back(tileOf(operand, layout));
@@ -335,6 +340,10 @@ void StepEmitter::storeOutput(unsigned i, Value value, Value row) {
                                                     : Layout::row;
   Tile tile = tileOf(value, layout);
   Value start = b.mul(row, output.stride);
+  if (plan.queryValues.contains(value)) {
+    auto type = cast<RankedTensorType>(scan.getOutputs()[i].getType());
+    start = b.add(start, b.mul(b.wide(queryInGroup), type.getRank() == 4 ? type.getDimSize(3) : 1));
+  }
   auto storePart = [&](unsigned first, unsigned count, Value channel, Value valid) {
     b.onlyIf(valid, [&] {
       ValueRange elements = ValueRange(tile).slice(first, count);
@@ -402,9 +411,13 @@ SmallVector<Tile> StepEmitter::runStep(Value step, Value row, Value stage, Array
     next.push_back(tileOf(value, plan.layouts.lookup_or(arg, Layout::scalar)));
   withStates(next);
   for (Operation &op : scan.getStep().without_terminator())
-    runOp(&op);
+    if (!plan.queryValues.contains(op.getResult(0)))
+      runOp(&op);
   for (auto [i, value] : llvm::enumerate(yield.getOutputs()))
-    storeOutput(i, value, row);
+    if (!plan.queryValues.contains(value))
+      storeOutput(i, value, row);
   storeSaves(currentRow);
+  if (!plan.queryValues.empty())
+    runQueries(row);
   return next;
 }

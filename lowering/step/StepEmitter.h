@@ -78,6 +78,18 @@ private:
   Value rotated(Layout layout, Value position);
   Value evaluate(Value value, unsigned width, Place &here, Place *otherHalf = nullptr);
 
+  // StepQueries.cpp: what depends on a query, for each query of the state's group.
+  /// Emits what depends on a query in the step with row `row`.
+  void runQueries(Value row);
+  /// Calls `visit` with the first channel of each part of this thread's elements of a crossing of a
+  /// query, and with whether the part lies within the vector.
+  void forEachQueryPart(const Domain &domain,
+                        llvm::function_ref<void(Value channel, Value valid)> visit);
+  /// The rows that crossings of query `query` of the group are computed from.
+  llvm::SmallVector<Value> loadQueryRows(Value row, Value query);
+  /// Computes these crossings from the rows.
+  void computeQueryCrossings(mlir::ValueRange rows, Value row);
+
   // StepBody.cpp: one step on the thread's tiles.
   /// Emits step `step` of `stage` on `states` and returns the new states, which `withStates`
   /// receives as soon as they are computed. `row` is the step's row in the sequence.
@@ -130,7 +142,10 @@ private:
   Type indexType;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
-  Value totalSteps, heads, offsets, segmentRows;                                   // i64
+  Value totalSteps, heads, queryHeads, offsets, segmentRows; // i64
+  /// Of a scan with queries: how many share a state. In their loop, which of them it is, and its
+  /// head; outside of it, `queryHead` is the state's head.
+  Value group, queryInGroup, queryHead;                                            // i32
   Value thread, rowSlot, rowLane, rowWarp, head, blockColumn, localColumn, column; // i32
   Value leadsRows, leadsColumns;
   Value sequence;                     // i32

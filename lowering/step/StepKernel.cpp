@@ -60,6 +60,8 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   KernelSignature signature(kernel, sizeName);
   for (Value v : scan.getSequences())
     signature.addTensor(v, true);
+  for (Value v : scan.getQueries())
+    signature.addTensor(v, true);
   for (Value v : scan.getParameters())
     signature.addTensor(v, true);
   // One index for all states: those of a scan are the same sequences'.
@@ -112,7 +114,7 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   // Arguments in the order in which they were added.
   unsigned next = 0;
   auto take = [&] { return Value(function.getArgument(next++)); };
-  for (unsigned i = 0, e = scan.getSequences().size(); i < e; ++i)
+  for (unsigned i = 0, e = scan.getSequences().size() + scan.getQueries().size(); i < e; ++i)
     sequences.push_back({take()});
   for (unsigned i = 0, e = scan.getParameters().size(); i < e; ++i)
     parameters.push_back({take()});
@@ -143,6 +145,9 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     segmentRows = size(*rowsArgument);
   for (auto [row, i] : llvm::zip(sequences, sizes.sequenceHeads))
     row.heads = size(i);
+  queryHeads = sizes.queryHeads ? size(*sizes.queryHeads) : heads;
+  for (Row &row : MutableArrayRef(sequences).drop_front(scan.getSequences().size()))
+    row.heads = queryHeads;
   for (auto [row, i] : llvm::zip(parameters, sizes.parameterHeads))
     row.heads = i ? size(*i) : Value();
 }
@@ -167,6 +172,11 @@ void StepEmitter::locate() {
   sequence = b.div(sequenceHead, heads32);
   head = b.rem(sequenceHead, heads32);
   stateIndex = b.wide(sequenceHead);
+  if (queryHeads != heads)
+    group = b.div(b.narrow(queryHeads), heads32);
+  else if (!scan.getQueries().empty())
+    group = b.i32(1);
+  queryHead = head;
 
   if (indexPointer) {
     Value place = b.load(indexType, b.at(indexPointer, indexType, b.wide(sequence)));
@@ -214,19 +224,24 @@ void StepEmitter::locate() {
   }
 
   // The head to read in each operand, and the address of its part.
-  auto placeRow = [&](Row &row, Value tensor) {
+  auto placeRow = [&](Row &row, Value tensor, bool ofQuery) {
     RankedTensorType type = tensorType(tensor);
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
     row.stride = b.mul(row.heads, channels);
-    row.base = b.at(row.pointer, row.element,
-                    b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels)));
+    row.base =
+        b.at(row.pointer, row.element,
+             b.add(b.mul(firstRow, row.stride),
+                   b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels)));
   };
-  for (auto [row, tensor] : llvm::zip(sequences, scan.getSequences()))
-    placeRow(row, tensor);
-  for (auto [row, tensor] : llvm::zip(outputs, scan.getOutputs())) {
-    row.heads = heads;
-    placeRow(row, tensor);
+  unsigned numSequences = scan.getSequences().size();
+  for (auto [i, row] : llvm::enumerate(sequences))
+    placeRow(row, scan->getOperand(i), /*ofQuery=*/i >= numSequences);
+  for (auto [row, tensor, value] :
+       llvm::zip(outputs, scan.getOutputs(), scan.getYield().getOutputs())) {
+    bool ofQuery = plan.queryValues.contains(value);
+    row.heads = ofQuery ? queryHeads : heads;
+    placeRow(row, tensor, ofQuery);
   }
   for (auto [row, tensor, arg] :
        llvm::zip(parameters, scan.getParameters(), scan.getParameterArgs())) {

@@ -59,6 +59,7 @@ public:
       : scan(scan), aside(std::move(aside)) {
     plan.scan = scan;
     plan.singleStep = singleStep;
+    plan.queryValues = this->scan.findQueryValues();
   }
 
   /// `mayBeWhole`: the kernel may have the whole state in one block.
@@ -80,6 +81,10 @@ public:
     chooseTile();
     if (plan.wholeState && failed(checkWholeState()))
       return failure();
+    if (plan.wholeState && !plan.queryValues.empty())
+      return scan.emitError("sums along both axes of a state that several queries share; run "
+                            "--ejk-expand-queries first"),
+             failure();
     chooseChunk();
     if (plan.sharedFloats() > kMaxSharedFloats)
       return scan.emitError() << "its steps need " << 4 * plan.sharedFloats()
@@ -343,10 +348,11 @@ private:
     if (rank == 2)
       return user->emitError("takes a K×V value that does not depend on the state; the "
                              "step-by-step schedule has no such values but constants");
-    if (rank == 0 && isConstantInTime(scan, value))
+    bool ofQuery = plan.queryValues.contains(value);
+    if (rank == 0 && !ofQuery && isConstantInTime(scan, value))
       return success(); // computed once, before the loop
     auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
-    if (isa_and_nonnull<StepIndexOp>(def))
+    if (isa_and_nonnull<StepIndexOp, HeadIndexOp, NumHeadsOp>(def))
       return success(); // every thread knows it
     if (!element && def && OpTrait::hasElementwiseMappableTraits(def)) {
       // A comparison, for example, is recomputed from its operands.
@@ -362,7 +368,7 @@ private:
     if (rank == 1 && failed(checkLength(user, value, layout)))
       return failure();
     if (!plan.find(value, rank ? layout : Layout::scalar, exponential))
-      plan.crossings.push_back({value, rank ? layout : Layout::scalar, exponential});
+      plan.crossings.push_back({value, rank ? layout : Layout::scalar, exponential, ofQuery});
     return success();
   }
 
@@ -455,7 +461,7 @@ private:
     if (!seen.insert({value, rotated}).second)
       return;
     if (auto arg = dyn_cast<BlockArgument>(value)) {
-      if (arg.getArgNumber() < scan.getSequences().size())
+      if (arg.getArgNumber() < scan.getSequences().size() + scan.getQueries().size())
         domain.rows.push_back({arg.getArgNumber(), rotated});
       return;
     }
@@ -466,13 +472,36 @@ private:
       addSources(operand, rotated != rotates, domain, seen);
   }
 
+  /// A thread's elements of a vector that lie side by side: a group of its rows, or its columns.
+  void addQueryDomain(unsigned index) {
+    Domain domain;
+    const Crossing &crossing = plan.crossings[index];
+    domain.layout = crossing.layout;
+    domain.crossings.push_back(index);
+    llvm::DenseSet<std::pair<Value, unsigned>> seen;
+    addSources(crossing.value, /*rotated=*/false, domain, seen);
+    llvm::sort(domain.rows);
+    if (domain.layout != Layout::scalar) {
+      bool isRow = domain.layout == Layout::row;
+      int64_t length = isRow ? plan.rows : plan.columns;
+      domain.length = unsigned(length);
+      domain.width = isRow ? plan.rowGroup : plan.colsPerThread;
+      if ((domain.rotates ? length / 2 : length) % domain.width)
+        domain.width = 1;
+    }
+    plan.queryDomains.push_back(domain);
+  }
+
   void chooseChunk() {
+    for (auto [i, crossing] : llvm::enumerate(plan.crossings))
+      if (crossing.ofQuery)
+        addQueryDomain(i);
     for (Layout layout : {Layout::row, Layout::column, Layout::scalar}) {
       Domain domain;
       domain.layout = layout;
       llvm::DenseSet<std::pair<Value, unsigned>> seen;
       for (auto [i, crossing] : llvm::enumerate(plan.crossings))
-        if (crossing.layout == layout) {
+        if (crossing.layout == layout && !crossing.ofQuery) {
           domain.crossings.push_back(i);
           addSources(crossing.value, /*rotated=*/false, domain, seen);
         }

@@ -15,14 +15,19 @@
 // divides rows over warps too, so that a warp accesses whole cache lines, and reduces once
 // through shared memory.
 //
-// A step may need sums along both axes in turn: where what it reads along one axis decides over what
-// it reads along the other, or a sum over channels over what it adds. No column is independent then.
-// One thread block has the *whole state*, and sums over columns go through shared memory, as do
-// vectors that the step uses along both axes.
+// A step may need sums along both axes in turn: where what it reads along one axis decides over
+// what it reads along the other, or a sum over channels over what it adds. No column is independent
+// then. One thread block has the *whole state*, and sums over columns go through shared memory, as
+// do vectors that the step uses along both axes.
 //
 // Values that a step computes without the state (widening, scales, a user's gate, the
 // exponential of each gate) are computed once per block, for `chunk` steps at a time. The
 // threads of the state read them from shared memory as f32. These values are the *crossings*.
+//
+// In a scan with queries, a block has the state of a group of query heads. A step updates it once,
+// and then computes what depends on a query in a loop over the group. A group's size is not known,
+// so that crossings of queries are not staged: each thread computes those of its own rows or
+// columns from rows that it loads one query ahead.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_STEP_STEPPLAN_H
@@ -45,12 +50,13 @@ enum class Layout { scalar, row, column };
 struct Crossing {
   mlir::Value value;
   Layout layout;
-  bool exponential;    // the gate's exponential rather than the gate
-  unsigned offset = 0; // in floats, from the start of a stage
+  bool exponential;     // the gate's exponential rather than the gate
+  bool ofQuery = false; // differs between the queries of a group; not in a stage
+  unsigned offset = 0;  // in floats, from the start of a stage
 };
 
-/// A sequence as a domain loads it: its own channels, or those of the other half (for
-/// ejk.rotate_half).
+/// A sequence, or after these a query, as a domain loads it: its own channels, or those of the
+/// other half (for ejk.rotate_half).
 struct LoadedRow {
   unsigned sequence;
   bool rotated;
@@ -93,6 +99,10 @@ struct StepPlan {
 
   llvm::SmallVector<Crossing> crossings;
   llvm::SmallVector<Domain> domains;
+  /// Of the crossings of queries, one each. A thread computes its own elements, `width` at a time.
+  llvm::SmallVector<Domain> queryDomains;
+  /// Values that differ between the queries of a group.
+  llvm::DenseSet<mlir::Value> queryValues;
   /// Values that depend on a state, and the layouts of vectors among them.
   llvm::DenseSet<mlir::Value> stateful;
   llvm::DenseMap<mlir::Value, Layout> layouts;

@@ -34,7 +34,7 @@ void StepEmitter::clearPadding() {
   if (!padding)
     return;
   for (const Crossing &crossing : plan.crossings) {
-    if (crossing.layout != Layout::row)
+    if (crossing.layout != Layout::row || crossing.ofQuery)
       continue;
     b.loop(thread, b.i32(plan.stages() * plan.chunk * padding), plan.threads(), {},
            [&](Value i, ValueRange) {
@@ -85,7 +85,7 @@ Value StepEmitter::evaluate(Value value, unsigned width, Place &here, Place *oth
       result = b.make<vector::BroadcastOp>(type, result);
   } else if (isa<HeadIndexOp, NumHeadsOp>(value.getDefiningOp())) {
     bool isHead = isa<HeadIndexOp>(value.getDefiningOp());
-    result = b.make<arith::IndexCastOp>(b.getIndexType(), isHead ? b.wide(head) : heads);
+    result = b.make<arith::IndexCastOp>(b.getIndexType(), isHead ? b.wide(queryHead) : queryHeads);
   } else if (isa<StepIndexOp>(value.getDefiningOp())) {
     result = b.make<arith::IndexCastOp>(b.getIndexType(), positionOf(here.row));
   } else if (isOnlyChannel(value.getDefiningOp())) {
@@ -119,7 +119,7 @@ void StepEmitter::computeInvariants() {
       invariants.map(arg, evaluate(arg, 1, place));
   for (Operation &op : scan.getStep().without_terminator())
     if (!plan.stateful.contains(op.getResult(0)) && !isVector(op.getResult(0)) &&
-        isConstantInTime(scan, op.getResult(0)))
+        !plan.queryValues.contains(op.getResult(0)) && isConstantInTime(scan, op.getResult(0)))
       invariants.map(op.getResult(0), evaluate(op.getResult(0), 1, place));
   scan.getBody().walk([&](DecayOp decay) {
     Value gate = throughBroadcast(decay.getGate());

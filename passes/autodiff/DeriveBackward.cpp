@@ -16,10 +16,11 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "passes/Passes.h"
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/autodiff/DeriveScan.h"
 #include "passes/autodiff/DeriveTensorOps.h"
-#include "passes/Passes.h"
+#include "passes/scan/ExpandQueries.h"
 #include "passes/scan/TensorSums.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -337,10 +338,28 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
         f.emitError("a function to differentiate has a body of one block");
         return signalPassFailure();
       }
-      if (failed(FunctionAdjoint(f, wrt, cotangents, {gateGradients, checkpointEvery}).run()))
+      if (failed(derive(f)))
         return signalPassFailure();
       ++numFunctions;
     }
+  }
+
+  /// A scan with queries has a state for each query head in the derivative, whose sums over a group
+  /// then are those of other operands that heads share.
+  LogicalResult derive(func::FuncOp f) {
+    auto deriveFrom = [&](func::FuncOp from) {
+      return FunctionAdjoint(from, wrt, cotangents, {gateGradients, checkpointEvery}).run();
+    };
+    if (scansWithQueries(f).empty())
+      return deriveFrom(f);
+    OpBuilder b(f->getContext());
+    b.setInsertionPointAfter(f);
+    auto expanded = cast<func::FuncOp>(b.clone(*f));
+    for (ScanOp scan : scansWithQueries(expanded))
+      expandQueries(scan);
+    LogicalResult result = deriveFrom(expanded);
+    expanded.erase();
+    return result;
   }
 
   static bool isCandidate(func::FuncOp f) {

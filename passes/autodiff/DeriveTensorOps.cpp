@@ -28,6 +28,23 @@ static LogicalResult reverseSumHeads(OpBuilder &b, SumHeadsOp op, Value g,
   return success();
 }
 
+/// What a group's heads get from one goes back to it as a sum; what is taken of the first of a
+/// group goes back to that head.
+static LogicalResult reverseHeads(OpBuilder &b, Operation *op, Value g,
+                                  llvm::function_ref<void(Value, Value)> add) {
+  Value states = op->getOperand(0);
+  auto repeat = dyn_cast<RepeatHeadsOp>(op);
+  if (repeat && repeat.getFirstOnly())
+    add(states, FirstHeadsOp::create(b, op->getLoc(), states.getType(), g, states, /*dim=*/1));
+  else if (repeat)
+    add(states,
+        SumHeadsOp::create(b, op->getLoc(), states.getType(), g, b.getI64IntegerAttr(1), states));
+  else
+    add(states, RepeatHeadsOp::create(b, op->getLoc(), states.getType(), g, states, /*dim=*/1,
+                                      /*first_only=*/true));
+  return success();
+}
+
 /// The term that a reduction's body adds to its accumulator, or the result of a body that does not
 /// read it; null for other bodies.
 static Value bodyTerm(linalg::GenericOp op) {
@@ -129,6 +146,8 @@ LogicalResult ejk::reverseTensorOp(OpBuilder &b, Operation *op, Value g,
   }
   if (auto sum = dyn_cast<SumHeadsOp>(op))
     return reverseSumHeads(b, sum, g, add);
+  if (isa<RepeatHeadsOp, FirstHeadsOp>(op))
+    return reverseHeads(b, op, g, add);
   if (auto generic = dyn_cast<linalg::GenericOp>(op))
     return reverseGeneric(b, generic, g, wants, add);
   if (!OpTrait::hasElementwiseMappableTraits(op))

@@ -17,6 +17,8 @@ LogicalResult ChunkPlan::decline(Operation *op, const Twine &why) {
 }
 
 LogicalResult ChunkPlan::analyze() {
+  if (!scan.getQueries().empty())
+    return decline(scan, "it has queries; run --ejk-expand-queries first");
   if (failed(findCorrections()) || failed(findStates()) || failed(checkSaves()))
     return failure();
   if (chains.empty())

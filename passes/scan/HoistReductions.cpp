@@ -253,7 +253,11 @@ namespace {
 struct HoistReductionsPass : ejk::impl::HoistReductionsBase<HoistReductionsPass> {
   void runOnOperation() override {
     SmallVector<ScanOp> scans;
-    getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    // A scan with queries is no block program.
+    getOperation()->walk([&](ScanOp scan) {
+      if (scan.getQueries().empty())
+        scans.push_back(scan);
+    });
     numSummed += hoistReductions(scans);
   }
 };

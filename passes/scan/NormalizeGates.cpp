@@ -47,9 +47,10 @@ struct NormalizeGatesPass : ejk::impl::NormalizeGatesBase<NormalizeGatesPass> {
       r.gGamma = Value();
       ++numZero;
     }
-    auto recurrent = RecurrentOp::create(
-        b, op->getLoc(), r.output.getType(), r.finalState.getType(), r.query, r.key, r.value, r.g,
-        r.gGamma, r.gk, r.gv, r.initialState, r.cuSeqlens, r.softmaxScale, r.reverse);
+    auto recurrent =
+        RecurrentOp::create(b, op->getLoc(), r.output.getType(), r.finalState.getType(), r.query,
+                            r.key, r.value, r.g, r.gGamma, r.gk, r.gv, r.initialState, r.cuSeqlens,
+                            r.softmaxScale, r.reverse, r.sharedState);
     op->replaceAllUsesWith(recurrent);
     op->erase();
   }

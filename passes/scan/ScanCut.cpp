@@ -181,7 +181,7 @@ SmallVector<ScanOp> ScanCut::apply(ArrayRef<Value> wanted, ArrayRef<Value> given
 void ejk::cutScans(Operation *root, llvm::function_ref<SmallVector<ScanOp>(ScanOp)> cut) {
   SmallVector<ScanOp> worklist;
   root->walk([&](ScanOp scan) {
-    if (!hasBranches(scan))
+    if (!hasBranches(scan) && scan.getQueries().empty())
       worklist.push_back(scan);
   });
   // The last scan is at the front, and pop_back takes the first one.

@@ -41,8 +41,9 @@ private:
   llvm::SmallVector<mlir::Value> taken;
 };
 
-/// Applies `cut` to the scans under `root` whose step has no branches, and to the scans that it
-/// makes of them. `cut` returns these, or none where it leaves its scan as it is.
+/// Applies `cut` to the scans under `root` whose step has no branches and that have no queries, for
+/// a kernel that takes a scan with queries takes it whole; and to the scans that it makes of them.
+/// `cut` returns these, or none where it leaves its scan as it is.
 void cutScans(mlir::Operation *root, llvm::function_ref<llvm::SmallVector<ScanOp>(ScanOp)> cut);
 
 } // namespace ejk

@@ -401,6 +401,12 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
       // One without states has nothing to combine.
       if (scan.getSegments() || scan.getNumStates() == 0)
         continue;
+      if (!scan.getQueries().empty()) {
+        if (remarks)
+          scan.emitRemark("not split over time: it has queries; run --ejk-expand-queries first");
+        ++numDeclined;
+        continue;
+      }
       SegmentsAttr segments = segmentsOf(scan);
       if (!segments) {
         if (remarks)

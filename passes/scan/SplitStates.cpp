@@ -1,6 +1,7 @@
 //===- SplitStates.cpp - a scan for each size of K×V state -----------------===//
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "passes/Passes.h"
+#include "passes/scan/ExpandQueries.h"
 #include "passes/scan/ScanCut.h"
 #include "passes/scan/ScanProperties.h"
 #include "llvm/ADT/SetVector.h"
@@ -16,16 +17,25 @@ using namespace ejk;
 namespace {
 struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
   void runOnOperation() override {
+    // No kernel has states of two sizes.
+    for (ScanOp scan : scansWithQueries(getOperation()))
+      if (sizesOf(scan).size() > 1)
+        expandQueries(scan);
     cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
   static bool isRead(Value value) { return bool(value.getDefiningOp<ReadOp>()); }
 
-  SmallVector<ScanOp> split(ScanOp scan) {
+  static llvm::SetVector<Type> sizesOf(ScanOp scan) {
     llvm::SetVector<Type> found;
     for (Value state : scan.getStateArgs())
       if (isMatrix(state))
         found.insert(state.getType());
+    return found;
+  }
+
+  SmallVector<ScanOp> split(ScanOp scan) {
+    llvm::SetVector<Type> found = sizesOf(scan);
     if (found.size() < 2)
       return {};
     // Smallest states first, so that the fewest bytes pass between the scans.

@@ -40,9 +40,15 @@ static void replaceByScan(Operation *op, const Recurrence &r) {
   OpBuilder b(op);
   Location loc = op->getLoc();
   // The first has a head for each state.
-  SmallVector<Value> sequences = {r.query, r.key, r.value};
+  SmallVector<Value> sequences = {r.query, r.key, r.value}, queries;
+  if (r.sharedState) {
+    sequences = {r.value, r.key};
+    queries = {r.query};
+  } else if (r.beta) {
+    sequences = {r.value, r.query, r.key};
+  }
   if (r.beta)
-    sequences = {r.value, r.query, r.key, r.beta};
+    sequences.push_back(r.beta);
   for (Value gate : {r.g, r.gk, r.gv})
     if (gate)
       sequences.push_back(gate);
@@ -57,17 +63,23 @@ static void replaceByScan(Operation *op, const Recurrence &r) {
   if (initial && initial.getType() != r.finalState.getType())
     initial = tensor::CastOp::create(b, loc, r.finalState.getType(), initial);
   auto scan = ScanOp::create(b, loc, r.output.getType(), r.finalState.getType(), sequences,
-                             parameters, parameterTypes, initial, r.cuSeqlens, r.reverse);
+                             parameters, parameterTypes, initial, r.cuSeqlens, r.reverse,
+                             /*saveEvery=*/0, /*savedStates=*/{}, /*saveTypes=*/{},
+                             /*segments=*/{}, queries);
 
   b.setInsertionPointToStart(&scan.getStep());
   auto args = scan.getSequenceArgs().begin();
   auto nextRow = [&] { return widen(b, loc, *args++); };
   Value q, k, v, beta;
-  if (r.beta) {
-    v = nextRow(), q = nextRow(), k = nextRow(), beta = nextRow();
+  if (r.sharedState) {
+    v = nextRow(), k = nextRow(), q = widen(b, loc, scan.getQueryArgs().front());
+  } else if (r.beta) {
+    v = nextRow(), q = nextRow(), k = nextRow();
   } else {
     q = nextRow(), k = nextRow(), v = nextRow();
   }
+  if (r.beta)
+    beta = nextRow();
   Value state = scan.getStateArgs().front();
   auto decay = [&](Value gate, Axis axis) {
     state = DecayOp::create(b, loc, state.getType(), state, gate, axis);

@@ -12,7 +12,7 @@ from ._trace import Argument, Specialisation
 _FLOATS = ("f32", "f16", "bf16", "f64")
 
 
-def recurrence(function=None, *, states=1, reverse=False):
+def recurrence(function=None, *, states=1, reverse=False, queries=()):
     """Makes a gated linear recurrence of a function that is one step of it.
 
     The function takes the state and then one argument for each tensor: what this step sees of it.
@@ -29,7 +29,7 @@ def recurrence(function=None, *, states=1, reverse=False):
     Shapes, with B entries, T steps, H heads:
 
     - A tensor over time is [B, T, H', C], of which a step sees a vector of C channels, or
-      [B, T, H'], of which it sees a number. H' divides H, the first tensor's.
+      [B, T, H'], of which it sees a number. H' divides H, that of the first that is no query.
     - A parameter is [H', C] (a vector a head), [H'] (a number a head) or [] (one number). A Python
       number becomes a constant of the program.
     - A state is a matrix, [N, H, K, V], where the function calls its decay, add or read; else a
@@ -42,6 +42,15 @@ def recurrence(function=None, *, states=1, reverse=False):
     `states` is the number of states, the function's first arguments. With `reverse`, steps are
     taken from the last to the first.
 
+    `queries` names tensors over time that have more heads, Hq = G·H: the G query heads of a group
+    share a head and its state, which is kept and moved once. What depends on a query goes to
+    outputs, which have Hq heads then, and not to states::
+
+        @ejk.recurrence(queries=("q",))
+        def gla(S, q, k, v, g):
+            S = S.decay(g).add(k, v)
+            return S, S.read(q)
+
     A call also takes
 
     - `initial_state`: the state before the first step, or a tuple of them, None for zero;
@@ -53,14 +62,14 @@ def recurrence(function=None, *, states=1, reverse=False):
     and returns the outputs and the final state (with several states, a tuple of them).
     """
     if function is None:
-        return functools.partial(recurrence, states=states, reverse=reverse)
-    return Recurrence(function, states, reverse)
+        return functools.partial(recurrence, states=states, reverse=reverse, queries=queries)
+    return Recurrence(function, states, reverse, queries)
 
 
 class Recurrence:
     """What `ejk.recurrence` makes of a function."""
 
-    def __init__(self, function, states, reverse):
+    def __init__(self, function, states, reverse, queries=()):
         import inspect  # here, because ejk is to be imported fast
         functools.update_wrapper(self, function)
         self._function, self._states, self._reverse = function, states, reverse
@@ -71,6 +80,11 @@ class Recurrence:
         self._names = [p.name for p in parameters[states:]]
         self._defaults = {p.name: p.default for p in parameters[states:]
                           if p.default is not inspect.Parameter.empty}
+        self._queries = (queries,) if isinstance(queries, str) else tuple(queries)
+        for name in self._queries:
+            if name not in self._names:
+                raise TraceError(f"'queries' names '{name}', which '{function.__name__}' does not "
+                                 "take")
         self._programs, self._sites = {}, {}
         self._sites_without_states = {}
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
@@ -151,7 +165,7 @@ class Recurrence:
         arguments, at = [], 0
         for name, kind in zip(self._names, kinds):
             if at < len(given) and given[at] == name:
-                arguments.append(_argument(name, *described[at]))
+                arguments.append(_argument(name, *described[at], name in self._queries))
                 at += 1
             else:
                 arguments.append(("constant", kind))
@@ -248,13 +262,15 @@ def _split(named):
     return named, initial_state, offsets
 
 
-def _argument(name, dtype, shape):
+def _argument(name, dtype, shape, is_query):
     if dtype not in _FLOATS:
         raise TensorError(f"'{name}' must be float32, float16 or bfloat16, but is {dtype}")
     rank = len(shape)
     if rank > 4:
         raise TensorError(f"'{name}' must have rank 0 to 4, but has shape {list(shape)}")
-    kind = "sequence" if rank >= 3 else "parameter"
+    if is_query and rank < 3:
+        raise TensorError(f"'{name}' is a query, of rank 3 or 4, but has shape {list(shape)}")
+    kind = "query" if is_query else "sequence" if rank >= 3 else "parameter"
     channels = index(shape[-1]) if rank in (2, 4) else 0
     if rank in (2, 4) and not 1 <= channels <= 512:
         raise TensorError(f"'{name}' has {channels} channels; ejk takes 1 to 512")

@@ -10,8 +10,8 @@ from ._values import Size, State, Undecided, Value, fail, user_place
 class Argument(namedtuple("Argument", "name kind dtype rank channels")):
     """A tensor of a call, as far as a program depends on it.
 
-    `kind` is "sequence" ([B, T, H'] or [B, T, H', C]) or "parameter" ([], [H'] or [H', C]);
-    `channels` is C, or 0 where a step sees a number."""
+    `kind` is "sequence" or "query" ([B, T, H'] or [B, T, H', C]), or "parameter" ([], [H'] or
+    [H', C]); `channels` is C, or 0 where a step sees a number."""
 
     __slots__ = ()
 
@@ -265,14 +265,16 @@ def text_of(function, spec, name, places=False):
         op.result.name = f"%v{number}"
     arguments = [(i, a) for i, a in enumerate(spec.arguments) if isinstance(a, Argument)]
     sequences = [(i, a) for i, a in arguments if a.kind == "sequence"]
+    queries = [(i, a) for i, a in arguments if a.kind == "query"]
     if not sequences:
-        _fail_at(function, "needs at least one tensor over time, of rank 3 or 4")
-    dtype = sequences[0][1].dtype
+        _fail_at(function, "needs at least one tensor over time, of rank 3 or 4"
+                 + (", that is no query" if queries else ""))
+    dtype = next(a.dtype for _, a in arguments if a.kind != "parameter")
     batch = "1" if spec.offsets else "?"
 
     def tensor(argument):
         text = argument.type()
-        return text.replace("?", batch, 1) if argument.kind == "sequence" else text
+        return text if argument.kind == "parameter" else text.replace("?", batch, 1)
 
     state_types, state_names = [], []
     for index in range(len(states)):
@@ -309,6 +311,9 @@ def text_of(function, spec, name, places=False):
         scan += f" cu_seqlens(%cu_seqlens : tensor<?x{spec.offsets}>)"
     scan += "\n      sequences(" + ", ".join(f"%x{i} = %{a.name} : {tensor(a)}"
                                             for i, a in sequences) + ")"
+    if queries:
+        scan += "\n      queries(" + ", ".join(f"%x{i} = %{a.name} : {tensor(a)}"
+                                               for i, a in queries) + ")"
     if parameters:
         scan += "\n      parameters(" + ", ".join(parameters) + ")"
     scan += "\n      states(" + ", ".join(

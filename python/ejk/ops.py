@@ -8,6 +8,10 @@ Arguments that all of them take:
 - `save_states`: whether a forward on a GPU keeps states for its derivative, which with False
   computes them again: less memory, more time.
 
+Some take `shared_state`: the query heads that share a key/value head then share its state, too,
+which is kept and moved once for them. Gates are the key/value head's, [B, T, Hkv, …], and so are
+`initial_state` and `final_state`, [N, Hkv, K, V].
+
 A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32."""
 
 import functools
@@ -25,7 +29,7 @@ __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "lin
 
 
 @functools.lru_cache(maxsize=None)
-def _op_program(op, names, types, attributes, reverse):
+def _op_program(op, names, types, attributes, reverse, shared):
     """The key of the program of one op of the dialect. `types` are (element type, rank, sizes)."""
     packed = "cu_seqlens" in names
 
@@ -42,20 +46,22 @@ def _op_program(op, names, types, attributes, reverse):
     text_types = [tensor(n, *t) for n, t in zip(names, types)]
     q, v = types[names.index("q")], types[names.index("v")]
     o = tensor("o", q[0], 4, v[2])
+    flags = "".join(f" {flag}" for flag, given in (("reverse", reverse), ("shared_state", shared))
+                    if given)
     ht = f"tensor<?x?x{q[2][3]}x{v[2][3]}xf32>"
     optional = " ".join(f"{n}(%{n} : {t})" for n, t in zip(names[3:], text_types[3:]))
     arguments = ", ".join(f"%{n}: {t}" for n, t in zip(names, text_types))
     listed = ", ".join(f"{n} = {value}" for n, value in attributes)
     name = op.removeprefix("ejk.")
     text = (f"func.func @{name}({arguments}) -> ({o}, {ht}) {{\n"
-            f"  %o, %ht = {op}{' reverse' if reverse else ''} %q, %k, %v {optional}"
+            f"  %o, %ht = {op}{flags} %q, %k, %v {optional}"
             f" {{{listed}}}\n      : {', '.join(text_types[:3])} -> {o}, {ht}\n"
             f"  return %o, %ht : {o}, {ht}\n}}\n")
     return register(Program(text, name)).key
 
 
-def _resolve(op, names, types, attributes, reverse):
-    return _op_program(op, names, types, attributes, reverse)
+def _resolve(op, names, types, attributes, reverse, shared):
+    return _op_program(op, names, types, attributes, reverse, shared)
 
 
 # torch.compile calls this when it traces the caller, and takes its result as a constant.
@@ -65,9 +71,9 @@ _resolve._dynamo_marked_constant = True
 _sites = {}  # what makes torch's eager calls quick, for each op with its attributes and operands
 
 
-def _call_op(op, attributes, reverse, save_states, **tensors):
+def _call_op(op, attributes, reverse, save_states, shared=False, **tensors):
     given = [(n, t) for n, t in tensors.items() if t is not None]
-    place = (op, attributes, reverse, save_states, *[n for n, _ in given])
+    place = (op, attributes, reverse, save_states, shared, *[n for n, _ in given])
     if _arrays.quick is not None:
         results = _arrays.quick(_sites.get(place), tuple([t for _, t in given]), None, None)
         if results is not None:
@@ -91,7 +97,7 @@ def _call_op(op, attributes, reverse, save_states, **tensors):
         fixed = 2 if name == "initial_state" else 3
         kept = (None,) * min(fixed, len(shape)) + tuple(index(n) for n in shape[fixed:])
         types.append(("f32" if dtype == "f64" else dtype, len(shape), kept))
-    key = _resolve(op, names, tuple(types), attributes, reverse)
+    key = _resolve(op, names, tuple(types), attributes, reverse, shared)
     results = tuple(door.call(key, arrays, save_states))
     if hasattr(door, "remember") and all(a is t for a, (_, t) in zip(arrays, given)):
         door.remember(_sites.setdefault(place, {}), arrays, None, None, key, arrays, results,
@@ -116,31 +122,31 @@ def _scale(scale):
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
-              cu_seqlens=None, reverse=False, save_states=True):
+              cu_seqlens=None, reverse=False, save_states=True, shared_state=False):
     """The gated linear recurrence with any of its gates, which multiply.
 
     S = exp(g + γ) · exp(gk)[:, None] · exp(gv)[None, :] ⊙ S + k vᵀ;  o = scale · Sᵀ q
 
     q [B, T, H, K], k [B, T, Hkv, K], v [B, T, Hkv, V] (Hkv divides H); g [B, T, H], or [B, T, H, K]
-    and then the same as gk; g_gamma [H] or [N, H]; gk [B, T, H, K]; gv [B, T, H, V]. `scale` is
-    K^-½ where it is None."""
-    return _call_op("ejk.recurrent", _scale(scale), reverse, save_states, q=q, k=k, v=v, g=g,
-                    g_gamma=g_gamma,
-                    gk=gk, gv=gv, initial_state=initial_state, cu_seqlens=cu_seqlens)
+    and then the same as gk; g_gamma [H] or [N, H]; gk [B, T, H, K]; gv [B, T, H, V], with
+    `shared_state` Hkv for H in these. `scale` is K^-½ where it is None."""
+    return _call_op("ejk.recurrent", _scale(scale), reverse, save_states, shared_state, q=q, k=k,
+                    v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv, initial_state=initial_state,
+                    cu_seqlens=cu_seqlens)
 
 
 def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-        save_states=True):
+        save_states=True, shared_state=False):
     """Gated linear attention: `recurrent` with a gate for each key channel, g [B, T, H, K]."""
-    return _call_op("ejk.gla", _scale(scale), reverse, save_states, q=q, k=k, v=v, g=g,
-                    initial_state=initial_state, cu_seqlens=cu_seqlens)
+    return _call_op("ejk.gla", _scale(scale), reverse, save_states, shared_state, q=q, k=k, v=v,
+                    g=g, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def simple_gla(q, k, v, g=None, g_gamma=None, *, scale=None, initial_state=None, cu_seqlens=None,
-               reverse=False, save_states=True):
+               reverse=False, save_states=True, shared_state=False):
     """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H], constant in time."""
-    return _call_op("ejk.gla", _scale(scale), reverse, save_states, q=q, k=k, v=v, g=g,
-                    g_gamma=g_gamma, initial_state=initial_state, cu_seqlens=cu_seqlens)
+    return _call_op("ejk.gla", _scale(scale), reverse, save_states, shared_state, q=q, k=k, v=v,
+                    g=g, g_gamma=g_gamma, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def lightning_attn(q, k, v, layer_idx, num_layers, *, scale=None, initial_state=None,
@@ -153,21 +159,26 @@ def lightning_attn(q, k, v, layer_idx, num_layers, *, scale=None, initial_state=
 
 
 def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-                save_states=True):
+                save_states=True, shared_state=False):
     """Linear attention: `recurrent` without a gate."""
     return recurrent(q, k, v, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
-                     reverse=reverse, save_states=save_states)
+                     reverse=reverse, save_states=save_states, shared_state=shared_state)
 
 
 def _named(function):
-    """A recurrence for each direction, made when it is first called."""
+    """A recurrence for each direction and set of queries, made when it is first called."""
     made = {}
 
-    def get(reverse):
-        if reverse not in made:
-            made[reverse] = Recurrence(function, 1, reverse)
-        return made[reverse]
+    def get(reverse, queries=()):
+        place = (bool(reverse), queries)
+        if place not in made:
+            made[place] = Recurrence(function, 1, *place)
+        return made[place]
     return get
+
+
+def _query(shared_state):
+    return ("q",) if shared_state else ()
 
 
 def _default_scale(scale, q):
@@ -266,29 +277,30 @@ def _delta_rule(S, q, k, v, beta, g, scale):
 
 
 def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-               save_states=True):
+               save_states=True, shared_state=False):
     """DeltaNet. u = β·(v − Sᵀ k);  S = S + k uᵀ;  o = scale · Sᵀ q
 
-    q and k [B, T, H, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H]."""
-    return _delta_rule(reverse)(q, k, v, beta, None, _default_scale(scale, q),
-                                initial_state=initial_state, cu_seqlens=cu_seqlens,
-                                save_states=save_states)
+    q and k [B, T, H, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H].
+    With `shared_state`, q and o may have more heads, which share those of the others."""
+    return _delta_rule(reverse, _query(shared_state))(
+        q, k, v, beta, None, _default_scale(scale, q), initial_state=initial_state,
+        cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None,
-                     reverse=False, save_states=True):
+                     reverse=False, save_states=True, shared_state=False):
     """Gated DeltaNet: `delta_rule` after a decay by exp(g), g [B, T, H]."""
-    return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
-                                initial_state=initial_state, cu_seqlens=cu_seqlens,
-                                save_states=save_states)
+    return _delta_rule(reverse, _query(shared_state))(
+        q, k, v, beta, g, _default_scale(scale, q), initial_state=initial_state,
+        cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-        save_states=True):
+        save_states=True, shared_state=False):
     """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K]."""
-    return _delta_rule(reverse)(q, k, v, beta, g, _default_scale(scale, q),
-                                initial_state=initial_state, cu_seqlens=cu_seqlens,
-                                save_states=save_states)
+    return _delta_rule(reverse, _query(shared_state))(
+        q, k, v, beta, g, _default_scale(scale, q), initial_state=initial_state,
+        cu_seqlens=cu_seqlens, save_states=save_states)
 
 
 @functools.lru_cache(maxsize=None)

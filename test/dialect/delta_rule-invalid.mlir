@@ -156,3 +156,14 @@ func.func @c15_type(%q: tensor<2x5x2x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor
       : tensor<2x5x2x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x4x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x4x8x6xf32>
   return
 }
+
+// -----
+
+// C4: with a state per value head, value heads that do not divide the query heads.
+func.func @c4_shared(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x3x8xf32>, %v: tensor<2x5x3x6xf32>,
+                     %beta: tensor<2x5x3xf32>) {
+  // expected-error@+1 {{value heads must divide query heads (C4), but Hv = 3 and H = 4}}
+  %o, %ht = ejk.delta_rule shared_state %q, %k, %v beta(%beta : tensor<2x5x3xf32>)
+      : tensor<2x5x4x8xf32>, tensor<2x5x3x8xf32>, tensor<2x5x3x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x3x8x6xf32>
+  return
+}

@@ -239,3 +239,40 @@ func.func @sums(%x: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xbf16>)
   %dk = ejk.sum_heads %x along 2 like %k : tensor<?x?x?x8xf32>, tensor<?x?x?x8xbf16> -> tensor<?x?x?x8xbf16>
   return %s, %dk : tensor<?x?x?xf32>, tensor<?x?x?x8xbf16>
 }
+
+// CHECK-LABEL: func @shared_state(
+// CHECK: ejk.recurrent reverse shared_state %{{.*}}, %{{.*}}, %{{.*}} gk(
+// CHECK: ejk.gla shared_state %
+// CHECK: ejk.delta_rule shared_state %
+// CHECK: ejk.scan
+// CHECK-NEXT: sequences(%{{.*}} = %{{.*}} : tensor<?x?x?x8xf32>)
+// CHECK-NEXT: queries(%[[Q:.*]] = %{{.*}} : tensor<?x?x?x8xf32>)
+// CHECK-NEXT: states(%{{.*}} = %{{.*}} : tensor<?x?x8x8xf32>) -> (tensor<?x?x?x8xf32>) {
+// CHECK-NEXT: ejk.read %{{.*}}, %[[Q]] along key
+// CHECK: ejk.repeat_heads %{{.*}} like %{{.*}} at 2 : tensor<?x?x8x8xf32>, tensor<?x?x?x8xf32> -> tensor<?x?x8x8xf32>
+// CHECK: ejk.repeat_heads %{{.*}} like %{{.*}} at 1 first_only : tensor<?x?x8x8xf32>, tensor<?x?x8x8xf32> -> tensor<?x?x8x8xf32>
+// CHECK: ejk.first_heads %{{.*}} like %{{.*}} at 2 : tensor<?x?x8x8xf32>, tensor<?x?x?x8xf32> -> tensor<?x?x8x8xf32>
+func.func @shared_state(%q: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xf32>, %beta: tensor<?x?x?xf32>) {
+  %o, %h0 = ejk.recurrent reverse shared_state %q, %k, %k gk(%k : tensor<?x?x?x8xf32>)
+      : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>
+      -> tensor<?x?x?x8xf32>, tensor<?x?x8x8xf32>
+  %o1, %h1 = ejk.gla shared_state %q, %k, %k
+      : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>
+      -> tensor<?x?x?x8xf32>, tensor<?x?x8x8xf32>
+  %o2, %h2 = ejk.delta_rule shared_state %q, %k, %k beta(%beta : tensor<?x?x?xf32>)
+      : tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>, tensor<?x?x?x8xf32>
+      -> tensor<?x?x?x8xf32>, tensor<?x?x8x8xf32>
+  %o3, %h3 = ejk.scan sequences(%kt = %k : tensor<?x?x?x8xf32>)
+      queries(%qt = %q : tensor<?x?x?x8xf32>) states(%S = %h0 : tensor<?x?x8x8xf32>)
+      -> (tensor<?x?x?x8xf32>) {
+    %ot = ejk.read %S, %qt along key : vector<8x8xf32>, vector<8xf32>
+    ejk.yield states(%S : vector<8x8xf32>) outputs(%ot : vector<8xf32>)
+  }
+  %each = ejk.repeat_heads %h0 like %q at 2
+      : tensor<?x?x8x8xf32>, tensor<?x?x?x8xf32> -> tensor<?x?x8x8xf32>
+  %first = ejk.repeat_heads %h0 like %each at 1 first_only
+      : tensor<?x?x8x8xf32>, tensor<?x?x8x8xf32> -> tensor<?x?x8x8xf32>
+  %last = ejk.first_heads %each like %k at 2
+      : tensor<?x?x8x8xf32>, tensor<?x?x?x8xf32> -> tensor<?x?x8x8xf32>
+  return
+}

@@ -531,3 +531,35 @@ func.func @c11(%q: tensor<?x5x4x8xf32>, %k: tensor<?x5x2x8xf32>, %v: tensor<?x5x
       : tensor<?x5x4x8xf32>, tensor<?x5x2x8xf32>, tensor<?x5x2x6xf32> -> tensor<17x5x4x6xf32>, tensor<3x4x8x6xf32>
   return
 }
+
+// -----
+
+// C5: with a state per key/value head, a gate per query head.
+func.func @c5_shared(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>,
+                     %g: tensor<2x5x4xf32>) {
+  // expected-error@+1 {{'g' must be [B,T,Hkv] (C5) with Hkv = 2 as 'key' has it, but dimension 2 is 4}}
+  %o, %ht = ejk.recurrent shared_state %q, %k, %v g(%g : tensor<2x5x4xf32>)
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x2x8x6xf32>
+  return
+}
+
+// -----
+
+// C9: an initial state per query head.
+func.func @c9_shared(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>,
+                     %h0: tensor<2x4x8x6xf32>) {
+  // expected-error@+1 {{'initial_state' must be [N,Hkv,K,V] (C9) with Hkv = 2 as 'key' has it, but dimension 1 is 4}}
+  %o, %ht = ejk.recurrent shared_state %q, %k, %v initial_state(%h0 : tensor<2x4x8x6xf32>)
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x4x6xf32>, tensor<2x2x8x6xf32>
+  return
+}
+
+// -----
+
+// C11: an output per key/value head.
+func.func @c11_shared(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %v: tensor<2x5x2x6xf32>) {
+  // expected-error@+1 {{'output' must be [B,T,H,V] (C11) with H = 4 as 'query' has it, but dimension 2 is 2}}
+  %o, %ht = ejk.recurrent shared_state %q, %k, %v
+      : tensor<2x5x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x6xf32> -> tensor<2x5x2x6xf32>, tensor<2x2x8x6xf32>
+  return
+}

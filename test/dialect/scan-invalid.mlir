@@ -27,7 +27,7 @@ func.func @c1_rank2(%x: tensor<2x5xf32>) {
 // C1: a sequence of rank 2, in the generic form.
 func.func @c1_rank2_generic(%x: tensor<2x5xf32>) {
   // expected-error@+1 {{'sequence 0' must be [B,T,H] (C1), rank 3, but has rank 2: 'tensor<2x5xf32>'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
@@ -84,7 +84,7 @@ func.func @c3_dynamic(%x: tensor<2x5x4x?xf32>) {
 // C3: dynamic channels, in the generic form.
 func.func @c3_dynamic_generic(%x: tensor<2x5x4x?xf32>) {
   // expected-error@+1 {{sequence 0 must have static channels from 1 to 512 (C3), but is 'tensor<2x5x4x?xf32>'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: vector<8xf32>):
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
@@ -197,7 +197,7 @@ func.func @c5_heads(%x: tensor<2x5x4xf32>) {
 func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
   // expected-error@+1 {{state 0 must have its initial state's type 'tensor<2x4x6xf32>' (C5), but is 'tensor<2x4x8xf32>'}}
   %ht = "ejk.scan"(%x, %h) <{has_initial = array<i1: true>,
-      operandSegmentSizes = array<i32: 1, 0, 1, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
+      operandSegmentSizes = array<i32: 1, 0, 0, 1, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
   ^bb0(%a: f32, %S: vector<8xf32>):
     "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (vector<8xf32>) -> ()
   }) : (tensor<2x5x4xf32>, tensor<2x4x6xf32>) -> tensor<2x4x8xf32>
@@ -210,7 +210,7 @@ func.func @c5_initial(%x: tensor<2x5x4xf32>, %h: tensor<2x4x6xf32>) {
 func.func @c5_has_initial(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{'has_initial' must have one entry per state, true where an initial state is given (C5), but there are 1 states and 0 initial states for 2 entries}}
   %ht = "ejk.scan"(%x) <{has_initial = array<i1: false, false>,
-      operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
+      operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>, resultSegmentSizes = array<i32: 0, 1, 0>}> ({
   ^bb0(%a: f32, %S: vector<8xf32>):
     "ejk.yield"(%S) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (vector<8xf32>) -> ()
   }) : (tensor<2x5x4xf32>) -> tensor<2x4x8xf32>
@@ -277,8 +277,8 @@ func.func @c7_rank(%x: tensor<2x5x4xf32>) -> tensor<2x5xf32> {
 
 // C8: too few arguments.
 func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
-  // expected-error@+1 {{the step must have 1 arguments, one per sequence, parameter, saved state and state (C8), but has 0}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+  // expected-error@+1 {{the step must have 1 arguments, one per sequence, query, parameter, saved state and state (C8), but has 0}}
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
   }) : (tensor<2x5x4xf32>) -> ()
@@ -290,7 +290,7 @@ func.func @c8_arguments(%x: tensor<2x5x4xf32>) {
 // C8: a row of another type.
 func.func @c8_row(%x: tensor<2x5x4xbf16>) {
   // expected-error@+1 {{the step's sequence 0 must be 'bf16' (C8), but is 'f32'}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "ejk.yield"() <{operandSegmentSizes = array<i32: 0, 0, 0>}> : () -> ()
@@ -336,7 +336,7 @@ func.func @c8_output(%x: tensor<2x5x4xf32>) -> tensor<2x5x4xbf16> {
 // C8: no yield.
 func.func @c8_yield(%x: tensor<2x5x4xf32>) {
   // expected-error@+1 {{the step must end with 'ejk.yield' (C8)}}
-  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0>,
+  "ejk.scan"(%x) <{has_initial = array<i1>, operandSegmentSizes = array<i32: 1, 0, 0, 0, 0, 0>,
                    resultSegmentSizes = array<i32: 0, 0, 0>}> ({
   ^bb0(%a: f32):
     "llvm.unreachable"() : () -> ()
@@ -481,3 +481,109 @@ func.func private @least() attributes {test.segments = #ejk.segments<4 to 6, at_
 // C1 of the attribute: least · count would overflow.
 // expected-error@+1 {{all from 1 to 1073741824 (C1), but have 4, 4 and 9223372036854775807}}
 func.func private @count() attributes {test.segments = #ejk.segments<4 to 4, at_least 9223372036854775807>}
+
+// -----
+
+// C12: 4 query heads for 3 heads of states.
+func.func @c12_heads(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x3x8xf32>) {
+  // expected-error@+1 {{sequence 0's head count must divide the queries' (C12), but they are 3 and 4}}
+  %o = ejk.scan sequences(%kt = %k : tensor<2x5x3x8xf32>) queries(%qt = %q : tensor<2x5x4x8xf32>)
+      -> (tensor<2x5x4x8xf32>) {
+    ejk.yield outputs(%qt : vector<8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C12: two queries of different head counts.
+func.func @c12_two(%q: tensor<2x5x4x8xf32>, %r: tensor<2x5x2x8xf32>, %k: tensor<2x5x2x8xf32>) {
+  // expected-error@+1 {{'query 1' must be [B,T,Hq,query 1's channels] (C12) with Hq = 4 as 'query 0' has it, but dimension 2 is 2}}
+  ejk.scan sequences(%kt = %k : tensor<2x5x2x8xf32>)
+      queries(%qt = %q : tensor<2x5x4x8xf32>, %rt = %r : tensor<2x5x2x8xf32>) {
+    ejk.yield
+  }
+  return
+}
+
+// -----
+
+// C12: a saved state.
+func.func @c12_saved(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>, %s: tensor<?x2x8x8xf32>) {
+  // expected-error@+1 {{reads saved states beside 'queries' (C12)}}
+  %ht = ejk.scan save_every 16 sequences(%kt = %k : tensor<2x5x2x8xf32>)
+      queries(%qt = %q : tensor<2x5x4x8xf32>) saved(%H = %s : tensor<?x2x8x8xf32>)
+      states(%S = zero : tensor<2x2x8x8xf32>) {
+    ejk.yield states(%S : vector<8x8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C7: an output of a query has the queries' heads.
+func.func @c7_query(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>) {
+  // expected-error@+1 {{output 0 must have 4 heads, as the queries have (C7), but has 2}}
+  %o = ejk.scan sequences(%kt = %k : tensor<2x5x2x8xf32>) queries(%qt = %q : tensor<2x5x4x8xf32>)
+      -> (tensor<2x5x2x8xf32>) {
+    ejk.yield outputs(%qt : vector<8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C7: another output has not.
+func.func @c7_key(%q: tensor<2x5x4x8xf32>, %k: tensor<2x5x2x8xf32>) {
+  // expected-error@+1 {{output 0 must have 2 heads, as sequence 0 has (C7), but has 4}}
+  %o = ejk.scan sequences(%kt = %k : tensor<2x5x2x8xf32>) queries(%qt = %q : tensor<2x5x4x8xf32>)
+      -> (tensor<2x5x4x8xf32>) {
+    ejk.yield outputs(%kt : vector<8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C13: a gate of each query head. Sizes are not known; which tensors are queries is.
+func.func @c13_gate(%q: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xf32>, %g: tensor<?x?x?xf32>) {
+  // expected-note@+1 {{the query heads of a group share the scan's states; without 'queries', each has states of its own}}
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x8xf32>)
+      queries(%qt = %q : tensor<?x?x?x8xf32>, %gt = %g : tensor<?x?x?xf32>)
+      states(%S = zero : tensor<?x?x8x8xf32>) {
+    // expected-error@+1 {{gives a K×V value that depends on a query or on its head (C13)}}
+    %S1 = ejk.decay %S by %gt along head : vector<8x8xf32>, f32
+    ejk.yield states(%S1 : vector<8x8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C13: a decay of each query head's number.
+func.func @c13_head(%q: tensor<?x?x?x8xf32>, %k: tensor<?x?x?x8xf32>) {
+  // expected-note@+1 {{the query heads of a group share the scan's states}}
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x8xf32>) queries(%qt = %q : tensor<?x?x?x8xf32>)
+      states(%S = zero : tensor<?x?x8x8xf32>) {
+    %h = ejk.head_index : index
+    %i = arith.index_cast %h : index to i32
+    %g = arith.sitofp %i : i32 to f32
+    // expected-error@+1 {{gives a K×V value that depends on a query or on its head (C13)}}
+    %S1 = ejk.decay %S by %g along head : vector<8x8xf32>, f32
+    ejk.yield states(%S1 : vector<8x8xf32>)
+  }
+  return
+}
+
+// -----
+
+// C13: a state of one number.
+func.func @c13_number(%q: tensor<?x?x?xf32>, %k: tensor<?x?x?x8xf32>) {
+  // expected-note@+1 {{the query heads of a group share the scan's states}}
+  %nt = ejk.scan sequences(%kt = %k : tensor<?x?x?x8xf32>) queries(%qt = %q : tensor<?x?x?xf32>)
+      states(%n = zero : tensor<?x?xf32>) {
+    // expected-error@+1 {{state 0 depends on a query or on its head (C13)}}
+    ejk.yield states(%qt : f32)
+  }
+  return
+}

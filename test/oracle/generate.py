@@ -56,6 +56,11 @@ TESTS = {
 }
 
 
+# With a state per key/value head: the tests of one file, in these ways.
+SHARED = ["none", "g", "g-rank4", "g-gamma-per-sequence", "gk-gv", "gla", "gla-bf16"]
+SHARED_WAYS = {"shared": ("batch", HKV, True, False),
+               "packed_backwards_shared": ("packed", HKV, True, True)}
+
 # Gradients: file, and the ways that add something to what others show. What has
 # no initial state returns no final state either, and so has no dht.
 GRADIENTS = {
@@ -117,6 +122,9 @@ def shapes(layout):
     B, T, N = layout["B"], layout["T"], layout["N"]
     return {"q": (B, T, H, K), f"k{H}": (B, T, H, K), f"v{H}": (B, T, H, V),
             f"k{HKV}": (B, T, HKV, K), f"v{HKV}": (B, T, HKV, V), "h0": (N, H, K, V),
+            **{f"{n}_shared": s for n, s in (("h0", (N, HKV, K, V)), ("g", (B, T, HKV)),
+                                             ("gamma_n", (N, HKV)), ("gamma", (HKV,)),
+                                             ("gk", (B, T, HKV, K)), ("gv", (B, T, HKV, V)))},
             "g": (B, T, H), "gamma": (H,), "gamma_n": (N, H), "gk": (B, T, H, K),
             "gv": (B, T, H, V), "g_forget": (B, T, H), "gk_forget": (B, T, H, K),
             "gv_forget": (B, T, H, V)}
@@ -144,7 +152,10 @@ class Case:
 
     def __init__(self, test, way):
         self.op, gates, self.attributes, self.kind = TESTS[test]
-        layout_name, kv_heads, self.with_state, self.reverse = WAYS[way]
+        self.shared = way in SHARED_WAYS
+        layout_name, kv_heads, self.with_state, self.reverse = (WAYS | SHARED_WAYS)[way]
+        ending = "_shared" if self.shared else ""
+        forward = oracle.forward_shared if self.shared else oracle.forward
         layout = LAYOUTS[layout_name]
         drawn = {n: draw(layout_name, n, s) for n, s in shapes(layout).items()}
         self.layout_name, self.operands, self.clauses = layout_name, [], []
@@ -160,12 +171,14 @@ class Case:
             operand(name, key, drawn[key], self.kind)
         options = {"reverse": self.reverse}
         for name, key in gates.items():
+            key += ending
             # Gates may be narrow too; gamma never is.
             operand(name, key, drawn[key], "f32" if name == "g_gamma" else self.kind, name)
             options[name] = drawn[key]
         if self.with_state:
-            operand("h0", "h0", drawn["h0"], "f32", "initial_state")
-            options["h0"] = drawn["h0"]
+            h0 = "h0" + ending
+            operand("h0", h0, drawn[h0], "f32", "initial_state")
+            options["h0"] = drawn[h0]
         if layout["cu"] is not None:
             operand("cu", "cu", np.array(layout["cu"], np.int32), "i32", "cu_seqlens")
             options["cu_seqlens"] = layout["cu"]
@@ -174,7 +187,7 @@ class Case:
             options["g_gamma"] = oracle.lightning_gamma(H, self.attributes["layer_idx"],
                                                         self.attributes["num_layers"])
         self.options, self.qkv = options, [array for _, _, array, _ in self.operands[:3]]
-        self.o, self.ht = oracle.forward(*self.qkv, **options)
+        self.o, self.ht = forward(*self.qkv, **options)
         self.results = [mlir_type(self.o.shape, self.kind), mlir_type(self.ht.shape, "f32")]
 
     def recurrence(self):
@@ -182,7 +195,8 @@ class Case:
         spelled = ", ".join(f"{name} = {value} : {'i64' if isinstance(value, int) else 'f64'}"
                             for name, value in self.attributes.items())
         types = [mlir_type(array.shape, self.kind) for array in self.qkv]
-        return [f"%o, %ht = ejk.{self.op} {'reverse ' if self.reverse else ''}%q, %k, %v",
+        flags = "reverse " * self.reverse + "shared_state " * self.shared
+        return [f"%o, %ht = ejk.{self.op} {flags}%q, %k, %v",
                 *(f"    {clause}" for clause in self.clauses),
                 *([f"    {{{spelled}}}"] if spelled else []),
                 f"    : {', '.join(types)}", f"    -> {', '.join(self.results)}"]
@@ -203,6 +217,11 @@ class Case:
                           f"max_relative {tolerance} : {wide}")
 
     @staticmethod
+    def symbol(test, way):
+        """A function's name. Those of tests in one file differ."""
+        return f"{way}_{test.replace('-', '_')}" if way in SHARED_WAYS else way
+
+    @staticmethod
     def function(signature, lines, end="return"):
         body = "".join(f"  {line}\n" for line in lines)
         return f"func.func {signature} {{\n{body}  {end}\n}}\n"
@@ -218,7 +237,7 @@ class Function(Case):
         self.lines += self.recurrence()
         for name, array, type_ in (("o", self.o, self.results[0]), ("ht", self.ht, self.results[1])):
             self.expect(name, f"{test}_{way}_{name}", array, type_)
-        self.text = self.function(f"@{way}()", self.lines)
+        self.text = self.function(f"@{self.symbol(test, way)}()", self.lines)
 
 
 class Gradient(Case):
@@ -226,11 +245,12 @@ class Gradient(Case):
 
     def __init__(self, test, way):
         super().__init__(test, way)
+        symbol = self.symbol(test, way)
         count = 2 if self.with_state else 1
         returned = list(zip(("o", "ht"), self.results))[:count]
         arguments = [(name, mlir_type(array.shape, kind)) for name, _, array, kind in self.operands]
         function = self.function(
-            f"@{way}({', '.join(f'%{name}: {type_}' for name, type_ in arguments)})\n    -> "
+            f"@{symbol}({', '.join(f'%{name}: {type_}' for name, type_ in arguments)})\n    -> "
             f"({', '.join(type_ for _, type_ in returned)})", self.recurrence(),
             f"return {', '.join(f'%{name}' for name, _ in returned)} : "
             f"{', '.join(type_ for _, type_ in returned)}")
@@ -238,21 +258,22 @@ class Gradient(Case):
             self.load(*operand)
         cotangents = {}
         for (name, type_), shape in zip(returned, (self.o.shape, self.ht.shape)):
-            cotangents[f"d{name}"] = draw(self.layout_name, f"d{name}", shape)
+            drawn = f"d{name}" + "_shared" * (self.shared and name == "ht")
+            cotangents[f"d{name}"] = draw(self.layout_name, drawn, shape)
             kind = self.kind if name == "o" else "f32"
-            arguments.append((f"d{name}", self.load(f"d{name}", f"{self.layout_name}_d{name}",
+            arguments.append((f"d{name}", self.load(f"d{name}", f"{self.layout_name}_{drawn}",
                                                     cotangents[f"d{name}"], kind)))
-        grads = oracle.backward(*self.qkv, **cotangents, **self.options)
+        grads = (oracle.backward_shared if self.shared else oracle.backward)(*self.qkv, **cotangents, **self.options)
         given = [(name, kind) for name, _, _, kind in self.operands if name != "cu"]
         types = [mlir_type(grads[name].shape, kind) for name, kind in given]
         signature = f"({', '.join(type_ for _, type_ in arguments)})\n    -> ({', '.join(types)})"
-        self.lines += [f"{', '.join(f'%d{name}' for name, _ in given)} = func.call @{way}_vjp("
+        self.lines += [f"{', '.join(f'%d{name}' for name, _ in given)} = func.call @{symbol}_vjp("
                        f"{', '.join(f'%{name}' for name, _ in arguments)})",
                        f"    : {signature}"]
         for (name, _), type_ in zip(given, types):
             self.expect(f"d{name}", f"vjp-{test}_{way}_d{name}", grads[name], type_)
-        self.text = "\n".join([function, f"func.func private @{way}_vjp{signature}\n",
-                               self.function(f"@check_{way}()", self.lines)])
+        self.text = "\n".join([function, f"func.func private @{symbol}_vjp{signature}\n",
+                               self.function(f"@check_{symbol}()", self.lines)])
 
 
 def second_gradients(case, cotangents, weights):
@@ -317,6 +338,12 @@ def make():
         for function in functions:
             files.update(function.files)
         texts[f"recurrence-{test}"] = FORWARD_HEADER + "\n".join(f.text for f in functions)
+    shared = [Function(test, way) for test in SHARED for way in SHARED_WAYS]
+    gradients = [Gradient(test, way) for test in SHARED for way in SHARED_WAYS]
+    for function in shared + gradients:
+        files.update(function.files)
+    texts["recurrence-shared-state"] = FORWARD_HEADER + "\n".join(f.text for f in shared)
+    texts["vjp-shared-state"] = VJP_HEADER + "\n".join(f.text for f in gradients)
     for test, ways in GRADIENTS.items():
         functions = [Gradient(test, way) for way in ways]
         for function in functions:

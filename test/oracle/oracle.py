@@ -90,6 +90,40 @@ def forward(q, k, v, **options):
     return o, ht
 
 
+def share_of(q, k):
+    """How many query heads share a key/value head."""
+    return np.shape(q)[2] // np.shape(k)[2]
+
+
+def per_query_head(share, options):
+    """Gates and h0 of key/value heads, once for each of the query heads that share one."""
+    axes = {"g": 2, "gk": 2, "gv": 2, "g_gamma": -1, "h0": 1}
+    return {name: np.repeat(x, share, axis=axes[name]) if name in axes and x is not None else x
+            for name, x in options.items()}
+
+
+def forward_shared(q, k, v, **options):
+    """`forward` with a state per key/value head: h0 and ht [N,Hkv,K,V], gates of Hkv heads."""
+    share = share_of(q, k)
+    o, ht = forward(q, k, v, **per_query_head(share, options))
+    return o, ht[:, ::share]  # those of a group are equal
+
+
+def backward_shared(q, k, v, do, dht=None, **options):
+    """`backward` with a state per key/value head, whose cotangent one head of the group has."""
+    share = share_of(q, k)
+    if dht is not None:
+        given, dht = dht, np.zeros((dht.shape[0], dht.shape[1] * share, *dht.shape[2:]))
+        dht[:, ::share] = given
+    grads = backward(q, k, v, do, dht, **per_query_head(share, options))
+    for name, axis in (("g", 2), ("gk", 2), ("gv", 2), ("h0", 1), ("g_gamma", -1)):
+        if name in grads:
+            x = grads[name]
+            axis %= x.ndim
+            grads[name] = x.reshape(*x.shape[:axis], -1, share, *x.shape[axis + 1:]).sum(axis + 1)
+    return grads
+
+
 def backward(q, k, v, do, dht=None, **options):
     """The gradients, by operand name, of Σ do ⊙ o + Σ dht ⊙ ht. The gates' come
     from M_t = A_t ⊙ D_t ⊙ S_{t-1} itself."""
@@ -225,7 +259,7 @@ def draw(rng, gates, packed, share, forget, batch=2, steps=5, kv_heads=2, key=3,
     return q, k, v, options
 
 
-def check_gradients(rng, q, k, v, options):
+def check_gradients(rng, q, k, v, options, forward=forward, backward=backward):
     """The worst error of a gradient against central differences, in its own scale."""
     o, ht = forward(q, k, v, **options)
     do, dht = rng.standard_normal(o.shape), rng.standard_normal(ht.shape)
@@ -263,6 +297,11 @@ def self_test():
                     raise SystemExit(f"the forward differs from the sum by {error:.2e}")
                 worst_sum = max(worst_sum, error)
             worst_gradient = max(worst_gradient, check_gradients(rng, q, k, v, options))
+            if share > 1:
+                of_kv_heads = {name: options[name] for name in ("cu_seqlens", "reverse", "scale")}
+                drawn = draw(rng, gates, packed, 1, forget)[3]
+                worst_gradient = max(worst_gradient, check_gradients(
+                    rng, q, k, v, drawn | of_kv_heads, forward_shared, backward_shared))
             cases += 1
     print(f"{cases} cases: forward against the unrolled sum {worst_sum:.1e}, "
           f"gradients against central differences {worst_gradient:.1e}")

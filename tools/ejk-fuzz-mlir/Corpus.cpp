@@ -19,6 +19,7 @@ static constexpr const char *kCommon[] = {
     "ejk-merge-decays",
     "ejk-derive-backward",
     "ejk-split-states",
+    "ejk-expand-queries",
     "ejk-split-rotations",
     "ejk-split-sums",
     "ejk-split-reads",

@@ -31,7 +31,15 @@ class DeltaCase(Case):
         self.shared = "k" if form == "delta_rule" else self.pick("kv")
         return form
 
+    def group_states(self):
+        """With a state shared by query heads, Hkv is the number of states, and H that of queries."""
+        super().group_states()
+        if self.shares_states:
+            self.shared = "nothing but states"
+
     def heads(self, name):
+        if self.shares_states:
+            return "H" if name == "q" else "Hs"
         few = {"k": "qka", "v": "vpw"}[self.shared]
         return "Hkv" if name in few else "H"
 
@@ -61,14 +69,14 @@ class DeltaCase(Case):
             self.scale = float(np.float32(self.scale))  # a step holds it in f32
         most = self.pick([1.0, 1.0, 2.0])
         kind = self.pick(["f32", self.kind, self.pick(FLOATS)])
-        self.x["beta"] = self.add("beta", "B,T,H", kind,
-                                  most * self.rng.random(self.shape("B,T,H")))
+        self.x["beta"] = self.add("beta", "B,T,Hs", kind,
+                                  most * self.rng.random(self.shape("B,T,Hs")))
 
     def draw_gates(self, names):
         one = self.pick(names) if self.usual else None
         for name in names:
             if name == one or (not one and self.chance(0.45)):
-                letters = {"g": "B,T,H", "gk": "B,T,H,K", "gv": "B,T,H,V"}[name]
+                letters = {"g": "B,T,Hs", "gk": "B,T,Hs,K", "gv": "B,T,Hs,V"}[name]
                 self.options[name] = self.x[name] = self.add(
                     name, letters, self.pick(["f32", self.kind, self.pick(FLOATS)]), self.gate(letters))
 
@@ -81,9 +89,10 @@ class DeltaCase(Case):
         spelled = {"h0": "initial_state"}
         optional = " ".join(f"{spelled.get(n, n)}(%{n} : {t})" for n, t in self.arguments[3:])
         attributes = " {" + ", ".join(self.attributes) + "}" if self.attributes else ""
-        return f"""  %o, %ht = ejk.delta_rule {"reverse " if self.reverse else ""}%q, %k, %v {optional}
+        flags = "reverse " * self.reverse + "shared_state " * self.shares_states
+        return f"""  %o, %ht = ejk.delta_rule {flags}%q, %k, %v {optional}
       {attributes} : {types["q"]}, {types["k"]}, {types["v"]}
-      -> {self.type("B,T,H,V", self.kind)}, {self.type("N,H,K,V", "f32")}
+      -> {self.type("B,T,H,V", self.kind)}, {self.type("N,Hs,K,V", "f32")}
 """
 
     def build_scan(self):
@@ -147,7 +156,8 @@ class DeltaCase(Case):
         """The scan of these lines. The first sequence has a head for each state."""
         types, K, V = dict(self.arguments), self.K, self.V
         sizes = {**SEQUENCE_ROWS, "gk": "K", "gv": "V"}
-        sequences = sorted(sequences, key=lambda name: self.inputs[name][1].shape[2] != self.H)
+        states = self.sizes["Hs"]
+        sequences = sorted(sequences, key=lambda name: self.inputs[name][1].shape[2] != states)
         lines, entries = [], []
         for name in sequences:
             kind = self.inputs[name][0]
@@ -168,10 +178,14 @@ class DeltaCase(Case):
         tail.append(f"ejk.yield states({state} : vector<{K}x{V}xf32>) outputs({result} : "
                     f"vector<{V}x{self.kind}>)")
         body = "".join(f"    {line}\n" for line in lines + text + tail)
-        start = f"%h0 : {types['h0']}" if "h0" in types else f"zero : {self.type('N,H,K,V', 'f32')}"
+        start = f"%h0 : {types['h0']}" if "h0" in types else f"zero : {self.type('N,Hs,K,V', 'f32')}"
+        queries = ""
+        if self.shares_states:
+            queries = "\n      queries(" + next(e for e in entries if " = %q :" in e) + ")"
+            entries = [e for e in entries if " = %q :" not in e]
         cu = f"cu_seqlens(%cu_seqlens : {types['cu_seqlens']})" if self.cu is not None else ""
         return f"""  %o, %ht = ejk.scan {"reverse" if self.reverse else ""} {cu}
-      sequences({", ".join(entries)})
+      sequences({", ".join(entries)}){queries}
       states(%S = {start})
       -> ({self.type("B,T,H,V", self.kind)}) {{
 {body}  }}
@@ -180,7 +194,8 @@ class DeltaCase(Case):
     # The oracle's.
 
     def operand(self, name):
-        """With a head for each state: what the step computes of the arguments, too."""
+        """With a head for each query or state, whichever are more: what the step computes of the
+        arguments, too."""
         if name == "c":
             return -self.operand("beta")
         if name in ("w", "w0", "w2"):
@@ -197,12 +212,15 @@ class DeltaCase(Case):
         x = {name: self.operand(name) for name in names}
         walks = corrections.walks_of(self.B, self.T, self.cu, self.reverse)
         h0 = self.options.get("h0")
-        h0 = np.zeros(self.shape("N,H,K,V")) if h0 is None else h0
+        h0 = np.zeros(self.shape("N,Hs,K,V")) if h0 is None else h0
+        h0 = np.repeat(h0, self.share, axis=1)
         if not self.gradients:
             o, ht = corrections.forward(x, self.parts, walks, h0, self.scale, rounded)
+            ht = ht[:, ::self.share]
             return {name: a for name, a in (("o", o), ("ht", ht)) if name in self.results}
         do, dht = self.cotangents()
-        grads = corrections.backward(x, self.parts, walks, h0, do, dht, self.scale, rounded, terms)
+        grads = corrections.backward(x, self.parts, walks, h0, do, self.of_first_head(dht),
+                                     self.scale, rounded, terms)
         beta = self.operand("beta")[..., None]
         found = {"beta": -grads.get("c", 0.0)}
         for name, array in grads.items():
@@ -218,7 +236,7 @@ class DeltaCase(Case):
     def fold(self, name, grad):
         """Sums over the heads that share an argument's."""
         if name == "h0":
-            return grad
+            return self.per_state_head({name: grad})[name]
         heads = self.x[name].shape[2]
         return grad.reshape(*grad.shape[:2], heads, self.H // heads, *grad.shape[3:]).sum(axis=3)
 
@@ -228,7 +246,7 @@ class DeltaCase(Case):
     def gate_terms(self):
         terms = {}
         self.walk(corrections.same, terms)
-        return {"d" + name: x for name, x in terms.items() if name in self.wrt}
+        return {"d" + name: self.fold(name, x) for name, x in terms.items() if name in self.wrt}
 
     def allowed(self, name, roundings, exact, by_chunks):
         """The error, as a norm, that rounding what matmuls take explains; in f64 what f32's does,
@@ -241,6 +259,7 @@ class DeltaCase(Case):
 
     def describe(self):
         drawn = [word for word, is_so in (("parallel", self.parallel), ("bends", self.bends),
-                                          (f"{self.shared} shared", self.H != self.kv_heads))
+                                          (f"{self.shared} shared",
+                                           self.H != self.kv_heads and not self.shares_states))
                  if is_so]
         return " ".join(["correcting", super().describe(), *drawn])

@@ -31,6 +31,8 @@ class Case:
 
     def __init__(self, seed, index, max_steps, max_elements, gradients, by_chunks=False):
         self.rng = np.random.default_rng([seed, index])
+        # Of its own, so that other draws stay those of cases without.
+        self.may_share = np.random.default_rng([seed, index, 1]).random() < 0.4
         self.inputs, self.arguments = {}, []
         self.derivative, self.differences = [], False
         self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])
@@ -38,6 +40,7 @@ class Case:
         # A backward walks twice, and the oracle keeps every state.
         self.draw_sizes(max_steps, max_elements // 4 if self.gradients else max_elements)
         self.form = self.draw_form()
+        self.group_states()
         self.reverse = self.chance(0.3)
         self.options = {"reverse": self.reverse, "cu_seqlens": self.cu}
         self.draw_tensors()
@@ -54,6 +57,32 @@ class Case:
     def draw_form(self):
         return self.pick(FORMS)
 
+    def group_states(self):
+        """Draws whether the query heads of a group share a state: gates, h0 and ht then have Hs
+        heads, the keys' and values', and not the queries'."""
+        self.shares_states = self.may_share and self.form != "lightning_attn"
+        of = "Hkv" if self.shares_states else "H"
+        self.sizes["Hs"] = self.sizes[of]
+        self.share = self.H // self.sizes["Hs"]
+        if of in self.dynamic:
+            self.dynamic.add("Hs")
+
+    def per_query_head(self, options):
+        return oracle.per_query_head(self.share, options)
+
+    def per_state_head(self, grads):
+        """Sums of gradients that the oracle has for each query head."""
+        axes = {"g": 2, "gk": 2, "gv": 2, "g_gamma": -1, "h0": 1, "a": -1, "bias": -1, "dt": 2,
+                "x": 2}
+        summed = {}
+        for name, x in grads.items():
+            axis = axes.get(name)
+            if axis is not None and self.share > 1:
+                axis %= x.ndim
+                x = x.reshape(*x.shape[:axis], -1, self.share, *x.shape[axis + 1:]).sum(axis + 1)
+            summed[name] = x
+        return summed
+
     def magnitude(self):
         return self.answer(np.abs)
 
@@ -69,14 +98,15 @@ class Case:
         operands = [sized(x) for x in self.operands]
         if self.gradients:
             return self.backward(operands, options, sized)
-        o, ht = oracle.forward(*operands, **options)
+        o, ht = oracle.forward(*operands, **self.per_query_head(options))
+        ht = ht[:, ::self.share]
         return {name: x for name, x in (("o", o), ("ht", ht)) if name in self.results}
 
     # Gradients.
 
     def draw_derivative(self):
         """Cotangents, and what to differentiate by: everything, or now and then a part."""
-        for name, letters, kind in (("o", "B,T,H,V", self.kind), ("ht", "N,H,K,V", "f32")):
+        for name, letters, kind in (("o", "B,T,H,V", self.kind), ("ht", "N,Hs,K,V", "f32")):
             if name in self.results:
                 drawn = self.rng.standard_normal(self.shape(letters))
                 self.inputs["d" + name] = (kind, tensors.round_to(drawn, kind))
@@ -95,7 +125,9 @@ class Case:
         for a gate's gradient has terms of each."""
         q, k, v = self.repeated(operands)
         do, dht = (sized(x) for x in self.cotangents())
-        grads = self.chain(oracle.backward(q, k, v, do, dht, **options), sized)
+        options = self.per_query_head(options)
+        grads = oracle.backward(q, k, v, do, self.of_first_head(dht), **options)
+        grads = self.chain(self.per_state_head(grads), sized)
         for name in ("k", "v"):
             x = grads[name]
             grads[name] = x.reshape(*x.shape[:2], self.kv_heads, self.H // self.kv_heads,
@@ -105,7 +137,10 @@ class Case:
     def gate_terms(self):
         """{'dg': …}: the oracle's `gate_terms`, led on to the arguments of a step's own gate."""
         q, k, v = self.repeated(self.operands)
-        terms = oracle.gate_terms(q, k, v, *self.cotangents(), **self.options, scale=self.scale)
+        do, dht = self.cotangents()
+        terms = oracle.gate_terms(q, k, v, do, self.of_first_head(dht),
+                                  **self.per_query_head(self.options), scale=self.scale)
+        terms = self.per_state_head(terms)
         none = {"q": np.zeros(q.shape), "k": np.zeros(k.shape), "v": np.zeros(v.shape)}
         chained = self.chain({**none, **terms}, np.abs)
         return {"d" + name: x for name, x in chained.items() if name in self.wrt
@@ -133,6 +168,12 @@ class Case:
             mask[:, b - 1 if self.reverse else a] = True
         return mask
 
+    def of_first_head(self, dht):
+        """A cotangent of states for each query head: the group's, and zero but in the first."""
+        given = np.zeros((dht.shape[0], self.H, *dht.shape[2:]))
+        given[:, ::self.share] = dht
+        return given
+
     def repeated(self, operands):
         """q, k and v, with keys and values for each query head."""
         return operands[0], *(np.repeat(x, self.H // x.shape[2], axis=2) for x in operands[1:])
@@ -140,7 +181,7 @@ class Case:
     def cotangents(self):
         return [self.inputs[name][1].astype(np.float64) if name in self.inputs
                 else np.zeros(self.shape(letters))
-                for name, letters in (("do", "B,T,H,V"), ("dht", "N,H,K,V"))]
+                for name, letters in (("do", "B,T,H,V"), ("dht", "N,Hs,K,V"))]
 
     def per_sequence(self, x):
         """Sums over each sequence's steps: [B,T,H] to [N,H]."""
@@ -249,7 +290,7 @@ class Case:
     def add_rest(self):
         """h0 and cu_seqlens, which come last."""
         if self.chance(0.5):
-            letters = "N,H,K,V"
+            letters = "N,Hs,K,V"
             self.options["h0"] = self.add("h0", letters, "f32",
                                           self.rng.standard_normal(self.shape(letters)))
         if self.cu is not None:
@@ -263,8 +304,8 @@ class Case:
         one = self.pick(names) if names and self.usual else None
         for name in names:
             if name == one or (not one and self.chance(0.45)):
-                letters = {"g": self.pick(["B,T,H", "B,T,H,K"]), "gk": "B,T,H,K", "gv": "B,T,H,V",
-                           "g_gamma": self.pick(["H", "N,H"])}[name]
+                letters = {"g": self.pick(["B,T,Hs", "B,T,Hs,K"]), "gk": "B,T,Hs,K",
+                           "gv": "B,T,Hs,V", "g_gamma": self.pick(["Hs", "N,Hs"])}[name]
                 kinds = [self.kind] if self.usual else ["f32", self.kind, self.pick(FLOATS)]
                 kind = "f32" if name == "g_gamma" else self.pick(kinds)
                 self.options[name] = self.add(name, letters, kind, self.gate(letters))
@@ -279,9 +320,10 @@ class Case:
         spelled = {"h0": "initial_state"}
         optional = " ".join(f"{spelled.get(n, n)}(%{n} : {t})" for n, t in self.arguments[3:])
         attributes = " {" + ", ".join(self.attributes) + "}" if self.attributes else ""
-        return f"""  %o, %ht = ejk.{self.form} {"reverse " if self.reverse else ""}%q, %k, %v {optional}
+        flags = "reverse " * self.reverse + "shared_state " * self.shares_states
+        return f"""  %o, %ht = ejk.{self.form} {flags}%q, %k, %v {optional}
       {attributes} : {types["q"]}, {types["k"]}, {types["v"]}
-      -> {self.type("B,T,H,V", self.kind)}, {self.type("N,H,K,V", "f32")}
+      -> {self.type("B,T,H,V", self.kind)}, {self.type("N,Hs,K,V", "f32")}
 """
 
     # Scans with a gate of the user's own, computed in the step.
@@ -289,13 +331,13 @@ class Case:
     def build_softplus_scan(self):
         """Mamba-2: decay exp(-exp(A)·softplus(dt + bias)), update times the softplus."""
         normal = self.rng.standard_normal
-        dt = self.add("dt", "B,T,H", "f32", normal(self.shape("B,T,H")) * self.pick([1.0, 6.0]))
-        letters = self.pick(["H", "N,H"])
+        dt = self.add("dt", "B,T,Hs", "f32", normal(self.shape("B,T,Hs")) * self.pick([1.0, 6.0]))
+        letters = self.pick(["Hs", "N,Hs"])
         a = self.add("a", letters, "f32", normal(self.shape(letters)))
-        bias = self.add("bias", "H", "f32", normal(self.shape("H")))
+        bias = self.add("bias", "Hs", "f32", normal(self.shape("Hs")))
         self.add_rest()
         step = np.logaddexp(0.0, dt + bias)
-        if letters == "H":
+        if letters == "Hs":
             rate = np.broadcast_to(np.exp(a), dt.shape)
         elif self.cu is None:
             rate = np.broadcast_to(np.exp(a)[:, None], dt.shape)
@@ -304,14 +346,16 @@ class Case:
         self.options["g"] = -rate * step
         q, k, v = self.operands
         k, v = (np.repeat(x, self.H // self.kv_heads, axis=2) for x in (k, v))
-        self.operands = [q, k, v * step[..., None]]
+        steps = np.repeat(step, self.share, axis=2)
+        self.operands = [q, k, v * steps[..., None]]
 
         def chain(grads, sized):
-            dstep = (grads["v"] * sized(v)).sum(axis=3) + grads["g"] * sized(-rate)
+            dsteps = (grads["v"] * sized(v)).sum(axis=3)
+            dstep = (self.per_state_head({"dt": dsteps})["dt"] + grads["g"] * sized(-rate))
             dy = dstep * np.exp(-np.logaddexp(0.0, -(dt + bias)))
             da = self.per_sequence(grads["g"] * sized(-rate * step))
-            return {**grads, "v": grads["v"] * step[..., None], "dt": dy,
-                    "a": da if letters == "N,H" else da.sum(axis=0), "bias": dy.sum(axis=(0, 1))}
+            return {**grads, "v": grads["v"] * steps[..., None], "dt": dy,
+                    "a": da if letters == "N,Hs" else da.sum(axis=0), "bias": dy.sum(axis=(0, 1))}
         self.chain = chain
         types = dict(self.arguments)
         body = f"""    %zero = arith.constant 0.0 : f32
@@ -335,7 +379,7 @@ class Case:
 
     def build_logsigmoid_scan(self):
         """GLA: decay logsigmoid(x)/16 along the key, from logits x."""
-        letters, kind = "B,T,H,K", self.pick(["f32", self.kind])
+        letters, kind = "B,T,Hs,K", self.pick(["f32", self.kind])
         x = self.rng.standard_normal(self.shape(letters)) * self.pick([1.0, 5.0])
         if self.chance(0.3):
             special = np.array([-np.inf, -1e4, -200.0, 60.0])
@@ -372,12 +416,14 @@ class Case:
         if self.kind != "f32":
             rounded = "%o_t"
             tail = f"    %o_t = arith.truncf %o_w : vector<{V}xf32> to vector<{V}x{self.kind}>\n"
-        state = f"%h0 : {types['h0']}" if "h0" in types else f"zero : {self.type('N,H,K,V', 'f32')}"
+        state = f"%h0 : {types['h0']}" if "h0" in types else f"zero : {self.type('N,Hs,K,V', 'f32')}"
         cu = f"cu_seqlens(%cu_seqlens : {types['cu_seqlens']})" if self.cu is not None else ""
-        entries = ", ".join(f"{row(n)} = %{n} : {types[n]}" for n in sequences)
+        entry = lambda n: f"{row(n)} = %{n} : {types[n]}"
+        queries = f"\n      queries({entry('q')})" if self.shares_states else ""
+        entries = ", ".join(entry(n) for n in sequences if n != "q" or not self.shares_states)
         given = f"\n      parameters({', '.join(parameters)})" if parameters else ""
         return f"""  %o, %ht = ejk.scan {"reverse" if self.reverse else ""} {cu}
-      sequences({entries}){given}
+      sequences({entries}){queries}{given}
       states(%S = {state})
       -> ({self.type("B,T,H,V", self.kind)}) {{
 {widened}{gate_body}\
@@ -390,7 +436,7 @@ class Case:
 """
 
     def write(self, body):
-        types = {"o": self.type("B,T,H,V", self.kind), "ht": self.type("N,H,K,V", "f32")}
+        types = {"o": self.type("B,T,H,V", self.kind), "ht": self.type("N,Hs,K,V", "f32")}
         arguments = ",\n    ".join(f'%{n}: {t} {{ejk.name = "{n}"}}' for n, t in self.arguments)
         named = ", ".join(f'{types[n]} {{ejk.name = "{n}"}}' for n in self.results)
         self.text = (f"// {self.describe()}\nfunc.func @case(\n    {arguments})\n    -> ({named}) "
@@ -399,6 +445,7 @@ class Case:
 
     def describe(self):
         extras = [n for n, _ in self.arguments[3:]] + (["reverse"] if self.reverse else [])
+        extras += ["shared states"] if self.shares_states and self.share > 1 else []
         extras += ["gradients by"] + self.wrt if self.gradients else []
         return (f"{self.form} {self.kind} B={self.B} T={self.T} N={self.N} H={self.H} "
                 f"Hkv={self.kv_heads} K={self.K} V={self.V} {' '.join(extras)}")

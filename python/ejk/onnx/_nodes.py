@@ -53,10 +53,7 @@ def linear_attention(w, inputs, attributes):
 
     delta = "delta" in rule
     q = w.opened(w.split(query, 2, (Hq, dk)), 1)
-    k, v = w.split(key, 2, (Hkv, dk)), w.split(value, 2, (Hkv, dv))
-    if delta:  # a delta rule's query and key heads are as many
-        k, v = w.repeated(k, 2, group), w.repeated(v, 2, group)
-    k, v = w.opened(k, 1), w.opened(v, 1)
+    k, v = w.opened(w.split(key, 2, (Hkv, dk)), 1), w.opened(w.split(value, 2, (Hkv, dv)), 1)
     options = []
     if delta:
         check(len(beta.dims) == 3 and beta.dims[:2] == (B, T) and beta.dims[2] in (1, Hkv),
@@ -64,7 +61,7 @@ def linear_attention(w, inputs, attributes):
         if beta.dims[2] == 1 and Hkv > 1:
             beta = w.generic((B, T, Hkv), beta.dtype, [(w.without(beta, [2]), (0, 1))],
                              lambda x, _: x[0])
-        beta = w.opened(w.repeated(w.convert(beta, "f32"), 2, group))
+        beta = w.opened(w.convert(beta, "f32"))
         options.append(f"beta({beta.name} : {beta.type})")
     if decay is not None:
         check(len(decay.dims) == 3 and decay.dims[:2] == (B, T)
@@ -74,23 +71,23 @@ def linear_attention(w, inputs, attributes):
         # With one channel the two forms are one.
         by_channel = decay.dims[2] != Hkv
         gate = w.split(gate, 2, (Hkv, dk)) if by_channel else gate
-        gate = w.opened(w.repeated(gate, 2, group), int(by_channel))
+        gate = w.opened(gate, int(by_channel))
         options.append(f"{'gk' if delta and by_channel else 'g'}({gate.name} : {gate.type})")
     if past is not None:
-        state = w.opened(w.repeated(w.convert(past, "f32"), 1, group), 2)
+        state = w.opened(w.convert(past, "f32"), 2)
         options.append(f"initial_state({state.name} : {state.type})")
     scale = attributes.get("scale", 0.0) or dk ** -0.5
     o = Value(w.fresh(), query.dtype, ("?b", "?t", "?h", dv))
-    ht = Value(w.fresh(), "f32", ("?b", "?h", dk, dv))
+    ht = Value(w.fresh(), "f32", ("?b", "?g", dk, dv))
+    # The query heads of a group have one state.
+    shared = "shared_state " if group > 1 else ""
     op = "ejk.delta_rule" if delta else "ejk.gla" if decay is not None else "ejk.recurrent"
-    w.add(f"{o.name}, {ht.name} = {op} {q.name}, {k.name}, {v.name} {' '.join(options)} "
+    w.add(f"{o.name}, {ht.name} = {op} {shared}{q.name}, {k.name}, {v.name} {' '.join(options)} "
           f"{{softmax_scale = {scale:.17e} : f64}} : {q.type}, {k.type}, {v.type} -> {o.type}, "
           f"{ht.type}")
     o = w.cast(o, (B, T, Hq, dv))
     o = w.merge(o, [[0], [1], [2, 3]], (B, T, Hq * dv))
-    ht = w.cast(ht, (B, Hq, dk, dv))
-    # The query heads of a group have one state, group times.
-    ht = w.first_of_groups(ht, 1, group)
+    ht = w.cast(ht, (B, Hkv, dk, dv))
     return o, w.convert(ht, state_type)
 
 

@@ -22,7 +22,7 @@ func.func @decode(%q: tensor<?x?x?x{K}xbf16>, %k: tensor<?x?x?x{K}xbf16>, %v: te
     -> (tensor<?x?x?x{V}xbf16> {{ejk.name = "o"}}, tensor<?x?x{K}x{V}x{kind}> {{ejk.name = "updated"}}) {{
   %h0 = ejk.read_states %pool at %index
       : tensor<?x?x{K}x{V}x{kind}>, tensor<?x{int}> -> tensor<?x?x{K}x{V}xf32>
-  %o, %ht = ejk.recurrent %q, %k, %v gk(%g : tensor<?x?x?x{K}xf32>)
+  %o, %ht = ejk.recurrent {shared}%q, %k, %v gk(%g : tensor<?x?x?x{K}xf32>)
       initial_state(%h0 : tensor<?x?x{K}x{V}xf32>)
       : tensor<?x?x?x{K}xbf16>, tensor<?x?x?x{K}xbf16>, tensor<?x?x?x{V}xbf16>
       -> tensor<?x?x?x{V}xbf16>, tensor<?x?x{K}x{V}xf32>
@@ -32,11 +32,13 @@ func.func @decode(%q: tensor<?x?x?x{K}xbf16>, %k: tensor<?x?x?x{K}xbf16>, %v: te
 }}
 """
 
-# The pool's type, the index's, K and V, rows, schedule: one row in the kernel for one, several in
-# that for many, and by chunks with copies of the states.
-CASES = [("f32", "i32", 16, 16, 1, "step"), ("bf16", "i32", 64, 128, 1, "step"),
-         ("f16", "i64", 48, 64, 1, "step"), ("bf16", "i64", 60, 20, 5, "step"),
-         ("bf16", "i32", 64, 64, 70, "chunk")]
+# The pool's type, the index's, K and V, rows, query heads of a state, schedule: one row in the kernel
+# for one, several in that for many, and by chunks with copies of the states.
+CASES = [("f32", "i32", 16, 16, 1, 1, "step"), ("bf16", "i32", 64, 128, 1, 1, "step"),
+         ("f16", "i64", 48, 64, 1, 1, "step"), ("bf16", "i64", 60, 20, 5, 1, "step"),
+         ("bf16", "i32", 64, 64, 70, 1, "chunk"), ("bf16", "i32", 64, 128, 1, 4, "step"),
+         ("f32", "i64", 60, 20, 5, 3, "step"), ("f32", "i32", 128, 64, 1, 2, "auto"),
+         ("bf16", "i32", 64, 64, 70, 2, "auto")]
 INDEX = np.array([4, -1, 0, 6])
 POOL = 8
 
@@ -62,15 +64,16 @@ def main():
     args = parser.parse_args()
     random, failed = np.random.default_rng(1), 0
     with tempfile.TemporaryDirectory(prefix="ejk-pools-") as folder:
-        for kind, integer, K, V, T, schedule in CASES:
+        for kind, integer, K, V, T, group, schedule in CASES:
             path = os.path.join(folder, "decode.mlir")
             with open(path, "w") as file:
-                file.write(PROGRAM.format(kind=kind, int=integer, K=K, V=V))
+                file.write(PROGRAM.format(kind=kind, int=integer, K=K, V=V,
+                                          shared="shared_state " if group > 1 else ""))
             N, H = len(INDEX), 2
             pool = tensors.round_to(random.standard_normal((POOL, H, K, V)), kind)
             given = os.path.join(folder, "in.safetensors")
             tensors.write_safetensors(given, {
-                "q": ("bf16", random.standard_normal((N, T, H, K))),
+                "q": ("bf16", random.standard_normal((N, T, H * group, K))),
                 "k": ("bf16", random.standard_normal((N, T, H, K))),
                 "v": ("bf16", random.standard_normal((N, T, H, V))),
                 "g": ("f32", -random.exponential(0.5, (N, T, H, K))),
@@ -85,7 +88,7 @@ def main():
             # Roundings of o, and of states, to 16 bits; in chunks of matmuls' operands as well.
             bad = o > 5e-3 or states > (5e-3 if kind != "f32" else 1e-6) or not untouched
             failed += bad
-            print("FAIL" if bad else "pass", kind, integer, K, V, T, schedule, f"o {o:.1e}",
+            print("FAIL" if bad else "pass", kind, integer, K, V, T, group, schedule, f"o {o:.1e}",
                   f"states {states:.1e}", "others untouched" if untouched else "others TOUCHED")
     print(f"{len(CASES)} cases, {failed} failed")
     return 1 if failed else 0
