@@ -51,6 +51,7 @@ public:
            failure();
   }
   bool keepsPools() const override { return false; }
+  bool groupsStates() const override { return false; }
   Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
     return emitCpuHeads(op, module, name);
   }

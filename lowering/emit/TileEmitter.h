@@ -104,6 +104,9 @@ private:
     Value pointer, base = {}, stride = {}, first = {}, count = {};
     Type element = {};
     Vector<int64_t> shape = {};
+    /// Of states that a group of query heads shares: their heads, and whether this block's is the
+    /// group's first, which alone stores the state.
+    Value heads = {}, isFirst = {};
   };
   struct Parameter {
     Value pointer, heads;

@@ -12,6 +12,7 @@
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
+#include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/Segments.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -43,11 +44,21 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   };
   addTensors(program.getSequences(), true);
   addTensors(program.getParameters(), true);
-  addTensors(program.getInitialStates(), false);
+  // States that the query heads of a group share are read and written at the group's place.
+  SmallVector<Value> initials, results;
+  for (Value initial : program.getInitialStates()) {
+    RepeatHeadsOp start = startOfGroup(program, initial);
+    initials.push_back(start ? start.getStates() : initial);
+  }
+  for (Value result : program.getResults()) {
+    FirstHeadsOp end = endOfGroup(program, result);
+    results.push_back(end ? end.getResult() : result);
+  }
+  addTensors(initials, false);
   addTensors(program.getSavedStates(), true);
   if (Value cu = program.getCuSeqlens())
     addTensors(cu, true);
-  addTensors(program.getResults(), false);
+  addTensors(results, false);
   unsigned numPointers = signature.numTensors();
 
   Value first = program.getSequences().front();
@@ -64,6 +75,18 @@ void TileEmitter::buildSignature(SizeName sizeName) {
     parameterHeads.push_back(prefix ? std::optional(signature.addSize(parameter, prefix - 1))
                                     : std::nullopt);
   }
+
+  ValueRange finals =
+      ValueRange(results).slice(program.getOutputs().size(), program.getFinalStates().size());
+  // The heads of states; none where they are those of the program.
+  auto headsOfStates = [&](ValueRange given, ValueRange own) {
+    SmallVector<std::optional<unsigned>> sizes;
+    for (auto [tensor, state] : llvm::zip(given, own))
+      sizes.push_back(tensor == state ? std::nullopt : std::optional(signature.addSize(tensor, 1)));
+    return sizes;
+  };
+  auto initialHeads = headsOfStates(initials, program.getInitialStates());
+  auto finalHeads = headsOfStates(finals, program.getFinalStates());
 
   std::optional<unsigned> rowsArgument;
   if (program.getSegments())
@@ -104,19 +127,23 @@ void TileEmitter::buildSignature(SizeName sizeName) {
   for (auto [arg, tensor, i] :
        llvm::zip(program.getParameterArgs(), program.getParameters(), parameterHeads))
     parameters.push_back({takePointer(tensor), i ? size(*i) : Value()});
-  auto addSlots = [&](ValueRange args, ValueRange tensors) {
-    for (auto [arg, tensor] : llvm::zip(args, tensors))
-      if (Value pointer = takePointer(tensor))
+  auto addSlots = [&](ValueRange args, ValueRange tensors,
+                      ArrayRef<std::optional<unsigned>> ownHeads = {}) {
+    for (auto [i, arg, tensor] : llvm::enumerate(args, tensors))
+      if (Value pointer = takePointer(tensor)) {
         slots[arg] = {pointer};
+        if (!ownHeads.empty() && ownHeads[i])
+          slots[arg].heads = size(*ownHeads[i]);
+      }
   };
-  addSlots(program.getInitialArgs(), program.getInitialStates());
+  addSlots(program.getInitialArgs(), initials, initialHeads);
   addSlots(program.getSavedArgs(), program.getSavedStates());
   if (Value cu = program.getCuSeqlens())
     cuPointer = takePointer(cu);
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     if (Value pointer = takePointer(tensor))
       rows[arg] = {pointer, heads};
-  addSlots(program.getFinalArgs(), program.getFinalStates());
+  addSlots(program.getFinalArgs(), finals, finalHeads);
   addSlots(program.getSaveArgs(), program.getSaves());
 }
 
@@ -298,6 +325,11 @@ void TileEmitter::placeSlots(Slots &place, Type type, bool saved) {
   }
   Value slot = stateIndex;
   place.count = b.i64(1);
+  if (place.heads) {
+    Value group = b.div(heads, place.heads);
+    slot = b.div(slot, group);
+    place.isFirst = b.equal(b.rem(b.wide(head), group), 0);
+  }
   if (saved) {
     int64_t every = *program.getSaveEvery();
     place.count = b.div(b.add(length, every - 1), every);

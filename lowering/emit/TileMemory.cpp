@@ -459,9 +459,10 @@ void TileEmitter::emitStoreSlot(StoreSlotOp op) {
   const Slots &to = slots[op.getSlots()];
   Value base = slotBase(to, op.getIndex());
   if (!isa<VectorType>(op.getTile().getType())) {
-    b.onlyIf(b.equal(thread, 0), [&] { b.store(scalar(op.getTile()), base); });
+    b.onlyIf(b.both(b.equal(thread, 0), to.isFirst), [&] { b.store(scalar(op.getTile()), base); });
     return;
   }
-  storeTo(placed(op.getTile()), gridOf(to, op.getOffsets(), op.getTile().getType()), base,
-          to.element);
+  const Placed &tile = placed(op.getTile());
+  TileGrid grid = gridOf(to, op.getOffsets(), op.getTile().getType());
+  b.onlyIf(to.isFirst, [&] { storeTo(tile, grid, base, to.element); });
 }

@@ -35,6 +35,8 @@ public:
   virtual llvm::FailureOr<Kernel> makePoolCopy(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
                                                llvm::StringRef name) = 0;
   virtual bool keepsPools() const = 0;
+  /// Whether programs' kernels share states by groups (GroupedStates.h).
+  virtual bool groupsStates() const = 0;
   /// Of an `ejk.repeat_heads` or `ejk.first_heads`.
   virtual Kernel makeHeads(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
                            llvm::StringRef name) = 0;

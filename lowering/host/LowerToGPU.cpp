@@ -7,6 +7,7 @@
 #include "lowering/host/LowerFunctions.h"
 #include "lowering/host/PrepareTensors.h"
 #include "lowering/host/SharedKernels.h"
+#include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/PooledStates.h"
@@ -604,6 +605,8 @@ private:
       });
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
+    if (isa<RepeatHeadsOp, FirstHeadsOp>(op) && maker.groupsStates() && isDoneByProgram(&op))
+      return success();
     if (isa<RepeatHeadsOp, FirstHeadsOp>(op))
       return launch(&op,
                     maker.makeHeads(&op, kernels, prefix + "_heads" + std::to_string(numPlain++)));
@@ -660,6 +663,7 @@ public:
     return emitPoolCopyKernel(op, module, name);
   }
   bool keepsPools() const override { return true; }
+  bool groupsStates() const override { return true; }
   Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
     return emitHeadsKernel(op, module, name);
   }

@@ -1,6 +1,7 @@
 //===- SharedKernels.cpp - one kernel for ops that do the same ------------===//
 #include "lowering/host/SharedKernels.h"
 #include "dialect/ejk/Ejk.h"
+#include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/SameOps.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -62,7 +63,7 @@ static std::optional<Kernel> retarget(const Kernel &kernel, Operation *from, Ope
 
 FailureOr<Kernel> SharedKernels::get(Operation *op, bool singleStep, SizeName sizeName,
                                      llvm::function_ref<FailureOr<Kernel>()> make) {
-  if (usesPool(op))
+  if (usesPool(op) || hasGroupedStates(op))
     return make();
   std::string sizes = describe(op, sizeName);
   for (const Made &made : all) {

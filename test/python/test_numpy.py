@@ -49,6 +49,60 @@ def arrays(B=2, T=6, H=2, K=4, V=3, seed=0):
     return dict(q=q, k=k, v=v, g=g, beta=beta, gk=gk)
 
 
+@ejk.recurrence(queries="q")
+def shared_delta(S, q, k, v, g, beta):
+    S = S.decay(g)
+    S = S.add(k, beta * (v - S.read(k)))
+    return S, S.read(q)
+
+
+class SharedStates(unittest.TestCase):
+    """A state for three query heads, against one for each."""
+
+    def setUp(self):
+        self.a = arrays()
+        rng = np.random.default_rng(1)
+        self.q = rng.normal(size=(2, 6, 6, 4)).astype(np.float32)
+        self.h0 = rng.normal(size=(2, 2, 4, 3)).astype(np.float32)
+
+    def compare(self, shared, each, *names):
+        given = [self.a[n] for n in names]
+        o, state = shared(self.q, *given, initial_state=self.h0)
+        every = [np.repeat(x, 3, axis=2) for x in given]
+        expected = each(self.q, *every, initial_state=np.repeat(self.h0, 3, axis=1))
+        self.assertEqual((o.shape, state.shape), ((2, 6, 6, 3), (2, 2, 4, 3)))
+        self.assertLess(error(o, expected[0]), TOLERANCE)
+        self.assertLess(error(state, expected[1][:, ::3]), TOLERANCE)
+
+    def test_named_functions(self):
+        for function, names in ((ejk.ops.gla, "k v gk"), (ejk.ops.simple_gla, "k v g"),
+                                (ejk.ops.linear_attn, "k v"), (ejk.ops.recurrent, "k v g"),
+                                (ejk.ops.delta_rule, "k v beta"), (ejk.ops.kda, "k v gk beta"),
+                                (ejk.ops.gated_delta_rule, "k v g beta")):
+            with self.subTest(function.__name__):
+                self.compare(lambda *x, **o: function(*x, shared_state=True, **o), function,
+                             *names.split())
+
+    def test_a_step_of_ones_own(self):
+        self.compare(shared_delta, gated_delta, "k", "v", "g", "beta")
+
+    def test_what_depends_on_a_query_is_no_state(self):
+        @ejk.recurrence(queries=("q",))
+        def wrong(S, q, k, v):
+            return S.add(q, v), S.read(k)
+        with self.assertRaisesRegex(Exception, "depends on a query"):
+            wrong(self.q, self.a["k"], self.a["v"])
+
+    def test_a_gate_of_each_query_head(self):
+        with self.assertRaisesRegex(ejk.TensorError, "Hkv"):
+            ejk.ops.simple_gla(self.q, self.a["k"], self.a["v"], np.repeat(self.a["g"], 3, axis=2),
+                               shared_state=True)
+
+    def test_queries_are_arguments(self):
+        with self.assertRaisesRegex(ejk.TraceError, "'queries' names 'r'"):
+            ejk.recurrence(queries=("r",))(lambda S, q: (S, S.read(q)))
+
+
 class Tracing(unittest.TestCase):
     def test_delta_rule(self):
         a = arrays()
