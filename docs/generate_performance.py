@@ -14,6 +14,7 @@ PAGE = FOLDER / "performance.md"
 DATA = json.loads((FOLDER / "performance.json").read_text(encoding="utf-8"))
 PLOTS = {"forward.svg": ("chunk-forward", "Forward, B=4, T=4096, H=64"),
          "backward.svg": ("chunk-backward", "All gradients, B=4, T=4096, H=64")}
+GATES = ["none", "γ", "g", "gk", "gv", "gk, gv"]
 BAR, GAP, LEFT, SCALE = 16, 6, 90, 52  # pixels; SCALE is the length of 1 × the floor
 OURS, PEER = "#2a6fb0", "#b9b9b9"
 
@@ -26,17 +27,25 @@ def number(value, digits="{:.4g}"):
     return "–" if value is None else digits.format(value)
 
 
+def cell(row, value):
+    """× floor, or milliseconds and how many times longer the peer takes."""
+    return f"{row['floor']:.2f}" if value == "floor" else f"{row['ms']:.4g} ({row['peer_ms'] / row['ms']:.2f})"
+
+
 def table(name):
-    """A Markdown table: a row per measurement, or, where that is by gate, floors in a column per gate."""
-    rows = rows_of(name)
+    """A Markdown table: a row per measurement, or, where that is by gate, a column per gate."""
     about = DATA["tables"][name]
+    rows = rows_of(about.get("rows_of", name))
     lines = [f"`{about['command']}`", ""]
     if about.get("by_gate"):
-        gates = list(dict.fromkeys(row["gate"] for row in rows))
-        lines += [f"| shape, × floor | {' | '.join(gates)} |", "|---" * (len(gates) + 1) + "|"]
+        value = "peer_ms" if about.get("beside_peer") else "floor"
+        head = "shape, ms (peer / ejk)" if about.get("beside_peer") else "shape, × floor"
+        rows = [row for row in rows if row.get(value) is not None]
+        gates = sorted({row["gate"] for row in rows}, key=GATES.index)
+        lines += [f"| {head} | {' | '.join(gates)} |", "|---" * (len(gates) + 1) + "|"]
         for shape in dict.fromkeys(row["shape"] for row in rows):
-            found = {row["gate"]: row["floor"] for row in rows if row["shape"] == shape}
-            values = " | ".join(number(found.get(gate), "{:.2f}") for gate in gates)
+            found = {row["gate"]: cell(row, value) for row in rows if row["shape"] == shape}
+            values = " | ".join(found.get(gate, "–") for gate in gates)
             lines.append(f"| {shape} | {values} |")
         return "\n".join(lines)
     lines += ["| shape | gate | ms | × floor | peer, ms | peer / ejk |", "|---|---|---|---|---|---|"]

@@ -3,6 +3,23 @@ import re
 from dataclasses import asdict, dataclass, replace
 
 NAMES = {"none": "none", "g_gamma": "γ", "g": "g", "gk": "gk", "gv": "gv", "gk+gv": "gk, gv"}
+# What a row of a table is called where it stands among others'.
+TITLES = {"chunk-forward": "forward", "chunk-backward": "all gradients",
+          "chunk-both": "forward and all gradients", "chunk-shapes": "forward",
+          "chunk-shapes-backward": "all gradients", "chunk-shapes-both": "forward and all gradients",
+          "fixed-heads": "heads in the types", "head-sizes": "forward", "small": "forward",
+          "f16": "f16, forward", "f16-backward": "f16, all gradients", "f16-both": "f16, forward and all gradients",
+          "f32": "f32, forward", "f32-backward": "f32, all gradients", "f32-both": "f32, forward and all gradients",
+          "mma-sync": "sm_80 package, forward", "layer-backward": "all gradients",
+          "layer-both": "forward and all gradients", "long": "unsplit, forward",
+          "long-backward": "unsplit, all gradients", "long-both": "unsplit, forward and all gradients",
+          "split": "split, forward", "split-backward": "split, all gradients",
+          "split-both": "split, forward and all gradients", "heads": "forward", "decode": "decode",
+          "decode-pool": "decode", "step-forward": "step by step, forward",
+          "step-backward": "step by step, all gradients", "step-both": "step by step, forward and all gradients",
+          "delta-forward": "delta rule, forward", "delta-backward": "delta rule, all gradients",
+          "delta-both": "delta rule, forward and all gradients", "delta-step": "delta rule, step by step, forward",
+          "delta-decode": "delta rule, decode"}
 
 
 @dataclass(frozen=True)
