@@ -7,6 +7,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Choice.h"
+#include "tools/common/CubinFlag.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
@@ -51,12 +52,7 @@ static ejk::Choice<Stage>
                     clEnumValN(Stage::ptx, "ptx", "PTX"),
                     clEnumValN(Stage::assembly, "asm", "a CPU's assembly"),
                     clEnumValN(Stage::package, "package", "a kernel package (the default)")));
-static ejk::Choice<CompileOptions::Cubin>
-    cubin("cubin", cl::desc("Whether the package holds machine code beside PTX"),
-          cl::init(CompileOptions::Cubin::automatic), cl::cat(category),
-          cl::values(clEnumValN(CompileOptions::Cubin::automatic, "auto", "when ptxas is found"),
-                     clEnumValN(CompileOptions::Cubin::never, "never", "PTX alone"),
-                     clEnumValN(CompileOptions::Cubin::always, "always", "fail without ptxas")));
+static ejk::CubinFlag cubin(category);
 
 static cl::opt<bool> vjp("vjp", cl::cat(category),
                          cl::desc("Also compile each function's derivative, as NAME_vjp"));

@@ -23,6 +23,7 @@
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "tools/common/Choice.h"
+#include "tools/common/CubinFlag.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
 #include "tools/common/ScheduleFlag.h"
@@ -105,6 +106,7 @@ static cl::list<std::string>
         cl::desc("For --vjp: the arguments to differentiate by; by default all"));
 static SavePolicyFlags savePolicy(category);
 static ScheduleFlag schedule(category);
+static CubinFlag cubin(category);
 static cl::opt<bool> finiteDifferences(
     "finite-differences", cl::cat(category),
     cl::desc("For --vjp: also compare each gradient, along a random direction, with central "
@@ -455,7 +457,7 @@ static int runDevice(DeviceSession &session, ModuleOp module, func::FuncOp funct
   if (saves)
     entries.push_back(primal);
   FailureOr<std::string> package =
-      compileEntries(module, entries, target, session.isCpu(), CompileOptions::Cubin::automatic);
+      compileEntries(module, entries, target, session.isCpu(), cubin);
   if (failed(package))
     return 1;
   Result<std::unique_ptr<Program>> program = session.load(*package);
