@@ -32,7 +32,7 @@ class Case:
     def __init__(self, seed, index, max_steps, max_elements, gradients, by_chunks=False):
         self.rng = np.random.default_rng([seed, index])
         # Of its own, so that other draws stay those of cases without.
-        self.may_share = np.random.default_rng([seed, index, 1]).random() < 0.4
+        self.may_share = np.random.default_rng([seed, index, 3]).random() < 0.4
         self.inputs, self.arguments = {}, []
         self.derivative, self.differences = [], False
         self.gradients = self.chance({"never": 0, "some": 0.5, "always": 1}[gradients])
