@@ -53,6 +53,8 @@ public:
   bool keepsPools() const override { return false; }
   bool groupsStates() const override { return false; }
   Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
+    op->emitRemark("keeps a state for each query head while it runs: a CPU's kernel has no loop "
+                   "over the queries of a group");
     return emitCpuHeads(op, module, name);
   }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
