@@ -118,14 +118,22 @@ void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {
   }
 }
 
+/// The pattern that makes one scf.if of two with the same condition, by the names that clang and gcc
+/// give it.
+static const std::string kCombineIfs[] = {"(anonymous namespace)::CombineIfs",
+                                          "{anonymous}::CombineIfs"};
+
 void ejk::buildToNVVMPipeline(OpPassManager &pm) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   kernels.addPass(createLegalizeKernelMath());
   OpPassManager &each = kernels.nest<gpu::GPUFuncOp>();
-  each.addPass(createCanonicalizerPass(foldsOnly()));
-  each.addPass(createCSEPass());
-  each.addPass(createConvertVectorToLLVMPass());
-  each.addPass(createSCFToControlFlowPass());
+  // CSE has since found conditions that are the same, so that their branches become one. The other
+  // patterns find little that LLVM does not.
+  each.addPass(createCanonicalizerPass(foldsOnly(), {}, kCombineIfs));
+  // Vectors are converted with all else, below.
+  SCFToControlFlowPassOptions toBlocks;
+  toBlocks.allowPatternRollback = false; // as below
+  each.addPass(createSCFToControlFlowPass(toBlocks));
   // Arguments of blocks that are always the same value go. Patterns would find nothing.
   GreedyRewriteConfig blocksOnly;
   blocksOnly.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Aggressive);
