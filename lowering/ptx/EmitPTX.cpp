@@ -12,7 +12,6 @@
 #include "llvm/CodeGen/Passes.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/IR/PassInstrumentation.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CommandLine.h"
@@ -26,8 +25,10 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Scalar.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/GVN.h"
 #include "llvm/Transforms/Utils.h"
 #include <mutex>
+#include <utility>
 
 using namespace mlir;
 using namespace ejk;
@@ -64,8 +65,8 @@ private:
 };
 
 /// Code generation without the passes that move what a loop uses out of it, for addresses are made
-/// where they are used (KeepOffsets.h), and without two that find nothing in kernels: constants that
-/// are dear to make, and memcmp.
+/// where they are used (KeepOffsets.h), and without some that find nothing in kernels: constants that
+/// are dear to make, memcmp, and values that are the same after global value numbering has been there.
 class CodegenPasses : public llvm::legacy::PassManager {
 public:
   CodegenPasses() {
@@ -74,40 +75,84 @@ public:
                OwnedPass(llvm::createLoopStrengthReducePass())->getPassID(),
                OwnedPass(llvm::createCanonicalizeFreezeInLoopsPass())->getPassID(),
                OwnedPass(llvm::createConstantHoistingPass())->getPassID(),
-               OwnedPass(llvm::createExpandMemCmpLegacyPass())->getPassID()};
+               OwnedPass(llvm::createExpandMemCmpLegacyPass())->getPassID(),
+               OwnedPass(llvm::createEarlyCSEPass())->getPassID()};
+    valueNumbering = OwnedPass(llvm::createGVNPass())->getPassID();
   }
   void add(llvm::Pass *pass) override {
-    if (llvm::is_contained(leftOut, pass->getPassID()))
+    bool isLeftOut = llvm::is_contained(leftOut, pass->getPassID());
+    // Twice in the pipeline.
+    if (pass->getPassID() == valueNumbering)
+      isLeftOut = std::exchange(hasValueNumbering, true);
+    if (isLeftOut)
       delete pass;
     else
       llvm::legacy::PassManager::add(pass);
   }
 
 private:
-  SmallVector<llvm::AnalysisID, 5> leftOut;
+  SmallVector<llvm::AnalysisID, 6> leftOut;
+  llvm::AnalysisID valueNumbering;
+  bool hasValueNumbering = false;
 };
 
-/// Passes of LLVM's default pipeline that leave kernels as they are: of calls of functions, of memory
-/// that a thread writes and reads again, of values that MLIR has folded before. They took a sixth of
-/// the pipeline's time. `tools/ejk-digest` shows a kernel that needs one.
-constexpr llvm::StringLiteral kPassesWithoutEffect[] = {
-    "AggressiveInstCombinePass",
-    "ADCEPass",
-    "AllocTokenPass",
-    "AlwaysInlinerPass",
-    "CalledValuePropagationPass",
-    "DSEPass",
-    "Float2IntPass",
-    "GlobalOptPass",
-    "InstSimplifyPass",
-    "LoopLoadEliminationPass",
-    "LowerExpectIntrinsicPass",
-    "MemCpyOptPass",
-    "MemProfRemoveInfo",
-    "NVVMIntrRangePass",
-    "PostOrderFunctionAttrsPass",
-    "TailCallElimPass",
-};
+/// LLVM's default pipeline at O2 without what leaves kernels as they are: passes over calls and globals,
+/// over memory that a thread writes and reads again, vectorisers, and tidying after those.
+/// They took a quarter of its time. Loops are unrolled by the schedule, which knows their
+/// registers. `tools/ejk-digest` shows a kernel that a change of the list changes.
+constexpr llvm::StringLiteral kPasses =
+    "function<eager-inv>(simplifycfg,sroa<modify-cfg>,early-cse),"
+    "ipsccp,"
+    "function<eager-inv>("
+    // The function's values.
+    "mem2reg,"
+    "instcombine<no-verify-fixpoint>,"
+    "simplifycfg<switch-range-to-icmp>,"
+    "sroa<modify-cfg>,"
+    "early-cse<memssa>,"
+    "speculative-execution<only-if-divergent-target>,"
+    "jump-threading,"
+    "correlated-propagation,"
+    "simplifycfg<switch-range-to-icmp>,"
+    "instcombine<no-verify-fixpoint>,"
+    "simplifycfg<switch-range-to-icmp>,"
+    "reassociate,"
+    "constraint-elimination,"
+    // Its loops.
+    "loop-mssa(loop-instsimplify,loop-simplifycfg,licm<no-allowspeculation>,loop-rotate,licm,"
+    "simple-loop-unswitch),"
+    "simplifycfg<switch-range-to-icmp>,"
+    "instcombine<no-verify-fixpoint>,"
+    "loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),"
+    "sroa<modify-cfg>,"
+    "vector-combine,"
+    // What is computed twice, and what nobody reads.
+    "mldst-motion,"
+    "gvn,"
+    "sccp,"
+    "bdce,"
+    "instcombine<no-verify-fixpoint>,"
+    "jump-threading,"
+    "correlated-propagation,"
+    "loop-mssa(licm),"
+    "simplifycfg<switch-range-to-icmp;switch-to-arithmetic;hoist-common-insts;sink-common-insts>,"
+    "instcombine<no-verify-fixpoint>,"
+    // The same after all is in the form that code generation wants.
+    "lower-constant-intrinsics,"
+    "loop(loop-rotate,loop-deletion),"
+    "infer-alignment,"
+    "simplifycfg<forward-switch-cond;switch-range-to-icmp;switch-to-arithmetic;switch-to-lookup;"
+    "no-keep-loops;hoist-common-insts;sink-common-insts>,"
+    "vector-combine,"
+    "loop-unroll<O2>,"
+    "sroa<preserve-cfg>,"
+    "infer-alignment,"
+    "instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),"
+    "loop-sink,"
+    "div-rem-pairs,"
+    "simplifycfg<switch-range-to-icmp;switch-to-arithmetic;hoist-loads-stores-with-cond-faulting;"
+    "speculate-unpredictables>)";
 } // namespace
 
 static std::unique_ptr<llvm::TargetMachine> createMachine(const Target &target) {
@@ -169,11 +214,7 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
   module->setTargetTriple(machine.getTargetTriple());
   passMapsByValue(*module);
 
-  llvm::PassInstrumentationCallbacks callbacks;
-  callbacks.registerShouldRunOptionalPassCallback([](llvm::StringRef name, const llvm::Any &) {
-    return !llvm::is_contained(kPassesWithoutEffect, name);
-  });
-  llvm::PassBuilder passes(&machine, llvm::PipelineTuningOptions(), std::nullopt, &callbacks);
+  llvm::PassBuilder passes(&machine);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -183,9 +224,8 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
   passes.registerFunctionAnalyses(functions);
   passes.registerLoopAnalyses(loops);
   passes.crossRegisterProxies(loops, functions, graphs, modules);
-  // Loops are unrolled by the schedule, which knows their registers.
-  llvm::ModulePassManager pipeline =
-      passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
+  llvm::ModulePassManager pipeline;
+  llvm::cantFail(passes.parsePassPipeline(pipeline, kPasses));
   llvm::FunctionPassManager addresses;
   addresses.addPass(PutConstantsLastPass());
   addresses.addPass(AddArgumentsLastPass());
