@@ -47,12 +47,38 @@ def AssignTileLayouts : Pass<"ejk-assign-tile-layouts"> {
     %f = arith.extf %a {tile.layouts = [#tile.layout<fragments over 2 by 2>]} : …
     ```
   }];
-  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">,
+                 Option<"fewestWarps", "fewest-warps", "unsigned", "0",
+                        "warps of a program of warpgroups, at least">];
   let dependentDialects = ["::ejk::tile::TileDialect"];
   let statistics = [
     Statistic<"toShared", "to-shared", "conversions to shared memory">,
     Statistic<"toFragments", "to-fragments", "conversions to fragments">,
     Statistic<"toLanes", "to-lanes", "conversions to vectors over lanes">];
+}
+
+def SelectWarps : Pass<"ejk-select-warps"> {
+  let summary = "lay programs out for as many warps as their live tiles need";
+  let description = [{
+    What: runs `ejk-assign-tile-layouts` and `ejk-schedule-matmuls` on each `tile.program` without
+    layouts. Where four warps were chosen, and the tiles that are then live at one time take more
+    registers than a thread has for them, it runs both once more, for eight warps. Why: a thread of
+    eight warps holds half of each tile; what does not fit into registers is spilled to local
+    memory. Results change only by the order in which reductions add. Only programs of warpgroups
+    (sm_90a) are laid out twice.
+
+    Before: a program without layouts.
+
+    After, for a program that needs eight warps:
+    ```mlir
+    tile.program … attributes {tile.warpgroups, tile.warps = 8 : i64} {
+      %p = tile.dot %q, %k transposed, %zero
+          {tile.layouts = [#tile.layout<fragments over 4 by 2>]} : …
+    ```
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the architecture">];
+  let dependentDialects = ["::ejk::tile::TileDialect"];
+  let statistics = [Statistic<"numWidened", "widened", "programs of eight warps for four">];
 }
 
 def ScheduleMatmuls : Pass<"ejk-schedule-matmuls"> {

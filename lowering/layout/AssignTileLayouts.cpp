@@ -37,9 +37,9 @@ using namespace ejk::tile;
 namespace {
 class Assigner {
 public:
-  Assigner(ProgramOp program, bool warpgroups)
+  Assigner(ProgramOp program, bool warpgroups, unsigned fewestWarps)
       : program(program), context(program.getContext()), warpgroups(warpgroups),
-        warps(chooseWarps()), orientation(program, warps, warpgroups) {}
+        warps(std::max(chooseWarps(), fewestWarps)), orientation(program, warps, warpgroups) {}
 
   LogicalResult run() {
     program->setAttr(kWarpsAttr, IntegerAttr::get(IntegerType::get(context, 64), warps));
@@ -474,7 +474,8 @@ struct AssignTileLayoutsPass : ejk::impl::AssignTileLayoutsBase<AssignTileLayout
       if (program->hasAttr(kWarpsAttr))
         return WalkResult::advance(); // laid out already
       // `wgmma` takes 16-bit operands: terms would need more shared memory than the f32 operand.
-      Assigner assigner(program, target->hasWgmma && !hasF32Matmuls(program));
+      bool warpgroups = target->hasWgmma && !hasF32Matmuls(program);
+      Assigner assigner(program, warpgroups, warpgroups ? fewestWarps : 0);
       if (failed(assigner.run()))
         return WalkResult::interrupt();
       toShared += assigner.toShared;

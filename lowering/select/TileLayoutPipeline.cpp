@@ -29,8 +29,7 @@ void ejk::buildTileLayoutPipeline(OpPassManager &pm, StringRef arch, bool roundE
   SplitOperandsOptions split;
   split.twoTermStates = twoTermStates;
   pm.addPass(createSplitOperands(split));
-  AssignTileLayoutsOptions layouts;
-  layouts.arch = arch.str();
-  pm.addPass(createAssignTileLayouts(layouts));
-  pm.addPass(createScheduleMatmuls());
+  SelectWarpsOptions warps;
+  warps.arch = arch.str();
+  pm.addPass(createSelectWarps(warps));
 }

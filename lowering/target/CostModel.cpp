@@ -31,7 +31,13 @@ bool cost::takesOrdinaryGates(double nats, int64_t rows) {
 }
 
 unsigned cost::warpsFor(int64_t elements, bool isBusy) {
-  return elements > (isBusy ? kElementsOfFourBusyWarps : kElementsOfFourWarps) ? 8 : 4;
+  return elements > (isBusy ? kElementsOfFourBusyWarps : kElementsOfFourWarps) ? kManyWarps
+                                                                                : kFewWarps;
+}
+
+bool cost::fitFewWarps(int64_t ofTiles, bool hasSolve) {
+  constexpr int64_t registers = 216, ofSolve = 58;
+  return ofTiles <= (hasSolve ? registers - ofSolve : registers);
 }
 
 bool cost::fitsRegisters(int64_t ofTiles, const ProgramShape &shape) {

@@ -130,8 +130,18 @@ constexpr int64_t kElementsOfFourWarps = 64 * 64;
 /// each and the terms of its operands take as many registers as two or three more matrices: with
 /// four warps for 64×64, kernels of 64×64 states spilled 200 to 900 bytes (sm_80 and sm_90a).
 constexpr int64_t kElementsOfFourBusyWarps = 32 * 64;
+/// The warps of a small block and of a large one.
+constexpr unsigned kFewWarps = 4, kManyWarps = 8;
 /// The warps of a program whose largest matrix has so many elements.
 unsigned warpsFor(int64_t elements, bool isBusy);
+
+/// Whether four warps that multiply with `wgmma` have registers for a program whose tiles take up
+/// to `ofTiles` of a thread's at one time (registersOfLiveTiles). A solve takes a column of a block
+/// besides, and more addresses. Found by what ptxas spills for states of 64x64: without a solve up
+/// to 28 bytes at 216, and 456 at 344; with one nothing at 148, 52 bytes at 166. Eight warps take
+/// fewer instructions each, and more barriers: the fused backward of a delta rule with a gate per
+/// head 2,704 and 7, in the place of 4,004 and 5.
+bool fitFewWarps(int64_t ofTiles, bool hasSolve);
 
 /// A program, as the estimate of its registers sees it.
 struct ProgramShape {
