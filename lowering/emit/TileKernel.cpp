@@ -12,6 +12,7 @@
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/emit/TileMemory.h"
+#include "lowering/kernels/DynamicShared.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/Segments.h"
 #include "lowering/target/CostModel.h"
@@ -389,13 +390,7 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   warps = program->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
   warpgroups = program->hasAttr(kWarpgroupsAttr);
   b.setInsertionPointToEnd(module.getBody());
-  // All kernels of a module share this symbol; the launch sets the size.
-  StringRef sharedName = "ejk_shared";
-  shared = module.lookupSymbol<LLVM::GlobalOp>(sharedName);
-  if (!shared)
-    shared = LLVM::GlobalOp::create(b, b.loc, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
-                                    /*isConstant=*/false, LLVM::Linkage::External, sharedName,
-                                    Attribute(), /*alignment=*/1024, kSharedSpace);
+  shared = dynamicShared(b, module);
   buildSignature(sizeName);
   locate();
   findLongBlocks();

@@ -646,6 +646,12 @@ public:
     FailureOr<StepPlan> plan = StepPlan::make(scan, singleStep);
     if (failed(plan))
       return failure();
+    if (plan->sharedBytes() > target.sharedBytesPerBlock)
+      return scan.emitError() << "its steps need " << plan->sharedBytes()
+                              << " bytes of shared memory for what they compute without the "
+                                 "state, more than the "
+                              << target.sharedBytesPerBlock << " that a thread block of "
+                              << target.name << " has; split the scan";
     return emitStepKernel(*plan, module, name, sizeName);
   }
   FailureOr<Kernel> makeProgram(tile::ProgramOp program, gpu::GPUModuleOp module, StringRef name,

@@ -16,7 +16,6 @@ using namespace ejk;
 
 static constexpr unsigned kWarpSize = 32;
 
-static constexpr unsigned kMaxSharedFloats = kStaticSharedBytes / sizeof(float);
 
 /// The most state elements that a thread of a whole state has: more would not fit its registers.
 static constexpr unsigned kMostElementsOfThread = 64;
@@ -86,12 +85,6 @@ public:
                             "--ejk-expand-queries first"),
              failure();
     chooseChunk();
-    if (plan.sharedFloats() > kMaxSharedFloats)
-      return scan.emitError() << "its steps need " << 4 * plan.sharedFloats()
-                              << " bytes of shared memory for what they compute without the "
-                                 "state, more than the "
-                              << 4 * kMaxSharedFloats << " that a kernel has; split the scan",
-             failure();
     return plan;
   }
 
@@ -532,7 +525,7 @@ private:
     unsigned budget = std::max(cost::kPrefetchRegisters, sizeStages());
     for (plan.chunk = plan.singleStep ? 1 : 16; plan.chunk > 1; plan.chunk /= 2)
       if (sizeStages() <= budget && 2 * plan.stageFloats <= cost::kStageFloats &&
-          plan.sharedFloats() <= kMaxSharedFloats)
+          plan.sharedBytes() <= kStaticSharedBytes)
         break;
     sizeStages();
     unsigned elements = std::max(1u, plan.rowsPerThread * plan.colsPerThread);

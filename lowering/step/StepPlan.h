@@ -120,6 +120,7 @@ struct StepPlan {
   unsigned sharedFloats() const {
     return stages() * stageFloats + numReads * partialFloats() + exchangeFloats();
   }
+  unsigned sharedBytes() const { return sharedFloats() * unsigned(sizeof(float)); }
   unsigned lengthOf(Layout layout) const {
     return layout == Layout::scalar ? 1 : layout == Layout::row ? paddedRows() : blockColumns();
   }

@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/step/StepEmitter.h"
+#include "lowering/kernels/DynamicShared.h"
 #include "lowering/kernels/StepElements.h"
+#include "lowering/target/Target.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -20,6 +22,11 @@ using namespace ejk;
 static bool isVector(Value value) { return isa<VectorType>(value.getType()); }
 
 void StepEmitter::declareShared(gpu::GPUModuleOp module) {
+  if (plan.sharedBytes() > kStaticSharedBytes) {
+    shared = dynamicShared(b, module);
+    kernel.sharedBytes = plan.sharedBytes();
+    return;
+  }
   auto type = LLVM::LLVMArrayType::get(b.getF32Type(), plan.sharedFloats());
   shared =
       LLVM::GlobalOp::create(b, b.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal,

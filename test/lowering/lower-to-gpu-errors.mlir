@@ -96,44 +96,6 @@ func.func @wide_gate(%k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x8xf32>) -> (tenso
 
 // -----
 
-// More than two stages of shared memory can hold: 13 rows of 512 numbers each.
-func.func @too_many_rows(%k: tensor<?x?x?x512xf32>, %v: tensor<?x?x?x4xf32>) -> tensor<?x?x512x4xf32> {
-  // expected-error @+1 {{bytes of shared memory for what they compute without the state, more than the 49152 that a kernel has; split the scan}}
-  %s = ejk.scan sequences(%kt = %k : tensor<?x?x?x512xf32>, %vt = %v : tensor<?x?x?x4xf32>)
-      states(%S = zero : tensor<?x?x512x4xf32>) {
-    %k1 = math.tanh %kt : vector<512xf32>
-    %k2 = math.tanh %k1 : vector<512xf32>
-    %k3 = math.tanh %k2 : vector<512xf32>
-    %k4 = math.tanh %k3 : vector<512xf32>
-    %k5 = math.tanh %k4 : vector<512xf32>
-    %k6 = math.tanh %k5 : vector<512xf32>
-    %k7 = math.tanh %k6 : vector<512xf32>
-    %k8 = math.tanh %k7 : vector<512xf32>
-    %k9 = math.tanh %k8 : vector<512xf32>
-    %k10 = math.tanh %k9 : vector<512xf32>
-    %k11 = math.tanh %k10 : vector<512xf32>
-    %k12 = math.tanh %k11 : vector<512xf32>
-    %k13 = math.tanh %k12 : vector<512xf32>
-    %S1 = ejk.outer_add %S, %k1, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S2 = ejk.outer_add %S1, %k2, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S3 = ejk.outer_add %S2, %k3, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S4 = ejk.outer_add %S3, %k4, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S5 = ejk.outer_add %S4, %k5, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S6 = ejk.outer_add %S5, %k6, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S7 = ejk.outer_add %S6, %k7, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S8 = ejk.outer_add %S7, %k8, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S9 = ejk.outer_add %S8, %k9, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S10 = ejk.outer_add %S9, %k10, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S11 = ejk.outer_add %S10, %k11, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S12 = ejk.outer_add %S11, %k12, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    %S13 = ejk.outer_add %S12, %k13, %vt : vector<512x4xf32>, vector<512xf32>, vector<4xf32>
-    ejk.yield states(%S13 : vector<512x4xf32>)
-  }
-  return %s : tensor<?x?x512x4xf32>
-}
-
-// -----
-
 // What a function may hold.
 
 // expected-error @+1 {{a compiled function has a body of one block}}
