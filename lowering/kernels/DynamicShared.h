@@ -14,9 +14,9 @@ inline mlir::LLVM::GlobalOp dynamicShared(KernelBuilder &b, mlir::gpu::GPUModule
   llvm::StringRef name = "ejk_shared";
   if (auto known = module.lookupSymbol<mlir::LLVM::GlobalOp>(name))
     return known;
-  return mlir::LLVM::GlobalOp::create(
-      b, b.loc, mlir::LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
-      mlir::LLVM::Linkage::External, name, mlir::Attribute(), /*alignment=*/1024, kSharedSpace);
+  return mlir::LLVM::GlobalOp::create(b, b.loc, mlir::LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                                      /*isConstant=*/false, mlir::LLVM::Linkage::External, name,
+                                      mlir::Attribute(), /*alignment=*/1024, kSharedSpace);
 }
 
 } // namespace ejk

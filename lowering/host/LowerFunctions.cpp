@@ -1,0 +1,229 @@
+//===- LowerFunctions.cpp - functions on tensors to launches --------------===//
+#include "lowering/host/LowerFunctions.h"
+#include "dialect/ejk/AlternativeAttributes.h"
+#include "dialect/ejk/Names.h"
+#include "lowering/host/PrepareTensors.h"
+#include "lowering/host/ProgramLaunches.h"
+#include "lowering/host/SharedKernels.h"
+#include "lowering/kernels/GroupedStates.h"
+#include "lowering/kernels/PooledStates.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace ejk;
+
+namespace {
+/// Lowers one function on tensors to launches on buffers.
+class ProgramBuilder : public ProgramLaunches {
+public:
+  ProgramBuilder(func::FuncOp function, gpu::GPUModuleOp kernels, KernelMaker &maker,
+                 SharedKernels &shared)
+      : ProgramLaunches(function, kernels), maker(maker), shared(shared) {}
+
+  LogicalResult run() {
+    if (!function->hasAttr(kConstraintsAttr))
+      return function.emitError("is not described; run --ejk-describe-interface first");
+    if (failed(prepareTensors(function, copied)) || failed(createProgram()))
+      return failure();
+    findAlternatives();
+    for (Operation &op : function.getBody().front().without_terminator())
+      if (failed(lower(op)))
+        return failure();
+    func::ReturnOp::create(b, function.getLoc());
+    return success();
+  }
+
+  unsigned numScans = 0, numBlocks = 0, numPlain = 0;
+
+private:
+  FailureOr<Kernel> makeScan(ScanOp scan, const std::string &name, bool singleStep) {
+    auto sizeName = [&](Value v, unsigned d) { return sizeOf(v, d).str(); };
+    return shared.get(scan, singleStep, sizeName,
+                      [&] { return maker.makeScan(scan, kernels, name, sizeName, singleStep); });
+  }
+
+  LogicalResult lowerBlocks(tile::ProgramOp program, const std::string &name) {
+    if (program.getSaveEvery() && failed(checkSlots(program, *program.getSaveEvery())))
+      return failure();
+    auto sizeName = [&](Value v, unsigned d) { return sizeOf(v, d).str(); };
+    FailureOr<Kernel> kernel = shared.get(program, /*singleStep=*/false, sizeName, [&] {
+      return maker.makeProgram(program, kernels, name, sizeName);
+    });
+    return failed(kernel) ? failure() : launch(program, *kernel);
+  }
+
+  /// Verifies that the saved states have the slots that the scan's chunks need. Another scan, or
+  /// the caller, may have saved them for other sizes.
+  template <typename Scan> LogicalResult checkSlots(Scan scan, int64_t every) {
+    Value first = scan.getSequences().front();
+    DimExpr sequences = sequencesOf(scan);
+    DimExpr wanted{
+        DimExpr::Kind::slots, every, {}, {shapes.dim(first, 0), shapes.dim(first, 1), sequences}};
+    auto isNumber = [](const DimExpr &e) { return e.kind == DimExpr::Kind::constant; };
+    if (llvm::all_of(wanted.factors, isNumber))
+      wanted = {DimExpr::Kind::constant,
+                wanted.factors[0].value * wanted.factors[1].value / every + wanted.factors[2].value,
+                {},
+                {}};
+    for (ValueRange states : {ValueRange(scan.getSavedStates()), ValueRange(scan.getSaves())})
+      for (Value state : states)
+        if (DimExpr found = sizeOf(state, 0); !(found == wanted))
+          return scan.emitError() << "its chunks need saved states with " << wanted.str()
+                                  << " slots, but one has " << found.str();
+    return success();
+  }
+
+  /// Whether a scan of so many steps as a launch has is one step in a server's inner loop. One of a
+  /// derivative is not, nor one over segments, whose number is computed.
+  bool isForDecoding(ScanOp scan) {
+    return !function->hasAttr(kDerivativeOfAttr) &&
+           sizeOf(scan.getSequences().front(), 1).kind == DimExpr::Kind::symbol;
+  }
+
+  /// Emits one kernel for any number of steps, or one for a single step, or both with a choice by
+  /// T, as far as T is known.
+  LogicalResult lowerScan(ScanOp scan, const std::string &name) {
+    if (scan.getSaveEvery() && failed(checkSlots(scan, *scan.getSaveEvery())))
+      return failure();
+    Value first = scan.getSequences().front();
+    int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
+    bool mayBeOne = !scan.getCuSeqlens() && !scan.getSegments() &&
+                    (steps == 1 || (ShapedType::isDynamic(steps) && isForDecoding(scan)));
+    bool mayBeMore = scan.getCuSeqlens() || scan.getSegments() || steps != 1;
+    // A scan beside a block program is there for the steps that the program does not take.
+    if (auto it = alternatives.find(scan); it != alternatives.end()) {
+      mayBeOne = it->second.single;
+      mayBeMore &= !it->second.single;
+    }
+    if (!maker.separatesSingleSteps()) {
+      FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
+      return failed(kernel) ? failure() : launch(scan, *kernel);
+    }
+    // Where both may be, each is launched on a condition.
+    auto makeAndLaunch = [&](const std::string &name, bool isSingle) -> LogicalResult {
+      Value condition;
+      if (mayBeOne && mayBeMore) {
+        FailureOr<Value> asked = isAskedFor(scan, {first, isSingle});
+        if (failed(asked))
+          return failure();
+        condition = *asked;
+      }
+      FailureOr<Kernel> kernel = makeScan(scan, name, isSingle);
+      return failed(kernel) ? failure() : launch(scan, *kernel, condition);
+    };
+    if (mayBeOne && failed(makeAndLaunch(name + "_one", /*isSingle=*/true)))
+      return failure();
+    return mayBeMore ? makeAndLaunch(name, /*isSingle=*/false) : success();
+  }
+
+  /// Whether a scan's kernel does what `op`, on a pool, does.
+  bool isDoneByScan(Operation *op) {
+    Operation *other = op;
+    Value states;
+    if (auto read = dyn_cast<ReadStatesOp>(op)) {
+      states = read.getStates();
+      other = states.hasOneUse() ? *states.user_begin() : nullptr;
+    } else {
+      states = cast<WriteStatesOp>(op).getStates();
+      other = states.getDefiningOp();
+    }
+    auto scan = dyn_cast_or_null<ScanOp>(other);
+    for (unsigned i = 0; scan && i < scan.getNumStates(); ++i)
+      if (PooledState state = pooledState(scan, i); state.start == op || state.end == op)
+        return maker.keepsPools();
+    return false;
+  }
+
+  LogicalResult lowerPool(Operation &op, const std::string &name) {
+    Value pool = isa<ReadStatesOp>(op) ? op.getOperand(0) : op.getOperand(1);
+    auto write = dyn_cast<WriteStatesOp>(op);
+    if (write && !isa<BlockArgument>(pool))
+      return op.emitError("the pool must be an argument of the function, whose memory is written");
+    for (Operation *user : pool.getUsers())
+      if (write && user != &op && !user->isBeforeInBlock(&op))
+        return user->emitError("reads a pool that has been written in its place")
+                   .attachNote(op.getLoc())
+               << "it is written here";
+    if (isDoneByScan(&op))
+      return success();
+    FailureOr<Kernel> kernel = maker.makePoolCopy(&op, kernels, name);
+    return failed(kernel) ? failure() : launch(&op, *kernel);
+  }
+
+  LogicalResult lower(Operation &op) {
+    std::string prefix = function.getName().str();
+    if (isa<ReadStatesOp, WriteStatesOp>(op))
+      return lowerPool(op, prefix + "_pool" + std::to_string(numPlain++));
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
+    if (auto program = dyn_cast<tile::ProgramOp>(op))
+      return lowerBlocks(program, prefix + "_blocks" + std::to_string(numBlocks++));
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      FailureOr<Kernel> kernel =
+          maker.makeElementwise(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
+      return failed(kernel) ? failure() : launch(&op, *kernel);
+    }
+    if (auto sum = dyn_cast<SumHeadsOp>(op)) {
+      if (sumsSingleTerms(sum))
+        return success();
+      std::string name = prefix + "_heads" + std::to_string(numPlain++);
+      // All sizes are arguments of their own.
+      auto anySize = [](Value, unsigned) { return std::string(); };
+      FailureOr<Kernel> kernel = shared.get(sum, /*singleStep=*/false, anySize, [&] {
+        return FailureOr<Kernel>(maker.makeSumHeads(sum, kernels, name));
+      });
+      return failed(kernel) ? failure() : launch(&op, *kernel);
+    }
+    if (isa<RepeatHeadsOp, FirstHeadsOp>(op) && maker.groupsStates() && isDoneByProgram(&op))
+      return success();
+    if (isa<RepeatHeadsOp, FirstHeadsOp>(op))
+      return launch(&op,
+                    maker.makeHeads(&op, kernels, prefix + "_heads" + std::to_string(numPlain++)));
+    // Constants and fills are read where they are used. Sizes are computed from the arguments.
+    if (isa<linalg::FillOp, tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
+            tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
+        op.hasTrait<OpTrait::ConstantLike>() ||
+        llvm::all_of(op.getResultTypes(), llvm::IsaPred<IndexType>))
+      return success();
+    return op.emitError() << "'" << op.getName()
+                          << "' cannot be compiled; a compiled function holds ejk's recurrences, "
+                             "linalg.generic, and elementwise arith and math on tensors";
+  }
+
+  KernelMaker &maker;
+  SharedKernels &shared;
+};
+} // namespace
+
+FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker) {
+  constexpr llvm::StringLiteral name = "kernels";
+  if (Operation *known = module.lookupSymbol(name)) {
+    known->emitError() << "has the name '" << name << "', which the module of all kernels takes";
+    return failure();
+  }
+  OpBuilder b(module.getBodyRegion());
+  auto kernels = gpu::GPUModuleOp::create(b, module.getLoc(), name);
+  LoweredCounts counts;
+  SharedKernels shared;
+  // Kernels that later functions share are known by the ops that they were made of.
+  SmallVector<OwningOpRef<func::FuncOp>> lowered;
+  for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+    // Callers cannot reach a private function. A call of it in another function is an error at that
+    // op.
+    if (function.isPrivate())
+      continue;
+    if (!function.getBody().hasOneBlock())
+      return function.emitError("a compiled function has a body of one block"), failure();
+    ProgramBuilder builder(function, kernels, maker, shared);
+    if (failed(builder.run()))
+      return failure();
+    counts.scans += builder.numScans;
+    counts.programs += builder.numBlocks;
+    counts.plain += builder.numPlain;
+    function->remove();
+    lowered.push_back(function);
+  }
+  counts.shared = shared.numShared;
+  module->setAttr(gpu::GPUDialect::getContainerModuleAttrName(), b.getUnitAttr());
+  return counts;
+}

@@ -1,0 +1,141 @@
+//===- ProgramBuffers.cpp - the memory of a program of launches -----------===//
+#include "lowering/host/ProgramBuffers.h"
+#include "dialect/ejk/AlternativeAttributes.h"
+#include "dialect/ejk/Names.h"
+#include "lowering/host/PrepareTensors.h"
+#include "lowering/select/Conditions.h"
+
+using namespace mlir;
+using namespace ejk;
+
+static MemRefType bufferType(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+LogicalResult ProgramBuffers::createProgram() {
+  Operation *ret = function.getBody().front().getTerminator();
+  SmallVector<Type> types;
+  for (BlockArgument arg : function.getArguments()) {
+    if (!isStorable(arg.getType()))
+      return function.emitError() << "argument '" << argumentName(function, arg.getArgNumber())
+                                  << "' is " << arg.getType() << "; a compiled function takes "
+                                  << kStorable;
+    types.push_back(bufferType(arg));
+  }
+  for (Value result : ret->getOperands())
+    types.push_back(bufferType(result));
+  unsigned numInputs = function.getNumArguments();
+  program =
+      func::FuncOp::create(b, function.getLoc(), function.getName(), b.getFunctionType(types, {}));
+  program->setAttr(kNumInputsAttr, b.getI64IntegerAttr(numInputs));
+  program->setAttr(kConstraintsAttr, function->getAttr(kConstraintsAttr));
+  for (StringRef name : {kForwardOfAttr, kDerivativeOfAttr, kScheduleAttr, kAlternativeOfAttr,
+                         kNeedsAttr, kWhenAttr})
+    if (Attribute attribute = function->getAttr(name))
+      program->setAttr(name, attribute);
+  b.setInsertionPointToStart(program.addEntryBlock());
+  for (BlockArgument arg : function.getArguments()) {
+    program.setArgAttrs(arg.getArgNumber(), function.getArgAttrDict(arg.getArgNumber()));
+    buffers[arg] = program.getArgument(arg.getArgNumber());
+    noteSizes(arg, buffers[arg]);
+  }
+  for (auto [i, result] : llvm::enumerate(ret->getOperands())) {
+    program.setArgAttrs(numInputs + i, function.getResultAttrDict(i));
+    buffers[result] = buffers[memoryOf(result)] = program.getArgument(numInputs + i);
+    describeAlias(numInputs + i, result);
+  }
+  return success();
+}
+
+void ProgramBuffers::describeAlias(unsigned index, Value result) {
+  unsigned readers = 1;
+  bool isState = cast<RankedTensorType>(result.getType()).getRank() == 4;
+  result = sameMemory(result);
+  if (auto write = result.getDefiningOp<WriteStatesOp>()) {
+    if (auto pool = dyn_cast<BlockArgument>(write.getPool())) {
+      program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(pool.getArgNumber()));
+      program.setArgAttr(index, kInPlaceAttr, b.getUnitAttr());
+    }
+    return;
+  }
+  if (auto choose = result.getDefiningOp<tile::ChooseOp>()) {
+    // The block program for several steps reads the same state, and each block only its part.
+    result = choose.getSingle();
+    readers = 2;
+  }
+  auto scan = result.getDefiningOp<ScanOp>();
+  if (!scan)
+    return;
+  unsigned number = cast<OpResult>(result).getResultNumber(), outputs = scan.getOutputs().size();
+  if (number < outputs || number >= outputs + scan.getFinalStates().size() || !isState)
+    return;
+  Value given = scan.getInitialState(number - outputs);
+  auto initial = given ? dyn_cast<BlockArgument>(sameMemory(given)) : BlockArgument();
+  if (initial && given.hasNUses(readers) && initial.hasNUses(given == initial ? readers : 1))
+    program.setArgAttr(index, kMayAliasAttr, b.getI64IntegerAttr(initial.getArgNumber()));
+}
+
+/// Whether `wanted` is one of the conditions that `needs` joins by "and".
+static bool holds(Attribute needs, ArrayAttr wanted) {
+  auto all = dyn_cast<ArrayAttr>(needs);
+  if (!all || all == wanted)
+    return bool(all);
+  return all.size() == 3 && all[0] == StringAttr::get(all.getContext(), "and") &&
+         (holds(all[1], wanted) || holds(all[2], wanted));
+}
+
+bool ProgramBuffers::sumsSingleTerms(SumHeadsOp sum) {
+  auto needs = function->getAttrOfType<ArrayAttr>(kNeedsAttr);
+  Value terms = sum.getTensor();
+  if (!needs || !terms.getDefiningOp<ScanOp>() || !terms.hasOneUse() ||
+      getElementTypeOrSelf(terms.getType()) != getElementTypeOrSelf(sum.getType()))
+    return false;
+  Attribute many = b.getStringAttr(sizeOf(terms, sum.getDim()).str());
+  Attribute few = b.getStringAttr(sizeOf(sum.getLike(), sum.getDim()).str());
+  return holds(needs, condition(b, "=", many, few));
+}
+
+Value ProgramBuffers::memoryOf(Value tensor) {
+  tensor = sameMemory(tensor);
+  if (auto sum = tensor.getDefiningOp<SumHeadsOp>(); sum && sumsSingleTerms(sum))
+    tensor = sameMemory(sum.getTensor());
+  return tensor;
+}
+
+FailureOr<Value> ProgramBuffers::bufferOf(Operation *op, Value tensor) {
+  tensor = memoryOf(tensor);
+  if (Value buffer = buffers.lookup(tensor))
+    return buffer;
+  // Both alternatives of a choice write to the buffer of its result.
+  for (Operation *user : tensor.getUsers())
+    if (auto choose = dyn_cast<tile::ChooseOp>(user); choose && tensor != choose.getRows()) {
+      FailureOr<Value> chosen = bufferOf(op, choose.getResult());
+      if (succeeded(chosen))
+        buffers[tensor] = *chosen;
+      return chosen;
+    }
+  Operation *def = tensor.getDefiningOp();
+  if (auto write = dyn_cast_or_null<WriteStatesOp>(def)) {
+    write.emitError("a pool that is written must be returned, for its caller's memory is written");
+    return failure();
+  }
+  if (!isKernel(def)) {
+    def->emitError() << "'" << def->getName() << "' cannot be compiled to a kernel here";
+    return failure();
+  }
+  if (!isStorable(tensor.getType()))
+    return def->emitError() << "makes a " << tensor.getType()
+                            << " for several ops; what passes between kernels is " << kStorable,
+           failure();
+  MemRefType type = bufferType(tensor);
+  SmallVector<Value> sizes;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (type.isDynamicDim(d)) {
+      FailureOr<Value> size = hostSize(op, tensor, d);
+      if (failed(size))
+        return failure();
+      sizes.push_back(*size);
+    }
+  return buffers[tensor] = memref::AllocOp::create(b, op->getLoc(), type, sizes);
+}
