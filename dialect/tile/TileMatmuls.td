@@ -1,0 +1,170 @@
+//===- TileMatmuls.td - products and triangular systems ---------*- tablegen -*-===//
+//
+// Included by Tile.td.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EJK_DIALECT_TILE_TILEMATMULS_TD
+#define EJK_DIALECT_TILE_TILEMATMULS_TD
+
+/// The names are StableHLO's, of its `dot_general` algorithms.
+def Tile_DotAlgorithm : I32EnumAttr<"DotAlgorithm", "how tensor cores multiply f32 matrices", [
+    I32EnumAttrCase<"bf16x3", 2>, I32EnumAttrCase<"bf16x6", 3>]> {
+  let cppNamespace = "::ejk::tile";
+  let genSpecializedAttr = 0;
+}
+
+def Tile_DotAlgorithmAttr : EnumAttr<Tile_Dialect, Tile_DotAlgorithm, "algorithm"> {
+  let assemblyFormat = "$value";
+}
+
+def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
+  let summary = "multiply two matrices and accumulate";
+  let description = [{
+    `result = acc + lhs · rhs`, a matmul with lhs [M,L] and rhs [L,N]. With `transposed`,
+    lhs is [L,M] and rhs is [N,L]. Elements are multiplied exactly and accumulated in f32.
+
+    With `over` [from, to], the sum has only those l with from ≤ l < to. With `rows` [from, to], only
+    the rows m of the result with from ≤ m < to get a sum, and the others are acc's. So a matmul of
+    block triangular matrices leaves out blocks that are zero.
+
+    Tensor cores multiply 16-bit numbers. So an f32 operand is the sum of bf16 terms, each of which
+    is the rounding of what those before it leave: x = x1 + x2 + …, where x_i is about 2^-8 of
+    x_{i-1}. `in` says which products of terms are summed, and so how exact the matmul is:
+
+    - `bf16x3`: two terms, x1 y1 + x1 y2 + x2 y1. An operand's error is 2^-17 of each element, and
+      as much is left out with x2 y2.
+    - `bf16x6`: three terms, and x1 y3 + x2 y2 + x3 y1 too. What is left out is 2^-24 of x y, as f32
+      rounds.
+
+    Products of later terms and those of the first are summed apart, and the sum is added to `acc`
+    in f32: tensor cores truncate what they accumulate, and every step of L would truncate `acc`.
+
+    Example:
+
+    ```mlir
+    %p = tile.dot %q, %k transposed, %zero
+        : vector<64x128xbf16>, vector<64x128xbf16>, vector<64x64xf32>
+    %y = tile.dot %r, %n, %n_f32 over [32, 64]
+        : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    %x = tile.dot %l, %u, %b over [0, 32] rows [32, 64]
+        : vector<64x64xbf16>, vector<64x128xbf16>, vector<64x128xf32>
+    %s = tile.dot %k transposed, %v, %s0 in bf16x6
+        : vector<32x64xf32>, vector<32x128xf32>, vector<64x128xf32>
+    ```
+
+    Constraints:
+    - C1: lhs and rhs have one element type, and M, L and N agree.
+    - C2: `over` has two multiples of 16, with 0 ≤ from < to ≤ L.
+    - C3: `in` is for f32 operands. Without it only the interpreter multiplies those.
+    - C4: `rows` has two multiples of 16, with 0 ≤ from < to ≤ M.
+  }];
+  let arguments = (ins Tile_Matrix:$lhs, Tile_Matrix:$rhs, Tile_MatrixF32:$acc,
+                       UnitAttr:$lhs_transposed, UnitAttr:$rhs_transposed,
+                       OptionalAttr<DenseI64ArrayAttr>:$over,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows,
+                       OptionalAttr<Tile_DotAlgorithmAttr>:$algorithm);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = [{
+    $lhs (`transposed` $lhs_transposed^)? `,` $rhs (`transposed` $rhs_transposed^)? `,` $acc
+    (`over` $over^)? (`rows` $rows^)? (`in` $algorithm^)? attr-dict `:` type($lhs) `,` type($rhs)
+    `,` type($acc)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What `over` and `rows` count in: L and M of one MMA.
+    static constexpr int64_t kStep = 16;
+    /// The first l of the sum, and the one after its last.
+    std::pair<int64_t, int64_t> getRange() {
+      if (std::optional<llvm::ArrayRef<int64_t>> over = getOver())
+        return {over->front(), over->back()};
+      return {0, getLhs().getType().getDimSize(getLhsTransposed() ? 0 : 1)};
+    }
+    /// The first row of the result that gets a sum, and the one after the last.
+    std::pair<int64_t, int64_t> getRowRange() {
+      if (std::optional<llvm::ArrayRef<int64_t>> rows = getRows())
+        return {rows->front(), rows->back()};
+      return {0, getType().getDimSize(0)};
+    }
+    /// The terms of an operand.
+    static unsigned termsOf(DotAlgorithm algorithm) { return unsigned(algorithm); }
+    /// Calls `visit` with the terms of lhs and rhs of each product, the smallest products first.
+    static void forEachProduct(DotAlgorithm algorithm,
+                               llvm::function_ref<void(unsigned, unsigned)> visit) {
+      for (unsigned sum = termsOf(algorithm); sum-- > 0;)
+        for (unsigned i = 0; i <= sum; ++i)
+          visit(sum - i, i);
+    }
+    /// How many matmuls of 16-bit operands the matmul takes.
+    unsigned countProducts() {
+      unsigned terms = getAlgorithm() ? termsOf(*getAlgorithm()) : 1;
+      return terms * (terms + 1) / 2;
+    }
+  }];
+}
+
+def Tile_SolveOp : Tile_Op<"solve", [Pure, AllTypesMatch<["rhs", "result"]>]> {
+  let summary = "solve a unit triangular system, for each column";
+  let description = [{
+    The X with `X − L X = rhs`, or, where `transposed`, `X − Lᵀ X = rhs`, with L the part of
+    `matrix` strictly below its diagonal; what else the matrix holds does not count. By
+    substitution, in f32:
+
+    ```
+    X[i] = rhs[i] + Σ_{j<i} matrix[i,j] X[j]
+    transposed: X[i] = rhs[i] + Σ_{j>i} matrix[j,i] X[j]
+    ```
+
+    What a delta rule's steps add in a chunk, where each depends on what those before have added.
+
+    Example:
+
+    ```mlir
+    %u = tile.solve %m, %b : vector<64x64xf32>, vector<64x128xf32>
+    %w = tile.solve transposed %m, %b : vector<64x64xf32>, vector<64x128xf32>
+    ```
+
+    `in` is the algorithm of the matmuls that it becomes (`tile.dot`); without it, they take bf16
+    operands of two terms.
+
+    Constraints:
+    - C1: the matrix is square, with as many rows as `rhs`.
+  }];
+  let arguments = (ins Tile_MatrixF32:$matrix, Tile_MatrixF32:$rhs, UnitAttr:$transposed,
+                       OptionalAttr<Tile_DotAlgorithmAttr>:$algorithm);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = [{
+    (`transposed` $transposed^)? $matrix `,` $rhs (`in` $algorithm^)? attr-dict `:` type($matrix) `,` type($rhs)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_InvertDiagonalOp : Tile_Op<"invert_diagonal", [Pure, AllTypesMatch<["matrix", "result"]>]> {
+  let summary = "invert the unit triangular blocks on a matrix's diagonal";
+  let description = [{
+    With L_b the part of the b-th block on the diagonal that lies strictly below that, the
+    b-th block of the result is `(I − L_b)⁻¹ − I`, which lies there, too; the rest is zero. Blocks
+    are 32×32 where 32 divides the matrix's size, and 16×16 otherwise. By
+    substitution, in f32. What a solve has of blocks, between which matmuls do the rest.
+
+    Example:
+
+    ```mlir
+    %t = tile.invert_diagonal %m : vector<64x64xf32>
+    ```
+
+    Constraints:
+    - C1: the matrix is square, and 16 divides its size.
+  }];
+  let arguments = (ins Tile_MatrixF32:$matrix);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = "$matrix attr-dict `:` type($matrix)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Rows of the smallest block.
+    static constexpr int64_t kBlock = 16;
+    /// Rows of a block of a matrix with so many rows.
+    static int64_t blockOf(int64_t rows) { return rows % (2 * kBlock) ? kBlock : 2 * kBlock; }
+  }];
+}
+
+#endif // EJK_DIALECT_TILE_TILEMATMULS_TD
