@@ -40,6 +40,7 @@ static constexpr const char *kCommon[] = {
     "ejk-split-operands",
     "ejk-assign-tile-layouts",
     "ejk-assign-tile-layouts{arch=sm_90a}",
+    "ejk-select-warps{arch=sm_90a}",
     "ejk-schedule-matmuls",
     "ejk-multistage-loads",
     "ejk-pipeline-matmuls",
