@@ -326,7 +326,7 @@ class SavedStates(unittest.TestCase):
         q, k, v, g = self.arguments()
         program = ejk.ops._resolve("ejk.gla", ("q", "k", "v", "g"), tuple(
             [("bf16", 4, (None, None, None, 16))] * 3 + [("f32", 4, (None, None, None, 16))]), (),
-            False)
+            False, False)
         saving = _jax._function(program, "0", True)
         kept = jax.eval_shape(lambda *a: jax.vjp(saving, *a)[1], q, k, v, g)
         extra = [x for x in jax.tree.leaves(kept) if x.shape not in (q.shape, (2, 2, 16, 16))]
