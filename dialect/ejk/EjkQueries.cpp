@@ -23,7 +23,7 @@ llvm::DenseSet<Value> ScanOp::findQueryValues() {
   return found;
 }
 
-/// Where a step makes a value that belongs to a query head out of one.
+/// Says why a value of a query head cannot stand there.
 static void noteSource(InFlightDiagnostic &error, ScanOp scan) {
   error.attachNote(scan.getLoc()) << "the query heads of a group share the scan's states; without "
                                      "'queries', each has states of its own";

@@ -1,5 +1,6 @@
 //===- PrepareTensors.cpp - a kernel for every tensor ----------------------===//
 #include "lowering/host/PrepareTensors.h"
+#include "lowering/kernels/Views.h"
 #include "dialect/ejk/Ejk.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,13 +21,6 @@ bool ejk::isStorable(Type type) {
 bool ejk::isKernel(Operation *op) {
   return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, RepeatHeadsOp,
                          FirstHeadsOp, linalg::GenericOp, ReadStatesOp, WriteStatesOp>(op);
-}
-
-Value ejk::sameMemory(Value tensor) {
-  while (isa_and_nonnull<tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
-      tensor.getDefiningOp()))
-    tensor = tensor.getDefiningOp()->getOperand(0);
-  return tensor;
 }
 
 /// Creates an elementwise op on `inputs` with result `type` and the given body.

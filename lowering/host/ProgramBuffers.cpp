@@ -3,6 +3,7 @@
 #include "dialect/ejk/AlternativeAttributes.h"
 #include "dialect/ejk/Names.h"
 #include "lowering/host/PrepareTensors.h"
+#include "lowering/kernels/Views.h"
 #include "lowering/select/Conditions.h"
 
 using namespace mlir;

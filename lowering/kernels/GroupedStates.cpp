@@ -1,16 +1,9 @@
 //===- GroupedStates.cpp - states that a program's kernel shares by groups ----===//
 #include "lowering/kernels/GroupedStates.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "lowering/kernels/Views.h"
 
 using namespace mlir;
 using namespace ejk;
-
-/// Whether `tensor` lies in the memory of an argument of the function.
-static bool isGiven(Value tensor) {
-  while (auto cast = tensor.getDefiningOp<tensor::CastOp>())
-    tensor = cast.getSource();
-  return isa<BlockArgument>(tensor);
-}
 
 RepeatHeadsOp ejk::startOfGroup(tile::ProgramOp program, Value initial) {
   auto repeat = initial.getDefiningOp<RepeatHeadsOp>();
@@ -25,7 +18,7 @@ FirstHeadsOp ejk::endOfGroup(tile::ProgramOp program, Value final) {
     return {};
   bool mayShare = llvm::any_of(program.getInitialStates(), [&](Value initial) {
     RepeatHeadsOp start = startOfGroup(program, initial);
-    return start && isGiven(start.getStates());
+    return start && isa<BlockArgument>(sameMemory(start.getStates()));
   });
   return mayShare ? FirstHeadsOp() : first;
 }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/HeadsKernel.h"
+#include "lowering/kernels/ElementKernel.h"
 #include "lowering/target/CostModel.h"
 
 using namespace mlir;
@@ -28,12 +29,7 @@ Kernel ejk::emitHeadsKernel(Operation *op, gpu::GPUModuleOp module, StringRef na
   Kernel kernel;
   kernel.operands = {
       {states, std::nullopt}, {result, std::nullopt}, {states, 1}, {result, 1}, {result, 0}};
-  SmallVector<Type> types(2, b.globalPtr());
-  types.append(3, b.getI64Type());
-  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kThreads), 1, 1}));
-  b.setInsertionPointToStart(&function.getBody().front());
+  gpu::GPUFuncOp function = makeElementKernel(b, kernel, name);
   auto arg = [&](unsigned i) { return Value(function.getArgument(i)); };
   Value from = arg(2), to = arg(3), total = b.mul(b.mul(arg(4), to), inner);
   Value thread = b.add(b.mul(b.wide(b.blockId()), kThreads), b.wide(b.threadId()));
@@ -49,8 +45,6 @@ Kernel ejk::emitHeadsKernel(Operation *op, gpu::GPUModuleOp module, StringRef na
     b.store(copied, b.at(arg(1), b.getF32Type(), element));
   });
   b.make<gpu::ReturnOp>();
-  kernel.function = function;
-  kernel.threads = kThreads;
   kernel.gridDivisor = kThreads * elements;
   for (int64_t d = 0, rank = cast<RankedTensorType>(result.getType()).getRank(); d < rank; ++d)
     kernel.gridSizes.push_back({result, unsigned(d)});

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/LinalgKernel.h"
+#include "lowering/kernels/ElementKernel.h"
 #include "lowering/kernels/LinalgLoops.h"
 #include "lowering/target/CostModel.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -52,7 +53,6 @@ public:
     kernel.gridDivisor = kThreads * elements;
     for (unsigned d : loops.parallel)
       kernel.gridSizes.push_back(loops.source[d]);
-    kernel.threads = kThreads;
     return kernel;
   }
 
@@ -100,19 +100,12 @@ private:
   }
 
   void buildSignature() {
-    SmallVector<Type> types(loops.tensors.size(), b.globalPtr());
     for (Value tensor : loops.tensors)
       kernel.operands.push_back({tensor, std::nullopt});
     for (auto [d, size] : llvm::enumerate(loops.source))
-      if (!LinalgLoops::staticLength(op, d)) {
-        types.push_back(b.getI64Type());
+      if (!LinalgLoops::staticLength(op, d))
         kernel.operands.push_back(size);
-      }
-    auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
-    function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-    function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kThreads), 1, 1}));
-    kernel.function = function;
-    b.setInsertionPointToStart(&function.getBody().front());
+    gpu::GPUFuncOp function = makeElementKernel(b, kernel, name);
     unsigned next = 0;
     for (Value input : op.getInputs())
       inputs.push_back(LinalgLoops::isTensor(input) ? function.getArgument(next++) : Value());

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/PooledStates.h"
+#include "lowering/kernels/ElementKernel.h"
 #include "lowering/target/CostModel.h"
 
 using namespace mlir;
@@ -48,12 +49,7 @@ Kernel ejk::emitPoolCopyKernel(Operation *op, gpu::GPUModuleOp module, StringRef
   Kernel kernel;
   kernel.operands = {{pool, std::nullopt}, {index, std::nullopt}, {states, std::nullopt},
                      {pool, 0}, {states, 0}, {states, 1}};
-  SmallVector<Type> types(3, b.globalPtr());
-  types.append(3, b.getI64Type());
-  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kThreads), 1, 1}));
-  b.setInsertionPointToStart(&function.getBody().front());
+  gpu::GPUFuncOp function = makeElementKernel(b, kernel, name);
   auto arg = [&](unsigned i) { return Value(function.getArgument(i)); };
   int64_t channels = poolType.getDimSize(2) * poolType.getDimSize(3);
   Value each = b.mul(arg(5), channels);
@@ -83,8 +79,6 @@ Kernel ejk::emitPoolCopyKernel(Operation *op, gpu::GPUModuleOp module, StringRef
     });
   });
   b.make<gpu::ReturnOp>();
-  kernel.function = function;
-  kernel.threads = kThreads;
   kernel.gridDivisor = kThreads;
   kernel.gridFactor = 1;
   for (unsigned d = 0; d < 4; ++d)

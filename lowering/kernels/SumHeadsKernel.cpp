@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/kernels/SumHeadsKernel.h"
+#include "lowering/kernels/ElementKernel.h"
 #include "lowering/target/CostModel.h"
 
 using namespace mlir;
@@ -31,12 +32,7 @@ Kernel ejk::emitSumHeadsKernel(SumHeadsOp op, gpu::GPUModuleOp module, StringRef
       {op.getTensor(), std::nullopt}, {op.getResult(), std::nullopt}, {op.getTensor(), dim}};
   for (unsigned d = 0; d < rank; ++d)
     kernel.operands.push_back({op.getResult(), d});
-  SmallVector<Type> types(2, b.globalPtr());
-  types.append(1 + rank, b.getI64Type());
-  auto function = gpu::GPUFuncOp::create(b, b.loc, name, b.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(kThreads), 1, 1}));
-  b.setInsertionPointToStart(&function.getBody().front());
+  gpu::GPUFuncOp function = makeElementKernel(b, kernel, name);
   auto size = [&](unsigned d) {
     return type.isDynamicDim(d) ? Value(function.getArgument(3 + d)) : b.i64(type.getDimSize(d));
   };
@@ -68,8 +64,6 @@ Kernel ejk::emitSumHeadsKernel(SumHeadsOp op, gpu::GPUModuleOp module, StringRef
     b.store(sum, b.at(function.getArgument(1), type.getElementType(), element));
   });
   b.make<gpu::ReturnOp>();
-  kernel.function = function;
-  kernel.threads = kThreads;
   kernel.gridDivisor = kThreads * elements;
   for (unsigned d = 0; d < rank; ++d)
     kernel.gridSizes.push_back({op.getResult(), d});

@@ -51,6 +51,22 @@ func.func @given(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tenso
   return %o, %ht : tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
 }
 
+// An argument of another shape is the same memory.
+// CHECK-LABEL: func.func @flat(
+// CHECK: gpu.launch_func @kernels::@flat_blocks0
+// CHECK: gpu.launch_func @kernels::@flat_heads
+// CHECK-NOT: gpu.launch_func
+// CHECK: return
+func.func @flat(%q: tensor<2x?x6x64xbf16>, %k: tensor<2x?x2x64xbf16>, %v: tensor<2x?x2x64xbf16>,
+                %h: tensor<2x2x4096xf32>) -> (tensor<2x?x6x64xbf16>, tensor<2x2x64x64xf32>) {
+  %h0 = tensor.expand_shape %h [[0], [1], [2, 3]] output_shape [2, 2, 64, 64]
+      : tensor<2x2x4096xf32> into tensor<2x2x64x64xf32>
+  %o, %ht = ejk.gla shared_state %q, %k, %v initial_state(%h0 : tensor<2x2x64x64xf32>)
+      : tensor<2x?x6x64xbf16>, tensor<2x?x2x64xbf16>, tensor<2x?x2x64xbf16>
+      -> tensor<2x?x6x64xbf16>, tensor<2x2x64x64xf32>
+  return %o, %ht : tensor<2x?x6x64xbf16>, tensor<2x2x64x64xf32>
+}
+
 // A copy of the pool's states is the kernel's own, so that it reads and writes states of groups.
 // CHECK-LABEL: func.func @pool(
 // CHECK: gpu.launch_func @kernels::@pool_pool
