@@ -153,6 +153,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   }
 
   LogicalResult selectAll() {
+    // What a program needs depends on the type that it stores.
+    roundOutputs(getOperation());
     if (saveStates)
       forwardSaves = SaveStates::prepare(getOperation(), schedule == Schedule::automatic);
     llvm::SmallPtrSet<Operation *, 4> forwards; // handled once what they save is known
