@@ -263,12 +263,22 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
   return registers;
 }
 
+/// Whether other ops use the tile that the first of the matmuls `acc` is the sum of adds to. LLVM
+/// may then extend the life of what it is computed from, so that both need registers when the sum
+/// becomes a loop's next value. The copy from one to the other may stand between two matmuls.
+static bool sharesFirstSum(Value acc) {
+  while (auto dot = acc.getDefiningOp<DotOp>())
+    acc = dot.getAcc();
+  return !matchPattern(acc, m_Constant()) && !acc.hasOneUse();
+}
+
 /// The accumulators of a matmul. If they come from an outstanding matmul that nothing else uses, no
 /// wait is needed, because `wgmma` accumulates in order.
 Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
   Value acc = op.getAcc();
   auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.matmul == acc; });
-  if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock()) {
+  if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock() &&
+      !sharesFirstSum(acc)) {
     matmul.reads = it->reads;
     matmul.registers = it->registers;
     if (it->columns != matmul.columns)
