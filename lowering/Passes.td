@@ -77,7 +77,8 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     in two terms (`ejk-split-operands`) and of states in f32. It needs few heads, fewer than 8, and
     fewer than 1024 rows, where the rounding of one term may be more than 5e-3 of such a gradient
     and 1e-5 of its terms. A gate of fewer than 8 channels has as many numbers as that times its
-    heads. Where types say that there are few, the function itself is that. With `two-terms=always`
+    heads. A derivative whose recurrence corrects its state gets such a copy, too, with all operands
+    in two terms, and what one of its scans hands to the next stays f32. Where types say that there are few, the function itself is that. With `two-terms=always`
     all such derivatives are, with `few-channels` none. Results change: that rounding disappears.
     The derivative reads no saved states, has two kernels instead of one, and these spill registers.
 
@@ -115,7 +116,8 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
              clEnumValN(::ejk::Schedule::split, "split", "that of the function, whose scans are "
                                                          "divided into segments already"))}]>,
     Option<"twoTerms", "two-terms", "::ejk::TwoTerms", "::ejk::kDefaultTwoTerms",
-           "which derivatives compute gates' gradients from operands in two terms",
+           "which derivatives compute gates' gradients, and those of steps that correct "
+           "their state, from operands in two terms",
            [{::llvm::cl::values(
              clEnumValN(::ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),
              clEnumValN(::ejk::TwoTerms::fewHeads, "few-heads", "those, and of few heads"),

@@ -265,6 +265,11 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     channels, and all matmuls that a state or a sum is made of are split. Rows that are stored in
     f32 count as sums there, which another program makes.
 
+    A program that `corrects` has every matmul split in a function with `ejk.two_terms`, and where
+    its rows or states have 32 channels or fewer along either axis, whatever the other. What such a
+    recurrence adds in one step it takes out in the next, so that small roundings are large beside
+    what is left.
+
     Why: over many channels truncation errors average out; over few they do not, and a gate's
     gradient sums terms of a whole sequence that may nearly cancel. Matmuls with so narrow an axis
     take little time.

@@ -123,6 +123,10 @@ def Tile_ProgramOp : Tile_Op<"program", [
     sequence. Rows and the length are those of the segment, which has its own initial and
     final states. Slots of saved states start at the segment's first row.
 
+    With `corrects`, the recurrence corrects its state as a delta rule does, or is a part of the
+    derivative of such a one. Then rounding errors of matmul operands do not average out where
+    channels are few (`ejk-split-operands`).
+
     Example:
 
     ```mlir
@@ -149,12 +153,13 @@ def Tile_ProgramOp : Tile_Op<"program", [
     Variadic<Tile_Tensor>:$sequences, Variadic<Tile_Tensor>:$parameters,
     Variadic<Tile_TensorF32>:$initial_states, Variadic<Tile_Tensor>:$saved_states,
     Optional<Tile_Offsets>:$cu_seqlens, I64Attr:$chunk, OptionalAttr<I64Attr>:$save_every,
-    OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices);
+    OptionalAttr<Tile_Segments>:$segments, I64Attr:$slices, UnitAttr:$corrects);
   let results = (outs Variadic<Tile_Tensor>:$outputs, Variadic<Tile_TensorF32>:$final_states,
                  Variadic<Tile_Tensor>:$saves);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `chunk` $chunk (`save_every` $save_every^)? (`segments` $segments^)? `slices` $slices
+    (`corrects` $corrects^)?
     (`sequences` `(` $sequences^ `:` type($sequences) `)`)?
     (`parameters` `(` $parameters^ `:` type($parameters) `)`)?
     (`initial` `(` $initial_states^ `:` type($initial_states) `)`)?

@@ -33,9 +33,8 @@ mlir::func::FuncOp cloneAlternative(mlir::func::FuncOp function, llvm::StringRef
 mlir::ArrayAttr splitPays(mlir::func::FuncOp function, bool inOneRound);
 
 /// Whether a derivative has gradients of gates that are numbers per head, or of fewer channels than
-/// `kFewHeads`, and that chunks round;
-/// whether these may be of few heads (passes/Rounding.h); and the condition on sizes under which
-/// they are, null if they always are.
+/// `kFewHeads`, or corrects its state, and chunks round that; whether it may be of few heads
+/// (passes/Rounding.h); and the condition on sizes under which it is, null if it always is.
 struct HeadNumbers {
   bool exist = false, mayBeFew = false;
   mlir::ArrayAttr areFew;

@@ -1,8 +1,9 @@
-//===- FewHeads.cpp - when a gate's gradient is few numbers ----------------===//
+//===- FewHeads.cpp - when a gradient's roundings do not average out -------===//
 //
 // The gradient of a gate that is a number per head is a number per head, or per head and row. Each
 // is a sum of terms that may nearly cancel. Over many heads, the norm of the gradient hardly ever
-// is small for it; of few heads it may be. The same holds for gates of one or a few channels.
+// is small for it; of few heads it may be. The same holds for gates of one or a few channels, and
+// for every gradient of a recurrence that corrects its state.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Ejk.h"
@@ -10,42 +11,23 @@
 #include "lowering/select/Alternatives.h"
 #include "lowering/select/Conditions.h"
 #include "passes/Rounding.h"
+#include "passes/scan/ScanProperties.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace ejk;
 
-/// Whether `scan`, by chunks, rounds what a gate's gradient is computed from.
-static bool roundsGradients(ScanOp scan) {
-  auto isNarrow = [](Value rows) {
+static bool hasNarrowRows(ScanOp scan) {
+  return llvm::any_of(scan.getSequences(), [](Value rows) {
     Type type = getElementTypeOrSelf(rows.getType());
     return type.isF16() || type.isBF16();
-  };
-  return llvm::any_of(scan.getSequences(), isNarrow) &&
-         !scan.getStep().getOps<GateGradientOp>().empty();
+  });
 }
 
-/// Whether what a step adds depends on what it reads, as in a delta rule. There other roundings
-/// decide (docs/delta-rule.md).
-static bool correctsStates(ScanOp scan) {
-  auto dependsOnRead = [&](Value value) {
-    SmallVector<Value> open = {value};
-    llvm::DenseSet<Value> seen;
-    while (!open.empty()) {
-      Operation *op = open.pop_back_val().getDefiningOp();
-      if (isa_and_present<ReadOp>(op))
-        return true;
-      if (op)
-        for (Value operand : op->getOperands())
-          if (!isa<DecayOp, OuterAddOp>(op) && seen.insert(operand).second)
-            open.push_back(operand);
-    }
-    return false;
-  };
-  return llvm::any_of(scan.getStep().getOps<OuterAddOp>(), [&](OuterAddOp add) {
-    return dependsOnRead(add.getKey()) || dependsOnRead(add.getValue());
-  });
+/// Whether `scan`, by chunks, rounds what a gate's gradient is computed from.
+static bool roundsGateGradients(ScanOp scan) {
+  return hasNarrowRows(scan) && !scan.getStep().getOps<GateGradientOp>().empty();
 }
 
 /// Whether `value` of a step is computed from a gate's gradient.
@@ -102,29 +84,60 @@ static std::optional<DimExpr> numbersOf(const ShapeAnalysis &shapes, Value resul
   return numbers;
 }
 
-HeadNumbers ejk::countHeads(func::FuncOp function) {
-  HeadNumbers found;
-  auto scans = llvm::to_vector(function.getBody().getOps<ScanOp>());
-  ShapeAnalysis shapes(function);
-  std::optional<DimExpr> heads, rows;
-  for (ScanOp scan : scans)
-    if (roundsGradients(scan) && !rows)
-      rows = shapes.dim(scan.getSequences().front(), 1);
-  if (!rows || llvm::any_of(scans, correctsStates))
-    return found;
+/// Rows of all sequences, and the numbers that a row has of what may be few.
+struct Numbers {
+  DimExpr rows, heads;
+};
+
+/// Of the gradients of gates that chunks round, the fewest.
+static std::optional<Numbers> countGateGradients(func::FuncOp function,
+                                                 const ShapeAnalysis &shapes) {
+  auto scans = function.getBody().getOps<ScanOp>();
+  auto rounding = llvm::find_if(scans, roundsGateGradients);
+  if (rounding == scans.end())
+    return std::nullopt;
+  std::optional<DimExpr> fewest;
   for (Value result : function.getBody().front().getTerminator()->getOperands())
     if (std::optional<DimExpr> own = numbersOf(shapes, result))
-      heads = heads ? DimExpr::make(DimExpr::Operator::minimum, *heads, *own) : *own;
-  if (!heads)
+      fewest = fewest ? DimExpr::make(DimExpr::Operator::minimum, *fewest, *own) : *own;
+  if (!fewest)
+    return std::nullopt;
+  return Numbers{shapes.dim((*rounding).getSequences().front(), 1), *fewest};
+}
+
+/// Of the heads of a derivative whose recurrence corrects its state: where keys point nearly one
+/// way, the roundings of a head's rows add up, and only those of other heads average out.
+static std::optional<Numbers> countCorrectedHeads(func::FuncOp function,
+                                                  const ShapeAnalysis &shapes) {
+  if (!function->hasAttr(kDerivativeOfAttr))
+    return std::nullopt;
+  for (ScanOp scan : function.getBody().getOps<ScanOp>())
+    if (correctsState(scan) && hasNarrowRows(scan)) {
+      Value rows = scan.getSequences().front();
+      return Numbers{shapes.dim(rows, 1),
+                     DimExpr::make(DimExpr::Operator::multiply, shapes.dim(rows, 0),
+                                   shapes.dim(rows, 2))};
+    }
+  return std::nullopt;
+}
+
+HeadNumbers ejk::countHeads(func::FuncOp function) {
+  HeadNumbers found;
+  ShapeAnalysis shapes(function);
+  bool corrects = llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState);
+  std::optional<Numbers> numbers = corrects ? countCorrectedHeads(function, shapes)
+                                            : countGateGradients(function, shapes);
+  if (!numbers)
     return found;
   found.exist = true;
   auto isKnown = [](const DimExpr &size) { return size.kind == DimExpr::Kind::constant; };
-  if ((isKnown(*heads) && heads->value >= kFewHeads) ||
-      (isKnown(*rows) && rows->value >= kRowsOfManyTerms))
+  if ((isKnown(numbers->heads) && numbers->heads.value >= kFewHeads) ||
+      (isKnown(numbers->rows) && numbers->rows.value >= kRowsOfManyTerms))
     return found;
   Builder b(function.getContext());
   ArrayAttr few;
-  for (auto [size, limit] : {std::pair(*heads, kFewHeads), std::pair(*rows, kRowsOfManyTerms)}) {
+  for (auto [size, limit] : {std::pair(numbers->heads, kFewHeads),
+                             std::pair(numbers->rows, kRowsOfManyTerms)}) {
     if (isKnown(size))
       continue;
     Attribute spelled = sizeAttribute(b, size);

@@ -157,6 +157,10 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     roundOutputs(getOperation());
     if (saveStates)
       forwardSaves = SaveStates::prepare(getOperation(), schedule == Schedule::automatic);
+    getOperation()->walk([&](ScanOp scan) {
+      if (correctsState(scan))
+        correcting.insert(scan->getParentOp());
+    });
     llvm::SmallPtrSet<Operation *, 4> forwards; // handled once what they save is known
     for (SaveStates &saves : forwardSaves)
       for (func::FuncOp forward : saves.forwards())
@@ -228,10 +232,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return llvm::all_of(group, mayBeRounded) ? std::nullopt : algorithmOf(f32Matmuls);
   }
 
-  ChunkSettings settingsFor(int64_t chunk, bool saveEntries,
+  ChunkSettings settingsFor(ScanOp scan, int64_t chunk, bool saveEntries,
                             std::optional<tile::DotAlgorithm> inF32) {
     ChunkSettings settings;
     settings.chunk = chunk;
+    settings.corrects = correcting.contains(scan->getParentOp());
     settings.saveEntries = saveEntries;
     settings.inExponents = !inF32;
     settings.roundComputed = roundComputed;
@@ -247,7 +252,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// does not fit. Fails after an error.
   FailureOr<tile::ProgramOp> makeSaving(ScanOp scan, int64_t chunk) {
     std::optional<tile::DotAlgorithm> inF32 = f32MatmulsOf(scan);
-    ChunkSettings settings = settingsFor(chunk, /*saveEntries=*/true, inF32);
+    ChunkSettings settings = settingsFor(scan, chunk, /*saveEntries=*/true, inF32);
     if (!inF32)
       narrowOperands(scan, roundComputed);
     FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
@@ -423,7 +428,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
                                std::optional<tile::DotAlgorithm> inF32,
                                SmallVectorImpl<tile::ProgramOp> &programs) {
-    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk), inF32);
+    ChunkSettings settings = settingsFor(group.front(), chunk, savesEntries(group, chunk), inF32);
     need = 0;
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)
@@ -512,7 +517,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   FailureOr<bool> makeWider(ArrayRef<ScanOp> group, std::optional<tile::DotAlgorithm> inF32,
                             int64_t chunk, int64_t elements, int64_t fewest,
                             SmallVectorImpl<tile::ProgramOp> &programs) {
-    ChunkSettings settings = settingsFor(chunk, savesEntries(group, chunk), inF32);
+    ChunkSettings settings = settingsFor(group.front(), chunk, savesEntries(group, chunk), inF32);
     settings.stateElements = elements;
     for (ScanOp scan : group) {
       FailureOr<tile::ProgramOp> program = chunkScan(scan, settings);
@@ -611,6 +616,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   const Target *target = nullptr;
   std::vector<SaveStates> forwardSaves;
+  /// Functions of recurrences that correct their state.
+  llvm::SmallPtrSet<Operation *, 4> correcting;
   /// The user's function whose scans are being handled.
   StringRef handled;
   /// While the pass runs.

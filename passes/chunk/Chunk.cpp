@@ -13,6 +13,7 @@
 #include "passes/chunk/ChunkedState.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanGroups.h"
+#include "passes/scan/ScanProperties.h"
 
 namespace ejk {
 #define GEN_PASS_DEF_CHUNK
@@ -101,7 +102,8 @@ void ChunkWriter::createProgram() {
   program = tile::ProgramOp::create(
       outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
       scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
-      plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices);
+      plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices,
+      plan.options.corrects || correctsState(scan));
   Block &block = program.getBody().emplaceBlock();
   for (Type type : program.argumentTypes(parameterTypes))
     block.addArgument(type, loc);

@@ -185,7 +185,7 @@ private:
     auto program = ProgramOp::create(
         b, like.getLoc(), outputs, like.getFinalStates().getTypes(), like.getSaves().getTypes(),
         sequences, parameters, like.getInitialStates(), saved, like.getCuSeqlens(), like.getChunk(),
-        like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices());
+        like.getSaveEveryAttr(), like.getSegmentsAttr(), like.getSlices(), like.getCorrects());
     Block &block = program.getBody().emplaceBlock();
     for (Type type : program.argumentTypes(parameterTypes))
       block.addArgument(type, like.getLoc());

@@ -49,6 +49,8 @@ static Matmuls matmulsToSplit(ProgramOp program, int64_t twoTermStates) {
   }
   // They alone have a range to guard.
   program.walk([&](RangeGuardOp) { hasGatesOfChannels = true; });
+  if (hasRows && program.getCorrects() && (isInTwoTerms(program) || narrower <= kFewChannels))
+    return Matmuls::all;
   if (hasRows && isInTwoTerms(program))
     return wider <= kFewChannels ? Matmuls::all : Matmuls::ofSums;
   if (hasRows && hasGatesOfHeads && !hasGatesOfChannels && narrower > kFewChannels &&

@@ -1,5 +1,6 @@
 //===- NarrowOperands.cpp - which sequences may enter 16-bit matmuls ------===//
 #include "passes/scan/NarrowOperands.h"
+#include "passes/scan/ScanProperties.h"
 #include "dialect/ejk/Attributes.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -293,7 +294,7 @@ unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   for (ScanOp scan : scans) {
     for (auto [i, rows] : llvm::enumerate(scan.getSequences()))
       if (isRows(rows) && isMixed(scan, i))
-        (isHandedOn(rows) ? handedOn : mixed).insert(rows);
+        (isHandedOn(rows) && !isInTwoTerms(scan) ? handedOn : mixed).insert(rows);
     // Vectors that nearly cancel are rounded where matmuls take them, to two terms.
     SmallVector<Value> cancelling;
     for (auto add : scan.getStep().getOps<OuterAddOp>())

@@ -36,6 +36,30 @@ bool ejk::isInTwoTerms(Operation *op) {
   return function && function->hasAttr(kTwoTermsAttr);
 }
 
+bool ejk::correctsState(ScanOp scan) {
+  auto dependsOnRead = [&](Value value) {
+    SmallVector<Value> open = {value};
+    llvm::DenseSet<Value> seen;
+    while (!open.empty()) {
+      Operation *op = open.pop_back_val().getDefiningOp();
+      if (isa_and_present<ReadOp>(op))
+        return true;
+      if (op)
+        for (Value operand : op->getOperands())
+          if (!isa<DecayOp, OuterAddOp>(op) && seen.insert(operand).second)
+            open.push_back(operand);
+    }
+    return false;
+  };
+  return llvm::any_of(scan.getStep(), [&](Operation &op) {
+    if (auto pair = dyn_cast<CancellingPairOp>(op))
+      return pair.getCorrects();
+    auto add = dyn_cast<OuterAddOp>(op);
+    return add &&
+           (add.getCorrects() || dependsOnRead(add.getKey()) || dependsOnRead(add.getValue()));
+  });
+}
+
 DecayClass ejk::getDecayClass(ScanOp scan) {
   bool any = false, key = false, value = false, constant = true;
   scan.getBody().walk([&](DecayOp decay) {

@@ -36,6 +36,10 @@ bool dependsOnThreads(ScanOp scan, mlir::Value value);
 /// Whether `op`, a function, or the function that it is in computes its sums in two terms (`ejk.two_terms`).
 bool isInTwoTerms(mlir::Operation *op);
 
+/// Whether what a step adds depends on what it reads, as in a delta rule, or was computed so by
+/// another scan (`outer_add … corrects`).
+bool correctsState(ScanOp scan);
+
 /// The classes of decays of a step, cheapest first.
 enum class DecayClass { none, constant, scalar, key, value, both };
 llvm::StringRef stringifyDecayClass(DecayClass decayClass);

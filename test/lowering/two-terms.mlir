@@ -154,3 +154,31 @@ func.func @f32(%q: tensor<1x?x1x64xf32>, %k: tensor<1x?x1x64xf32>, %v: tensor<1x
       -> tensor<1x?x1x64xf32>, tensor<1x1x64x64xf32>
   return %o : tensor<1x?x1x64xf32>
 }
+
+// -----
+
+// Every gradient of a recurrence that corrects its state is computed so where heads are few, even without a gate. What
+// it computes forward is not.
+// CHECK-LABEL: func.func @delta(
+// CHECK-NOT: ejk.two_terms
+// CHECK-LABEL: func.func @delta_vjp_two_terms(
+// CHECK-SAME: ejk.needs = ["and", ["<", ["*", "B", "Hv"], 8], ["<", "T", 1024]], ejk.schedule = "chunk", ejk.two_terms}
+// CHECK-LABEL: func.func @delta_vjp(
+// CHECK-NOT: ejk.two_terms
+// CHANNELS: func.func @delta_vjp(
+// ALWAYS: func.func @f32_vjp(
+// ALWAYS: func.func @delta_vjp({{.*}}ejk.two_terms
+// PROGRAMS-LABEL: func.func @delta_vjp_two_terms(
+// PROGRAMS: tile.program {{.*}} corrects
+// PROGRAMS: tile.program {{.*}} corrects
+// PROGRAMS: tile.program {{.*}} corrects
+// The last one, too, which reads with the cotangents of what was added.
+// PROGRAMS: tile.program {{.*}} corrects
+// PROGRAMS-LABEL: func.func @delta_vjp(
+func.func @delta(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>, %v: tensor<?x?x?x64xbf16>,
+                 %beta: tensor<?x?x?xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o, %ht = ejk.delta_rule %q, %k, %v beta(%beta : tensor<?x?x?xbf16>)
+      : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>
+      -> tensor<?x?x?x64xbf16>, tensor<?x?x64x64xf32>
+  return %o : tensor<?x?x?x64xbf16>
+}

@@ -61,10 +61,11 @@ public:
                 "--two-term-states=32; with 128, kernels spill registers")),
         twoTermsFlag(
             "two-terms", llvm::cl::cat(category), llvm::cl::init(kDefaultTwoTerms),
-            llvm::cl::desc("Chunk by chunk, which derivatives compute gates' gradients from "
-                           "operands in two bf16 terms and from states in f32. A number per head "
-                           "then has an error of 1e-6 of the terms that it is the sum of, instead "
-                           "of up to 9e-5; one kernel becomes two, which spill registers"),
+            llvm::cl::desc("Chunk by chunk, which derivatives compute gates' gradients, and delta "
+                           "rules' all gradients, from operands in two bf16 terms and from states "
+                           "in f32. A gate's number per head then has an error of 1e-6 of the "
+                           "terms that it is the sum of, instead of up to 9e-5; one kernel "
+                           "becomes two, which spill registers"),
             llvm::cl::values(
                 clEnumValN(TwoTerms::fewChannels, "few-channels",
                            "those with 32 channels or fewer along an axis"),

@@ -79,7 +79,8 @@ class Case:
             axis = axes.get(name)
             if axis is not None and self.share > 1:
                 axis %= x.ndim
-                x = x.reshape(*x.shape[:axis], -1, self.share, *x.shape[axis + 1:]).sum(axis + 1)
+                x = x.reshape(*x.shape[:axis], x.shape[axis] // self.share, self.share,
+                              *x.shape[axis + 1:]).sum(axis + 1)
             summed[name] = x
         return summed
 
