@@ -263,13 +263,41 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
   return registers;
 }
 
-/// Whether other ops use the tile that the first of the matmuls `acc` is the sum of adds to. LLVM
-/// may then extend the life of what it is computed from, so that both need registers when the sum
-/// becomes a loop's next value. The copy from one to the other may stand between two matmuls.
-static bool sharesFirstSum(Value acc) {
+/// The loop's value that `sum`, or what matmuls add to it, is the next one of; null if of none.
+static BlockArgument replacedBy(Value sum) {
+  while (sum.hasOneUse()) {
+    OpOperand &use = *sum.use_begin();
+    Operation *user = use.getOwner();
+    auto dot = dyn_cast<DotOp>(user);
+    if (dot && dot.getAcc() == sum)
+      sum = dot.getResult();
+    else if (Branch::isEnd(user))
+      sum = user->getParentOp()->getResult(use.getOperandNumber());
+    else if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<scf::YieldOp>(user))
+      return loop.getRegionIterArg(use.getOperandNumber());
+    else
+      break;
+  }
+  return {};
+}
+
+/// Whether the value that the matmul sum `acc` replaces in a loop is used when the first of its
+/// matmuls has what it adds to. Both then need registers of their own, and LLVM may copy one to the
+/// other between two of the matmuls. It also uses the old value there if it contracts its product,
+/// and a sum of that, to an fma.
+static bool outlivesFirstSum(Value acc) {
+  BlockArgument old = replacedBy(acc);
   while (auto dot = acc.getDefiningOp<DotOp>())
     acc = dot.getAcc();
-  return !matchPattern(acc, m_Constant()) && !acc.hasOneUse();
+  Operation *maker = acc.getDefiningOp();
+  if (!old || !maker)
+    return false;
+  if (isa<arith::MulFOp>(maker) && llvm::any_of(acc.getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>))
+    return true;
+  return llvm::any_of(old.getUsers(), [&](Operation *user) {
+    Operation *inBlock = maker->getBlock()->findAncestorOpInBlock(*user);
+    return inBlock && maker->isBeforeInBlock(inBlock);
+  });
 }
 
 /// The accumulators of a matmul. If they come from an outstanding matmul that nothing else uses, no
@@ -278,7 +306,7 @@ Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
   Value acc = op.getAcc();
   auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.matmul == acc; });
   if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock() &&
-      !sharesFirstSum(acc)) {
+      !outlivesFirstSum(acc)) {
     matmul.reads = it->reads;
     matmul.registers = it->registers;
     if (it->columns != matmul.columns)
