@@ -111,17 +111,3 @@ void ejk::keepInRegisters(ProgramOp program, uint64_t which) {
       operand.erase();
     }
 }
-
-unsigned ejk::storeFromRegisters(ProgramOp program) {
-  SmallVector<ConvertOp> found;
-  program.walk([&](ConvertOp staged) {
-    if (isSwizzled(staged.getLayout()) && isFragments(layoutOf(staged.getTile())) &&
-        !staged->use_empty() && llvm::all_of(staged->getUsers(), llvm::IsaPred<StoreOp>))
-      found.push_back(staged);
-  });
-  for (ConvertOp staged : found) {
-    staged.replaceAllUsesWith(staged.getTile());
-    staged.erase();
-  }
-  return found.size();
-}

@@ -41,10 +41,6 @@ unsigned countSpilledTiles(tile::ProgramOp program);
 /// matrices, then operands, in program order.
 void keepInRegisters(tile::ProgramOp program, uint64_t which = ~uint64_t(0));
 
-/// Stores rows from registers that would pass through a swizzled tile, from which whole cache lines
-/// are written. Returns how many tiles then need no shared memory.
-unsigned storeFromRegisters(tile::ProgramOp program);
-
 } // namespace ejk
 
 #endif // EJK_LOWERING_LAYOUT_SPILLEDTOSHARED_H

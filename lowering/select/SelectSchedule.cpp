@@ -551,7 +551,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   }
 
   /// Whether `program` fits with so many stages of rows. With `mayLoadLate`, f32 matrices may have
-  /// no stage, and rows may be stored from registers.
+  /// no stage.
   FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1, bool mayLoadLate = false) {
     need = 0;
     if (cpu)
@@ -564,8 +564,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       isWithoutStage = known->isWithoutStage;
       return need <= target->sharedBytesPerBlock;
     }
-    for (auto [wide, stagesStores] :
-         {std::pair(true, true), std::pair(false, true), std::pair(false, false)}) {
+    for (bool wide : {true, false}) {
       if (!wide && (!mayLoadLate || need <= target->sharedBytesPerBlock))
         break;
       // Later passes expect the program without layouts, so a copy gets them.
@@ -580,8 +579,6 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       registers = registersOfLiveTiles(copy);
       hasRegisters = fitsRegisters(copy, registers);
       keepInRegisters(copy); // as they are where memory does not suffice
-      if (!stagesStores)
-        storeFromRegisters(copy);
       StagedLoads staged = multistageLoads(copy, stages, /*apart=*/false, wide);
       need = sharedMemoryNeed(copy) + staged.mbarrierBytes();
       isWithoutStage = !wide;

@@ -157,8 +157,6 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
     const cost::StagePlan &stages = plan.stages;
     if (!stages.stages)
       return true;
-    if (!stages.stagesStores && !storeFromRegisters(program))
-      return false;
     staged = multistageLoads(program, stages.stages, /*apart=*/stages.pipelinesBranch,
                              stages.stagesF32);
     // Where all rows are f32, none of which has a stage, they are still loaded late.

@@ -63,7 +63,7 @@ int64_t cost::fragmentRegisters(const BlockShape &block) {
 
 llvm::ArrayRef<StagePlan> cost::stagePlans() {
   static constexpr StagePlan kPlans[] = {
-      // stages, matmuls, branch, deferred stores, f32, staged stores
+      // stages, matmuls, branch, stores, f32
       {2, false, true},
       {3, true, false, true},
       {4, true},
@@ -71,7 +71,6 @@ llvm::ArrayRef<StagePlan> cost::stagePlans() {
       {2},
       {1},
       {1, false, false, false, /*stagesF32=*/false},
-      {1, false, false, false, /*stagesF32=*/false, /*stagesStores=*/false},
   };
   return kPlans;
 }
@@ -88,8 +87,6 @@ std::string cost::describe(const StagePlan &plan) {
     text += ", stores deferred from a double buffer";
   if (!plan.stagesF32)
     text += ", f32 rows loaded late";
-  if (!plan.stagesStores)
-    text += ", rows stored from registers";
   return text;
 }
 

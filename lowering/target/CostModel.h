@@ -212,8 +212,6 @@ struct StagePlan {
   bool defersStores = false;
   /// Whether f32 matrices have stages, too.
   bool stagesF32 = true;
-  /// Whether 16-bit rows are stored through shared memory, in whole cache lines.
-  bool stagesStores = true;
 };
 /// The plans in the order in which they are tried: the first that fits into shared memory is taken.
 /// They go from the most overlap to the least, as they did in experiments on an H200
