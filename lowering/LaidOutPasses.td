@@ -62,9 +62,10 @@ def SelectWarps : Pass<"ejk-select-warps"> {
   let description = [{
     What: runs `ejk-assign-tile-layouts` and `ejk-schedule-matmuls` on each `tile.program` without
     layouts. Where four warps were chosen, and the tiles that are then live at one time take more
-    registers than a thread has for them, it runs both once more, for eight warps. Why: a thread of
+    registers than a thread has, it runs both once more, for eight warps. Why: a thread of
     eight warps holds half of each tile; what does not fit into registers is spilled to local
-    memory. Results change only by the order in which reductions add. Only programs of warpgroups
+    memory. They also meet at more barriers, so four are faster where few registers are spilled.
+    Results change only by the order in which reductions add. Only programs of warpgroups
     (sm_90a) are laid out twice.
 
     Before: a program without layouts.

@@ -322,12 +322,18 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     };
     bool savesEveryEntry = savesEntry && llvm::all_of(copy.scans, savesOften);
     SmallVector<tile::ProgramOp> programs;
-    for (int64_t chunk : lengths()) {
+    // What a derivative's tiles spill costs more than the saved states of shorter chunks.
+    lackedRegisters = false;
+    SmallVector<std::pair<int64_t, bool>> trials;
+    for (bool mayLackRegisters : {false, true})
+      for (int64_t chunk : lengths())
+        trials.push_back({chunk, mayLackRegisters});
+    for (auto [chunk, mayLackRegisters] : trials) {
       if (savesEveryEntry)
         for (ScanOp scan : copy.scans)
           if (scan.getSaveEvery())
             scan.setSaveEvery(chunk);
-      FailureOr<bool> made = makePrograms(copy.scans, chunk, inF32, programs);
+      FailureOr<bool> made = makePrograms(copy.scans, chunk, mayLackRegisters, inF32, programs);
       if (failed(made))
         return failure();
       if (chunk == kChunkLengths[0] && need > target->sharedBytesPerBlock)
@@ -423,9 +429,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                        : "; heads of fewer channels need less");
   }
 
-  /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, and
-  /// false, after a remark, where no shorter chunks will do.
-  FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk,
+  /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, or spill much,
+  /// unless they `mayLackRegisters`; and false, after a remark, where no other chunks will do.
+  FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk, bool mayLackRegisters,
                                std::optional<tile::DotAlgorithm> inF32,
                                SmallVectorImpl<tile::ProgramOp> &programs) {
     ChunkSettings settings = settingsFor(group.front(), chunk, savesEntries(group, chunk), inF32);
@@ -451,22 +457,28 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
           takesOrdinaryGates(*program) ? this->fits(*program, /*stages=*/1, mayLoadLate) : false;
       if (failed(fits))
         return failure();
+      bool lacksRegisters = !cpu && *fits && !mayLackRegisters && mayLoadLate &&
+                            registers > cost::kTileRegistersOfDerivative;
       decide(scan, "chunk-length",
-             Twine(chunk) + (*fits  ? " rows"
-                             : need ? " rows do not fit"
-                                    : " rows would leave the fast path too often"))
+             Twine(chunk) + (lacksRegisters ? " rows lack registers"
+                             : *fits        ? " rows"
+                             : need         ? " rows do not fit"
+                                            : " rows would leave the fast path too often"))
+          .from("registers of live tiles", cpu ? 0 : registers)
           .from("state elements", elementsOfStates(scan))
           .from("range guard's nats", leastGuard(*program))
           .from("nats of ordinary gates", int64_t(cost::kNatsPerRow * chunk / (cpu ? 1 : 2)));
-      if (*fits)
+      if (*fits && !lacksRegisters)
         continue;
-      if (chunk == lengths().back())
+      lackedRegisters |= lacksRegisters;
+      bool isLast = chunk == lengths().back() && !lackedRegisters;
+      if (isLast)
         scan.emitRemark("not chunked: its tiles do not fit into a thread block, even in chunks of ")
             << chunk << " steps: "
             << (takesOrdinaryGates(*program) ? describeNeed(scan)
                                              : "its gates per channel are out of range");
       giveUp();
-      return chunk != lengths().back();
+      return !isLast;
     }
     return true;
   }
@@ -627,6 +639,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// The registers of a thread that its tiles take, and whether a thread has those.
   int64_t registers = 0;
   bool hasRegisters = false;
+  /// Whether programs of the group at hand fitted that lacked registers.
+  bool lackedRegisters = false;
   /// Whether it needs those even if f32 matrices have no stage.
   bool isWithoutStage = false;
 };

@@ -36,9 +36,7 @@ private:
       return failure();
     if (!program->hasAttr(kWarpgroupsAttr) || warpsOf(program) != cost::kFewWarps)
       return success();
-    bool hasSolve = false;
-    program.walk([&](InvertDiagonalOp) { hasSolve = true; });
-    if (cost::fitFewWarps(registersOfLiveTiles(program), hasSolve))
+    if (cost::fitFewWarps(registersOfLiveTiles(program)))
       return success();
     program->setAttrs(before.get()->getAttrs());
     program.getBody().takeBody(before.get().getBody());

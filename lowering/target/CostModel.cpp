@@ -35,10 +35,7 @@ unsigned cost::warpsFor(int64_t elements, bool isBusy) {
                                                                                 : kFewWarps;
 }
 
-bool cost::fitFewWarps(int64_t ofTiles, bool hasSolve) {
-  constexpr int64_t registers = 216, ofSolve = 58;
-  return ofTiles <= (hasSolve ? registers - ofSolve : registers);
-}
+bool cost::fitFewWarps(int64_t ofTiles) { return ofTiles <= kThreadRegisters; }
 
 bool cost::fitsRegisters(int64_t ofTiles, const ProgramShape &shape) {
   constexpr int64_t registers = 250, perTensor = 6, ofWarpOperands = 95;

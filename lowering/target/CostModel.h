@@ -135,13 +135,21 @@ constexpr unsigned kFewWarps = 4, kManyWarps = 8;
 /// The warps of a program whose largest matrix has so many elements.
 unsigned warpsFor(int64_t elements, bool isBusy);
 
-/// Whether four warps that multiply with `wgmma` have registers for a program whose tiles take up
-/// to `ofTiles` of a thread's at one time (registersOfLiveTiles). A solve takes a column of a block
-/// besides, and more addresses. Found by what ptxas spills for states of 64x64: without a solve up
-/// to 28 bytes at 216, and 456 at 344; with one nothing at 148, 52 bytes at 166. Eight warps take
-/// fewer instructions each, and more barriers: the fused backward of a delta rule with a gate per
-/// head 2,704 and 7, in the place of 4,004 and 5.
-bool fitFewWarps(int64_t ofTiles, bool hasSolve);
+/// The registers that a thread of a GPU has at most (CUDA programming guide, "Compute
+/// Capabilities").
+constexpr int64_t kThreadRegisters = 255;
+/// The most registers of live tiles with which the programs of a derivative that share saved states
+/// keep their chunks of 64 rows; with more, shorter chunks are faster. H100, delta rules with
+/// states of 128x128, B=4, T=4096, H=64: with a gate per key channel, whose programs have 258 and
+/// 332, 13.6 ms for chunks of 64 rows (they spill 604 and 2,032 bytes) and 5.9 for 32; with a gate
+/// per head, whose fused program has 296, 2.9 for 64 (260 bytes).
+constexpr int64_t kTileRegistersOfDerivative = 320;
+/// Whether four warps that multiply with `wgmma` are faster than eight for a program whose tiles
+/// take up to `ofTiles` of a thread's registers at one time (registersOfLiveTiles). Eight warps
+/// spill less, and meet at more barriers. H100, delta rules with states of 64x64, eight warps by
+/// four: the derivatives whose fused kernel has 344 and 352 registers of tiles 0.72 and 0.56 times
+/// as long; forwards with 162, which spill 64 bytes, 1.30, and that save states 1.10.
+bool fitFewWarps(int64_t ofTiles);
 
 /// A program, as the estimate of its registers sees it.
 struct ProgramShape {
