@@ -133,7 +133,9 @@ def SelectSchedule : Pass<"ejk-select-schedule", "::mlir::ModuleOp"> {
   let description = [{
     What: runs `ejk-chunk` on scans, after `ejk-narrow-operands`, `ejk-hoist-reductions`,
     `ejk-include-diagonal` and `ejk-narrow-saves`, with the longest chunk of 64, 32 or 16 steps whose kernel fits the shared
-    memory of a thread block of `arch`. The lowering itself computes what a kernel needs. A scan
+    memory of a thread block of `arch`. The lowering itself computes what a kernel needs. Programs of
+    a derivative that share saved states take shorter chunks where the tiles of longer ones need far
+    more registers than a thread has. A scan
     that does not fit, or that `ejk-chunk` leaves alone, stays as it is, and a remark says why.
 
     A state of more than 128×128 elements is cut into slices, one for each of several thread blocks,
