@@ -27,11 +27,11 @@ endfunction()
 include(cmake/EjkPrecompiledHeader.cmake)
 
 # LLVM makes and frees many small objects: with mimalloc in the place of the C library's allocator a
-# compilation takes an eighth less time.
+# compilation takes a tenth less time. Programs that are installed then need its shared library.
 option(EJK_MIMALLOC "Have the compiler's programs allocate with mimalloc, where it is installed" ON)
 if(EJK_MIMALLOC AND NOT EJK_SANITIZE)
   find_package(mimalloc QUIET)
-  if(mimalloc_FOUND)
+  if(TARGET mimalloc)
     message(STATUS "mimalloc ${mimalloc_VERSION} from ${mimalloc_DIR}")
   endif()
 endif()
@@ -41,7 +41,7 @@ function(ejk_add_compiler_program name)
   add_executable(${name} ${ARGN})
   ejk_set_compile_options(${name})
   target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header has it
-  if(mimalloc_FOUND)
+  if(TARGET mimalloc)
     target_link_libraries(${name} PRIVATE mimalloc)
   endif()
   ejk_use_precompiled_header(${name})

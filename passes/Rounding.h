@@ -6,7 +6,8 @@
 
 namespace ejk {
 
-/// The most channels that are few. Over many channels and steps the errors of as many roundings
+/// The most channels that are few: of a recurrence that corrects its state along either axis, of
+/// others as `mostBesideFew` has it. Over many channels and steps the errors of as many roundings
 /// average out. Over few they do not, and a gate's gradient sums terms of a whole sequence, which
 /// may nearly cancel. So states of few channels are saved in f32, and matmuls take operands in two
 /// terms.

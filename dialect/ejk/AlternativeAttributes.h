@@ -20,7 +20,8 @@ constexpr llvm::StringLiteral kNeedsAttr = "ejk.needs";
 /// Likewise: the condition without which another alternative is better.
 constexpr llvm::StringLiteral kWhenAttr = "ejk.when";
 /// Whether matmuls of a function's block programs take operands in two terms where a sum is made of
-/// what they give, and states are saved in f32 (passes/Rounding.h).
+/// what they give, or everywhere if a recurrence corrects its state, and states are saved in f32
+/// (passes/Rounding.h).
 constexpr llvm::StringLiteral kTwoTermsAttr = "ejk.two_terms";
 } // namespace ejk
 

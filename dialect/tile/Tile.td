@@ -123,9 +123,9 @@ def Tile_ProgramOp : Tile_Op<"program", [
     sequence. Rows and the length are those of the segment, which has its own initial and
     final states. Slots of saved states start at the segment's first row.
 
-    With `corrects`, the recurrence corrects its state as a delta rule does, or is a part of the
-    derivative of such a one. Then rounding errors of matmul operands do not average out where
-    channels are few (`ejk-split-operands`).
+    With `corrects`, a recurrence of the program's function corrects its state as a delta rule does,
+    and the program may be that recurrence or a part of its derivative. Then rounding errors of
+    matmul operands do not average out where channels are few (`ejk-split-operands`).
 
     Example:
 

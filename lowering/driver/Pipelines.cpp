@@ -234,7 +234,8 @@ struct ToGPUFlags : PassPipelineOptions<ToGPUFlags> {
       llvm::cl::init(ejk::kTwoTermStates)};
   Option<ejk::TwoTerms> twoTerms{
       *this, "two-terms",
-      llvm::cl::desc("which derivatives compute gates' gradients from operands in two terms"),
+      llvm::cl::desc("which derivatives compute gates' gradients, and those of recurrences that "
+                     "correct their state, from operands in two terms"),
       llvm::cl::init(ejk::kDefaultTwoTerms),
       llvm::cl::values(
           clEnumValN(ejk::TwoTerms::fewChannels, "few-channels", "those of few channels"),

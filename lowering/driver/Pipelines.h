@@ -25,7 +25,8 @@ struct ToGPUOptions {
   bool roundExponentials = true;
   /// The most channels of a carried state that a gate's gradient reads in two terms.
   int64_t twoTermStates = kTwoTermStates;
-  /// Which derivatives compute gates' gradients from operands in two terms.
+  /// Which derivatives compute gates' gradients, and those of recurrences that correct their
+  /// state, from operands in two terms.
   TwoTerms twoTerms = kDefaultTwoTerms;
   /// How recurrences of f32 rows are computed.
   F32Matmuls f32Matmuls = F32Matmuls::none;

@@ -265,38 +265,45 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
 
 /// The loop's value that `sum`, or what matmuls add to it, is the next one of; null if of none.
 static BlockArgument replacedBy(Value sum) {
-  while (sum.hasOneUse()) {
-    OpOperand &use = *sum.use_begin();
+  for (OpOperand &use : sum.getUses()) {
     Operation *user = use.getOwner();
     auto dot = dyn_cast<DotOp>(user);
+    Value next;
     if (dot && dot.getAcc() == sum)
-      sum = dot.getResult();
+      next = dot.getResult();
     else if (Branch::isEnd(user))
-      sum = user->getParentOp()->getResult(use.getOperandNumber());
+      next = user->getParentOp()->getResult(use.getOperandNumber());
     else if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<scf::YieldOp>(user))
       return loop.getRegionIterArg(use.getOperandNumber());
-    else
-      break;
+    if (BlockArgument found = next ? replacedBy(next) : BlockArgument())
+      return found;
   }
   return {};
 }
 
-/// Whether the value that the matmul sum `acc` replaces in a loop is used when the first of its
-/// matmuls has what it adds to. Both then need registers of their own, and LLVM may copy one to the
-/// other between two of the matmuls. It also uses the old value there if it contracts its product,
-/// and a sum of that, to an fma.
+/// Whether the loop's old value, which the sum of matmuls `acc` replaces, is still used after the
+/// first of these matmuls has its accumulators. Then both are live at once and need registers of
+/// their own, and LLVM may copy one to the other between two of the matmuls. A product of the old
+/// value that LLVM contracts with a later addition to an fma uses the old value at that addition.
 static bool outlivesFirstSum(Value acc) {
   BlockArgument old = replacedBy(acc);
-  while (auto dot = acc.getDefiningOp<DotOp>())
-    acc = dot.getAcc();
-  Operation *maker = acc.getDefiningOp();
-  if (!old || !maker)
+  if (!old)
     return false;
-  if (isa<arith::MulFOp>(maker) && llvm::any_of(acc.getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>))
+  Operation *first = acc.getDefiningOp();
+  while (auto dot = acc.getDefiningOp<DotOp>()) {
+    first = dot;
+    acc = dot.getAcc();
+  }
+  if (matchPattern(acc, m_Constant()))
+    return false; // made by the first matmul
+  if (Operation *maker = acc.getDefiningOp())
+    first = maker;
+  if (isa<arith::MulFOp>(first) && llvm::is_contained(first->getOperands(), old) &&
+      llvm::any_of(acc.getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>))
     return true;
   return llvm::any_of(old.getUsers(), [&](Operation *user) {
-    Operation *inBlock = maker->getBlock()->findAncestorOpInBlock(*user);
-    return inBlock && maker->isBeforeInBlock(inBlock);
+    Operation *inBlock = first->getBlock()->findAncestorOpInBlock(*user);
+    return inBlock && first->isBeforeInBlock(inBlock);
   });
 }
 

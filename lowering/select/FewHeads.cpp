@@ -84,9 +84,9 @@ static std::optional<DimExpr> numbersOf(const ShapeAnalysis &shapes, Value resul
   return numbers;
 }
 
-/// Rows of all sequences, and the numbers that a row has of what may be few.
+/// The rows of all sequences, and how many numbers per row the gradients in question have.
 struct Numbers {
-  DimExpr rows, heads;
+  DimExpr rows, perRow;
 };
 
 /// Of the gradients of gates that chunks round, the fewest.
@@ -131,12 +131,12 @@ HeadNumbers ejk::countHeads(func::FuncOp function) {
     return found;
   found.exist = true;
   auto isKnown = [](const DimExpr &size) { return size.kind == DimExpr::Kind::constant; };
-  if ((isKnown(numbers->heads) && numbers->heads.value >= kFewHeads) ||
+  if ((isKnown(numbers->perRow) && numbers->perRow.value >= kFewHeads) ||
       (isKnown(numbers->rows) && numbers->rows.value >= kRowsOfManyTerms))
     return found;
   Builder b(function.getContext());
   ArrayAttr few;
-  for (auto [size, limit] : {std::pair(numbers->heads, kFewHeads),
+  for (auto [size, limit] : {std::pair(numbers->perRow, kFewHeads),
                              std::pair(numbers->rows, kRowsOfManyTerms)}) {
     if (isKnown(size))
       continue;

@@ -157,10 +157,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     roundOutputs(getOperation());
     if (saveStates)
       forwardSaves = SaveStates::prepare(getOperation(), schedule == Schedule::automatic);
-    getOperation()->walk([&](ScanOp scan) {
-      if (correctsState(scan))
-        correcting.insert(scan->getParentOp());
-    });
+    correcting = findCorrecting(getOperation());
     llvm::SmallPtrSet<Operation *, 4> forwards; // handled once what they save is known
     for (SaveStates &saves : forwardSaves)
       for (func::FuncOp forward : saves.forwards())
@@ -236,7 +233,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                             std::optional<tile::DotAlgorithm> inF32) {
     ChunkSettings settings;
     settings.chunk = chunk;
-    settings.corrects = correcting.contains(scan->getParentOp());
+    settings.corrects = correcting.contains(scan);
     settings.saveEntries = saveEntries;
     settings.inExponents = !inF32;
     settings.roundComputed = roundComputed;
@@ -336,11 +333,15 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       FailureOr<bool> made = makePrograms(copy.scans, chunk, mayLackRegisters, inF32, programs);
       if (failed(made))
         return failure();
-      if (chunk == kChunkLengths[0] && need > target->sharedBytesPerBlock)
+      bool doesNotFit = need > target->sharedBytesPerBlock;
+      if (chunk == kChunkLengths[0] && programs.empty() && (doesNotFit || lackedRegisters))
         for (SaveStates &saves : forwardSaves)
-          saves.noteDeclined(group.front(),
-                             "programs that take them have chunks of " + std::to_string(chunk) +
-                                 " steps, which do not fit: " + describeNeed(group.front()));
+          saves.noteDeclined(
+              group.front(),
+              "programs that take them have chunks of " + std::to_string(chunk) + " steps, which " +
+                  (doesNotFit ? "do not fit: " + describeNeed(group.front())
+                              : "spill registers: their tiles take " + std::to_string(registers) +
+                                    " of a thread"));
       if (!*made || !programs.empty())
         break;
     }
@@ -429,8 +430,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                        : "; heads of fewer channels need less");
   }
 
-  /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, or spill much,
-  /// unless they `mayLackRegisters`; and false, after a remark, where no other chunks will do.
+  /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, or where the
+  /// longest chunks spill much, unless they `mayLackRegisters`; and false, after a remark, where no
+  /// other chunks will do.
   FailureOr<bool> makePrograms(ArrayRef<ScanOp> group, int64_t chunk, bool mayLackRegisters,
                                std::optional<tile::DotAlgorithm> inF32,
                                SmallVectorImpl<tile::ProgramOp> &programs) {
@@ -458,6 +460,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (failed(fits))
         return failure();
       bool lacksRegisters = !cpu && *fits && !mayLackRegisters && mayLoadLate &&
+                            chunk == kChunkLengths[0] &&
                             registers > cost::kTileRegistersOfDerivative;
       decide(scan, "chunk-length",
              Twine(chunk) + (lacksRegisters ? " rows lack registers"
@@ -471,7 +474,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (*fits && !lacksRegisters)
         continue;
       lackedRegisters |= lacksRegisters;
-      bool isLast = chunk == lengths().back() && !lackedRegisters;
+      bool isLast = chunk == lengths().back() && (mayLackRegisters || !lackedRegisters);
       if (isLast)
         scan.emitRemark("not chunked: its tiles do not fit into a thread block, even in chunks of ")
             << chunk << " steps: "
@@ -628,8 +631,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   const Target *target = nullptr;
   std::vector<SaveStates> forwardSaves;
-  /// Functions of recurrences that correct their state.
-  llvm::SmallPtrSet<Operation *, 4> correcting;
+  Correcting correcting;
   /// The user's function whose scans are being handled.
   StringRef handled;
   /// While the pass runs.

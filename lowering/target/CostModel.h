@@ -139,16 +139,18 @@ unsigned warpsFor(int64_t elements, bool isBusy);
 /// Capabilities").
 constexpr int64_t kThreadRegisters = 255;
 /// The most registers of live tiles with which the programs of a derivative that share saved states
-/// keep their chunks of 64 rows; with more, shorter chunks are faster. H100, delta rules with
-/// states of 128x128, B=4, T=4096, H=64: with a gate per key channel, whose programs have 258 and
-/// 332, 13.6 ms for chunks of 64 rows (they spill 604 and 2,032 bytes) and 5.9 for 32; with a gate
-/// per head, whose fused program has 296, 2.9 for 64 (260 bytes).
+/// have chunks of 64 rows; with more, shorter chunks are faster. H100, delta rules with states of
+/// 128x128, 64 value and 32 key heads, B=4, T=4096: with a gate per key channel, whose two programs
+/// have 258 and 332, 13.5 ms for chunks of 64 rows (they spill 580 and 1,836 bytes) and 6.9 for 32.
+/// With a gate per head both programs have less, and one kernel for both, which has 296 and spills
+/// 260 bytes, takes 2.9 ms with as many key heads. Other GPUs were not measured.
 constexpr int64_t kTileRegistersOfDerivative = 320;
 /// Whether four warps that multiply with `wgmma` are faster than eight for a program whose tiles
 /// take up to `ofTiles` of a thread's registers at one time (registersOfLiveTiles). Eight warps
 /// spill less, and meet at more barriers. H100, delta rules with states of 64x64, eight warps by
 /// four: the derivatives whose fused kernel has 344 and 352 registers of tiles 0.72 and 0.56 times
-/// as long; forwards with 162, which spill 64 bytes, 1.30, and that save states 1.10.
+/// as long; forwards with 162, which spill 64 bytes, 1.30, and that save states 1.10. Between 162
+/// and 344 nothing was measured.
 bool fitFewWarps(int64_t ofTiles);
 
 /// A program, as the estimate of its registers sees it.

@@ -103,7 +103,7 @@ void ChunkWriter::createProgram() {
       outer, loc, outputTypes, finalTypes, scan.getSaves().getTypes(), scan.getSequences(),
       scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
       plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices,
-      plan.options.corrects || correctsState(scan));
+      plan.options.corrects);
   Block &block = program.getBody().emplaceBlock();
   for (Type type : program.argumentTypes(parameterTypes))
     block.addArgument(type, loc);
@@ -365,6 +365,7 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
     }
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    Correcting correcting = findCorrecting(getOperation());
     for (ArrayRef<ScanOp> group : groupScans(scans)) {
       SmallVector<std::pair<ScanOp, tile::ProgramOp>> made;
       ChunkSettings settings;
@@ -375,6 +376,7 @@ struct ChunkPass : ejk::impl::ChunkBase<ChunkPass> {
       settings.saveEntries = savesEntries(group, chunk);
       settings.inExponents = inExponents;
       settings.roundComputed = roundComputed;
+      settings.corrects = correcting.contains(group.front());
       for (ScanOp scan : group)
         if (FailureOr<tile::ProgramOp> program = chunkScan(scan, settings); succeeded(program))
           made.push_back({scan, *program});

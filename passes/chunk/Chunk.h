@@ -33,8 +33,7 @@ struct ChunkSettings {
   /// Sum the gates of channels from a chunk's first row on, not from its middle row. The state is
   /// then read as it is, without a decay, and the range guard has half as many nats for a row.
   bool sumFromStart = false;
-  /// The scan belongs to a recurrence that corrects its state or to its derivative, even if its own
-  /// step does not say so (`correctsState`).
+  /// The scan is in a function of which a scan corrects its state (`findCorrecting`).
   bool corrects = false;
   /// The most state elements that one program carries; wider states are cut into slices.
   int64_t stateElements = 128 * 128;

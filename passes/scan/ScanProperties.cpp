@@ -60,6 +60,15 @@ bool ejk::correctsState(ScanOp scan) {
   });
 }
 
+Correcting ejk::findCorrecting(Operation *op) {
+  Correcting found;
+  op->walk([&](ScanOp scan) {
+    if (correctsState(scan))
+      found.functions.insert(scan->getParentOp());
+  });
+  return found;
+}
+
 DecayClass ejk::getDecayClass(ScanOp scan) {
   bool any = false, key = false, value = false, constant = true;
   scan.getBody().walk([&](DecayOp decay) {

@@ -33,12 +33,23 @@ bool isReductionAlongReads(ScanOp scan, mlir::Operation *reduction);
 /// Whether `value` depends on a state or a reduction, which no single thread has.
 bool dependsOnThreads(ScanOp scan, mlir::Value value);
 
-/// Whether `op`, a function, or the function that it is in computes its sums in two terms (`ejk.two_terms`).
+/// Whether `op`, a function, or the function that it is in has operands in two terms (`ejk.two_terms`).
 bool isInTwoTerms(mlir::Operation *op);
 
 /// Whether what a step adds depends on what it reads, as in a delta rule, or was computed so by
 /// another scan (`outer_add … corrects`).
 bool correctsState(ScanOp scan);
+/// The functions with such scans. Others of their scans may compute parts of the same derivative.
+class Correcting {
+public:
+  bool contains(ScanOp scan) const { return functions.contains(scan->getParentOp()); }
+
+private:
+  friend Correcting findCorrecting(mlir::Operation *op);
+  llvm::SmallPtrSet<mlir::Operation *, 4> functions;
+};
+/// Those under `op`.
+Correcting findCorrecting(mlir::Operation *op);
 
 /// The classes of decays of a step, cheapest first.
 enum class DecayClass { none, constant, scalar, key, value, both };
