@@ -46,8 +46,8 @@ struct CompileOptions {
   /// The most channels of a state that derivatives of these carry and that matmuls read in two
   /// terms, where the gradient of a gate that is a number per head sums what they read.
   int64_t twoTermStates = kTwoTermStates;
-  /// Which derivatives of these compute gates' gradients, and those of recurrences that correct their
-  /// state, from operands in two terms.
+  /// Which derivatives of these compute gates' gradients, and those of recurrences that correct
+  /// their state, from operands in two terms.
   TwoTerms twoTerms = kDefaultTwoTerms;
   /// How recurrences of f32 rows are computed: step by step, or chunk by chunk with matmuls of f32
   /// operands in bf16 terms.

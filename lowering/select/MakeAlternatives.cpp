@@ -108,9 +108,9 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     }
   }
 
-  /// Operands in two terms where gradients are of few heads (`countHeads`): in the function itself where
-  /// sizes that are known say so, else in a copy that needs such sizes. Returns whether there is a
-  /// copy.
+  /// Operands in two terms where gradients are of few heads (`countHeads`): in the function itself
+  /// where sizes that are known say so, else in a copy that needs such sizes. Returns whether there
+  /// is a copy.
   bool makeInTwoTerms(func::FuncOp function, StringRef schedule) {
     HeadNumbers heads = countHeads(function);
     if (twoTerms == TwoTerms::fewChannels || !heads.exist ||

@@ -3,6 +3,7 @@
 #define EJK_PASSES_SCAN_SCANPROPERTIES_H
 
 #include "dialect/ejk/Ejk.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 namespace ejk {
 
@@ -33,7 +34,8 @@ bool isReductionAlongReads(ScanOp scan, mlir::Operation *reduction);
 /// Whether `value` depends on a state or a reduction, which no single thread has.
 bool dependsOnThreads(ScanOp scan, mlir::Value value);
 
-/// Whether `op`, a function, or the function that it is in has operands in two terms (`ejk.two_terms`).
+/// Whether `op`, a function, or the function that it is in has operands in two terms
+/// (`ejk.two_terms`).
 bool isInTwoTerms(mlir::Operation *op);
 
 /// Whether what a step adds depends on what it reads, as in a delta rule, or was computed so by

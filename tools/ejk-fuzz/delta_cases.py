@@ -14,15 +14,12 @@ from fuzz_cases import FLOATS, Case
 # What of the model's error a result may have, which is drawn from the same roundings in another
 # order.
 MODEL = {"f32": 4.0, "by chunks": 1.5}
-# How often the model is drawn. One error says little of the next where a result has few numbers.
-DRAWS = 8
 FORMS = ["delta_rule"] * 3 + ["scan"] * 3
 SEQUENCE_ROWS = {"q": "K", "k": "K", "v": "V", "a": "K", "p": "V", "w": "V", "e": "K"}
 
 
-def rounder(kind, grid=1.0):
-    """Rounds to the numbers of `kind`, or to these divided by `grid`, which are as far apart."""
-    return lambda x: tensors.round_to(grid * x, kind).astype(np.float64) / grid
+def rounder(kind):
+    return lambda x: tensors.round_to(x, kind).astype(np.float64)
 
 
 class DeltaCase(Case):
@@ -256,12 +253,9 @@ class DeltaCase(Case):
         less their ratio."""
         # by chunks computed operands are bf16, of f16 rows too
         kind = "bf16" if by_chunks else "f32"
-        expected = self.expected[name][1]
-        errors = [np.linalg.norm(self.walk(rounder(kind, 2.0 ** (i / DRAWS)))[name] - expected)
-                  for i in range(DRAWS)]
-        # The norm of n errors that are drawn one by one has a standard deviation of its mean / √2n.
-        likely = np.sqrt(np.mean(np.square(errors))) * (1 + 3 / np.sqrt(2 * max(expected.size, 1)))
-        return MODEL["by chunks" if by_chunks else "f32"] * likely * (2.0 ** -29 if exact else 1.0)
+        difference = np.linalg.norm(self.walk(rounder(kind))[name] - self.expected[name][1])
+        return MODEL["by chunks" if by_chunks else "f32"] * difference * (2.0 ** -29 if exact
+                                                                          else 1.0)
 
     def describe(self):
         drawn = [word for word, is_so in (("parallel", self.parallel), ("bends", self.bends),
