@@ -171,8 +171,11 @@ def _keep(ctx, tensors, results, count):
 
 def _gradients(ctx, needed, cotangents, apply):
     """The inputs' gradients, None where none is needed; `apply` calls an entry."""
+    # Asked for once: a checkpoint computes them at that time, and gives them once.
     kept = list(ctx.saved_tensors)
     tensors, states = kept[:ctx.num_inputs], kept[ctx.num_inputs:]
+    if ctx.program is None:
+        ctx.program = ctx.site.program_for(tensors)
     device = _device(tensors[0])
     order = ctx.entry.partition(":")[0]
     forward = _entry(ctx.program, "0" if order == "forward" else ctx.entry, device)
@@ -292,14 +295,13 @@ class _EagerAtSite(torch.autograd.Function):
         results = _at_site(site.number, list(tensors))
         if not results:
             raise _Unknown
-        ctx.site = site
+        ctx.site, ctx.program, ctx.entry = site, None, "0"
         _keep(ctx, tensors, results, site.num_results)
         ctx.set_materialize_grads(False)
         return tuple(results[:site.num_results])
 
     @staticmethod
     def backward(ctx, *cotangents):
-        ctx.program, ctx.entry = ctx.site.program_for(ctx.saved_tensors[:ctx.num_inputs]), "0"
         return None, *_gradients(ctx, ctx.needs_input_grad[1:], cotangents, _apply)
 
 

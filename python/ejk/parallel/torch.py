@@ -39,6 +39,18 @@ class Local:
         return list(self.parts)
 
 
+class _Input(torch.autograd.Function):
+    """A tensor as an input of a graph of its own, which does not keep it as a leaf would."""
+
+    @staticmethod
+    def forward(ctx, anchor, tensor):
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, None
+
+
 class _Job:
     """One segment's part: its summaries, and its rows."""
 
@@ -46,6 +58,7 @@ class _Job:
         self.segment, self.tensors, self.scale, self.delta = segment, tensors, scale, delta
         self.initial_state = initial_state
         k, v = tensors["k"], tensors["v"]
+        self.device = k.device
         self.heads, self.K, self.V = max(tensors["q"].shape[2], v.shape[2]), k.shape[3], v.shape[3]
         packed = segment.offsets is not None
         self.rows = 1 if packed else k.shape[0]
@@ -57,7 +70,7 @@ class _Job:
     def _mask(self, flags):
         if self.segment.offsets is None:
             return flags
-        return torch.tensor(flags, device=self.tensors["k"].device)[:, None, None, None]
+        return torch.tensor(flags, device=self.device)[:, None, None, None]
 
     def begin(self):
         """The initial states of the sequences that begin here; zero for others."""
@@ -140,19 +153,30 @@ class _Job:
         if self.segment.from_left:
             state = self.joined(state, self.carried(vectors, segments, False),
                                 getattr(self.segment, "first", 0), False)
-        with torch.enable_grad():
-            self.own = {n: t.detach().requires_grad_() for n, t in self.tensors.items()}
-            self.h0 = state.detach().requires_grad_()
-            named = dict(self.own, initial_state=self.h0, cu_seqlens=self.cu, scale=self.scale)
+        # What the rows' graph saves goes to this list, and from there to the graph around it.
+        self.kept = kept = []
+
+        def keep(tensor):
+            kept.append(tensor)
+            return len(kept) - 1
+        self.names = list(self.tensors)
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, kept.__getitem__):
+            anchor = torch.empty(0, requires_grad=True)
+            own = {n: _Input.apply(anchor, t.detach()) for n, t in self.tensors.items()}
+            h0 = _Input.apply(anchor, state.detach())
+            named = dict(own, initial_state=h0, cu_seqlens=self.cu, scale=self.scale)
             if self.delta:
                 g = named.pop("g", None)
                 if g is None:
-                    self.results = ops.delta_rule(**named)
+                    results = ops.delta_rule(**named)
                 else:
-                    self.results = (ops.kda if g.dim() == 4 else ops.gated_delta_rule)(g=g, **named)
+                    results = (ops.kda if g.dim() == 4 else ops.gated_delta_rule)(g=g, **named)
             else:
-                self.results = ops.recurrent(**named)
-        o, ht = (r.detach() for r in self.results)
+                results = ops.recurrent(**named)
+        edge = torch.autograd.graph.get_gradient_edge
+        self.inputs, self.results = [*map(edge, own.values()), edge(h0)], [*map(edge, results)]
+        del self.tensors, self.initial_state
+        o, ht = (r.detach() for r in results)
         return o, self.ended(ht)
 
     def ended(self, state):
@@ -167,7 +191,8 @@ class _Job:
             raise EjkError("a recurrence over segments was differentiated before: its backward "
                            "pass frees what it saved, so call the recurrence again")
         self.cotangents = [do.contiguous(), self.ended(dht)]
-        adjoint, = torch.autograd.grad(self.results, [self.h0], self.cotangents, retain_graph=True)
+        adjoint, = torch.autograd.grad(self.results, self.inputs[-1:], self.cotangents,
+                                       retain_graph=True)
         return self.sent(adjoint, getattr(self.segment, "first", 0))
 
     def gradients(self, vectors, segments):
@@ -175,14 +200,14 @@ class _Job:
         if self.segment.to_right:
             dht = self.joined(dht, self.carried(vectors, segments, True),
                               getattr(self.segment, "last", 0), True)
-        names = list(self.own)
-        *found, dh0 = torch.autograd.grad(self.results, [*self.own.values(), self.h0], [do, dht])
-        del self.results
+        *found, dh0 = torch.autograd.grad(self.results, self.inputs, [do, dht])
+        self.kept.clear()
+        del self.results, self.inputs
         if self.segment.offsets is None:
             dh0 = torch.zeros_like(dh0) if self.segment.from_left else dh0
         else:
             dh0 = torch.where(self._mask(self.segment.begins), dh0, torch.zeros_like(dh0))
-        return dict(zip(names, found)), dh0
+        return dict(zip(self.names, found)), dh0
 
 
 class _OverSegments(torch.autograd.Function):
@@ -199,8 +224,11 @@ class _OverSegments(torch.autograd.Function):
         vectors = exchange([job.summary() for job in jobs])
         results = [job.run(vectors, segments) for job in jobs]
         ctx.jobs, ctx.plan, ctx.has_state = jobs, plan, initial_state is not None
-        # Jobs have what they need. torch keeps the operands to see whether they change in place.
-        ctx.save_for_backward(initial_state, *values)
+        # torch keeps the operands as well, to see whether they change in place.
+        ctx.save_for_backward(initial_state, *values, *(t for job in jobs for t in job.kept))
+        ctx.counts = [len(job.kept) for job in jobs]
+        for job in jobs:
+            job.kept.clear()
         o = torch.cat([o for o, _ in results], 1) if len(results) > 1 else results[0][0]
         return o, sum(ht for _, ht in results[1:]) + results[0][1]
 
@@ -208,7 +236,9 @@ class _OverSegments(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, do, dht):
         names, spans, segments, exchange, *_ = ctx.plan
-        ctx.saved_tensors  # raises where an operand was changed in place after the forward pass
+        kept = list(ctx.saved_tensors)  # raises where an operand was changed in place since
+        for job, count in zip(reversed(ctx.jobs), reversed(ctx.counts)):
+            kept, job.kept[:] = kept[:len(kept) - count], kept[len(kept) - count:]
         vectors = exchange([job.adjoint_summary(do[:, start:end], dht)
                             for job, (_, (start, end)) in zip(ctx.jobs, spans)])
         found = [job.gradients(vectors, segments) for job in ctx.jobs]
