@@ -61,7 +61,8 @@ def main():
              methods("fn", _inspect.CompiledFunction), entry("ejk.Explanation", ejk.Explanation),
              entry("ejk.targets", ejk.targets),
              "## The cache\n", inspect.getdoc(_cache) + "\n",
-             entry("ejk.cache.folder", _cache.folder), entry("ejk.cache.clear", _cache.clear),
+             entry("ejk.cache_info", _cache.info), entry("ejk.clear_cache", _cache.clear),
+             entry("ejk.cache.folder", _cache.folder),
              "## Errors\n",
              "\n".join(f"- `ejk.{n}`: {inspect.getdoc(getattr(_errors, n))}" for n in
                        ("EjkError", "TraceError", "TensorError", "CompileError", "RuntimeFailure",

@@ -12,9 +12,9 @@ from ._recurrence import Recurrence, recurrence
 globals().update({name: getattr(_functions, name) for name in _functions.NAMES})
 
 __version__ = "0.2.0"
-__all__ = ["recurrence", "Recurrence", "compile", "ops", "split", "cache", "targets", "Explanation",
-           "EjkError", "CompileError", "TraceError", "TensorError", "RuntimeFailure", "Diagnostic",
-           *_functions.NAMES]
+__all__ = ["recurrence", "Recurrence", "compile", "ops", "split", "cache", "cache_info",
+           "clear_cache", "targets", "Explanation", "EjkError", "CompileError", "TraceError",
+           "TensorError", "RuntimeFailure", "Diagnostic", *_functions.NAMES]
 
 _LAZY = {"compile": "_inspect", "Explanation": "_inspect", "targets": "_inspect"}
 
@@ -26,8 +26,9 @@ def __getattr__(name):
         return importlib.import_module(".parallel", __name__).split
     if name == "ops":
         return importlib.import_module(".ops", __name__)
-    if name == "cache":
-        return importlib.import_module("._cache", __name__)
+    if name in ("cache", "cache_info", "clear_cache"):
+        cache = importlib.import_module("._cache", __name__)
+        return {"cache": cache, "cache_info": cache.info, "clear_cache": cache.clear}[name]
     raise AttributeError(f"module 'ejk' has no attribute '{name}'")
 
 

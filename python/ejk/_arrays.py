@@ -37,16 +37,23 @@ def _door_name(kind):
 _door_name._dynamo_marked_constant = True
 
 
+_opened = {}
+
+
 def _load(name):
-    return sys.modules.get(name) or importlib.import_module(name)
+    module = _opened.get(name)
+    if module is None:
+        # Where another thread imports it now, this waits until that is done.
+        module = _opened[name] = importlib.import_module(name)
+    return module
 
 
 def load_doors():
     """Opens the doors of libraries that are imported already. torch.compile cannot follow an import
     that happens in a call, so this is done when a recurrence is made."""
     for library in ("torch", "jax"):
-        if library in sys.modules and _DOORS[library] not in sys.modules:
-            importlib.import_module(_DOORS[library])
+        if library in sys.modules:
+            _load(_DOORS[library])
 
 
 def try_doors():

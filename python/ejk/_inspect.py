@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from . import _arrays
 from ._errors import CompileError, EjkError, TensorError
+from ._files import write_whole
 from ._library import BYTES, Buffer, compiler
 from ._program import Program, _evaluate, _manifest, register, target_for
 
@@ -93,8 +94,7 @@ class CompiledFunction:
 
 def write_package(program, path, target, derivatives):
     data, _ = program.compile(target=target or target_for((1, 0)), derivatives=derivatives)
-    with open(path, "wb") as file:
-        file.write(data)
+    write_whole(path, data)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 import ctypes
 import functools
+import hashlib
 import os
 import pathlib
+import re
+import struct
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint64, c_void_p
 
 from ._errors import CompileError, Diagnostic, EjkError, RuntimeFailure, TensorError
@@ -50,6 +53,30 @@ def open_library(name):
             f"libraries are found, in the versions that it was built with: `ldd -r {path}` lists "
             "what is missing. Install the ejk wheel, or build the project on this machine; set "
             "EJK_LIBRARY_DIR where another folder's is meant") from error
+
+
+def content_of(path):
+    """A hash of a library's content: the ID that its linker gave it, else one of all its bytes."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if head[:6] == b"\x7fELF\x02\x01":  # of 64 bits, little-endian
+            start, = struct.unpack_from("<Q", head, 32)
+            size, count = struct.unpack_from("<HH", head, 54)
+            file.seek(start)
+            headers = file.read(size * count)
+            for at in range(0, len(headers) - 55, size or 56):
+                kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", headers, at)
+                if kind == 4:  # notes
+                    file.seek(offset)
+                    found = re.search(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", file.read(length), re.S)
+                    if found:
+                        file.seek(offset + found.end())
+                        return file.read(found[1][0]).hex()
+        file.seek(0)
+        digest = hashlib.sha256()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 class DLTensor(ctypes.Structure):

@@ -1,6 +1,7 @@
 """A program: MLIR with one public function, and the packages that are made of it."""
 
 import ctypes
+import functools
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import warnings
 
 from . import _cache
 from ._errors import CompileError, EjkError, RuntimeFailure, TensorError
-from ._library import BYTES, Buffer, Launch, compiler, library_path, runtime
+from ._library import (BYTES, Buffer, Launch, compiler, content_of, library_path, runtime)
 
 _SUFFIXES = ("", "_vjp", "_vjp_vjp")
 _INTEGERS = ("i32", "i64")
@@ -229,20 +230,18 @@ class Program:
 
     def _package(self, order, wrt, target, save_states=False):
         """The bytes of a package, from the cache where it has them, and its manifest."""
-        name = _cache.key_of("package", self.key, str(order), ",".join(wrt), target,
-                             _compiler_version(), *["saving"] * save_states) + ".ejk"
-        data = _cache.read(name)
+        key = _cache.key_of("package", self.key, str(order), ",".join(wrt), target,
+                            _maker(target), *["saving"] * save_states)
+        data = _cache.read(key, ".ejk")
         manifest = data and _manifest(data)
         if not manifest:
-            if data is not None:
-                _cache.forget(name)
-            with _Progress(f"compiling {self.name}{_SUFFIXES[order]} for {target}"):
+            with _Progress(f"compiling {self.name}{_SUFFIXES[order]} for {target}") as progress:
                 data, _ = self.compile(target=target, derivatives=order, wrt=wrt,
                                        save_states=save_states)
+                progress.not_kept = _cache.write(key, ".ejk", data)
             manifest = _manifest(data)
-            _cache.write(name, data)
             # Another process that meets the program's key, in a graph of torch's, finds it here.
-            _cache.write(self.key + ".mlir", (self.name + "\n" + self.text).encode())
+            _cache.write(self.key, ".mlir", (self.name + "\n" + self.text).encode())
         return data, manifest
 
     def _make(self, order, wrt, target):
@@ -283,10 +282,18 @@ class Program:
         return compiler().compile(text, name=self.name + ".mlir", **options)[1]
 
 
-def _compiler_version():
-    path = library_path("libejk-compiler.so")
-    status = os.stat(path)
-    return f"{compiler().release} {status.st_size} {status.st_mtime_ns}"
+@functools.lru_cache(maxsize=None)
+def _maker(target):
+    """What of this machine the bytes of a package depend on, beside the program: the compiler, and
+    for a GPU the ptxas that it would call."""
+    ptxas = ""
+    if target.startswith("sm_"):
+        import shutil  # here, because ejk is to be imported fast
+        homes = [os.environ[n] + "/bin" for n in ("CUDA_HOME", "CUDA_PATH") if n in os.environ]
+        path = os.pathsep.join([*homes, os.environ.get("PATH", ""), "/usr/local/cuda/bin"])
+        found = shutil.which("ptxas", path=path)
+        ptxas = f"{os.path.realpath(found)} {os.stat(found).st_size}" if found else ""
+    return f"{compiler().release} {content_of(library_path('libejk-compiler.so'))} {ptxas}"
 
 
 def _manifest(data):
@@ -312,9 +319,9 @@ def by_key(key):
     found = _programs.get(key)
     if found:
         return found
-    data = _cache.read(key + ".mlir")
+    data = _cache.read(key, ".mlir")
     if data:
-        name, text = data.decode().split("\n", 1)
+        name, _, text = data.decode(errors="replace").partition("\n")
         program = Program(text, name)
         if program.key == key:
             return register(program)
@@ -323,32 +330,44 @@ def by_key(key):
 
 
 class _Progress:
-    """A line on standard error when something takes longer than a moment, on a terminal or with
-    EJK_PROGRESS=1."""
+    """Says what takes longer than a moment: on a terminal or with EJK_PROGRESS=1 a line on standard
+    error after 0.3 s, elsewhere one in the log "ejk" after 2 s, and with EJK_PROGRESS=0 none."""
 
     def __init__(self, what):
         setting = os.environ.get("EJK_PROGRESS", "")
         self._what, self._shown = what, False
+        self._on_terminal = setting not in ("", "0") or (not setting and sys.stderr is not None
+                                                         and sys.stderr.isatty())
         self._timer = None
-        if setting != "0" and (setting or sys.stderr.isatty()):
-            self._timer = threading.Timer(0.3, self._show)
+        self.not_kept = None  # why the cache does not have the result
+        if setting != "0":
+            self._timer = threading.Timer(0.3 if self._on_terminal else 2, self._show)
             self._timer.daemon = True
 
     def _show(self):
         self._shown = True
-        print(f"ejk: {self._what}, once; the result is kept in {_cache.folder()}", file=sys.stderr,
-              flush=True)
+        self._say(f"ejk: {self._what}, once")
+
+    def _say(self, line):
+        if self._on_terminal:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            import logging  # here, because ejk is to be imported fast
+            logging.getLogger("ejk").warning("%s", line)
 
     def __enter__(self):
         self._start = time.perf_counter()
         if self._timer:
             self._timer.start()
+        return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         if self._timer:
             self._timer.cancel()
-        if self._shown:
-            print(f"ejk: done in {time.perf_counter() - self._start:.1f} s", file=sys.stderr)
+        if self._shown and kind is None:
+            kept = (f"not kept: {self.not_kept}" if self.not_kept else
+                    f"kept in {_cache.folder()}")
+            self._say(f"ejk: done in {time.perf_counter() - self._start:.1f} s; {kept}")
 
 
 def is_float(tensor):

@@ -1,4 +1,4 @@
-"""Recurrences on NumPy arrays: the tracer, the named functions, errors, the cache."""
+"""Recurrences on NumPy arrays: the tracer, the named functions, errors."""
 
 import os
 import pathlib
@@ -408,48 +408,6 @@ import sys, numpy as np, ejk
 x = np.ones((1, 2, 1, 4), np.float32)
 print(ejk.ops.linear_attn(x, x, x, scale=1.0)[0][0, :, 0, 0])
 """
-
-
-class Cache(unittest.TestCase):
-    def call(self, **environment):
-        return subprocess.run([sys.executable, "-c", CALL], capture_output=True, text=True,
-                              env={**os.environ, "EJK_PROGRESS": "1", **environment})
-
-    def expect(self, done, compiles=None):
-        self.assertEqual((done.returncode, done.stdout.strip()), (0, "[4. 8.]"), done.stderr)
-
-    def test_the_next_process_finds_it(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.expect(self.call(EJK_CACHE_DIR=folder))
-            packages = sorted(pathlib.Path(folder).glob("*.ejk"))
-            self.assertEqual(len(packages), 1)
-            made = packages[0].stat().st_mtime_ns
-            self.expect(self.call(EJK_CACHE_DIR=folder))
-            self.assertEqual(packages[0].stat().st_mtime_ns, made)
-
-    def test_a_damaged_file_is_made_again(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.expect(self.call(EJK_CACHE_DIR=folder))
-            package = next(pathlib.Path(folder).glob("*.ejk"))
-            whole = package.read_bytes()
-            for bad in (b"", whole[:100], whole[:-1] + bytes([whole[-1] ^ 1])):
-                package.write_bytes(bad)
-                self.expect(self.call(EJK_CACHE_DIR=folder))
-                self.assertEqual(package.read_bytes(), whole)
-
-    def test_a_folder_that_cannot_be_written(self):
-        self.expect(self.call(EJK_CACHE_DIR="/dev/null/ejk"))
-        self.expect(self.call(EJK_CACHE_DIR="/proc/ejk"))
-
-    def test_two_processes_at_once(self):
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "EJK_CACHE_DIR": folder}
-            both = [subprocess.Popen([sys.executable, "-c", CALL], env=environment,
-                                     stdout=subprocess.PIPE, text=True) for _ in range(2)]
-            for process in both:
-                self.assertEqual(process.communicate()[0].strip(), "[4. 8.]")
-            names = [p.name for p in pathlib.Path(folder).iterdir()]
-            self.assertEqual(sorted(n.rpartition(".")[2] for n in names), ["ejk", "mlir"])
 
 
 class Import(unittest.TestCase):
