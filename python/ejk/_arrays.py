@@ -22,7 +22,11 @@ def is_tensor(value):
 def door_of(value):
     """The module that takes arrays of this type; None for what is no array."""
     name = _door_name(type(value))
-    return _load(name) if name and hasattr(value, "shape") and hasattr(value, "dtype") else None
+    try:
+        is_array = name and hasattr(value, "dtype") and hasattr(value, "shape")
+    except RuntimeError:  # some of torch's tensors have no shape, which their door says
+        is_array = True
+    return _load(name) if is_array else None
 
 
 def _door_name(kind):

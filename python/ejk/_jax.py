@@ -17,7 +17,8 @@ _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f
 
 
 def describe(array):
-    dtype = _DTYPES.get(jnp.dtype(array.dtype).name)
+    # The name of a NumPy dtype; keys of random numbers have a dtype of JAX's.
+    dtype = _DTYPES.get(getattr(array.dtype, "name", None))
     if not dtype:
         raise TensorError(f"element type {array.dtype} is none of {', '.join(_DTYPES)}")
     return dtype, tuple(array.shape)
@@ -28,7 +29,15 @@ def to_numpy(array):
 
 
 def prepare(arrays):
-    return [jnp.asarray(a) for a in arrays]
+    """NumPy arrays and JAX's, as JAX's."""
+    return [a if isinstance(a, jax.Array) else _of_numpy(a) for a in arrays]
+
+
+def _of_numpy(array):
+    if not isinstance(array, (np.ndarray, np.generic)):
+        raise TensorError(f"a tensor is a {type(array).__module__}.{type(array).__qualname__}; "
+                          "convert it to a jax.Array")
+    return jnp.asarray(_numpy.plain(array))
 
 
 #: What calls are named in programs of XLA's. An export of one needs

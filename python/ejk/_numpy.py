@@ -28,7 +28,22 @@ def describe(array):
         if not dtype:
             raise TensorError(f"element type {array.dtype} is none of {', '.join(_DTYPES)}")
         _known[array.dtype] = dtype
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray) and (
+            np.ma.is_masked(array)):
+        raise TensorError("a masked array has masked elements; fill them (array.filled(0))")
     return dtype, array.shape
+
+
+def plain(array):
+    """The array as NumPy's own kind, in the machine's byte order, without negative strides; it
+    shares memory where it can."""
+    describe(array)
+    array = np.asarray(array, _native(array.dtype))
+    return array.copy() if any(s < 0 for s in array.strides) else array
+
+
+def _native(dtype):
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def allocate_host(size):
@@ -53,7 +68,7 @@ def _aligned_empty(shape, dtype, align):
 
 def _aligned(array, align):
     array = np.asarray(array)
-    copy = _aligned_empty(array.shape, array.dtype, align)
+    copy = _aligned_empty(array.shape, _native(array.dtype), align)
     copy[...] = array
     return copy
 
@@ -64,9 +79,10 @@ def _buffer(array, dtype):
 
 def run(entry, arrays):
     """The entry's results, as arrays of their own."""
-    arrays = [a if type(a) is np.ndarray and a.flags.c_contiguous and _address(a) % align == 0
-              else _aligned(a, align) for a, align in zip(arrays, entry.alignments)]
     kinds = [describe(a)[0] for a in arrays]
+    arrays = [a if (type(a) is np.ndarray and a.flags.c_contiguous and a.dtype.isnative
+                    and _address(a) % align == 0)
+              else _aligned(a, align) for a, align in zip(arrays, entry.alignments)]
     exact = "f64" in kinds
     inputs = [_buffer(a, k) for a, k in zip(arrays, kinds)]
     results = []
@@ -83,5 +99,4 @@ def call(key, arrays, save_states=True):
     return run(by_key(key).entry(), arrays)
 
 
-def to_numpy(array):
-    return np.asarray(array)
+to_numpy = plain

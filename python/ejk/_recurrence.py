@@ -92,7 +92,19 @@ class Recurrence:
         _arrays.load_doors()
 
     def __reduce__(self):
-        return _find, (self.__module__, self.__qualname__)
+        # By its name where that says this one. Else its function is pickled, which says what is
+        # wrong with one that has no name in its module.
+        if _find(self.__module__, self.__qualname__) is self:
+            return _find, (self.__module__, self.__qualname__)
+        return Recurrence, (self._function, self._states, self._reverse, self._queries)
+
+    # It does not change, so a copy is the same.
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __repr__(self):
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
@@ -290,7 +302,8 @@ def check_exact(names, described):
 
 
 def _find(module, name):
+    """What a name says in its module; None where it says nothing."""
     value = importlib.import_module(module)
     for part in name.split("."):
-        value = getattr(value, part)
+        value = getattr(value, part, None)
     return value

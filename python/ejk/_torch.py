@@ -9,7 +9,9 @@ import itertools
 
 import torch
 
-from . import _arrays, _doors, _program
+from torch.autograd import forward_ad as _forward_ad
+
+from . import _arrays, _doors, _numpy, _program
 from ._errors import EjkError, TensorError
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -17,28 +19,47 @@ _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
 _OWN = {name: dtype for dtype, name in _DTYPES.items()}
 
 
+_DEVICES = ("cpu", "cuda", "meta")
+
+
 def describe(tensor):
     dtype = _DTYPES.get(tensor.dtype)
     if not dtype:
         raise TensorError(f"element type {tensor.dtype} is none of "
                           + ", ".join(str(d) for d in _DTYPES))
-    return dtype, tuple(tensor.shape)
+    if tensor.is_nested or tensor.layout != torch.strided:
+        kind = "nested" if tensor.is_nested else f"of layout {tensor.layout}"
+        raise TensorError(f"a tensor is {kind}; ejk takes strided ones")
+    if tensor.device.type not in _DEVICES:
+        raise TensorError(f"a tensor is on {tensor.device}; ejk takes those on "
+                          + ", ".join(_DEVICES))
+    try:
+        return dtype, tuple(tensor.shape)
+    except RuntimeError as error:
+        raise TensorError(f"a tensor has no shape: {error}") from None
 
 
 def to_numpy(tensor):
-    tensor = tensor.detach().cpu()
+    tensor = tensor.detach().cpu().resolve_neg()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def prepare(tensors):
     """NumPy arrays and torch tensors, as torch tensors."""
-    return [t if isinstance(t, torch.Tensor) else torch.as_tensor(t) for t in tensors]
+    return [t if isinstance(t, torch.Tensor) else _of_numpy(t) for t in tensors]
+
+
+def _of_numpy(array):
+    array = _numpy.plain(array)
+    if array.dtype.name == "bfloat16":
+        return torch.as_tensor(array.view("i2")).view(torch.bfloat16)
+    return torch.as_tensor(array)
 
 
 def autocast(names, tensors):
     """Under autocast, q, k and v that differ in type get the type of the region."""
     device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
+    if device == "meta" or not torch.is_autocast_enabled(device):
         return tensors
     main = [t.dtype for n, t in zip(names, tensors) if n in ("q", "k", "v")]
     if all(d == main[0] for d in main):
@@ -57,6 +78,10 @@ _library.define("call(str program, str entry, Tensor[] inputs) -> Tensor[]",
 # The same for eager calls, which does not need to be told the program: libejk_torch finds it by the
 # tensors' types and channels among those that this site has called. No result: there is none.
 _library.define("at_site(int site, Tensor[] inputs) -> Tensor[]")
+# Python calls it where no derivative is recorded. torch's own kernels then come before it, such as
+# those that make tensors whose values are kept negated into others.
+for _key in ("AutogradCPU", "AutogradCUDA"):
+    _library.impl("at_site", torch.library.fallthrough_kernel, _key)
 
 
 def _complete(device):
@@ -91,8 +116,17 @@ def _results(entry, inputs):
         yield inputs[0].new_empty(shape, dtype=dtype)
 
 
+def _check_devices(tensors):
+    device = tensors[0].device
+    for tensor in tensors:
+        if tensor.device != device:
+            raise TensorError(f"tensors are on {device} and on {tensor.device}; a call's tensors "
+                              "are on one device")
+
+
 @torch.library.register_fake("ejk::call", lib=_library)
 def _fake(program, entry, inputs):
+    _check_devices(inputs)  # one tensor on the meta device brings a call with others here
     return list(_results(_entry(program, entry, _device(inputs[0])), inputs))
 
 
@@ -125,10 +159,6 @@ def _run(program, entry, inputs):
 
 def _why(error, program, entry, inputs):
     device = _device(inputs[0])
-    for tensor in inputs:
-        if tensor.device != inputs[0].device:
-            return TensorError(f"tensors are on {inputs[0].device} and on {tensor.device}; a "
-                               f"call's tensors are on one device")
     return _doors.explain_failure(_table, error, _table.known(program, entry, device),
                                   [t.shape for t in inputs])
 
@@ -349,13 +379,30 @@ _peek_interpreter_stack = torch._C._functorch.peek_interpreter_stack
 _len_torch_dispatch_stack = torch._C._len_torch_dispatch_stack
 
 
-def _is_traced(tensor):
-    return (_is_compiling() or type(tensor) not in _TENSORS
-            or _peek_interpreter_stack() is not None or _len_torch_dispatch_stack())
+def _is_traced(tensors):
+    if (_is_compiling() or _peek_interpreter_stack() is not None or _len_torch_dispatch_stack()
+            or tensors[0].is_meta):
+        return True
+    for tensor in tensors:
+        if type(tensor) not in _TENSORS:
+            return True
+    return False
+
+
+def _check_no_tangent(tensors):
+    """torch asks no operator whose derivative is registered in Python for tangents, and would drop
+    them."""
+    for tensor in tensors:
+        if _forward_ad.unpack_dual(tensor).tangent is not None:
+            raise EjkError("a tensor has a tangent, and ejk has no derivative in forward mode; "
+                           "torch.autograd.grad gives those in reverse mode")
 
 
 def call(key, tensors, save_states=True):
-    if not _is_traced(tensors[0]):
+    _check_devices(tensors)
+    if _forward_ad._current_level >= 0:
+        _check_no_tangent(tensors)
+    if not _is_traced(tensors):
         return _apply(key, _SAVING if save_states else "0", tensors)
     if not torch.compiler.is_compiling() and _peek_interpreter_stack() is not None:
         return _Transformed.apply(key, "0", *tensors)
@@ -365,7 +412,17 @@ def call(key, tensors, save_states=True):
         entry = _forward_name(key, _device(tensors[0]), needed)
         if entry != "0":
             return torch.ops.ejk.call(key, entry, tensors)[:_num_results(key)]
-    return torch.ops.ejk.call(key, "0", tensors)
+    if torch.compiler.is_compiling():
+        return torch.ops.ejk.call(key, "0", tensors)
+    try:
+        return torch.ops.ejk.call(key, "0", tensors)
+    except (NotImplementedError, TypeError) as error:
+        kinds = {f"{type(t).__module__}.{type(t).__qualname__}" for t in tensors
+                 if type(t) not in _TENSORS}
+        if not kinds:
+            raise
+        raise TensorError(f"{', '.join(sorted(kinds))} does not run ejk's operator: "
+                          f"{error}") from error
 
 
 def _num_results(program):
@@ -427,7 +484,7 @@ def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
     if (_is_compiling() or not sites or _peek_interpreter_stack() is not None
-            or _len_torch_dispatch_stack()):
+            or _len_torch_dispatch_stack() or _forward_ad._current_level >= 0):
         return None
     try:
         if type(arguments[0]) not in _TENSORS:
@@ -456,7 +513,7 @@ def quick(sites, arguments, initial_state, cu_seqlens):
 def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, results, save_states):
     """Makes later calls like this one quick. `tensors` are those that the program takes; calls with
     and without `save_states` have `sites` of their own."""
-    if _is_traced(tensors[0]) or type(arguments[0]) not in _TENSORS:
+    if _is_traced(tensors) or type(arguments[0]) not in _TENSORS:
         return
     place, own = _place(arguments, initial_state, cu_seqlens)
     if len(own) != len(tensors) or any(a is not b for a, b in zip(own, tensors)):

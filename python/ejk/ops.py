@@ -165,15 +165,14 @@ def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, rev
                      reverse=reverse, save_states=save_states, shared_state=shared_state)
 
 
-def _named(function):
-    """A recurrence for each direction and set of queries, made when it is first called."""
-    made = {}
+def _named(function, states=1, queries=((),)):
+    """A recurrence for each direction and set of queries. All are made here: torch.compile does not
+    follow that in a call."""
+    made = {(reverse, names): Recurrence(function, states, reverse, names)
+            for reverse in (False, True) for names in queries}
 
     def get(reverse, queries=()):
-        place = (bool(reverse), queries)
-        if place not in made:
-            made[place] = Recurrence(function, 1, *place)
-        return made[place]
+        return made[bool(reverse), queries]
     return get
 
 
@@ -268,7 +267,7 @@ def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False, save_s
                            save_states=save_states)
 
 
-@_named
+@functools.partial(_named, queries=((), ("q",)))
 def _delta_rule(S, q, k, v, beta, g, scale):
     if g is not None:
         S = S.decay(g)
@@ -303,17 +302,15 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
         cu_seqlens=cu_seqlens, save_states=save_states)
 
 
-@functools.lru_cache(maxsize=None)
-def _mlstm(reverse):
-    def mlstm(C, n, m, q, k, v, i, f_, scale):
-        gate = f.log_sigmoid(f_)
-        top = f.maximum(gate + m, i)
-        decay, weight = gate + m - top, f.exp(i - top)
-        k = k * scale
-        C = C.decay(decay).add(k, v * weight)
-        n = n * f.exp(decay) + k * weight
-        return C, n, top, C.read(q) / f.maximum(abs(f.sum(n * q)), f.exp(-top))
-    return Recurrence(mlstm, 3, reverse)
+@functools.partial(_named, states=3)
+def _mlstm(C, n, m, q, k, v, i, f_, scale):
+    gate = f.log_sigmoid(f_)
+    top = f.maximum(gate + m, i)
+    decay, weight = gate + m - top, f.exp(i - top)
+    k = k * scale
+    C = C.decay(decay).add(k, v * weight)
+    n = n * f.exp(decay) + k * weight
+    return C, n, top, C.read(q) / f.maximum(abs(f.sum(n * q)), f.exp(-top))
 
 
 def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,

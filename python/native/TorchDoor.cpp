@@ -292,9 +292,6 @@ extern "C" __attribute__((visibility("default"))) const char *ejk_torch_register
       implement(device, "call", runCall);
       implement(device, "at_site", runAtSite);
     }
-    // Python calls `at_site` where no derivative is recorded.
-    for (const char *device : {"AutogradCPU", "AutogradCUDA"})
-      implement(device, "at_site", runAtSite);
   } catch (const std::exception &) {
     return "this PyTorch refuses the kernels of ejk::call";
   }

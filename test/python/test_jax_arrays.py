@@ -1,0 +1,45 @@
+"""Arrays that are not plain, in calls from JAX."""
+
+import unittest
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import sparse
+
+import ejk
+from test_numpy_arrays import ARRAYS, Kinds as NumPyKinds, gated
+
+
+class Kinds(NumPyKinds):
+    own = staticmethod(jnp.asarray)
+
+    def test_kinds_of_jax_that_are_refused(self):
+        for kind, make in {"BCOO": sparse.BCOO.fromdense,
+                           "ShapeDtypeStruct": lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype),
+                           "key<": lambda a: jax.random.key(0),
+                           "float8_e4m3fn": lambda a: jnp.asarray(a).astype(jnp.float8_e4m3fn),
+                           "complex64": lambda a: a.astype("c8")}.items():
+            for place in range(4):
+                for own in (jnp.asarray, lambda a: a):
+                    with self.subTest(kind, place=place), \
+                            self.assertRaisesRegex(ejk.TensorError, kind):
+                        gated(*(make(a) if i == place else own(a) for i, a in enumerate(ARRAYS)))
+
+    def test_donated_buffers(self):
+        """XLA may write results where the inputs were."""
+        def loss(q, k, v, g):
+            return gated(q, k, v, g)[0].sum()
+        step = jax.jit(lambda *a: (gated(*a), jax.grad(loss, argnums=(0, 1, 2, 3))(*a)),
+                       donate_argnums=(0, 1, 2, 3))
+        wanted = gated(*map(jnp.asarray, ARRAYS)), jax.grad(loss, argnums=(0, 1, 2, 3))(
+            *map(jnp.asarray, ARRAYS))
+        for _ in range(2):
+            own = [jnp.array(a) for a in ARRAYS]
+            found = step(*own)
+            for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted)):
+                self.assertLess(float(abs(a - b).max()), 1e-6)
+            self.assertTrue(any(a.is_deleted() for a in own))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+"""torch.compile of every function of ejk.ops and ejk.compat.fla, on its first call."""
+
+import unittest
+
+import torch
+
+import ejk
+import ejk.compat.fla as fla
+
+H, K, V = 2, 8, 4
+
+
+def operands():
+    torch.manual_seed(0)
+
+    def normal(*shape):
+        return torch.randn(1, 8, *shape)
+    t = dict(q=normal(H, K), k=torch.nn.functional.normalize(normal(H, K), dim=-1), v=normal(H, V),
+             g=-torch.rand(1, 8, H), gk=-torch.rand(1, 8, H, K), beta=torch.rand(1, 8, H),
+             u=torch.randn(H, K), A=-torch.rand(H), s=normal(H, 4),
+             h0=torch.randn(1, H, K, V), cu=torch.tensor([0, 3, 8]))
+    t.update(a=-t["k"], b=t["k"] * t["beta"][..., None], i=t["v"])
+    return t
+
+
+OPS = {
+    "recurrent": lambda f, t: f(t["q"], t["k"], t["v"], t["g"], None, t["gk"]),
+    "gla": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], cu_seqlens=t["cu"]),
+    "simple_gla": lambda f, t: f(t["q"], t["k"], t["v"], t["g"], reverse=True),
+    "lightning_attn": lambda f, t: f(t["q"], t["k"], t["v"], 0, 2),
+    "retention": lambda f, t: f(t["q"], t["k"], t["v"], reverse=True),
+    "linear_attn": lambda f, t: f(t["q"], t["k"], t["v"], initial_state=t["h0"]),
+    "mamba2_ssd": lambda f, t: f(t["v"], t["beta"], t["A"], t["k"][:, :, :1], t["q"][:, :, :1],
+                                 t["A"], dt_softplus=True),
+    "rwkv6": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["u"]),
+    "hgrn2": lambda f, t: f(t["q"], t["gk"], t["v"], initial_state=t["h0"]),
+    "mlstm": lambda f, t: f(t["q"], t["k"], t["v"], t["g"], t["beta"]),
+    "delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["beta"], shared_state=True),
+    "gated_delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["g"], t["beta"], reverse=True),
+    "kda": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["beta"]),
+    "rwkv7": lambda f, t: f(t["q"], t["gk"], t["k"], t["v"], t["a"], t["b"]),
+}
+FLA = {
+    "chunk_delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["beta"]),
+    "chunk_gated_delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["g"], t["beta"],
+                                             use_qk_l2norm_in_kernel=True),
+    "chunk_kda": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["beta"]),
+    "chunk_rwkv7": lambda f, t: f(t["q"], t["gk"], t["k"], t["v"], t["a"], t["b"]),
+    "fused_mul_recurrent_rwkv7": lambda f, t: f(t["q"], t["gk"], t["k"], t["v"], t["k"], t["b"]),
+    "chunk_gla": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"]),
+    "chunk_simple_gla": lambda f, t: f(t["q"], t["k"], t["v"], t["g"]),
+    "chunk_lightning_attn": lambda f, t: f(t["q"], t["k"], t["v"], 0, 2),
+    "chunk_retention": lambda f, t: f(t["q"], t["k"], t["v"], output_final_state=True),
+    "chunk_linear_attn": lambda f, t: f(t["q"], t["k"], t["v"], normalize=True),
+    "chunk_hgrn2": lambda f, t: f(t["q"], t["gk"], t["v"]),
+    "chunk_rwkv6": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["u"]),
+    "chunk_gsa": lambda f, t: f(t["q"], t["k"], t["v"], t["s"], -t["s"].square()),
+    "chunk_gated_delta_product": lambda f, t: f(
+        t["q"], *(t[n].repeat(1, 2, 1, 1) for n in ("k", "v")), t["g"],
+        t["beta"].repeat(1, 2, 1), 2),
+}
+
+
+def first(results):
+    return results[0] if isinstance(results, (tuple, list)) else results
+
+
+class FirstCalls(unittest.TestCase):
+    """No test before has called these: what a call makes of a recurrence is made in the graph."""
+
+    def check(self, module, calls):
+        def all_of_them(t):
+            return [first(call(getattr(module, name), t)) for name, call in calls.items()]
+        torch._dynamo.reset()
+        compiled = torch.compile(all_of_them, fullgraph=True, backend="aot_eager")
+        found, wanted = [], []
+        for f, results in ((compiled, found), (all_of_them, wanted)):
+            t = {n: x.requires_grad_(x.is_floating_point()) for n, x in operands().items()}
+            o = f(t)
+            sum(x.square().sum() for x in o).backward()
+            results += [*(x.detach() for x in o),
+                        *(x.grad for x in t.values() if x.grad is not None)]
+        torch.testing.assert_close(found, wanted)
+
+    def test_ops(self):
+        self.assertEqual(set(OPS), set(ejk.ops.__all__))
+        self.check(ejk.ops, OPS)
+
+    def test_fla(self):
+        self.check(fla, FLA)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,210 @@
+"""Tensors that are not plain: each kind is computed right, in any place of a call, or refused."""
+
+import copy
+import pickle
+import unittest
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+from torch.utils._pytree import tree_map
+
+import ejk
+from test_torch import gated, tensors
+
+NAMES = ("q", "k", "v", "g")
+
+
+class Kind(torch.Tensor):
+    """A subclass without behaviour of its own."""
+
+
+class Wrapper(torch.Tensor):
+    """A subclass that has no memory of its own."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), named=None):
+        def inner(x):
+            return x.inner if isinstance(x, Wrapper) else x
+        return function(*tree_map(inner, arguments), **tree_map(inner, named or {}))
+
+
+def negated(t):
+    return torch._neg_view(-t)
+
+
+def swapped(t):
+    return t.numpy().astype(t.numpy().dtype.newbyteorder("S"))
+
+
+def backwards(t):
+    return np.ascontiguousarray(t.numpy()[:, ::-1])[:, ::-1]
+
+
+def masked(t):
+    return np.ma.masked_array(t.numpy(), t.numpy() != 0)
+
+
+RIGHT = {"negated": negated, "an imaginary part": lambda t: torch.complex(t, -t).conj().imag,
+         "a real part": lambda t: torch.complex(t, t).real, "a parameter": torch.nn.Parameter,
+         "a subclass": lambda t: t.as_subclass(Kind), "a wrapper": Wrapper,
+         "NumPy's": lambda t: t.numpy(), "of another byte order": swapped,
+         "of negative strides": backwards, "zeros": lambda t: t,
+         "unmasked": lambda t: np.ma.masked_array(t.numpy(), False)}
+REFUSED = {"sparse": (lambda t: t.to_sparse(), "layout torch.sparse_coo"),
+           "rows": (lambda t: t.flatten(1).to_sparse_csr(), "layout torch.sparse_csr"),
+           "mkldnn": (lambda t: t.to_mkldnn(), "layout torch._mkldnn"),
+           "nested": (lambda t: torch.nested.nested_tensor(list(t)), "nested"),
+           "jagged": (lambda t: torch.nested.nested_tensor(list(t), layout=torch.jagged), "nested"),
+           "masked": (lambda t: torch.masked.masked_tensor(t, t > 0), "MaskedTensor does not run"),
+           "a masked array": (masked, "masked elements"),
+           "complex": (lambda t: t.to(torch.complex64), "torch.complex64 is none of"),
+           "of no shape": (lambda t: torch.nn.UninitializedParameter(), "has no shape"),
+           "objects": (lambda t: t.numpy().astype(object), "element type object"),
+           "meta": (lambda t: t.to("meta"), "on one device")}
+
+
+class Kinds(unittest.TestCase):
+    def places(self):
+        """Which of the tensors are of a kind: each alone, and all."""
+        return [{n} for n in NAMES] + [set(NAMES)]
+
+    def test_kinds_that_are_right(self):
+        t = tensors(seed=7)
+        wanted = gated(*(t[n] for n in NAMES))
+        for kind, make in RIGHT.items():
+            for place in self.places():
+                with self.subTest(kind, place=sorted(place)):
+                    for _ in range(2):
+                        o, state = gated(*(make(t[n]) if n in place else t[n] for n in NAMES))
+                        for a, b in zip((o, state), wanted):
+                            self.assertTrue(np.array_equal(np.asarray(a.detach() if isinstance(
+                                a, torch.Tensor) else a), b.numpy()))
+
+    def test_kinds_of_zeros(self):
+        t = tensors(seed=7)
+        wanted = gated(t["q"], t["k"], torch.zeros_like(t["v"]), t["g"])
+        for _ in range(2):
+            found = gated(t["q"], t["k"], torch._efficientzerotensor(t["v"].shape), t["g"])
+            torch.testing.assert_close(found, wanted)
+
+    def test_sixteen_bits_of_numpy(self):
+        import ml_dtypes
+        t = tensors(dtype=torch.bfloat16)
+        o, _ = gated(t["q"], t["k"].float().numpy().astype(ml_dtypes.bfloat16), t["v"], t["g"])
+        self.assertTrue(torch.equal(o, gated(*(t[n] for n in NAMES))[0]))
+
+    def test_kinds_that_are_refused(self):
+        t = tensors(seed=7)
+        for kind, (make, reason) in REFUSED.items():
+            for place in self.places():
+                if kind == "meta" and len(place) > 1:
+                    continue
+                with self.subTest(kind, place=sorted(place)):
+                    for function in (gated, ejk.recurrence(gated.__wrapped__)):
+                        with self.assertRaisesRegex(ejk.TensorError, reason):
+                            function(*(make(t[n]) if n in place else t[n] for n in NAMES))
+
+    def test_a_tensor_on_another_device(self):
+        """By the first call as by later ones, with a derivative and without."""
+        t = tensors(seed=8)
+        for name in NAMES:
+            for function in (ejk.recurrence(gated.__wrapped__), ejk.ops.simple_gla):
+                for needs in (False, True):
+                    own = {n: x.detach().to("meta" if n == name else "cpu").requires_grad_(needs)
+                           for n, x in t.items() if n in NAMES}
+                    with self.subTest(name, needs=needs), \
+                            self.assertRaisesRegex(ejk.TensorError, "on one device"):
+                        function(**own)
+
+    def test_a_tangent_is_an_error(self):
+        """torch would drop it."""
+        t = tensors()
+        arguments = [t[n] for n in NAMES]
+        with forward_ad.dual_level():
+            gated(*arguments)
+            dual = forward_ad.make_dual(t["v"], torch.ones_like(t["v"]))
+            for _ in range(2):
+                with self.assertRaisesRegex(ejk.EjkError, "forward mode"):
+                    gated(t["q"], t["k"], dual, t["g"])
+        def function(v):
+            return gated(t["q"], t["k"], v, t["g"])[0].square().sum()
+        for f in (function, torch.func.grad(function)):
+            with self.assertRaisesRegex((ejk.EjkError, RuntimeError), "forward mode|jvp"):
+                torch.func.jvp(f, (t["v"],), (t["v"],))
+
+
+class Shapes(unittest.TestCase):
+    """Tensors without memory have results of the right shapes."""
+
+    def check(self, wanted, *tensors_):
+        found = ejk.ops.gla(*tensors_)
+        self.assertEqual([x.shape for x in found], wanted)
+        self.assertEqual(found[0].device, tensors_[0].device)
+        return found
+
+    def test_the_meta_device(self):
+        t = tensors()
+        real = [t[n] for n in ("q", "k", "v", "gk")]
+        wanted = [x.shape for x in ejk.ops.gla(*real)]
+        for _ in range(2):
+            own = [x.to("meta").requires_grad_() for x in real]
+            o, _ = self.check(wanted, *own)
+            o.sum().backward()
+            self.assertEqual([x.grad.shape for x in own], [x.shape for x in own])
+            self.assertTrue(all(x.grad.is_meta for x in own))
+        with torch.device("meta"):
+            made = gated(*(torch.empty(2, 5, 2, n) for n in (4, 4, 3)), torch.empty(2, 5, 2))
+        self.assertEqual([x.shape for x in made], [(2, 5, 2, 3), (2, 2, 4, 3)])
+
+    def test_fake_tensors(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        t = tensors()
+        real = [t[n] for n in ("q", "k", "v", "gk")]
+        wanted = [x.shape for x in ejk.ops.gla(*real)]
+        with FakeTensorMode() as mode:
+            self.check(wanted, *map(mode.from_tensor, real))
+            self.check(wanted, *(torch.empty(x.shape) for x in real))
+
+
+class Copies(unittest.TestCase):
+    """Copies and pickles of what holds recurrences."""
+
+    def test_a_recurrence_of_a_function_that_keeps_its_name(self):
+        own = ejk.recurrence(plain_step, reverse=True)
+        t = tensors()
+        wanted = own(*(t[n] for n in NAMES))
+        for made in (copy.copy(own), copy.deepcopy(own), pickle.loads(pickle.dumps(own)),
+                     copy.deepcopy(torch.nn.ModuleDict({"a": Holder(own)}))["a"].op):
+            self.assertIsInstance(made, ejk.Recurrence)
+            torch.testing.assert_close(made(*(t[n] for n in NAMES)), wanted, rtol=0, atol=0)
+        self.assertIs(pickle.loads(pickle.dumps(gated)), gated)
+
+    def test_a_local_recurrence(self):
+        def local(S, q, k, v):
+            return S.add(k, v), S.read(q)
+        own = ejk.recurrence(local)
+        self.assertIs(copy.deepcopy(Holder(own)).op, own)
+        with self.assertRaisesRegex((pickle.PicklingError, AttributeError), "local"):
+            pickle.dumps(own)
+
+
+class Holder(torch.nn.Module):
+    def __init__(self, op):
+        super().__init__()
+        self.op = op
+
+
+def plain_step(S, q, k, v, g):
+    S = S.decay(g).add(k, v)
+    return S, S.read(q)
+
+
+if __name__ == "__main__":
+    unittest.main()
