@@ -1,6 +1,11 @@
-"""The errors that ejk raises."""
+"""The errors that ejk raises, and its warnings."""
 
+import os
+import sys
+import warnings
 from collections import namedtuple
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class EjkError(Exception):
@@ -44,3 +49,18 @@ class CompileError(EjkError):
 
     def __reduce__(self):
         return CompileError, (self.diagnostics,)
+
+
+def is_users(frame):
+    """Whether a frame is neither this package's nor an array library's."""
+    library = frame.f_globals.get("__name__", "").split(".")[0]
+    return (library not in ("torch", "jax", "jaxlib", "numpy")
+            and not frame.f_code.co_filename.startswith(PACKAGE))
+
+
+def warn(message):
+    """A UserWarning at the user's line that led here."""
+    frame, level = sys._getframe(1), 2
+    while frame and not is_users(frame):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

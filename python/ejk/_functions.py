@@ -53,18 +53,38 @@ for _name, _op in _BINARY.items():
 def where(condition, a, b):
     """`a` where `condition` holds, else `b`; both are computed."""
     trace = _trace_of((condition, a, b), "where")
+    condition, *values = [_values._decided(v) for v in (condition, a, b)]
+    if type(condition).__name__ in ("bool", "bool_"):
+        return trace.value(values[not condition], "an operand")
     if not (isinstance(condition, Value) and condition.boolean):
         fail("where takes a comparison, such as x > 0, as its condition")
-    values = [trace.value(v, "an operand") for v in (a, b)]
-    size = next((v.size for v in (condition, *values) if v.size is not None), None)
-    if size is not None:
-        condition, *values = [trace._spread(v, size) for v in (condition, *values)]
-    return trace.add("arith.select", [condition, *values], size)
+    values = trace._alike([condition, *[trace.value(v, "an operand") for v in values]])
+    return trace.add("arith.select", values, values[0].size)
+
+
+def logical_and(a, b):
+    """Whether both comparisons hold: `a & b`."""
+    return _trace_of((a, b), "logical_and").logic("and", a, b)
+
+
+def logical_or(a, b):
+    """Whether one of two comparisons holds: `a | b`."""
+    return _trace_of((a, b), "logical_or").logic("or", a, b)
+
+
+def logical_xor(a, b):
+    """Whether one of two comparisons holds and the other does not: `a ^ b`."""
+    return _trace_of((a, b), "logical_xor").logic("xor", a, b)
+
+
+def logical_not(a):
+    """Whether the comparison does not hold: `~a`."""
+    return _trace_of((a,), "logical_not").logic("not", a)
 
 
 def clip(x, low, high):
-    """`x`, but at least `low` and at most `high`."""
-    return minimum(maximum(x, low), high)
+    """`x`, but at least `low` and at most `high`. At a bound the gradient is `x`'s."""
+    return _trace_of((x, low, high), "clip").elementwise("math.clampf", x, low, high)
 
 
 def square(x):
@@ -77,14 +97,23 @@ def reciprocal(x):
     return 1.0 / x
 
 
+def _minus_abs(x, name):
+    """−|x|, with a slope of −1 at 0, and whether x < 0."""
+    below = _trace_of((x,), name).elementwise("arith.cmpf olt", x, 0.0)
+    return where(below, x, -x), below
+
+
 def sigmoid(x):
-    """1/(1 + exp(−x)), without overflow."""
-    return 0.5 * tanh(0.5 * x) + 0.5
+    """1/(1 + exp(−x)), within some ulp for every x."""
+    size, below = _minus_abs(x, "sigmoid")
+    e = exp(size)
+    return where(below, e, 1.0) / (1.0 + e)
 
 
 def softplus(x):
     """log(1 + exp(x)), without overflow."""
-    return maximum(x, 0.0) + log1p(exp(-abs(x)))
+    size, below = _minus_abs(x, "softplus")
+    return where(below, 0.0, x) + log1p(exp(size))
 
 
 def log_sigmoid(x):
@@ -98,23 +127,27 @@ def silu(x):
 
 
 def relu(x):
-    """max(x, 0)."""
-    return maximum(x, 0.0)
+    """max(x, 0), whose slope at 0 is 0."""
+    return where(_trace_of((x,), "relu").elementwise("arith.cmpf ole", x, 0.0), 0.0, x)
 
 
 def logaddexp(a, b):
     """log(exp(a) + exp(b)), without overflow."""
-    return maximum(a, b) + log1p(exp(-abs(a - b)))
+    d = a - b
+    # Equal infinities have no difference; where one is NaN, the result is.
+    d = where(equal(a, b), where(equal(d, d), d, 0.0), d)
+    size, below = _minus_abs(d, "logaddexp")
+    return where(below, b, a) + log1p(exp(size))
 
 
-def sum(x):
+def sum(x, axis=None):
     """The sum of a vector's channels, a number."""
-    return _trace_of((x,), "sum").reduce("ejk.sum", x)
+    return _trace_of((x,), "sum").reduce("ejk.sum", x, axis)
 
 
-def max(x):
+def max(x, axis=None):
     """The largest of a vector's channels, a number."""
-    return _trace_of((x,), "max").reduce("ejk.max", x)
+    return _trace_of((x,), "max").reduce("ejk.max", x, axis)
 
 
 def rotate_half(x):
@@ -139,10 +172,11 @@ def num_heads(like):
 
 
 BY_NUMPY_NAME = {name: globals()[name] for name in [*_UNARY, *_BINARY, "square", "reciprocal",
-                                                    "logaddexp"]}
+                                                    "logaddexp", "logical_and", "logical_or",
+                                                    "logical_xor", "logical_not", "clip"]}
 BY_NUMPY_NAME.update(absolute=globals()["abs"], fabs=globals()["abs"],
                      float_power=globals()["power"], true_divide=globals()["divide"])
 PI = _math.pi
-NAMES = [*_UNARY, *_BINARY, "where", "clip", "square", "reciprocal", "sigmoid", "softplus",
+NAMES = [*_UNARY, *_BINARY, "where", "logical_and", "logical_or", "logical_xor", "logical_not", "clip", "square", "reciprocal", "sigmoid", "softplus",
          "log_sigmoid", "silu", "relu", "logaddexp", "sum", "max", "rotate_half", "step_index",
          "head_index", "num_heads"]

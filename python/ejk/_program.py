@@ -8,10 +8,9 @@ import re
 import sys
 import threading
 import time
-import warnings
 
 from . import _cache
-from ._errors import CompileError, EjkError, RuntimeFailure, TensorError
+from ._errors import CompileError, EjkError, RuntimeFailure, TensorError, warn
 from ._library import (BYTES, Buffer, Launch, compiler, content_of, library_path, runtime)
 
 _SUFFIXES = ("", "_vjp", "_vjp_vjp")
@@ -262,8 +261,8 @@ class Program:
         except CompileError:
             raise refusal from None
         reason = next((d.text for d in refusal.diagnostics if d.severity == "error"), "")
-        warnings.warn(f"ejk has no CPU kernel for '{entry.name}' and runs it in the interpreter, "
-                      f"which is slow: {reason}", stacklevel=2)
+        warn(f"ejk has no CPU kernel for '{entry.name}' and runs it in the interpreter, which is "
+             f"slow: {reason}")
         entry.interpreted = True
         return entry
 

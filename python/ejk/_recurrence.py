@@ -6,10 +6,13 @@ import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _trace
-from ._errors import TensorError, TraceError
+from ._errors import TensorError, TraceError, warn
 from ._trace import Argument, Specialisation
 
 _FLOATS = ("f32", "f16", "bf16", "f64")
+_KEYWORDS = ("initial_state", "cu_seqlens", "save_states")
+# So many values of one Python number are compiled before a warning.
+_FEW_VALUES = 4
 
 
 def recurrence(function=None, *, states=1, reverse=False, queries=()):
@@ -74,19 +77,27 @@ class Recurrence:
         functools.update_wrapper(self, function)
         self._function, self._states, self._reverse = function, states, reverse
         parameters = list(inspect.signature(function).parameters.values())
+        for p in parameters:
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY):
+                _trace.fail_at(function, f"takes '{p.name}', but a step's parameters are plain ones: "
+                               "no *, and none after it")
+            if p.name in _KEYWORDS:
+                _trace.fail_at(function, f"has a parameter '{p.name}', which a call of every "
+                               "recurrence takes already; choose another name")
         if len(parameters) <= states:
-            raise TraceError(f"'{function.__name__}' must take {states} state"
-                             f"{'s' * (states > 1)} and at least one tensor")
+            _trace.fail_at(function, f"must take {states} state{'s' * (states > 1)} and at least "
+                           "one tensor")
         self._names = [p.name for p in parameters[states:]]
         self._defaults = {p.name: p.default for p in parameters[states:]
                           if p.default is not inspect.Parameter.empty}
         self._queries = (queries,) if isinstance(queries, str) else tuple(queries)
         for name in self._queries:
             if name not in self._names:
-                raise TraceError(f"'queries' names '{name}', which '{function.__name__}' does not "
-                                 "take")
+                raise TraceError(f"{_trace.place_of(function)}'queries' names '{name}', which "
+                                 f"'{function.__name__}' does not take")
         self._programs, self._sites = {}, {}
         self._sites_without_states = {}
+        self._constants = {}  # the values that each parameter had as a Python number
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
         _recurrences[self._identity] = self
         _arrays.load_doors()
@@ -233,10 +244,24 @@ class Recurrence:
             raise TensorError(f"'initial_state' must be a tuple of {self._states} states")
         return tuple(initial_state)
 
+    def _note_constants(self, arguments):
+        """Warns, once for a parameter, where a number that changes compiles a program each time."""
+        for name, argument in zip(self._names, arguments):
+            if argument[0] != "constant" or type(argument[1]) not in (int, float):
+                continue
+            values = self._constants.setdefault(name, set())
+            if len(values) <= _FEW_VALUES:
+                values.add(argument[1])
+                if len(values) > _FEW_VALUES:
+                    warn(f"'{self.__name__}' is compiled for each value of '{name}', a Python number, "
+                         f"and has met {len(values)}. Where it changes from call to call, give a "
+                         f"tensor of no dimensions, as torch.tensor({argument[1]})")
+
     def trace(self, spec):
         """(program key, number of outputs) for a Specialisation."""
         from ._program import Program, register
-        name = "".join(c if c.isalnum() else "_" for c in self._function.__name__).strip("_")
+        name = "".join(c if c.isalnum() else "_"
+                       for c in _trace.ascii_name(self._function.__name__)).strip("_")
         name = name if name and not name[0].isdigit() else "recurrence_" + name
         text, outputs = _trace.text_of(self._function, spec, name)
         program = Program(text, name,
@@ -256,6 +281,7 @@ def _resolve(identity, key):
     if found:
         return found
     arguments, initial, shapes, offsets = key
+    recurrence._note_constants(arguments)
     arguments = tuple(a[1] if a[0] == "constant" else Argument(*a) for a in arguments)
     found = recurrence.trace(Specialisation(arguments, initial, shapes, offsets,
                                             recurrence._reverse))

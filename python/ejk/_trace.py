@@ -1,6 +1,7 @@
 """From a recurrence's function to the text of one `ejk.scan`."""
 
 import math
+import unicodedata
 from collections import namedtuple
 
 from . import _values
@@ -63,7 +64,7 @@ class Trace:
             self.states.append(None if ranks[index] is None else self._make(index))
 
     def _make(self, index):
-        shape, name = self._shapes[index], f"%s{index}"
+        shape, name = self._shapes[index], f"%s.{index}"
         kind = self._ranks[index]
         if kind == "matrix":
             key, value = shape or (None, None)
@@ -96,16 +97,30 @@ class Trace:
         return result
 
     def value(self, given, what):
+        """A Value in f32. A comparison is 1 where it holds, else 0."""
+        given = self._checked(given, what)
+        if not given.boolean:
+            return given
+        numbers = [self.add("constant", [n], None) for n in (1.0, 0.0)]
+        if given.size is not None:
+            numbers = [self._spread(n, given.size) for n in numbers]
+        return self.add("arith.select", [given, *numbers], given.size)
+
+    def _checked(self, given, what):
         given = _values._decided(given)
-        if isinstance(given, (int, float)) and not isinstance(given, bool):
-            return self.add("constant", [float(given)], None)
+        if _values.is_number(given):
+            try:
+                return self.add("constant", [float(given)], None)
+            except OverflowError:
+                fail(f"{what} is a Python number that float64 does not hold")
         if isinstance(given, State):
             fail(f"{what} must be a number or a vector, but is a matrix of state")
         if not isinstance(given, Value):
             fail(f"{what} must be a traced value or a Python number, but is "
-                 f"{type(given).__module__}.{type(given).__qualname__}; pass tensors as arguments")
+                 f"{type(given).__module__}.{type(given).__qualname__}; pass tensors as arguments"
+                 + (", and ask for None with 'is'" if given is None else ""))
         if given.trace is not self:
-            fail(f"{what} comes from another recurrence")
+            fail(f"{what} comes from another recurrence, or from an earlier call of this one")
         return given
 
     def vector(self, given, size, what):
@@ -116,11 +131,25 @@ class Trace:
         return given
 
     def elementwise(self, name, *given):
-        values = [self.value(v, "an operand") for v in given]
+        given = [self._checked(v, "an operand") for v in given]
+        if name in ("arith.addf", "arith.subf") and all(v.boolean for v in given):
+            fail("two comparisons have no sum or difference; combine them with &, | or ^")
+        values = self._alike([self.value(v, "an operand") for v in given])
+        return self.add(name, values, values[0].size, boolean=name.startswith("arith.cmpf"))
+
+    def logic(self, name, *given):
+        given = [self._checked(v, "an operand") for v in given]
+        if not all(v.boolean for v in given):
+            fail(f"'{name}' combines comparisons, such as x > 0")
+        if name == "not":
+            return self.elementwise("arith.cmpf oeq", *given, 0.0)
+        values = self._alike(given)
+        return self.add(f"arith.{name}i", values, values[0].size, boolean=True)
+
+    def _alike(self, values):
+        """The same values, all numbers or all vectors of one size."""
         size = next((v.size for v in values if v.size is not None), None)
-        if size is not None:
-            values = [self._spread(v, size) for v in values]
-        return self.add(name, values, size, boolean=name.startswith("arith.cmpf"))
+        return values if size is None else [self._spread(v, size) for v in values]
 
     def _spread(self, value, size):
         if value.size is None:
@@ -128,10 +157,12 @@ class Trace:
         size.unify(value.size, "the operands")
         return value
 
-    def reduce(self, name, value):
+    def reduce(self, name, value, axis=None):
         value = self.value(value, "what is reduced")
         if value.size is None:
             fail(f"{name[4:]} takes a vector, but got a number")
+        if axis not in (None, 0, -1):
+            fail(f"a vector of a step has one axis, 0 or -1; got axis={axis!r}")
         return self.add(name, [value], None)
 
 
@@ -178,6 +209,8 @@ def _body(op, places):
     elif op.name.startswith("arith.cmpf"):
         name, predicate = op.name.split()
         text = f"{name} {predicate}, {', '.join(operands)} : {type_of(op.operands[0], op)}"
+    elif op.name == "math.clampf":
+        text = f"math.clampf {operands[0]} to [{operands[1]}, {operands[2]}] : {type_}"
     elif op.name == "arith.select":
         condition = type_of(op.operands[0], op)
         text = (f"arith.select {', '.join(operands)} : "
@@ -199,6 +232,20 @@ def _loc(op, places):
     return ' loc("%s":%d:%d)' % (file.replace("\\", "\\\\").replace('"', '\\"'), line, column)
 
 
+def _call(function, arguments):
+    """What a function returns. A library that it calls may wrap a TraceError in an error of its
+    own, which would hide the user's line."""
+    try:
+        return function(*arguments)
+    except _values.TraceError:
+        raise
+    except Exception as error:
+        while error := error.__cause__ or error.__context__:
+            if isinstance(error, _values.TraceError):
+                raise error from None
+        raise
+
+
 def run(function, spec):
     """Traces until the kinds of states no longer change; gives the trace, the states' new values
     and the outputs."""
@@ -214,11 +261,11 @@ def run(function, spec):
                 inputs.append(argument)
                 continue
             size = Size(argument.channels) if argument.channels else None
-            row = Value(trace, size, name=f"%x{index}" + ("" if argument.dtype == "f32" else "f"))
+            row = Value(trace, size, name=f"%x.{index}" + ("" if argument.dtype == "f32" else "f"))
             inputs.append(row)
-        returned = function(*[trace.argument(i) for i in range(count)], *inputs)
+        returned = _call(function, [*map(trace.argument, range(count)), *inputs])
         if not isinstance(returned, tuple) or len(returned) < count + 1:
-            _fail_at(function, f"must return {count} new state{'s' * (count > 1)} and at least one "
+            fail_at(function, f"must return {count} new state{'s' * (count > 1)} and at least one "
                      "output, as in 'return S, S.read(q)'")
         states = [_values._decided(v) for v in returned[:count]]
         outputs = [trace.value(v, "an output") if not isinstance(v, State) else v
@@ -229,7 +276,7 @@ def run(function, spec):
             if isinstance(old, Undecided):
                 old = trace.decide(index, isinstance(new, State))
             if isinstance(new, State) != isinstance(old, State):
-                _fail_at(function, f"state {index + 1} is a matrix and a number or vector at once")
+                fail_at(function, f"state {index + 1} is a matrix and a number or vector at once")
             if isinstance(old, State):
                 new.key.unify(old.key, "the state's keys before and after the step")
                 new.value.unify(old.value, "the state's values before and after the step")
@@ -237,20 +284,30 @@ def run(function, spec):
             states[index] = new = trace.value(new, "a new state")
             if old.size is None and new.size is not None:
                 if spec.initial[index]:
-                    _fail_at(function, f"state {index + 1} is a vector after a step, but its "
+                    fail_at(function, f"state {index + 1} is a vector after a step, but its "
                              "initial_state is one number a head")
                 ranks[index], changed = "vector", True
             elif old.size is not None:
                 states[index] = new = trace._spread(new, old.size)
         if not changed:
             return trace, states, outputs
-    _fail_at(function, "the states' shapes do not settle")
+    fail_at(function, "the states' shapes do not settle")
 
 
-def _fail_at(function, message):
-    code = getattr(function, "__code__", None)
-    place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
-    raise _values.TraceError(f"{place}'{function.__name__}' {message}")
+def _code(function):
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return getattr(function, "__code__", None)
+
+
+def place_of(function):
+    """ "file:line: " of a function, to begin a message with."""
+    code = _code(function)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+
+
+def fail_at(function, message):
+    raise _values.TraceError(f"{place_of(function)}'{function.__name__}' {message}")
 
 
 def text_of(function, spec, name, places=False):
@@ -259,15 +316,15 @@ def text_of(function, spec, name, places=False):
     trace, states, outputs = run(function, spec)
     for index, output in enumerate(outputs):
         if isinstance(output, State):
-            _fail_at(function,
+            fail_at(function,
                      f"output {index + 1} is a matrix of state; states are returned first")
     for number, op in enumerate(trace.ops):
-        op.result.name = f"%v{number}"
+        op.result.name = f"%v.{number}"
     arguments = [(i, a) for i, a in enumerate(spec.arguments) if isinstance(a, Argument)]
     sequences = [(i, a) for i, a in arguments if a.kind == "sequence"]
     queries = [(i, a) for i, a in arguments if a.kind == "query"]
     if not sequences:
-        _fail_at(function, "needs at least one tensor over time, of rank 3 or 4"
+        fail_at(function, "needs at least one tensor over time, of rank 3 or 4"
                  + (", that is no query" if queries else ""))
     dtype = next(a.dtype for _, a in arguments if a.kind != "parameter")
     batch = "1" if spec.offsets else "?"
@@ -281,7 +338,9 @@ def text_of(function, spec, name, places=False):
         state = trace.states[index]
         state_types.append(f"tensor<?x?x{_channels(state)}f32>")
         state_names.append("initial_state" if len(states) == 1 else f"initial_state{index}")
-    inputs = [f"%{a.name}: {tensor(a)}" for _, a in arguments]
+    ssa = dict(zip([i for i, _ in arguments],
+                   _names([a.name for _, a in arguments], ["cu_seqlens", *state_names])))
+    inputs = [f"%{ssa[i]}: {tensor(a)}" + _named(ssa[i]) for i, a in arguments]
     inputs += [f"%{n}: {t}" for n, t, given in zip(state_names, state_types, spec.initial) if given]
     if spec.offsets:
         inputs.append(f"%cu_seqlens: tensor<?x{spec.offsets}>")
@@ -291,8 +350,8 @@ def text_of(function, spec, name, places=False):
         yielded.append((output.name, type_of(output)))
         if dtype != "f32":
             narrow = type_of(output).replace("f32", dtype)
-            lines.append(f"%o{index} = arith.truncf {output.name} : {type_of(output)} to {narrow}")
-            yielded[-1] = (f"%o{index}", narrow)
+            lines.append(f"%o.{index} = arith.truncf {output.name} : {type_of(output)} to {narrow}")
+            yielded[-1] = (f"%o.{index}", narrow)
     names = ["o" if i == 0 else f"o{i + 1}" for i in range(len(outputs))]
     names += ["ht" if len(states) == 1 else f"ht{i}" for i in range(len(states))]
     results = ", ".join(f'{t} {{ejk.name = "{n}"}}'
@@ -302,29 +361,29 @@ def text_of(function, spec, name, places=False):
         if a.dtype != "f32":
             narrow, wide = (f"vector<{a.channels}x{d}>" if a.channels else d
                             for d in (a.dtype, "f32"))
-            widened.append(f"%x{i}f = arith.extf %x{i} : {narrow} to {wide}")
-    parameters = [f"%x{i} = %{a.name} : {a.type()} as "
+            widened.append(f"%x.{i}f = arith.extf %x.{i} : {narrow} to {wide}")
+    parameters = [f"%x.{i} = %{ssa[i]} : {a.type()} as "
                   + (f"vector<{a.channels}x{a.dtype}>" if a.channels else a.dtype)
                   for i, a in arguments if a.kind == "parameter"]
     scan = "ejk.scan" + (" reverse" if spec.reverse else "")
     if spec.offsets:
         scan += f" cu_seqlens(%cu_seqlens : tensor<?x{spec.offsets}>)"
-    scan += "\n      sequences(" + ", ".join(f"%x{i} = %{a.name} : {tensor(a)}"
+    scan += "\n      sequences(" + ", ".join(f"%x.{i} = %{ssa[i]} : {tensor(a)}"
                                             for i, a in sequences) + ")"
     if queries:
-        scan += "\n      queries(" + ", ".join(f"%x{i} = %{a.name} : {tensor(a)}"
+        scan += "\n      queries(" + ", ".join(f"%x.{i} = %{ssa[i]} : {tensor(a)}"
                                                for i, a in queries) + ")"
     if parameters:
         scan += "\n      parameters(" + ", ".join(parameters) + ")"
     scan += "\n      states(" + ", ".join(
-        f"%s{i} = " + (f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
+        f"%s.{i} = " + (f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
         for i, t in enumerate(state_types)) + ")"
     yields = (f"ejk.yield states({', '.join(s.name for s in states)} : "
               f"{', '.join(type_of(s) for s in states)}) "
               f"outputs({', '.join(n for n, _ in yielded)} : {', '.join(t for _, t in yielded)})")
     body = widened + [_body(op, places) for op in trace.ops] + lines + [yields]
     types = ", ".join(output_types + state_types)
-    values = ", ".join(f"%{n}_out" for n in names)
+    values = ", ".join(f"%out.{n}" for n in names)
     place = _place_of(function) if places else ""
     text = (f"func.func @{name}({', '.join(inputs)})\n    -> ({results}) {{\n"
             f"  {values} = {scan}\n      -> ({', '.join(output_types)}) {{\n    "
@@ -332,8 +391,36 @@ def text_of(function, spec, name, places=False):
     return text, len(outputs)
 
 
+def ascii_name(name):
+    """A Python name in the characters that names of packages have: β is beta."""
+    text = ""
+    for c in unicodedata.normalize("NFKD", name):
+        if c.isascii():
+            text += c
+        elif not unicodedata.combining(c):
+            text += unicodedata.name(c, f"u{ord(c):x}").split()[-1].lower().replace("-", "_")
+    return text[:200] or "_"
+
+
+def _names(names, taken):
+    """A name in MLIR for each parameter. The trace's own have a point."""
+    found = []
+    for name in map(ascii_name, names):
+        unique, number = name, 2
+        while unique in found or unique in taken:
+            unique, number = f"{name}_{number}", number + 1
+        found.append(unique)
+    return found
+
+
+def _named(name):
+    """Says that an argument is called `name` where the compiler takes that for a printer's."""
+    made_up = name.startswith("arg") and not name[3:].strip("0123456789")
+    return f' {{ejk.name = "{name}"}}' if made_up else ""
+
+
 def _place_of(function):
-    code = getattr(function, "__code__", None)
+    code = _code(function)
     if not code:
         return ""
     file = code.co_filename.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,23 +1,22 @@
 """What a recurrence's function works on while it is traced: rows, numbers and states.
 
 Nothing is computed. Each operation is noted with the user's own line; `_trace.py` writes the
-notes as one step of an `ejk.scan`.
+notes as one step of an `ejk.scan`. A value does not change: `x += y` gives x a new one.
 """
 
-import os
 import sys
+from numbers import Real
 
-from ._errors import TraceError
+from ._errors import PACKAGE, TraceError, is_users
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# Its functions are written as a user's are.
+_OPS = PACKAGE + "ops.py"
 
 
 def user_place():
     """The file, line and column of the innermost line that is not this package's."""
     frame = sys._getframe(1)
-    while frame and (frame.f_code.co_filename.startswith(_PACKAGE)
-                     and not frame.f_code.co_filename.endswith(os.sep + "ops.py")
-                     or f"{os.sep}numpy{os.sep}" in frame.f_code.co_filename):
+    while frame and not is_users(frame) and frame.f_code.co_filename != _OPS:
         frame = frame.f_back
     if not frame:
         return "", 0, 0
@@ -30,9 +29,16 @@ def user_place():
     return frame.f_code.co_filename, frame.f_lineno, column
 
 
-def fail(message):
+def fail(message, error=TraceError):
     file, line, _ = user_place()
-    raise TraceError(f"{file}:{line}: {message}" if line else message)
+    raise error(f"{file}:{line}: {message}" if line else message)
+
+
+class _NoAttribute(TraceError, AttributeError):
+    """A TraceError that `hasattr` takes for what it is."""
+
+
+_NoAttribute.__name__ = _NoAttribute.__qualname__ = TraceError.__name__
 
 
 class Size:
@@ -59,9 +65,19 @@ class Size:
         b._parent = a
 
 
+def _call(function, name, arguments, options):
+    try:
+        return function(*map(_decided, arguments), **options)
+    except TraceError:
+        raise
+    except TypeError as wrong:
+        fail(f"{name} in a step is ejk's: {wrong}")
+
+
 class Value:
     """A number (`size` is None) or a vector of a step, in f32; `boolean` for a comparison's."""
 
+    __slots__ = ("trace", "size", "boolean", "name")
     __array_priority__ = 1000
 
     def __init__(self, trace, size, boolean=False, name=None):
@@ -70,11 +86,13 @@ class Value:
     # NumPy's functions on traced values are those of ejk: np.exp(g) works.
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         from . import _functions
+        what = f"np.{ufunc.__name__}"
         if method != "__call__" or options:
-            return NotImplemented
+            fail(f"{what}{'' if method == '__call__' else '.' + method} with "
+                 f"{', '.join(options) or 'a traced value'} has no counterpart in a step")
         function = _functions.BY_NUMPY_NAME.get(ufunc.__name__)
         if function is None:
-            fail(f"np.{ufunc.__name__} has no counterpart in a step; ejk has "
+            fail(f"{what} has no counterpart in a step; ejk has "
                  + ", ".join(sorted(_functions.BY_NUMPY_NAME)))
         return function(*inputs)
 
@@ -84,77 +102,168 @@ class Value:
                "amax": _functions.max, "clip": _functions.clip}.get(function.__name__)
         if own is None:
             fail(f"np.{function.__name__} has no counterpart in a step")
-        return own(*arguments, **options)
+        if set(options) - {"axis"} or "axis" in options and own not in (_functions.sum,
+                                                                       _functions.max):
+            fail(f"np.{function.__name__} takes no {', '.join(options)} in a step")
+        return _call(own, f"np.{function.__name__}", arguments, options)
 
     @classmethod
     def __torch_function__(cls, function, types, arguments=(), options=None):
         from . import _functions
         name = getattr(function, "__name__", str(function))
         own = {**_functions.BY_NUMPY_NAME, **{n: getattr(_functions, n) for n in _functions.NAMES}}
-        if name not in own or options:
+        if name not in own or any(v is not None and v is not False
+                                  for v in (options or {}).values()):
             fail(f"torch's {name} has no counterpart in a step, which sees vectors and numbers; ejk has "
                  + ", ".join(sorted(_functions.NAMES)))
-        return own[name](*map(_decided, arguments))
-
-    def __bool__(self):
-        fail("a traced value is neither true nor false: a step cannot branch on it; "
-             "use ejk.where(condition, a, b)")
-
-    def __iter__(self):
-        fail("a traced value cannot be iterated over or unpacked")
-
-    def __getitem__(self, index):
-        fail("single channels cannot be picked in a step; split the tensor before the call")
-
-    def __float__(self):
-        fail("a traced value has no number yet; use ejk's or NumPy's functions, not math's")
+        return _call(own[name], f"torch's {name}", arguments, {})
 
     def __array__(self, *arguments, **options):
         fail("a traced value has no numbers yet; use ejk's or NumPy's elementwise functions")
 
-    def sum(self):
-        return self.trace.reduce("ejk.sum", self)
+    # JAX asks for it, and calls what it finds where no error of ours gets through.
+    __jax_array__ = property(__array__)
 
-    def max(self):
-        return self.trace.reduce("ejk.max", self)
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        what = "vector" if self.size is not None else "number"
+        if name in ("decay", "add", "read"):
+            fail(f"a {what} has no '{name}': only a state that is a matrix has. A state is one where its "
+                 "decay, add or read is called before anything else", _NoAttribute)
+        fail(f"a {what} of a step has no '{name}'; it has sum, max, rotate_half and arithmetic, and "
+             "ejk has functions for it", _NoAttribute)
+
+    def __repr__(self):
+        kind = "comparison" if self.boolean else "number" if self.size is None else "vector"
+        known = self.size is not None and self.size.value
+        return f"<traced {kind}{f' of {known} channels' if known else ''}>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def sum(self, axis=None):
+        """The sum of a vector's channels, a number."""
+        return self.trace.reduce("ejk.sum", self, axis)
+
+    def max(self, axis=None):
+        """The largest of a vector's channels, a number."""
+        return self.trace.reduce("ejk.max", self, axis)
 
     def rotate_half(self):
+        """(−second half, first half) of a vector."""
         if self.size is None:
             fail("rotate_half takes a vector, but got a number")
-        return self.trace.add("ejk.rotate_half", [self], self.size)
+        return self.trace.add("ejk.rotate_half", [self.trace.value(self, "what is rotated")],
+                              self.size)
 
     def __neg__(self):
+        if self.boolean:
+            fail("a comparison has no negative; use ~ for its opposite")
         return self.trace.elementwise("arith.negf", self)
 
     def __pos__(self):
-        return self
+        return self.trace.value(self, "an operand")
 
     def __abs__(self):
         return self.trace.elementwise("math.absf", self)
 
+    def __invert__(self):
+        return self.trace.logic("not", self)
+
 
 def _operator(op, reverse=False):
-    def apply(self, other):
-        if not isinstance(other, (Value, int, float)):
-            return NotImplemented
+    def apply(self, other, *modulus):
+        if modulus:
+            fail("a step has no power of three operands")
         pair = (other, self) if reverse else (self, other)
         return self.trace.elementwise(op, *pair)
     return apply
 
 
-for _name, _op in {"add": "arith.addf", "sub": "arith.subf", "mul": "arith.mulf",
-                   "truediv": "arith.divf", "pow": "math.powf"}.items():
+def _logic(op, reverse=False):
+    def apply(self, other):
+        pair = (other, self) if reverse else (self, other)
+        return self.trace.logic(op, *pair)
+    return apply
+
+
+def _refusal(message):
+    def refuse(self, *_, **__):
+        fail(message)
+    return refuse
+
+
+_ARITHMETIC = {"add": "arith.addf", "sub": "arith.subf", "mul": "arith.mulf",
+               "truediv": "arith.divf", "pow": "math.powf"}
+_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_LOGIC = ("and", "or", "xor")
+_ABSENT = {"floordiv": "use ejk.floor(a / b)", "mod": "use a - b * ejk.floor(a / b)",
+           "divmod": "use ejk.floor(a / b)", "matmul": "use ejk.sum(a * b), or S.read(vector)",
+           "lshift": "a step computes in float32", "rshift": "a step computes in float32"}
+_NO_NUMBER = "a traced value has no number yet; use ejk's or NumPy's functions, not math's"
+_NO_PARTS = "single channels cannot be picked in a step; split the tensor before the call"
+_CONVERSIONS = {
+    "bool": "a traced value is neither true nor false: a step cannot branch on it; use "
+            "ejk.where(condition, a, b), and &, | and ~ for 'and', 'or' and 'not'",
+    "float": _NO_NUMBER, "int": _NO_NUMBER, "complex": _NO_NUMBER, "index": _NO_NUMBER,
+    "round": "use ejk.rint", "floor": "use ejk.floor", "ceil": "use ejk.ceil",
+    "trunc": "use ejk.trunc",
+    "len": "a traced value has no length in a step, which sees one vector or number; pass the length as "
+           "an argument", "iter": "a traced value cannot be iterated over or unpacked",
+    "reversed": "a traced value cannot be iterated over or unpacked", "getitem": _NO_PARTS,
+    "setitem": "a traced value does not change; use ejk.where", "delitem": _NO_PARTS,
+    "contains": "'in' looks into a traced value, which has no numbers yet; compare with ==",
+    "hash": "a traced value is no key: equal ones are not known before a call",
+    "call": "a traced value is no function"}
+
+
+def _format(self, spec):
+    if spec:
+        fail(_NO_NUMBER)
+    return repr(self)
+
+
+for _name, _op in _ARITHMETIC.items():
     setattr(Value, f"__{_name}__", _operator(_op))
     setattr(Value, f"__r{_name}__", _operator(_op, reverse=True))
-for _name, _predicate in {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}.items():
+for _name, _predicate in _COMPARISONS.items():
     setattr(Value, f"__{_name}__", _operator("arith.cmpf " + _predicate))
+for _name in _LOGIC:
+    setattr(Value, f"__{_name}__", _logic(_name))
+    setattr(Value, f"__r{_name}__", _logic(_name, reverse=True))
+for _name, _remedy in _ABSENT.items():
+    for _place in ("", "r"):
+        setattr(Value, f"__{_place}{_name}__", _refusal(f"a step has no {_name}: {_remedy}"))
+for _name, _message in _CONVERSIONS.items():
+    setattr(Value, f"__{_name}__", _refusal(_message))
+Value.__format__ = _format
 
 
 class State:
     """A matrix of state, [K, V]. Its methods give the state after the operation."""
 
+    __slots__ = ("trace", "key", "value", "name")
+
     def __init__(self, trace, key, value, name=None):
         self.trace, self.key, self.value, self.name = trace, key, value, name
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        fail(f"a state has no '{name}'; it has decay, add and read", _NoAttribute)
+
+    def __repr__(self):
+        return "<traced state>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
 
     def decay(self, gate, axis=None):
         """The state times exp(gate): of a number for all, of a vector along `axis`, "key" (its
@@ -186,22 +295,33 @@ class State:
         vector = self.trace.vector(vector, own, "the vector that reads")
         return self.trace.add("ejk.read", [self, vector], other, axis)
 
-    def _refuse(self, *_):
-        fail("a state changes by S.decay(gate) and S.add(key, value), and is read by "
-             "S.read(vector); it takes no other arithmetic")
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
-    __truediv__ = __rtruediv__ = __matmul__ = __rmatmul__ = __neg__ = __pow__ = _refuse
-    __array_ufunc__ = None
+_refuse = _refusal("a state changes by S.decay(gate) and S.add(key, value), and is read by "
+                   "S.read(vector); it takes no other arithmetic")
+for _name in [*_ARITHMETIC, *_LOGIC, *_ABSENT]:
+    setattr(State, f"__{_name}__", _refuse)
+    setattr(State, f"__r{_name}__", _refuse)
+for _name in [*_COMPARISONS, "neg", "pos", "abs", "invert"]:
+    setattr(State, f"__{_name}__", _refuse)
+for _name, _message in _CONVERSIONS.items():
+    setattr(State, f"__{_name}__", _refusal(_message))
+for _name in ["array", "array_ufunc", "array_function"]:
+    setattr(State, f"__{_name}__", _refuse)
+State.__jax_array__, State.__torch_function__ = property(_refuse), classmethod(_refuse)
+State.__format__ = _format
 
 
 class Undecided:
     """A state before its first use, which decides whether it is a matrix, a vector or a number."""
 
+    __slots__ = ("_trace", "_index")
+
     def __init__(self, trace, index):
         self._trace, self._index = trace, index
 
     def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(self._trace.decide(self._index, name in ("decay", "add", "read")), name)
 
     __torch_function__ = Value.__torch_function__
@@ -209,11 +329,20 @@ class Undecided:
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         return _decided(self).__array_ufunc__(ufunc, method, *map(_decided, inputs), **options)
 
-    def __neg__(self):
-        return -_decided(self)
+    def __array_function__(self, function, types, arguments, options):
+        return _decided(self).__array_function__(function, types, arguments, options)
 
-    def __abs__(self):
-        return abs(_decided(self))
+    def __repr__(self):
+        return "<traced state>"
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+Undecided.__name__ = Undecided.__qualname__ = State.__name__  # in messages of Python's
 
 
 def _decided(value):
@@ -221,13 +350,22 @@ def _decided(value):
 
 
 def _forward(name):
-    def apply(self, other):
-        return getattr(_decided(self), name)(_decided(other))
+    def apply(self, *others):
+        return getattr(_decided(self), name)(*map(_decided, others))
     return apply
 
 
-for _name in ["add", "sub", "mul", "truediv", "pow"]:
+for _name in [*_ARITHMETIC, *_LOGIC, *_ABSENT]:
     setattr(Undecided, f"__{_name}__", _forward(f"__{_name}__"))
     setattr(Undecided, f"__r{_name}__", _forward(f"__r{_name}__"))
-for _name in ["lt", "le", "gt", "ge"]:
+for _name in [*_COMPARISONS, "neg", "pos", "abs", "invert"]:
     setattr(Undecided, f"__{_name}__", _forward(f"__{_name}__"))
+for _name, _message in _CONVERSIONS.items():
+    setattr(Undecided, f"__{_name}__", _refusal(_message))
+Undecided.__array__, Undecided.__jax_array__ = Value.__array__, Value.__jax_array__
+Undecided.__format__ = _format
+
+
+def is_number(given):
+    """Whether it is a number of Python's or NumPy's, which a step takes as a constant."""
+    return isinstance(given, Real)

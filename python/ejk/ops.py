@@ -255,7 +255,7 @@ def rwkv7(r, w, k, v, a, b, *, scale=1.0, initial_state=None, cu_seqlens=None, r
 
 @_named
 def _hgrn2(S, q, g, i):
-    S = S.decay(g).add(1.0 - f.exp(g), i)
+    S = S.decay(g).add(-f.expm1(g), i)  # 1 − exp(g) would cancel
     return S, S.read(q)
 
 
@@ -305,12 +305,15 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
 @functools.partial(_named, states=3)
 def _mlstm(C, n, m, q, k, v, i, f_, scale):
     gate = f.log_sigmoid(f_)
-    top = f.maximum(gate + m, i)
+    # Of two gates that are −inf, a difference would be NaN.
+    top = f.maximum(f.maximum(gate + m, i), -1e30)
     decay, weight = gate + m - top, f.exp(i - top)
     k = k * scale
     C = C.decay(decay).add(k, v * weight)
     n = n * f.exp(decay) + k * weight
-    return C, n, top, C.read(q) / f.maximum(abs(f.sum(n * q)), f.exp(-top))
+    # Within float32, where the larger operand or the whole output is 0 beyond it.
+    one = f.exp(f.clip(-top, -87.0, 88.0))
+    return C, n, top, C.read(q) / f.maximum(abs(f.sum(n * q)), one)
 
 
 def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,

@@ -274,6 +274,18 @@ class Jax(unittest.TestCase):
             jax.jit(gated)(q, k[:, :2], v, g)
 
 
+class Steps(unittest.TestCase):
+    def test_jaxs_functions_in_a_step_are_refused_at_its_line(self):
+        q = jnp.ones((1, 2, 1, 4))
+        for operation in (jnp.exp, lambda x: jnp.ones(4) * x, lambda x: x == jnp.ones(4)):
+            @ejk.recurrence
+            def step(S, q):
+                operation(q)
+                return S.add(q, q), q
+            with self.assertRaisesRegex(ejk.TraceError, "test_jax.py:"):
+                step(q)
+
+
 class SavedStates(unittest.TestCase):
     """Functions that are traced for a GPU of sm_90a, and run on this CPU, where a derivative that
     reads saved states computes them: what passes from one to the other is seen, and all

@@ -1,6 +1,7 @@
 """What every function here shares: checks of arguments, layouts of states, gates made of
 parameters."""
 
+import math
 from operator import index  # of a size that torch holds symbolic, the number
 
 import torch
@@ -100,9 +101,15 @@ def wide(x):
     return x if x.dtype == torch.float64 else x.float()
 
 
+def rates(A_log):
+    """exp(A_log) in that type, and finite: 0·∞ would be NaN in gradients of a saturated gate."""
+    A_log = wide(A_log)
+    return A_log.clamp(max=math.log(torch.finfo(A_log.dtype).max) - 1).exp()
+
+
 def softplus_gate(g, A_log, dt_bias):
     """−exp(A_log)·softplus(g + dt_bias), in float32; g is [B, T, H] or [B, T, H, K]."""
-    g, A = wide(g), wide(A_log).exp().reshape(-1)
+    g, A = wide(g), rates(A_log).reshape(-1)
     if g.dim() == 4:
         A = A[:, None]
     if dt_bias is not None:
@@ -116,7 +123,7 @@ def bounded_gate(g, A_log, dt_bias, lower_bound):
     if dt_bias is not None:
         g = g + wide(dt_bias).reshape(g.shape[2:])
     if A_log is not None:
-        g = wide(A_log).exp().reshape(-1, 1) * g
+        g = rates(A_log).reshape(-1, 1) * g
     return lower_bound * torch.sigmoid(g)
 
 

@@ -1,0 +1,226 @@
+"""A step's function as it is traced: its operators, the names of its parameters, the numbers that
+become constants, and errors, which name the user's line."""
+import builtins
+import copy
+import math
+import operator
+import unittest
+import warnings
+
+import ejk
+import numpy as np
+
+from test_numpy import arrays, error
+
+TOLERANCE = 1e-6
+
+
+def rows():
+    a = arrays()
+    reset = np.array([0, 0, 1, 0, 0, 1], np.float32).reshape(1, 6, 1)
+    return a["q"][:1], a["k"][:1], a["v"][:1], np.repeat(reset, 2, 2)
+
+
+def where_equal(S, q, k, v, reset):
+    S = S.decay(ejk.where(ejk.equal(reset, 1.0), -100.0, 0.0)).add(k, v)
+    return S, S.read(q)
+
+
+class Operators(unittest.TestCase):
+    def same(self, step, wanted=where_equal):
+        found, expected = (ejk.recurrence(f)(*rows())[0] for f in (step, wanted))
+        np.testing.assert_array_equal(found, expected)
+
+    def test_equality_is_a_comparison(self):
+        def equal(S, q, k, v, reset):
+            S = S.decay(ejk.where(reset == 1, -100.0, 0.0)).add(k, v)
+            return S, S.read(q)
+
+        def unequal(S, q, k, v, reset):
+            S = S.decay(ejk.where(1.0 != reset, 0.0, -100.0)).add(k, v)
+            return S, S.read(q)
+
+        def product(S, q, k, v, reset):
+            S = S.decay(-100.0 * (reset == 1)).add(k, v)
+            return S, S.read(q)
+        for step in (equal, unequal, product):
+            self.same(step)
+
+    def test_comparisons_combine(self):
+        def combined(S, q, k, v, reset):
+            inside = (reset > 0.5) & ~(reset >= 2) | np.logical_and(reset > 2, reset < 1)
+            odd = ejk.logical_not((reset > 0) ^ (reset > -1))
+            S = S.decay(ejk.where(inside & odd, -100.0, 0.0)).add(k, v)
+            return S, S.read(q)
+        self.same(combined)
+
+    def test_a_comparison_is_a_number_where_one_is_wanted(self):
+        def masked(S, q, k, v, reset):
+            S = S.add(k * (k > 0), v)
+            return S, S.read(q), ejk.sum(q > 0), q > k, (q > 0) * (k > 0)
+
+        def chosen(S, q, k, v, reset):
+            def number(condition):
+                return ejk.where(condition, 1.0, 0.0)
+            S = S.add(ejk.where(k > 0, k, 0.0), v)
+            return S, S.read(q), ejk.sum(number(q > 0)), number(q > k), number(q > 0) * number(k > 0)
+        found, expected = (ejk.recurrence(f)(*rows()) for f in (masked, chosen))
+        for x, y in zip(found, expected):
+            np.testing.assert_array_equal(x, y)
+
+    def test_values_do_not_change(self):
+        def step(S, q, k, v, reset):
+            x = y = q
+            x += 1
+            x -= k
+            x *= 2
+            x /= 4
+            x **= 2
+            S = S.add(k, v)
+            return S, x + 0 * y, y + 0, copy.deepcopy(q) + copy.copy(k), +q
+        q, k, v, reset = rows()
+        x, y, both, own, _ = ejk.recurrence(step)(q, k, v, reset)
+        self.assertLess(error(x, ((q + 1 - k) * 2 / 4) ** 2), TOLERANCE)
+        np.testing.assert_array_equal(y, q)
+        np.testing.assert_array_equal(own, q)
+        np.testing.assert_array_equal(both, q + k)
+
+    def test_numbers_of_python_and_numpy(self):
+        def step(S, q, k, v, reset):
+            S = S.add(k, v)
+            return (S, np.float32(2) * q + np.int64(1), q * True + np.sum(q, axis=-1),
+                    ejk.where(np.bool_(False), k, q) + q.sum(0))
+        q, k, v, reset = rows()
+        a, b, c, _ = ejk.recurrence(step)(q, k, v, reset)
+        self.assertLess(error(a, 2 * q + 1), TOLERANCE)
+        self.assertLess(error(b, q + q.sum(-1, keepdims=True)), TOLERANCE)
+        np.testing.assert_array_equal(b, c)
+
+    def test_what_a_step_has_not_is_refused_at_its_line(self):
+        refused = {name: getattr(builtins, name) for name in
+                   ("bool", "hash", "len", "float", "int", "complex", "iter", "reversed", "round")}
+        refused.update({
+            "index": operator.index, "math.floor": math.floor, "math.ceil": math.ceil,
+            "math.trunc": math.trunc, "math.exp": math.exp, "not": lambda x: ~x,
+            "format": lambda x: f"{x:.2f}", "item": lambda x: x[0], "call": lambda x: x(),
+            "set": lambda x: operator.setitem(x, 0, 1), "del": lambda x: operator.delitem(x, 0),
+            "in": lambda x: 1 in x, "in a tuple": lambda x: x in (1, 2), "//": lambda x: x // 2,
+            "r//": lambda x: 2 // x, "%": lambda x: x % 2, "divmod": lambda x: divmod(x, 2),
+            "@": lambda x: x @ x, "r@": lambda x: np.ones(4) @ x, "<<": lambda x: x << 1,
+            "pow": lambda x: pow(x, 2, 3), "and": lambda x: (x == 1) & x, "None": lambda x: x == None,
+            "str": lambda x: x != "a", "array": lambda x: x * np.ones(4, np.float32),
+            "rarray": lambda x: np.ones(4, np.float32) - x, "asarray": np.asarray,
+            "dot": lambda x: np.dot(x, x), "out": lambda x: np.add(x, 1, out=x),
+            "np.add.reduce": np.add.reduce, "isnan": np.isnan, "two": lambda x: (x == 1) + (x == 2),
+            "minus": lambda x: -(x == 1), "axis": lambda x: x.sum(1), "shape": lambda x: x.shape,
+            "mean": lambda x: x.mean(), "huge": lambda x: x * 10 ** 400,
+            "where": lambda x: ejk.where(x, x, x)})
+        for name, operation in refused.items():
+            for place in ("vector", "number", "state"):
+                def step(S, q, k, reset):
+                    operation({"vector": q, "number": reset, "state": S}[place])  # the refused one
+                    return S.add(k, k), q
+                q, k, _, reset = rows()
+                with self.subTest(operation=name, place=place):
+                    with self.assertRaises(ejk.TraceError) as caught:
+                        ejk.recurrence(step)(q, k, reset)
+                    self.assertIn("test_tracing.py:", str(caught.exception))
+                    self.assertNotRegex(str(caught.exception), "Undecided|_values|apply")
+
+    def test_a_matrix_of_state_takes_nothing_else(self):
+        for name, operation in {"==": lambda S: S == 1, "+=": lambda S: operator.iadd(S, 1),
+                                "@": lambda S: S @ S, "bool": bool, "-": lambda S: -S,
+                                "exp": np.exp, "where": lambda S: np.where(S, 0, 1), "&": lambda S: S & S, "mean": lambda S: S.mean(),
+                                "<": lambda S: S < S, "in": lambda S: S in (1, 2)}.items():
+            def step(S, q, k):
+                S = S.add(k, k)
+                operation(S)
+                return S, S.read(q)
+            with self.subTest(operation=name), self.assertRaisesRegex(ejk.TraceError,
+                                                                      "test_tracing.py:"):
+                ejk.recurrence(step)(*rows()[:2])
+
+    def test_absent_attributes_are_absent(self):
+        def step(S, q, k):
+            assert not hasattr(q, "shape") and not hasattr(q, "__array_interface__")
+            return S.add(k, k), q
+        ejk.recurrence(step)(*rows()[:2])
+
+
+class Names(unittest.TestCase):
+    # Names that the traced program had itself once, and those of results and cotangents.
+    NAMES = ["v0", "v1", "x0", "s0", "o0", "x1f", "o_out", "ht_out", "out", "o", "ht", "do", "dht", "arg0", "arg1",
+             "arg", "q", "dq", "beta", "β", "γ2", "é", "_", "__x", "func", "initial_state0", "v0_i", "名"]
+
+    def test_any_name(self):
+        q, k, v, reset = rows()
+        expected, _ = ejk.recurrence(where_equal)(q, k, v, reset)
+        for first in range(0, len(self.NAMES), 4):
+            a, b, c, d = names = (self.NAMES + self.NAMES)[first:first + 4]
+            scope = {"ejk": ejk}
+            exec(f"def step(S, {', '.join(names)}):\n"
+                 f"    S = S.decay(ejk.where({d} == 1, -100.0, 0.0)).add({b}, {c})\n"
+                 f"    return S, S.read({a})\n", scope)
+            with self.subTest(names=names):
+                found, _ = ejk.recurrence(scope["step"])(**dict(zip(
+                    map(self.normal, names), (q, k, v, reset))))
+                np.testing.assert_array_equal(found, expected)
+
+    @staticmethod
+    def normal(name):
+        import unicodedata
+        return unicodedata.normalize("NFKC", name)
+
+    def test_names_of_a_package(self):
+        def step(S, q, β, beta, arg0, v):
+            S = S.add(q, v)
+            return S, S.read(q) * β * beta * arg0
+        q, _, v, reset = rows()
+        made = ejk.compile(ejk.recurrence(step).mlir(q, reset, reset, reset, v))
+        self.assertEqual(made.names, ("q", "beta", "beta_2", "arg0", "v"))
+
+    def test_names_of_a_calls_own(self):
+        for name in ("initial_state", "cu_seqlens", "save_states"):
+            scope = {}
+            exec(f"def step(S, q, {name}):\n    return S, q\n", scope)
+            with self.assertRaisesRegex(ejk.TraceError, f":1: 'step' has a parameter '{name}'"):
+                ejk.recurrence(scope["step"])
+        with self.assertRaisesRegex(ejk.TraceError, "test_tracing.py:.*plain ones"):
+            ejk.recurrence(lambda S, q, *rest: (S, q))
+
+
+class ChangingNumbers(unittest.TestCase):
+    def test_one_warning_with_the_remedy(self):
+        @ejk.recurrence
+        def cooled(S, q, k, v, temperature, count):
+            S = S.add(k, v)
+            return S, S.read(q * temperature) + count
+        q, k, v, _ = rows()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for i in range(8):
+                cooled(q, k, v, 1.0 - i / 64, 3)
+        self.assertEqual(len(caught), 1)
+        self.assertRegex(str(caught[0].message), "'temperature'.*tensor of no dimensions")
+        self.assertTrue(caught[0].filename.endswith("test_tracing.py"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for i in range(8):
+                cooled(q, k, v, np.array(1.0 - i / 64, np.float32), 3)
+
+
+class Warnings(unittest.TestCase):
+    def test_the_interpreters_names_the_users_line(self):
+        @ejk.recurrence
+        def both_axes(S, q, k, v):
+            S = S.decay(ejk.log(ejk.max(S.read(k)))).add(k, v)
+            return S, S.read(S.read(v, axis="value"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            both_axes(*rows()[:3])
+        self.assertIn("interpreter", str(caught[0].message))
+        self.assertTrue(caught[0].filename.endswith("test_tracing.py"))
+
+
+if __name__ == "__main__":
+    unittest.main()
