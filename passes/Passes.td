@@ -15,6 +15,8 @@ def DescribeInterface : Pass<"ejk-describe-interface"> {
     (`ejk.total`), the states of the pool that indices belong to (`ejk.indexed_states`), and constraints
     between sizes (`ejk.constraints`: a size that is one, or that a divisor divides). Results do not
     change. An op that needs two sizes to be one, where the types say that they are not, is an error.
+    So is a function of several blocks. Of a function that says something of itself, because a user
+    wrote it or the pass ran before, sizes that the body makes others are an error, too.
 
     MLIR forgets what a value is called in a file. `ejk-run` and `ejk-compile` set
     `ejk.name` to it when they read the file; `ejk-opt` does not.

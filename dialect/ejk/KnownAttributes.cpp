@@ -108,16 +108,44 @@ LogicalResult ejk::verifyKnownAttributes(Operation *op) {
 // Attributes of a dialect
 //===----------------------------------------------------------------------===//
 
+/// Each of `size` and `message`, and perhaps a `divisor`.
+static bool isConstraint(Attribute value) {
+  auto fields = dyn_cast<DictionaryAttr>(value);
+  return fields && fields.contains("size") && fields.contains("message") &&
+         fields.size() == (fields.contains("divisor") ? 3 : 2) &&
+         llvm::all_of(fields, [](NamedAttribute field) { return isa<StringAttr>(field.getValue()); });
+}
+
+static bool isNumber(Attribute value) {
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && (number.getType().isIndex() || number.getType().isSignlessInteger()) &&
+         number.getValue().getBitWidth() <= 64;
+}
+
+static bool isCondition(Attribute value) {
+  auto condition = dyn_cast<ArrayAttr>(value);
+  return condition && condition.size() == 3 && isa<StringAttr>(condition[0]) &&
+         llvm::all_of(condition.getValue().drop_front(), [](Attribute operand) {
+           return isa<StringAttr>(operand) || isNumber(operand) || isCondition(operand);
+         });
+}
+
 static bool isOfKind(Attribute value, DialectAttribute::Kind kind) {
   switch (kind) {
   case DialectAttribute::Kind::string:
     return isa<StringAttr>(value);
   case DialectAttribute::Kind::integer:
-    return isa<IntegerAttr>(value);
+    return isNumber(value);
   case DialectAttribute::Kind::unit:
     return isa<UnitAttr>(value);
   case DialectAttribute::Kind::array:
     return isa<ArrayAttr>(value);
+  case DialectAttribute::Kind::sizes:
+    return isa<ArrayAttr>(value) && llvm::all_of(cast<ArrayAttr>(value), llvm::IsaPred<StringAttr>);
+  case DialectAttribute::Kind::constraints:
+    return isa<ArrayAttr>(value) && llvm::all_of(cast<ArrayAttr>(value), isConstraint);
+  case DialectAttribute::Kind::condition:
+    return isCondition(value);
   }
   return false;
 }
@@ -132,6 +160,12 @@ static StringRef spell(DialectAttribute::Kind kind) {
     return "written without a value";
   case DialectAttribute::Kind::array:
     return "an array";
+  case DialectAttribute::Kind::sizes:
+    return "an array of strings";
+  case DialectAttribute::Kind::constraints:
+    return "an array of dictionaries with the strings size, message and perhaps divisor";
+  case DialectAttribute::Kind::condition:
+    return "an array of an operator and two operands";
   }
   return {};
 }
@@ -181,12 +215,12 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kNameAttr, Kind::string, false, true, true},
     {kOperandAttr, Kind::string, false, true, false},
     {kLogDecayAttr, Kind::unit, false, true, false},
-    {kShapeAttr, Kind::array, false, true, true},
+    {kShapeAttr, Kind::sizes, false, true, true},
     {kTotalAttr, Kind::string, false, true, false},
     {kIndexedStatesAttr, Kind::string, false, true, false},
     {kMayAliasAttr, Kind::integer, false, true, true},
     {kInPlaceAttr, Kind::unit, false, true, true},
-    {kConstraintsAttr, Kind::array, true, false, false},
+    {kConstraintsAttr, Kind::constraints, true, false, false},
     {kForwardOfAttr, Kind::string, true, false, false},
     {kDerivativeOfAttr, Kind::string, true, false, false},
     {kCotangentOfAttr, Kind::string, false, true, false},
@@ -194,31 +228,42 @@ static constexpr DialectAttribute ejkAttributes[] = {
     {kSavedReadAttr, Kind::unit, false, true, false},
     {kScheduleAttr, Kind::string, true, false, false},
     {kAlternativeOfAttr, Kind::string, true, false, false},
-    {kNeedsAttr, Kind::array, true, false, false},
-    {kWhenAttr, Kind::array, true, false, false},
+    {kNeedsAttr, Kind::condition, true, false, false},
+    {kWhenAttr, Kind::condition, true, false, false},
     {kTwoTermsAttr, Kind::unit, true, false, false},
     {kNumInputsAttr, Kind::integer, true, false, false},
     {kDecayClassAttr, Kind::string, true, false, false},
 };
 
 /// That a described shape's numbers are the sizes of `type`, as far as both are known. Of what is no
-/// tensor, no size is described.
-static LogicalResult verifyShape(Operation *op, Type type, Attribute attribute) {
-  auto shaped = dyn_cast<RankedTensorType>(type);
-  auto shape = dyn_cast<ArrayAttr>(attribute);
-  if (!shaped || !shape)
+/// tensor and no buffer, no size is described.
+static LogicalResult verifyShape(Operation *op, Type type, ArrayAttr shape) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped || !shaped.hasRank())
     return success();
   bool agrees = shape.size() == size_t(shaped.getRank());
   for (unsigned i = 0; agrees && i < shape.size(); ++i) {
-    auto text = dyn_cast<StringAttr>(shape[i]);
     int64_t size;
-    if (text && !text.getValue().getAsInteger(10, size) && !shaped.isDynamicDim(i))
-      agrees = size == shaped.getDimSize(i);
+    if (!cast<StringAttr>(shape[i]).getValue().getAsInteger(10, size))
+      agrees = shaped.isDynamicDim(i) ? size >= 0 : size == shaped.getDimSize(i);
   }
   if (agrees)
     return success();
   return op->emitError() << "'" << kShapeAttr << "' must describe the type " << type << ", but is "
-                         << attribute;
+                         << shape;
+}
+
+/// What an attribute of known kind says of an argument or a result of `type`.
+static LogicalResult verifyDescription(Operation *op, Type type, NamedAttribute attribute) {
+  if (attribute.getName() == kShapeAttr)
+    return verifyShape(op, type, cast<ArrayAttr>(attribute.getValue()));
+  // Which memory may be shared is computed from the function's body.
+  if ((attribute.getName() == kMayAliasAttr || attribute.getName() == kInPlaceAttr) &&
+      isa<TensorType>(type))
+    return op->emitError() << "'" << attribute.getName().strref()
+                           << "' describes the buffers of a lowered function, but stands at a "
+                           << type;
+  return success();
 }
 
 LogicalResult EjkDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
@@ -229,16 +274,16 @@ LogicalResult EjkDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsi
   if (failed(verifyDialectAttribute(op, attribute, AttributePlace::argument, ejkAttributes)))
     return failure();
   auto function = dyn_cast<FunctionOpInterface>(op);
-  if (attribute.getName() != kShapeAttr || !function || argument >= function.getNumArguments())
+  if (!function || argument >= function.getNumArguments())
     return success();
-  return verifyShape(op, function.getArgumentTypes()[argument], attribute.getValue());
+  return verifyDescription(op, function.getArgumentTypes()[argument], attribute);
 }
 LogicalResult EjkDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned result,
                                                       NamedAttribute attribute) {
   if (failed(verifyDialectAttribute(op, attribute, AttributePlace::result, ejkAttributes)))
     return failure();
   auto function = dyn_cast<FunctionOpInterface>(op);
-  if (attribute.getName() != kShapeAttr || !function || result >= function.getNumResults())
+  if (!function || result >= function.getNumResults())
     return success();
-  return verifyShape(op, function.getResultTypes()[result], attribute.getValue());
+  return verifyDescription(op, function.getResultTypes()[result], attribute);
 }

@@ -20,9 +20,11 @@ public:
   static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyKnownAttributes(op); }
 };
 
-/// A discardable attribute of a dialect.
+/// A discardable attribute of a dialect. Sizes are an array of strings, constraints one of
+/// dictionaries of strings, and a condition is [operator, operand, operand], where an operand is a
+/// size, a number or a condition.
 struct DialectAttribute {
-  enum class Kind { string, integer, unit, array };
+  enum class Kind { string, integer, unit, array, sizes, constraints, condition };
   llvm::StringRef name;
   Kind kind;
   bool onOps, onArguments, onResults;

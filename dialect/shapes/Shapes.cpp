@@ -583,8 +583,8 @@ void ShapeAnalysis::constrainByDescription(func::FuncOp function) {
     return;
   for (BlockArgument arg : function.getArguments())
     take(arg, function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr));
-  Operation *ret = function.getBody().back().getTerminator();
-  for (auto [i, value] : llvm::enumerate(ret->getOperands()))
+  auto ret = dyn_cast<func::ReturnOp>(function.getBody().back().getTerminator());
+  for (auto [i, value] : llvm::enumerate(ret ? ValueRange(ret.getOperands()) : ValueRange()))
     take(value, function.getResultAttrOfType<ArrayAttr>(i, kShapeAttr));
 }
 
@@ -690,8 +690,9 @@ ShapeAnalysis::ShapeAnalysis(func::FuncOp function) {
       used.push_back(root.name);
     }
   };
-  for (Value argument : function.getArguments())
-    nameRest(argument);
+  for (Block &block : function.getBody())
+    for (Value argument : block.getArguments())
+      nameRest(argument);
   function.walk([&](Operation *op) {
     for (Value result : op->getResults())
       nameRest(result);

@@ -14,6 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -54,11 +55,28 @@ template <typename T> T copyOf(const T *given) {
   return result;
 }
 
+static std::string sizeProblem(const char *name, size_t size) {
+  return std::string(name) + ".struct_size is " + std::to_string(size) +
+         "; set it to sizeof(" + name + ")";
+}
+
+/// What is wrong with a caller's structs before their fields are looked at; empty where nothing is.
+static std::string problemOf(const ejk_source *source, const ejk_compile_options *options) {
+  if (!source)
+    return "source is NULL";
+  if (source->struct_size < sizeof(size_t))
+    return sizeProblem("ejk_source", source->struct_size);
+  if (options && options->struct_size < sizeof(size_t))
+    return sizeProblem("ejk_compile_options", options->struct_size);
+  return "";
+}
+
 /// One call: a context of its own, whose diagnostics go to the result.
 class Call {
 public:
   Call(const ejk_source *source, const ejk_compile_options *given, OwnedResult &result)
-      : source(copyOf(source)), options(copyOf(given)), result(result),
+      : problem(problemOf(source, given)), source(copyOf(source)), options(copyOf(given)),
+        result(result),
         context(MLIRContext::Threading::DISABLED),
         handler(&context, [&](Diagnostic &diagnostic) { result.log.add(diagnostic); }) {
     DialectRegistry registry;
@@ -77,7 +95,7 @@ public:
   }
   OwningOpRef<ModuleOp> read();
   FailureOr<std::string> compile();
-  LogicalResult interpret(StringRef entry, ArrayRef<const DLTensor *> inputs, bool native);
+  LogicalResult interpret(const char *entry, ArrayRef<const DLTensor *> inputs, bool native);
 
 private:
   std::vector<std::string> wrt() const {
@@ -88,6 +106,8 @@ private:
   /// Finds the targets that the options name; adds an error where one is unknown.
   bool chooseTargets();
 
+  /// What is wrong with the caller's structs themselves; empty where nothing is.
+  std::string problem;
   ejk_source source;
   ejk_compile_options options;
   /// What the options' target names.
@@ -100,7 +120,14 @@ private:
 } // namespace
 
 bool Call::checkOptions() {
-  if (options.derivatives < 0 || options.derivatives > 2)
+  const char *const *end = options.wrt ? options.wrt + options.num_wrt : nullptr;
+  if (!problem.empty())
+    result.log.addError(problem);
+  else if (options.num_wrt && !options.wrt)
+    result.log.addError("num_wrt is " + std::to_string(options.num_wrt) + ", but wrt is NULL");
+  else if (std::find(options.wrt, end, nullptr) != end)
+    result.log.addError("wrt has an element that is NULL");
+  else if (options.derivatives < 0 || options.derivatives > 2)
     result.log.addError("derivatives must be 0, 1 or 2, but is " +
                         Twine(options.derivatives).str());
   else if (options.emit < EJK_EMIT_PACKAGE || options.emit > EJK_EMIT_PTX)
@@ -193,9 +220,13 @@ FailureOr<std::string> Call::compile() {
   return ejk::compile(*module, stages[options.emit], compile);
 }
 
-LogicalResult Call::interpret(StringRef entry, ArrayRef<const DLTensor *> inputs, bool native) {
+LogicalResult Call::interpret(const char *entry, ArrayRef<const DLTensor *> inputs, bool native) {
   if (!checkOptions())
     return failure();
+  if (!entry) {
+    result.log.addError("entry is NULL");
+    return failure();
+  }
   OwningOpRef<ModuleOp> module = read();
   if (!module)
     return failure();
@@ -203,13 +234,15 @@ LogicalResult Call::interpret(StringRef entry, ArrayRef<const DLTensor *> inputs
     return failure();
   auto function = module->lookupSymbol<func::FuncOp>(entry);
   if (!function || function.isExternal()) {
-    result.log.addError(("the source has no function '" + entry + "'").str());
+    result.log.addError("the source has no function '" + std::string(entry) + "'");
     return failure();
   }
   if (inputs.size() != function.getNumArguments())
     return function.emitError("expected ")
            << function.getNumArguments() << " inputs (" << listArguments(function)
            << "), but got " << inputs.size();
+  if (!inputs.empty() && !inputs.data())
+    return function.emitError("the array of inputs is NULL");
   SmallVector<reference::Tensor> arguments;
   for (auto [i, input] : llvm::enumerate(inputs)) {
     std::string problem = "is NULL";
@@ -268,7 +301,7 @@ static ejk_result *interpretSource(const ejk_source *source, const ejk_compile_o
     return nullptr;
   Call call(source, options, *result);
   LogicalResult worked =
-      call.interpret(entry ? entry : "", ArrayRef(inputs, numInputs), native != 0);
+      call.interpret(entry, ArrayRef(inputs, numInputs), native != 0);
   return result->finish(succeeded(worked), call.cancelled());
 }
 

@@ -62,6 +62,10 @@ std::optional<reference::Tensor> ejk::readHostTensor(const DLTensor &tensor, Typ
     problem = "is not in host memory";
     return std::nullopt;
   }
+  if (tensor.ndim < 0 || (tensor.ndim && !tensor.shape)) {
+    problem = tensor.ndim < 0 ? "has a rank of " + std::to_string(tensor.ndim) : "has no shape";
+    return std::nullopt;
+  }
   ArrayRef<int64_t> shape(tensor.shape, tensor.ndim);
   std::optional<size_t> count = reference::checkSize(shape);
   if (!count || (*count && !tensor.data)) {

@@ -102,6 +102,8 @@ private:
         wanted.push_back(arg.getArgNumber());
     unknown.insert_range(cotangents);
     Operation *ret = function.getBody().front().getTerminator();
+    if (!isa<func::ReturnOp>(ret))
+      return function.emitError("must have a body of one block, which ends in func.return");
     for (OpOperand &result : ret->getOpOperands())
       hasCotangent.push_back(chosen(cotangents, resultName(function, result.getOperandNumber())) &&
                              isFloatTensor(result.get()));

@@ -37,28 +37,58 @@ static std::optional<DimExpr> indexedStatesOf(Value index, const ShapeAnalysis &
   return std::nullopt;
 }
 
+/// Whether `symbol` stands for a size that no op relates to another: d0, d1, ….
+static bool isUnrelated(StringRef symbol) {
+  return symbol.consume_front("d") && !symbol.empty() && llvm::all_of(symbol, llvm::isDigit);
+}
+
+/// That what the function says of dimension `dim` of `what` is what its ops make it. The op that
+/// computes a size may be gone.
+static LogicalResult checkSize(func::FuncOp function, StringRef what, unsigned dim, StringRef given,
+                               const std::string &found) {
+  if (given == found || (given.contains('/') && isUnrelated(found)))
+    return success();
+  return function.emitError() << "'" << kShapeAttr << "' says that dimension " << dim << " of '"
+                              << what << "' is " << given << ", but the function's body makes it "
+                              << found;
+}
+
+/// That `name`, where it is given, says of '`what`' what the function's ops do.
+static LogicalResult checkText(func::FuncOp function, StringRef what, StringRef name,
+                               Attribute given, const DimExpr &found) {
+  if (!given || cast<StringAttr>(given).getValue() == found.str())
+    return success();
+  return function.emitError() << "'" << name << "' of '" << what << "' is " << given
+                              << ", but the function's body makes it " << found.str();
+}
+
+/// Whether `function` is a program of launches, on buffers.
+static bool isLowered(func::FuncOp function) {
+  return llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<BaseMemRefType>);
+}
+
 namespace {
 struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfacePass> {
   void runOnOperation() override {
     getOperation()->walk([&](func::FuncOp function) {
-      if (!function.isDeclaration() && !function->hasAttr(kConstraintsAttr) &&
-          failed(describe(function)))
+      bool isDone = function->hasAttr(kConstraintsAttr);
+      if (function.isDeclaration() || (isDone && isLowered(function)))
+        return;
+      if (failed(describe(function, isDone)))
         signalPassFailure();
+      numFunctions += !isDone;
     });
   }
 
-  LogicalResult describe(func::FuncOp function) {
+  /// Of a function that has been described before, what is there is compared with its body.
+  LogicalResult describe(func::FuncOp function, bool isDone) {
+    Operation *ret = function.getBody().back().getTerminator();
+    if (!function.getBody().hasOneBlock() || !isa<func::ReturnOp>(ret))
+      return function.emitError("must have a body of one block, which ends in func.return");
     Builder b(&getContext());
     ShapeAnalysis shapes(function);
     if (failed(shapes.verify()))
       return failure();
-    auto shapeOf = [&](Value tensor) {
-      SmallVector<Attribute> shape;
-      if (auto type = dyn_cast<RankedTensorType>(tensor.getType()))
-        for (int64_t d = 0; d < type.getRank(); ++d)
-          shape.push_back(b.getStringAttr(shapes.symbolOf(tensor, d)));
-      return b.getArrayAttr(shape);
-    };
     // Names first, because each depends on which others are unset.
     SmallVector<std::string> argNames, operands, resultNames;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -67,40 +97,74 @@ struct DescribeInterfacePass : ejk::impl::DescribeInterfaceBase<DescribeInterfac
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       resultNames.push_back(resultName(function, i));
-    Operation *ret = function.getBody().back().getTerminator();
+    auto shapeOf = [&](Value tensor, StringRef what, ArrayAttr given) -> FailureOr<ArrayAttr> {
+      SmallVector<Attribute> shape;
+      if (auto type = dyn_cast<RankedTensorType>(tensor.getType()))
+        for (int64_t d = 0; d < type.getRank(); ++d) {
+          std::string size = shapes.symbolOf(tensor, d);
+          if (given &&
+              failed(checkSize(function, what, d, cast<StringAttr>(given[d]).getValue(), size)))
+            return failure();
+          shape.push_back(given ? given[d] : b.getStringAttr(size));
+        }
+      return b.getArrayAttr(shape);
+    };
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      FailureOr<ArrayAttr> shape =
+          shapeOf(ret->getOperand(i), resultNames[i],
+                  function.getResultAttrOfType<ArrayAttr>(i, kShapeAttr));
+      if (failed(shape))
+        return failure();
       function.setResultAttr(i, kNameAttr, b.getStringAttr(resultNames[i]));
-      function.setResultAttr(i, kShapeAttr, shapeOf(ret->getOperand(i)));
+      function.setResultAttr(i, kShapeAttr, *shape);
     }
     for (BlockArgument arg : function.getArguments()) {
       unsigned i = arg.getArgNumber();
+      FailureOr<ArrayAttr> shape =
+          shapeOf(arg, argNames[i], function.getArgAttrOfType<ArrayAttr>(i, kShapeAttr));
+      if (failed(shape))
+        return failure();
       function.setArgAttr(i, kNameAttr, b.getStringAttr(argNames[i]));
-      function.setArgAttr(i, kShapeAttr, shapeOf(arg));
+      function.setArgAttr(i, kShapeAttr, *shape);
+      std::optional<DimExpr> known[] = {totalOf(arg, shapes), indexedStatesOf(arg, shapes)};
+      for (auto [name, size] : llvm::zip(ArrayRef{kTotalAttr, kIndexedStatesAttr}, known))
+        if (size) {
+          if (failed(checkText(function, argNames[i], name, function.getArgAttr(i, name), *size)))
+            return failure();
+          function.setArgAttr(i, name, b.getStringAttr(size->str()));
+        }
+      if (isDone)
+        continue;
       if (!operands[i].empty())
         function.setArgAttr(i, kOperandAttr, b.getStringAttr(operands[i]));
       if (isLogDecay(function, i))
         function.setArgAttr(i, kLogDecayAttr, b.getUnitAttr());
-      if (std::optional<DimExpr> total = totalOf(arg, shapes))
-        function.setArgAttr(i, kTotalAttr, b.getStringAttr(total->str()));
-      if (std::optional<DimExpr> states = indexedStatesOf(arg, shapes))
-        function.setArgAttr(i, kIndexedStatesAttr, b.getStringAttr(states->str()));
     }
+    describeConstraints(function, shapes);
+    return success();
+  }
+
+  /// Those that the function has already stay: callers may have to satisfy more than its ops need.
+  void describeConstraints(func::FuncOp function, const ShapeAnalysis &shapes) {
+    Builder b(&getContext());
     SmallVector<Attribute> constraints;
+    if (auto given = function->getAttrOfType<ArrayAttr>(kConstraintsAttr))
+      llvm::append_range(constraints, given);
     auto add = [&](const DimExpr &size, const DimExpr *divisor, StringRef message) {
       NamedAttrList fields;
       fields.set("size", b.getStringAttr(size.str()));
       if (divisor)
         fields.set("divisor", b.getStringAttr(divisor->str()));
       fields.set("message", b.getStringAttr(message));
-      constraints.push_back(fields.getDictionary(&getContext()));
+      DictionaryAttr constraint = fields.getDictionary(&getContext());
+      if (!llvm::is_contained(constraints, constraint))
+        constraints.push_back(constraint);
     };
     for (const ShapeAnalysis::Divides &d : shapes.divisibilities())
       add(d.dividend, &d.divisor, d.message);
     for (const ShapeAnalysis::IsOne &one : shapes.ones())
       add(one.dim, nullptr, one.message);
     function->setAttr(kConstraintsAttr, b.getArrayAttr(constraints));
-    ++numFunctions;
-    return success();
   }
 };
 } // namespace

@@ -107,6 +107,11 @@ static void dismantle(json &value) {
 JsonDocument::~JsonDocument() { dismantle(value); }
 
 bool JsonDocument::parse(std::string_view text, int maxDepth) {
+  // The library takes a NUL for the end of the text, and would not see what follows.
+  if (size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    why = "it is not valid JSON at byte " + std::to_string(nul + 1);
+    return false;
+  }
   Builder builder(value, maxDepth, why);
   return json::sax_parse(text.begin(), text.end(), &builder);
 }

@@ -45,3 +45,70 @@ func.func @circular(%x: tensor<?x?x1x4xf32>, %y: tensor<?x1x4x4xf32>) -> tensor<
   %0 = arith.addf %c, %y : tensor<?x1x4x4xf32>
   return %0 : tensor<?x1x4x4xf32>
 }
+
+// -----
+
+// Several blocks, of which none ends in a return, and an argument of a block as a result.
+// expected-error @below {{must have a body of one block, which ends in func.return}}
+func.func @endless(%a: tensor<?xf32>) -> tensor<?xf32> {
+  cf.br ^bb
+^bb:
+  cf.br ^bb
+}
+
+// -----
+
+// expected-error @below {{must have a body of one block, which ends in func.return}}
+func.func @blocks(%a: tensor<?xf32>) -> tensor<?xf32> {
+  %e = math.exp %a : tensor<?xf32>
+  cf.br ^bb(%a : tensor<?xf32>)
+^bb(%b: tensor<?xf32>):
+  return %b : tensor<?xf32>
+}
+
+// -----
+
+// expected-error @below {{must have a body of one block, which ends in func.return}}
+func.func @unreachable(%a: tensor<?xf32>) -> tensor<?xf32> {
+  llvm.unreachable
+}
+
+// -----
+
+// What a function says of itself, and its body contradicts.
+// expected-error @below {{'ejk.shape' says that dimension 0 of 'b' is m, but the function's body makes it n}}
+func.func @argument(%a: tensor<?xf32> {ejk.name = "a", ejk.shape = ["n"]},
+                    %b: tensor<?xf32> {ejk.name = "b", ejk.shape = ["m"]})
+    -> (tensor<?xf32> {ejk.name = "o", ejk.shape = ["n"]}) attributes {ejk.constraints = []} {
+  %0 = arith.addf %a, %b : tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+// expected-error @below {{'ejk.shape' says that dimension 0 of 'o' is m, but the function's body makes it n}}
+func.func @result(%a: tensor<?xf32> {ejk.shape = ["n"]})
+    -> (tensor<?xf32> {ejk.name = "o", ejk.shape = ["m"]}) {
+  return %a : tensor<?xf32>
+}
+
+// -----
+
+// expected-error @below {{'ejk.shape' says that dimension 0 of 'a' is 5, but the function's body makes it 4}}
+func.func @number(%a: tensor<?xf32> {ejk.name = "a", ejk.shape = ["5"]}, %b: tensor<4xf32>)
+    -> tensor<?xf32> attributes {ejk.constraints = []} {
+  %c = tensor.cast %b : tensor<4xf32> to tensor<?xf32>
+  %0 = arith.addf %a, %c : tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+// expected-error @below {{'ejk.total' of 'cu' is "B", but the function's body makes it T}}
+func.func @total(%q: tensor<1x?x2x4xf32>, %cu: tensor<?xi32> {ejk.name = "cu", ejk.total = "B"})
+    -> tensor<1x?x2x4xf32> {
+  %o, %ht = ejk.recurrent %q, %q, %q cu_seqlens(%cu : tensor<?xi32>)
+      : tensor<1x?x2x4xf32>, tensor<1x?x2x4xf32>, tensor<1x?x2x4xf32>
+      -> tensor<1x?x2x4xf32>, tensor<?x2x4x4xf32>
+  return %o : tensor<1x?x2x4xf32>
+}

@@ -7,10 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
+
+#include <unistd.h>
 
 using namespace ejk;
 using namespace ejk::test;
@@ -152,6 +155,30 @@ TEST(Threads, DivideARangeWithoutGapsOrRepeats) {
       for (const std::atomic<int> &number : seen)
         ASSERT_EQ(number, 1) << count << " by " << grain;
     }
+}
+
+TEST(Threads, SeeEachJobWhereverTheyFallAsleep) {
+  if (startThreads() < 2)
+    GTEST_SKIP() << "the process may run on one processor alone";
+  // A thread that misses one is waited for without end: then the alarm ends this process.
+  ::alarm(60);
+  std::atomic<int64_t> sum{0};
+  auto start = std::chrono::steady_clock::now();
+  int64_t jobs = 0;
+  // Jobs come after waits of 0 to 200 microseconds: threads still poll, are about to sleep, or sleep.
+  for (; std::chrono::steady_clock::now() - start < std::chrono::milliseconds(700); ++jobs) {
+    auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(jobs * 97 % 200000);
+    while (std::chrono::steady_clock::now() < until)
+      ;
+    runOnThreads(
+        64, 1,
+        [](void *data, int64_t first, int64_t end) {
+          *static_cast<std::atomic<int64_t> *>(data) += end - first;
+        },
+        &sum);
+  }
+  ::alarm(0);
+  EXPECT_EQ(sum, 64 * jobs);
 }
 
 TEST(Threads, WorkOnARangeTogether) {

@@ -51,6 +51,36 @@ TEST(Package, EveryTruncationIsAnError) {
   EXPECT_NE(loadError(bytes + "x"), "");
 }
 
+/// A package whose manifest is `text`, with a checksum that agrees.
+static std::string packText(const std::string &text, const std::string &payload) {
+  ejk_package_header header = {};
+  std::memcpy(header.magic, EJK_PACKAGE_MAGIC, EJK_PACKAGE_MAGIC_SIZE);
+  header.version = EJK_PACKAGE_VERSION;
+  header.header_size = sizeof(header);
+  header.manifest_size = text.size();
+  header.payload_size = payload.size();
+  std::string body = text + payload;
+  header.checksum = XXH3_64bits(body.data(), body.size());
+  return std::string(reinterpret_cast<const char *>(&header), sizeof(header)) + body;
+}
+
+TEST(Package, NothingFollowsTheManifest) {
+  std::string good = pack(copyManifest("copy"));
+  ejk_package_header header;
+  std::memcpy(&header, good.data(), sizeof(header));
+  std::string text = good.substr(sizeof(header), header.manifest_size);
+  std::string payload = good.substr(sizeof(header) + header.manifest_size);
+  EXPECT_EQ(loadError(packText(text, payload)), "");
+  EXPECT_EQ(loadError(packText(text + " \n", payload)), "");
+  for (std::string more : {std::string("x"), std::string("{}"), std::string(1, '\0'),
+                           std::string("\0{}", 3), std::string(" \0 ", 3)})
+    EXPECT_CONTAINS(loadError(packText(text + more, payload)), "it is not valid JSON at byte");
+  // In the middle, too, and in a string.
+  std::string cut = text;
+  cut.insert(1, 1, '\0');
+  EXPECT_CONTAINS(loadError(packText(cut, payload)), "it is not valid JSON at byte 2");
+}
+
 TEST(Package, EveryFlippedByteIsAnError) {
   std::string bytes = pack(glaManifest());
   for (size_t i = 0; i < bytes.size(); ++i)

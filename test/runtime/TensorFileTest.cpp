@@ -115,6 +115,11 @@ TEST(Safetensors, MalformedFilesAreErrors) {
   for (const char *header : bad)
     EXPECT_FALSE(parseSafetensors(safetensors(header, 8))) << header;
   EXPECT_FALSE(parseSafetensors(safetensors(std::string(100000, '['), 0)));
+  // The header ends where it ends: only spaces follow it.
+  std::string one = R"({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})";
+  EXPECT_TRUE(parseSafetensors(safetensors(one + "  ", 8)));
+  EXPECT_FALSE(parseSafetensors(safetensors(one + "x", 8)));
+  EXPECT_FALSE(parseSafetensors(safetensors(one + std::string("\0x", 2), 8)));
   std::string good = serializeSafetensors(samples());
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_FALSE(parseSafetensors(good.substr(0, size))) << size;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CpuFixture.h"
 #include "TestPackage.h"
 
 #include <fstream>
@@ -31,6 +32,7 @@ int main(int argc, char **argv) {
   bool written =
       write(folder + "/copy.ejk", test::pack(test::copyManifest("copy_bytes_a3"))) &&
       write(folder + "/gla.ejk", test::pack(test::exampleManifest())) &&
+      write(folder + "/number.ejk", test::packFor({"x86-64-v3"})) &&
       write(folder + "/train.ejk", test::pack(test::trainManifest())) &&
       write(folder + "/packed.ejk", test::pack(test::glaManifest())) &&
       write(folder + "/tensor-maps.ejk", test::pack(test::boxesManifest("copy_boxes_a3"))) &&

@@ -1,8 +1,8 @@
 #!/bin/sh
-# programs.sh BIN FAKE_DRIVER OLD_DRIVER WORK: ejk-launch and the C examples, as a user
+# programs.sh BIN FAKE_DRIVER OLD_DRIVER WORK RUNTIME: ejk-launch and the C examples, as a user
 # runs them, with the fake driver, with one of CUDA 11 and with none.
 set -eu
-bin=$1 fake=$2 old=$3 work=$4
+bin=$1 fake=$2 old=$3 work=$4 runtime=$5
 rm -rf "$work" && mkdir -p "$work" && cd "$work"
 "$bin/ejk-write-test-package" .
 
@@ -81,6 +81,11 @@ done
 expect 0 "$bin/train" train.ejk; says 'step 50: loss'; says '^A  .*to be found: -2.0'
 expect 1 "$bin/train" gla.ejk; says "mamba2"
 expect 2 "$bin/train"; says 'usage'
+
+# A program that closes the library while the threads of a CPU's kernels run.
+if [ "$(uname -m)" = x86_64 ]; then
+  EJK_NUM_THREADS=4 expect 0 "$bin/ejk-close-library" "$runtime" number.ejk; says '^alive'
+fi
 
 export EJK_CUDA_DRIVER="$old"
 expect 0 "$bin/ejk-launch" copy.ejk --random=R=8

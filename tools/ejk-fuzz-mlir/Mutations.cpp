@@ -1,5 +1,6 @@
 //===- Mutations.cpp - small random changes of a module -------------------===//
 #include "Mutations.h"
+#include "Insertions.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
@@ -15,36 +16,6 @@ using namespace ejk;
 using namespace ejk::fuzz;
 
 namespace {
-template <typename T> const T &pick(ArrayRef<T> all, Generator &random) {
-  return all[below(random, all.size())];
-}
-
-/// A number near `old`, or one that checks of sizes and indices may have forgotten.
-int64_t number(int64_t old, Generator &random) {
-  int64_t chosen[] = {0,
-                      1,
-                      -1,
-                      2,
-                      3,
-                      5,
-                      7,
-                      8,
-                      16,
-                      32,
-                      64,
-                      255,
-                      1 << 20,
-                      int64_t(1) << 40,
-                      std::numeric_limits<int64_t>::max(),
-                      std::numeric_limits<int64_t>::min(),
-                      int64_t(uint64_t(old) + 1),
-                      int64_t(uint64_t(old) - 1),
-                      int64_t(uint64_t(old) * 2),
-                      old / 2,
-                      int64_t(-uint64_t(old))};
-  return chosen[below(random, std::size(chosen))];
-}
-
 class Mutator {
 public:
   Mutator(ModuleOp module, Generator &random) : module(module), random(random) {
@@ -62,7 +33,7 @@ public:
     if (ops.empty())
       return;
     // The first are the likelier to make what verifies.
-    switch (below(random, 14)) {
+    switch (below(random, 18)) {
     case 0:
     case 1:
       return replaceOperand();
@@ -87,6 +58,13 @@ public:
       return changeElementType();
     case 13:
       return changeType();
+    case 14:
+    case 15:
+      return insertAttribute(ops, random);
+    case 16:
+      return splitBlock(anyOp(), values, random);
+    case 17:
+      return insertBlock(anyOp(), random);
     }
   }
 

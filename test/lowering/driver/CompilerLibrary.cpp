@@ -179,6 +179,63 @@ static void testInterpreter() {
   compiler->destroy(result);
 }
 
+/// A result that says `text` in its first diagnostic; destroys it.
+static bool refuses(ejk_result *result, const char *text) {
+  bool ok = result->status == EJK_FAILED && result->num_diagnostics &&
+            std::strstr(result->diagnostics[0].text, text);
+  if (!ok)
+    std::printf("%s\n", result->num_diagnostics ? result->diagnostics[0].text : "no diagnostic");
+  compiler->destroy(result);
+  return ok;
+}
+
+/// Pointers that are NULL, and counts that do not go with them, are errors.
+static void testNull() {
+  ejk_source source = sourceOf(kSum);
+  expect(refuses(compiler->compile(nullptr, nullptr), "source is NULL"), "no source");
+  expect(refuses(compiler->interpret(nullptr, nullptr, "sum", nullptr, 0, 0), "source is NULL"),
+         "no source to interpret");
+  ejk_source unsized = {};
+  expect(refuses(compiler->compile(&unsized, nullptr), "ejk_source.struct_size is 0"),
+         "a source of no size");
+  ejk_compile_options options = {};
+  expect(refuses(compiler->compile(&source, &options), "ejk_compile_options.struct_size is 0"),
+         "options of no size");
+  options.struct_size = sizeof(options);
+  options.derivatives = 1;
+  options.num_wrt = 3;
+  expect(refuses(compiler->compile(&source, &options), "num_wrt is 3, but wrt is NULL"),
+         "names that are not there");
+  const char *names[] = {"q", nullptr};
+  options.wrt = names;
+  options.num_wrt = 2;
+  expect(refuses(compiler->compile(&source, &options), "wrt has an element that is NULL"),
+         "a name that is not there");
+  expect(refuses(compiler->interpret(&source, nullptr, nullptr, nullptr, 0, 0), "entry is NULL"),
+         "no entry");
+  expect(refuses(compiler->interpret(&source, nullptr, "sum", nullptr, 3, 0),
+                 "the array of inputs is NULL"),
+         "no array of inputs");
+  float one = 1;
+  int64_t shape[] = {1, 1, 1, 1};
+  DLTensor good = {&one, {kDLCPU, 0}, 4, {kDLFloat, 32, 1}, shape, nullptr, 0}, bad = good;
+  const DLTensor *inputs[] = {&good, &bad, nullptr};
+  expect(refuses(compiler->interpret(&source, nullptr, "sum", inputs, 3, 0), "'v' is NULL"),
+         "an input that is not there");
+  inputs[2] = &good;
+  bad.shape = nullptr;
+  expect(refuses(compiler->interpret(&source, nullptr, "sum", inputs, 3, 0), "'k' has no shape"),
+         "an input without a shape");
+  bad.ndim = -1;
+  expect(refuses(compiler->interpret(&source, nullptr, "sum", inputs, 3, 0),
+                 "'k' has a rank of -1"),
+         "an input of negative rank");
+  bad = good;
+  bad.data = nullptr;
+  expect(refuses(compiler->interpret(&source, nullptr, "sum", inputs, 3, 0), "'k' has no data"),
+         "an input without data");
+}
+
 static void testThreads() {
   std::string alone = compile(kSum, {});
   std::vector<std::thread> threads;
@@ -233,6 +290,7 @@ int main(int argc, char **argv) {
   testCompile();
   testDiagnostics();
   testInterpreter();
+  testNull();
   testThreads();
   testCancellation();
   std::printf("%d cases failed\n", failures);
