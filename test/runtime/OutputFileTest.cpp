@@ -71,6 +71,28 @@ TEST_F(Output, ALinkStaysALink) {
   }
 }
 
+// Whoever made the link chose where the file would be written, and the user did not.
+TEST_F(Output, ALinkInAFolderOfOutputsIsReplaced) {
+  fs::create_directory(at("elsewhere"));
+  ASSERT_EQ(writeFile(at("elsewhere/precious"), "old"), "");
+  ASSERT_EQ(::chmod(at("elsewhere/precious").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(at("elsewhere/pipe").c_str(), 0600), 0);
+  for (const char *target : {"elsewhere/precious", "elsewhere/missing", "elsewhere/pipe", "link"}) {
+    fs::create_symlink(target, at("link"));
+    EXPECT_EQ(writeFiles({{at("link"), "new", /*isInFolder=*/true}}), "") << target;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at("link")))) << target;
+    EXPECT_EQ(contents(at("link")), "new") << target;
+    fs::remove(at("link"));
+  }
+  // As it is with a folder of tensors.
+  fs::create_directory(at("out"));
+  fs::create_symlink("../elsewhere/precious", at("out/o.npy"));
+  EXPECT_EQ(writeTensors(at("out"), {fromDoubles("o", DataType::F32, {1}, {1})}), "");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(at("out/o.npy"))));
+  EXPECT_EQ(contents(at("elsewhere/precious")), "old");
+  EXPECT_FALSE(fs::exists(at("elsewhere/missing")));
+}
+
 TEST_F(Output, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(writeFile("/nonexistent/x", "text"),
             "cannot write '/nonexistent/x': No such file or directory");

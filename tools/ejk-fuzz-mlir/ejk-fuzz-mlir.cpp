@@ -19,6 +19,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "tools/common/Registration.h"
+#include "tools/io/OutputFile.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -249,9 +250,11 @@ public:
     if (into.empty())
       return;
     llvm::sys::fs::create_directories(into.getValue());
-    std::error_code error;
-    llvm::raw_fd_ostream os(into + "/case-" + std::to_string(number) + ".mlir", error);
-    os << "// " << seed << "\n// " << pipeline << "\n// " << what << "\n" << text;
+    std::string path = into + "/case-" + std::to_string(number) + ".mlir";
+    std::string error = ejk::writeFile(
+        path, ("// " + seed + "\n// " + pipeline + "\n// " + what + "\n" + text).str());
+    if (!error.empty())
+      llvm::errs() << error << "\n";
   }
 
 private:

@@ -69,7 +69,6 @@ static std::string newName(const std::string &folder) {
   return folder + "/.ejk-" + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".tmp";
 }
 
-// A symbolic link stays; what it leads to is replaced.
 static std::string followLinks(std::string path) {
   std::error_code failed;
   for (int links = 0; links < 40 && fs::is_symlink(path, failed); ++links) {
@@ -83,7 +82,8 @@ namespace {
 /// A file under another name, or none, that is to take the place of `target`.
 class StagedFile {
 public:
-  explicit StagedFile(const std::string &path) : path(path), target(followLinks(path)) {
+  StagedFile(const std::string &path, bool isInFolder)
+      : path(path), target(isInFolder ? path : followLinks(path)) {
     folder = fs::path(target).parent_path().string();
     if (folder.empty())
       folder = ".";
@@ -101,7 +101,7 @@ public:
   /// behind, however the process ends.
   std::string write(std::string_view bytes) {
     struct stat old;
-    bool replaces = ::stat(target.c_str(), &old) == 0;
+    bool replaces = ::lstat(target.c_str(), &old) == 0 && !S_ISLNK(old.st_mode);
     if (replaces && ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) != 0)
       return cannotWrite(path);
     file = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
@@ -167,9 +167,10 @@ static bool isSameFile(const struct stat &a, const struct stat &b) {
 
 // Writes to what cannot be replaced: a pipe, a device, or whatever standard
 // output is, which may be open for appending. Nothing for any other path.
-static std::optional<std::string> writeInPlace(const std::string &path, std::string_view bytes) {
+static std::optional<std::string> writeInPlace(const std::string &path, std::string_view bytes,
+                                               bool isInFolder) {
   struct stat status, standard;
-  if (::stat(path.c_str(), &status) != 0)
+  if ((isInFolder ? ::lstat : ::stat)(path.c_str(), &status) != 0 || S_ISLNK(status.st_mode))
     return std::nullopt;
   if (::fstat(STDOUT_FILENO, &standard) == 0 && isSameFile(status, standard))
     return writeStandardOutput(bytes);
@@ -185,10 +186,11 @@ static std::optional<std::string> writeInPlace(const std::string &path, std::str
 
 using StagedFiles = std::vector<std::unique_ptr<StagedFile>>;
 
-static std::string stage(const std::string &path, std::string_view bytes, StagedFiles &staged) {
-  if (std::optional<std::string> error = writeInPlace(path, bytes))
+static std::string stage(const std::string &path, std::string_view bytes, bool isInFolder,
+                         StagedFiles &staged) {
+  if (std::optional<std::string> error = writeInPlace(path, bytes, isInFolder))
     return *error;
-  staged.push_back(std::make_unique<StagedFile>(path));
+  staged.push_back(std::make_unique<StagedFile>(path, isInFolder));
   return staged.back()->write(bytes);
 }
 
@@ -206,14 +208,15 @@ static std::string commit(const StagedFiles &staged) {
 std::string ejk::writeFiles(const std::vector<OutputFile> &files) {
   StagedFiles staged;
   for (const OutputFile &output : files)
-    if (std::string error = stage(output.path, output.bytes, staged); !error.empty())
+    if (std::string error = stage(output.path, output.bytes, output.isInFolder, staged);
+        !error.empty())
       return error;
   return commit(staged);
 }
 
 std::string ejk::writeFile(const std::string &path, std::string_view bytes) {
   StagedFiles staged;
-  std::string error = stage(path, bytes, staged);
+  std::string error = stage(path, bytes, /*isInFolder=*/false, staged);
   return error.empty() ? commit(staged) : error;
 }
 

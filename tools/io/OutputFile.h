@@ -19,6 +19,9 @@ namespace ejk {
 struct OutputFile {
   std::string path;
   std::string bytes;
+  /// Whether the user named its folder alone. A link that has its name is then replaced; else a link
+  /// stays, and what it leads to is replaced.
+  bool isInFolder = false;
 };
 
 /// Writes all files, or none when one cannot be written. All lie on the disk

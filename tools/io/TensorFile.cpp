@@ -266,7 +266,8 @@ std::string ejk::writeTensors(const std::string &path, const std::vector<HostTen
     Result<std::string> bytes = serializeNpy(tensor);
     if (!bytes)
       return bytes.error().message;
-    files.push_back({toFolder ? pathInFolder(path, tensor.name) : path, std::move(*bytes)});
+    files.push_back(
+        {toFolder ? pathInFolder(path, tensor.name) : path, std::move(*bytes), toFolder});
   }
   std::error_code failed;
   if (toFolder && !fs::create_directories(path, failed) && failed)
