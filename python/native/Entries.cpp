@@ -171,7 +171,7 @@ const CallSizes &ejk::doors::findSizes(const Entry &entry, const DLTensor *input
 }
 
 void ejk::doors::run(const Entry &entry, const DLTensor *inputs, const DLTensor *outputs,
-                     void *workspace, size_t workspaceBytes, void *stream) {
+                     void *workspace, size_t workspaceBytes, void *stream, uint32_t maxThreads) {
   const DLTensor *in[maxTensors], *out[maxTensors];
   for (size_t i = 0; i < entry.inputs.size(); ++i)
     in[i] = &inputs[i];
@@ -192,6 +192,7 @@ void ejk::doors::run(const Entry &entry, const DLTensor *inputs, const DLTensor 
   params.workspace = workspace;
   params.workspace_bytes = workspaceBytes;
   params.stream = stream;
+  params.max_threads = maxThreads;
   check(ejk_launch(entry.executable, entry.index, &params));
 }
 

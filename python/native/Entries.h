@@ -63,9 +63,10 @@ const Entry &findEntry(std::string_view program, std::string_view entry, DLDevic
 /// The sizes for these inputs. Throws where they do not fit.
 const CallSizes &findSizes(const Entry &entry, const DLTensor *inputs, size_t count);
 
-/// Runs an entry on tensors of the right sizes. Throws std::runtime_error.
+/// Runs an entry on tensors of the right sizes, on a CPU by `maxThreads` at most, if that is not 0.
+/// Throws std::runtime_error.
 void run(const Entry &entry, const DLTensor *inputs, const DLTensor *outputs, void *workspace,
-         size_t workspaceBytes, void *stream);
+         size_t workspaceBytes, void *stream, uint32_t maxThreads);
 
 /// Whether a tensor is compact, row by row, and at an address that the form allows.
 bool isUsable(const DLTensor &tensor, const TensorForm &form);

@@ -156,7 +156,7 @@ static void runFrame(const CallFrame &frame, DLDevice device, void *stream) {
   HostWorkspace host(isOnHost ? sizes.workspaceBytes : 0);
   DeviceWorkspace onDevice(frame);
   void *scratch = isOnHost ? host.data() : onDevice.allocate(sizes.workspaceBytes);
-  run(entry, inputs, outputs, scratch, sizes.workspaceBytes, stream);
+  run(entry, inputs, outputs, scratch, sizes.workspaceBytes, stream, /*maxThreads=*/0);
 }
 
 static Error *answer(CallFrame *frame, int32_t deviceType) {

@@ -62,6 +62,7 @@ constexpr uint64_t abiVersion = (uint64_t(2) << 56) | (uint64_t(10) << 48);
   X(Status, torch_list_get_item, (List, size_t, StableIValue *))                                   \
   X(Status, torch_list_push_back, (List, StableIValue))                                            \
   X(Status, torch_delete_list, (List))                                                             \
+  X(Status, torch_get_num_threads, (uint32_t *))                                                  \
   X(Status, torch_string_length, (String, size_t *))                                               \
   X(Status, torch_string_c_str, (String, const char **))                                           \
   X(Status, torch_delete_string, (String))

@@ -213,7 +213,11 @@ static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &give
   HostWorkspace host(isOnHost ? sizes.workspaceBytes : 0);
   void *workspace = isOnHost ? host.data()
                              : allocateWorkspace(sizes.workspaceBytes, inputs[0].device, copies);
-  run(entry, inputs, outputs, workspace, sizes.workspaceBytes, currentStream(inputs[0].device));
+  uint32_t threads = 0;
+  if (isOnHost)
+    EJK_CALL(torch_get_num_threads, &threads);
+  run(entry, inputs, outputs, workspace, sizes.workspaceBytes, currentStream(inputs[0].device),
+      threads);
 
   List list = nullptr;
   EJK_CALL(torch_new_list_reserve_size, results.count, &list);

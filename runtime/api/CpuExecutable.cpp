@@ -87,7 +87,8 @@ ejk::createCpuExecutable(const std::shared_ptr<const Package> &package) {
   executable->image = std::make_unique<CpuImage>(std::move(*mapped));
   if (Error error = findKernels(*executable, *image); !error.message.empty())
     return error;
-  startThreads();
+  if (Result<unsigned> threads = startThreads(); !threads)
+    return threads.error();
   return executable;
 }
 
@@ -109,7 +110,7 @@ static void runRange(void *data, int64_t first, int64_t end) {
 }
 
 ejk_error *ejk::runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
-                         ejk_parallel_for parallelFor, void *context) {
+                         const CpuThreads &threads) {
   const Variant &variant = executable.package->manifest.entries[entry].variants[plan.variant];
   const uint64_t *arguments = plan.values;
   for (size_t l = 0; l < variant.launches.size(); ++l) {
@@ -118,10 +119,10 @@ ejk_error *ejk::runOnCpu(const ejk_executable &executable, size_t entry, const C
     arguments += launch.args.size();
     if (plan.grids[l] == 0)
       continue;
-    if (parallelFor)
-      parallelFor(context, plan.grids[l], launch.block[0], runRange, &job);
+    if (threads.parallelFor)
+      threads.parallelFor(threads.context, plan.grids[l], launch.block[0], runRange, &job);
     else
-      runOnThreads(plan.grids[l], launch.block[0], runRange, &job);
+      runOnThreads(plan.grids[l], launch.block[0], runRange, &job, threads.most);
   }
   return nullptr;
 }

@@ -15,10 +15,18 @@ bool hasGpuCode(const Manifest &manifest);
 Result<std::unique_ptr<ejk_executable>>
 createCpuExecutable(const std::shared_ptr<const Package> &package);
 
-/// Runs the planned call's kernels one after the other, each on all threads, and returns when
+/// What divides a launch's work: the caller's function, or else `most` threads of the library's,
+/// all if that is 0.
+struct CpuThreads {
+  ejk_parallel_for parallelFor = nullptr;
+  void *context = nullptr;
+  unsigned most = 0;
+};
+
+/// Runs the planned call's kernels one after the other, each on these threads, and returns when
 /// they are done.
 ejk_error *runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
-                    ejk_parallel_for parallelFor, void *context);
+                    const CpuThreads &threads);
 
 } // namespace ejk
 

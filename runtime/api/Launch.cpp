@@ -103,9 +103,14 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
       // Offsets lie in memory that is at hand.
       if (ejk_error *error = checkSequenceOffsets(*entry, arguments.inputs, plan.symbols))
         return error;
-      bool isGiven = EJK_HAS_FIELD(*params, parallel_context);
-      return runOnCpu(*executable, index, plan, isGiven ? params->parallel_for : nullptr,
-                      isGiven ? params->parallel_context : nullptr);
+      CpuThreads threads;
+      if (EJK_HAS_FIELD(*params, parallel_context)) {
+        threads.parallelFor = params->parallel_for;
+        threads.context = params->parallel_context;
+      }
+      if (EJK_HAS_FIELD(*params, max_threads))
+        threads.most = params->max_threads;
+      return runOnCpu(*executable, index, plan, threads);
     }
     // For tensor maps, too: the driver makes none where no context is current.
     const Driver &driver = *executable->driver;

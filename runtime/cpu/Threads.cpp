@@ -8,16 +8,16 @@
 
 #include "Threads.h"
 
+#include "ThreadCount.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
 #include <pthread.h>
-#include <sched.h>
 
 using namespace ejk;
 
@@ -25,7 +25,6 @@ using namespace ejk;
 static constexpr int polls = 2000;
 // Pieces for each thread of a job, where there is work for as many.
 static constexpr int64_t piecesPerThread = 4;
-static constexpr unsigned mostThreads = 1024;
 
 static void rest() {
 #if defined(__x86_64__)
@@ -35,27 +34,13 @@ static void rest() {
 #endif
 }
 
-static unsigned wantedThreads() {
-  if (const char *text = std::getenv("EJK_NUM_THREADS")) {
-    char *end = nullptr;
-    unsigned long number = std::strtoul(text, &end, 10);
-    if (end != text && !*end && number >= 1)
-      return unsigned(std::min<unsigned long>(number, mostThreads));
-  }
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) == 0)
-    return std::max(1u, unsigned(CPU_COUNT(&set)));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
-
 namespace {
 class Pool {
 public:
-  Pool() {
-    unsigned wanted = wantedThreads();
+  explicit Pool(unsigned wanted) {
     for (unsigned i = 1; i < wanted; ++i)
       try {
-        std::thread(&Pool::work, this).detach();
+        std::thread(&Pool::work, this, i).detach();
         ++workers;
       } catch (const std::system_error &) {
         break; // with those that there are
@@ -64,8 +49,8 @@ public:
 
   unsigned size() const { return workers + 1; }
 
-  void run(int64_t total, int64_t pieceSize, RangeBody rangeBody, void *rangeData) {
-    if (workers == 0 || total <= pieceSize || !busy.try_lock()) {
+  void run(int64_t total, int64_t pieceSize, unsigned most, RangeBody rangeBody, void *rangeData) {
+    if (workers == 0 || most == 1 || total <= pieceSize || !busy.try_lock()) {
       rangeBody(rangeData, 0, total);
       return;
     }
@@ -73,6 +58,7 @@ public:
     data = rangeData;
     count = total;
     piece = pieceSize;
+    threads = most;
     next.store(0, std::memory_order_relaxed);
     running.store(workers, std::memory_order_relaxed);
     {
@@ -100,7 +86,7 @@ private:
     }
   }
 
-  void work() {
+  void work(unsigned number) {
     uint64_t done = 0;
     for (;;) {
       for (int i = 0; i < polls && job.load(std::memory_order_acquire) == done; ++i)
@@ -110,7 +96,8 @@ private:
         wake.wait(lock, [&] { return job.load(std::memory_order_acquire) != done; });
       }
       ++done;
-      takePieces();
+      if (number < threads)
+        takePieces();
       running.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -121,6 +108,7 @@ private:
   RangeBody body = nullptr;
   void *data = nullptr;
   int64_t count = 0, piece = 0;
+  unsigned threads = 0; // that share this job, the caller's among them
   std::atomic<int64_t> next{0};
   std::atomic<unsigned> running{0};
   std::atomic<uint64_t> job{0};
@@ -133,7 +121,7 @@ private:
 static std::atomic<Pool *> thePool{nullptr};
 static void forgetPool() { thePool.store(nullptr, std::memory_order_release); }
 
-unsigned ejk::startThreads() {
+Result<unsigned> ejk::startThreads() {
   static std::mutex starting;
   std::lock_guard<std::mutex> lock(starting);
   static bool watchesForks = false;
@@ -141,20 +129,24 @@ unsigned ejk::startThreads() {
     watchesForks = ::pthread_atfork(nullptr, nullptr, forgetPool) == 0;
   Pool *pool = thePool.load(std::memory_order_acquire);
   if (!pool) {
-    pool = new Pool;
+    Result<unsigned> wanted = wantedThreads();
+    if (!wanted)
+      return wanted.error();
+    pool = new Pool(*wanted);
     thePool.store(pool, std::memory_order_release);
   }
   return pool->size();
 }
 
-void ejk::runOnThreads(int64_t count, int64_t grain, RangeBody body, void *data) {
+void ejk::runOnThreads(int64_t count, int64_t grain, RangeBody body, void *data, unsigned most) {
   Pool *pool = thePool.load(std::memory_order_acquire);
   if (!pool)
     return body(data, 0, count); // in a fork that made no executable
-  int64_t threads = pool->size(), units = (count + grain - 1) / grain;
+  int64_t threads = most ? std::min(most, pool->size()) : pool->size();
+  int64_t units = (count + grain - 1) / grain;
   // Where there are fewer units than threads, a unit is divided, though its parts share work.
   int64_t piece = units >= threads
                       ? std::max<int64_t>(1, units / (threads * piecesPerThread)) * grain
                       : (count + threads - 1) / threads;
-  pool->run(count, std::max<int64_t>(piece, 1), body, data);
+  pool->run(count, std::max<int64_t>(piece, 1), unsigned(threads), body, data);
 }

@@ -1,18 +1,15 @@
-//===- CpuImageTest.cpp - which code a CPU takes, by how many threads -----===//
+//===- CpuImageTest.cpp - which code a CPU takes -------------------------===//
 
 #include "CpuFixture.h"
 
 #include "FakeDriver.h"
 #include "Injection.h"
 
-#include "cpu/Threads.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
 
-#include <sched.h>
 #include <unistd.h>
 
 using namespace ejk;
@@ -168,109 +165,4 @@ TEST_F(Cpu, ChecksOffsetsOfSequences) {
     ejk_executable_destroy(executable);
     executable = nullptr;
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Threads
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct Count {
-  std::atomic<int64_t> items{0}, calls{0};
-};
-void countItems(void *data, int64_t first, int64_t end) {
-  static_cast<Count *>(data)->items += end - first;
-  ++static_cast<Count *>(data)->calls;
-}
-
-/// Ends a new process. A fork cannot destroy its parent's threads, whose memory the leak sanitizer
-/// reports.
-[[noreturn]] void leave(int status) {
-#ifdef EJK_SANITIZER_OWNS_MALLOC
-  ::_exit(status);
-#else
-  std::exit(status); // writes what was counted of branches
-#endif
-}
-
-/// In a new process: its threads where EJK_NUM_THREADS is `text`, and 99 where they lose work.
-[[noreturn]] void exitWithThreads(const char *text) {
-  setenv("EJK_NUM_THREADS", text, 1);
-  unsigned threads = startThreads();
-  Count count;
-  runOnThreads(1000, 4, countItems, &count);
-  leave(count.items == 1000 ? int(threads) : 99);
-}
-
-int processors() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : -1;
-}
-} // namespace
-
-// A process keeps its threads, so each number of threads is a process's own.
-TEST(ThreadsOfAProcess, AreAsManyAsTheVariableSays) {
-  for (auto [text, threads] : {std::pair("1", 1),
-                               {"3", 3},
-                               {"0", processors()},
-                               {"x", processors()},
-                               {"2x", processors()},
-                               {"", processors()}})
-    EXPECT_EXIT(exitWithThreads(text), testing::ExitedWithCode(threads), "") << text;
-}
-
-TEST(ThreadsOfAProcess, WithoutAPoolTheCallerDoesTheWork) {
-  EXPECT_EXIT(
-      {
-        Count count;
-        runOnThreads(1000, 4, countItems, &count);
-        leave(count.items == 1000 && count.calls == 1 ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
-}
-
-// A fork has none of its parent's threads: it works alone, and then has its own.
-TEST(ThreadsOfAProcess, AForkHasItsOwn) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "the thread sanitizer lets no fork of several threads start one";
-#endif
-#endif
-  startThreads();
-  EXPECT_EXIT(
-      {
-        Count count;
-        runOnThreads(1000, 4, countItems, &count);
-        if (count.items != 1000 || count.calls != 1)
-          leave(1);
-        setenv("EJK_NUM_THREADS", "2", 1);
-        leave(startThreads() == 2 ? 0 : 2);
-      },
-      testing::ExitedWithCode(0), "");
-}
-
-// What does not pay for waking a thread, and what comes while others work, the caller does alone.
-TEST(ThreadsOfAProcess, SmallRangesAreNotDivided) {
-  EXPECT_EXIT(
-      {
-        setenv("EJK_NUM_THREADS", "2", 1);
-        startThreads();
-        Count count;
-        runOnThreads(1, 4, countItems, &count);
-        bool isWhole = count.calls == 1;
-        struct Nested {
-          Count inner;
-          std::atomic<int> whole{0};
-        } nested;
-        runOnThreads(
-            2, 1,
-            [](void *data, int64_t, int64_t) {
-              Count inner;
-              runOnThreads(100, 1, countItems, &inner);
-              static_cast<Nested *>(data)->whole += inner.calls == 1 && inner.items == 100;
-            },
-            &nested);
-        leave(isWhole && nested.whole == 2 ? 0 : 1);
-      },
-      testing::ExitedWithCode(0), "");
 }

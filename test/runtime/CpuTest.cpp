@@ -104,6 +104,15 @@ TEST_F(Cpu, GivesTheWorkToTheCallersThreads) {
   EXPECT_EQ(calls, 58);
 }
 
+// With one thread, the caller does all of the work.
+TEST_F(Cpu, TakesAsManyThreadsAsTheCallerWants) {
+  open(packFor({"x86-64-v3"}));
+  Call call(100);
+  call.params.max_threads = 1;
+  ASSERT_EQ(take(ejk_launch(executable, 0, &call.params)), "");
+  EXPECT_TRUE(call.isNumbered());
+}
+
 TEST_F(Cpu, UnderstandsParametersOfEarlierVersions) {
   open(packFor({"x86-64-v3"}));
   Call call(100);
@@ -141,7 +150,7 @@ TEST_F(Cpu, LaunchesNothingForEmptyTensors) {
 //===----------------------------------------------------------------------===//
 
 TEST(Threads, DivideARangeWithoutGapsOrRepeats) {
-  startThreads();
+  ASSERT_TRUE(startThreads());
   for (int64_t count : {1, 3, 64, 1000})
     for (int64_t grain : {1, 4, 7, 5000}) {
       std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
@@ -182,7 +191,9 @@ TEST(Threads, SeeEachJobWhereverTheyFallAsleep) {
 }
 
 TEST(Threads, WorkOnARangeTogether) {
-  if (startThreads() < 2)
+  Result<unsigned> threads = startThreads();
+  ASSERT_TRUE(threads);
+  if (*threads < 2)
     GTEST_SKIP() << "the process may run on one processor alone";
   struct Meeting {
     std::atomic<int> here{0};

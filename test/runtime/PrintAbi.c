@@ -57,6 +57,7 @@ int main(void) {
   FIELD(ejk_launch_params, schedule);
   FIELD(ejk_launch_params, parallel_for);
   FIELD(ejk_launch_params, parallel_context);
+  FIELD(ejk_launch_params, max_threads);
   STRUCT(ejk_package_header);
   FIELD(ejk_package_header, magic);
   FIELD(ejk_package_header, version);

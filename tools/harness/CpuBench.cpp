@@ -130,7 +130,10 @@ Result<BenchResult> DeviceSession::benchCpu(const Program &program, size_t entry
                                             const std::vector<HostTensor> &inputs,
                                             const BenchOptions &options) {
   BenchResult result;
-  result.threads = int(startThreads());
+  Result<unsigned> threads = startThreads();
+  if (!threads)
+    return threads.error();
+  result.threads = int(*threads);
   result.fmaFlops = measureFmaFlops(result.threads);
   result.copyBandwidth = measureCpuCopy(result.threads);
   result.repetitions = std::max(options.repetitions, 20);

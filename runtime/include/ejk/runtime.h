@@ -209,8 +209,10 @@ typedef struct ejk_executable_options {
  * driver's log.
  *
  * On the CPU, uses the code of the best instruction set that this process runs,
- * and starts the threads that launches share (EJK_NUM_THREADS of them, counting
- * the caller's; as many as the process may run on if that is not set). Memory is
+ * and starts the threads that launches share, counting the caller's: EJK_NUM_THREADS
+ * of them, else OMP_NUM_THREADS, else as many as the process may run on and as the
+ * quotas of its control groups allow. Another value than a number from 1 to 1024 is
+ * an error. A process keeps its threads. Memory is
  * never writable and executable at once. Where the system forbids to execute
  * memory that was written, name in EJK_IMAGE_DIR a folder whose files may be. */
 EJK_API ejk_error *ejk_executable_create(const ejk_package *package,
@@ -269,6 +271,9 @@ typedef struct ejk_launch_params {
   /* On the CPU: what divides the work among threads; NULL for the library's own. */
   ejk_parallel_for parallel_for;
   void *parallel_context;
+  /* On the CPU, without parallel_for: how many of the library's threads share the work at
+   * most, with the caller's; 0 for all. */
+  uint32_t max_threads;
 } ejk_launch_params;
 
 /* Enqueues the entry's kernels on the stream and returns. Before the first of
