@@ -14,6 +14,7 @@
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/PassInstrumentation.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
@@ -65,14 +66,19 @@ static void restrict(llvm::Module &module) {
   }
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+                     function_ref<bool()> isCancelled) {
   llvm::PipelineTuningOptions tuning;
   // The schedule chose its vectors and unrolled what it wants unrolled.
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
   tuning.LoopUnrolling = false;
   tuning.LoopInterleaving = false;
-  llvm::PassBuilder passes(&machine, tuning);
+  llvm::PassInstrumentationCallbacks callbacks;
+  if (isCancelled)
+    callbacks.registerShouldRunOptionalPassCallback(
+        [&](StringRef, llvm::Any) { return !isCancelled(); });
+  llvm::PassBuilder passes(&machine, tuning, std::nullopt, &callbacks);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -98,7 +104,8 @@ struct Translation {
 } // namespace
 
 /// Null after an error at `kernels`.
-static std::unique_ptr<Translation> translate(gpu::GPUModuleOp kernels, const CpuTarget &target) {
+static std::unique_ptr<Translation> translate(gpu::GPUModuleOp kernels, const CpuTarget &target,
+                                              function_ref<bool()> isCancelled = nullptr) {
   auto result = std::make_unique<Translation>();
   result->machine = createMachine(target);
   if (!result->machine) {
@@ -115,14 +122,15 @@ static std::unique_ptr<Translation> translate(gpu::GPUModuleOp kernels, const Cp
   result->module->setDataLayout(result->machine->createDataLayout());
   result->module->setTargetTriple(result->machine->getTargetTriple());
   restrict(*result->module);
-  optimize(*result->module, *result->machine);
+  optimize(*result->module, *result->machine, isCancelled);
   return result;
 }
 
 static FailureOr<std::string> emitFile(gpu::GPUModuleOp kernels, const CpuTarget &target,
-                                       llvm::CodeGenFileType type) {
-  std::unique_ptr<Translation> translation = translate(kernels, target);
-  if (!translation)
+                                       llvm::CodeGenFileType type,
+                                       function_ref<bool()> isCancelled = nullptr) {
+  std::unique_ptr<Translation> translation = translate(kernels, target, isCancelled);
+  if (!translation || (isCancelled && isCancelled()))
     return failure();
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
@@ -145,6 +153,7 @@ FailureOr<std::string> ejk::emitCpuText(gpu::GPUModuleOp kernels, const CpuTarge
   return text;
 }
 
-FailureOr<std::string> ejk::emitCpuObject(gpu::GPUModuleOp kernels, const CpuTarget &target) {
-  return emitFile(kernels, target, llvm::CodeGenFileType::ObjectFile);
+FailureOr<std::string> ejk::emitCpuObject(gpu::GPUModuleOp kernels, const CpuTarget &target,
+                                          function_ref<bool()> isCancelled) {
+  return emitFile(kernels, target, llvm::CodeGenFileType::ObjectFile, isCancelled);
 }

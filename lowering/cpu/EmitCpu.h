@@ -4,6 +4,7 @@
 
 #include "lowering/target/CpuTarget.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <string>
 
 namespace ejk {
@@ -15,8 +16,9 @@ llvm::FailureOr<std::string> emitCpuText(mlir::gpu::GPUModuleOp kernels, const C
                                          CpuText kind);
 
 /// A relocatable ELF object.
-llvm::FailureOr<std::string> emitCpuObject(mlir::gpu::GPUModuleOp kernels,
-                                           const CpuTarget &target);
+/// Fails with no diagnostic soon after `isCancelled` says so.
+llvm::FailureOr<std::string> emitCpuObject(mlir::gpu::GPUModuleOp kernels, const CpuTarget &target,
+                                           llvm::function_ref<bool()> isCancelled = nullptr);
 
 } // namespace ejk
 

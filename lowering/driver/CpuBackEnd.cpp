@@ -39,7 +39,8 @@ public:
     FailureOr<llvm::json::Object> manifest = writeManifest(module, target.name, "cpu");
     if (failed(manifest) || failed(lowerToLLVM(module)))
       return failure();
-    FailureOr<std::string> object = emitCpuObject(kernelsOf(module), target);
+    FailureOr<std::string> object =
+        emitCpuObject(kernelsOf(module), target, [&] { return isCancelled(options); });
     if (failed(object) || isCancelled(options))
       return failure();
     FailureOr<CpuImage> image = layOutCpuImage(module.getLoc(), *object);

@@ -40,7 +40,8 @@ public:
     FailureOr<llvm::json::Object> manifest = writeManifest(module, target.name, "ptx");
     if (failed(manifest) || failed(lowerToNVVM(module)))
       return failure();
-    FailureOr<std::string> ptx = emitPTX(kernelsOf(module), target);
+    FailureOr<std::string> ptx =
+        emitPTX(kernelsOf(module), target, [&] { return isCancelled(options); });
     if (failed(ptx) || isCancelled(options))
       return failure();
     Code code{std::move(*manifest), {}};

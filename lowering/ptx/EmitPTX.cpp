@@ -201,7 +201,8 @@ static void passMapsByValue(llvm::Module &module) {
 }
 
 static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::LLVMContext &context,
-                                               llvm::TargetMachine &machine) {
+                                               llvm::TargetMachine &machine,
+                                               function_ref<bool()> isCancelled) {
   MLIRContext &mlirContext = *kernels.getContext();
   registerBuiltinDialectTranslation(mlirContext);
   registerGPUDialectTranslation(mlirContext);
@@ -214,7 +215,11 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
   module->setTargetTriple(machine.getTargetTriple());
   passMapsByValue(*module);
 
-  llvm::PassBuilder passes(&machine);
+  llvm::PassInstrumentationCallbacks callbacks;
+  if (isCancelled)
+    callbacks.registerShouldRunOptionalPassCallback(
+        [&](StringRef, llvm::Any) { return !isCancelled(); });
+  llvm::PassBuilder passes(&machine, llvm::PipelineTuningOptions(), std::nullopt, &callbacks);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -237,14 +242,15 @@ static std::unique_ptr<llvm::Module> translate(gpu::GPUModuleOp kernels, llvm::L
 }
 
 /// Null after an error at `kernels`.
-static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, const Target &target) {
+static std::unique_ptr<Translation> translateFor(gpu::GPUModuleOp kernels, const Target &target,
+                                                 function_ref<bool()> isCancelled = nullptr) {
   auto result = std::make_unique<Translation>();
   result->machine = createMachine(target);
   if (!result->machine) {
     kernels.emitError("this LLVM has no NVPTX target");
     return nullptr;
   }
-  result->module = translate(kernels, result->context, *result->machine);
+  result->module = translate(kernels, result->context, *result->machine, isCancelled);
   return result->module ? std::move(result) : nullptr;
 }
 
@@ -258,9 +264,10 @@ FailureOr<std::string> ejk::emitLLVM(gpu::GPUModuleOp kernels, const Target &tar
   return text;
 }
 
-FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, const Target &target) {
-  std::unique_ptr<Translation> translation = translateFor(kernels, target);
-  if (!translation)
+FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, const Target &target,
+                                    function_ref<bool()> isCancelled) {
+  std::unique_ptr<Translation> translation = translateFor(kernels, target, isCancelled);
+  if (!translation || (isCancelled && isCancelled()))
     return failure();
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);

@@ -4,6 +4,7 @@
 
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <optional>
 #include <string>
 
@@ -12,7 +13,9 @@ namespace ejk {
 llvm::FailureOr<std::string> emitLLVM(mlir::gpu::GPUModuleOp kernels, const Target &target);
 /// The PTX of `kernels` for `target`, in the oldest version that knows it and what
 /// kernels use, so that a package loads on as many drivers as it can.
-llvm::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels, const Target &target);
+/// Fails with no diagnostic soon after `isCancelled` says so.
+llvm::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels, const Target &target,
+                                     llvm::function_ref<bool()> isCancelled = nullptr);
 
 /// The path of ptxas: in $CUDA_HOME/bin, on PATH, or in /usr/local/cuda/bin.
 std::optional<std::string> findPtxas();

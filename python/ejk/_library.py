@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import struct
+import threading
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint64, c_void_p
 
 from ._errors import CompileError, Diagnostic, EjkError, RuntimeFailure, TensorError
@@ -172,13 +173,44 @@ def _diagnostics(array, count):
 class _CompileOptions:
     """An ejk_compile_options with the memory that it points to."""
 
-    def __init__(self, target=None, emit=0, derivatives=0, wrt=(), binary=True,
+    def __init__(self, cancel, target=None, emit=0, derivatives=0, wrt=(), binary=True,
                  save_states=False):
         names = [name.encode() for name in wrt]
         self.names = (c_char_p * max(len(names), 1))(*names)
         self.view = _Options(ctypes.sizeof(_Options), target.encode() if target else None, emit,
-                             0 if binary else 1, derivatives, None, self.names, len(names),
-                             1 if save_states else 0)
+                             0 if binary else 1, derivatives, ctypes.pointer(cancel), self.names,
+                             len(names), 1 if save_states else 0)
+
+
+def _interruptible(work):
+    """What `work(cancel)` returns. Python runs the handler of a signal, such as Ctrl-C's, between
+    steps of the main thread alone, so the main thread lets another one work. Where the handler
+    raises, that is raised here at once; the work ends soon after, since `cancel` is set then."""
+    cancel = c_int32(0)
+    if threading.current_thread() is not threading.main_thread():
+        return work(cancel)
+    outcome, done = [], threading.Event()
+
+    def run():
+        try:
+            outcome.append((work(cancel), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        done.set()
+
+    try:
+        threading.Thread(target=run, name="ejk compiler", daemon=True).start()
+    except RuntimeError:  # the process ends, and starts no thread
+        return work(cancel)
+    try:
+        done.wait()
+    except BaseException:
+        cancel.value = 1
+        raise
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
 
 
 class Compiler:
@@ -214,19 +246,24 @@ class Compiler:
 
     def compile(self, text, name="source", **options):
         """A package's bytes, or with `emit` text as bytes; and the diagnostics."""
-        given = _CompileOptions(**options)
-        result = self._table.compile(ctypes.byref(self._source(text, name)),
-                                     ctypes.byref(given.view))
-        return self._finish(result, lambda c: ctypes.string_at(c.data, c.size))
+        def work(cancel):
+            given = _CompileOptions(cancel, **options)
+            result = self._table.compile(ctypes.byref(self._source(text, name)),
+                                         ctypes.byref(given.view))
+            return self._finish(result, lambda c: ctypes.string_at(c.data, c.size))
+
+        return _interruptible(work)
 
     def interpret(self, text, entry, inputs, exact, derivatives=0, wrt=(), name="source"):
         """[(name, dtype, shape, bytes)] of the results; with `exact`, floats are f64."""
-        given = _CompileOptions(derivatives=derivatives, wrt=wrt)
-        pointers, keep = dl_tensors(inputs)
-        result = self._table.interpret(
-            ctypes.byref(self._source(text, name)), ctypes.byref(given.view), entry.encode(),
-            pointers, len(inputs), 0 if exact else 1)
-        del keep
+        def work(cancel):
+            given = _CompileOptions(cancel, derivatives=derivatives, wrt=wrt)
+            pointers, keep = dl_tensors(inputs)
+            result = self._table.interpret(
+                ctypes.byref(self._source(text, name)), ctypes.byref(given.view), entry.encode(),
+                pointers, len(inputs), 0 if exact else 1)
+            del keep
+            return self._finish(result, take)[0]
 
         def take(content):
             found = []
@@ -237,7 +274,7 @@ class Compiler:
                               ctypes.string_at(t.data, buffer.bytes()) if buffer.bytes() else b""))
             return found
 
-        return self._finish(result, take)[0]
+        return _interruptible(work)
 
 
 @functools.lru_cache(maxsize=None)

@@ -40,9 +40,26 @@ for thread in threads:
     thread.join()
 print(sums)
 """
+# The processor time, in ticks, of the process's other threads while torch has one thread.
+ONE_THREAD = """
+import os, torch, ejk
+def others():
+    ticks = 0
+    for task in set(os.listdir("/proc/self/task")) - {str(os.getpid())}:
+        fields = open(f"/proc/self/task/{task}/stat").read().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks
+torch.set_num_threads(1)
+x = torch.ones(1, 2048, 16, 64)
+ejk.ops.linear_attn(x, x, x)
+before = others()
+for _ in range(5):
+    ejk.ops.linear_attn(x, x, x)
+print(others() - before)
+"""
 # One call of a program that takes longer than a moment to compile.
 LONG = """
-import numpy as np, ejk
+import sys, numpy as np, ejk
 def step(S, q, k, v):
     for i in range(300):
         q = np.tanh(q * (1 + i / 999)) + v * k
@@ -52,9 +69,25 @@ ejk.recurrence(step)(x, x, x)
 """
 
 
+# Ctrl-C while a program compiles that takes many seconds.
+INTERRUPTED = LONG.replace("range(300)", "range(1500)").rpartition("ejk.")[0] + """
+import os, signal, threading, time
+sent = []
+def interrupt():
+    sent.append(time.time())
+    os.kill(os.getpid(), signal.SIGINT)
+ejk.targets()
+threading.Timer(0.5, interrupt).start()
+try:
+    ejk.recurrence(step).package(sys.argv[1], x, x, x, target=ejk.targets()[2], derivatives=1)
+except KeyboardInterrupt:
+    print(sent[0], time.time())
+"""
+
+
 def run(code, *arguments, **environment):
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, **environment})
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True,
+                          timeout=300, env={**os.environ, **environment})
 
 
 class Cache(unittest.TestCase):
@@ -283,6 +316,27 @@ class FirstCalls(unittest.TestCase):
                 with self.subTest(library), tempfile.TemporaryDirectory() as folder:
                     done = run(THREADS, library, EJK_CACHE_DIR=folder)
                     self.assertEqual(done.stdout.strip(), str([16.0] * 8), done.stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "needs torch")
+    def test_as_many_threads_as_torch_has(self):
+        self.assertEqual(run(ONE_THREAD, EJK_NUM_THREADS="2").stdout.strip(), "0")
+
+    def test_a_number_of_threads_that_is_none(self):
+        for name in ("EJK_NUM_THREADS", "OMP_NUM_THREADS"):
+            environment = {"EJK_NUM_THREADS": "", name: "many"}
+            self.assertIn(f"RuntimeFailure: {name} must be a number from 1 to 1024, but is 'many'",
+                          run(CALL, **environment).stderr)
+
+    def test_an_interrupt_ends_a_compilation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(INTERRUPTED, folder + "/x.ejk")
+            ended = time.time()
+            self.assertEqual(os.listdir(folder), [])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        sent, caught = map(float, done.stdout.split())
+        # On an idle machine 0.01 s, and 0.1 s with the end of the process; uninterrupted, 10 s.
+        self.assertLess(caught - sent, 0.2)
+        self.assertLess(ended - sent, 2)
 
 
 if __name__ == "__main__":
