@@ -19,7 +19,7 @@ TITLES = {"chunk-forward": "forward", "chunk-backward": "all gradients",
           "step-backward": "step by step, all gradients", "step-both": "step by step, forward and all gradients",
           "delta-forward": "delta rule, forward", "delta-backward": "delta rule, all gradients",
           "delta-both": "delta rule, forward and all gradients", "delta-step": "delta rule, step by step, forward",
-          "delta-decode": "delta rule, decode"}
+          "delta-decode": "delta rule, decode", "models": "models"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Package:
     K: int = 128
     V: int = 128
     dtype: str = "bf16"
+    gate_dtype: str = ""  # of gates per channel; the sequences' type where it is empty
     heads: int = 0
     reverse: bool = False
     packed: bool = False
@@ -49,7 +50,7 @@ class Package:
         row = lambda n, dtype=None: f"tensor<?x?x{H}x{n}x{dtype or self.dtype}>"
         state = f"tensor<?x{H}x{self.K}x{self.V}xf32>"
         kinds = {"g": f"tensor<?x?x{H}xf32>", "g_gamma": f"tensor<{H}xf32>",
-                 "gk": row(self.K), "gv": row(self.V)}
+                 "gk": row(self.K, self.gate_dtype), "gv": row(self.V, self.gate_dtype)}
         arguments = {"q": row(self.K), "k": row(self.K), "v": row(self.V)}
         gates = [] if self.gate == "none" else self.gate.split("+")
         clauses = {gate: kinds[gate] for gate in gates}
@@ -102,9 +103,29 @@ class Case:
     package: Package
     sizes: str
     shape: str = ""
+    profile: str = "weak"  # how gates are drawn: a name of measure/profiles.py
 
     def label(self):
         return self.shape or self.sizes
+
+
+def model_cases():
+    """Recurrences at the shapes and gates of models that people train and serve."""
+    delta = Package("g", delta=True, vjp=True)
+    for sizes in ("B=4,T=4096,Hk=64,Hv=64", "B=1,T=8192,Hk=16,Hv=32", "B=1,T=16384,Hk=16,Hv=64",
+                  "B=1,T=32768,Hk=2,Hv=8", "B=1,T=65536,Hk=2,Hv=8", "B=8,T=2048,Hk=16,Hv=32"):
+        yield Case("models", delta, sizes, f"GDN {sizes}", "mixed")
+    kda = Package("gk", delta=True, vjp=True, gate_dtype="f32")
+    for sizes in ("B=4,T=4096,H=64", "B=1,T=8192,H=96", "B=1,T=8192,H=32", "B=1,T=8192,H=16",
+                  "B=1,T=32768,H=16", "B=8,T=2048,H=32"):
+        for profile in ("mid", "lb5"):
+            yield Case("models", kda, sizes, f"KDA {sizes}", profile)
+    gla = Package("gk", vjp=True, gate_dtype="f32")
+    for profile in ("mid", "lb5"):
+        yield Case("models", gla, "B=4,T=4096,H=64", "GLA B=4,T=4096,H=64", profile)
+    yield Case("models", Package("gk", K=256, V=512, vjp=True, gate_dtype="f32"), "B=4,T=4096,H=4",
+               "GLA's layer B=4,T=4096,H=4, K=256, V=512", "mid")
+    yield Case("models", Package("g_gamma", vjp=True), "B=1,T=16384,H=64", "lightning B=1,T=16384,H=64", "weak")
 
 
 def cases():
@@ -172,6 +193,7 @@ def cases():
         yield Case("delta-backward", replace(delta, vjp=True), long + ",H=64")
         yield Case("delta-step", replace(delta, schedule="step"), "B=4,T=2048,H=16")
         yield Case("delta-decode", replace(delta, state=True), "B=256,T=1,H=32")
+    yield from model_cases()
 
 
 def chosen(only):

@@ -5,22 +5,21 @@ import statistics
 import sys
 from pathlib import Path
 
+from measure import profiles
 from measure.cases import NAMES, chosen
 from measure.report import report
 
-# The largest input that a gate's row draws, so that the fast path of a chunk is taken.
-WEAKEST_GATE = -1 / 16
-
 
 class Loaded:
-    """A package's entry on the GPU, with random inputs of given sizes and a captured graph."""
+    """A package's entry on the GPU, with inputs of given sizes and a captured graph. Inputs that `given`
+    lacks by name are random."""
 
-    def __init__(self, path, entry, sizes, seed=1):
+    def __init__(self, path, entry, sizes, seed=1, given={}, profile="weak"):
         import torch
         sys.path.append(str(Path(__file__).resolve().parents[2] / "python"))
         from ejk._library import Buffer, Launch, runtime
         from ejk._program import Entry, _evaluate
-        self.torch, self.evaluate = torch, _evaluate
+        self.torch, self.evaluate, self.profile = torch, _evaluate, profile
         data = Path(path).read_bytes()
         manifest = json.loads(data[64:64 + int.from_bytes(data[16:24], "little")])
         self.package = runtime().load(data)
@@ -28,7 +27,9 @@ class Loaded:
         described = Entry(None, 0, (), found, data, "")
         types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i32": torch.int32}
         torch.manual_seed(seed)
-        self.inputs = [self.draw(t, sizes, types) for t in described.inputs]
+        self.described = described
+        self.inputs = [given[t["name"]] if t["name"] in given else self.draw(t, sizes, types)
+                       for t in described.inputs]
         shapes = tuple(tuple(t.shape) for t in self.inputs)
         self.outputs = [torch.empty(shape, dtype=types[t["dtype"]], device="cuda")
                         for t, shape in zip(described.outputs, described.output_shapes(shapes))]
@@ -48,8 +49,16 @@ class Loaded:
         torch = self.torch
         shape = [self.evaluate(size, sizes) for size in tensor["shape"]]
         if tensor.get("role") == "log_decay":
-            return (torch.rand(shape, device="cuda") * WEAKEST_GATE).to(types[tensor["dtype"]])
+            return profiles.draw(torch, self.profile, shape).to(types[tensor["dtype"]])
+        if tensor.get("role") == "rate":
+            return torch.rand(shape, device="cuda").to(types[tensor["dtype"]])
+        if tensor.get("role") == "key":
+            keys = torch.randn(shape, device="cuda")
+            return torch.nn.functional.normalize(keys, dim=-1).to(types[tensor["dtype"]])
         return (torch.randn(shape, device="cuda") / 8).to(types[tensor["dtype"]])
+
+    def named_outputs(self):
+        return {tensor["name"]: output for tensor, output in zip(self.described.outputs, self.outputs)}
 
     def launch(self):
         stream = self.torch.cuda.current_stream().cuda_stream
@@ -73,7 +82,8 @@ class Loaded:
 
 def sizes_of(case):
     sizes = {key: int(value) for key, value in (part.split("=") for part in case.sizes.split(","))}
-    return sizes | {name: sizes.get("H", case.package.heads) for name in ("H", "Hkv", "Hk", "Hv")}
+    heads = sizes.get("H", case.package.heads)
+    return {name: heads for name in ("H", "Hkv", "Hk", "Hv")} | sizes
 
 
 def entry_names(path):
@@ -100,7 +110,7 @@ def compare(args):
     for case, entry, paths in loaded_cases(args, (args.folder, args.new)):
         row = {"table": case.table, "gate": NAMES[case.package.gate], "entry": entry, "shape": case.label()}
         try:
-            both = [Loaded(path, entry, sizes_of(case)) for path in paths]
+            both = [Loaded(path, entry, sizes_of(case), profile=case.profile) for path in paths]
             if both[0].bytes < 4 * torch.cuda.get_device_properties(0).L2_cache_size:
                 continue  # its time would be the cache's
             for one in both:
@@ -125,7 +135,7 @@ def repeat(args):
     for case, entry, paths in loaded_cases(args, (args.folder,)):
         row = {"table": case.table, "gate": NAMES[case.package.gate], "entry": entry, "shape": case.label()}
         try:
-            one = Loaded(paths[0], entry, sizes_of(case))
+            one = Loaded(paths[0], entry, sizes_of(case), profile=case.profile)
             different = 0
             for turn in range(args.rounds):
                 for output in one.outputs:  # slots of saved states that no chunk has stay as they are
