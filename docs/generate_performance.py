@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Fills the tables and draws the plots of docs/performance.md from docs/performance.json.
+"""Fills the tables and draws the plots of docs/performance.md from docs/performance.json, and those of
+models' recurrences from docs/models.json.
 
     docs/generate_performance.py            writes them
     docs/generate_performance.py --check    says whether they are what it would write
@@ -8,6 +9,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+import generate_models
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER / "performance.md"
@@ -90,7 +93,8 @@ def plot(name, title):
 
 def page(text):
     def fill(match):
-        return f"<!-- table {match[1]} -->\n{table(match[1])}\n<!-- end -->"
+        rows = generate_models.table() if match[1] == "models" else table(match[1])
+        return f"<!-- table {match[1]} -->\n{rows}\n<!-- end -->"
     return re.sub(r"<!-- table ([\w-]+) -->\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
 
 
@@ -101,6 +105,7 @@ def main(arguments):
     wanted = {PAGE: page(text)}
     for file, (name, title) in PLOTS.items():
         wanted[FOLDER / "plots" / file] = plot(name, title)
+    wanted[FOLDER / "plots" / "models.svg"] = generate_models.plot()
     stale = [path for path, content in wanted.items()
              if not path.exists() or path.read_text(encoding="utf-8") != content]
     if not arguments:

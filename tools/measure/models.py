@@ -141,13 +141,11 @@ def measure(torch, args, cold, case, rate):
     tensors = draw(torch, case)
     path = f"{args.folder}/{case.package.name()}.ejk"
     sizes = sizes_of(case)
-    row = {"table": case.table, "gate": case.profile, "shape": case.label()}
     f = Loaded(path, "f", sizes, given=tensors)
     f.launch()
     reference = exact(torch, case, tensors)
-    row["error"] = error(torch, f.outputs[0], reference)
-    row["floor_ms"] = f.bytes / rate * 1e3
-    row["ms"] = cold.time(cold.graph(f.launch))
+    row = {"error": error(torch, f.outputs[0], reference), "floor_ms": f.bytes / rate * 1e3,
+           "ms": cold.time(cold.graph(f.launch))}
     names = entry_names(path)
     if "f_vjp" in names:
         launches, known = [], dict(tensors)
@@ -169,17 +167,19 @@ def measure(torch, args, cold, case, rate):
 def models(args):
     """Times the cases of the table 'models', and prints the error of o beside each time."""
     import torch
-    cold = Cold(torch)
-    rate = cold.copy_rate()
-    print(f"{torch.cuda.get_device_name()}, copy {rate / 1e12:.2f} TB/s", file=sys.stderr)
+    cold, name = Cold(torch), torch.cuda.get_device_name()
+    rate, gpu = cold.copy_rate(), name.split()[1]
+    print(f"{name}, copy {rate / 1e12:.2f} TB/s", file=sys.stderr)
     rows = []
     for case in chosen("^models$"):
         if args.shapes and not any(part in case.label() for part in args.shapes.split(";")):
             continue
         torch.manual_seed(1)
         try:
-            row = measure(torch, args, cold, case, rate)
+            measured = measure(torch, args, cold, case, rate)
         except Exception as problem:  # a shape that fails is a result, too
-            row = {"table": case.table, "gate": case.profile, "shape": case.label(), "error": str(problem).splitlines()[0][:200]}
+            measured = {"failed": str(problem).splitlines()[0][:200]}
         torch.cuda.empty_cache()
-        report(args, rows, {key: round(value, 6) if isinstance(value, float) else value for key, value in row.items()})
+        report(args, rows, {"shape": case.label(), "gate": case.profile, "gpu": gpu,
+                            **{key: round(value, 6) if isinstance(value, float) else value
+                               for key, value in measured.items()}})
