@@ -49,6 +49,10 @@ qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 if qemu:
     config.available_features.add("qemu-aarch64")
     config.substitutions.append(("%qemu-aarch64", qemu))
+# ptxas takes most of a package's time. So tests do without it, but for those whose subject it is
+# and the examples, which ask for it where it is.
+config.environment["EJK_PTXAS"] = "none"
+config.substitutions.append(("%maybe-ptxas", f"EJK_PTXAS={ptxas or 'none'}"))
 if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))

@@ -97,7 +97,7 @@ private:
     if (!ptxas) {
       if (options.cubin == CompileOptions::Cubin::automatic)
         return success();
-      return module.emitError("ptxas was not found in $CUDA_HOME/bin, on PATH or in "
+      return module.emitError("ptxas was not found as $EJK_PTXAS, in $CUDA_HOME/bin, on PATH or in "
                               "/usr/local/cuda/bin; install CUDA's compiler, or leave the cubin "
                               "out");
     }

@@ -280,6 +280,9 @@ FailureOr<std::string> ejk::emitPTX(gpu::GPUModuleOp kernels, const Target &targ
 }
 
 std::optional<std::string> ejk::findPtxas() {
+  // A file that is named and is not there fails where it is run, with its name.
+  if (std::optional<std::string> named = llvm::sys::Process::GetEnv("EJK_PTXAS"))
+    return *named == "none" ? std::nullopt : named;
   SmallVector<std::string> folders;
   for (const char *variable : {"CUDA_HOME", "CUDA_PATH"})
     if (std::optional<std::string> home = llvm::sys::Process::GetEnv(variable))

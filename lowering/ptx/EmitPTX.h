@@ -17,7 +17,8 @@ llvm::FailureOr<std::string> emitLLVM(mlir::gpu::GPUModuleOp kernels, const Targ
 llvm::FailureOr<std::string> emitPTX(mlir::gpu::GPUModuleOp kernels, const Target &target,
                                      llvm::function_ref<bool()> isCancelled = nullptr);
 
-/// The path of ptxas: in $CUDA_HOME/bin, on PATH, or in /usr/local/cuda/bin.
+/// The path of ptxas: $EJK_PTXAS, where "none" is to do without; else in $CUDA_HOME/bin, on PATH, or in
+/// /usr/local/cuda/bin.
 std::optional<std::string> findPtxas();
 /// Assembles `ptx` with ptxas into a cubin. Emits ptxas's own words at `loc` on failure. With
 /// `mayBeUnknown`, a ptxas that does not know the target gives nothing, after a warning.

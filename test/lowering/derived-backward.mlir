@@ -2,8 +2,8 @@
 // RUN: ejk-opt %s --ejk-backward | ejk-compile --schedule=step --arch=sm_90 --emit=ptx -o %t.ptx
 // RUN: FileCheck %s < %t.ptx
 // RUN: %ptxas -arch=sm_90 -v %t.ptx -o %t.cubin 2>&1 | FileCheck %s --check-prefix=PTXAS
-// RUN: ejk-opt %examples/mamba2.mlir --ejk-backward | ejk-compile --schedule=step --arch=sm_90 --cubin=always -o %t.ejk
-// RUN: ejk-opt %examples/gla.mlir --ejk-backward | ejk-compile --schedule=step --arch=sm_90 --cubin=always -o %t.ejk
+// RUN: ejk-opt %examples/mamba2.mlir --ejk-backward | env EJK_PTXAS=%ptxas ejk-compile --schedule=step --arch=sm_90 --cubin=always -o %t.ejk
+// RUN: ejk-opt %examples/gla.mlir --ejk-backward | env EJK_PTXAS=%ptxas ejk-compile --schedule=step --arch=sm_90 --cubin=always -o %t.ejk
 
 // The walk forward reads along value; the walk back is a kernel for each axis, of
 // which the first carries the gate's sum. Nothing spills.
