@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _doors, _jax_sharding, _numpy, _program
+from . import _doors, _jax_sharding, _numpy, _program, _sharding
 from ._errors import EjkError, TensorError
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64",
@@ -85,7 +85,7 @@ def _fold(entry, sizes, batched, arrays):
     shapes = [a.shape[1:] if b else a.shape for a, b in zip(arrays, batched)]
 
     def by_entry(tensor):
-        return _jax_sharding.is_by_entry(entry, shapes, *tensor["shape"][:1])
+        return _sharding.is_by_entry(entry, shapes, *tensor["shape"][:1])
     if not all(by_entry(t) for t in entry.outputs) or not all(
             by_entry(t) for t, b in zip(entry.inputs, batched) if b):
         return None
@@ -124,7 +124,7 @@ def _saves_states(program, arrays):
         return False
     forward, shapes = found[0], [a.shape for a in arrays]
     return "B" not in forward.symbols(shapes) or all(
-        _jax_sharding.is_by_entry(forward, shapes, t["shape"][0]) for t in forward.outputs)
+        _sharding.is_by_entry(forward, shapes, t["shape"][0]) for t in forward.outputs)
 
 
 @functools.lru_cache(maxsize=None)
@@ -159,7 +159,8 @@ def _function(program, entry, save_states=False):
         # In a shard_map, a result varies along the axes of the mesh that any input varies along;
         # a foreign call's does not say so.
         axes = frozenset().union(*map(_axes, arrays))
-        return tuple(_vary(r, axes) for r in plain(*arrays))
+        results = _jax_sharding.typed(lambda: _entry(program, entry), plain, arrays)
+        return tuple(_vary(r, axes) for r in results)
 
     # What these two call may be differentiated as well, so it is no `plain` function. Saved states
     # have no gradient: a derivative that reads them has one by its other inputs, as if it computed
@@ -185,7 +186,8 @@ def _function(program, entry, save_states=False):
             arrays, read = arrays[:len(here.inputs)], arrays[len(here.inputs):]
         derivative = "backward:" if states else f"{here.order + 1}:" + ",".join(here.wrt)
         gradients = iter(_function(program, derivative)(*arrays, *cotangents, *states))
-        return tuple(_vary(next(gradients), _axes(a)) if _program.is_float(t) else
+        return tuple(_jax_sharding.alike(_vary(next(gradients), _axes(a)), a)
+                     if _program.is_float(t) else
                      np.zeros(a.shape, jax.dtypes.float0)
                      for t, a in zip(here.inputs, arrays)) + (None,) * len(read)
 

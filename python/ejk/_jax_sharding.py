@@ -10,55 +10,16 @@ from jax.experimental.custom_partitioning import (ArrayMapping, CompoundFactor, 
                                                   custom_partitioning)
 from jax.sharding import NamedSharding, PartitionSpec
 
-from . import _program
-
-# Programs in which a head's number has a meaning, which it would lose on another device.
-_NUMBERED_HEADS = ("ejk.head_index", "ejk.num_heads", "ejk.lightning_attn")
+from ._sharding import divides, head_symbols, is_by_entry, sizes_of
 
 # JAX before 0.8 cannot be told which dimensions stay whole; it then moves data where they do not.
 _SAYS_REPLICATION = "need_replication_factors" in inspect.signature(SdyShardingRule).parameters
 
 
-def _head_symbols(entry):
-    """The symbols of the manifest that count heads: H, and what divides it."""
-    return {e for t in entry.inputs for e in t["shape"] if isinstance(e, str) and e[0] == "H"}
-
-
-def is_by_entry(entry, shapes, size=None):
-    """Whether a dimension of `size` in the manifest has as much for each entry of the batch: it is
-    B, or the number of saved states where that is a multiple of B for every B."""
-    if not isinstance(size, list):
-        return size == "B"
-    symbols = entry.symbols(shapes)
-    many = 1 << 20
-    one, all_of_them = (_program._evaluate(size, {**symbols, "B": b}) for b in (1, many))
-    return "B" in symbols and one is not None and all_of_them == many * one
-
-
-def _divides(entry, shapes):
-    """Whether the batch, and whether the heads, may be divided."""
-    batch = entry.order > 0 or all(any(is_by_entry(entry, shapes, e) for e in t["shape"])
-                                   for t in entry.outputs)
-    heads = not any(op in entry.program.text for op in _NUMBERED_HEADS) and (
-        entry.order > 0 or all(any(isinstance(e, str) and e[0] == "H" for e in t["shape"])
-                               for t in entry.outputs))
-    return batch, heads
-
-
-def _sizes(entry, shapes):
-    """{symbol: size}, from the inputs' shapes."""
-    found = {}
-    for tensor, shape in zip(entry.inputs, shapes):
-        for e, size in zip(tensor["shape"], shape):
-            if isinstance(e, str):
-                found.setdefault(e, size)
-    return found
-
-
 def _rule(entry, shapes, result_shapes):
     """Which dimensions of the arrays are divided alike."""
-    sizes, heads = _sizes(entry, shapes), _head_symbols(entry)
-    by_batch, by_heads = _divides(entry, shapes)
+    sizes, heads = sizes_of(entry, shapes), head_symbols(entry)
+    by_batch, by_heads = divides(entry, shapes)
     # Heads that share keys are divided with them: H is (h, r) where the others have h.
     shared = {sizes[s] for s in heads} - {1, sizes.get("H")}
     by_heads = by_heads and "H" in sizes and len(shared) <= 1
@@ -103,13 +64,13 @@ def _axes_of(array, dimension):
 def _partition(entry, run, mesh, arrays):
     """(the function of one device's parts, the results' shardings, the inputs')."""
     shapes = [a.shape for a in arrays]
-    sizes, heads = _sizes(entry, shapes), _head_symbols(entry)
+    sizes, heads = sizes_of(entry, shapes), head_symbols(entry)
     axes = {"B": (), "H": ()}
-    for allowed, symbol in zip(_divides(entry, shapes), axes):
+    for allowed, symbol in zip(divides(entry, shapes), axes):
         for tensor, array in zip(entry.inputs, arrays):
-            if allowed and symbol in tensor["shape"]:
+            if allowed and symbol in tensor["shape"] and not axes[symbol]:
                 axes[symbol] = _axes_of(array, tensor["shape"].index(symbol))
-                break
+    axes["H"] = tuple(a for a in axes["H"] if a not in axes["B"])
     for symbol, counted in (("B", {"B"}), ("H", heads)):
         parts = 1
         for axis in axes[symbol]:
@@ -153,3 +114,30 @@ def divided(find, run):
     function.def_partition(partition=partition, infer_sharding_from_operands=infer,
                            sharding_rule=rule)
     return function
+
+
+def _explicit(arrays):
+    """A mesh, and those of its axes that arrays are sharded over by their types."""
+    for array in arrays:
+        mesh = getattr(getattr(jax.typeof(array), "sharding", None), "mesh", None)
+        axes = getattr(mesh, "explicit_axes", ())
+        if axes:
+            return mesh, axes
+    return None, ()
+
+
+def typed(find, run, arrays):
+    """`run`, where types may say how arrays are sharded: results are sharded by their batch entries
+    and heads as the inputs are. What is inside is sharded as XLA finds best."""
+    mesh, axes = _explicit(arrays)
+    if not axes:
+        return run(*arrays)
+    shardings = _partition(find(), run, mesh, [jax.typeof(a) for a in arrays])[1]
+    return jax.sharding.auto_axes(run, axes=axes, out_sharding=shardings)(*arrays)
+
+
+def alike(gradient, array):
+    """A gradient with the sharding of its array's type, as JAX demands."""
+    if not _explicit([array])[1] or jax.typeof(gradient).sharding == jax.typeof(array).sharding:
+        return gradient
+    return jax.sharding.reshard(gradient, jax.typeof(array).sharding)

@@ -8,65 +8,14 @@ import ctypes
 import itertools
 
 import torch
+from torch.autograd import forward_ad
 
-from torch.autograd import forward_ad as _forward_ad
-
-from . import _arrays, _doors, _numpy, _program
+from . import _arrays, _doors, _program
 from ._errors import EjkError, TensorError
+from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, describe, prepare,
+                             to_numpy)
 
-_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
-           torch.float64: "f64", torch.int32: "i32", torch.int64: "i64"}
-_OWN = {name: dtype for dtype, name in _DTYPES.items()}
-
-
-_DEVICES = ("cpu", "cuda", "meta")
-
-
-def describe(tensor):
-    dtype = _DTYPES.get(tensor.dtype)
-    if not dtype:
-        raise TensorError(f"element type {tensor.dtype} is none of "
-                          + ", ".join(str(d) for d in _DTYPES))
-    if tensor.is_nested or tensor.layout != torch.strided:
-        kind = "nested" if tensor.is_nested else f"of layout {tensor.layout}"
-        raise TensorError(f"a tensor is {kind}; ejk takes strided ones")
-    if tensor.device.type not in _DEVICES:
-        raise TensorError(f"a tensor is on {tensor.device}; ejk takes those on "
-                          + ", ".join(_DEVICES))
-    try:
-        return dtype, tuple(tensor.shape)
-    except RuntimeError as error:
-        raise TensorError(f"a tensor has no shape: {error}") from None
-
-
-def to_numpy(tensor):
-    tensor = tensor.detach().cpu().resolve_neg()
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
-def prepare(tensors):
-    """NumPy arrays and torch tensors, as torch tensors."""
-    return [t if isinstance(t, torch.Tensor) else _of_numpy(t) for t in tensors]
-
-
-def _of_numpy(array):
-    array = _numpy.plain(array)
-    if array.dtype.name == "bfloat16":
-        return torch.as_tensor(array.view("i2")).view(torch.bfloat16)
-    return torch.as_tensor(array)
-
-
-def autocast(names, tensors):
-    """Under autocast, q, k and v that differ in type get the type of the region."""
-    device = tensors[0].device.type
-    if device == "meta" or not torch.is_autocast_enabled(device):
-        return tensors
-    main = [t.dtype for n, t in zip(names, tensors) if n in ("q", "k", "v")]
-    if all(d == main[0] for d in main):
-        return tensors
-    dtype = torch.get_autocast_dtype(device)
-    return [t.to(dtype) if n in ("q", "k", "v") else t for n, t in zip(names, tensors)]
-
+__all__ = ["autocast", "call", "describe", "prepare", "quick", "remember", "to_numpy"]
 
 #===------------------------------------------------------------------------===#
 # The operators
@@ -112,21 +61,13 @@ def _results(entry, inputs):
     exact = torch.float64 in [t.dtype for t in inputs]
     shapes = entry.output_shapes(tuple(t.shape for t in inputs))
     for tensor, shape in zip(entry.outputs, shapes):
-        dtype = torch.float64 if exact and tensor["dtype"][0] != "i" else _OWN[tensor["dtype"]]
+        dtype = torch.float64 if exact and tensor["dtype"][0] != "i" else OWN[tensor["dtype"]]
         yield inputs[0].new_empty(shape, dtype=dtype)
-
-
-def _check_devices(tensors):
-    device = tensors[0].device
-    for tensor in tensors:
-        if tensor.device != device:
-            raise TensorError(f"tensors are on {device} and on {tensor.device}; a call's tensors "
-                              "are on one device")
 
 
 @torch.library.register_fake("ejk::call", lib=_library)
 def _fake(program, entry, inputs):
-    _check_devices(inputs)  # one tensor on the meta device brings a call with others here
+    check_devices(inputs)  # one tensor on the meta device brings a call with others here
     return list(_results(_entry(program, entry, _device(inputs[0])), inputs))
 
 
@@ -389,21 +330,16 @@ def _is_traced(tensors):
     return False
 
 
-def _check_no_tangent(tensors):
-    """torch asks no operator whose derivative is registered in Python for tangents, and would drop
-    them."""
-    for tensor in tensors:
-        if _forward_ad.unpack_dual(tensor).tangent is not None:
-            raise EjkError("a tensor has a tangent, and ejk has no derivative in forward mode; "
-                           "torch.autograd.grad gives those in reverse mode")
-
-
 def call(key, tensors, save_states=True):
-    _check_devices(tensors)
-    if _forward_ad._current_level >= 0:
-        _check_no_tangent(tensors)
+    check_devices(tensors)
+    if forward_ad._current_level >= 0:
+        check_no_tangent(tensors)
     if not _is_traced(tensors):
         return _apply(key, _SAVING if save_states else "0", tensors)
+    if any(type(t).__name__ == "DTensor" for t in tensors):
+        from . import _torch_dtensor
+        return _torch_dtensor.call(_entry(key, "0", _device(tensors[0])), tensors,
+                                   lambda own: call(key, own, save_states))
     if not torch.compiler.is_compiling() and _peek_interpreter_stack() is not None:
         return _Transformed.apply(key, "0", *tensors)
     if (save_states and torch.compiler.is_compiling() and torch.is_grad_enabled()
@@ -444,7 +380,7 @@ class _Site:
     def add(self, program, tensors, needed):
         device = _device(tensors[0])
         entry = _entry(program, "0", device)
-        if all(t.dtype == _OWN[i["dtype"]] for t, i in zip(tensors, entry.inputs)):
+        if all(t.dtype == OWN[i["dtype"]] for t, i in zip(tensors, entry.inputs)):
             self._programs.append((program, entry))
             name = _forward_name(program, device, needed) if self._save_states else "0"
             _table.add_to_site(self.number, program, name, device)
@@ -455,7 +391,7 @@ class _Site:
             return self._programs[0][0]
         return next(program for program, entry in self._programs
                     if len(entry.inputs) == len(tensors) and all(
-                        t.dtype == _OWN[i["dtype"]] and t.dim() == len(i["shape"]) and all(
+                        t.dtype == OWN[i["dtype"]] and t.dim() == len(i["shape"]) and all(
                             not isinstance(e, int) or e == n for e, n in zip(i["shape"], t.shape))
                         for t, i in zip(tensors, entry.inputs)))
 
@@ -484,7 +420,7 @@ def quick(sites, arguments, initial_state, cu_seqlens):
     """The results of a call like an earlier one, without looking at its tensors in Python; or None.
     `sites` is a dictionary that belongs to what is called."""
     if (_is_compiling() or not sites or _peek_interpreter_stack() is not None
-            or _len_torch_dispatch_stack() or _forward_ad._current_level >= 0):
+            or _len_torch_dispatch_stack() or forward_ad._current_level >= 0):
         return None
     try:
         if type(arguments[0]) not in _TENSORS:

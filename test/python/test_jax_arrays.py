@@ -7,10 +7,11 @@ import jax.numpy as jnp
 from jax.experimental import sparse
 
 import ejk
-from test_numpy_arrays import ARRAYS, Kinds as NumPyKinds, gated
+import test_numpy_arrays
+from test_numpy_arrays import ARRAYS, gated
 
 
-class Kinds(NumPyKinds):
+class Kinds(test_numpy_arrays.Kinds):
     own = staticmethod(jnp.asarray)
 
     def test_kinds_of_jax_that_are_refused(self):

@@ -1,0 +1,75 @@
+"""Which tensors of torch's a call takes, and as what."""
+
+import torch
+from torch.autograd import forward_ad
+
+from . import _numpy
+from ._errors import EjkError, TensorError
+
+_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+           torch.float64: "f64", torch.int32: "i32", torch.int64: "i64"}
+OWN = {name: dtype for dtype, name in _DTYPES.items()}
+_DEVICES = ("cpu", "cuda", "meta")
+
+
+def describe(tensor):
+    dtype = _DTYPES.get(tensor.dtype)
+    if not dtype:
+        raise TensorError(f"element type {tensor.dtype} is none of "
+                          + ", ".join(str(d) for d in _DTYPES))
+    if tensor.is_nested or tensor.layout != torch.strided:
+        kind = "nested" if tensor.is_nested else f"of layout {tensor.layout}"
+        raise TensorError(f"a tensor is {kind}; ejk takes strided ones")
+    if tensor.device.type not in _DEVICES:
+        raise TensorError(f"a tensor is on {tensor.device}; ejk takes those on "
+                          + ", ".join(_DEVICES))
+    try:
+        return dtype, tuple(tensor.shape)
+    except RuntimeError as error:
+        raise TensorError(f"a tensor has no shape: {error}") from None
+
+
+def to_numpy(tensor):
+    tensor = tensor.detach().cpu().resolve_neg()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def prepare(tensors):
+    """NumPy arrays and torch tensors, as torch tensors."""
+    return [t if isinstance(t, torch.Tensor) else _of_numpy(t) for t in tensors]
+
+
+def _of_numpy(array):
+    array = _numpy.plain(array)
+    if array.dtype.name == "bfloat16":
+        return torch.as_tensor(array.view("i2")).view(torch.bfloat16)
+    return torch.as_tensor(array)
+
+
+def autocast(names, tensors):
+    """Under autocast, q, k and v that differ in type get the type of the region."""
+    device = tensors[0].device.type
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return tensors
+    main = [t.dtype for n, t in zip(names, tensors) if n in ("q", "k", "v")]
+    if all(d == main[0] for d in main):
+        return tensors
+    dtype = torch.get_autocast_dtype(device)
+    return [t.to(dtype) if n in ("q", "k", "v") else t for n, t in zip(names, tensors)]
+
+
+def check_devices(tensors):
+    device = tensors[0].device
+    for tensor in tensors:
+        if tensor.device != device:
+            raise TensorError(f"tensors are on {device} and on {tensor.device}; a call's tensors "
+                              "are on one device")
+
+
+def check_no_tangent(tensors):
+    """torch asks no operator whose derivative is registered in Python for tangents, and would drop
+    them."""
+    for tensor in tensors:
+        if forward_ad.unpack_dual(tensor).tangent is not None:
+            raise EjkError("a tensor has a tangent, and ejk has no derivative in forward mode; "
+                           "torch.autograd.grad gives those in reverse mode")
