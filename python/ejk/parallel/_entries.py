@@ -40,7 +40,7 @@ def _state_only(text):
     """The function of a recurrence's text that gives the final state and no output."""
     results = re.search(r"-> \((tensor<[^>]*> \{[^}]*\}), (tensor<[^>]*> \{[^}]*\})\) \{", text)
     text = text.replace(results.group(0), f"-> ({results.group(2)}) {{", 1)
-    final = re.search(r"return (%\w+), (%\w+) : tensor<[^>]*>, (tensor<[^>]*>)", text)
+    final = re.search(r"return (%[\w.]+), (%[\w.]+) : tensor<[^>]*>, (tensor<[^>]*>)", text)
     return compile(text.replace(final.group(0), f"return {final.group(2)} : {final.group(3)}", 1))
 
 
