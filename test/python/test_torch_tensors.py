@@ -173,6 +173,41 @@ class Shapes(unittest.TestCase):
             self.check(wanted, *(torch.empty(x.shape) for x in real))
 
 
+class Flops(unittest.TestCase):
+    """What torch's counter sees: 2·K·V for each addition to a state and each read of one."""
+
+    B, T, H, K, V = 2, 8, 4, 16, 32
+
+    def count(self, function, *arguments):
+        """Of a forward and of its derivative, in units of 2·B·T·K·V."""
+        from torch.utils.flop_counter import FlopCounterMode
+        with FlopCounterMode(display=False) as forward:
+            o = function(*arguments)[0]
+        with FlopCounterMode(display=False) as backward:
+            if o.requires_grad:
+                o.sum().backward()
+        unit = 2 * self.B * self.T * self.K * self.V
+        return forward.get_total_flops() / unit, backward.get_total_flops() / unit
+
+    def test_each(self):
+        B, T, H, K, V = self.B, self.T, self.H, self.K, self.V
+        q, k = torch.randn(B, T, H, K, requires_grad=True), torch.randn(B, T, 2, K)
+        v, beta = torch.randn(B, T, 2, V), torch.rand(B, T, 2)
+        # Additions and reads of states; a derivative has two for each, and adds once more.
+        self.assertEqual(self.count(ejk.ops.linear_attn, q, k, v), (4 + 4, 2 * 8 + 4))
+        self.assertEqual(self.count(lambda *a: ejk.ops.linear_attn(*a, shared_state=True), q, k, v),
+                         (2 + 4, 2 * 6 + 2))
+        self.assertEqual(self.count(lambda *a: ejk.ops.delta_rule(*a, shared_state=True), q, k, v,
+                                    beta), (2 + 2 + 4, 2 * 8 + 2))
+        o, _ = ejk.ops.linear_attn(q, k, v)  # outside of a counter, and its derivative inside
+        self.assertEqual(self.count(lambda: (o,)), (0, 20))
+        with torch.no_grad():
+            self.assertEqual(self.count(ejk.ops.linear_attn, q, k, v), (8, 0))
+        with torch.device("meta"):
+            self.assertEqual(self.count(ejk.ops.linear_attn, *map(torch.empty_like, (q, k, v))),
+                             (8, 0))
+
+
 class Copies(unittest.TestCase):
     """Copies and pickles of what holds recurrences."""
 
