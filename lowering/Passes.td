@@ -319,6 +319,9 @@ def FuseElementwise : Pass<"ejk-fuse-elementwise", "::mlir::func::FuncOp"> {
     chain of n ops that became one would take time and memory in n². A kernel of so many ops gains
     nothing from one more: its memory traffic is a small part of its time.
 
+    A tensor of conditions (i1) cannot pass from one kernel to another. Each of its users gets a copy
+    of the op that makes it, and fuses with that whatever their size.
+
     Before:
 
     ```mlir

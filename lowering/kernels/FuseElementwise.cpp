@@ -20,6 +20,26 @@ static int64_t bodySize(Operation *op) {
   return generic ? int64_t(generic.getBody()->getOperations().size()) : 1;
 }
 
+/// Whether it makes tensors of conditions, which no kernel stores.
+static bool makesConditions(Operation *op) {
+  return isa<linalg::GenericOp>(op) && op->getNumResults() == 1 &&
+         getElementTypeOrSelf(op->getResult(0).getType()).isInteger(1);
+}
+
+/// Gives each use of a condition an op of its own, so that the op fuses with the user.
+static void copyConditions(func::FuncOp function) {
+  SmallVector<Operation *> found;
+  function.walk([&](Operation *op) {
+    if (makesConditions(op))
+      found.push_back(op);
+  });
+  // Users first: a copy uses other conditions once more.
+  for (Operation *op : llvm::reverse(found))
+    for (OpOperand &use : llvm::make_early_inc_range(llvm::drop_begin(op->getUses())))
+      if (isa<linalg::GenericOp>(use.getOwner()))
+        use.set(OpBuilder(use.getOwner()).clone(*op)->getResult(0));
+}
+
 namespace {
 struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass> {
   using FuseElementwiseBase::FuseElementwiseBase;
@@ -28,6 +48,7 @@ struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass>
     // Upstream folds casts into the ops that use them, and then two sizes would stand in one op.
     if (failed(ShapeAnalysis(getOperation()).verify()))
       return signalPassFailure();
+    copyConditions(getOperation());
     auto countOps = [&] {
       int64_t count = 0;
       getOperation()->walk([&](linalg::GenericOp) { ++count; });
@@ -37,7 +58,8 @@ struct FuseElementwisePass : ejk::impl::FuseElementwiseBase<FuseElementwisePass>
     linalg::ControlFusionFn isSmall = [this](OpOperand *operand) {
       Operation *producer = operand->get().getDefiningOp();
       return producer && producer->hasOneUse() &&
-             bodySize(producer) + bodySize(operand->getOwner()) <= mostOps;
+             (makesConditions(producer) ||
+              bodySize(producer) + bodySize(operand->getOwner()) <= mostOps);
     };
     RewritePatternSet patterns(&getContext());
     linalg::populateElementwiseOpsFusionPatterns(patterns, isSmall);

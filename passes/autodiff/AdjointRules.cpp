@@ -107,14 +107,27 @@ struct Rule {
 using RuleFn = void (*)(Rule &);
 } // namespace
 
-// Each condition has a single use. Between recurrences a condition is a tensor of i1, which cannot
-// pass from one kernel to another.
-
-/// Adds g to the operand that was selected.
+/// Adds g to the operand that was selected, and a half of g to each of two equal ones, as PyTorch
+/// and JAX do.
 static void addToTaken(Rule &r, arith::CmpFPredicate firstTaken, arith::CmpFPredicate secondTaken) {
-  Value zero = r.number(0);
-  r.add(0, [&] { return r.select(r.compare(firstTaken, r.x(0), r.x(1)), r.g, zero); });
-  r.add(1, [&] { return r.select(r.compare(secondTaken, r.x(0), r.x(1)), r.g, zero); });
+  auto share = [&](arith::CmpFPredicate taken) {
+    Value isEqual = r.compare(arith::CmpFPredicate::OEQ, r.x(0), r.x(1));
+    Value other = r.select(isEqual, r.times(0.5, r.g), r.number(0));
+    return r.select(r.compare(taken, r.x(0), r.x(1)), r.g, other);
+  };
+  r.add(0, [&] { return share(firstTaken); });
+  r.add(1, [&] { return share(secondTaken); });
+}
+
+/// The same where one that is NaN is not selected. Of two equal operands the first one is.
+static void addToTakenNumber(Rule &r, arith::CmpFPredicate firstTaken) {
+  auto share = [&](Value ifFirst, Value ifSecond) {
+    Value isNaN = r.compare(arith::CmpFPredicate::UNO, r.x(1), r.x(1));
+    Value other = r.select(isNaN, ifFirst, ifSecond);
+    return r.select(r.compare(firstTaken, r.x(0), r.x(1)), ifFirst, other);
+  };
+  r.add(0, [&] { return share(r.g, r.number(0)); });
+  r.add(1, [&] { return share(r.number(0), r.g); });
 }
 
 /// x(0) ⊙ x(1).
@@ -188,12 +201,36 @@ static void addAngle(Rule &r) {
   r.add(1, [&] { return r.minus(r.times(share, up)); });
 }
 
-/// The slope of |x|, taken from the right at 0, with the sign of y; the sign has no slope.
+/// g times the slope of |x|, which at 0 is 0, as PyTorch and JAX have it.
+static Value timesSlopeOfAbs(Rule &r, Value g) {
+  Value zero = r.number(0);
+  Value isDown = r.compare(arith::CmpFPredicate::OLT, r.x(0), zero);
+  Value isUp = r.compare(arith::CmpFPredicate::OGT, r.x(0), zero);
+  return r.select(isUp, g, r.select(isDown, r.minus(g), zero));
+}
+
+/// The slope of |x| with the sign of y; the sign has no slope.
 static void addCopySign(Rule &r) {
-  Value up = r.compare(arith::CmpFPredicate::OGE, r.x(0), r.number(0));
   Value sign = math::CopySignOp::create(r.b, r.loc(), r.number(1), r.x(1));
-  Value g = r.times(r.g, sign);
-  r.add(0, r.select(up, g, r.minus(g)));
+  r.add(0, timesSlopeOfAbs(r, r.times(r.g, sign)));
+}
+
+/// 1 − y², or 4e/(1 + e)² with e = exp(−2|x|) where 1 − y² cancels.
+static void addTanh(Rule &r) {
+  Value x = r.x(0), y = r.y(), one = r.number(1), size = r.apply<math::AbsFOp>(x);
+  Value e = r.apply<math::ExpOp>(r.times(-2, size)), sum = r.plus(one, e);
+  Value steep = r.over(r.over(r.times(4, e), sum), sum);
+  Value isFlat = r.compare(arith::CmpFPredicate::OLT, size, one);
+  r.add(0, r.times(r.g, r.select(isFlat, r.minus(one, r.times(y, y)), steep)));
+}
+
+/// 1/√(1 + x²), or 1/|x| before x² overflows.
+static void addArcSinh(Rule &r) {
+  Value x = r.x(0), one = r.number(1), large = r.number(1e9), size = r.apply<math::AbsFOp>(x);
+  auto isLarge = [&] { return r.compare(arith::CmpFPredicate::OGT, size, large); };
+  Value within = r.select(isLarge(), one, x);
+  Value root = r.apply<math::SqrtOp>(r.plus(one, r.times(within, within)));
+  r.add(0, r.over(r.g, r.select(isLarge(), size, root)));
 }
 
 /// ±2/√π · e^(−x²).
@@ -222,11 +259,10 @@ static const llvm::StringMap<RuleFn> &table() {
       {"arith.negf", [](Rule &r) { r.add(0, [&] { return r.minus(r.g); }); }},
       {"arith.extf", [](Rule &r) { r.add(0, r.g); }},
       {"arith.truncf", [](Rule &r) { r.add(0, r.g); }},
-      // Of two equal operands, the first counts as selected.
-      {"arith.maximumf", [](Rule &r) { addToTaken(r, P::OGE, P::ULT); }},
-      {"arith.maxnumf", [](Rule &r) { addToTaken(r, P::OGE, P::ULT); }},
-      {"arith.minimumf", [](Rule &r) { addToTaken(r, P::OLE, P::UGT); }},
-      {"arith.minnumf", [](Rule &r) { addToTaken(r, P::OLE, P::UGT); }},
+      {"arith.maximumf", [](Rule &r) { addToTaken(r, P::OGT, P::OLT); }},
+      {"arith.maxnumf", [](Rule &r) { addToTakenNumber(r, P::OGE); }},
+      {"arith.minimumf", [](Rule &r) { addToTaken(r, P::OLT, P::OGT); }},
+      {"arith.minnumf", [](Rule &r) { addToTakenNumber(r, P::OLE); }},
       {"arith.select",
        [](Rule &r) {
          Value zero = r.number(0);
@@ -241,7 +277,8 @@ static const llvm::StringMap<RuleFn> &table() {
        }},
       {"math.exp", [](Rule &r) { r.add(0, r.times(r.g, r.y())); }},
       {"math.exp2", [](Rule &r) { r.add(0, r.times(r.g, r.times(std::log(2.0), r.y()))); }},
-      {"math.expm1", [](Rule &r) { r.add(0, r.times(r.g, r.plus(r.y(), r.number(1)))); }},
+      // Not y + 1, which cancels where y is near −1.
+      {"math.expm1", [](Rule &r) { r.add(0, r.times(r.g, r.apply<math::ExpOp>(r.x(0)))); }},
       {"math.log", [](Rule &r) { r.add(0, r.over(r.g, r.x(0))); }},
       {"math.log2", [](Rule &r) { r.add(0, r.over(r.times(1 / std::log(2.0), r.g), r.x(0))); }},
       {"math.log1p", [](Rule &r) { r.add(0, r.over(r.g, r.plus(r.x(0), r.number(1)))); }},
@@ -249,13 +286,9 @@ static const llvm::StringMap<RuleFn> &table() {
       {"math.rsqrt",
        [](Rule &r) {
          Value y = r.y();
-         r.add(0, r.times(r.times(-0.5, r.g), r.times(y, r.times(y, y))));
+         r.add(0, r.times(r.times(r.times(-0.5, r.g), y), r.times(y, y)));
        }},
-      {"math.tanh",
-       [](Rule &r) {
-         Value y = r.y();
-         r.add(0, r.times(r.g, r.minus(r.number(1), r.times(y, y))));
-       }},
+      {"math.tanh", addTanh},
       {"math.erf", [](Rule &r) { addErf(r, 1); }},
       {"math.erfc", [](Rule &r) { addErf(r, -1); }},
       {"math.tan",
@@ -269,16 +302,13 @@ static const llvm::StringMap<RuleFn> &table() {
        [](Rule &r) { r.add(0, r.over(r.g, r.apply<math::SqrtOp>(oneMinusSquare(r)))); }},
       {"math.acos",
        [](Rule &r) { r.add(0, r.minus(r.over(r.g, r.apply<math::SqrtOp>(oneMinusSquare(r))))); }},
-      {"math.asinh",
-       [](Rule &r) {
-         Value x = r.x(0), square = r.plus(r.number(1), r.times(x, x));
-         r.add(0, r.over(r.g, r.apply<math::SqrtOp>(square)));
-       }},
+      {"math.asinh", addArcSinh},
+      // Two roots, since x² may overflow.
       {"math.acosh",
        [](Rule &r) {
          Value x = r.x(0), one = r.number(1);
-         Value square = r.times(r.minus(x, one), r.plus(x, one));
-         r.add(0, r.over(r.g, r.apply<math::SqrtOp>(square)));
+         Value share = r.over(r.g, r.apply<math::SqrtOp>(r.minus(x, one)));
+         r.add(0, r.over(share, r.apply<math::SqrtOp>(r.plus(x, one))));
        }},
       {"math.atanh", [](Rule &r) { r.add(0, r.over(r.g, oneMinusSquare(r))); }},
       {"math.atan2", addAngle},
@@ -300,12 +330,7 @@ static const llvm::StringMap<RuleFn> &table() {
        }},
       {"math.sin", [](Rule &r) { r.add(0, r.times(r.g, r.apply<math::CosOp>(r.x(0)))); }},
       {"math.cos", [](Rule &r) { r.add(0, r.minus(r.times(r.g, r.apply<math::SinOp>(r.x(0))))); }},
-      // At 0, the slope from the right.
-      {"math.absf",
-       [](Rule &r) {
-         Value up = r.compare(P::OGE, r.x(0), r.number(0));
-         r.add(0, r.select(up, r.g, r.minus(r.g)));
-       }},
+      {"math.absf", [](Rule &r) { r.add(0, timesSlopeOfAbs(r, r.g)); }},
       {"vector.broadcast",
        [](Rule &r) { r.add(0, SumOp::create(r.b, r.loc(), r.b.getF32Type(), r.g)); }},
       {"ejk.gate_gradient",

@@ -159,6 +159,9 @@ private:
           result, named(attrs.getDictionary(b.getContext()), argumentName(function, i),
                         kGradientOfAttr));
     }
+    // An argument of the function may have a cotangent's name.
+    for (unsigned i = 0; i < vjp.getNumArguments(); ++i)
+      vjp.setArgAttr(i, kNameAttr, b.getStringAttr(argumentName(vjp, i)));
   }
 
   /// A module that calls the derivative declares it. The definition replaces the declaration.

@@ -51,7 +51,7 @@ static ejk_error *enqueue(const ejk_executable &executable, size_t index, void *
   uint64_t *values = plan.values;
   for (size_t l = 0; l < variant.launches.size(); ++l) {
     const Launch &launch = variant.launches[l];
-    void *params[EJK_MAX_ARGUMENTS];
+    void *params[EJK_MAX_LAUNCH_ARGUMENTS];
     for (size_t a = 0; a < launch.args.size(); ++a) {
       params[a] = values++;
       if (launch.args[a].tensorMap >= 0)

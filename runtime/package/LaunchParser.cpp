@@ -35,7 +35,7 @@ bool ManifestParser::launch(const json &object, const std::string &where, const 
     return fail(dot(where, "block"), "has more than 1024 threads");
   const json *grid = member(object, "grid", where);
   if (!grid || !expression(*grid, dot(where, "grid"), entry, launch.grid) ||
-      !array(object, "args", where, EJK_MAX_ARGUMENTS, args))
+      !array(object, "args", where, EJK_MAX_LAUNCH_ARGUMENTS, args))
     return false;
   for (size_t i = 0; i < args->size(); ++i)
     if (!argument((*args)[i], at(where, "args", i), entry, variant, launch))

@@ -334,15 +334,29 @@ TEST(Manifest, ImagesLieEndToEnd) {
 }
 
 TEST(Manifest, ArgumentsOfAnEntryAreLimited) {
-  json args = json::array();
-  for (int i = 0; i < 600; ++i)
-    args.push_back({{"i64", 1}});
-  json manifest = glaManifest();
-  for (int i : {0, 1})
-    manifest["entries"][0]["launches"][i]["args"] = args;
-  Result<Package> package = readPackage(pack(manifest));
+  auto withLaunches = [](int numLaunches, int numArgs) {
+    json args = json::array();
+    for (int i = 0; i < numArgs; ++i)
+      args.push_back({{"i64", 1}});
+    json manifest = glaManifest();
+    json &launches = manifest["entries"][0]["launches"], launch = launches[0];
+    launch["args"] = args;
+    launches = json::array();
+    for (int i = 0; i < numLaunches; ++i)
+      launches.push_back(launch);
+    return readPackage(pack(manifest));
+  };
+  EXPECT_TRUE(withLaunches(8, EJK_MAX_LAUNCH_ARGUMENTS));
+  Result<Package> package = withLaunches(9, EJK_MAX_LAUNCH_ARGUMENTS);
   ASSERT_FALSE(package);
   EXPECT_TRUE(contains(package.error().message, "launches: have too many arguments together"));
+  package = withLaunches(1, EJK_MAX_LAUNCH_ARGUMENTS + 1);
+  ASSERT_FALSE(package);
+  EXPECT_TRUE(contains(package.error().message, "launches[0].args"));
+  EXPECT_TRUE(withLaunches(EJK_MAX_LAUNCHES, 1));
+  package = withLaunches(EJK_MAX_LAUNCHES + 1, 1);
+  ASSERT_FALSE(package);
+  EXPECT_TRUE(contains(package.error().message, "launches"));
 }
 
 TEST(Manifest, SymbolsOfAnEntryAreLimited) {

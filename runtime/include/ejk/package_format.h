@@ -73,9 +73,10 @@ typedef struct ejk_package_header {
 #define EJK_MAX_SYMBOLS 64
 #define EJK_MAX_IMAGES 16
 #define EJK_MAX_VARIANTS 64   /* of one entry */
-#define EJK_MAX_WORKSPACES 64 /* of one variant, as are the next three */
-#define EJK_MAX_LAUNCHES 128
-#define EJK_MAX_ARGUMENTS 1024 /* of all launches together */
+#define EJK_MAX_WORKSPACES 256 /* of one variant, as are the next four */
+#define EJK_MAX_LAUNCHES 512
+#define EJK_MAX_ARGUMENTS 8192        /* of all launches together */
+#define EJK_MAX_LAUNCH_ARGUMENTS 1024 /* of one launch */
 #define EJK_MAX_TENSOR_MAPS 64 /* among those arguments */
 #define EJK_MAX_EXPRESSION_DEPTH 32
 

@@ -44,11 +44,17 @@ CONVENTIONS = [
     ("math.clampf", (0, 1, -1), (0, 0, 1)),
     ("math.cbrt", (0,), (INF,)), ("math.sqrt", (0,), (INF,)), ("math.asin", (1,), (INF,)),
     ("math.acosh", (1,), (INF,)), ("math.atanh", (1,), (INF,)),
-    ("math.absf", (0,), (1,)), ("math.copysign", (0, -1), (-1, 0)),
+    ("math.absf", (0,), (0,)), ("math.copysign", (0, -1), (0, 0)),
     ("math.copysign", (-2, 3), (-1, 0)),
     ("math.atan2", (0, -1), (-1, 0)), ("math.atan2", (1e-200, 1e-200), (5e199, -5e199)),
     ("math.atan2", (0, 0), (NAN, NAN)),
-    ("arith.maximumf", (1, 1), (1, 0)), ("arith.minimumf", (1, 1), (1, 0)),
+    ("arith.maximumf", (1, 1), (.5, .5)), ("arith.minimumf", (1, 1), (.5, .5)),
+    ("arith.maxnumf", (1, 1), (1, 0)), ("arith.minnumf", (1, 1), (1, 0)),
+    ("arith.maxnumf", (NAN, 1), (0, 1)), ("arith.maxnumf", (1, NAN), (1, 0)),
+    ("arith.minnumf", (NAN, 1), (0, 1)), ("arith.minnumf", (1, NAN), (1, 0)),
+    # Where 1 - tanh² and expm1 + 1 cancel, and where squares overflow.
+    ("math.tanh", (40,), (4 * np.exp(-80),)), ("math.expm1", (-60,), (np.exp(-60),)),
+    ("math.asinh", (1e200,), (1e-200,)), ("math.acosh", (1e200,), (1e-200,)),
 ]
 STEP = 1e-3
 WEIGHTS = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}
