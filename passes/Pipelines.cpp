@@ -70,10 +70,10 @@ void ejk::registerPipelines() {
                                    {flags.cotangents.begin(), flags.cotangents.end()},
                                    {flags.gateGradients, flags.checkpointEvery}});
       });
-  mlir::PassPipelineRegistration<>("ejk-specialize",
-                                   "recurrences to scans with the gates they have, and no others",
-                                   [](mlir::OpPassManager &pm) { buildSpecializePipeline(pm); });
-  mlir::PassPipelineRegistration<>(
+  mlir::PassPipelineRegistration<ejk::NoFlags>(
+      "ejk-specialize", "recurrences to scans with the gates they have, and no others",
+      [](mlir::OpPassManager &pm, const ejk::NoFlags &) { buildSpecializePipeline(pm); });
+  mlir::PassPipelineRegistration<ejk::NoFlags>(
       "ejk-to-tile", "specialised scans to block programs, where they have a chunkwise form",
-      [](mlir::OpPassManager &pm) { buildTilePipeline(pm); });
+      [](mlir::OpPassManager &pm, const ejk::NoFlags &) { buildTilePipeline(pm); });
 }

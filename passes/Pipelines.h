@@ -3,6 +3,7 @@
 #define EJK_PASSES_PIPELINES_H
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
 #include "passes/SavePolicy.h"
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ void buildBackwardPipeline(mlir::OpPassManager &pm, const BackwardOptions &optio
 /// have a chunkwise form; registered as --ejk-to-tile.
 void buildTilePipeline(mlir::OpPassManager &pm);
 void registerPipelines();
+
+/// Of a pipeline that has none: MLIR refuses options of one without this, and does not say why.
+struct NoFlags : mlir::PassPipelineOptions<NoFlags> {};
 
 } // namespace ejk
 

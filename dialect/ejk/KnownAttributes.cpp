@@ -238,9 +238,9 @@ static constexpr DialectAttribute ejkAttributes[] = {
 /// That a described shape's numbers are the sizes of `type`, as far as both are known. Of what is no
 /// tensor and no buffer, no size is described.
 static LogicalResult verifyShape(Operation *op, Type type, ArrayAttr shape) {
-  auto shaped = dyn_cast<ShapedType>(type);
-  if (!shaped || !shaped.hasRank())
+  if (!isa<RankedTensorType, MemRefType>(type))
     return success();
+  auto shaped = cast<ShapedType>(type);
   bool agrees = shape.size() == size_t(shaped.getRank());
   for (unsigned i = 0; agrees && i < shape.size(); ++i) {
     int64_t size;

@@ -13,6 +13,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
+#include "passes/Pipelines.h"
 
 using namespace mlir;
 
@@ -265,8 +266,10 @@ void ejk::registerLoweringPipelines() {
       [](OpPassManager &pm, const ToCPUFlags &flags) { 
         buildToCPUPipeline(pm, flags.target, flags.chunks ? Schedule::chunk : Schedule::step);
       });
-  PassPipelineRegistration<>("ejk-cpu-to-llvm", "a CPU's kernels to the llvm dialect",
-                             [](OpPassManager &pm) { buildCPUToLLVMPipeline(pm); });
-  PassPipelineRegistration<>("ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
-                             [](OpPassManager &pm) { buildToNVVMPipeline(pm); });
+  PassPipelineRegistration<ejk::NoFlags>(
+      "ejk-cpu-to-llvm", "a CPU's kernels to the llvm dialect",
+      [](OpPassManager &pm, const ejk::NoFlags &) { buildCPUToLLVMPipeline(pm); });
+  PassPipelineRegistration<ejk::NoFlags>(
+      "ejk-to-nvvm", "gpu kernels to the nvvm and llvm dialects",
+      [](OpPassManager &pm, const ejk::NoFlags &) { buildToNVVMPipeline(pm); });
 }

@@ -27,6 +27,8 @@
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/GVN.h"
 #include "llvm/Transforms/Utils.h"
+#include <csignal>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -297,6 +299,11 @@ std::optional<std::string> ejk::findPtxas() {
   return std::nullopt;
 }
 
+/// The processor time that ptxas may take, in seconds. The longest derivatives known take some 20.
+static constexpr unsigned kPtxasSeconds = 600;
+/// How long it may wait for other programs and its files, in seconds.
+static constexpr unsigned kPtxasWait = 4 * 3600;
+
 FailureOr<std::optional<std::string>> ejk::assemble(Location loc, StringRef ptxas, StringRef ptx,
                                                     const Target &target, bool mayBeUnknown) {
   llvm::SmallString<128> source, object, log;
@@ -321,8 +328,14 @@ FailureOr<std::optional<std::string>> ejk::assemble(Location loc, StringRef ptxa
   SmallVector<StringRef> args = {ptxas, archFlag, "-o", object, source, "-split-compile=0"};
   std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
   std::string message;
+  // A shell sets the limit of its processor time and becomes ptxas.
+  std::string limited = "ulimit -S -t " + std::to_string(kPtxasSeconds) +
+                        " 2>/dev/null; exec \"$0\" \"$@\"";
   auto runPtxas = [&] {
-    return llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 120, 0, &message);
+    SmallVector<StringRef> command = {"sh", "-c", limited};
+    llvm::append_range(command, args);
+    return llvm::sys::ExecuteAndWait("/bin/sh", command, std::nullopt, redirects, kPtxasWait, 0,
+                                     &message);
   };
   auto logHas = [&](StringRef text) {
     auto output = llvm::MemoryBuffer::getFile(log);
@@ -340,6 +353,11 @@ FailureOr<std::optional<std::string>> ejk::assemble(Location loc, StringRef ptxa
                        << " does not know " << target.name;
       return std::optional<std::string>();
     }
+    if (message.find(::strsignal(SIGXCPU)) != std::string::npos)
+      return emitError(loc) << ptxas << " took more than " << kPtxasSeconds
+                            << " s of processor time; --cubin=never leaves the kernels to the "
+                               "driver, as PTX",
+             failure();
     return emitError(loc) << ptxas << " failed: " << message << " "
                           << (output ? (*output)->getBuffer() : ""),
            failure();

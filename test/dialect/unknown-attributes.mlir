@@ -143,3 +143,36 @@ func.func @of_another_type(%v: tensor<1x9x2x3xf32> {ejk.shape = ["1", "9", "4", 
 
 // expected-error@+1 {{'ejk.shape' must describe the type 'tensor<?xf32>', but is ["B", "T"]}}
 func.func private @of_another_rank() -> (tensor<?xf32> {ejk.shape = ["B", "T"]})
+
+// -----
+
+// expected-error@+1 {{'ejk.shape' must describe the type 'tensor<?xf32>', but is ["-1"]}}
+func.func private @of_a_negative_size() -> (tensor<?xf32> {ejk.shape = ["-1"]})
+
+// -----
+
+// expected-error@+1 {{'ejk.shape' must be an array of strings, but is [4]}}
+func.func private @of_numbers() -> (tensor<4xf32> {ejk.shape = [4]})
+
+// -----
+
+// expected-error@+1 {{'ejk.constraints' must be an array of dictionaries with the strings size, message and perhaps divisor, but is [{size = "B"}]}}
+func.func @constraint(%q: tensor<1xf32>) attributes {ejk.constraints = [{size = "B"}]} { return }
+
+// -----
+
+// expected-error@+1 {{'ejk.when' must be an array of an operator and two operands, but is []}}
+func.func @condition(%q: tensor<1xf32>) attributes {ejk.when = []} { return }
+
+// -----
+
+// expected-error@+1 {{'ejk.may_alias' must be an integer, but is true}}
+func.func @boolean(%q: memref<1xf32> {ejk.may_alias = true}) { return }
+
+// -----
+
+// What memory may be shared follows from the body.
+// expected-error@+1 {{'ejk.may_alias' describes the buffers of a lowered function, but stands at a 'tensor<1xf32>'}}
+func.func @alias(%q: tensor<1xf32>) -> (tensor<1xf32> {ejk.may_alias = 0 : i64}) {
+  return %q : tensor<1xf32>
+}

@@ -22,3 +22,10 @@ func.func @heads(%q: tensor<?x?x?x4xf32>, %k: tensor<?x?x?x4xf32>) -> tensor<?x?
       -> tensor<?x?x?x4xf32>, tensor<?x?x4x4xf32>
   return %o : tensor<?x?x?x4xf32>
 }
+
+// What is no tensor has no sizes.
+// CHECK-LABEL: @vectors(
+// CHECK-SAME: %{{.*}}: vector<4xf32> {ejk.name = "arg0", ejk.shape = []}
+func.func @vectors(%a: vector<4xf32>) -> vector<4xf32> {
+  return %a : vector<4xf32>
+}

@@ -29,5 +29,10 @@ done
 command -v pkg-config >/dev/null || exit 0
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name ejk.pc)")
 export PKG_CONFIG_PATH
-${CC:-cc} -std=c11 "$examples/launch.c" -o "$work/launch" \
-  $(pkg-config --cflags --libs ejk)
+# A function that a standard lacks would be declared by its use, and give a pointer as an int.
+for standard in c99 c11 c17; do
+  for example in launch launch_explained train; do
+    ${CC:-cc} -std=$standard -Wall -Werror "$examples/$example.c" -o "$work/$example" \
+      $(pkg-config --cflags --libs ejk) || fail "$example.c is not $standard"
+  done
+done

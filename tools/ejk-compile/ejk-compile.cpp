@@ -7,6 +7,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Support/FileUtilities.h"
 #include "tools/common/Choice.h"
+#include "tools/common/CommandLine.h"
 #include "tools/common/CubinFlag.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
@@ -20,7 +21,7 @@ using namespace llvm;
 using ejk::CompileOptions;
 using ejk::Stage;
 
-static cl::OptionCategory category("ejk-compile options");
+static cl::OptionCategory category("EJK's options");
 static cl::opt<std::string> input(cl::Positional, cl::desc("<input.mlir>"), cl::init("-"),
                                   cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("Where to write; '-' is standard output"),
@@ -72,7 +73,7 @@ static ejk::ScheduleFlag schedule(category);
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
+  ejk::initCommandLine("ejk-compile", category);
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles a file's public functions to a kernel package.\n");
 
@@ -91,7 +92,7 @@ int main(int argc, char **argv) {
   }
   std::string error = ejk::checkNoInput(output, {input});
   if (!error.empty()) {
-    errs() << error << "\n";
+    errs() << "ejk-compile: " << error << "\n";
     return 1;
   }
   if (!vjp && (savePolicy.given() || !wrt.empty())) {
@@ -105,7 +106,7 @@ int main(int argc, char **argv) {
   }
   auto file = mlir::openInputFile(input, &error);
   if (!file) {
-    errs() << error << "\n";
+    errs() << "ejk-compile: " << error << "\n";
     return 1;
   }
   mlir::DialectRegistry registry;
@@ -146,7 +147,7 @@ int main(int argc, char **argv) {
     return 1;
   error = output == "-" ? ejk::writeStandardOutput(*result) : ejk::writeFile(output, *result);
   if (!error.empty()) {
-    errs() << error << "\n";
+    errs() << "ejk-compile: " << error << "\n";
     return 1;
   }
   return 0;

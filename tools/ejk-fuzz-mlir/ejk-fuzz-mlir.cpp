@@ -18,6 +18,7 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "tools/common/CommandLine.h"
 #include "tools/common/Registration.h"
 #include "tools/io/OutputFile.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -31,17 +32,21 @@ using namespace mlir;
 using namespace ejk::fuzz;
 namespace cl = llvm::cl;
 
+static cl::OptionCategory category("EJK's options");
 static cl::list<std::string> folders(cl::Positional, cl::desc("<files or folders of .mlir>"),
-                                     cl::OneOrMore);
-static cl::opt<uint64_t> cases("cases", cl::desc("how many mutants to make"), cl::init(1000));
-static cl::opt<uint64_t> firstCase("first", cl::desc("the number of the first"), cl::init(0));
-static cl::opt<unsigned> jobs("jobs", cl::desc("how many at a time (all cores)"), cl::init(0));
+                                     cl::OneOrMore, cl::cat(category));
+static cl::opt<uint64_t> cases("cases", cl::desc("how many mutants to make"), cl::init(1000),
+                               cl::cat(category));
+static cl::opt<uint64_t> firstCase("first", cl::desc("the number of the first"), cl::init(0),
+                                   cl::cat(category));
+static cl::opt<unsigned> jobs("jobs", cl::desc("how many at a time (all cores)"), cl::init(0),
+                              cl::cat(category));
 static cl::opt<std::string> into("into", cl::desc("a folder for mutants that show a fault"),
-                                 cl::init("mutants"));
-static cl::opt<unsigned> seconds("seconds", cl::desc("processor time that the passes may take on one mutant, "
-                                          "and so much again to compare what it means"),
-                                 cl::init(60));
-static cl::opt<std::string> replay("pipeline",
+                                 cl::init("mutants"), cl::cat(category));
+static cl::opt<unsigned> seconds("seconds", cl::init(60), cl::cat(category),
+                                 cl::desc("processor time that the passes may take on one mutant, "
+                                          "and so much again to compare what it means"));
+static cl::opt<std::string> replay("pipeline", cl::cat(category),
                                    cl::desc("run this pipeline on the files as they are"));
 
 /// A mutant's loop may have 2^40 iterations: what it means is then not found out, and no pass is at
@@ -357,12 +362,18 @@ static int runCases(Shared &all, const DialectRegistry &registry, ArrayRef<Seed>
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  ejk::initCommandLine("ejk-fuzz-mlir", category);
   cl::ParseCommandLineOptions(argc, argv,
                               "Mutated modules through every pass: no crash, the same meaning.\n");
   // A stack trace takes longer than a case; `ejk-opt` on the mutant gives one.
   setenv("LLVM_DISABLE_SYMBOLIZATION", "1", 1);
   DialectRegistry registry;
   ejk::registerAll(registry);
+  for (const std::string &folder : folders)
+    if (!llvm::sys::fs::exists(folder)) {
+      llvm::errs() << "ejk-fuzz-mlir: cannot read '" << folder << "': no such file or folder\n";
+      return 1;
+    }
   std::vector<Seed> seeds = readSeeds(std::vector<std::string>(folders.begin(), folders.end()));
   if (seeds.empty()) {
     llvm::errs() << "ejk-fuzz-mlir: no .mlir files there\n";

@@ -38,6 +38,7 @@ Runs a kernel package on a GPU, or on the CPU, with no compiler.
   --device=N            The GPU to use, or 'cpu'. By default GPU 0 if the package
                         has code for it and there is one, else the CPU.
   --help                This text.
+  --version             The version of ejk.
 
 Exit status: 0 done and equal, 1 outputs differ from the expected ones, 2 wrong
 usage, 3 unusable package or inputs, 4 no usable driver or device, 5 the device
@@ -65,6 +66,7 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
                         {"--in-place", &options.inPlace},
                         {"--prefer-ptx", &options.preferPtx},
                         {"--help", &options.help},
+                        {"--version", &options.version},
                         {"-h", &options.help}};
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
@@ -134,7 +136,7 @@ Result<LaunchOptions> ejk::parseOptions(int argc, char **argv) {
       options.device = int(number);
     }
   }
-  if (options.help)
+  if (options.help || options.version)
     return options;
   if (options.package.empty())
     return usage("no package was named");

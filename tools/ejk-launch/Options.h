@@ -32,7 +32,7 @@ struct LaunchOptions {
   bool info = false;
   bool inPlace = false;
   bool preferPtx = false;
-  bool help = false;
+  bool help = false, version = false;
 };
 
 extern const char *const launchHelp;

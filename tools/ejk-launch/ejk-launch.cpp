@@ -158,8 +158,12 @@ static Result<std::unique_ptr<DeviceSession>> openSession(const LaunchOptions &o
   Result<std::unique_ptr<DeviceSession>> session = DeviceSession::open(options.device);
   bool isMissing = !session && (session.error().code == ErrorCode::NoDriver ||
                                 session.error().code == ErrorCode::NoDevice);
-  if (options.deviceKind == Device::automatic && isMissing && hasCpu)
-    return DeviceSession::openCpu();
+  if (options.deviceKind == Device::automatic && isMissing) {
+    if (hasCpu)
+      return DeviceSession::openCpu();
+    return Error{session.error().code,
+                 session.error().message + ". For a CPU, compile the package with --target=cpu, too"};
+  }
   return session;
 }
 
@@ -244,6 +248,10 @@ int main(int argc, char **argv) {
   }
   if (options->help) {
     std::fputs(launchHelp, stdout);
+    return exitDone;
+  }
+  if (options->version) {
+    std::printf("ejk-launch %s\n", ejk_version_string());
     return exitDone;
   }
   try {

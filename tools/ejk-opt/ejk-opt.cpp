@@ -2,6 +2,7 @@
 #include "lowering/target/CostModel.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tools/common/CommandLine.h"
 #include "tools/common/Registration.h"
 #include "tools/io/OutputFile.h"
 #include "llvm/Support/CommandLine.h"
@@ -17,7 +18,7 @@ static void printNoOpsOnDiagnostics() {
 }
 
 static int fail(llvm::StringRef message) {
-  llvm::errs() << message << "\n";
+  llvm::errs() << "ejk-opt: " << message << "\n";
   return 1;
 }
 
@@ -50,6 +51,8 @@ static std::vector<char *> expandFlags(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  llvm::cl::OptionCategory category("EJK's options");
+  ejk::initCommandLine("ejk-opt", category);
   std::vector<char *> flags = expandFlags(argc, argv);
   argv = flags.data();
   mlir::DialectRegistry registry;

@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Reducer/Passes.h"
+#include "tools/common/CommandLine.h"
 #include "tools/common/Registration.h"
 #include "tools/io/OutputFile.h"
 #include "llvm/Support/CommandLine.h"
@@ -18,17 +19,20 @@
 namespace cl = llvm::cl;
 using namespace mlir;
 
-static cl::opt<std::string> input(cl::Positional, cl::desc("<file>"), cl::init("-"));
+static cl::OptionCategory category("EJK's options");
+static cl::opt<std::string> input(cl::Positional, cl::desc("<file>"), cl::init("-"),
+                                  cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("Where the reduced module goes"),
-                                   cl::value_desc("file"), cl::init("-"));
+                                   cl::value_desc("file"), cl::init("-"), cl::cat(category));
 
 static int fail(llvm::StringRef message) {
-  llvm::errs() << message << "\n";
+  llvm::errs() << "ejk-reduce: " << message << "\n";
   return 1;
 }
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  ejk::initCommandLine("ejk-reduce", category);
   DialectRegistry registry;
   ejk::registerAll(registry);
   registerReducerPasses();

@@ -23,6 +23,7 @@
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "tools/common/Choice.h"
+#include "tools/common/CommandLine.h"
 #include "tools/common/CubinFlag.h"
 #include "tools/common/Registration.h"
 #include "tools/common/SavePolicyFlags.h"
@@ -44,7 +45,7 @@ namespace cl = llvm::cl;
 
 enum class DeviceKind { automatic, cuda, cpu, interpreter };
 
-static cl::OptionCategory category("ejk-run's options");
+static cl::OptionCategory category("EJK's options");
 static cl::opt<std::string> file(cl::Positional, cl::Required, cl::desc("FILE.mlir"),
                                  cl::cat(category));
 static cl::opt<std::string>
@@ -513,7 +514,7 @@ static func::FuncOp derive(ModuleOp module, StringRef name) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
+  initCommandLine("ejk-run", category);
   cl::ParseCommandLineOptions(
       argc, argv,
       "ejk-run: compile a function of gated recurrences, run it, check it, time it\n\n"
