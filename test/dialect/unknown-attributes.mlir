@@ -166,8 +166,8 @@ func.func @condition(%q: tensor<1xf32>) attributes {ejk.when = []} { return }
 
 // -----
 
-// expected-error@+1 {{'ejk.may_alias' must be an integer, but is true}}
-func.func @boolean(%q: memref<1xf32> {ejk.may_alias = true}) { return }
+// expected-error@+1 {{'ejk.may_alias' must be an integer, but is 1 : ui32}}
+func.func @unsigned(%q: memref<1xf32> {ejk.may_alias = 1 : ui32}) { return }
 
 // -----
 

@@ -167,7 +167,9 @@ TEST(Threads, DivideARangeWithoutGapsOrRepeats) {
 }
 
 TEST(Threads, SeeEachJobWhereverTheyFallAsleep) {
-  if (startThreads() < 2)
+  Result<unsigned> threads = startThreads();
+  ASSERT_TRUE(threads);
+  if (*threads < 2)
     GTEST_SKIP() << "the process may run on one processor alone";
   // A thread that misses one is waited for without end: then the alarm ends this process.
   ::alarm(60);
