@@ -10,7 +10,7 @@ import itertools
 import torch
 from torch.autograd import forward_ad
 
-from . import _arrays, _doors, _program, _torch_flops
+from . import _arrays, _doors, _program, _torch_flops, _torch_onnx
 from ._errors import EjkError, TensorError
 from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, describe, prepare,
                              to_numpy)
@@ -349,6 +349,8 @@ def call(key, tensors, save_states=True):
         from . import _torch_dtensor
         return _torch_dtensor.call(_entry(key, "0", _device(tensors[0])), tensors,
                                    lambda own: call(key, own, save_states))
+    if _torch_onnx.is_exporting():
+        return _torch_onnx.call(key, _entry(key, "0", _device(tensors[0])), tensors)
     if not torch.compiler.is_compiling() and _peek_interpreter_stack() is not None:
         return _Transformed.apply(key, "0", *tensors)
     if (save_states and torch.compiler.is_compiling() and torch.is_grad_enabled()
