@@ -45,6 +45,12 @@ defvar sharedStateNotes = [{
 }];
 defvar recurrenceNotes = [{
 
+    With `cu_seqlens`, the first offset is 0, none is less than the one before it, and the last is
+    at most T. Rows after the last offset belong to no sequence: they are not read, nothing is
+    computed for them, and no state or gradient depends on them. The output's rows there have no
+    meaning in a kernel's results unless the caller asks for zeros (`zero_unused_rows` of
+    `ejk_launch_params`); the interpreter and Python's results have zeros there.
+
     Static sizes are checked by the verifier, dynamic ones before a launch.
     An unused final_state is not computed into memory.
 }];

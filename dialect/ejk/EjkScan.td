@@ -32,6 +32,10 @@ def Ejk_ScanOp : Ejk_BaseOp<"scan", [
       final_states[n, h] = states
     ```
 
+    With `cu_seqlens`, sequence n's steps are rows cu_seqlens[n] to cu_seqlens[n+1]-1. Rows after
+    the last offset belong to no sequence: no step reads or writes them. An output's rows there are
+    zero in the interpreter and mean nothing in a kernel's results.
+
     With `save_every` C, a sequence's rows are cut, from its first row in memory
     on, into chunks of C, the last of them shorter. At the end of each chunk, in the
     direction of the scan, the step's saves are stored: chunk c of sequence n has

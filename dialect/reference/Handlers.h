@@ -70,7 +70,8 @@ std::vector<Segment> segmentsOf(llvm::ArrayRef<Span> spans, SegmentsAttr segment
                                 bool packed);
 
 /// The spans of a batch or of packed sequences. Verifies the offsets: the first is 0, none is less
-/// than the previous one, and the last is T.
+/// than the previous one, and the last is at most T.
+/// Rows after it belong to no sequence.
 mlir::FailureOr<std::vector<Span>> sequenceSpans(mlir::Operation *op, const Tensor *cuSeqlens,
                                                  int64_t batch, int64_t steps);
 

@@ -105,8 +105,16 @@ LogicalResult TileRun::addResults() {
     }
     return success();
   };
+  if (failed(add(op.getOutputs().getTypes(), {B, T, H})))
+    return failure();
+  // Rows after the last offset are those of no program.
+  if (op.getCuSeqlens())
+    for (Tensor &output : results)
+      llvm::fill(MutableArrayRef(output.floats).drop_front(
+                     output.floats.size() / std::max<int64_t>(T, 1) *
+                     (spans.empty() ? 0 : spans.back().end)),
+                 0.0);
   return success(
-      succeeded(add(op.getOutputs().getTypes(), {B, T, H})) &&
       succeeded(add(op.getFinalStates().getTypes(), {sizes.size("segments"), H})) &&
       (!op.getSaveEvery() || succeeded(add(op.getSaves().getTypes(), {sizes.size("M"), H}))));
 }

@@ -8,7 +8,7 @@ import pathlib
 import re
 import struct
 import threading
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 from ._errors import CompileError, Diagnostic, EjkError, RuntimeFailure, TensorError
 
@@ -286,7 +286,8 @@ class _LaunchParams(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("inputs", c_void_p), ("num_inputs", c_size_t),
                 ("outputs", c_void_p), ("num_outputs", c_size_t), ("workspace", c_void_p),
                 ("workspace_bytes", c_size_t), ("stream", c_void_p), ("schedule", c_char_p),
-                ("parallel_for", c_void_p), ("parallel_context", c_void_p)]
+                ("parallel_for", c_void_p), ("parallel_context", c_void_p),
+                ("max_threads", c_uint32), ("zero_unused_rows", c_int32)]
 
 
 class _ExecutableOptions(ctypes.Structure):
@@ -363,7 +364,7 @@ class Launch:
         self._params = _LaunchParams(
             ctypes.sizeof(_LaunchParams), ctypes.cast(self._inputs, c_void_p), len(inputs),
             ctypes.cast(self._outputs, c_void_p), len(outputs), None, self.workspace_bytes, None,
-            None, None, None)
+            None, None, None, 0, 1)
         self._reference = ctypes.byref(self._params)
 
     def __call__(self, buffers, workspace, stream):

@@ -58,6 +58,7 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
 
     - `initial_state`: the state before the first step, or a tuple of them, None for zero;
     - `cu_seqlens`: [N+1], int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
+      Rows after the last offset are in no sequence; results are zero there.
     - `save_states`: whether a forward on a GPU keeps states for its derivative. They take the
       memory of H·K·V numbers of 16 bits for every 64 steps; with False the derivative computes
       them again.

@@ -4,6 +4,7 @@ Arguments that all of them take:
 
 - `initial_state`: [N, H, K, V] float32, the state before the first step; zero where it is None.
 - `cu_seqlens`: [N+1] int32 or int64. B is 1 and sequence n is rows cu[n] to cu[n+1]−1.
+  Rows after the last offset are in no sequence; results are zero there.
 - `reverse`: compute each sequence from its last step to its first.
 - `save_states`: whether a forward on a GPU keeps states for its derivative, which with False
   computes them again: less memory, more time.

@@ -193,6 +193,7 @@ void ejk::doors::run(const Entry &entry, const DLTensor *inputs, const DLTensor 
   params.workspace_bytes = workspaceBytes;
   params.stream = stream;
   params.max_threads = maxThreads;
+  params.zero_unused_rows = 1;
   check(ejk_launch(entry.executable, entry.index, &params));
 }
 

@@ -109,8 +109,8 @@ static void runRange(void *data, int64_t first, int64_t end) {
   job->kernel(job->arguments, first, end);
 }
 
-ejk_error *ejk::runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
-                         const CpuThreads &threads) {
+void ejk::runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
+                   const CpuThreads &threads) {
   const Variant &variant = executable.package->manifest.entries[entry].variants[plan.variant];
   const uint64_t *arguments = plan.values;
   for (size_t l = 0; l < variant.launches.size(); ++l) {
@@ -124,5 +124,4 @@ ejk_error *ejk::runOnCpu(const ejk_executable &executable, size_t entry, const C
     else
       runOnThreads(plan.grids[l], launch.block[0], runRange, &job, threads.most);
   }
-  return nullptr;
 }

@@ -25,8 +25,8 @@ struct CpuThreads {
 
 /// Runs the planned call's kernels one after the other, each on these threads, and returns when
 /// they are done.
-ejk_error *runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
-                    const CpuThreads &threads);
+void runOnCpu(const ejk_executable &executable, size_t entry, const CallPlan &plan,
+              const CpuThreads &threads);
 
 } // namespace ejk
 

@@ -2,6 +2,7 @@
 
 #include "Choose.h"
 #include "CpuExecutable.h"
+#include "UnusedRows.h"
 
 #include "../package/Names.h"
 
@@ -139,6 +140,8 @@ static Error loadModule(const Package &package, const Driver &driver, bool prefe
   std::vector<Code> codes = findCodes(package, executable.device);
   if (codes.empty())
     return archMismatch(package, executable.device);
+  if (Error error = loadUnusedRows(executable); !error.message.empty())
+    return error;
   Error first;
   for (const Code &code : codes) {
     Error error = checkTensorMaps(package.manifest, code.architecture, driver);
@@ -229,10 +232,11 @@ static Error loadFunctions(ejk_executable &executable) {
 ejk_executable::~ejk_executable() {
   if (!device.context)
     return;
-  if (module) {
+  if (module || rowsModule) {
     ContextScope scope(*driver, device.context);
-    if (scope.status == cudaSuccess)
-      driver->moduleUnload(module);
+    for (CUmodule loaded : {module, rowsModule})
+      if (loaded && scope.status == cudaSuccess)
+        driver->moduleUnload(loaded);
   }
   device.release(*driver);
 }

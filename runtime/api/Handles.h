@@ -29,7 +29,7 @@ struct ejk_executable {
   ejk_executable() = default;
   ejk_executable(const ejk_executable &) = delete;
   ejk_executable &operator=(const ejk_executable &) = delete;
-  /// Unloads the module and releases the device, if they are there.
+  /// Unloads the modules and releases the device, if they are there.
   ~ejk_executable();
 
   /// Shared, so that the caller may destroy the package first.
@@ -37,6 +37,9 @@ struct ejk_executable {
   const ejk::Driver *driver = nullptr;
   ejk::Device device; ///< retained where its context is not null
   ejk::CUmodule module = nullptr;
+  /// What writes zeros after the last offset, where an entry takes offsets.
+  ejk::CUmodule rowsModule = nullptr;
+  ejk::CUfunction zeroRows = nullptr;
   /// A CPU's code; then there is no driver.
   std::unique_ptr<ejk::CpuImage> image;
   bool usesBinary = false;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CpuExecutable.h"
+#include "UnusedRows.h"
 
 using namespace ejk;
 
@@ -94,6 +95,10 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     arguments.executable = executable;
     if (EJK_HAS_FIELD(*params, schedule))
       arguments.schedule = params->schedule;
+    bool zeroes = EJK_HAS_FIELD(*params, zero_unused_rows) && params->zero_unused_rows;
+    if (zeroes)
+      if (ejk_error *error = checkUnusedRows(*entry))
+        return error;
     CallPlan plan;
     if (ejk_error *error = planCall(manifest, *entry, arguments, plan))
       return error;
@@ -110,7 +115,10 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
       }
       if (EJK_HAS_FIELD(*params, max_threads))
         threads.most = params->max_threads;
-      return runOnCpu(*executable, index, plan, threads);
+      runOnCpu(*executable, index, plan, threads);
+      if (zeroes)
+        zeroUnusedRows(*entry, arguments, plan.symbols);
+      return nullptr;
     }
     // For tensor maps, too: the driver makes none where no context is current.
     const Driver &driver = *executable->driver;
@@ -121,6 +129,8 @@ ejk_error *ejk_launch(const ejk_executable *executable, size_t index,
     if (ejk_error *error =
             encodeTensorMaps(driver, entry->variants[plan.variant], plan, tensorMaps))
       return error;
-    return enqueue(*executable, index, params->stream, plan, tensorMaps);
+    if (ejk_error *error = enqueue(*executable, index, params->stream, plan, tensorMaps))
+      return error;
+    return zeroes ? enqueueUnusedRows(*entry, arguments, plan.symbols, params->stream) : nullptr;
   });
 }

@@ -54,7 +54,7 @@ struct TensorSpec {
   std::vector<Dim> dims;
   int64_t align = 1;
   std::string role;
-  /// With role cu_seqlens: what its last entry must be.
+  /// With role cu_seqlens: what its last entry may be at most.
   Expr total;
   /// With role state_index: the states that the pool has.
   Expr states;

@@ -207,7 +207,7 @@ TEST_F(Choose, CostsLessThanAMicrosecond) {
     best = std::min(best, spent.count() / 1000);
   }
   EXPECT_EQ(taken.size(), 4u);
-  EXPECT_EQ(fake->module_loads, 1);
+  EXPECT_EQ(fake->module_loads, 2); // the package's, and what zeroes rows after the last offset
   RecordProperty("nanoseconds", int(best * 1000));
   std::printf("one choice, all checks of types and shapes in it: %.0f ns\n", best * 1000);
 #ifdef EJK_SANITIZER_OWNS_MALLOC

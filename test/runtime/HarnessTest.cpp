@@ -87,7 +87,7 @@ TEST_F(Harness, SequenceOffsetsAreCheckedOnTheHost) {
   EXPECT_EQ(runError(*inputs), "");
   setElement((*inputs)[4], 3, 9);
   EXPECT_EQ(runError(*inputs), "input 'cu_seqlens': the last entry is 9, "
-                               "expected T = 8");
+                               "expected at most T = 8");
 }
 
 TEST_F(Harness, BenchRotatesPastTheCache) {

@@ -58,6 +58,7 @@ int main(void) {
   FIELD(ejk_launch_params, parallel_for);
   FIELD(ejk_launch_params, parallel_context);
   FIELD(ejk_launch_params, max_threads);
+  FIELD(ejk_launch_params, zero_unused_rows);
   STRUCT(ejk_package_header);
   FIELD(ejk_package_header, magic);
   FIELD(ejk_package_header, version);

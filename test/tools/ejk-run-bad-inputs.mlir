@@ -20,7 +20,7 @@
 // RUN: not ejk-run %s --device=interpreter --inputs=%t.first.safetensors 2>&1 | FileCheck %s --check-prefix=FIRST
 // RUN: %python %S/Inputs/write-packed.py %t.decrease.safetensors cu_seqlens=0,4,2,6 h0=3x4x4x4
 // RUN: not ejk-run %s --device=interpreter --inputs=%t.decrease.safetensors 2>&1 | FileCheck %s --check-prefix=DECREASE
-// RUN: %python %S/Inputs/write-packed.py %t.last.safetensors cu_seqlens=0,2,5
+// RUN: %python %S/Inputs/write-packed.py %t.last.safetensors cu_seqlens=0,2,7
 // RUN: not ejk-run %s --device=interpreter --inputs=%t.last.safetensors 2>&1 | FileCheck %s --check-prefix=LAST
 // RUN: %python %S/Inputs/write-packed.py %t.none.safetensors cu_seqlens=
 // RUN: not ejk-run %s --device=interpreter --inputs=%t.none.safetensors 2>&1 | FileCheck %s --check-prefix=NONE
@@ -35,7 +35,7 @@
 // STATES: ejk-run: input 'cu' must be i32 [N+1] with N = 3 as 'h0' has it, but is i32 [3]
 // FIRST: error: 'cu_seqlens' must start at 0, but starts at 1
 // DECREASE: error: 'cu_seqlens' must not decrease, but entry 2 is 2 after 4
-// LAST: error: 'cu_seqlens' must end at T = 6, but ends at 5
+// LAST: error: 'cu_seqlens' must end at T = 6 or before, but ends at 7
 // NONE: ejk-run: input 'cu' must be i32 [N+1], but is not given; given are: q, k, v, h0; the function takes: q, k, v, h0, cu
 func.func @packed(%q: tensor<?x?x?x4xf32>, %k: tensor<?x?x?x4xf32>, %v: tensor<?x?x?x4xf32>,
                   %h0: tensor<?x?x4x4xf32>, %cu: tensor<?xi32>) -> tensor<?x?x?x4xf32> {

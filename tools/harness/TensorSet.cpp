@@ -214,6 +214,15 @@ Error TensorSet::poison() {
   return error;
 }
 
+/// Whether a launch can write zeros after the last offset, as the interpreter does.
+static bool canZeroUnusedRows(const Entry &entry) {
+  int found = 0;
+  for (const TensorSpec &input : entry.inputs)
+    if (input.role == cuSeqlensRole)
+      found += input.total.usesSymbolFrom(0) ? 1 : 2;
+  return found == 1;
+}
+
 Error TensorSet::launch() {
   ejk_launch_params params = {};
   params.struct_size = sizeof(params);
@@ -225,6 +234,7 @@ Error TensorSet::launch() {
   params.workspace_bytes = workspaceBytes;
   params.stream = session->stream;
   params.schedule = forcedSchedule();
+  params.zero_unused_rows = canZeroUnusedRows(program->parsed.manifest.entries[entry]);
   return takeError(ejk_launch(program->executable, entry, &params));
 }
 

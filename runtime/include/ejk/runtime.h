@@ -183,7 +183,7 @@ EJK_API ejk_error *ejk_entry_workspace_bytes(const ejk_package *package, size_t 
  * every grid, integer argument, tensor map and workspace size, in each variant
  * that may be taken on some device. The contents of
  * cu_seqlens are checked as well when that tensor is in host memory (kDLCPU,
- * kDLCUDAHost): first entry 0, no decrease, last entry T. Pass host copies to
+ * kDLCUDAHost): first entry 0, no decrease, last entry at most T. Pass host copies to
  * check data that a launch never reads. */
 EJK_API ejk_error *ejk_entry_check(const ejk_package *package, size_t entry,
                                    const DLTensor *const *inputs, size_t num_inputs,
@@ -274,6 +274,11 @@ typedef struct ejk_launch_params {
   /* On the CPU, without parallel_for: how many of the library's threads share the work at
    * most, with the caller's; 0 for all. */
   uint32_t max_threads;
+  /* Nonzero: rows of outputs after the last entry of cu_seqlens, which belong to no
+   * sequence, are zero when the kernels have run. Else nothing is computed for them,
+   * and what they hold means nothing. For entries with one cu_seqlens and any number
+   * of rows. */
+  int32_t zero_unused_rows;
 } ejk_launch_params;
 
 /* Enqueues the entry's kernels on the stream and returns. Before the first of

@@ -65,10 +65,10 @@ func.func @offsets_decrease() {
 
 // -----
 
-func.func @offsets_end_early() {
+func.func @offsets_end_late() {
   %q = check.random zero seed 0 : tensor<1x3x1x2xf32>
-  %cu = arith.constant dense<[0, 2]> : tensor<2xi64>
-  // expected-error @below {{'cu_seqlens' must end at T = 3, but ends at 2}}
+  %cu = arith.constant dense<[0, 4]> : tensor<2xi64>
+  // expected-error @below {{'cu_seqlens' must end at T = 3 or before, but ends at 4}}
   %o, %ht = ejk.recurrent %q, %q, %q cu_seqlens(%cu : tensor<2xi64>)
       : tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>
       -> tensor<1x3x1x2xf32>, tensor<1x1x2x2xf32>
