@@ -129,6 +129,46 @@ class Split(unittest.TestCase):
                 with self.subTest(name, parts=parts):
                     self.check(name, True, parts)
 
+    def test_types_of_a_model(self):
+        """Activations in bfloat16, gates in float32: as the uncut call, up to a rounding."""
+        for name in FUNCTIONS:
+            tensors, options = case(name, False)
+            wanted, found = ({n: (t.bfloat16() if n in ("q", "k", "v", "x", "B", "C") else t)
+                              .clone().requires_grad_() for n, t in tensors.items()}
+                             for _ in range(2))
+            o, state = getattr(ejk.ops, name)(**wanted, **options)
+            cut, last = ejk.split(getattr(ejk.ops, name), **found, **options, parts=3)
+            losses(o.float(), state).backward()
+            losses(cut.float(), last).backward()
+            self.assertEqual((cut.dtype, last.dtype), (o.dtype, state.dtype), name)
+            for what, a, b in [("o", cut, o), ("state", last, state),
+                               *((n, found[n].grad, wanted[n].grad) for n in tensors)]:
+                self.assertEqual(a.dtype, b.dtype, (name, what))
+                self.assertLessEqual(error(a.detach().float(), b.detach().float()), 2 ** -8,
+                                     (name, what))
+
+    def test_rows_after_the_last_offset(self):
+        for name in FUNCTIONS:
+            tensors, _ = case(name, True)
+            cu = torch.tensor([0, 5, 5, 21, 30])
+            for n, t in tensors.items():
+                if n not in SHARED:
+                    t[:, 30:] = torch.nan  # nobody reads them
+            wanted, found = ({n: t.clone().requires_grad_() for n, t in tensors.items()}
+                             for _ in range(2))
+            results = [getattr(ejk.ops, name)(**wanted, cu_seqlens=cu)]
+            for parts in (3, [7, 26, 7]):
+                results.append(ejk.split(getattr(ejk.ops, name), **found, cu_seqlens=cu,
+                                         parts=parts))
+                losses(*results[-1]).backward()
+            (2 * losses(*results[0])).backward()  # both splits' gradients are added
+            for o, state in results[1:]:
+                self.assertLessEqual(error(o, results[0][0]), LIMIT, (name, "o"))
+                self.assertLessEqual(error(state, results[0][1]), LIMIT, (name, "state"))
+                self.assertFalse(o[:, 30:].any(), name)
+            for n in tensors:
+                self.assertLessEqual(error(found[n].grad, wanted[n].grad), LIMIT, (name, n))
+
     def test_errors(self):
         tensors, _ = case("gla", False)
         with self.assertRaisesRegex(ValueError, "'parts' must have 40 rows"):
@@ -169,7 +209,7 @@ class Split(unittest.TestCase):
                 if name == "gla":
                     tensors["gk"] = tensors.pop("g")
                 segment = ejk.parallel._segments.Segment(0, 2, 0, T, 2 * T, [0, 2 * T])
-                job = parallel._Job(segment, tensors, None, None, delta)
+                job = parallel._Job(segment, tensors, None, {}, delta)
                 self.assertEqual(4 * job.summary().numel(),
                                  ejk.parallel.exchanged_bytes(2, 8, 4, delta=delta))
 

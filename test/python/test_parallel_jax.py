@@ -50,8 +50,14 @@ def error(a, b):
 
 
 class ShardMap(unittest.TestCase):
-    def check(self, name, packed):
+    def check(self, name, packed, cu=None, limit=LIMIT, kind=jnp.float32):
         tensors, options = case(name, packed)
+        if cu is not None:
+            options = {"cu_seqlens": jnp.asarray(cu, jnp.int32)}
+            tensors = {n: t if n in SHARED else t.at[:, cu[-1]:].set(jnp.nan)
+                       for n, t in tensors.items()}
+        tensors = {n: t.astype(kind) if n in ("q", "k", "v", "x", "B", "C") else t
+                   for n, t in tensors.items()}
         mesh = Mesh(np.array(jax.devices()[:4]), ("time",))
         specs = {n: P() if n in SHARED else P(None, "time") for n in tensors}
 
@@ -69,7 +75,8 @@ class ShardMap(unittest.TestCase):
         (gradients,), (expected,) = pull(cotangents), pull_wanted(cotangents)
         for what, a, b in [("o", found[0], wanted[0]), ("state", found[1], wanted[1]),
                            *((n, gradients[n], expected[n]) for n in tensors)]:
-            self.assertLessEqual(error(a, b), LIMIT, (name, packed, what))
+            self.assertEqual(a.dtype, b.dtype, (name, packed, what))
+            self.assertLessEqual(error(a, b), limit, (name, packed, what))
 
     def test_batches(self):
         for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):
@@ -80,6 +87,18 @@ class ShardMap(unittest.TestCase):
         for name in ("gla", "simple_gla", "mamba2_ssd", "gated_delta_rule", "recurrent", "kda"):
             with self.subTest(name):
                 self.check(name, True)
+
+    def test_types_of_a_model(self):
+        """Activations in bfloat16, gates in float32: as the uncut call, up to a rounding."""
+        for name in ("gla", "mamba2_ssd", "gated_delta_rule"):
+            with self.subTest(name):
+                self.check(name, False, limit=2 ** -8, kind=jnp.bfloat16)
+
+    def test_rows_after_the_last_offset(self):
+        for name in ("gla", "mamba2_ssd", "gated_delta_rule"):
+            for cu in ([0, 5, 5, 21, 33], [0, 5, 5, 11, 17]):  # the last devices have none
+                with self.subTest(name, cu=cu):
+                    self.check(name, True, cu)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import functools
 import re
 
+from .. import _functions as f
 from .._inspect import compile
 from .._recurrence import recurrence
 
@@ -18,6 +19,16 @@ def _gated_state(S, v, k, g, g_gamma, gk, gv):
     if gv is not None:
         S = S.decay(gv, axis="value")
     return S.add(k, v), v
+
+
+# Mamba-2, whose x, B and C are v, k and q here.
+@recurrence
+def _mamba2_state(S, v, k, dt, A, dt_bias, dt_softplus):
+    if dt_bias is not None:
+        dt = dt + dt_bias
+    if dt_softplus:
+        dt = f.softplus(dt)
+    return S.decay(A * dt).add(k, dt * v), v
 
 
 @recurrence
@@ -44,21 +55,25 @@ def _state_only(text):
     return compile(text.replace(final.group(0), f"return {final.group(2)} : {final.group(3)}", 1))
 
 
-def _final(function, tensors, initial_state, cu_seqlens):
-    text = function.mlir(*tensors, initial_state=initial_state, cu_seqlens=cu_seqlens)
-    given = [t for t in (*tensors, initial_state, cu_seqlens) if t is not None]
+def _final(function, operands, initial_state, cu_seqlens):
+    text = function.mlir(*operands, initial_state=initial_state, cu_seqlens=cu_seqlens)
+    given = [t for t in (*operands, initial_state, cu_seqlens)
+             if t is not None and not isinstance(t, bool)]
     return _state_only(text)(*given)
 
 
-def gated_state(tensors, initial_state, cu_seqlens):
-    """The final state alone, of `ejk.ops.recurrent`'s operands by name."""
-    own = [tensors.get(n) for n in ("v", "k", "g", "g_gamma", "gk", "gv")]
-    return _final(_gated_state, own, initial_state, cu_seqlens)
+_FINAL = {"beta": (_delta_state, ("v", "k", "beta", "g")),
+          "dt": (_mamba2_state, ("v", "k", "dt", "A", "dt_bias")),
+          None: (_gated_state, ("v", "k", "g", "g_gamma", "gk", "gv"))}
 
 
-def delta_state(tensors, initial_state, cu_seqlens):
-    own = [tensors.get(n) for n in ("v", "k", "beta", "g")]
-    return _final(_delta_state, own, initial_state, cu_seqlens)
+def final_state(tensors, constants, initial_state, cu_seqlens):
+    """The final state alone, of operands and numbers by the names that the whole function has."""
+    function, names = _FINAL[next((n for n in ("beta", "dt") if n in tensors), None)]
+    own = [tensors.get(n) for n in names]
+    if "dt_softplus" in constants:
+        own.append(constants["dt_softplus"])
+    return _final(function, own, initial_state, cu_seqlens)
 
 
 def delta_transition(tensors, identity):

@@ -33,9 +33,12 @@ class _Cut:
             self.cu = None
             return
         starts, ends = numbers * rows, (numbers + 1) * rows
-        self.first = jnp.searchsorted(cu, starts, side="right") - 1
-        self.last = jnp.searchsorted(cu, ends, side="left") - 1
-        self.from_left, self.to_right = cu[self.first] < starts, cu[self.last + 1] > ends
+        count = cu.shape[0] - 1
+        # Rows after the last offset are in no sequence, and nothing comes to them from the left.
+        self.first = jnp.minimum(jnp.searchsorted(cu, starts, side="right"), count) - 1
+        self.last = jnp.minimum(jnp.searchsorted(cu, ends, side="left"), count) - 1
+        self.from_left = (cu[self.first] < starts) & (starts < cu[-1])
+        self.to_right = cu[self.last + 1] > ends
         self.whole = self.first == self.last
         start, end = self.index * rows, (self.index + 1) * rows
         self.cu = (jnp.clip(cu, start, end) - start).astype(jnp.int32)
@@ -88,8 +91,11 @@ def _carried(cut, axis, state, passing, delta, adjoint):
     return result
 
 
-def _main(tensors, h0, cu, scale, delta):
-    named = dict(tensors, initial_state=h0, cu_seqlens=cu, scale=scale)
+def _main(tensors, h0, cu, constants, delta):
+    named = dict(tensors, initial_state=h0, cu_seqlens=cu, **dict(constants))
+    if "dt" in named:
+        x, B, C = (named.pop(n) for n in "vkq")
+        return ops.mamba2_ssd(x, B=B, C=C, **named)
     if not delta:
         return ops.recurrent(**named)
     g = named.pop("g", None)
@@ -98,7 +104,7 @@ def _main(tensors, h0, cu, scale, delta):
     return (ops.kda if g.ndim == 4 else ops.gated_delta_rule)(g=g, **named)
 
 
-def _transition(tensors, delta):
+def _transition(tensors, constants, delta):
     k = tensors["k"]
     H, K = max(tensors["q"].shape[2], tensors["v"].shape[2]), k.shape[3]
     if delta:
@@ -110,6 +116,10 @@ def _transition(tensors, delta):
     keys = jnp.zeros((k.shape[0], H, K)) + total("gk")
     if "g" in tensors:
         keys = keys + total("g")[..., None]
+    if "dt" in tensors:
+        step = tensors["dt"].astype(jnp.float32) + tensors.get("dt_bias", 0)
+        step = jax.nn.softplus(step) if dict(constants)["dt_softplus"] else step
+        keys = keys + (tensors["A"] * step.sum(1))[..., None]
     if "g_gamma" in tensors:
         keys = keys + (tensors["g_gamma"] * k.shape[1])[:, None]
     return jnp.exp(jnp.concatenate([keys, total("gv")], -1) if "gv" in tensors else keys)
@@ -121,33 +131,33 @@ def _over_time(options, tensors, initial_state, cu):
 
 
 def _forward(options, tensors, initial_state, cu):
-    axis, scale, delta = options
+    axis, constants, delta = options
     cut = _Cut(axis, tensors["k"].shape[1], cu)
     begin = cut.beginning(initial_state)
-    passing = _transition(tensors, delta)
-    final = (_entries.delta_state if delta else _entries.gated_state)(tensors, begin, cut.cu)
+    passing = _transition(tensors, constants, delta)
+    final = _entries.final_state(tensors, dict(constants), begin, cut.cu)
     last = cut.last if cut.packed else None
     first = cut.first if cut.packed else None
     carry = _carried(cut, axis, cut.row(final, last), passing, delta, False)
     h0 = cut.put(begin, first, carry, cut.from_left, False)
-    o, ht = _main(tensors, h0, cut.cu, scale, delta)
+    o, ht = _main(tensors, h0, cut.cu, constants, delta)
     return (o, cut.ending(ht)), (tensors, h0, passing, cu)
 
 
 def _backward(options, saved, cotangents):
-    axis, scale, delta = options
+    axis, constants, delta = options
     tensors, h0, passing, cu = saved
     do, dht = cotangents
     cut = _Cut(axis, tensors["k"].shape[1], cu)
     dht = cut.ending(dht)
     # By the state alone; then by all, with what comes from the right.
-    _, by_state = jax.vjp(lambda h: _main(tensors, h, cut.cu, scale, delta), h0)
+    _, by_state = jax.vjp(lambda h: _main(tensors, h, cut.cu, constants, delta), h0)
     adjoint, = by_state((do, dht))
     last = cut.last if cut.packed else None
     first = cut.first if cut.packed else None
     carry = _carried(cut, axis, cut.row(adjoint, first), passing, delta, True)
     dht = cut.put(dht, last, carry, cut.to_right, True)
-    _, by_all = jax.vjp(lambda t, h: _main(t, h, cut.cu, scale, delta), tensors, h0)
+    _, by_all = jax.vjp(lambda t, h: _main(t, h, cut.cu, constants, delta), tensors, h0)
     gradients, dh0 = by_all((do, dht))
     # Of what all devices share, this is a part; shard_map sums them.
     offsets = None if cu is None else np.zeros(cu.shape, jax.dtypes.float0)
@@ -157,10 +167,10 @@ def _backward(options, saved, cotangents):
 _over_time.defvjp(_forward, _backward)
 
 
-def _run(axis, tensors, scale, initial_state, cu_seqlens, delta):
+def _run(axis, tensors, initial_state, cu_seqlens, delta, **constants):
     tensors = {n: t for n, t in tensors.items() if t is not None}
     k, v = tensors["k"], tensors["v"]
-    if not tensors["q"].shape[2] == k.shape[2] == v.shape[2]:
+    if "dt" not in tensors and not tensors["q"].shape[2] == k.shape[2] == v.shape[2]:
         raise TensorError("'q', 'k' and 'v' must have as many heads; repeat them before, but they "
                           "have "
                           + ", ".join(str(tensors[n].shape[2]) for n in "qkv"))
@@ -171,7 +181,7 @@ def _run(axis, tensors, scale, initial_state, cu_seqlens, delta):
         initial_state = jnp.zeros((count, v.shape[2], k.shape[3], v.shape[3]), jnp.float32)
     tensors, initial_state = jax.tree.map(functools.partial(_varying, axis),
                                           (tensors, initial_state))
-    return _over_time((axis, scale, delta), tensors, initial_state, cu_seqlens)
+    return _over_time((axis, tuple(constants.items()), delta), tensors, initial_state, cu_seqlens)
 
 
 def _varying(axis, array):
@@ -191,8 +201,8 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, axis, scale=No
     """`ejk.ops.recurrent` of this device's rows. k and v have as many heads as q."""
     if g is not None and g.ndim == 4:
         g, gk = None, g if gk is None else g + gk
-    return _run(axis, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), scale, initial_state,
-                cu_seqlens, False)
+    return _run(axis, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), initial_state,
+                cu_seqlens, False, scale=scale)
 
 
 def gla(q, k, v, g, **named):
@@ -208,22 +218,20 @@ def simple_gla(q, k, v, g=None, g_gamma=None, **named):
 def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, axis, dt_softplus=False, initial_state=None,
                cu_seqlens=None):
     """`ejk.ops.mamba2_ssd` of this device's rows."""
-    step = dt if dt_bias is None else dt + dt_bias
-    step = jax.nn.softplus(step) if dt_softplus else step
-    k, q = (jnp.repeat(t, x.shape[2] // t.shape[2], 2) for t in (B, C))
-    y, state = recurrent(q, k, step[..., None] * x, A * step, axis=axis, scale=1.0,
-                         initial_state=initial_state, cu_seqlens=cu_seqlens)
-    return (y if D is None else y + D[:, None] * x), state
+    return _run(axis, dict(q=C, k=B, v=x, dt=dt, A=A, dt_bias=dt_bias, D=D), initial_state,
+                cu_seqlens, False, dt_softplus=bool(dt_softplus))
 
 
 def delta_rule(q, k, v, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
     """`ejk.ops.delta_rule` of this device's rows."""
-    return _run(axis, dict(q=q, k=k, v=v, beta=beta), scale, initial_state, cu_seqlens, True)
+    return _run(axis, dict(q=q, k=k, v=v, beta=beta), initial_state, cu_seqlens, True,
+                scale=scale)
 
 
 def gated_delta_rule(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):
     """`ejk.ops.gated_delta_rule` of this device's rows."""
-    return _run(axis, dict(q=q, k=k, v=v, g=g, beta=beta), scale, initial_state, cu_seqlens, True)
+    return _run(axis, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
+                scale=scale)
 
 
 def kda(q, k, v, g, beta, *, axis, scale=None, initial_state=None, cu_seqlens=None):

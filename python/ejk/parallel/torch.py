@@ -18,7 +18,7 @@ from ._segments import Segment, boundaries
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
            "mamba2_ssd", "delta_rule", "gated_delta_rule", "kda", "Local"]
 
-_OVER_TIME = ("q", "k", "v", "g", "gk", "gv", "beta")
+_OVER_TIME = ("q", "k", "v", "g", "gk", "gv", "beta", "dt")
 
 
 class Local:
@@ -54,8 +54,9 @@ class _Input(torch.autograd.Function):
 class _Job:
     """One segment's part: its summaries, and its rows."""
 
-    def __init__(self, segment, tensors, initial_state, scale, delta):
-        self.segment, self.tensors, self.scale, self.delta = segment, tensors, scale, delta
+    def __init__(self, segment, tensors, initial_state, constants, delta):
+        self.segment, self.tensors, self.delta = segment, tensors, delta
+        self.constants = constants  # by name: numbers that the function takes
         self.initial_state = initial_state
         k, v = tensors["k"], tensors["v"]
         self.device = k.device
@@ -97,6 +98,10 @@ class _Job:
             return 0 if gate is None else gate.float().sum(1)
         keys = k.new_zeros(self.rows, self.heads, self.K, dtype=torch.float32) + total("gk")
         g, gamma = total("g"), self.tensors.get("g_gamma")
+        if "dt" in self.tensors:
+            step = self.tensors["dt"].float() + self.tensors.get("dt_bias", 0)
+            step = F.softplus(step) if self.constants["dt_softplus"] else step
+            g = self.tensors["A"] * step.sum(1)
         if gamma is not None:
             g = g + gamma * k.shape[1]
         keys = keys + (g if isinstance(g, int) else g[..., None])
@@ -123,8 +128,7 @@ class _Job:
 
     def summary(self):
         self.passing = self.transition()
-        final = _entries.delta_state if self.delta else _entries.gated_state
-        state = final(self.tensors, self.begin(), self.cu)
+        state = _entries.final_state(self.tensors, self.constants, self.begin(), self.cu)
         return self.sent(state, getattr(self.segment, "last", 0))
 
     def carried(self, vectors, segments, adjoint):
@@ -164,13 +168,15 @@ class _Job:
             anchor = torch.empty(0, requires_grad=True)
             own = {n: _Input.apply(anchor, t.detach()) for n, t in self.tensors.items()}
             h0 = _Input.apply(anchor, state.detach())
-            named = dict(own, initial_state=h0, cu_seqlens=self.cu, scale=self.scale)
+            named = dict(own, initial_state=h0, cu_seqlens=self.cu, **self.constants)
             if self.delta:
                 g = named.pop("g", None)
                 if g is None:
                     results = ops.delta_rule(**named)
                 else:
                     results = (ops.kda if g.dim() == 4 else ops.gated_delta_rule)(g=g, **named)
+            elif "dt" in named:
+                results = _mamba2(**named)
             else:
                 results = ops.recurrent(**named)
         edge = torch.autograd.graph.get_gradient_edge
@@ -215,12 +221,12 @@ class _OverSegments(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, plan, initial_state, *values):
-        names, spans, segments, exchange, scale, delta = plan
+        names, spans, segments, exchange, constants, delta = plan
         jobs = []
         for segment, (start, end) in spans:
             own = {n: t[:, start:end].contiguous() if n in _OVER_TIME else t
                    for n, t in zip(names, values)}
-            jobs.append(_Job(segment, own, initial_state, scale, delta))
+            jobs.append(_Job(segment, own, initial_state, constants, delta))
         vectors = exchange([job.summary() for job in jobs])
         results = [job.run(vectors, segments) for job in jobs]
         ctx.jobs, ctx.plan, ctx.has_state = jobs, plan, initial_state is not None
@@ -250,7 +256,7 @@ class _OverSegments(torch.autograd.Function):
         return None, dh0, *joined
 
 
-def _run(group, tensors, scale, initial_state, cu_seqlens, delta):
+def _run(group, tensors, initial_state, cu_seqlens, delta, **constants):
     tensors = {n: t for n, t in tensors.items() if t is not None}
     k = tensors["k"]
     rows = k.shape[1]
@@ -260,7 +266,9 @@ def _run(group, tensors, scale, initial_state, cu_seqlens, delta):
     if initial_state is not None:
         initial_state = initial_state.float()
     if isinstance(group, Local):
-        cuts = boundaries(group.lengths(rows))
+        cuts = _used(boundaries(group.lengths(rows)), offsets)
+        if not cuts:
+            raise TensorError("'cu_seqlens' ends at 0: no sequence has a row")
         own = range(len(cuts))
 
         def exchange(vectors):
@@ -272,6 +280,10 @@ def _run(group, tensors, scale, initial_state, cu_seqlens, delta):
         distributed.all_gather_into_tensor(lengths, torch.tensor([rows], device=k.device),
                                            group=group)
         cuts = boundaries(lengths.tolist())
+        if len(_used(cuts, offsets)) < count:
+            raise TensorError(f"'cu_seqlens' ends at {offsets[-1]}, so that a process has no row "
+                              "of any sequence; divide the rows of sequences among all")
+        cuts = _used(cuts, offsets)
         own = [rank]
 
         def exchange(vectors):
@@ -284,8 +296,21 @@ def _run(group, tensors, scale, initial_state, cu_seqlens, delta):
                 for i, (start, end) in enumerate(cuts)]
     base = cuts[own[0]][0]
     spans = [(segments[i], (cuts[i][0] - base, cuts[i][1] - base)) for i in own]
-    plan = (tuple(tensors), spans, segments, exchange, scale, delta)
-    return _OverSegments.apply(plan, initial_state, *tensors.values())
+    plan = (tuple(tensors), spans, segments, exchange, constants, delta)
+    kept = cuts[own[-1]][1] - base
+    o, state = _OverSegments.apply(plan, initial_state,
+                                   *(t[:, :kept] if n in _OVER_TIME and kept < rows else t
+                                     for n, t in tensors.items()))
+    if kept < rows:
+        o = torch.cat([o, o.new_zeros(o.shape[0], rows - kept, *o.shape[2:])], 1)
+    return o, state
+
+
+def _used(cuts, offsets):
+    """The segments without the rows after the last offset, which are in no sequence."""
+    if offsets is None or offsets[-1] >= cuts[-1][1]:
+        return cuts
+    return [(start, min(end, offsets[-1])) for start, end in cuts if start < offsets[-1]]
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
@@ -298,8 +323,8 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, in
         g, gk = None, g if gk is None else g + gk
     if g_gamma is not None and g_gamma.dim() != 1:
         raise TensorError(f"'g_gamma' must be [H], but is {list(g_gamma.shape)}")
-    return _run(group, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv), scale,
-                initial_state, cu_seqlens, False)
+    return _run(group, dict(q=q, k=k, v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv),
+                initial_state, cu_seqlens, False, scale=scale)
 
 
 def gla(q, k, v, g, **named):
@@ -333,19 +358,21 @@ def linear_attn(q, k, v, **named):
 def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initial_state=None,
                cu_seqlens=None, group=None):
     """`ejk.ops.mamba2_ssd` of this process's rows."""
-    step = dt if dt_bias is None else dt + dt_bias
-    step = F.softplus(step) if dt_softplus else step
-    k, q = (t.repeat_interleave(x.shape[2] // t.shape[2], 2) for t in (B, C))
-    y, state = recurrent(q, k, step[..., None] * x, A * step, scale=1.0,
-                         initial_state=initial_state, cu_seqlens=cu_seqlens, group=group)
-    return (y if D is None else y + D[:, None] * x), state
+    return _run(group, dict(q=C, k=B, v=x, dt=dt, A=A, dt_bias=dt_bias, D=D), initial_state,
+                cu_seqlens, False, dt_softplus=bool(dt_softplus))
+
+
+def _mamba2(q, k, v, **named):
+    """`ejk.ops.mamba2_ssd` of operands that are named as other recurrences' are."""
+    return ops.mamba2_ssd(v, B=k, C=q, **named)
 
 
 def _delta(q, k, v, g, beta, scale, initial_state, cu_seqlens, group):
     if k.shape[2] != v.shape[2] or q.shape[2] != v.shape[2]:
         raise TensorError(f"'q' and 'k' must have v's {v.shape[2]} heads, but have {q.shape[2]} "
                           f"and {k.shape[2]}; repeat them before")
-    return _run(group, dict(q=q, k=k, v=v, g=g, beta=beta), scale, initial_state, cu_seqlens, True)
+    return _run(group, dict(q=q, k=k, v=v, g=g, beta=beta), initial_state, cu_seqlens, True,
+                scale=scale)
 
 
 def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, group=None):
