@@ -1,7 +1,8 @@
 """CausalConvWithState, and what it is in other nodes: a depthwise Conv of a Concat."""
 
-from . import _known
-from ._nodes import check, silu
+from . import _known, _windows
+from ._errors import check
+from ._nodes import silu
 from ._text import Fill, Value
 
 _FORM = ("ejk computes a depthwise Conv of a Concat of the k-1 columns before and the input: what "
@@ -53,9 +54,9 @@ def ending(x, starts, ends, axes, steps):
 
 def causal_convolution(w, inputs, attributes):
     x, weight, bias, past = (*inputs, *[None] * (4 - len(inputs)))
-    neutral = {"ndim": 1, "dilation": 1}
+    neutral = {"ndim": 1, "dilation": 1, "state_channels_last": -1}
     for name, given in attributes.items():
-        check(name == "activation" or given == neutral.get(name, 0),
+        check(name in ("activation", "state_window") or given == neutral.get(name, 0),
               f"attribute '{name}' = {given} is not supported")
     activation = attributes.get("activation", b"none")
     activation = activation.decode() if isinstance(activation, bytes) else activation
@@ -69,18 +70,19 @@ def causal_convolution(w, inputs, attributes):
           f"'weight' must be [{C}, 1, k], but is {list(weight.dims)}")
     width = weight.dims[2]
     check(bias is None or tuple(bias.dims) == (C,), f"'bias' must be [{C}]")
-    check(past is None or tuple(past.dims) == (B, C, width - 1),
-          f"'past_state' must be {[B, C, width - 1]}"
-          + (f", but is {list(past.dims)}" if past else ""))
+    window = _windows.size_of(attributes)
+    past = _windows.newest(w, past, window, (B, C, width - 1))
 
-    # Each channel is a head with a number for each step that it remembers, the oldest first.
+    # Each channel is a head with a number for each step that it remembers, the oldest first. A
+    # window's earlier states are of earlier columns.
+    earlier = max(window - 1, 0) if width > 1 else 0
     rows = w.opened(w.permuted(x, (0, 2, 1), "f32"))
     taps = [w.opened(w.generic((C,), "f32", [(weight, (0, 1, 2))],
                              lambda v, index, j=j: w.pick(v[0], index(2), j), summed=(1, width)))
             for j in range(width)]
     if bias is not None:
         taps.append(w.opened(w.convert(bias, "f32")))
-    states = []
+    states = ["zero : tensor<?x?xf32>"] * earlier
     for j in range(width - 1):
         if past is None:
             states.append("zero : tensor<?x?xf32>")
@@ -99,7 +101,7 @@ def causal_convolution(w, inputs, attributes):
           + ", ".join(f"{s} = {given}" for s, given in zip(olds, states))
           + ") -> (tensor<?x?x?xf32>) {")
     y = None
-    for seen, tap in zip((*olds[:width - 1], row), own):
+    for seen, tap in zip((*olds[earlier:earlier + width - 1], row), own):
         term = w.let(f"arith.mulf {seen}, {tap} : f32")
         y = term if y is None else w.let(f"arith.addf {y}, {term} : f32")
     if bias is not None:
@@ -117,15 +119,9 @@ def causal_convolution(w, inputs, attributes):
         return silu(w, w.widen(w.narrow(v[0], x.dtype), x.dtype))
     o = w.generic((B, C, L), x.dtype, [(o, (0, 2, 1))], finish)
     if width == 1:  # nothing is remembered
-        return o, w.generic((B, C, 0), x.dtype, [], lambda *_: w.constant(0.0))
+        dims = (*((window,) if window else ()), B, C, 0)
+        return o, w.generic(dims, x.dtype, [], lambda *_: w.constant(0.0))
     ends = [w.cast(Value(n, "f32", ("?b", "?c")), (B, C)) for n in names[1:]]
-
-    def join(v, index):
-        result, position = v[0], index(2)
-        for j in range(1, width - 1):
-            at = w.let(f"arith.constant {j} : index")
-            here = w.let(f"arith.cmpi eq, {position}, {at} : index")
-            result = w.let(f"arith.select {here}, {v[j]}, {result} : f32")
-        return result
-    present = w.generic((B, C, width - 1), x.dtype, [(e, (0, 1)) for e in ends], join)
-    return o, present
+    presents = [w.generic((B, C, width - 1), x.dtype, [(e, (0, 1)) for e in ends[j:j + width - 1]],
+                          lambda v, index: w.chosen(v, index(2))) for j in range(earlier + 1)]
+    return o, _windows.joined(w, presents, window and _windows.count(w, rows, (B, L))[1])

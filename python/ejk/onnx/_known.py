@@ -5,7 +5,7 @@ numbers: the sizes of a tensor [batch, time, 8] are ["batch", "time", 8]."""
 
 import numpy as np
 
-from ._nodes import check
+from ._errors import check
 from ._text import Fill, Value
 
 class Sum(str):

@@ -5,6 +5,7 @@ import re
 from .. import _inspect
 from .._errors import EjkError
 from . import _convolution, _known, _nodes, _scan
+from ._errors import NodeError, check
 from ._text import Fill, Value, Writer
 
 _STANDARD = ("", "ai.onnx")
@@ -90,7 +91,7 @@ class _Importer:
         for index, node in enumerate(graph.node):
             try:
                 self._node(node)
-            except _nodes.NodeError as error:
+            except NodeError as error:
                 raise OnnxError(f"node {index}, {node.op_type}"
                                 + (f" '{node.name}'" if node.name else "") + f": {error}") from None
         results = []
@@ -136,7 +137,7 @@ class _Importer:
         if not isinstance(value, _known.np.ndarray):
             return value
         dtype = _known.DTYPES.get(value.dtype.name)
-        _nodes.check(dtype, f"its input '{name}' must be of floats, but is of integers")
+        check(dtype, f"its input '{name}' must be of floats, but is of integers")
         if value.size == 1:
             return Fill(float(value.astype("float32").reshape(())), dtype, value.shape)
         if name not in self._weights:
@@ -148,7 +149,7 @@ class _Importer:
         return self._w.filled(value) if isinstance(value, Fill) else value
 
     def _node(self, node):
-        check, standard = _nodes.check, node.domain in _STANDARD
+        standard = node.domain in _STANDARD
         attributes = {a.name: self._onnx.helper.get_attribute_value(a) for a in node.attribute}
         for own in node.input:
             check(not own or own in self._values, f"its input '{own}' is not known")
@@ -164,11 +165,12 @@ class _Importer:
                 self._values[own] = result
 
     def _results(self, node, standard, attributes, inputs):
-        w, check, op = self._w, _nodes.check, node.op_type
+        w, op = self._w, node.op_type
         if op in ("LinearAttention", "CausalConvWithState") and node.domain in _OWN:
-            function = {"LinearAttention": _nodes.linear_attention,
-                        "CausalConvWithState": _convolution.causal_convolution}[op]
-            return function(w, [self._tensor(n) for n in node.input], attributes)
+            given = [self._tensor(n) for n in node.input]
+            if op == "LinearAttention":
+                return _nodes.linear_attention(w, given, attributes, node.domain == "com.microsoft")
+            return _convolution.causal_convolution(w, given, attributes)
         if op == "Scan" and standard:
             return _scan.scan(self._onnx, w, attributes, [self._tensor(n) for n in node.input],
                               self._values)
@@ -180,6 +182,11 @@ class _Importer:
         if op == "Slice" and standard and isinstance(inputs[0], _convolution.Joined):
             given = [None if x is None else _known.sizes(x, "its range") for x in inputs[1:]]
             return (_convolution.ending(inputs[0], *(*given, None, None)[:4]),)
+        if op == "Split" and standard:
+            given = attributes.get("split")  # an input since opset 13
+            if len(inputs) > 1 and inputs[1] is not None:
+                given = _known.sizes(inputs[1], "its parts' sizes")
+            return _nodes.split(w, self._tensor(node.input[0]), attributes, given, len(node.output))
         if op in _ARRANGING and standard:
             return (self._arranged(op, attributes, self._tensor(node.input[0]), inputs),)
         if standard and (op in _nodes.UNARY or op in _nodes.BINARY or op in ("Cast", "CastLike")):
@@ -206,14 +213,14 @@ class _Importer:
                 result = _nodes.elementwise(w, _nodes.BINARY[op], [result, other], dtype)
             return (result,)
         full = f"{node.domain}.{op}" if node.domain else op
-        raise _nodes.NodeError(
+        raise NodeError(
             f"ejk does not compile {full}; it knows LinearAttention, CausalConvWithState, Scan, "
-            "Conv, Concat, Slice, Constant, Shape, "
+            "Conv, Concat, Slice, Split, Constant, Shape, "
             + ", ".join(sorted([*_ARRANGING, "Cast", "CastLike", *_nodes.UNARY, *_nodes.BINARY])))
 
     def _arranged(self, op, attributes, x, inputs):
         """A node that gives the same elements in another arrangement."""
-        w, check, sizes = self._w, _nodes.check, _known.sizes
+        w, sizes = self._w, _known.sizes
         if op == "Transpose":
             return w.permuted(x, list(attributes.get("perm", reversed(range(len(x.dims))))))
         given = None

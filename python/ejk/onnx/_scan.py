@@ -3,7 +3,7 @@
 LinearAttention's own function body, expanded, is such a Scan; `_step.py` reads its step."""
 
 from .. import _trace, _values
-from ._nodes import check
+from ._errors import check
 from ._step import BATCH, CHANNEL, HEAD, KEY, VALUE, Step, Term, axes_of
 from ._text import Fill, Value
 

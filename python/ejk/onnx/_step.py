@@ -12,7 +12,7 @@ import numpy as np
 from .. import _functions, _values
 from .._errors import TraceError
 from . import _known, _nodes
-from ._nodes import NodeError, check
+from ._errors import NodeError, check
 from ._text import Fill, Value, grouped
 
 # What an axis stands for: the batch, heads, a vector's channels, a state's rows and columns. None:

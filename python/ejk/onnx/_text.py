@@ -18,6 +18,10 @@ def tensor_type(dims, dtype):
     return "tensor<" + "".join(f"{d if isinstance(d, int) else '?'}x" for d in dims) + dtype + ">"
 
 
+# In the place of a loop: an axis of an operand is read at this place alone.
+At = namedtuple("At", "place")
+
+
 class Fill(namedtuple("Fill", "number dtype dims")):
     """A tensor that is one number everywhere: a constant of one element, or a fill of sizes."""
 
@@ -54,7 +58,8 @@ def grouped(old, new):
 
 def _map(count, axes):
     loops = ", ".join(f"d{i}" for i in range(count))
-    return f"affine_map<({loops}) -> ({', '.join(f'd{i}' for i in axes)})>"
+    places = ", ".join(str(i.place) if isinstance(i, At) else f"d{i}" for i in axes)
+    return f"affine_map<({loops}) -> ({places})>"
 
 
 class Writer:
@@ -176,6 +181,20 @@ class Writer:
         here = self.let(f"arith.cmpi eq, {index}, {at} : index")
         return self.let(f"arith.select {here}, {number}, {self.constant(0.0)} : f32")
 
+    def chosen(self, numbers, index):
+        """Of several numbers the one whose place the index is."""
+        result = numbers[0]
+        for i, number in enumerate(numbers[1:], 1):
+            at = self.let(f"arith.constant {i} : index")
+            here = self.let(f"arith.cmpi eq, {index}, {at} : index")
+            result = self.let(f"arith.select {here}, {number}, {result} : f32")
+        return result
+
+    def where(self, number, limit, kept):
+        """`kept` where `number` is at least `limit`, else 0."""
+        there = self.let(f"arith.cmpf oge, {number}, {self.constant(limit)} : f32")
+        return self.let(f"arith.select {there}, {kept}, {self.constant(0.0)} : f32")
+
     def opened(self, value, known=0):
         """The tensor with all sizes dynamic but the last `known`."""
         free = len(value.dims) - known
@@ -192,7 +211,7 @@ class Writer:
     def generic(self, dims, dtype, operands, body, summed=()):
         """A tensor of `dims` from elements of the operands.
 
-        `operands` are (value, loop of each axis). `body(numbers, index)` gives the lines' result in
+        `operands` are (value, loop of each axis, or `At`). `body(numbers, index)` gives the lines' result in
         f32, from the operands' elements in f32; `index(loop)` is a loop's position. Loops beyond
         the result's axes, of the sizes in `summed`, are summed over."""
         loops = len(dims) + len(summed)
