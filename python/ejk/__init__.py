@@ -36,4 +36,4 @@ def __dir__():
     return sorted(__all__)
 
 
-_arrays.try_doors()
+_arrays.load_doors()

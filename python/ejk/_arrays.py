@@ -42,31 +42,39 @@ _door_name._dynamo_marked_constant = True
 
 
 _opened = {}
+# Why a door does not open, by its module's name. A second attempt would meet what the first left
+# behind, such as torch's operators, and hide the cause.
+_failures = {}
+_CAUSES = (EjkError, ImportError, OSError, AttributeError, RuntimeError)
 
 
 def _load(name):
     module = _opened.get(name)
-    if module is None:
-        # Where another thread imports it now, this waits until that is done.
-        module = _opened[name] = importlib.import_module(name)
-    return module
+    return _open(name) if module is None else module
+
+
+def _open(name):
+    if name not in _failures:
+        try:
+            # Where another thread imports it now, this waits until that is done.
+            module = _opened[name] = importlib.import_module(name)
+            return module
+        except _CAUSES as error:
+            _failures.setdefault(name, error)
+    raise _failures[name].with_traceback(None)
 
 
 def load_doors():
-    """Opens the doors of libraries that are imported already. torch.compile cannot follow an import
-    that happens in a call, so this is done when a recurrence is made."""
+    """Opens the doors of libraries that are imported already: when ejk is imported, since a graph
+    that torch or JAX exported calls ejk's operator by its name, and when a recurrence is made, since
+    torch.compile cannot follow an import that happens in a call. A library that ejk does not work
+    with is an error only where it is used."""
     for library in ("torch", "jax"):
         if library in sys.modules:
-            _load(_DOORS[library])
-
-
-def try_doors():
-    """The same when ejk is imported, since a graph that torch or JAX exported calls ejk's operator
-    by its name. A library that ejk does not work with is an error only where it is used."""
-    try:
-        load_doors()
-    except (EjkError, ImportError, OSError, AttributeError, RuntimeError):
-        pass
+            try:
+                _load(_DOORS[library])
+            except _CAUSES:
+                pass
 
 
 def common_door(named):
