@@ -20,7 +20,7 @@ __all__ = [name for name in globals() if name.startswith(("chunk_", "fused_", "p
 
 
 def install(modules=True):
-    """Puts these functions under fla itself; see docs/moving-from-fla.md. Returns a patch, whose
-    `remove()` undoes it."""
+    """Puts these functions under fla itself, of release 0.6 or newer; see docs/moving-from-fla.md.
+    Returns a patch, whose `remove()` undoes it."""
     from ._switch import install as _install
     return _install(modules)

@@ -107,6 +107,12 @@ def rates(A_log):
     return A_log.clamp(max=math.log(torch.finfo(A_log.dtype).max) - 1).exp()
 
 
+def with_unused(rows, count):
+    """`rows` [B, ≤ count, ...], and zeros for those after the last sequence's."""
+    return torch.cat([rows, rows.new_zeros(rows.shape[0], count - rows.shape[1], *rows.shape[2:])],
+                     1)
+
+
 def softplus_gate(g, A_log, dt_bias):
     """−exp(A_log)·softplus(g + dt_bias), in float32; g is [B, T, H] or [B, T, H, K]."""
     g, A = wide(g), rates(A_log).reshape(-1)

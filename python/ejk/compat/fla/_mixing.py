@@ -1,7 +1,10 @@
 """What RWKV and LightNet compute around a recurrence, in torch's own operations, as `_modules`
-does for what all models share."""
+does for what all models share. A function of several operations computes in float32 and rounds
+its result once, as fla's kernels do."""
 
 import torch
+
+from ._common import wide, with_unused
 
 
 def _over_sequences(function, x, cu_seqlens, initial):
@@ -29,19 +32,22 @@ def token_shift(x, cu_seqlens=None, cache=None, output_cache=False, chunk_indice
     if cache is not None:
         cache = cache.reshape(-1, x.shape[2])
     y, last = _over_sequences(shifted, x, cu_seqlens, cache)
-    y = torch.cat(y, 1) if isinstance(y, list) else y
+    y = with_unused(torch.cat(y, 1), x.shape[1]) if isinstance(y, list) else y
     return (y, last) if output_cache else y
 
 
 def fused_addcmul_rwkv7(hidden_states, delta, xr, xw, xk, xv, xa, xg=None):
-    return tuple([None if x is None else torch.addcmul(hidden_states, delta, x)
+    kind = hidden_states.dtype
+    hidden_states, delta = wide(hidden_states), wide(delta)  # once: so are their gradients' sums
+    return tuple([None if x is None else torch.addcmul(hidden_states, delta, wide(x)).to(kind)
                   for x in (xr, xw, xk, xv, xa, xg)])
 
 
 def fused_k_rwkv7(k, a, ka, cu_seqlens=None, cu_seqlens_cpu=None):
     """k·(1 + (a − 1)·ka), row by row whatever the sequences are."""
     del cu_seqlens, cu_seqlens_cpu
-    return k.addcmul(k * (a - 1), ka)
+    own = wide(k)
+    return own.addcmul(own * (wide(a) - 1), wide(ka)).to(k.dtype)
 
 
 def gate_output_correction(o, r, k, r_k, v, g):
@@ -65,7 +71,9 @@ def fused_additive_gate(x, initial_state=None, cu_seqlens=None, output_dtype=Non
         gate = torch.where(earlier.isinf(), torch.zeros_like(own), earlier - own)
         return ((rows - own).exp(), gate), own[:, -1:]
     pairs, last = _over_sequences(gates, x, cu_seqlens, initial_state)
-    keys, gate = (torch.cat(p, 1) for p in zip(*pairs)) if isinstance(pairs, list) else pairs
+    if isinstance(pairs, list):
+        pairs = (with_unused(torch.cat(p, 1), x.shape[1]) for p in zip(*pairs))
+    keys, gate = pairs
     return keys.to(output_dtype or x.dtype), gate.to(gate_dtype or x.dtype), last
 
 

@@ -1,12 +1,13 @@
 """The parts around a recurrence in a model of fla, in torch's own operations, for tensors on a CPU.
 
 fla computes them with Triton, which has no CPU. Each function here has its namesake's signature,
-and refuses what it does not compute. Tensors on other devices go to fla's own function."""
+and refuses what it does not compute. A function of several operations computes in float32 and
+rounds its result once, as fla's kernels do. Tensors on other devices go to fla's own function."""
 
 import torch
 import torch.nn.functional as F
 
-from ._common import refuse
+from ._common import refuse, with_unused
 
 
 def _normalise(x, weight, bias, eps, rms, groups=1):
@@ -19,14 +20,18 @@ def _normalise(x, weight, bias, eps, rms, groups=1):
     return own if bias is None else own + bias.float()
 
 
+def _added(x, residual, residual_in_fp32):
+    """What is normalised, in float32, and the sum as it is given on, in its type."""
+    if residual is None:
+        return x, x.float() if residual_in_fp32 else x
+    total = x.float() + residual.float()
+    return total, total.to(residual.dtype)
+
+
 def _norm(x, weight, bias, residual, eps, prenorm, residual_in_fp32, rms, groups=1):
-    kind = x.dtype
-    if residual is not None:
-        x = (x.float() + residual.float()).to(residual.dtype)
-    elif residual_in_fp32:
-        x = x.float()
-    y = _normalise(x, weight, bias, eps, rms, groups).to(kind)
-    return (y, x) if prenorm else y
+    total, given = _added(x, residual, residual_in_fp32)
+    y = _normalise(total, weight, bias, eps, rms, groups).to(x.dtype)
+    return (y, given) if prenorm else y
 
 
 def layer_norm(x, weight, bias, residual=None, eps=1e-5, prenorm=False, residual_in_fp32=False,
@@ -53,16 +58,12 @@ def layer_norm_linear(x, norm_weight, norm_bias, linear_weight, linear_bias, res
 
 
 def _gated(x, g, weight, bias, activation, residual, prenorm, residual_in_fp32, eps, rms):
-    kind = x.dtype
-    if residual is not None:
-        x = (x.float() + residual.float()).to(residual.dtype)
-    elif residual_in_fp32:
-        x = x.float()
+    total, given = _added(x, residual, residual_in_fp32)
     if activation not in ("swish", "silu", "sigmoid"):
         raise NotImplementedError(f"ejk's norm on a CPU does not support activation={activation!r}")
     gate = torch.sigmoid(g.float()) if activation == "sigmoid" else F.silu(g.float())
-    y = (_normalise(x, weight, bias, eps, rms) * gate).to(kind)
-    return (y, x) if prenorm else y
+    y = (_normalise(total, weight, bias, eps, rms) * gate).to(x.dtype)
+    return (y, given) if prenorm else y
 
 
 def layer_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenorm=False,
@@ -130,11 +131,11 @@ def logsigmoid(x, temperature=1.0):
 
 
 def swiglu(x, y):
-    return F.silu(x) * y
+    return (F.silu(x.float()) * y.float()).to(x.dtype)
 
 
 def swiglu_linear(x, y, weight, bias):
-    return F.linear(F.silu(x) * y, weight, bias)
+    return F.linear(swiglu(x, y), weight, bias)
 
 
 def _convolve(x, weight, bias, before):
@@ -169,21 +170,21 @@ def causal_conv1d(x, weight=None, bias=None, residual=None, initial_state=None,
                 if before is None else before)
             parts.append(part)
             states.append(state)
-        y, state = torch.cat(parts, 1), torch.cat(states)
+        y, state = with_unused(torch.cat(parts, 1), x.shape[1]), torch.cat(states)
     if activation:
         y = F.silu(y)
-    y = y.to(x.dtype).reshape(shape)
+    y = y.reshape(shape)
     if residual is not None:
-        y = y + residual
-    return y, state.to(x.dtype) if output_final_state else None
+        y = y + residual.float()
+    return y.to(x.dtype), state.to(x.dtype) if output_final_state else None
 
 
 def causal_conv1d_update(x, cache, residual=None, weight=None, bias=None, activation=None):
     rows = x.reshape(-1, 1, weight.shape[0])
-    y, state = causal_conv1d(rows, weight, bias, None, cache, True, activation)
+    residual = None if residual is None else residual.reshape(rows.shape)
+    y, state = causal_conv1d(rows, weight, bias, residual, cache, True, activation)
     cache.copy_(state)
-    y = y.reshape(x.shape)
-    return y if residual is None else y + residual, cache
+    return y.reshape(x.shape), cache
 
 
 def rotary_embedding(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0,
@@ -194,7 +195,10 @@ def rotary_embedding(x, cos, sin, interleaved=False, inplace=False, seqlen_offse
     offsets = seqlen_offsets
     if cu_seqlens is not None:
         sequence = torch.searchsorted(cu_seqlens, positions, right=True) - 1
-        positions = positions - cu_seqlens[sequence]
+        # Rows after the last offset are in no sequence, and turn as a first row does.
+        unused = sequence == len(cu_seqlens) - 1
+        positions = torch.where(unused, 0, positions - cu_seqlens[sequence])
+        sequence = torch.where(unused, 0, sequence)
         offsets = offsets[sequence] if isinstance(offsets, torch.Tensor) else offsets
     elif isinstance(offsets, torch.Tensor):
         offsets = offsets[:, None]

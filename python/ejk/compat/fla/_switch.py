@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import re
 import sys
 
 import torch
@@ -15,14 +16,35 @@ FOLDERS = ("delta_rule", "gated_delta_product", "gated_delta_rule", "gla", "gsa"
            "lightning_attn", "linear_attn", "retention", "rwkv6", "rwkv7", "simple_gla")
 
 
+# What takes 'cu_seqlens' and lets packed sequences run into each other all the same.
+MIXING = (("fla.layers.mamba", "Mamba"), ("fla.layers.mamba2", "Mamba2"),
+          ("fla.models.linear_attn.modeling_linear_attn", "LinearAttentionForCausalLM"),
+          ("fla.models.mom.modeling_mom", "MomForCausalLM"))
+
+# The first release whose signatures these functions have.
+OLDEST = (0, 6)
+
+
+def _check_release():
+    """Older releases have other signatures and defaults, with which results would be wrong."""
+    import fla
+    release = tuple(int(n) for n in re.findall(r"\d+", fla.__version__)[:2])
+    if release < OLDEST:
+        raise EjkError(f"ejk.compat.fla.install() needs flash-linear-attention "
+                       f"{'.'.join(map(str, OLDEST))} or newer, whose signatures it has, but "
+                       f"{fla.__version__} is installed")
+
+
 def install(modules=True):
-    """Puts ejk's functions in the place of fla's, so that fla's layers and models call them.
+    """Puts ejk's functions in the place of fla's, so that fla's layers and models call them. fla is
+    of release 0.6 or newer; an older one is an error.
 
     With `modules`, norms, short convolutions, activations and losses of fla, which are Triton's,
     too, are computed by torch where their tensors are on a CPU. So a model of fla runs and trains
     there. What is left to Triton raises an EjkError there, which names fla's function. Import order
     does not matter. Returns a patch: its `remove()` undoes all, and so does the end of a `with`
     block."""
+    _check_release()
     import fla.layers
     import fla.ops
 
@@ -31,8 +53,11 @@ def install(modules=True):
     patch = Patch()
     try:
         _replace(patch, names, own, modules)
-    except BaseException:
+    except BaseException as error:
         patch.remove()
+        if isinstance(error, (ImportError, AttributeError)):
+            raise EjkError(f"flash-linear-attention {fla.__version__} lacks what "
+                           f"ejk.compat.fla.install() replaces in release 0.6: {error}") from error
         raise
     return patch
 
@@ -44,6 +69,9 @@ def _replace(patch, names, own, modules):
             old, new = getattr(home, name, None), getattr(own, name)
             if callable(old) and old is not new:
                 patch.replace("fla", old, new)
+    for home, name in MIXING:
+        kind = getattr(importlib.import_module(home), name)
+        patch.set(kind, "forward", _without_packing(kind.forward, name))
     if modules:
         for home, members in {**_modules.HOMES, **_mixing.HOMES}.items():
             home = importlib.import_module(home)
@@ -53,6 +81,16 @@ def _replace(patch, names, own, modules):
         _explain_what_is_left(patch)
         loss = importlib.import_module("fla.modules.fused_cross_entropy").FusedCrossEntropyLoss
         patch.set(loss, "forward", _method_by_device(loss.forward))
+
+
+def _without_packing(forward, name):
+    @functools.wraps(forward)
+    def call(self, *arguments, **named):
+        if named.get("cu_seqlens") is not None:
+            raise NotImplementedError(f"fla's {name} takes 'cu_seqlens', but does not keep packed "
+                                      "sequences apart; give each sequence a batch entry")
+        return forward(self, *arguments, **named)
+    return call
 
 
 def _by_device(other, on_cpu):
