@@ -1,8 +1,10 @@
-"""torch.compile of every function of ejk.ops and ejk.compat.fla, on its first call."""
+"""Every function of ejk.ops and ejk.compat.fla under torch.compile, on its first call, and on
+tensors without memory."""
 
 import unittest
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ejk
 import ejk.compat.fla as fla
@@ -84,6 +86,28 @@ class FirstCalls(unittest.TestCase):
 
     def test_ops(self):
         self.assertEqual(set(OPS), set(ejk.ops.__all__))
+        self.check(ejk.ops, OPS)
+
+    def test_fla(self):
+        self.check(fla, FLA)
+
+
+class WithoutMemory(unittest.TestCase):
+    def check(self, module, calls):
+        for name, call in calls.items():
+            function, real = getattr(module, name), operands()
+            wanted = first(call(function, real)).shape
+            with self.subTest(name):
+                meta = {n: x.to("meta").requires_grad_(x.is_floating_point())
+                        for n, x in real.items()}
+                o = first(call(function, meta))
+                self.assertEqual((o.shape, o.device.type), (wanted, "meta"))
+                o.sum().backward()
+                with FakeTensorMode() as mode:
+                    fake = {n: mode.from_tensor(x) for n, x in real.items()}
+                    self.assertEqual(first(call(function, fake)).shape, wanted)
+
+    def test_ops(self):
         self.check(ejk.ops, OPS)
 
     def test_fla(self):
