@@ -100,7 +100,7 @@ DELTA_HEADER = """\
 """
 
 
-# Which of the known traps of these ops (CONTRIBUTING.md) a test of gradients sets off.
+# Which of the known traps of these ops (docs/testing.md) a test of gradients sets off.
 TRAPS = {"none": {2: "the default scale", 3: "dht without a gate", 6: "shared heads",
                   9: "K ≠ V without h0"},
          "g": {1: "g per head"}, "g-rank4": {1: "g per channel"},
