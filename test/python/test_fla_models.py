@@ -6,6 +6,7 @@
 import inspect
 import time
 import unittest
+import unittest.mock
 
 import torch
 
@@ -157,6 +158,82 @@ class Fla(unittest.TestCase):
                            cu_seqlens=torch.tensor([0, 70, 91])).logits
             apart = torch.cat([model(input_ids=x).logits for x in (a, b)], 1)
         torch.testing.assert_close(packed, apart, rtol=1e-4, atol=1e-4)
+
+    def test_a_model_of_flas_that_mixes_packed_sequences_is_an_error(self):
+        from fla import models
+        tokens, cu = torch.randint(61, (1, 12)), torch.tensor([0, 5, 12])
+        for name, options in (("Mamba", dict(state_size=16)), ("LinearAttention", dict(num_heads=2)),
+                              ("Mamba2", dict(head_dim=32, state_size=16, chunk_size=16)),
+                              ("Mom", dict(num_heads=2, head_dim=32))):
+            with self.subTest(name), ours.install():
+                model = getattr(models, name + "ForCausalLM")(getattr(models, name + "Config")(
+                    hidden_size=64, num_hidden_layers=1, vocab_size=61, use_cache=False, **options))
+                with self.assertRaisesRegex(NotImplementedError, "keep packed sequences apart"):
+                    model(input_ids=tokens, cu_seqlens=cu)
+
+    def test_another_release_of_fla_is_named(self):
+        from unittest import mock
+
+        import fla as installed
+        from ejk.compat.fla import _switch
+        with mock.patch.object(installed, "__version__", "0.5.2"):
+            with self.assertRaisesRegex(ejk.EjkError, "needs flash-linear-attention 0.6 or newer.*"
+                                        "0.5.2 is installed"):
+                ours.install()
+        with mock.patch.object(_switch, "FOLDERS", ("gla", "not_there")):
+            before = installed.ops.gla.chunk_gla
+            with self.assertRaisesRegex(ejk.EjkError, "lacks what .* in release 0.6"):
+                ours.install()
+            self.assertIs(installed.ops.gla.chunk_gla, before)
+
+    def test_parts_in_bfloat16_are_rounded_once(self):
+        """Results and gradients, in the root mean square: half a unit of bfloat16 is 2^-9."""
+        from ejk.compat.fla import _mixing, _modules
+        torch.manual_seed(0)
+
+        def off(a, b):
+            return float((a.double() - b).square().mean().sqrt() / b.square().mean().sqrt())
+
+        def check(function, *tensors):
+            narrow = [t.bfloat16().requires_grad_() for t in tensors]
+            exact = [t.detach().double().requires_grad_() for t in narrow]
+            found, wanted = function(narrow), function(exact)
+            for a, b in zip((found, *torch.autograd.grad(found.sum(), narrow[:2])),
+                            (wanted, *torch.autograd.grad(wanted.sum(), exact[:2]))):
+                self.assertEqual(a.dtype, torch.bfloat16)
+                self.assertLess(off(a, b.detach()), 2e-3)
+        x, y, z = torch.randn(3, 2, 64, 256) * 4
+        rows = torch.randn(6, 256)
+        with unittest.mock.patch.object(torch.Tensor, "float", lambda t: t.to(torch.promote_types(
+                t.dtype, torch.float32))):  # lets float64 through, for what is exact
+            check(lambda t: _mixing.fused_k_rwkv7(*t), x, y, rows[0])
+            check(lambda t: sum(o.double() for o in _mixing.fused_addcmul_rwkv7(*t)).to(t[0].dtype),
+                  x, y, *rows)
+            check(lambda t: _modules.swiglu(*t), x, y)
+            check(lambda t: _modules.rms_norm(t[0], t[1], None, t[2]), x, rows[0], z)
+            check(lambda t: _modules.causal_conv1d(t[0], t[1], residual=t[2])[0], x, rows.T[:, :4], z)
+
+    def test_rows_after_the_last_offset_are_in_no_sequence(self):
+        from fla import models
+        torch.manual_seed(0)
+        with ours.install(), torch.no_grad():
+            for name, options in (("GatedDeltaNet", dict(head_dim=32, expand_v=1, num_heads=2)),
+                                  ("RetNet", dict(num_heads=2))):
+                model = getattr(models, name + "ForCausalLM")(getattr(models, name + "Config")(
+                    hidden_size=64, num_hidden_layers=2, vocab_size=61, use_cache=False,
+                    **options)).eval()
+                tokens = torch.randint(61, (1, 90))
+                with self.subTest(name):
+                    found = model(input_ids=tokens, cu_seqlens=torch.tensor([0, 30, 70])).logits
+                    wanted = model(input_ids=tokens[:, :70],
+                                   cu_seqlens=torch.tensor([0, 30, 70])).logits
+                    torch.testing.assert_close(found[:, :70], wanted, rtol=1e-4, atol=1e-4)
+        from ejk.compat.fla import _mixing
+        x, cu = torch.randn(1, 9, 4), torch.tensor([0, 4, 7])
+        for function in (lambda x: _mixing.token_shift(x, cu),
+                         lambda x: _mixing.fused_additive_gate(x, cu_seqlens=cu)[0]):
+            found, wanted = function(x), function(x[:, :7])
+            torch.testing.assert_close(found, torch.nn.functional.pad(wanted, (0, 0, 0, 2)))
 
     def test_tokens_one_by_one_are_as_all_at_once(self):
         from fla import models
