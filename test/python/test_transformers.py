@@ -117,6 +117,20 @@ class Layers(unittest.TestCase):
                 self.compare(found, wanted, name)
                 self.assertEqual(before, {n: getattr(module, n, None) for n in OWN})
 
+    def test_a_layer_that_is_computed_again_for_its_gradients(self):
+        from torch.utils.checkpoint import checkpoint
+        for name in ("qwen3_next", "qwen3_5", "olmo_hybrid", "kimi_linear"):
+            module = module_of(name)
+            if module is None:
+                continue
+            with self.subTest(name), own_functions(module), switch.install():
+                layer, x = layer_of(module, name), torch.randn(2, 13, 32)
+                wanted = gradients(layer, x, layer)
+                for reentrant in (False, True):
+                    found = gradients(layer, x, lambda x: checkpoint(layer, x,
+                                                                     use_reentrant=reentrant))
+                    self.compare(found, wanted, name)
+
     def test_rows_after_the_last_offset_are_in_no_sequence(self):
         module = module_of("qwen3_next")
         with own_functions(module), switch.install():
