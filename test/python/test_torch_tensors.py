@@ -1,6 +1,7 @@
 """Tensors that are not plain: each kind is computed right, in any place of a call, or refused."""
 
 import copy
+import io
 import pickle
 import unittest
 
@@ -65,6 +66,8 @@ REFUSED = {"sparse": (lambda t: t.to_sparse(), "layout torch.sparse_coo"),
            "masked": (lambda t: torch.masked.masked_tensor(t, t > 0), "MaskedTensor does not run"),
            "a masked array": (masked, "masked elements"),
            "complex": (lambda t: t.to(torch.complex64), "torch.complex64 is none of"),
+           "quantised": (lambda t: torch.quantize_per_tensor(t, 0.1, 0, torch.qint8),
+                         "torch.qint8 is none of"),
            "of no shape": (lambda t: torch.nn.UninitializedParameter(), "has no shape"),
            "objects": (lambda t: t.numpy().astype(object), "element type object"),
            "meta": (lambda t: t.to("meta"), "on one device")}
@@ -220,6 +223,11 @@ class Copies(unittest.TestCase):
             self.assertIsInstance(made, ejk.Recurrence)
             torch.testing.assert_close(made(*(t[n] for n in NAMES)), wanted, rtol=0, atol=0)
         self.assertIs(pickle.loads(pickle.dumps(gated)), gated)
+        file = io.BytesIO()
+        torch.save(Holder(own), file)
+        file.seek(0)
+        loaded = torch.load(file, weights_only=False).op
+        torch.testing.assert_close(loaded(*(t[n] for n in NAMES)), wanted, rtol=0, atol=0)
 
     def test_a_local_recurrence(self):
         def local(S, q, k, v):
