@@ -381,6 +381,18 @@ class SavedStates(unittest.TestCase):
         do = jnp.stack([o, 2 * o])
         self.assert_same(jax.vmap(pull)(do), jax.vmap(plain)(do))
 
+    @unittest.skipUnless(hasattr(jax.sharding, "auto_axes"), "this JAX has no explicit sharding")
+    def test_explicit_sharding(self):
+        mesh = jax.make_mesh((2, 2), ("batch", "heads"), (jax.sharding.AxisType.Explicit,) * 2)
+        a = self.arguments()
+        rows = jax.NamedSharding(mesh, jax.sharding.PartitionSpec("batch", None, "heads"))
+        own = [jax.device_put(x, rows) for x in a]
+        with jax.set_mesh(mesh):
+            found = jax.jit(self.gradient())(*own)
+            self.assertEqual(self.entries(self.gradient(), *own), ["backward:", "forward:"])
+        self.assertEqual([jax.typeof(x) for x in found], [jax.typeof(x) for x in own])
+        self.assert_same(map(np.asarray, found), map(np.asarray, self.gradient(False)(*a)))
+
     def test_sharded_arrays(self):
         mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("batch", "heads"))
         sharding = jax.NamedSharding(mesh, jax.sharding.PartitionSpec("batch", None, "heads"))
