@@ -290,7 +290,7 @@ def _maker(target):
         import shutil  # here, because ejk is to be imported fast
         homes = [os.environ[n] + "/bin" for n in ("CUDA_HOME", "CUDA_PATH") if n in os.environ]
         path = os.pathsep.join([*homes, os.environ.get("PATH", ""), "/usr/local/cuda/bin"])
-        found = shutil.which("ptxas", path=path)
+        found = shutil.which(os.environ.get("EJK_PTXAS") or "ptxas", path=path)
         ptxas = f"{os.path.realpath(found)} {os.stat(found).st_size}" if found else ""
     return f"{compiler().release} {content_of(library_path('libejk-compiler.so'))} {ptxas}"
 

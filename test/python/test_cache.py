@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import io
 import os
 import pathlib
 import resource
@@ -12,11 +13,13 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import ejk
 from ejk._library import library_path
+from ejk._program import _Progress
 
 CALL = """
 import sys, numpy as np, ejk
@@ -269,6 +272,16 @@ class Cache(unittest.TestCase):
         self.assertRegex(done.stderr, "not kept: /proc/ejk: ")
         done = run(LONG, EJK_CACHE_DIR=str(self.folder), EJK_CACHE_SIZE="0", EJK_PROGRESS="0")
         self.assertEqual(done.stderr, "")
+
+
+    def test_progress_of_more_than_two_seconds_is_in_the_log(self):
+        with self.assertLogs("ejk") as log, mock.patch.dict(os.environ, EJK_PROGRESS=""):
+            with mock.patch.object(sys, "stderr", io.StringIO()):  # no terminal
+                with _Progress("compiling step") as progress:
+                    time.sleep(2.1)
+                    progress.not_kept = "no room"
+        self.assertEqual(log.records[0].getMessage(), "ejk: compiling step, once")
+        self.assertRegex(log.records[1].getMessage(), r"ejk: done in 2\.\d s; not kept: no room")
 
 
 class Packages(unittest.TestCase):

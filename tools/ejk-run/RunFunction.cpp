@@ -1,0 +1,12 @@
+//===- RunFunction.cpp - ejk-run as a function of the wheel's library -----===//
+#include "llvm/Support/raw_ostream.h"
+#include <cstdlib>
+
+/// The program's main.
+int ejkRun(int argc, char **argv);
+
+extern "C" __attribute__((visibility("default"))) int ejk_run(int argc, char **argv) {
+  // The library's objects are not destroyed at exit, where others flush this one.
+  ::on_exit([](int, void *) { llvm::outs().flush(); }, nullptr);
+  return ejkRun(argc, argv);
+}
