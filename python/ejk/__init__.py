@@ -8,11 +8,12 @@ import importlib
 from . import _arrays, _functions
 from ._errors import (CompileError, Diagnostic, EjkError, RuntimeFailure, TensorError, TraceError)
 from ._recurrence import Recurrence, recurrence
+from ._values import State, Value
 
 globals().update({name: getattr(_functions, name) for name in _functions.NAMES})
 
 __version__ = "0.2.0"
-__all__ = ["recurrence", "Recurrence", "compile", "ops", "split", "cache", "cache_info",
+__all__ = ["recurrence", "Recurrence", "State", "Value", "compile", "ops", "split", "cache", "cache_info",
            "clear_cache", "targets", "Explanation", "EjkError", "CompileError", "TraceError",
            "TensorError", "RuntimeFailure", "Diagnostic", *_functions.NAMES]
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from dataclasses import dataclass
 
 from . import _arrays
@@ -84,7 +85,7 @@ class CompiledFunction:
         """How tensors like these are computed."""
         tensors = self._order(tensors, named)
         door = _arrays.common_door(zip(self.names, tensors))
-        return explain(self._program, [door.describe(t)[1] for t in tensors], target, derivatives)
+        return explain(self._program, tensors, door, target, derivatives)
 
     def check(self, *tensors, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
@@ -103,7 +104,9 @@ class Explanation:
 
     `schedule` is the one that these sizes take, and `kernels` are launched in this order. `remarks`
     is what the compiler chose and why, with lines of the user's file. `bytes` is the least that can
-    be moved: every input is read once and every result is written once."""
+    be moved: every input is read once and every result is written once. `sizes` has B, T, H and the
+    heads of tensors that have a number of their own. `seconds` is the best of some calls, where the
+    program is for the CPU that the tensors are on, else None."""
 
     entry: str
     target: str
@@ -112,6 +115,7 @@ class Explanation:
     remarks: tuple
     bytes: int
     sizes: dict
+    seconds: float | None = None
 
     def floor(self, bandwidth):
         """The seconds that moving the bytes alone takes, at `bandwidth` bytes a second."""
@@ -119,15 +123,55 @@ class Explanation:
 
     def __str__(self):
         lines = [f"{self.entry} for {self.target}, " + ", ".join(
-            f"{name} = {size}" for name, size in self.sizes.items())]
+            f"{name} = {size}" for name, size in self.sizes.items()
+            if not name.startswith("heads of ") or size != self.sizes.get("H"))]
         lines += [f"  schedule: {self.schedule}"] if self.schedule else []
         lines += [f"  kernel {name}" for name in self.kernels]
         lines.append(f"  moves at least {self.bytes:,} bytes")
+        if self.seconds is not None:
+            lines.append(f"  takes {1000 * self.seconds:.3g} ms, the best of some calls")
         lines += ["  " + line for remark in self.remarks for line in str(remark).split("\n")]
         return "\n".join(lines)
 
 
-def explain(program, shapes, target, derivatives):
+def _named_sizes(inputs, symbols):
+    """The sizes that a call has, with heads named after their tensors."""
+    sizes = {n: size for n, size in symbols.items() if not re.fullmatch(r"H(kv|p)\d*", n)}
+    for tensor in inputs:
+        for symbol in tensor["shape"]:
+            if isinstance(symbol, str) and symbol not in sizes and symbol in symbols:
+                sizes[f"heads of {tensor['name']}"] = symbols[symbol]
+    return sizes
+
+
+# An option of the compiler's that a remark names, and none of the package's calls has.
+_ADVICE = re.compile(r", or allow f32 matmuls \('f32-matmuls=\w+'\)|; with --gate-gradients=.*")
+
+
+def _time(call, tensors):
+    """The least seconds of some calls; None where the tensors are not in a CPU's memory."""
+    try:
+        if any(t.__dlpack_device__()[0] != 1 for t in tensors):
+            return None
+    except (AttributeError, BufferError, RuntimeError, ValueError):
+        return None
+    best, end = None, 0.0
+    for _ in range(20):
+        start = time.perf_counter()
+        for result in call():
+            getattr(result, "block_until_ready", bool)()
+        took = time.perf_counter() - start
+        if best is None:
+            end = start + took + 0.2  # the first one may compile
+        best = min(best or took, took)
+        if time.perf_counter() > end:
+            break
+    return best
+
+
+def explain(program, tensors, door, target, derivatives):
+    shapes = [door.describe(t)[1] for t in tensors]
+    is_own = target in (None, compiler().native) and not derivatives
     target = target or target_for((1, 0))
     text = program._locate() if program._locate else program.text
     data, diagnostics = compiler().compile(text, name=program.name + ".mlir", target=target,
@@ -151,8 +195,11 @@ def explain(program, shapes, target, derivatives):
     kernels = tuple(launch["kernel"] for launch in variant.get("launches", ())
                     if _evaluate(launch.get("when", 1), facts) is not False
                     and _evaluate(launch.get("grid", 1), facts) != 0)
-    remarks = tuple(d for d in diagnostics if d.severity in ("remark", "warning"))
-    return Explanation(name, target, variant.get("schedule", ""), kernels, remarks, total, symbols)
+    remarks = tuple(d._replace(text=_ADVICE.sub("", d.text)) for d in diagnostics
+                    if d.severity in ("remark", "warning"))
+    seconds = _time(lambda: door.call(program.key, tensors), tensors) if is_own else None
+    return Explanation(name, target, variant.get("schedule", ""), kernels, remarks, total,
+                       _named_sizes(entry["inputs"], symbols), seconds)
 
 
 def check(program, tensors, door):

@@ -89,6 +89,10 @@ class Recurrence:
             _trace.fail_at(function, f"must take {states} state{'s' * (states > 1)} and at least "
                            "one tensor")
         self._names = [p.name for p in parameters[states:]]
+        own = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in parameters[states:]]
+        own += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=n == "save_states" or None)
+                for n in _KEYWORDS]
+        self.__signature__ = inspect.Signature(own)
         self._defaults = {p.name: p.default for p in parameters[states:]
                           if p.default is not inspect.Parameter.empty}
         self._queries = (queries,) if isinstance(queries, str) else tuple(queries)
@@ -155,8 +159,7 @@ class Recurrence:
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
         _, tensors, _, door = self._prepare(arguments, *_split(named))
-        return explain(self.program(*arguments, **named), [door.describe(t)[1] for t in tensors],
-                       target, derivatives)
+        return explain(self.program(*arguments, **named), tensors, door, target, derivatives)
 
     def check(self, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""

@@ -222,5 +222,26 @@ class Warnings(unittest.TestCase):
         self.assertTrue(caught[0].filename.endswith("test_tracing.py"))
 
 
+class Explanations(unittest.TestCase):
+    def test_sizes_time_and_advice(self):
+        @ejk.recurrence
+        def shared(S, q, k, v, p):
+            S = S.add(k * p, v)
+            return S, S.read(q)
+        q, k, v, _ = rows()
+        p = np.ones((1, 4), np.float32)
+        own = shared.explain(q, k[:, :, :1], v, p)
+        self.assertEqual(own.sizes, {"B": 1, "T": 6, "H": 2, "heads of k": 1, "heads of v": 2,
+                                     "heads of p": 1})
+        self.assertGreater(own.seconds, 0)
+        self.assertRegex(str(own), r"H = 2, heads of k = 1, heads of p = 1\n")
+        self.assertRegex(str(own), "takes .* ms")
+        other = shared.explain(q, k, v, p, target="sm_90a")
+        self.assertIsNone(other.seconds)
+        # Advice names nothing that a call has not.
+        self.assertIn("not chunked", str(other))
+        self.assertNotIn("f32-matmuls", str(other))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,61 @@
+"""Recurrences that have a name, for type checkers."""
+
+from typing import TypeVar
+
+from . import Tensor
+
+_T = TypeVar("_T", bound=Tensor)
+
+def recurrent(q: _T, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None,
+              gk: Tensor | None = None, gv: Tensor | None = None, *, scale: float | None = None,
+              initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+              reverse: bool = False, save_states: bool = True,
+              shared_state: bool = False) -> tuple[_T, _T]: ...
+def gla(q: _T, k: Tensor, v: Tensor, g: Tensor, *, scale: float | None = None,
+        initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+        reverse: bool = False, save_states: bool = True,
+        shared_state: bool = False) -> tuple[_T, _T]: ...
+def simple_gla(q: _T, k: Tensor, v: Tensor, g: Tensor | None = None, g_gamma: Tensor | None = None,
+               *, scale: float | None = None, initial_state: Tensor | None = None,
+               cu_seqlens: Tensor | None = None, reverse: bool = False, save_states: bool = True,
+               shared_state: bool = False) -> tuple[_T, _T]: ...
+def lightning_attn(q: _T, k: Tensor, v: Tensor, layer_idx: int, num_layers: int, *,
+                   scale: float | None = None, initial_state: Tensor | None = None,
+                   cu_seqlens: Tensor | None = None, reverse: bool = False,
+                   save_states: bool = True) -> tuple[_T, _T]: ...
+def retention(q: _T, k: Tensor, v: Tensor, *, scale: float | None = None,
+              initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+              reverse: bool = False, save_states: bool = True) -> tuple[_T, _T]: ...
+def linear_attn(q: _T, k: Tensor, v: Tensor, *, scale: float | None = None,
+                initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+                reverse: bool = False, save_states: bool = True,
+                shared_state: bool = False) -> tuple[_T, _T]: ...
+def mamba2_ssd(x: _T, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None = None,
+               dt_bias: Tensor | None = None, *, dt_softplus: bool = False,
+               initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+               reverse: bool = False, save_states: bool = True) -> tuple[_T, _T]: ...
+def rwkv6(r: _T, k: Tensor, v: Tensor, w: Tensor, u: Tensor, *, scale: float | None = 1.0,
+          initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+          reverse: bool = False, save_states: bool = True) -> tuple[_T, _T]: ...
+def hgrn2(q: _T, g: Tensor, i: Tensor, *, initial_state: Tensor | None = None,
+          cu_seqlens: Tensor | None = None, reverse: bool = False,
+          save_states: bool = True) -> tuple[_T, _T]: ...
+def mlstm(q: _T, k: Tensor, v: Tensor, i: Tensor, f: Tensor, *, scale: float | None = None,
+          initial_state: tuple[Tensor | None, ...] | None = None, cu_seqlens: Tensor | None = None,
+          reverse: bool = False, save_states: bool = True) -> tuple[_T, tuple[_T, _T, _T]]: ...
+def delta_rule(q: _T, k: Tensor, v: Tensor, beta: Tensor, *, scale: float | None = None,
+               initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+               reverse: bool = False, save_states: bool = True,
+               shared_state: bool = False) -> tuple[_T, _T]: ...
+def gated_delta_rule(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *,
+                     scale: float | None = None, initial_state: Tensor | None = None,
+                     cu_seqlens: Tensor | None = None, reverse: bool = False,
+                     save_states: bool = True, shared_state: bool = False) -> tuple[_T, _T]: ...
+def kda(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *, scale: float | None = None,
+        initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
+        reverse: bool = False, save_states: bool = True,
+        shared_state: bool = False) -> tuple[_T, _T]: ...
+def rwkv7(r: _T, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, *,
+          scale: float | None = 1.0, initial_state: Tensor | None = None,
+          cu_seqlens: Tensor | None = None, reverse: bool = False,
+          save_states: bool = True) -> tuple[_T, _T]: ...
