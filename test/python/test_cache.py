@@ -18,6 +18,7 @@ from unittest import mock
 import numpy as np
 
 import ejk
+from ejk import _cache
 from ejk._library import library_path
 from ejk._program import _Progress
 
@@ -221,6 +222,19 @@ class Cache(unittest.TestCase):
         self.assertEqual(list(self.folder.iterdir()), [])
         done = self.call(EJK_CACHE_SIZE="1T")
         self.assertIn("EjkError: EJK_CACHE_SIZE must be a number of bytes", done.stderr)
+
+    def test_what_was_used_last_stays(self):
+        variables = {"EJK_CACHE_DIR": str(self.folder), "EJK_CACHE_SIZE": "8K"}
+        with mock.patch.dict(os.environ, variables):
+            keys = [_cache.key_of(str(n)) for n in range(8)]
+            for age, key in enumerate(reversed(keys)):
+                self.assertIsNone(_cache.write(key, ".ejk", bytes(900)))
+                os.utime(self.folder / (key + ".ejk"), (time.time() - 100 + age,) * 2)
+            # The first of the keys is the newest file. One more does not fit: the oldest go.
+            self.assertIsNone(_cache.write(_cache.key_of("more"), ".ejk", bytes(900)))
+            there = [_cache.read(key, ".ejk") is not None for key in keys]
+            self.assertEqual(there, [True] * 5 + [False] * 3)
+            self.assertIsNotNone(_cache.read(_cache.key_of("more"), ".ejk"))
 
     def test_info_and_clear(self):
         self.expect(self.call())

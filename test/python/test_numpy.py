@@ -234,6 +234,9 @@ class NamedFunctions(unittest.TestCase):
             o, state = getattr(ejk.ops, name)(*arguments)
             self.assertLess(error(o, expected), TOLERANCE, name)
             self.assertEqual(state.shape, (2, 2, 4, 3), name)
+        gamma = np.array([-0.2, -0.7], np.float32)
+        o, _ = ejk.ops.simple_gla(q, k, v, g, gamma)
+        self.assertLess(error(o, ref(q, k, v, g, g_gamma=gamma)[0]), TOLERANCE, "both gates")
         # RWKV-6 reads the state before its step: what gk had decayed, one step later.
         o, _ = ejk.ops.rwkv6(q, k, v, gk, u)
         expected = np.zeros_like(plain)
@@ -318,6 +321,8 @@ class Errors(unittest.TestCase):
             gated_delta(a["q"], a["k"], a["v"], [1.0], a["beta"])
         with self.assertRaisesRegex(TypeError, "misses the argument .beta."):
             gated_delta(a["q"], a["k"], a["v"], a["g"])
+        with self.assertRaisesRegex(TypeError, "two values for 'g'"):
+            gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"], g=a["g"])
         with self.assertRaisesRegex(ejk.TensorError, "initial_state"):
             gated_delta(a["q"], a["k"], a["v"], a["g"], a["beta"],
                         initial_state=np.zeros((2, 2, 4, 3)))

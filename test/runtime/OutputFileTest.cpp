@@ -125,6 +125,23 @@ template <typename Body> static std::string fromChild(Body body) {
   return WIFEXITED(status) ? text : "ended by signal " + std::to_string(WTERMSIG(status));
 }
 
+// A file in a folder where others may be made, which would replace it.
+TEST_F(Output, AFileThatMayNotBeWrittenStays) {
+  ASSERT_EQ(writeFile(at("x"), "old"), "");
+  ASSERT_EQ(::chmod(at("x").c_str(), 0444), 0);
+  ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
+  std::string said = fromChild([&]() -> std::string {
+    // Root may write all files, so it becomes another user.
+    if (::geteuid() == 0 && ::seteuid(65534) != 0)
+      return "no other user";
+    return writeFile(at("x"), "new");
+  });
+  if (said == "no other user")
+    GTEST_SKIP() << "root may become no other user here";
+  EXPECT_CONTAINS(said, "': Permission denied");
+  EXPECT_EQ(contents(at("x")), "old");
+}
+
 // As with a full disk: the first part can be written, the rest not.
 TEST_F(Output, NoRoomLeavesTheOldFile) {
   ASSERT_EQ(writeFile(at("x"), "the old package"), "");

@@ -5,6 +5,7 @@
 // RUN: ejk-compile %s --schedule=step --arch=sm_90 --emit=nvvm | FileCheck %s --check-prefix=NVVM
 // RUN: ejk-compile %s --schedule=step --arch=sm_90 --emit=llvm | FileCheck %s --check-prefix=LLVM
 // RUN: ejk-compile %s --schedule=step --emit=ptx --arch=sm_80 | FileCheck %s --check-prefix=PTX
+// RUN: ejk-compile %s --schedule=step --emit=ptx | FileCheck %s --check-prefix=LATEST
 // RUN: ejk-compile %s --schedule=step --arch=sm_90 --cubin=never -o %t.ejk
 // RUN: ejk-launch %t.ejk --info | FileCheck %s --check-prefix=INFO
 // RUN: ejk-compile - --cubin=never --arch=sm_90a < %s --schedule=step -o %t.a.ejk
@@ -21,6 +22,8 @@
 // NVVM: llvm.func @gla_scan0_one({{.*}}nvvm.kernel
 // LLVM: target triple = "nvptx64-nvidia-cuda"
 // LLVM: define {{.*}}ptx_kernel void @gla_scan0_one(
+// What is printed without an architecture is for the last one that a package has.
+// LATEST: .target sm_90a
 // PTX: .target sm_80
 // PTX: .entry gla_scan0_one(
 

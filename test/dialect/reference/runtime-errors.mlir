@@ -128,3 +128,28 @@ func.func @shapes_differ() {
   check.expect_equal %c, %c : tensor<?xf32>
   return
 }
+
+// -----
+
+// The first index past a pool's end.
+func.func @past_the_pool() {
+  %pool = check.random zero seed 0 : tensor<4x1x2x2xf32>
+  %index = arith.constant dense<[3, -1, 4]> : tensor<3xi32>
+  // expected-error @below {{index 4 is outside a pool of 4 states}}
+  %states = ejk.read_states %pool at %index : tensor<4x1x2x2xf32>, tensor<3xi32> -> tensor<3x1x2x2xf32>
+  check.expect_equal %states, %states : tensor<3x1x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @written_past_the_pool() {
+  %pool = check.random zero seed 0 : tensor<4x1x2x2xf32>
+  %states = check.random zero seed 0 : tensor<2x1x2x2xf32>
+  %index = arith.constant dense<[4, 0]> : tensor<2xi32>
+  // expected-error @below {{index 4 is outside a pool of 4 states}}
+  %updated = ejk.write_states %states to %pool at %index
+      : tensor<2x1x2x2xf32>, tensor<4x1x2x2xf32>, tensor<2xi32>
+  check.expect_equal %updated, %updated : tensor<4x1x2x2xf32>
+  return
+}

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
@@ -117,6 +118,14 @@ static void testDiagnostics() {
              result->diagnostics[0].line == 1,
          "a syntax error has its file and line");
   compiler->destroy(result);
+  source = sourceOf("func.func private @f()\nfunc.func private @f()\n", "twice.mlir");
+  result = compiler->compile(&source, nullptr);
+  expect(result->status == EJK_FAILED && result->num_diagnostics == 1 &&
+             result->diagnostics[0].line == 2 && result->diagnostics[0].num_notes == 1 &&
+             result->diagnostics[0].notes[0].severity == EJK_NOTE &&
+             result->diagnostics[0].notes[0].line == 1,
+         "an error has its notes, each with its place");
+  compiler->destroy(result);
   source = {sizeof(ejk_source), nullptr, 12, nullptr};
   result = compiler->compile(&source, nullptr);
   expect(result->status == EJK_FAILED, "a source without data is an error");
@@ -156,6 +165,21 @@ static void testInterpreter() {
   }
   expect(ok, "the interpreter gives 1, 5, 14");
   compiler->destroy(result);
+  // The same keys within another array, from its third element on and with gaps.
+  float apart[] = {9, 9, 1, 9, 2, 9, 3};
+  int64_t strides[] = {6, 2, 1, 1};
+  keys.data = apart;
+  keys.byte_offset = 2 * sizeof(float);
+  keys.strides = strides;
+  result = compiler->interpret(&source, nullptr, "sum", inputs, 3, 0);
+  ok = result->status == EJK_DONE && result->num_tensors == 2;
+  if (ok) {
+    const double *numbers = static_cast<const double *>(result->tensors[0].data);
+    ok = numbers[0] == 1 && numbers[1] == 5 && numbers[2] == 14;
+  }
+  expect(ok, "an offset in bytes and strides are followed");
+  compiler->destroy(result);
+  keys = tensor(k, 32);
   result = compiler->interpret(&source, nullptr, "sum", inputs, 2, 0);
   expect(result->status == EJK_FAILED, "a missing input is an error");
   compiler->destroy(result);
@@ -176,6 +200,18 @@ static void testInterpreter() {
     ok = result->tensors[2].dtype.bits == 32 && dv[0] == 3 && dv[1] == 4 && dv[2] == 3;
   }
   expect(ok, "its derivative gives dv = 3, 4, 3");
+  compiler->destroy(result);
+}
+
+/// Of a struct from an earlier version, what follows its end is not read.
+static void testEarlierVersion() {
+  ejk_source source = sourceOf(kSum);
+  ejk_compile_options options = {};
+  options.struct_size = offsetof(ejk_compile_options, f32_matmuls);
+  options.emit = EJK_EMIT_SCAN;
+  options.f32_matmuls = 99;
+  ejk_result *result = compiler->compile(&source, &options);
+  expect(result->status == EJK_DONE, "options of an earlier version have fewer fields");
   compiler->destroy(result);
 }
 
@@ -290,6 +326,7 @@ int main(int argc, char **argv) {
   testCompile();
   testDiagnostics();
   testInterpreter();
+  testEarlierVersion();
   testNull();
   testThreads();
   testCancellation();
