@@ -27,9 +27,11 @@ static Result<int> findArchitecture(const Manifest &manifest, const std::string 
                "the package has no code for " + name + "; it has code for " + manifest.archText};
 }
 
-static std::string describeSizes(const Entry &entry, const std::vector<int64_t> &symbols) {
+// "B = 4, T = 64, device.arch = 90"; of a CPU, which has no such facts, the sizes alone.
+static std::string describeSizes(const Entry &entry, const std::vector<int64_t> &symbols,
+                                 bool isCpu) {
   std::string text;
-  for (size_t i = 0; i < symbols.size(); ++i) {
+  for (size_t i = 0; i < (isCpu ? entry.symbols.size() : symbols.size()); ++i) {
     size_t fact = i - entry.symbols.size();
     text += (i == 0 ? "" : ", ") +
             (i < entry.symbols.size() ? entry.symbols[i] : std::string(deviceFactNames[fact])) +
@@ -79,7 +81,7 @@ Result<VariantChoice> ejk::chooseVariant(const Manifest &manifest, const Entry &
       choice.explanation = entry.name + ": schedule " +
                            (variant.schedule.empty() ? "(the only one)" : variant.schedule) +
                            " for " + arch.name + ": " + describeReason(variant, isForced) + "\n" +
-                           passedOver + "  sizes: " + describeSizes(entry, *symbols) + "\n";
+                           passedOver + "  sizes: " + describeSizes(entry, *symbols, arch.number == 0) + "\n";
       return choice;
     }
     passedOver += "  not " + variant.schedule + ": " +
