@@ -67,7 +67,8 @@ is −3 in an exponent.""",
      ["--emit=tile", *FAST], [(r"tile\.program", 0, r"tile\.end")], "mlir"),
     ("The plan: layouts", """\
 The next passes decide which threads hold which elements, what lies in shared memory, and when each copy and matmul is issued. The
-result is still IR that the interpreter runs. Only addresses in shared memory, and the barriers that they need, are decided later.
+result is still IR that the interpreter runs. `ejk-plan-memory` then gives tiles in shared memory their places and inserts barriers, fences
+and waits, and `ejk-check-races` proves that none is missing.
 
 `ejk-assign-tile-layouts` gives every tile a layout over the block's four warps, which are one warpgroup. The rows that TMA loads
 lie in shared memory in 128-byte-swizzled tiles (`swizzled`), which `wgmma` reads directly. Accumulators are `fragments` in

@@ -314,64 +314,6 @@ LogicalResult TileCompiler::compileInvertDiagonal(tile::InvertDiagonalOp op) {
   return success();
 }
 
-LogicalResult TileCompiler::compileCumsum(tile::CumsumOp op) {
-  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
-  auto [rows, columns] = tileShape(op.getType());
-  bool reverse = op.getReverse(), exclusive = op.getExclusive();
-  // The position of row `from` in scan order, if given.
-  std::optional<size_t> from;
-  if (op.getFrom())
-    from = reverse ? rows - 1 - *op.getFrom() : *op.getFrom();
-  withRounding([&, rows = rows, columns = columns](auto round) {
-    addSimple([=](TileFrame &frame) {
-      std::vector<double> sum(columns);
-      auto rowOf = [&](Slot slot, size_t step) {
-        return frame.at(slot) + (reverse ? rows - 1 - step : step) * columns;
-      };
-      size_t first = from.value_or(0);
-      for (size_t step = first; step < rows; ++step) {
-        const double *in = rowOf(tile, step);
-        double *out = rowOf(result, step);
-        for (size_t c = 0; c < columns; ++c) {
-          double before = sum[c];
-          if (!(from && !exclusive && step == first))
-            sum[c] = round(before + in[c]);
-          out[c] = exclusive ? before : sum[c];
-        }
-      }
-      // For rows before `from`, sums run backwards from there. They subtract the term of the next
-      // row (inclusive) or of the row itself (exclusive).
-      std::fill(sum.begin(), sum.end(), 0.0);
-      for (size_t step = first; step-- > 0;) {
-        const double *in = rowOf(tile, exclusive ? step : step + 1);
-        double *out = rowOf(result, step);
-        for (size_t c = 0; c < columns; ++c)
-          out[c] = sum[c] = round(sum[c] - in[c]);
-      }
-    });
-  });
-  return success();
-}
-
-LogicalResult TileCompiler::compileSum(tile::SumOp op) {
-  Slot tile = slotOf(op.getTile()), result = resultSlot(op);
-  auto [rows, columns] = tileShape(op.getTile().getType());
-  bool overRows = op.getDim() == 0;
-  withRounding([&, rows = rows, columns = columns](auto round) {
-    addSimple([=](TileFrame &frame) {
-      const double *in = frame.at(tile);
-      double *out = frame.at(result);
-      std::fill_n(out, result.size, 0.0);
-      for (size_t i = 0; i < rows; ++i)
-        for (size_t c = 0; c < columns; ++c) {
-          double &sum = out[overRows ? c : i];
-          sum = round(sum + in[i * columns + c]);
-        }
-    });
-  });
-  return success();
-}
-
 LogicalResult TileCompiler::compileRangeGuard(tile::RangeGuardOp op) {
   auto tiles = llvm::map_to_vector(op.getTiles(), [&](Value tile) { return slotOf(tile); });
   Slot result = resultSlot(op);
@@ -453,7 +395,12 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::MaskOp op) { return compileMask(op); })
       .Case([&](tile::WindowOp op) { return compileWindow(op); })
       .Case([&](tile::BroadcastOp op) { return compileBroadcast(op); })
-      .Case([&](tile::SumOp op) { return compileSum(op); })
+      .Case([&](tile::SumOp op) { return compileSum(op, op.getTile(), op.getDim()); })
+      .Case([&](tile::PartialSumOp op) { return compileSum(op, op.getTile(), op.getDim()); })
+      .Case([&](tile::AddPartsOp op) { return compileAddParts(op); })
+      .Case([&](tile::SplitTermOp op) { return compileSplitTerm(op); })
+      .Case([&](tile::TriangleOp op) { return compileTriangle(op); })
+      .Case([&](tile::AddCumsumOp op) { return compileAddCumsum(op); })
       .Case([&](tile::RangeGuardOp op) { return compileRangeGuard(op); })
       .Case([&](tile::GuardedOp op) { return compileGuarded(op); })
       .Case([&](tile::ConvertOp op) {
@@ -466,5 +413,8 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::TakeOp op) { return compileTake(op); })
       .Case([&](tile::ReleaseOp op) { return compileRelease(op); })
       .Case([&](tile::WarpSpecializeOp op) { return compilePartitions(op); })
+      // One thread does all, and each op when it stands there.
+      .Case<tile::BarrierOp, tile::FenceOp, tile::WaitMatmulsOp, tile::WaitCopiesOp,
+            tile::WaitStoresOp>([](auto) { return success(); })
       .Default([&](Operation *op) { return unknownOp(op); });
 }

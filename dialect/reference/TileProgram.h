@@ -95,12 +95,18 @@ private:
   mlir::LogicalResult compileSplitDot(tile::DotOp op);
   mlir::LogicalResult compileSolve(tile::SolveOp op);
   mlir::LogicalResult compileInvertDiagonal(tile::InvertDiagonalOp op);
-  mlir::LogicalResult compileCumsum(tile::CumsumOp op);
   mlir::LogicalResult compileMask(tile::MaskOp op);
   mlir::LogicalResult compileWindow(tile::WindowOp op);
   mlir::LogicalResult compileBroadcast(tile::BroadcastOp op);
-  mlir::LogicalResult compileSum(tile::SumOp op);
   mlir::LogicalResult compileRangeGuard(tile::RangeGuardOp op);
+  // Cumsums and sums: TileSums.cpp.
+  template <typename Op> void addCumsum(Op op, Slot tile, Slot result);
+  mlir::LogicalResult compileCumsum(tile::CumsumOp op);
+  mlir::LogicalResult compileAddCumsum(tile::AddCumsumOp op);
+  mlir::LogicalResult compileSplitTerm(tile::SplitTermOp op);
+  mlir::LogicalResult compileTriangle(tile::TriangleOp op);
+  mlir::LogicalResult compileSum(mlir::Operation *op, mlir::Value of, uint64_t dim);
+  mlir::LogicalResult compileAddParts(tile::AddPartsOp op);
   // Rings and partitions: TileRings.cpp.
   mlir::LogicalResult compileMakeRing(tile::MakeRingOp op);
   mlir::LogicalResult compileAcquire(tile::AcquireOp op);

@@ -35,6 +35,8 @@ constexpr llvm::StringLiteral kLayoutsAttr = "tile.layouts";
 constexpr llvm::StringLiteral kWarpsAttr = "tile.warps";
 /// On a laid-out program: matmuls run on warpgroups (`wgmma`).
 constexpr llvm::StringLiteral kWarpgroupsAttr = "tile.warpgroups";
+/// On a program whose shared memory is planned (ejk-plan-memory): the bytes that a block needs.
+constexpr llvm::StringLiteral kSharedBytesAttr = "tile.shared_bytes";
 /// On an exponential of a laid-out program: every n-th element of a thread is computed by a
 /// polynomial, which is valid for |x| ≤ 87 (ejk-split-exponentials).
 constexpr llvm::StringLiteral kPolynomialAttr = "tile.polynomial";

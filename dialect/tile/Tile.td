@@ -250,15 +250,19 @@ def Tile_CumsumOp : Tile_Op<"cumsum", [
     %x = tile.cumsum %g from 32 : vector<64x128xf32>
     ```
 
+    With `by`, warpgroups multiply by that matrix in shared memory (`tile.triangle`).
+
     Constraints:
     - C1: `from` is a row's number.
+    - C2: the triangle is a `tile.triangle` with the same attributes and as many rows.
   }];
   let arguments = (ins VectorOfRankAndType<[1, 2], [F32]>:$tile, UnitAttr:$reverse,
-                       UnitAttr:$exclusive, OptionalAttr<I64Attr>:$from);
+                       UnitAttr:$exclusive, OptionalAttr<I64Attr>:$from,
+                       Optional<VectorOfRankAndType<[2], [F16, BF16]>>:$triangle);
   let results = (outs VectorOfRankAndType<[1, 2], [F32]>:$result);
   let assemblyFormat = [{
-    (`reverse` $reverse^)? (`exclusive` $exclusive^)? $tile (`from` $from^)? attr-dict `:`
-    type($tile)
+    (`reverse` $reverse^)? (`exclusive` $exclusive^)? $tile (`from` $from^)? (`by` $triangle^)?
+    attr-dict `:` type($tile) (`,` type($triangle)^)?
   }];
   let hasVerifier = 1;
 }
@@ -414,12 +418,33 @@ def Tile_LayoutAttr : AttrDef<Tile_Dialect, "Layout"> {
     - `rows over R by 1`: a slice layout. A thread has the elements of a vector for the
       rows that it has of a matrix in `fragments over R by C`, in the same order.
 
-    Example: `#tile.layout<fragments over 2 by 4>`
+    `at` is the place of a tile in shared memory, in bytes from the start of the block's memory
+    (`ejk-plan-memory`). `at A or B` is a double buffer: the tile lies at A in a loop's even
+    iterations and at B in its odd ones, so that one iteration can store while the matmuls of the
+    one before still read. After the loop, its number of iterations decides.
+
+    Example: `#tile.layout<fragments over 2 by 4>`, `#tile.layout<swizzled at 8192 or 24576>`
   }];
   let parameters = (ins EnumParameter<Tile_LayoutKind>:$kind,
                     DefaultValuedParameter<"int64_t", "0">:$rowParts,
-                    DefaultValuedParameter<"int64_t", "0">:$columnParts);
-  let assemblyFormat = "`<` $kind (`over` $rowParts^ `by` $columnParts)? `>`";
+                    DefaultValuedParameter<"int64_t", "0">:$columnParts,
+                    DefaultValuedParameter<"int64_t", "-1">:$place,
+                    DefaultValuedParameter<"int64_t", "-1">:$oddPlace);
+  let builders = [AttrBuilder<(ins "LayoutKind":$kind, "int64_t":$rowParts,
+                                   "int64_t":$columnParts),
+                              [{ return $_get($_ctxt, kind, rowParts, columnParts, -1, -1); }]>];
+  let assemblyFormat = [{
+    `<` $kind (`over` $rowParts^ `by` $columnParts)? (`at` $place^)? (`or` $oddPlace^)? `>`
+  }];
+  let extraClassDeclaration = [{
+    bool hasPlace() const { return getPlace() >= 0; }
+    /// Whether the tile has two places.
+    bool isDoubleBuffered() const { return getOddPlace() >= 0; }
+    LayoutAttr withPlace(int64_t place, int64_t oddPlace = -1) const {
+      return get(getContext(), getKind(), getRowParts(), getColumnParts(), place, oddPlace);
+    }
+    LayoutAttr withoutPlace() const { return withPlace(-1); }
+  }];
 }
 
 def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>]> {
@@ -441,5 +466,6 @@ def Tile_ConvertOp : Tile_Op<"convert", [Pure, AllTypesMatch<["tile", "result"]>
 
 include "dialect/tile/TileGuarded.td"
 include "dialect/tile/TileRings.td"
+include "dialect/tile/TilePlan.td"
 
 #endif // EJK_DIALECT_TILE_TILE_TD

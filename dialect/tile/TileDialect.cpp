@@ -265,10 +265,9 @@ LogicalResult InvertDiagonalOp::verify() {
 
 LogicalResult CumsumOp::verify() {
   int64_t rows = cast<VectorType>(getType()).getDimSize(0);
-  if (std::optional<int64_t> from = getFrom(); from && (*from < 0 || *from >= rows))
-    return emitOpError() << "'from' must be the number of one of " << rows << " rows (C1), but is "
-                         << *from;
-  return success();
+  if (failed(verifyFrom(*this, getFrom(), rows, "C1")))
+    return failure();
+  return verifyTriangle(*this, getTriangle(), getReverse(), getExclusive(), getFrom(), rows, "C2");
 }
 
 LogicalResult RangeGuardOp::verify() {
@@ -309,6 +308,7 @@ static constexpr DialectAttribute tileAttributes[] = {
     {kLayoutsAttr, Kind::array, true, false, false},
     {kWarpsAttr, Kind::integer, true, false, false},
     {kWarpgroupsAttr, Kind::unit, true, false, false},
+    {kSharedBytesAttr, Kind::integer, true, false, false},
     {kPolynomialAttr, Kind::integer, true, false, false},
 };
 

@@ -35,7 +35,8 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead]>]> {
 def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "store a tile of rows";
   let description = [{
-    The inverse of `tile.load`. Elements outside the rows and channels are dropped.
+    The inverse of `tile.load`. Elements outside the rows and channels are dropped. With `bulk`, TMA
+    stores the tile from shared memory: one lane issues the store, and `tile.wait_stores` waits for it.
 
     Example:
 
@@ -46,9 +47,10 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
     Constraints:
     - C1: as for `tile.load`.
   }];
-  let arguments = (ins Tile_AnyTile:$tile, Tile_RowsType:$rows, Index:$first, Index:$channel);
+  let arguments = (ins Tile_AnyTile:$tile, Tile_RowsType:$rows, Index:$first, Index:$channel,
+                       UnitAttr:$bulk);
   let assemblyFormat = [{
-    $tile `,` $rows `[` $first `,` $channel `]` attr-dict `:` type($tile) `,` type($rows)
+    (`bulk` $bulk^)? $tile `,` $rows `[` $first `,` $channel `]` attr-dict `:` type($tile) `,` type($rows)
   }];
   let hasVerifier = 1;
 }

@@ -105,7 +105,8 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
   for (Operation &op : *(*this)->getBlock()) {
     bool after = (*this)->isBeforeInBlock(&op);
     if (after ? !isa<EndOp>(op)
-              : isa<TileDialect>(op.getDialect()) && !isa<MakeRingOp, WarpSpecializeOp>(op))
+              : isa<TileDialect>(op.getDialect()) &&
+                    !isa<MakeRingOp, TriangleOp, FenceOp, WarpSpecializeOp>(op))
       return op.emitOpError() << (after ? "comes after" : "stands beside")
                               << " the program's partitions; its work must be one's (C2)";
   }

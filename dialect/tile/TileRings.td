@@ -41,14 +41,26 @@ def Tile_MakeRingOp : Tile_Op<"make_ring", [HasParent<"ProgramOp">, MemoryEffect
     A ring belongs to its program. It is created before the loops, and is not passed on by
     loops or branches.
 
+    `at` is the place of the stages in shared memory, and `mbarriers` that of two mbarriers for each
+    stage, `full` and `empty`; item i uses their phase ⌊i / N⌋ (`ejk-plan-memory`). With mbarriers,
+    `tile.acquire`, `tile.fill`, `tile.take` and `tile.release` wait for phases and arrive at them.
+    With `tma`, one lane issues TMA loads; where a tile's rows end inside it, all threads copy them
+    and meet at a barrier inside `tile.fill`. Without mbarriers, waits and barriers stand beside
+    these ops.
+
     Example:
 
     ```mlir
     %ring = tile.make_ring : !tile.ring<2 of vector<64x64xbf16>, vector<64xf32>>
+    %other = tile.make_ring tma at 1024 mbarriers 0 : !tile.ring<2 of vector<64x64xbf16>>
     ```
   }];
+  let arguments = (ins UnitAttr:$tma, OptionalAttr<I64Attr>:$place,
+                       OptionalAttr<I64Attr>:$mbarriers);
   let results = (outs Tile_RingType:$ring);
-  let assemblyFormat = "attr-dict `:` type($ring)";
+  let assemblyFormat = [{
+    (`tma` $tma^)? (`at` $place^)? (`mbarriers` $mbarriers^)? attr-dict `:` type($ring)
+  }];
 }
 
 /// An op on an item of a ring. Memory effects keep these ops in order.
@@ -187,7 +199,7 @@ def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [
     Constraints:
     - C1: it contains at least one `tile.partition`, all of different names, and nothing else.
     - C2: it is the last op of its program, and the only other ops of this dialect beside
-      it are `tile.make_ring`.
+      it are `tile.make_ring` and, in a plan, `tile.triangle` and `tile.fence`.
     - C3: a single partition acquires and fills items of a ring, and a single partition takes and
       releases them.
   }];

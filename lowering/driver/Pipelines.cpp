@@ -103,6 +103,10 @@ void ejk::buildPlanPipeline(OpPassManager &pm, const ToGPUOptions &options) {
     specialize.producerWarps = target->hasSetMaxRegisters ? 4 : 1;
     pm.addPass(createSpecializeWarps(specialize));
   }
+  PlanMemoryOptions plan;
+  plan.arch = options.arch;
+  pm.addPass(createPlanMemory(plan));
+  pm.addPass(createCheckRaces());
 }
 
 void ejk::buildToGPUPipeline(OpPassManager &pm, const ToGPUOptions &options) {

@@ -1,8 +1,6 @@
 //===- TileConvert.cpp - tiles from one layout to another ------------------===//
 //
-// Emits tile.convert. A conversion between two layouts in registers goes through
-// shared memory, unless the tile is uniform. A conversion to or from shared memory
-// stores or loads each thread's elements.
+// Emits tile.convert: stores each thread's elements to shared memory, or loads them.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
@@ -65,7 +63,6 @@ void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
     return writeSwizzled(tile, shared);
   Fragments f = Fragments::of(tile.type, tile.layout);
   unsigned bytes = KernelBuilder::bytesOf(getElementTypeOrSelf(shared.type));
-  beforeWrite(shared.range);
   Value first = fragmentsAddress(f, shared);
   forEachRun(f, shared.pitch, bytes, [&](unsigned slot, unsigned count, int64_t offset) {
     b.store(b.pack(ValueRange(tile.elements).slice(slot, count)),
@@ -75,7 +72,6 @@ void TileEmitter::writeFragments(const Placed &tile, const Placed &shared) {
 
 /// Stores a vector that every warp has a copy of. Each warp stores its share of the elements.
 void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
-  beforeWrite(shared.range);
   int64_t length = lanesLength(vector.type);
   Type element = getElementTypeOrSelf(vector.type);
   Value number = b.add(b.mul(warp, kWarpSize), lane);
@@ -93,7 +89,6 @@ void TileEmitter::writeLanes(const Placed &vector, const Placed &shared) {
 /// Stores a vector in `rows` layout. Several lanes and warps have the same elements; one of them
 /// stores each.
 void TileEmitter::writeRows(const Placed &vector, const Placed &shared) {
-  beforeWrite(shared.range);
   Fragments f = Fragments::ofRows(vector.type, vector.layout);
   Type element = getElementTypeOrSelf(vector.type);
   Value first = b.at(shared.address, element, firstRowOf(f));
@@ -112,7 +107,6 @@ Placed TileEmitter::fragmentsFrom(const Placed &shared, LayoutAttr layout) {
   Fragments f = Fragments::of(shared.type, layout);
   Type element = getElementTypeOrSelf(shared.type);
   tile.elements.resize(f.size());
-  beforeRead(shared.range);
   Value first = fragmentsAddress(f, shared);
   forEachRun(f, shared.pitch, KernelBuilder::bytesOf(element),
              [&](unsigned slot, unsigned count, int64_t offset) {
@@ -137,7 +131,6 @@ Placed TileEmitter::vectorFrom(const Placed &shared, Value row, LayoutAttr layou
   Placed tile;
   tile.layout = layout;
   tile.type = VectorType::get({length}, element);
-  beforeRead(shared.range);
   Value start = shared.address;
   if (row && !isSwizzled(shared.layout))
     start = b.at(start, b.getI8Type(), b.mul(row, shared.pitch));
@@ -177,34 +170,20 @@ void TileEmitter::emitConvert(ConvertOp op) {
   Placed from = placed(op.getTile());
   LayoutAttr to = op.getLayout();
   bool isUniform = from.layout.getKind() == LayoutKind::uniform;
-  if (isUniform && isInShared(to))
-    from = repeated(from, computedLayout(from.type, warps));
-  bool isBetweenThreads = (isFragments(from.layout) && isFragments(to)) ||
-                          (isRows(from.layout) && !isInShared(to)) ||
-                          (isRows(to) && !isInShared(from.layout) && !isUniform);
-  if (isInShared(to) || isBetweenThreads) {
-    Placed shared = isInShared(to) ? sharedFor(op, to, isMatmulOperand(op))
-                                   : newShared(from.type, LayoutAttr(), isMatmulOperand(op));
-    // Adjacent conversions share one wait: the first waits for the readers of all their buffers.
-    for (Operation *next = op->getNextNode(); isa_and_nonnull<ConvertOp>(next);
-         next = next->getNextNode())
-      if (const Placed *place = carriedPlace(next->getResult(0)))
-        awaitReaders(place->range);
-    if (isFragments(from.layout))
-      writeFragments(from, shared);
-    else if (isRows(from.layout))
-      writeRows(from, shared);
-    else
-      writeLanes(from, shared);
-    tiles[op.getResult()] = shared;
-    if (isInShared(to))
-      return;
-    from = shared;
-    memory.release(shared.range);
+  if (!isInShared(to)) {
+    tiles[op.getResult()] = isUniform         ? repeated(from, to)
+                            : isFragments(to) ? fragmentsFrom(from, to)
+                                              : vectorFrom(from, Value(), to);
+    return;
   }
-  if (isFragments(to) && from.range.end)
-    loadsSinceBarrier.push_back({op.getResult(), from.range});
-  tiles[op.getResult()] = isUniform         ? repeated(from, to)
-                          : isFragments(to) ? fragmentsFrom(from, to)
-                                            : vectorFrom(from, Value(), to);
+  if (isUniform)
+    from = repeated(from, computedLayout(from.type, warps));
+  Placed shared = sharedFor(op);
+  if (isFragments(from.layout))
+    writeFragments(from, shared);
+  else if (isRows(from.layout))
+    writeRows(from, shared);
+  else
+    writeLanes(from, shared);
+  tiles[op.getResult()] = shared;
 }

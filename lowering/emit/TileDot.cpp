@@ -1,6 +1,6 @@
 //===- TileDot.cpp - matmuls by mma.sync, and cumsums as matmuls -----------===//
 //
-// Emits tile.dot with one warp per matmul, and tile.cumsum as a matmul with a triangular
+// Emits tile.dot with one warp per matmul, and tile.add_cumsum as a matmul with a triangular
 // matrix of ones. (Matmuls by four warps: TileWarpgroup.cpp; of f32 operands: TileSplitDot.cpp.)
 //
 // Operand B lies in shared memory; operand A lies there or in fragments. One
@@ -19,9 +19,9 @@
 //   Bᵀ     column halves first               b0 b1 of the left B, b0 b1 of the right
 //
 //===----------------------------------------------------------------------===//
-#include "lowering/emit/DotOperands.h"
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -29,8 +29,7 @@ using namespace ejk;
 using namespace ejk::tile;
 
 /// What a lane needs to load blocks of an operand by `ldmatrix`. "Across" is along the result's
-/// rows for A and along its columns for B; "along" is the K direction. The caller has called
-/// beforeRead for the operand.
+/// rows for A and along its columns for B; "along" is the K direction.
 struct TileEmitter::LdmatrixOperand {
   Value address; // of this lane's row in the first block
   unsigned pitch;
@@ -115,16 +114,6 @@ void TileEmitter::multiply(SmallVector<Value> &acc, const Fragments &f, unsigned
   }
 }
 
-TileEmitter::DotOperands TileEmitter::operandsOf(DotOp op, const Fragments &f) {
-  auto [first, last] = op.getRange();
-  ArrayRef<int64_t> rows = op.getRows().value_or(ArrayRef<int64_t>());
-  if (f.transposed)
-    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(),
-            first,       last,        /*rows=*/{},            /*columns=*/rows};
-  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(),
-          first,       last,        rows};
-}
-
 /// `words` of an operand's block of `size` rows across the result that starts at `offset` in this
 /// warp's part, or zeros if these rows are not within `range`. `part` is the part's first row.
 SmallVector<Value> TileEmitter::zeroBeyond(SmallVector<Value> words, int64_t size, Value part,
@@ -144,22 +133,20 @@ void TileEmitter::emitDot(DotOp op) {
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
-  DotOperands operands = operandsOf(op, f);
+  MatmulOperands operands = MatmulOperands::of(op);
   if (op.getAlgorithm())
     return emitSplitDot(op, operands);
-  if (isForWarpgroups(op, operands))
+  if (isByWarpgroups(op))
     return emitWarpgroupDot(op, operands);
   const Placed &acc = placed(op.getAcc());
   for (unsigned i = 0; i < f.size(); ++i)
     result.elements.push_back(element(acc, i));
   Placed left = placed(operands.left), right = placed(operands.right);
   bool inRegisters = isFragments(left.layout);
-  beforeRead(inRegisters ? SmallVector<SharedMemory::Range>{right.range}
-                         : SmallVector<SharedMemory::Range>{right.range, left.range});
-  LdmatrixOperand lhs, rhs = ldmatrixOperand(right, false, operands.rowsAcross(right, false),
+  LdmatrixOperand lhs, rhs = ldmatrixOperand(right, false, operands.rowsAcross(right.layout, false),
                                              partColumn(f), f.partColumns());
   if (!inRegisters)
-    lhs = ldmatrixOperand(left, true, operands.rowsAcross(left, true), partRow(f), 16);
+    lhs = ldmatrixOperand(left, true, operands.rowsAcross(left.layout, true), partRow(f), 16);
   for (int64_t along = operands.first; along < operands.last; along += 16) {
     SmallVector<SmallVector<Value>> blocks;
     for (unsigned m = 0; m < f.rowTiles(); ++m)
@@ -196,7 +183,8 @@ struct TileEmitter::Triangle {
   arith::CmpIPredicate inRow;
 };
 
-TileEmitter::Triangle TileEmitter::triangleOf(CumsumOp op, Type type) {
+TileEmitter::Triangle TileEmitter::triangleOf(AddCumsumOp op) {
+  Type type = getElementTypeOrSelf(op.getTerm().getType());
   uint32_t one = type.isBF16() ? 0x3F80 : 0x3C00;
   bool upper = op.getReverse(), strict = op.getExclusive();
   Value ones = b.i32(int32_t(one << 16 | one)), none = b.i32(0);
@@ -258,69 +246,41 @@ SmallVector<Value> TileEmitter::wordsOf(const Triangle &triangle, const Fragment
   return words;
 }
 
-/// Whether warpgroups compute `op`, with the triangle in shared memory.
-static bool isByWarpgroups(CumsumOp op) {
-  return hasWarpgroupSums(op.getType(), ejk::layoutOf(op.getResult()));
-}
-
-static Type summedType(CumsumOp op) {
-  auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
-  return widened ? getElementTypeOrSelf(widened.getIn().getType())
-                 : BFloat16Type::get(op.getContext());
-}
-
-TileEmitter::TriangleKey TileEmitter::triangleKey(CumsumOp op, Type element) {
-  return {op.getReverse(), op.getExclusive(), element.isBF16(),
-          cast<VectorType>(op.getType()).getDimSize(0), op.getFrom().value_or(-1)};
-}
-
-/// Stores the triangles that the program's cumsums need to shared memory, once per kernel.
-void TileEmitter::writeTriangles() {
-  program.walk([&](CumsumOp op) {
-    if (!warpgroups || !isByWarpgroups(op))
-      return;
-    int64_t rows = cast<VectorType>(op.getType()).getDimSize(0);
-    Type element = summedType(op);
-    TriangleKey key = triangleKey(op, element);
-    if (triangles.count(key))
-      return;
-    Placed stored = newShared(VectorType::get({rows, rows}, element),
-                              LayoutAttr::get(b.getContext(), LayoutKind::swizzled, 0, 0));
-    beforeWrite(stored.range);
-    Placed ones;
-    ones.type = stored.type;
-    ones.layout = LayoutAttr::get(b.getContext(), LayoutKind::fragments, kWarpgroup, 1);
-    ones.elements.assign(Fragments::of(ones.type, ones.layout).size(),
-                         b.make<arith::ConstantOp>(b.getFloatAttr(element, 1.0)));
-    auto constant = [&](double value) {
-      return b.make<arith::ConstantOp>(b.getFloatAttr(element, value));
-    };
-    Placed less = ones;
-    maskSide(ones, op.getReverse(), op.getExclusive(), constant(0.0));
-    if (std::optional<int64_t> from = op.getFrom()) {
-      // Subtract row `from`, which has ones in these columns.
-      less.elements.assign(less.elements.size(), constant(0.0));
-      maskSide(less, op.getReverse(), op.getExclusive(), constant(-1.0));
-      Fragments f = Fragments::of(ones.type, ones.layout);
-      Value first = firstColumnOf(f);
-      SmallVector<Value> has(2 * f.columnTiles());
-      for (auto [i, here] : llvm::enumerate(has))
-        here = b.make<arith::CmpIOp>(sideOfDiagonal(op.getReverse(), op.getExclusive()),
-                                     b.add(first, Fragments::columnOffset(i)), b.i32(*from));
-      f.forEachElement([&](unsigned slot, unsigned, unsigned column) {
-        ones.elements[slot] =
-            b.make<arith::SelectOp>(has[column], less.elements[slot], ones.elements[slot]);
-      });
-    }
-    writeSwizzled(ones, stored);
-    triangles[key] = stored;
-  });
+/// Stores the triangle to shared memory.
+void TileEmitter::emitTriangle(TriangleOp op) {
+  Placed stored = sharedFor(op);
+  Type element = getElementTypeOrSelf(op.getType());
+  auto constant = [&](double value) {
+    return b.make<arith::ConstantOp>(b.getFloatAttr(element, value));
+  };
+  Placed ones;
+  ones.type = stored.type;
+  ones.layout = LayoutAttr::get(b.getContext(), LayoutKind::fragments, kWarpgroup, 1);
+  Fragments f = Fragments::of(ones.type, ones.layout);
+  ones.elements.assign(f.size(), constant(1.0));
+  Placed less = ones;
+  maskSide(ones, op.getReverse(), op.getExclusive(), constant(0.0));
+  if (std::optional<int64_t> from = op.getFrom()) {
+    // Subtract row `from`, which has ones in these columns.
+    less.elements.assign(less.elements.size(), constant(0.0));
+    maskSide(less, op.getReverse(), op.getExclusive(), constant(-1.0));
+    Value first = firstColumnOf(f);
+    SmallVector<Value> has(2 * f.columnTiles());
+    for (auto [i, here] : llvm::enumerate(has))
+      here = b.make<arith::CmpIOp>(sideOfDiagonal(op.getReverse(), op.getExclusive()),
+                                   b.add(first, Fragments::columnOffset(i)), b.i32(*from));
+    f.forEachElement([&](unsigned slot, unsigned, unsigned column) {
+      ones.elements[slot] =
+          b.make<arith::SelectOp>(has[column], less.elements[slot], ones.elements[slot]);
+    });
+  }
+  writeSwizzled(ones, stored);
+  tiles[op] = stored;
 }
 
 /// result += triangle · term, for a term in shared memory.
 void TileEmitter::addSums(Placed &result, const Placed &term, const Triangle &triangle) {
   Fragments f = Fragments::of(result.type, result.layout);
-  beforeRead(term.range);
   LdmatrixOperand rhs =
       ldmatrixOperand(term, /*isLeft=*/false, /*rowsAcross=*/false, partColumn(f), f.partColumns());
   for (int64_t along = 0; along < f.rows; along += 16) {
@@ -335,14 +295,6 @@ void TileEmitter::addSums(Placed &result, const Placed &term, const Triangle &tr
   }
 }
 
-/// The tile in shared memory that the operand of `op` was loaded and widened from, if any.
-const Placed *TileEmitter::summedInShared(CumsumOp op) {
-  auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
-  auto convert = widened ? widened.getIn().getDefiningOp<ConvertOp>() : ConvertOp();
-  auto loaded = convert ? tiles.find(convert.getTile()) : tiles.end();
-  return loaded != tiles.end() && isInShared(loaded->second.layout) ? &loaded->second : nullptr;
-}
-
 /// Splits off the next 16-bit term of an f32: returns `rest` rounded to `type` and leaves the
 /// remainder in `rest`.
 Placed TileEmitter::splitTerm(Placed &rest, Type type) {
@@ -353,15 +305,52 @@ Placed TileEmitter::splitTerm(Placed &rest, Type type) {
   return rounded;
 }
 
-/// Cumsum of a matrix stored transposed, along its stored rows: the tile times a triangle.
-void TileEmitter::emitTransposedCumsum(CumsumOp op) {
-  Type element = summedType(op);
-  const Placed &triangle = triangles.at(triangleKey(op, element));
+void TileEmitter::emitSplitTerm(SplitTermOp op) {
+  Placed rest = placed(op.getTile());
+  Placed term = splitTerm(rest, getElementTypeOrSelf(op.getTerm().getType()));
+  term.type = op.getTerm().getType();
+  tiles[op.getTerm()] = term;
+  tiles[op.getRest()] = rest;
+}
+
+/// Warpgroups read the triangle from shared memory; single warps build it in registers.
+void TileEmitter::emitAddCumsum(AddCumsumOp op) {
+  Placed term = placed(op.getTerm()), result;
+  LayoutAttr layout = layoutOf(op);
+  if (!op.getTriangle()) {
+    result = placed(op.getAcc());
+    if (result.elements.size() == 1)
+      result = repeated(result, layout);
+    result.type = op.getType();
+    addSums(result, term, triangleOf(op));
+    tiles[op] = result;
+    return;
+  }
+  InFlight sums{op, groupsIssued + 1};
+  bool fromZero = matchPattern(op.getAcc(), m_Constant());
+  if (!fromZero)
+    result = accumulatorsFor(op.getAcc(), layout, sums);
+  result.type = op.getType();
+  result.layout = layout;
+  issueMatmul(result, fromZero, {0, cast<VectorType>(op.getType()).getDimSize(0)}, term,
+              /*rightAcross=*/false, &placed(op.getTriangle()), /*leftAcross=*/true, nullptr);
+  result.group = ++groupsIssued;
+  tiles[op] = result;
+  inFlight.push_back(std::move(sums));
+}
+
+/// Cumsum of a matrix stored transposed, along its stored rows: the tile times a triangle. An f32
+/// tile is split into three bf16 terms.
+void TileEmitter::emitCumsum(CumsumOp op) {
+  if (layoutOf(op).getKind() == LayoutKind::lanes) {
+    tiles[op] = cumsumOfLanes(op);
+    return;
+  }
+  const Placed &triangle = placed(op.getTriangle());
   int64_t length = op.getType().getDimSize(0);
   Placed result;
   result.type = op.getType();
-  result.layout = layoutOf(op.getResult());
-  SmallVector<SharedMemory::Range> reads = {triangle.range};
+  result.layout = layoutOf(op);
   SmallVector<Value> registers;
   auto sum = [&](bool fromZero, const Placed *left, const Placed *inRegisters) {
     registers.append(issueMatmul(
@@ -369,104 +358,20 @@ void TileEmitter::emitTransposedCumsum(CumsumOp op) {
         [&](unsigned m, unsigned step) { return wordsOf(*inRegisters, m, step); }));
     ++groupsIssued;
   };
-  const Placed *inShared = summedInShared(op);
-  if (inShared && isSwizzled(inShared->layout) && !isTransposed(inShared->layout)) {
-    reads.push_back(inShared->range);
-    beforeRead(reads);
-    sum(/*fromZero=*/true, inShared, nullptr);
+  Value inShared = summedInShared(op);
+  LayoutAttr layout = inShared ? layoutOf(inShared) : LayoutAttr();
+  if (isSwizzled(layout) && !isTransposed(layout)) {
+    sum(/*fromZero=*/true, &placed(inShared), nullptr);
   } else if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
-    Placed narrow = placed(widened.getIn());
-    beforeRead(reads);
-    sum(/*fromZero=*/true, nullptr, &narrow);
+    sum(/*fromZero=*/true, nullptr, &placed(widened.getIn()));
   } else {
     Placed rest = placed(op.getTile());
-    beforeRead(reads);
     for (unsigned i = 0; i < kSplitTerms; ++i) {
-      Placed rounded = splitTerm(rest, element);
+      Placed rounded = splitTerm(rest, getElementTypeOrSelf(triangle.type));
       sum(/*fromZero=*/i == 0, nullptr, &rounded);
     }
   }
   result.group = groupsIssued;
-  tiles[op.getResult()] = result;
-  inFlight.push_back({op.getResult(), groupsIssued, reads, registers});
-}
-
-/// Cumsum as matmul. An f32 tile is split into three bf16 terms, whose cumsums are accumulated. A
-/// tile that was widened from 16 bits needs only one.
-void TileEmitter::emitCumsum(CumsumOp op) {
-  LayoutAttr layout = layoutOf(op.getResult());
-  if (layout.getKind() == LayoutKind::lanes) {
-    tiles[op.getResult()] = cumsumOfLanes(op);
-    return;
-  }
-  if (isTransposed(layout))
-    return emitTransposedCumsum(op);
-  Placed rest = placed(op.getTile()), result = rest;
-  std::fill(result.elements.begin(), result.elements.end(), b.f32(0.0));
-  unsigned groupsBefore = groupsIssued;
-  bool fromZero = true;
-  SmallVector<SharedMemory::Range> reads;
-  SmallVector<Placed> terms;
-  auto write = [&](const Placed &rounded, Type element) {
-    Type type = VectorType::get(cast<VectorType>(rest.type).getShape(), element);
-    bool isSwizzled = warpgroups && fitsSwizzled(type);
-    terms.push_back(
-        newShared(type, isSwizzled ? LayoutAttr::get(b.getContext(), LayoutKind::swizzled, 0, 0)
-                                   : LayoutAttr()));
-    writeFragments(rounded, terms.back());
-  };
-  // Warpgroups read the triangle from shared memory; single warps build it in registers.
-  auto sum = [&](const Placed &term, Type element) {
-    auto triangle = triangles.find(triangleKey(op, element));
-    if (triangle == triangles.end() || !isSwizzled(term.layout) ||
-        !endsSwizzled(Fragments::of(rest.type, rest.layout).partColumns()))
-      return addSums(result, term, triangleOf(op, element));
-    beforeRead({term.range, triangle->second.range});
-    issueMatmul(result, fromZero, {0, cast<VectorType>(rest.type).getDimSize(0)}, term,
-                /*rightAcross=*/false, &triangle->second, /*leftAcross=*/true, nullptr);
-    fromZero = false;
-    ++groupsIssued;
-    reads.push_back(term.range);
-  };
-  auto sumTerms = [&](Type element) {
-    for (const Placed &term : terms) {
-      sum(term, element);
-      memory.release(term.range);
-    }
-    terms.clear();
-  };
-  // The result is complete when the last of its warpgroup matmuls is.
-  auto finish = [&] {
-    tiles[op.getResult()] = result;
-    if (groupsIssued == groupsBefore)
-      return;
-    tiles[op.getResult()].group = groupsIssued;
-    inFlight.push_back({op.getResult(), groupsIssued, reads});
-  };
-  if (auto widened = op.getTile().getDefiningOp<arith::ExtFOp>()) {
-    Type element = getElementTypeOrSelf(widened.getIn().getType());
-    if (const Placed *inShared = summedInShared(op)) {
-      sum(*inShared, element);
-    } else {
-      write(placed(widened.getIn()), element);
-    }
-    sumTerms(element);
-    return finish();
-  }
-  Type bf16 = b.getBF16Type();
-  for (unsigned i = 0; i < kSplitTerms; ++i) {
-    Placed rounded = splitTerm(rest, bf16);
-    // Keep all terms in shared memory at once if that needs no more memory; then their matmuls run
-    // without a wait between them.
-    if (!terms.empty() && !fitsFreely(terms.back().type, terms.back().layout)) {
-      sumTerms(bf16);
-      finish();
-      result = placed(op.getResult());
-      groupsBefore = groupsIssued;
-      reads.clear();
-    }
-    write(rounded, bf16);
-  }
-  sumTerms(bf16);
-  finish();
+  tiles[op] = result;
+  inFlight.push_back({op, groupsIssued, registers});
 }

@@ -1,9 +1,9 @@
 //===- TileEmitter.h - state shared by the emission of a kernel ---*- C++ -*-===//
 //
-// TileEmitter turns a laid-out block program into a gpu.func, op by op, in program
-// order. While it emits, it allocates shared memory, and inserts barriers, fences and
-// waits where the accesses so far require them. Each section of the class is
-// implemented in the file that its comment names.
+// TileEmitter turns a planned block program into a gpu.func, op by op, in program order.
+// The plan says where tiles lie in shared memory, and has all barriers, fences and waits
+// (ejk-plan-memory). Each section of the class is implemented in the file that its comment
+// names.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_EMIT_TILEEMITTER_H
@@ -12,8 +12,8 @@
 #include "dialect/tile/Branch.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileMemory.h"
-#include "lowering/layout/TileLayout.h"
-#include "lowering/memory/SharedMemory.h"
+#include "lowering/layout/MatmulOperands.h"
+#include "lowering/memory/RingLayout.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -30,7 +30,6 @@ struct Placed {
   // In shared memory:
   mlir::Value address;       // of the first element
   unsigned pitch = 0;        // bytes between rows, if it is not swizzled
-  SharedMemory::Range range; // empty if the enclosing loop orders accesses
   mlir::Type type;           // of the tile
 
   /// The wgmma group that computes this tile; 0 once it has been waited for.
@@ -52,30 +51,10 @@ struct SwizzledAddress {
 /// How a column index compares with the row index on one side of the diagonal.
 mlir::arith::CmpIPredicate sideOfDiagonal(bool upper, bool strict);
 
-/// The shared memory accesses that each loop leaves pending at the end of an iteration. They are
-/// found by emission: the first kernel has a barrier at the head of each loop and waits for all
-/// bulk stores at its end. The next kernel knows the accesses and has only the barriers that they
-/// need. All but the last are only measured.
-struct LoopEnds {
-  llvm::DenseMap<mlir::Operation *, SharedMemory::Pending> known, found;
-  /// Whether an iteration left more accesses than `known` says.
-  bool wrong = false;
-  /// Whether allocation ignores the accesses of the previous iteration.
-  bool areInPlace = false;
-  /// Whether loops in `known` keep the barrier at their head; `known` then lists only bulk stores.
-  bool haveBarriers = false;
-};
-
 class TileEmitter {
 public:
-  /// Up to `freeBytes` of shared memory are spent to save barriers: a recently used range is not
-  /// reused, and the bf16 terms of an f32 cumsum lie side by side. `doubleBuffered` gives matmul
-  /// operands that a loop carries two buffers. With `placeholders`, the kernel is only measured.
-  TileEmitter(tile::ProgramOp program, llvm::StringRef name, unsigned freeBytes,
-              bool doubleBuffered, LoopEnds &loopEnds, PlaceholderOps *placeholders = nullptr)
-      : program(program), name(name),
-        b(mlir::OpBuilder(program.getContext()), program.getLoc(), placeholders),
-        freeBytes(freeBytes), doubleBuffered(doubleBuffered), loopEnds(loopEnds) {}
+  TileEmitter(tile::ProgramOp program, llvm::StringRef name)
+      : program(program), name(name), b(mlir::OpBuilder(program.getContext()), program.getLoc()) {}
   Kernel run(mlir::gpu::GPUModuleOp module, SizeName sizeName);
 
 private:
@@ -132,14 +111,13 @@ private:
 
   // TileProgram.cpp: dispatch over ops, elementwise ops.
   static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }
-  /// How many elements of a tile a thread has in registers; 0 if the tile lies in shared memory.
-  static unsigned sizeOf(Type type, tile::LayoutAttr layout);
-  /// The users of the buffer of `value`. A tile in shared memory that a loop carries keeps its
-  /// buffer, so users of the loop's result count.
-  static Vector<Operation *> usersOfPlace(Value value);
-  void findLastUses();
   void emitBlock(mlir::Block &block);
   void emit(Operation *op);
+  /// A barrier, a fence or a wait.
+  void emitOrdering(Operation *op);
+  /// The fences and waits right before `guard`. They are issued after the threads' comparisons, so
+  /// that these do not wait.
+  static Vector<Operation *> orderingBefore(tile::RangeGuardOp guard);
   Vector<Value> roundPairs(llvm::ArrayRef<Value> elements, Type to);
   Vector<Value> widenPairs(llvm::ArrayRef<Value> elements);
   void emitElementwise(Operation *op);
@@ -147,26 +125,13 @@ private:
                             unsigned count);
 
   // TileLoops.cpp: loops and branches.
-  bool beginsWithBarrier(mlir::Block &body) const;
-  /// Two buffers of one size. An iteration uses the first where the next iteration uses the second.
-  using BufferPair = std::pair<SharedMemory::Range, SharedMemory::Range>;
-  /// The double buffers of a loop over chunks.
-  struct DoubleBuffers {
-    mlir::Block *body = nullptr;
-    Value isOdd, isEven; // the loop counter's parity, i32
-    /// How many buffers were allocated before the loop.
-    unsigned before = 0;
-    Vector<BufferPair> carried, own;
-    /// Tiles in `own`: their buffers stay allocated for the whole loop.
-    llvm::DenseSet<Value> tiles;
+  /// The counter's parity in a loop that has double buffers, i32.
+  struct Parity {
+    Value isOdd, isEven;
   };
-  bool needsDoubleBuffer(Value carried) const;
-  bool isOnlyBulkStored(Value tile) const;
-  std::pair<Placed, Placed> bufferPair(const SharedMemory::Range &own,
-                                       const SharedMemory::Range &next, const Placed &like,
-                                       Value isOdd, Value isEven);
-  DoubleBuffers placeCarried(mlir::scf::ForOp op, Value counter);
-  Placed allocateDoubleBuffer(Type type, tile::LayoutAttr layout, bool isMatmulOperand);
+  Parity parityOfCounter(Value counter);
+  Placed inBuffer(Type type, tile::LayoutAttr layout, const Parity &parity);
+  void placeCarried(mlir::scf::ForOp op, Value counter);
   std::array<Value, 3> boundsOf(mlir::scf::ForOp op);
   void materializeVectorsBefore(mlir::scf::ForOp loop);
   void emitFor(mlir::scf::ForOp op);
@@ -175,22 +140,17 @@ private:
   Vector<Value> flatten(ValueRange values);
 
   // TileRings.cpp: multi-stage copies of rows to shared memory.
-  /// A ring in shared memory: all stages of its first tile, then all stages of the next.
   struct Ring {
-    SharedMemory::Range range = {},
-                        mbarriers = {}; // mbarriers only with TMA or warp specialisation
-    unsigned stages = 0;
-    bool usesTma = false;
-    Vector<Placed> tiles = {};
-    Vector<unsigned> offsets = {}, tileBytes = {}; // offset of a tile's stages, bytes of one stage
+    RingLayout layout;
+    int64_t place, mbarriers; // mbarriers: -1 if it has none
+    bool usesTma, isMatmulOperand;
+    bool hasMbarriers() const { return mbarriers >= 0; }
   };
   void emitMakeRing(tile::MakeRingOp op);
   void emitAcquire(tile::AcquireOp op);
   void emitFill(tile::FillOp op);
   void emitTake(tile::TakeOp op);
-  unsigned groupsAfter(tile::TakeOp take) const;
   void emitRelease(tile::ReleaseOp op);
-  void endRing(Value value);
   Value stageOf(const Ring &ring, Value item);
   Vector<Placed> tilesOf(const Ring &ring, Value item);
   void waitForCopies(unsigned groups);
@@ -213,12 +173,8 @@ private:
   unsigned mapFor(Value rows, Value channel, Value tensor, Type tile);
   void byOneLane(Value condition, llvm::function_ref<void()> body);
   void storeByTma(const Placed &tile, const Rows &to, tile::StoreOp op);
-  void awaitBulkStores(llvm::function_ref<bool(const SharedMemory::BulkStore &)> is);
-  void awaitBulkStores() {
-    awaitBulkStores([](auto &) { return true; });
-  }
+  void waitForBulkStores(unsigned groups);
   void passByValue(mlir::gpu::GPUFuncOp function, unsigned arg);
-  void makeStageMbarriers(tile::MakeRingOp op);
   void fillByTma(tile::FillOp op);
   void issueTmaLoads(llvm::ArrayRef<TmaLoad> loads, Value full, Value isPastEnd);
   void forEachTmaCopy(const Copy &copy, const TmaCoordinates &origin, Value row,
@@ -230,17 +186,12 @@ private:
   unsigned countWarps();
   void emitWarpSpecialize(tile::WarpSpecializeOp op);
   void emitPartition(tile::PartitionOp partition);
-  void makeMbarriers(tile::MakeRingOp op);
   void initializeMbarriers(tile::MakeRingOp op);
   Value fullOf(const Ring &ring, Value stage);
   Value emptyOf(const Ring &ring, Value stage);
   Value parityOf(const Ring &ring, Value item);
   void waitForPhase(Value mbarrier, Value parity);
   void waitForEmpty(const Ring &ring, Value item);
-  void arriveAtEmpty(tile::ReleaseOp op);
-  bool hasArrived(Value tile);
-  void releaseAwaited();
-  bool isRead(const SharedMemory::Range &range);
 
   // TileMemory.cpp: global and shared memory.
   /// One or two elements that are adjacent in memory: their slots in the thread's elements, their
@@ -268,33 +219,14 @@ private:
   void emitSlotRows(tile::SlotRowsOp op);
   void emitLoadSlot(tile::LoadSlotOp op);
   void emitStoreSlot(tile::StoreSlotOp op);
-  Placed newShared(Type type, tile::LayoutAttr layout = {}, bool isMatmulOperand = true);
-  /// The same for `value`. If a loop carries `value`, its existing buffer.
-  Placed sharedFor(Value value, tile::LayoutAttr layout, bool isMatmulOperand = true);
+  /// The tile of `value` in its place in shared memory. If a loop carries `value`, the next
+  /// iteration's place.
+  Placed sharedFor(Value value);
   const Placed *carriedPlace(Value value);
-  /// Whether a tile that avoids recently used ranges still fits into `freeBytes`.
-  bool fitsFreely(Type type, tile::LayoutAttr layout) const {
-    return fitsFreely(type, layout, justUsed());
-  }
-  bool fitsFreely(Type type, tile::LayoutAttr layout,
-                  mlir::ArrayRef<SharedMemory::Range> avoided) const {
-    return memory.find(sharedBytes(type, layout), sharedAlignment(layout), avoided).end <=
-           freeBytes;
-  }
-  /// Ranges accessed since the last barrier, or read by outstanding matmuls.
-  Vector<SharedMemory::Range> justUsed() const;
-  /// Ranges that a new tile should not overlap.
-  Vector<SharedMemory::Range> avoidedFor(Type type, tile::LayoutAttr layout) const;
-  /// Whether matmuls or TMA stores read `tile` from shared memory.
-  bool isMatmulOperand(Value tile) const;
   void storeSwizzled(const Placed &tile, const Rows &to, tile::StoreOp op);
   Value barrier(Value everywhere = {});
   void fenceForMatmuls();
-  void beforeRead(llvm::ArrayRef<SharedMemory::Range> ranges);
-  void awaitReaders(const SharedMemory::Range &range);
-  void makeWritable(const SharedMemory::Range &range);
-  void beforeWrite(const SharedMemory::Range &range);
-  Value sharedAt(const SharedMemory::Range &range);
+  Value sharedAt(int64_t place);
 
   // TileSwizzle.cpp: 128-byte-swizzled tiles.
   SwizzledAddress swizzledAddress(const Placed &shared, Value row, Value segment,
@@ -335,17 +267,17 @@ private:
 
   // TileVectors.cpp: vectors, broadcasts and reductions.
   void emitBroadcast(tile::BroadcastOp op);
-  void findSummedInParts();
-  void emitSum(tile::SumOp op);
+  void emitSum(Operation *op);
+  void storePartialSums(tile::PartialSumOp op, const Fragments &f, bool overColumns,
+                        Vector<Value> partial, std::optional<Value> which);
+  void emitAddParts(tile::AddPartsOp op);
   struct SummedParts;
-  void finishSum(Value sum);
-  void finishSums();
   void emitRangeGuard(tile::RangeGuardOp op);
   void emitExtract(mlir::vector::ExtractOp op);
   void emitInsert(mlir::vector::InsertOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
   Placed totalOfLanes(const Placed &tile);
-  Placed shareRow(const Placed &tile, Value row, Value carried = {});
+  Placed shareRow(const Placed &tile, Value row, Value result);
   Placed storedColumn(const Placed &tile, Value column, tile::LayoutAttr layout);
   Value positionOf(mlir::OpFoldResult position);
   Vector<Value> slicesOf(const Placed &vector, const Fragments &f, unsigned dim);
@@ -361,14 +293,12 @@ private:
   // TileDot.cpp: matmuls, and cumsums as matmuls.
   void emitDot(tile::DotOp op);
   void emitCumsum(tile::CumsumOp op);
-  void emitTransposedCumsum(tile::CumsumOp op);
-  const Placed *summedInShared(tile::CumsumOp op);
+  void emitAddCumsum(tile::AddCumsumOp op);
+  void emitSplitTerm(tile::SplitTermOp op);
   Placed splitTerm(Placed &rest, Type type);
   struct LdmatrixOperand;
-  struct DotOperands;
   LdmatrixOperand ldmatrixOperand(const Placed &tile, bool isLeft, bool rowsAcross, Value part,
                                   int64_t partSize);
-  DotOperands operandsOf(tile::DotOp op, const Fragments &f);
   Vector<Value> loadBlock(const LdmatrixOperand &operand, int64_t across, int64_t along);
   Vector<Value> wordsOf(const Placed &tile, unsigned m, unsigned block);
   Vector<Value> zeroBeyond(Vector<Value> words, int64_t size, Value part, int64_t offset,
@@ -376,8 +306,8 @@ private:
   void multiply(Vector<Value> &acc, const Fragments &f, unsigned m, unsigned pair,
                 llvm::ArrayRef<Value> lhs, llvm::ArrayRef<Value> rhs, Type element);
   struct Triangle;
-  Triangle triangleOf(tile::CumsumOp op, Type type);
-  void writeTriangles();
+  Triangle triangleOf(tile::AddCumsumOp op);
+  void emitTriangle(tile::TriangleOp op);
   Vector<Value> wordsOf(const Triangle &triangle, const Fragments &f, unsigned m, int64_t along);
   void addSums(Placed &result, const Placed &term, const Triangle &triangle);
 
@@ -386,14 +316,13 @@ private:
   SplitOperand splitOperand(const Placed &tile, bool rowsAcross, bool inPairs, Value part);
   Vector<Vector<Value>> loadTerms(const SplitOperand &operand, bool isLeft, int64_t across,
                                   Value along, unsigned count);
-  void emitSplitDot(tile::DotOp op, const DotOperands &operands);
+  void emitSplitDot(tile::DotOp op, const MatmulOperands &operands);
 
   // TileWarpgroup.cpp: asynchronous matmuls by warpgroups.
-  bool isForWarpgroups(tile::DotOp op, const DotOperands &operands);
   Vector<Value> materializeHere(llvm::ArrayRef<Value> elements);
-  void emitWarpgroupDot(tile::DotOp op, const DotOperands &operands);
+  void emitWarpgroupDot(tile::DotOp op, const MatmulOperands &operands);
   struct InFlight;
-  Placed accumulatorsFor(tile::DotOp op, InFlight &matmul);
+  Placed accumulatorsFor(Value acc, tile::LayoutAttr layout, InFlight &matmul);
   Vector<Value> issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64_t> range,
                             const Placed &right, bool rightAcross, const Placed *left,
                             bool leftAcross,
@@ -402,8 +331,7 @@ private:
   Value descriptorOf(const Placed &tile, bool rowsAcross, Value first);
   Value callAsm(const std::string &text, const std::string &constraints, ValueRange operands,
                 Type result);
-  void awaitGroup(unsigned group);
-  void awaitAll();
+  void waitForMatmuls(unsigned pending);
 
   void findLongBlocks();
   Value forPowersOfTwo(Value x);
@@ -411,7 +339,7 @@ private:
   Value exponentialByPolynomial(Value x);
   /// e^x or 2^x of `count` elements, as `op` says. A single x stands for all elements.
   Vector<Value> exponentials(Operation *op, mlir::ArrayRef<Value> x, unsigned count);
-  /// The emitted tile of `value`. Waits for its matmul and finishes its reduction first.
+  /// The emitted tile of `value`.
   Placed &placed(Value value);
   static Value element(const Placed &tile, unsigned i) {
     return tile.elements.size() == 1 ? tile.elements.front() : tile.elements[i];
@@ -424,9 +352,6 @@ private:
   tile::ProgramOp program;
   llvm::StringRef name;
   KernelBuilder b;
-  unsigned freeBytes;
-  bool doubleBuffered;
-  LoopEnds &loopEnds;
   Kernel kernel;
 
   llvm::DenseMap<Value, Rows> rows;
@@ -446,65 +371,38 @@ private:
   unsigned workers = 0, namedBarrier = 0;
   bool warpgroups = false;
   /// Whether a block has many matmuls. Registers are short then, so e^x, e^-x and the range guard
-  /// share x·log2 e instead of x. Bulk stores are waited for later.
+  /// share x·log2 e instead of x.
   bool isLong = false;
   Value warpgroup; // index of this warp's warpgroup
   /// Whether the current code is inside an `if` with an `else`.
   bool inBranch = false;
 
-  /// Outstanding wgmma matmuls, oldest first, with the shared memory and the registers of operand A
-  /// that each reads.
+  /// Outstanding wgmma matmuls, oldest first, with the registers of operand A that each reads.
   struct InFlight {
     Value matmul;
     unsigned group;
-    Vector<SharedMemory::Range> reads;
     Vector<Value> registers = {};
     /// The columns of accumulators that it adds to; empty if all.
     llvm::ArrayRef<int64_t> columns = {};
   };
   Vector<InFlight> inFlight;
-  /// Loads from shared memory since the last barrier: the fragments that they fill, if any, and the
-  /// range.
-  Vector<std::pair<Value, SharedMemory::Range>> loadsSinceBarrier;
   unsigned groupsIssued = 0;
 
-  /// Above the diagonal; strict; bf16; number of rows; the row that is subtracted, or -1.
-  using TriangleKey = std::tuple<bool, bool, bool, int64_t, int64_t>;
-  std::map<TriangleKey, Placed> triangles;
-  static TriangleKey triangleKey(tile::CumsumOp op, Type element);
-
   mlir::LLVM::GlobalOp shared;
-  SharedMemory memory;
-  /// Ranges that bulk stores have read from so far; ranges that were allocated for tiles.
-  Vector<SharedMemory::Range> bulkStoredFrom, allocatedRanges;
   /// The next iteration's buffer of a double-buffered loop argument.
   llvm::DenseMap<Value, Placed> nextPlaces;
-  /// The double buffers of the innermost loop.
-  DoubleBuffers buffers;
+  /// Of the innermost loop.
+  Parity parity;
   /// The kernel's values for the program's scalars, and for its tiles.
   mlir::IRMapping scalars;
   llvm::DenseMap<Value, Placed> tiles;
-  /// Reductions whose per-warp partial sums lie in shared memory. They are added at the first use,
-  /// where a barrier may have passed already.
-  struct PartialSum {
-    Placed scratch;
-    int64_t parts;
-  };
-  llvm::MapVector<Value, PartialSum> partialSums;
-  /// Elementwise ops on swizzled tiles whose only use is a reduction. They are emitted block by
-  /// block with the reduction, so that no whole tile of theirs is live in registers.
-  llvm::DenseMap<Operation *, tile::SumOp> summedInParts;
-  /// The values whose last use is the op, or lies in its regions.
-  llvm::DenseMap<Operation *, Vector<Value>> lastUses;
+  llvm::DenseMap<Operation *, Operation *> summedInParts;
   llvm::DenseMap<Value, Ring> rings;
-  /// The rings that are filled by TMA.
-  llvm::DenseSet<Value> tmaRings;
   /// The stores that use TMA, with the kernel argument that is their tensor map.
   llvm::DenseMap<Operation *, unsigned> tmaStores;
   /// The kernel arguments that are tensor maps, by the program's argument and what is copied at
   /// once: rows and 64-column blocks, or no blocks for one block of a head.
   llvm::DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, unsigned> maps;
-  Vector<tile::ReleaseOp> pendingReleases;
 };
 
 /// Checks that the warps of the program's partitions fit a block and its layouts.

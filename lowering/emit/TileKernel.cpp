@@ -5,9 +5,6 @@
 // the program's ops in order. A scalar of the program becomes a value that every thread has; a tile
 // becomes a `Placed`.
 //
-// The kernel may be emitted several times: barriers at loop heads, and double buffers, are chosen
-// by what an earlier emission found.
-//
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileEmitter.h"
@@ -15,7 +12,8 @@
 #include "lowering/kernels/DynamicShared.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/Segments.h"
-#include "lowering/target/CostModel.h"
+#include "lowering/layout/SummedParts.h"
+#include "lowering/memory/PlanMemory.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -394,14 +392,10 @@ Kernel TileEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   buildSignature(sizeName);
   locate();
   findLongBlocks();
-  findSummedInParts();
-  findLastUses();
-  writeTriangles();
+  summedInParts = findSummedInParts(program);
   emitBlock(program.getBlock());
-  awaitAll();
-  awaitBulkStores();
   b.make<gpu::ReturnOp>();
-  kernel.sharedBytes = memory.size();
+  kernel.sharedBytes = program->getAttrOfType<IntegerAttr>(kSharedBytesAttr).getInt();
   describeLaunch();
   return kernel;
 }
@@ -418,126 +412,10 @@ void TileEmitter::describeLaunch() {
   kernel.gridFactor = program.getSlices();
 }
 
-/// The shared memory of the kernel that would be emitted with the same arguments. Notes in `ends`
-/// what its loops leave pending.
-static unsigned measure(ProgramOp program, unsigned freeBytes, bool doubleBuffered,
-                        LoopEnds &ends) {
-  PlaceholderOps placeholders; // The kernel uses them, so it must go first.
-  OpBuilder b(program.getContext());
-  OwningOpRef<gpu::GPUModuleOp> module = gpu::GPUModuleOp::create(b, program.getLoc(), "measured");
-  // The names are arbitrary but distinct.
-  auto sizeName = [](Value tensor, unsigned dim) {
-    return std::to_string(reinterpret_cast<uintptr_t>(tensor.getAsOpaquePointer())) + "." +
-           std::to_string(dim);
-  };
-  return TileEmitter(program, "measured", freeBytes, doubleBuffered, ends, &placeholders)
-      .run(*module, sizeName)
-      .sharedBytes;
-}
-
-/// What a kernel is emitted with, and the shared memory that it then needs.
-struct KernelPlan {
-  LoopEnds ends;
-  unsigned sharedBytes;
-};
-
-/// Measures kernels until each loop has only the barriers that it needs. If that fails and TMA
-/// stores are in use, measures kernels with a barrier at each loop head, until loops know their
-/// outstanding bulk stores. If that fails, too, the loops wait for all bulk stores at the end of
-/// each iteration.
-static KernelPlan planLoopEnds(ProgramOp program, unsigned freeBytes, bool doubleBuffered) {
-  LoopEnds ends;
-  unsigned bytes = 0;
-  auto plan = [&] {
-    // As it was before the kernel was measured.
-    LoopEnds before = ends;
-    before.found.clear();
-    before.wrong = false;
-    return KernelPlan{std::move(before), bytes};
-  };
-  constexpr unsigned kRounds = 3;
-  bool done = false;
-  // Each round knows what the previous kernel found.
-  auto measureRounds = [&](bool areInPlace, bool haveBarriers) {
-    for (unsigned round = 0; round < kRounds && !done; ++round) {
-      LoopEnds next;
-      next.areInPlace = areInPlace;
-      next.haveBarriers = haveBarriers;
-      next.known = std::move(ends.found);
-      if (haveBarriers)
-        for (auto &[loop, touched] : next.known)
-          touched = touched.onlyBulkStores();
-      ends = std::move(next);
-      bytes = measure(program, freeBytes, doubleBuffered, ends);
-      done = !ends.wrong;
-    }
-  };
-  auto hasBulkStores = [&] {
-    return llvm::any_of(ends.found, [](auto &loop) { return !loop.second.bulkStores.empty(); });
-  };
-  unsigned bytesWithBarriers = bytes = measure(program, freeBytes, doubleBuffered, ends);
-  if (ends.found.empty())
-    return plan();
-  measureRounds(/*areInPlace=*/false, /*haveBarriers=*/false);
-  // Avoiding the ranges of the previous iteration may move the tiles in every round, so that it
-  // never converges. Kernels with TMA stores then stop avoiding them, because a barrier at the loop
-  // head would wait for the stores.
-  if (hasBulkStores())
-    measureRounds(/*areInPlace=*/true, /*haveBarriers=*/false);
-  if (hasBulkStores())
-    measureRounds(/*areInPlace=*/false, /*haveBarriers=*/true);
-  if (done)
-    return plan();
-  return {LoopEnds(), bytesWithBarriers};
-}
-
-unsigned ejk::sharedMemoryNeed(ProgramOp program, bool doubleBuffered) {
-  LoopEnds ends;
-  return measure(program, /*freeBytes=*/0, doubleBuffered, ends);
-}
-
-/// Whether a loop carries a swizzled tile.
-static bool carriesMatmulOperands(ProgramOp program) {
-  return program
-      ->walk([](scf::ForOp loop) {
-        return llvm::any_of(loop.getInits(),
-                            [](Value init) {
-                              return isa<VectorType>(init.getType()) && isSwizzled(layoutOf(init));
-                            })
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 FailureOr<Kernel> ejk::emitTileKernel(ProgramOp program, gpu::GPUModuleOp module, StringRef name,
-                                      SizeName sizeName, unsigned sharedLimit) {
-  if (failed(checkLaidOut(program)) || failed(checkPartitions(program)))
+                                      SizeName sizeName) {
+  if (failed(checkLaidOut(program)) || failed(checkPlanned(program)) ||
+      failed(checkPartitions(program)))
     return failure();
-  unsigned needed = 0;
-  // Memory spent to save barriers early in the program may be missing later, so retry with less.
-  SmallVector<std::pair<unsigned, bool>> attempts = {
-      {sharedLimit, false}, {sharedLimit - sharedLimit / 8, false}, {0, false}};
-  if (carriesMatmulOperands(program))
-    attempts.insert(attempts.begin(), {sharedLimit, true});
-  for (auto [freeBytes, doubleBuffered] : attempts) {
-    KernelPlan plan = planLoopEnds(program, freeBytes, doubleBuffered);
-    needed = plan.sharedBytes;
-    if (needed <= sharedLimit) {
-      Kernel kernel = TileEmitter(program, name, freeBytes, doubleBuffered, plan.ends)
-                          .run(module, sizeName);
-      assert(kernel.sharedBytes == needed && !plan.ends.wrong && "was measured otherwise");
-      cost::Decision(program.getLoc(), name, "buffers",
-                     doubleBuffered ? "double buffers of operands that loops carry"
-                     : freeBytes    ? "spare memory saves barriers"
-                                    : "least memory")
-          .from("bytes used", needed)
-          .from("bytes of a block", sharedLimit);
-      return kernel;
-    }
-  }
-  return program.emitError() << "needs " << needed << " bytes of shared memory a block, more than "
-                             << "the " << sharedLimit << " of this architecture; make its chunks "
-                             << "shorter, or divide the state into more slices",
-         failure();
+  return TileEmitter(program, name).run(module, sizeName);
 }

@@ -8,19 +8,10 @@
 
 namespace ejk {
 
-/// Checks that `program` and its rings are laid out as emission requires. Emits an error at the op
-/// if not.
-mlir::LogicalResult checkLaidOut(tile::ProgramOp program);
-
-/// The minimum of shared memory, in bytes, that the kernel of laid-out `program` needs, with or
-/// without double buffers for matmul operands that loops carry.
-unsigned sharedMemoryNeed(tile::ProgramOp program, bool doubleBuffered = false);
-
-/// Emits the kernel of a program that ejk-assign-tile-layouts has laid out into `module`. Fails
-/// with an error at the program if the kernel needs more than `sharedLimit` bytes of shared memory.
+/// Emits the kernel of a program that ejk-plan-memory has planned into `module`. Emits an error if
+/// the program is not planned.
 mlir::FailureOr<Kernel> emitTileKernel(tile::ProgramOp program, mlir::gpu::GPUModuleOp module,
-                                       llvm::StringRef name, SizeName sizeName,
-                                       unsigned sharedLimit);
+                                       llvm::StringRef name, SizeName sizeName);
 
 } // namespace ejk
 

@@ -1,6 +1,6 @@
 //===- TileMemory.cpp - tiles between global memory and a block ------------===//
 //
-// Emits loads and stores of tiles, and the barriers that order shared memory.
+// Emits loads and stores of tiles, barriers and fences.
 //
 // Rows go to shared memory by `cp.async` of 16, 8 or 4 bytes, whatever divides a row. The copy
 // itself writes zeros for rows and channels that do not exist. (Rows by TMA: TileTma.cpp.) State
@@ -10,7 +10,6 @@
 #include "lowering/emit/TileMemory.h"
 #include "lowering/emit/TileEmitter.h"
 #include "lowering/layout/Alignment.h"
-#include "lowering/target/CostModel.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
 
@@ -29,22 +28,8 @@ static bool mayReachBeyond(Value first, int64_t count, int64_t channels) {
 // Barriers
 //===----------------------------------------------------------------------===//
 
-bool TileEmitter::isMatmulOperand(Value tile) const {
-  return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
-    Operation *user = use.getOwner();
-    if (auto loop = dyn_cast<scf::ForOp>(user))
-      return isMatmulOperand(loop.getTiedLoopRegionIterArg(&use));
-    return isa<DotOp>(user) || !cumsumsReadBy(user).empty() || tmaStores.contains(user);
-  });
-}
-
 /// A barrier of all threads; with a condition, returns whether it holds in all of them.
 Value TileEmitter::barrier(Value everywhere) {
-  if (warpgroups && memory.pending.unfenced)
-    fenceForMatmuls();
-  // All threads may overwrite the source of a completed bulk store after this barrier.
-  unsigned enough = cost::elementsBeforeBulkStoreIsRead(isLong);
-  awaitBulkStores([&](const SharedMemory::BulkStore &store) { return store.work >= enough; });
   Value number, count, all;
   if (namedBarrier) {
     number = b.i32(namedBarrier);
@@ -66,12 +51,6 @@ Value TileEmitter::barrier(Value everywhere) {
   } else {
     b.make<gpu::BarrierOp>();
   }
-  memory.noteBarrier();
-  loadsSinceBarrier.clear();
-  // Operands of outstanding matmuls stay pending: a barrier does not wait for them.
-  for (const InFlight &dot : inFlight)
-    for (const SharedMemory::Range &range : dot.reads)
-      memory.noteRead(range);
   return all;
 }
 
@@ -80,70 +59,30 @@ void TileEmitter::fenceForMatmuls() {
   callAsm("fence.proxy.async.shared::cta;", "~{memory}", {}, {});
 }
 
-/// Ranges that are read together are passed together, so that one barrier covers all.
-void TileEmitter::beforeRead(ArrayRef<SharedMemory::Range> ranges) {
-  if (llvm::any_of(ranges, [&](auto &range) { return memory.readNeedsBarrier(range); }))
-    barrier();
-  for (const SharedMemory::Range &range : ranges)
-    memory.noteRead(range);
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+Value TileEmitter::sharedAt(int64_t place) {
+  return b.at(b.make<LLVM::AddressOfOp>(shared), b.getI8Type(), place);
 }
 
-/// Waits until this thread's outstanding matmuls no longer read `range`.
-void TileEmitter::awaitReaders(const SharedMemory::Range &range) {
-  for (const InFlight &dot : llvm::reverse(inFlight))
-    if (llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); }))
-      return awaitGroup(dot.group);
-}
-
-/// Waits until `range` is no longer used.
-void TileEmitter::makeWritable(const SharedMemory::Range &range) {
-  awaitReaders(range);
-  if (memory.hasBulkStore(range))
-    awaitBulkStores(
-        [&](const SharedMemory::BulkStore &store) { return store.range.overlaps(range); });
-  if (memory.writeNeedsBarrier(range))
-    barrier();
-}
-
-void TileEmitter::beforeWrite(const SharedMemory::Range &range) {
-  makeWritable(range);
-  memory.noteWrite(range);
-}
-
-Value TileEmitter::sharedAt(const SharedMemory::Range &range) {
-  return b.at(b.make<LLVM::AddressOfOp>(shared), b.getI8Type(), range.begin);
-}
-
-SmallVector<SharedMemory::Range> TileEmitter::justUsed() const {
-  SmallVector<SharedMemory::Range> used(memory.pending.reads);
-  used.append(memory.pending.writes);
-  used.append(memory.pending.bulkStoreRanges());
-  llvm::erase_if(used, [](const SharedMemory::Range &range) { return range.isOld; });
-  for (const InFlight &dot : inFlight)
-    used.append(dot.reads);
-  return used;
-}
-
-/// If memory suffices, the source of a bulk store is not reused for other tiles. Otherwise the next
-/// iteration would have to wait for a later store from the same range.
-SmallVector<SharedMemory::Range> TileEmitter::avoidedFor(Type type, LayoutAttr layout) const {
-  SmallVector<SharedMemory::Range> used = justUsed(), all(used);
-  all.append(bulkStoredFrom);
-  return fitsFreely(type, layout, all)    ? all
-         : fitsFreely(type, layout, used) ? used
-                                          : SmallVector<SharedMemory::Range>();
-}
-
-Placed TileEmitter::newShared(Type type, LayoutAttr layout, bool isMatmulOperand) {
+/// A tile in its place, which in a double buffer depends on `parity`.
+Placed TileEmitter::inBuffer(Type type, LayoutAttr layout, const Parity &parity) {
   Placed tile;
-  tile.layout = layout ? layout : LayoutAttr::get(b.getContext(), LayoutKind::shared, 0, 0);
+  tile.layout = layout;
   tile.type = type;
   tile.pitch = sharedPitch(type);
-  tile.range = memory.allocate(sharedBytes(type, tile.layout), sharedAlignment(tile.layout),
-                               avoidedFor(type, tile.layout));
-  tile.range.isMatmulOperand = isMatmulOperand && isSwizzled(tile.layout);
-  allocatedRanges.push_back(tile.range);
-  tile.address = sharedAt(tile.range);
+  if (!layout.isDoubleBuffered()) {
+    tile.address = sharedAt(layout.getPlace());
+    return tile;
+  }
+  // Offsets are never negative, because only then can hardware fold constants into addresses.
+  int64_t low = std::min(layout.getPlace(), layout.getOddPlace());
+  int64_t distance = std::max(layout.getPlace(), layout.getOddPlace()) - low;
+  Value base = sharedAt(low);
+  Value isFar = layout.getPlace() == low ? parity.isOdd : parity.isEven;
+  tile.address = b.at(base, b.getI8Type(), b.mul(isFar, distance));
   return tile;
 }
 
@@ -162,15 +101,10 @@ const Placed *TileEmitter::carriedPlace(Value value) {
   return nullptr;
 }
 
-Placed TileEmitter::sharedFor(Value value, LayoutAttr layout, bool isMatmulOperand) {
+Placed TileEmitter::sharedFor(Value value) {
   if (const Placed *place = carriedPlace(value))
     return *place;
-  if (buffers.body && isMatmulOperand && isSwizzled(layout) &&
-      value.getParentBlock() == buffers.body) {
-    buffers.tiles.insert(value);
-    return allocateDoubleBuffer(value.getType(), layout, isMatmulOperand);
-  }
-  return newShared(value.getType(), layout, isMatmulOperand);
+  return inBuffer(value.getType(), layoutOf(value), parity);
 }
 
 //===----------------------------------------------------------------------===//
@@ -258,13 +192,10 @@ void TileEmitter::emitLoad(LoadOp op) {
                  from.base, from.element);
     return;
   }
-  Placed tile = newShared(op.getType(), layoutOf(op), isMatmulOperand(op));
-  beforeWrite(tile.range);
+  Placed tile = sharedFor(op);
   copyRows(op.getRows(), op.getFirst(), op.getChannel(), tile);
-  if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4) {
+  if (copyBytes(op.getRows().getType(), op.getChannel()) >= 4)
     b.make<NVVM::CpAsyncCommitGroupOp>();
-    waitForCopies(0);
-  }
   tiles[op] = tile;
 }
 

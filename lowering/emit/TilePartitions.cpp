@@ -67,19 +67,12 @@ unsigned TileEmitter::countWarps() {
 // Mbarriers
 //===----------------------------------------------------------------------===//
 
-static constexpr unsigned kMbarrierBytes = 8;
-
 Value TileEmitter::fullOf(const Ring &ring, Value stage) {
-  return b.at(sharedAt(ring.mbarriers), b.getI8Type(), b.mul(stage, kMbarrierBytes));
+  return b.at(sharedAt(ring.mbarriers), b.getI8Type(), b.mul(stage, RingLayout::kMbarrierBytes));
 }
 Value TileEmitter::emptyOf(const Ring &ring, Value stage) {
-  return b.at(fullOf(ring, stage), b.getI8Type(), ring.stages * kMbarrierBytes);
-}
-
-void TileEmitter::makeMbarriers(MakeRingOp op) {
-  Ring &ring = rings[op.getRing()];
-  if (partitionsOf(program) || ring.usesTma)
-    ring.mbarriers = memory.allocate(2 * ring.stages * kMbarrierBytes);
+  return b.at(fullOf(ring, stage), b.getI8Type(),
+              ring.layout.stages * RingLayout::kMbarrierBytes);
 }
 
 /// Sets arrival counts. At `full` all filling threads arrive; with TMA, one lane, and the warp that
@@ -88,7 +81,7 @@ void TileEmitter::initializeMbarriers(MakeRingOp op) {
   const Ring &ring = rings[op.getRing()];
   unsigned fillers = 1, takers = warps;
   if (ring.usesTma &&
-      llvm::any_of(ring.tiles, [](const Placed &tile) { return isVectorTile(tile.type); }))
+      llvm::any_of(ring.layout.tiles, [](auto &tile) { return isVectorTile(tile.type); }))
     fillers += kWarpSize;
   for (Operation *user : op->getUsers()) {
     auto partition = user->getParentOfType<PartitionOp>();
@@ -99,7 +92,7 @@ void TileEmitter::initializeMbarriers(MakeRingOp op) {
     else if (isa<TakeOp>(user))
       takers = partition.getWarps();
   }
-  for (unsigned stage = 0; stage < ring.stages; ++stage) {
+  for (unsigned stage = 0; stage < ring.layout.stages; ++stage) {
     b.make<NVVM::MBarrierInitOp>(fullOf(ring, b.i32(stage)), b.i32(fillers), Value());
     b.make<NVVM::MBarrierInitOp>(emptyOf(ring, b.i32(stage)), b.i32(takers), Value());
   }
@@ -107,7 +100,7 @@ void TileEmitter::initializeMbarriers(MakeRingOp op) {
 
 /// The parity of the phase of `item`.
 Value TileEmitter::parityOf(const Ring &ring, Value item) {
-  return b.rem(b.div(narrowIndex(item), ring.stages), 2);
+  return b.rem(b.div(narrowIndex(item), ring.layout.stages), 2);
 }
 
 /// Waits until the phase of `parity` has completed.
@@ -126,53 +119,6 @@ void TileEmitter::waitForPhase(Value mbarrier, Value parity) {
 /// once.
 void TileEmitter::waitForEmpty(const Ring &ring, Value item) {
   waitForPhase(emptyOf(ring, stageOf(ring, item)), b.sub(b.i32(1), parityOf(ring, item)));
-}
-
-void TileEmitter::arriveAtEmpty(ReleaseOp op) {
-  const Ring &ring = rings[op.getRing()];
-  // An arrival orders accesses of threads. TMA could still overwrite a stage from which a load is
-  // outstanding, so fence.
-  if (ring.usesTma && llvm::any_of(loadsSinceBarrier, [&](const auto &read) {
-        return read.second.overlaps(ring.range) && !(read.first && hasArrived(read.first));
-      }))
-    fenceForMatmuls();
-  // All lanes must have read before the one arrival.
-  b.make<NVVM::SyncWarpOp>(b.i32(-1));
-  b.onlyIf(b.equal(lane, 0), [&] {
-    b.make<NVVM::MBarrierArriveOp>(b.getI64Type(), emptyOf(ring, stageOf(ring, op.getItem())),
-                                   Value());
-  });
-}
-
-/// Whether the load of `tile` has certainly completed: a matmul of it has been waited for, or sums
-/// of it have been stored.
-bool TileEmitter::hasArrived(Value tile) {
-  return llvm::any_of(tile.getUsers(), [&](Operation *user) {
-    if (OpTrait::hasElementwiseMappableTraits(user))
-      return hasArrived(user->getResult(0));
-    if (!isa<DotOp, tile::SumOp>(user))
-      return false;
-    Value result = user->getResult(0);
-    auto made = tiles.find(result);
-    return made != tiles.end() &&
-           (isa<DotOp>(user) ? made->second.group == 0 : !isRows(layoutOf(result)));
-  });
-}
-
-/// Emits releases whose stage no outstanding matmul reads any more.
-void TileEmitter::releaseAwaited() {
-  llvm::erase_if(pendingReleases, [&](ReleaseOp op) {
-    if (isRead(rings[op.getRing()].range))
-      return false;
-    arriveAtEmpty(op);
-    return true;
-  });
-}
-
-bool TileEmitter::isRead(const SharedMemory::Range &range) {
-  return llvm::any_of(inFlight, [&](const InFlight &dot) {
-    return llvm::any_of(dot.reads, [&](auto &read) { return read.overlaps(range); });
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -217,17 +163,10 @@ void TileEmitter::emitWarpSpecialize(WarpSpecializeOp op) {
 void TileEmitter::emitPartition(PartitionOp partition) {
   ++namedBarrier;
   workers = partition.getWarps() * kWarpSize;
-  memory.pending = {};
   if (std::optional<uint64_t> registers = partition.getRegisters())
     b.make<NVVM::SetMaxRegisterOp>(uint32_t(*registers),
                                    *registers > registersOf(kernel.threads)
                                        ? NVVM::SetMaxRegisterAction::increase
                                        : NVVM::SetMaxRegisterAction::decrease);
   emitBlock(partition.getBody().front());
-  awaitAll();
-  // A thread must not exit with outstanding copies.
-  bool fills = partition.walk([](FillOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (fills)
-    waitForCopies(0);
-  memory.occupyAll();
 }

@@ -1,8 +1,7 @@
 //===- TileProgram.cpp - dispatch over ops, elementwise ops, indices -------===//
 //
-// Emits the ops of a block one by one, and releases each tile's shared memory after
-// its last use. Elementwise ops become one scalar op per element. Indices are i32
-// where they provably fit, because an i64 takes two registers.
+// Emits the ops of a block one by one. Elementwise ops become one scalar op per element.
+// Indices are i32 where they provably fit, because an i64 takes two registers.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/SpilledToShared.h"
@@ -21,32 +20,10 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-unsigned TileEmitter::sizeOf(Type type, LayoutAttr layout) {
-  switch (layout.getKind()) {
-  case LayoutKind::fragments:
-  case LayoutKind::transposed_fragments:
-    return Fragments::of(type, layout).size();
-  case LayoutKind::lanes:
-    return lanesSize(lanesLength(type));
-  case LayoutKind::rows:
-    return 2 * Fragments::ofRows(type, layout).rowTiles();
-  case LayoutKind::uniform:
-    return 1;
-  case LayoutKind::shared:
-  case LayoutKind::swizzled:
-  case LayoutKind::transposed_swizzled:
-    return 0;
-  }
-  llvm_unreachable("unknown layout");
-}
-
 Placed &TileEmitter::placed(Value value) {
-  if (partialSums.contains(value))
-    finishSum(value);
   auto it = tiles.find(value);
   assert(it != tiles.end() && "a tile is made before it is used");
-  if (it->second.group)
-    awaitGroup(it->second.group);
+  assert(!it->second.group && "the plan waits for a matmul before its result is used");
   return it->second;
 }
 
@@ -61,38 +38,8 @@ Value TileEmitter::wideIndex(Value index) {
 Value TileEmitter::narrowIndex(Value index) { return b.narrow(scalar(index)); }
 
 //===----------------------------------------------------------------------===//
-// Lifetimes
+// Ops
 //===----------------------------------------------------------------------===//
-
-SmallVector<Operation *> TileEmitter::usersOfPlace(Value value) {
-  SmallVector<Operation *> users(value.getUsers());
-  for (OpOperand &use : value.getUses())
-    if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
-      llvm::append_range(users, loop.getTiedLoopResult(&use).getUsers());
-  return users;
-}
-
-void TileEmitter::findLastUses() {
-  auto note = [&](Value value) {
-    Operation *last = value.getDefiningOp();
-    for (Operation *user : usersOfPlace(value)) {
-      if (tile::SumOp sum = summedInParts.lookup(user))
-        user = sum;
-      Operation *inBlock = value.getParentBlock()->findAncestorOpInBlock(*user);
-      if (last->isBeforeInBlock(inBlock))
-        last = inBlock;
-    }
-    lastUses[last].push_back(value);
-  };
-  program.walk([&](Operation *op) {
-    if (isa<TakeOp>(op))
-      return; // its tiles live as long as the ring
-    for (Value result : op->getResults())
-      if (isa<MakeRingOp>(op) || (isTile(result) && isInShared(layoutOf(result)) &&
-                                  !isa<scf::ForOp, vector::InsertOp>(op)))
-        note(result);
-  });
-}
 
 void TileEmitter::emitBlock(Block &block) {
   for (Operation &op : block) {
@@ -100,20 +47,8 @@ void TileEmitter::emitBlock(Block &block) {
       break; // a partition's block has none
     b.loc = op.getLoc();
     emit(&op);
-    for (Value value : lastUses[&op])
-      if (rings.contains(value)) {
-        endRing(value);
-      } else if (SharedMemory::Range range = placed(value).range; range.end) {
-        if (!buffers.tiles.contains(value))
-          memory.release(range);
-        tiles.erase(value);
-      }
   }
 }
-
-//===----------------------------------------------------------------------===//
-// Ops
-//===----------------------------------------------------------------------===//
 
 void TileEmitter::emit(Operation *op) {
   if (summedInParts.contains(op))
@@ -133,25 +68,41 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](ConvertOp o) { emitConvert(o); })
       .Case([&](DotOp o) { emitDot(o); })
       .Case([&](CumsumOp o) { emitCumsum(o); })
+      .Case([&](AddCumsumOp o) { emitAddCumsum(o); })
+      .Case([&](SplitTermOp o) { emitSplitTerm(o); })
+      .Case([&](TriangleOp o) { emitTriangle(o); })
       .Case([&](InvertDiagonalOp o) { emitInvertDiagonal(o); })
       .Case([&](MaskOp o) { emitMask(o); })
       .Case([&](WindowOp o) { emitWindow(o); })
       .Case([&](BroadcastOp o) { emitBroadcast(o); })
-      .Case([&](tile::SumOp o) { emitSum(o); })
+      .Case<tile::SumOp, PartialSumOp>([&](Operation *o) { emitSum(o); })
+      .Case([&](AddPartsOp o) { emitAddParts(o); })
+      .Case<BarrierOp, FenceOp, WaitMatmulsOp, WaitCopiesOp, WaitStoresOp>([&](Operation *o) {
+        Operation *next = o;
+        while (isa<FenceOp, WaitStoresOp>(next))
+          next = next->getNextNode();
+        if (!isa<RangeGuardOp>(next)) // otherwise issued with the guard
+          emitOrdering(o);
+      })
       .Case([&](RangeGuardOp o) { emitRangeGuard(o); })
       .Case([&](vector::ExtractOp o) { emitExtract(o); })
       .Case([&](vector::InsertOp o) { emitInsert(o); })
       .Case([&](scf::ForOp o) { emitFor(o); })
       .Case<GuardedOp, scf::IfOp>([&](Operation *o) { emitBranch(Branch::of(o)); })
       .Default([&](Operation *o) { emitElementwise(o); });
-  if (op->getNumRegions() == 0)
-    for (Value result : op->getResults())
-      if (isTile(result))
-        memory.noteWork(sizeOf(result.getType(), layoutOf(result)));
 }
 
 void TileEmitter::findLongBlocks() {
   program.walk([&](Block *block) { isLong |= hasManyMatmuls(*block); });
+}
+
+void TileEmitter::emitOrdering(Operation *op) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](BarrierOp) { barrier(); })
+      .Case([&](FenceOp) { fenceForMatmuls(); })
+      .Case([&](WaitMatmulsOp o) { waitForMatmuls(o.getPending()); })
+      .Case([&](WaitCopiesOp o) { waitForCopies(o.getPending()); })
+      .Case([&](WaitStoresOp o) { waitForBulkStores(o.getPending()); });
 }
 
 /// Rounds to 16 bits in pairs, because one instruction converts two elements.
@@ -207,8 +158,7 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
     return exponentials(op, operands[0], count);
   SmallVector<Value> elements;
   std::optional<double> inverse = type.isF32() ? inverseOfDivisor(op) : std::nullopt;
-  // A kernel that is measured needs one element, which stands for all.
-  for (unsigned i = 0; i < (b.measures() ? 1 : count); ++i) {
+  for (unsigned i = 0; i < count; ++i) {
     auto element = [&](ArrayRef<Value> all) { return all.size() == 1 ? all[0] : all[i]; };
     if (inverse) {
       elements.push_back(b.make<arith::MulFOp>(element(operands[0]), b.f32(*inverse)));
@@ -230,8 +180,6 @@ SmallVector<Value> TileEmitter::elementwise(Operation *op, ArrayRef<ArrayRef<Val
     clone->getResult(0).setType(type);
     elements.push_back(clone->getResult(0));
   }
-  if (!elements.empty())
-    elements.resize(count, elements.front());
   return elements;
 }
 
@@ -303,7 +251,7 @@ void TileEmitter::emitElementwise(Operation *op) {
   }
   SmallVector<Value> elements;
   DenseElementsAttr constant;
-  unsigned count = layout ? sizeOf(result.getType(), layout) : 1;
+  unsigned count = layout ? elementsOfThread(result.getType(), layout) : 1;
   if (isTile(result) && matchPattern(op, m_Constant(&constant))) {
     elements.push_back(
         b.make<arith::ConstantOp>(cast<TypedAttr>(constant.getSplatValue<Attribute>())));

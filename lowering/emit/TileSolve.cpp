@@ -12,9 +12,7 @@ void TileEmitter::emitInvertDiagonal(InvertDiagonalOp op) {
   constexpr int64_t some = 4;
   int64_t rows = op.getType().getDimSize(0), block = InvertDiagonalOp::blockOf(rows);
   Placed from = placed(op.getMatrix());
-  Placed to = sharedFor(op.getResult(), layoutOf(op.getResult()), /*isFactor=*/false);
-  beforeRead(from.range);
-  beforeWrite(to.range);
+  Placed to = sharedFor(op.getResult());
   Type f32 = b.getF32Type(), byte = b.getI8Type();
   Value number = b.add(b.mul(warp, kWarpSize), lane);
   b.onlyIf(b.less(number, rows), [&] {

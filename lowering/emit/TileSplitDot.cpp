@@ -13,7 +13,6 @@
 //                                      are 32 bytes more than a multiple of 64 apart
 //
 //===----------------------------------------------------------------------===//
-#include "lowering/emit/DotOperands.h"
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/IR/Matchers.h"
 
@@ -76,7 +75,7 @@ SmallVector<SmallVector<Value>> TileEmitter::loadTerms(const SplitOperand &opera
   return terms;
 }
 
-void TileEmitter::emitSplitDot(DotOp op, const DotOperands &operands) {
+void TileEmitter::emitSplitDot(DotOp op, const MatmulOperands &operands) {
   DotAlgorithm algorithm = *op.getAlgorithm();
   unsigned count = DotOp::termsOf(algorithm);
   Placed result;
@@ -86,9 +85,8 @@ void TileEmitter::emitSplitDot(DotOp op, const DotOperands &operands) {
   const Placed &acc = placed(op.getAcc());
   bool fromZero = matchPattern(op.getAcc(), m_PosZeroFloat());
   Placed left = placed(operands.left), right = placed(operands.right);
-  beforeRead({right.range, left.range});
-  bool leftAcross = operands.rowsAcross(left, /*isLeft=*/true);
-  bool rightAcross = operands.rowsAcross(right, /*isLeft=*/false);
+  bool leftAcross = operands.rowsAcross(left.layout, /*isLeft=*/true);
+  bool rightAcross = operands.rowsAcross(right.layout, /*isLeft=*/false);
   bool inPairs = leftAcross && rightAcross;
   SplitOperand lhs = splitOperand(left, leftAcross, inPairs, partRow(f));
   SplitOperand rhs = splitOperand(right, rightAcross, inPairs, partColumn(f));

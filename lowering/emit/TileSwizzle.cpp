@@ -94,7 +94,6 @@ void TileEmitter::forEachSwizzledBlock(const Fragments &f, const Placed &shared,
 void TileEmitter::writeSwizzled(const Placed &tile, const Placed &shared) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   bool transposes = f.transposed != isTransposed(shared.layout);
-  beforeWrite(shared.range);
   forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
     b.make<NVVM::StMatrixOp>(
         address, wordsOf(tile, m, pair), transposes ? NVVM::MMALayout::col : NVVM::MMALayout::row,
@@ -117,7 +116,6 @@ Placed TileEmitter::fragmentsFromSwizzled(const Placed &shared, LayoutAttr layou
   tile.type = shared.type;
   Fragments f = Fragments::of(shared.type, layout);
   tile.elements.resize(f.size());
-  beforeRead(shared.range);
   bool transposes = f.transposed != isTransposed(shared.layout);
   forEachSwizzledBlock(f, shared, [&](unsigned m, unsigned pair, Value address) {
     llvm::copy(blockFromSwizzled(getElementTypeOrSelf(shared.type), address, transposes),
@@ -141,8 +139,6 @@ SmallVector<Value> TileEmitter::blockFromSwizzled(Type element, Value address, b
 /// Stores a swizzled tile to global memory by threads, 16 bytes at a time.
 void TileEmitter::storeSwizzled(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
-  beforeRead(tile.range);
-  loadsSinceBarrier.push_back({Value(), tile.range});
   int64_t perRow = type.getDimSize(1) / kSegmentColumns;
   unsigned units = type.getDimSize(0) * perRow, threads = workers;
   auto segment = VectorType::get({kSegmentColumns}, type.getElementType());

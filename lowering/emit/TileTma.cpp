@@ -12,16 +12,13 @@
 // Each stage has two mbarriers, as with warp specialisation (TileRings.cpp). A lane of the
 // first warp is the producer:
 //
-//   acquire   wait for matmuls that delay a release
 //   fill      one lane waits until `empty` has completed the previous phase, arrives at `full`
 //             with the number of bytes, and issues the loads. If some rows of a packed tile
 //             belong to another sequence, all threads first wait, copy and pass a barrier
 //   take      wait until `full` has completed the item's phase; no barrier
-//   release   each warp arrives at `empty`, once no outstanding matmul reads the stage
+//   release   each warp arrives at `empty`
 //
-// Stores use TMA too. One elected lane issues the bulk store after a proxy fence and a
-// barrier. The lane waits until the store has read its source either before a barrier so much
-// later that the wait is free, or before the barrier after which other threads overwrite it.
+// Stores use TMA too. One elected lane issues the bulk store after a proxy fence and a barrier.
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/MultistageLoads.h"
@@ -42,17 +39,22 @@ static constexpr int64_t kSegmentBytes = 16;
 // Tensor maps
 //===----------------------------------------------------------------------===//
 
-/// With warp specialisation, threads copy and store.
 void TileEmitter::findMaps() {
-  if (!warpgroups || !program.getBlock().getOps<WarpSpecializeOp>().empty())
-    return;
   llvm::DenseMap<Value, Value> tensors;
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
     tensors[arg] = tensor;
   for (auto [arg, tensor] : llvm::zip(program.getSavedArgs(), program.getSavedStates()))
     tensors[arg] = tensor;
   findTmaLoads(tensors);
-  findTmaStores();
+  auto mapStores = [&](ValueRange args, ValueRange results) {
+    for (auto [arg, tensor] : llvm::zip(args, results))
+      for (StoreOp store : storesTo(arg))
+        if (store && store.getBulk())
+          tmaStores[store] =
+              mapFor(store.getRows(), store.getChannel(), tensor, store.getTile().getType());
+  };
+  mapStores(program.getOutputArgs(), program.getOutputs());
+  mapStores(program.getSaveArgs(), program.getSaves());
 }
 
 /// The rows and 64-column blocks that are copied at once; no blocks stand for one block of a head.
@@ -78,107 +80,13 @@ unsigned TileEmitter::mapFor(Value rows, Value channel, Value tensor, Type tile)
 }
 
 void TileEmitter::findTmaLoads(const llvm::DenseMap<Value, Value> &tensors) {
-  if (!usesTmaLoads(program))
-    return;
-  for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>()) {
-    tmaRings.insert(ring.getRing());
-    for (FillOp fill : fillsOf(ring))
-      for (auto [rows, channel, tile] :
-           llvm::zip_equal(fill.getRows(), fill.getChannels(), takeOf(ring).getTiles()))
-        if (!isVectorTile(tile.getType()))
-          mapFor(rows, channel, tensors.lookup(argOf(rows)), tile.getType());
-  }
-}
-
-/// The loop that carries the tile and the row index of `store`, if any, and the number of the row
-/// index among the loop's results.
-static std::pair<scf::ForOp, unsigned> carrierOf(StoreOp store) {
-  auto arg = dyn_cast<BlockArgument>(store.getFirst());
-  auto loop = arg ? dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp())
-                  : store.getFirst().getDefiningOp<scf::ForOp>();
-  if (!loop || (arg && arg == loop.getInductionVar()))
-    return {};
-  return {loop, arg ? arg.getArgNumber() - 1 : cast<OpResult>(store.getFirst()).getResultNumber()};
-}
-
-/// Whether no two iterations of the enclosing loop store the same rows. TMA stores complete in any
-/// order, so two stores to one place would race.
-static bool storesOnce(StoreOp store) {
-  auto loop = store->getParentOfType<scf::ForOp>();
-  if (!loop)
-    return true;
-  if (!isa<ProgramOp>(loop->getParentOp()))
-    return false;
-  // A store that is deferred by one iteration. The first iteration must store past the end.
-  Value first = store.getFirst();
-  if (auto [carrier, result] = carrierOf(store); carrier == loop) {
-    if (loop.getInitArgs()[result] != store->getParentOfType<ProgramOp>().getLength())
-      return false;
-    first = loop.getYieldedValues()[result];
-  }
-  auto withoutConstant = [&](Value value) {
-    while (Operation *maker = value.getDefiningOp()) {
-      if (!isa<arith::AddIOp, arith::SubIOp>(maker))
-        break;
-      bool isFirst = loop.isDefinedOutsideOfLoop(maker->getOperand(1));
-      if (!isFirst && !loop.isDefinedOutsideOfLoop(maker->getOperand(0)))
-        break;
-      value = maker->getOperand(!isFirst);
-    }
-    return value;
-  };
-  // Rows of a state slot that belongs to the iteration.
-  if (auto ofSlot = store.getRows().getDefiningOp<SlotRowsOp>())
-    return withoutConstant(ofSlot.getIndex()) == loop.getInductionVar();
-  // Or rows at the counter times at least the tile's number of rows.
-  auto scaled = withoutConstant(first).getDefiningOp<arith::MulIOp>();
-  APInt rows;
-  return scaled && matchPattern(scaled.getRhs(), m_ConstantInt(&rows)) &&
-         rows.sge(cast<VectorType>(store.getTile().getType()).getDimSize(0)) &&
-         withoutConstant(scaled.getLhs()) == loop.getInductionVar();
-}
-
-/// Whether the two stores never write the same rows: they are on different sides of one branch, or
-/// one stores what the loop carries and the other the loop's final result.
-static bool areApart(StoreOp a, StoreOp b) {
-  auto [loop, result] = carrierOf(a);
-  if (loop && std::make_pair(loop, result) == carrierOf(b) &&
-      loop->isProperAncestor(a) != loop->isProperAncestor(b))
-    return true;
-  Operation *branch = a->getParentOp();
-  return Branch::is(branch) && branch == b->getParentOp() && a->getBlock() != b->getBlock();
-}
-
-/// Finds the stores that use TMA: those of swizzled tiles, if all copies use TMA as well. Copies by
-/// threads exclude it, because the proxy fence of a store would wait for outstanding copies.
-void TileEmitter::findTmaStores() {
-  if (tmaRings.empty())
-    return;
-  auto send = [&](Value arg, Value tensor) {
-    SmallVector<StoreOp> stores;
-    for (Operation *user : arg.getUsers()) {
-      auto ofSlot = dyn_cast<SlotRowsOp>(user);
-      for (Operation *op : ofSlot ? llvm::to_vector(ofSlot->getUsers()) : SmallVector{user})
-        stores.push_back(dyn_cast<StoreOp>(op));
-    }
-    bool canUseTma = llvm::all_of(stores, [&](StoreOp store) {
-      auto type = store ? dyn_cast<VectorType>(store.getTile().getType()) : VectorType();
-      // A stage of a ring could be refilled before the bulk store has read it.
-      return type && !store.getTile().getDefiningOp<TakeOp>() &&
-             isTmaTile(store.getRows(), store.getChannel(), type, layoutOf(store.getTile())) &&
-             storesOnce(store) && llvm::all_of(stores, [&](StoreOp other) {
-               return other == store || (other && areApart(store, other));
-             });
-    });
-    if (canUseTma && !tensor.use_empty())
-      for (StoreOp store : stores)
-        tmaStores[store] =
-            mapFor(store.getRows(), store.getChannel(), tensor, store.getTile().getType());
-  };
-  for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
-    send(arg, tensor);
-  for (auto [arg, tensor] : llvm::zip(program.getSaveArgs(), program.getSaves()))
-    send(arg, tensor);
+  for (MakeRingOp ring : program.getBlock().getOps<MakeRingOp>())
+    if (ring.getTma())
+      for (FillOp fill : fillsOf(ring))
+        for (auto [rows, channel, tile] :
+             llvm::zip_equal(fill.getRows(), fill.getChannels(), takeOf(ring).getTiles()))
+          if (!isVectorTile(tile.getType()))
+            mapFor(rows, channel, tensors.lookup(argOf(rows)), tile.getType());
 }
 
 void TileEmitter::passByValue(gpu::GPUFuncOp function, unsigned arg) {
@@ -191,18 +99,6 @@ void TileEmitter::passByValue(gpu::GPUFuncOp function, unsigned arg) {
 //===----------------------------------------------------------------------===//
 // A stage's loads
 //===----------------------------------------------------------------------===//
-
-void TileEmitter::makeStageMbarriers(MakeRingOp op) {
-  Ring &ring = rings[op.getRing()];
-  makeWritable(ring.mbarriers);
-  b.onlyIf(b.equal(thread, 0), [&] {
-    initializeMbarriers(op);
-    b.make<NVVM::FenceMbarrierInitOp>();
-  });
-  // TMA must not overtake earlier stores of threads to this range.
-  fenceForMatmuls();
-  barrier();
-}
 
 void TileEmitter::fillByTma(FillOp op) {
   const Ring &ring = rings[op.getRing()];
@@ -381,8 +277,6 @@ void TileEmitter::copyRagged(const Copy &copy) {
 /// segment, threads store the rows that belong to it.
 void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
   auto type = cast<VectorType>(tile.type);
-  if (memory.readNeedsBarrier(tile.range))
-    barrier();
   Value isWhole;
   // The first iteration of a loop may have nothing to store. A tensor of no rows has a map of one
   // row.
@@ -393,7 +287,6 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
     isWhole = b.both(b.less(b.i64(-1), first), b.less(last, to.length));
     Value always = b.make<arith::ConstantOp>(b.getBoolAttr(true));
     b.onlyIf(b.make<arith::XOrIOp>(isWhole, always), [&] { storeSwizzled(tile, to, op); });
-    memory.noteRead(tile.range);
   }
   // One bulk group per store, possibly empty, so that groups can be counted.
   byOneLane({}, [&] {
@@ -408,26 +301,12 @@ void TileEmitter::storeByTma(const Placed &tile, const Rows &to, StoreOp op) {
     });
     b.make<NVVM::CpAsyncBulkCommitGroupOp>();
   });
-  memory.pending.noteBulkStore(tile.range);
-  bulkStoredFrom.push_back(tile.range);
 }
 
-/// Waits until the bulk stores for which `is` holds have read their source. The next barrier tells
+/// Waits until all bulk stores but the last `groups` have read their source. The next barrier tells
 /// all threads.
-void TileEmitter::awaitBulkStores(llvm::function_ref<bool(const SharedMemory::BulkStore &)> is) {
-  auto &bulkStores = memory.pending.bulkStores;
-  std::optional<unsigned> left; // groups that may stay outstanding
-  for (const SharedMemory::BulkStore &one : bulkStores)
-    if (is(one))
-      left = std::min(left.value_or(one.later), one.later);
-  if (!left)
-    return;
+void TileEmitter::waitForBulkStores(unsigned groups) {
   byOneLane({}, [&] {
-    b.make<NVVM::CpAsyncBulkWaitGroupOp>(b.getI32IntegerAttr(*left), b.getUnitAttr());
-  });
-  llvm::erase_if(bulkStores, [&](const SharedMemory::BulkStore &one) {
-    if (one.later >= *left)
-      memory.noteRead(one.range);
-    return one.later >= *left;
+    b.make<NVVM::CpAsyncBulkWaitGroupOp>(b.getI32IntegerAttr(groups), b.getUnitAttr());
   });
 }

@@ -8,11 +8,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/emit/TileEmitter.h"
+#include "lowering/layout/SummedParts.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -79,7 +79,6 @@ SmallVector<Value> TileEmitter::slicesOf(const Placed &vector, const Fragments &
   }
   SmallVector<Value> slices;
   if (isInShared(vector.layout)) {
-    beforeRead(vector.range);
     Type element = getElementTypeOrSelf(vector.type);
     Value from = b.at(vector.address, element, dim == 0 ? firstRowOf(f) : firstColumnOf(f));
     // Columns are adjacent in pairs.
@@ -144,60 +143,12 @@ void TileEmitter::emitBroadcast(BroadcastOp op) {
 // From matrices to vectors
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` can be computed block by block: an elementwise op on fragments, or a load from a
-/// swizzled tile.
-static bool canComputeByBlocks(Operation *op) {
-  if (op->getNumResults() != 1 || !isFragments(layoutOf(op->getResult(0))))
-    return false;
-  if (auto convert = dyn_cast<ConvertOp>(op))
-    return isSwizzled(layoutOf(convert.getTile()));
-  return OpTrait::hasElementwiseMappableTraits(op) && !op->hasTrait<OpTrait::ConstantLike>();
-}
-
-void TileEmitter::findSummedInParts() {
-  program.walk([&](tile::SumOp sum) {
-    llvm::SetVector<Operation *> found;
-    SmallVector<Value> left = {sum.getTile()};
-    bool reads = false;
-    while (!left.empty()) {
-      Operation *op = left.pop_back_val().getDefiningOp();
-      if (!op || op->getBlock() != sum->getBlock() || !canComputeByBlocks(op) ||
-          layoutOf(op->getResult(0)) != layoutOf(sum.getTile()) ||
-          !llvm::all_of(op->getUsers(),
-                        [&](Operation *user) { return user == sum || found.contains(user); }))
-        continue;
-      found.insert(op);
-      reads |= isa<ConvertOp>(op);
-      if (!isa<ConvertOp>(op))
-        left.append(op->operand_begin(), op->operand_end());
-    }
-    // A ring op in between could let the tile be overwritten.
-    auto crossesRingOp = [&](Operation *op) {
-      auto isOnRing = [](Operation *inner) {
-        return isa<AcquireOp, ReleaseOp, TakeOp>(inner) ? WalkResult::interrupt()
-                                                        : WalkResult::advance();
-      };
-      for (; op != sum; op = op->getNextNode())
-        if (op->walk(isOnRing).wasInterrupted())
-          return true;
-      return false;
-    };
-    Fragments f = Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()));
-    if (!reads || f.columnTiles() % 2 || llvm::any_of(found, crossesRingOp))
-      return;
-    for (Operation *op : found)
-      summedInParts[op] = sum;
-  });
-}
-
 /// Computes the operand of a reduction block by block.
 struct TileEmitter::SummedParts {
-  SummedParts(TileEmitter &emitter, tile::SumOp sum)
-      : emitter(emitter), sum(sum),
-        f(Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()))) {
-    SmallVector<SharedMemory::Range> ranges;
-    find(sum.getTile(), ranges);
-    emitter.beforeRead(ranges);
+  SummedParts(TileEmitter &emitter, Operation *sum)
+      : emitter(emitter), sum(sum), summed(sum->getOperand(0)),
+        f(Fragments::of(summed.getType(), layoutOf(summed))) {
+    find(summed);
     for (auto &[tile, addresses] : swizzledTiles)
       emitter.forEachSwizzledBlock(f, emitter.placed(tile),
                                    [&, &addresses = addresses](unsigned, unsigned, Value address) {
@@ -208,7 +159,7 @@ struct TileEmitter::SummedParts {
   /// This thread's eight elements of 16×16 block `number`.
   SmallVector<Value> block(unsigned number) {
     llvm::DenseMap<Value, SmallVector<Value>> known;
-    return block(sum.getTile(), number, known);
+    return block(summed, number, known);
   }
   static constexpr unsigned kBlock = 8;
 
@@ -217,21 +168,16 @@ private:
     return value.getDefiningOp() && emitter.summedInParts.lookup(value.getDefiningOp()) == sum;
   }
 
-  /// Waits here for the inputs, and collects the swizzled tiles that are read.
-  void find(Value value, SmallVector<SharedMemory::Range> &ranges) {
-    if (!isInParts(value)) {
-      if (isa<VectorType>(value.getType()))
-        emitter.placed(value);
+  /// Collects the swizzled tiles that are read.
+  void find(Value value) {
+    if (!isInParts(value))
       return;
-    }
     if (auto convert = value.getDefiningOp<ConvertOp>()) {
       swizzledTiles[convert.getTile()];
-      ranges.push_back(emitter.placed(convert.getTile()).range);
-      emitter.loadsSinceBarrier.push_back({convert.getResult(), ranges.back()});
       return;
     }
     for (Value operand : value.getDefiningOp()->getOperands())
-      find(operand, ranges);
+      find(operand);
   }
 
   SmallVector<Value> block(Value value, unsigned number,
@@ -263,7 +209,8 @@ private:
   }
 
   TileEmitter &emitter;
-  tile::SumOp sum;
+  Operation *sum;
+  Value summed;
   Fragments f;
   /// Each swizzled tile, and the address of each of its blocks.
   llvm::MapVector<Value, SmallVector<Value>> swizzledTiles;
@@ -296,37 +243,22 @@ std::optional<Value> TileEmitter::sumOverGroups(SmallVector<Value> &partial,
   return which;
 }
 
-/// Whether users of the cumsum read only its last element, the total.
-static bool isTotal(CumsumOp op) {
-  int64_t last = op.getReverse() ? 0 : lanesLength(op.getType()) - 1;
-  return !op.getExclusive() && !op.getFrom() && llvm::all_of(op->getUsers(), [&](Operation *user) {
-    auto extract = dyn_cast<vector::ExtractOp>(user);
-    return extract && getConstantIntValue(extract.getMixedPosition().front()) == last;
-  });
-}
-
-/// Whether only the total of a square matrix's sums is used.
-static bool isOnlyAddedUp(tile::SumOp op) {
-  VectorType type = op.getTile().getType();
-  return type.getDimSize(0) == type.getDimSize(1) && llvm::all_of(op->getUsers(), [](auto *user) {
-           auto sums = dyn_cast<CumsumOp>(user);
-           return sums && isTotal(sums);
-         });
-}
-
-void TileEmitter::emitSum(tile::SumOp op) {
+/// Sums that go to `rows` stay in registers; of others, each warp stores its part.
+void TileEmitter::emitSum(Operation *op) {
+  Value summed = op->getOperand(0);
+  auto partialSum = dyn_cast<PartialSumOp>(op);
   Placed tile;
   std::optional<SummedParts> byBlocks;
-  if (summedInParts.contains(op.getTile().getDefiningOp())) {
+  if (summedInParts.contains(summed.getDefiningOp())) {
     byBlocks.emplace(*this, op);
-    tile.type = op.getTile().getType();
-    tile.layout = layoutOf(op.getTile());
+    tile.type = summed.getType();
+    tile.layout = layoutOf(summed);
   } else {
-    tile = placed(op.getTile());
+    tile = placed(summed);
   }
   Fragments f = Fragments::of(tile.type, tile.layout);
-  // For the total of a square matrix, summing over either dimension is right.
-  bool overColumns = f.storedDim(op.getDim()) == 1 || isOnlyAddedUp(op);
+  unsigned dim = partialSum ? partialSum.getDim() : cast<tile::SumOp>(op).getDim();
+  bool overColumns = f.storedDim(dim) == 1;
   auto plus = [&](Value x, Value y) -> Value {
     return b.make<arith::AddFOp>(x, y, arith::FastMathFlags::contract);
   };
@@ -344,23 +276,26 @@ void TileEmitter::emitSum(tile::SumOp op) {
       sum = butterfly(sum, 1, 2, plus);
   else
     which = sumOverGroups(partial, plus);
-  if (LayoutAttr layout = layoutOf(op.getResult()); isRows(layout)) {
-    Placed sums;
-    sums.type = op.getType();
-    sums.layout = layout;
-    sums.elements = partial;
-    tiles[op.getResult()] = sums;
-    return;
-  }
+  if (partialSum)
+    return storePartialSums(partialSum, f, overColumns, partial, which);
+  Placed sums;
+  sums.type = op->getResult(0).getType();
+  sums.layout = layoutOf(op->getResult(0));
+  sums.elements = partial;
+  tiles[op->getResult(0)] = sums;
+}
 
-  // One row of partial sums from each of the parts that share the result's elements.
-  int64_t length = op.getType().getDimSize(0), parts = overColumns ? f.columnParts : f.rowParts;
-  Placed scratch = newShared(VectorType::get({parts * length}, b.getF32Type()));
-  beforeWrite(scratch.range);
+/// Stores one row of partial sums from each of the parts that share the result's elements. `which`
+/// is what sumOverGroups returned.
+void TileEmitter::storePartialSums(PartialSumOp op, const Fragments &f, bool overColumns,
+                                   SmallVector<Value> partial, std::optional<Value> which) {
+  int64_t parts = overColumns ? f.columnParts : f.rowParts;
+  int64_t length = op.getType().getDimSize(0) / parts;
+  Placed stored = sharedFor(op);
   Value part =
       overColumns ? b.rem(b.div(warp, f.rowParts), f.columnParts) : b.rem(warp, f.rowParts);
   Value first = b.add(b.mul(part, length), overColumns ? firstRowOf(f) : firstColumnOf(f));
-  Value address = b.at(scratch.address, b.getF32Type(), first);
+  Value address = b.at(stored.address, b.getF32Type(), first);
   if (which) {
     // Adjacent columns are stored in pairs.
     unsigned size = partial.size();
@@ -378,35 +313,31 @@ void TileEmitter::emitSum(tile::SumOp op) {
                           overColumns ? f.rowOffset(i) : Fragments::columnOffset(i)));
     });
   }
-  // The partial sums are added at the first use: another barrier may pass before.
-  partialSums.insert({op.getResult(), {scratch, parts}});
-  tiles[op.getResult()] = {}; // inserted now, because a later insertion would invalidate references
+  tiles[op] = stored;
 }
 
-/// Adds the partial sums of `sum` in shared memory.
-void TileEmitter::finishSum(Value sum) {
-  auto [scratch, parts] = partialSums.lookup(sum);
-  partialSums.erase(sum);
-  int64_t length = lanesLength(sum.getType());
-  Placed result;
-  for (int64_t p = 0; p < parts; ++p) {
-    Placed row = scratch;
-    row.type = sum.getType();
-    row.address = b.at(scratch.address, b.getF32Type(), p * length);
+void TileEmitter::emitAddParts(AddPartsOp op) {
+  Placed parts = placed(op.getParts()), result;
+  int64_t length = op.getType().getDimSize(0);
+  for (int64_t p = 0; p < op.getParts().getType().getDimSize(0) / length; ++p) {
+    Placed row = parts;
+    row.type = op.getType();
+    row.address = b.at(parts.address, b.getF32Type(), p * length);
     Placed some = lanesFrom(row, Value());
     for (auto [i, value] : llvm::enumerate(some.elements))
       some.elements[i] =
           p ? b.make<arith::AddFOp>(result.elements[i], value).getResult() : Value(value);
     result = some;
   }
-  memory.release(scratch.range);
-  tiles[sum] = result;
+  tiles[op] = result;
 }
 
-/// Called before a loop or a region that may not run.
-void TileEmitter::finishSums() {
-  while (!partialSums.empty())
-    finishSum(partialSums.begin()->first);
+SmallVector<Operation *> TileEmitter::orderingBefore(RangeGuardOp guard) {
+  SmallVector<Operation *> ops;
+  for (Operation *op = guard->getPrevNode(); isa_and_nonnull<FenceOp, WaitStoresOp>(op);
+       op = op->getPrevNode())
+    ops.insert(ops.begin(), op);
+  return ops;
 }
 
 /// The range guard: whether |x| is at most the bound everywhere. The barrier that combines the
@@ -437,18 +368,16 @@ void TileEmitter::emitRangeGuard(RangeGuardOp op) {
     mine =
         b.both(mine, b.make<arith::CmpFOp>(arith::CmpFPredicate::OLE, most,
                                            b.f32(isLong ? bound * llvm::numbers::log2e : bound)));
+  for (Operation *ordering : orderingBefore(op))
+    emitOrdering(ordering);
   scalars.map(op.getResult(), barrier(mine));
 }
 
-/// Stores row `row` of a matrix in fragments to shared memory; to the buffer of `carried` if a loop
-/// carries it.
-Placed TileEmitter::shareRow(const Placed &tile, Value row, Value carried) {
+/// Stores row `row` of a matrix in fragments to the place of `result` in shared memory.
+Placed TileEmitter::shareRow(const Placed &tile, Value row, Value result) {
   Fragments f = Fragments::of(tile.type, tile.layout);
   Type element = getElementTypeOrSelf(tile.type);
-  Placed scratch =
-      carried ? sharedFor(carried, LayoutAttr())
-              : newShared(VectorType::get({cast<VectorType>(tile.type).getDimSize(1)}, element));
-  beforeWrite(scratch.range);
+  Placed scratch = sharedFor(result);
   Value firstRow = firstRowOf(f), firstColumn = firstColumnOf(f);
   // `along` is the address of this thread's first element of the row; `across` is its position in
   // the other direction.
@@ -518,15 +447,8 @@ void TileEmitter::emitExtract(vector::ExtractOp op) {
     scalars.map(result, tile.elements.front());
     return;
   }
-  if (isMatrix) {
-    if (isFragments(tile.layout)) {
-      Placed row = shareRow(tile, positionOf(positions.front()));
-      tile = lanesFrom(row, Value());
-      memory.release(row.range);
-    } else {
-      tile = lanesFrom(tile, positionOf(positions.front()));
-    }
-  }
+  if (isMatrix)
+    tile = lanesFrom(tile, positionOf(positions.front()));
   Value index = positionOf(positions.back());
   Value picked = pick(tile.elements, b.div(index, kWarpSize));
   scalars.map(result, shuffle(picked, b.rem(index, kWarpSize), gpu::ShuffleMode::IDX));

@@ -1,9 +1,9 @@
 //===- TileWarpgroup.cpp - matmuls by warpgroups (wgmma) -------------------===//
 //
 // Emits tile.dot by `wgmma`. Four warps multiply 64 rows of operand A, from shared memory or
-// from their registers, by operand B in shared memory. The matmul runs asynchronously, so it
-// is issued where it stands in the program and waited for at the first use of its result.
-// Groups complete in order: waiting for one waits for all earlier ones.
+// from their registers, by operand B in shared memory. The matmul runs asynchronously: it is
+// issued where it stands in the program, and the plan says where to wait. Groups complete in
+// order: waiting for one waits for all earlier ones.
 //
 // The matmul is inline assembly, because upstream's ops (nvvm.wgmma.mma_async, and
 // nvgpu.warpgroup.mma, which becomes it) take operand A from shared memory only. Here A mostly
@@ -19,7 +19,6 @@
 //   32 bytes further      if its rows follow one another along M or N, and a row lies along K
 //
 //===----------------------------------------------------------------------===//
-#include "lowering/emit/DotOperands.h"
 #include "lowering/emit/TileEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
@@ -31,38 +30,12 @@ using namespace ejk::tile;
 
 /// K of one instruction.
 static constexpr int64_t kStep = 16;
-static constexpr int64_t kMostColumns = 256;
 /// Addresses in descriptors count 16 bytes.
 static constexpr int64_t kUnit = 16;
 
 /// The bytes from one block of 64 columns to the next.
 static int64_t columnBlockBytesOf(const Placed &tile) {
   return cast<VectorType>(tile.type).getDimSize(isTransposed(tile.layout)) * kSwizzledPitch;
-}
-
-bool TileEmitter::isForWarpgroups(DotOp op, const DotOperands &operands) {
-  LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(operands.left);
-  if (!warpgroups || !isSwizzled(layoutOf(operands.right)))
-    return false;
-  // Whether a row of B in shared memory lies along N, and its rows follow one another along K.
-  bool rowsLieAlongN = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
-  int64_t columns = Fragments::of(op.getType(), result).partColumns();
-  if (!operands.columns.empty()) {
-    if (result.getColumnParts() != 1)
-      return false;
-    columns = operands.columns.back() - operands.columns.front();
-    if (rowsLieAlongN && operands.columns.front() % columns != 0)
-      return false;
-  }
-  if (rowsLieAlongN && !endsSwizzled(columns))
-    return false;
-  // Rows that get no sum are those where operand A in registers is made zero.
-  if (!operands.rows.empty() && isSwizzled(left))
-    return false;
-  return result.getRowParts() % kWarpgroup == 0 &&
-         Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
-         operands.first % kStep == 0 && operands.last % kStep == 0 &&
-         (isSwizzled(left) || isRegisterOperand(left, operands.leftTransposed, result));
 }
 
 /// The descriptor of a swizzled operand, from row or column `first` across on.
@@ -147,28 +120,20 @@ SmallVector<Value> TileEmitter::materializeHere(ArrayRef<Value> elements) {
   return result;
 }
 
-void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
+void TileEmitter::emitWarpgroupDot(DotOp op, const MatmulOperands &operands) {
   DenseElementsAttr constant;
   bool fromZero = operands.columns.empty() && matchPattern(op.getAcc(), m_Constant(&constant)) &&
                   constant.isSplat() && constant.getSplatValue<APFloat>().isPosZero();
   Placed left = placed(operands.left), right = placed(operands.right);
   bool inRegisters = isFragments(left.layout);
-  SmallVector<SharedMemory::Range> operandRanges = {right.range};
-  if (!inRegisters)
-    operandRanges.push_back(left.range);
-  beforeRead(operandRanges);
-
-  // A matmul that takes over the accumulators of an outstanding one also keeps that one's reads
-  // pending; a barrier in between would drop them.
-  InFlight matmul{op.getResult(), groupsIssued + 1, {}, {}, operands.columns};
+  InFlight matmul{op.getResult(), groupsIssued + 1, {}, operands.columns};
   Placed result;
   if (!fromZero)
-    result = accumulatorsFor(op, matmul);
+    result = accumulatorsFor(op.getAcc(), layoutOf(op.getResult()), matmul);
   result.type = op.getType();
   result.layout = layoutOf(op.getResult());
   Fragments f = Fragments::of(result.type, result.layout);
-  matmul.reads.append(operandRanges);
-  bool rightAcross = operands.rowsAcross(right, /*isLeft=*/false);
+  bool rightAcross = operands.rowsAcross(right.layout, /*isLeft=*/false);
   auto words = [&](unsigned m, unsigned step) {
     return zeroBeyond(wordsOf(left, m, step), 16, partRow(f), f.rowOffset(2 * m), operands.rows);
   };
@@ -177,7 +142,7 @@ void TileEmitter::emitWarpgroupDot(DotOp op, const DotOperands &operands) {
                                         rightAcross, nullptr, false, words, operands.columns));
   else
     issueMatmul(result, fromZero, {operands.first, operands.last}, right, rightAcross, &left,
-                operands.rowsAcross(left, /*isLeft=*/true), nullptr, operands.columns);
+                operands.rowsAcross(left.layout, /*isLeft=*/true), nullptr, operands.columns);
   result.group = ++groupsIssued;
   tiles[op.getResult()] = result;
   inFlight.push_back(std::move(matmul));
@@ -263,58 +228,11 @@ TileEmitter::issueMatmul(Placed &result, bool fromZero, std::pair<int64_t, int64
   return registers;
 }
 
-/// The loop's value that `sum`, or what matmuls add to it, is the next one of; null if of none.
-static BlockArgument replacedBy(Value sum) {
-  for (OpOperand &use : sum.getUses()) {
-    Operation *user = use.getOwner();
-    auto dot = dyn_cast<DotOp>(user);
-    Value next;
-    if (dot && dot.getAcc() == sum)
-      next = dot.getResult();
-    else if (Branch::isEnd(user))
-      next = user->getParentOp()->getResult(use.getOperandNumber());
-    else if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<scf::YieldOp>(user))
-      return loop.getRegionIterArg(use.getOperandNumber());
-    if (BlockArgument found = next ? replacedBy(next) : BlockArgument())
-      return found;
-  }
-  return {};
-}
-
-/// Whether the loop's old value, which the sum of matmuls `acc` replaces, is still used after the
-/// first of these matmuls has its accumulators. Then both are live at once and need registers of
-/// their own, and LLVM may copy one to the other between two of the matmuls. A product of the old
-/// value that LLVM contracts with a later addition to an fma uses the old value at that addition.
-static bool outlivesFirstSum(Value acc) {
-  BlockArgument old = replacedBy(acc);
-  if (!old)
-    return false;
-  Operation *first = acc.getDefiningOp();
-  while (auto dot = acc.getDefiningOp<DotOp>()) {
-    first = dot;
-    acc = dot.getAcc();
-  }
-  if (matchPattern(acc, m_Constant()))
-    return false; // made by the first matmul
-  if (Operation *maker = acc.getDefiningOp())
-    first = maker;
-  if (isa<arith::MulFOp>(first) && llvm::is_contained(first->getOperands(), old) &&
-      llvm::any_of(acc.getUsers(), llvm::IsaPred<arith::AddFOp, arith::SubFOp>))
-    return true;
-  return llvm::any_of(old.getUsers(), [&](Operation *user) {
-    Operation *inBlock = first->getBlock()->findAncestorOpInBlock(*user);
-    return inBlock && first->isBeforeInBlock(inBlock);
-  });
-}
-
-/// The accumulators of a matmul. If they come from an outstanding matmul that nothing else uses, no
-/// wait is needed, because `wgmma` accumulates in order.
-Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
-  Value acc = op.getAcc();
+/// The accumulators of a matmul. If they come from an outstanding matmul, this one takes them over,
+/// because `wgmma` accumulates in order.
+Placed TileEmitter::accumulatorsFor(Value acc, LayoutAttr layout, InFlight &matmul) {
   auto it = llvm::find_if(inFlight, [&](const InFlight &dot) { return dot.matmul == acc; });
-  if (it != inFlight.end() && acc.hasOneUse() && acc.getParentBlock() == op->getBlock() &&
-      !outlivesFirstSum(acc)) {
-    matmul.reads = it->reads;
+  if (it != inFlight.end()) {
     matmul.registers = it->registers;
     if (it->columns != matmul.columns)
       matmul.columns = {};
@@ -325,16 +243,16 @@ Placed TileEmitter::accumulatorsFor(DotOp op, InFlight &matmul) {
   }
   Placed result = placed(acc);
   if (result.elements.size() == 1)
-    result = repeated(result, layoutOf(op.getResult()));
+    result = repeated(result, layout);
   return result;
 }
 
-/// Waits for group `group` and all earlier ones. The results pass through inline assembly after the
+/// Waits for all groups but the last `pending`. The results pass through inline assembly after the
 /// wait, so that LLVM cannot move a use before it. The registers of operand A are operands of that
 /// assembly, so that LLVM cannot give them other values while the matmul reads them.
-void TileEmitter::awaitGroup(unsigned group) {
+void TileEmitter::waitForMatmuls(unsigned pending) {
   SmallVector<Value> sums, read;
-  auto done = [&](const InFlight &dot) { return dot.group <= group; };
+  auto done = [&](const InFlight &dot) { return dot.group + pending <= groupsIssued; };
   // The elements that a matmul adds to.
   auto forEachSum = [&](const InFlight &dot, llvm::function_ref<void(Value &)> visit) {
     Placed &tile = tiles[dot.matmul];
@@ -355,7 +273,7 @@ void TileEmitter::awaitGroup(unsigned group) {
   std::string constraints = listOf("=f", sums.size());
   for (unsigned i = 0; i < sums.size(); ++i)
     constraints += "," + std::to_string(i);
-  b.make<NVVM::WgmmaWaitGroupSyncOp>(uint64_t(groupsIssued - group));
+  b.make<NVVM::WgmmaWaitGroupSyncOp>(uint64_t(pending));
   SmallVector<Value> operands = sums;
   operands.append(read);
   if (!read.empty())
@@ -370,10 +288,4 @@ void TileEmitter::awaitGroup(unsigned group) {
       tiles[dot.matmul].group = 0;
     }
   llvm::erase_if(inFlight, done);
-  releaseAwaited();
-}
-
-void TileEmitter::awaitAll() {
-  if (!inFlight.empty())
-    awaitGroup(groupsIssued);
 }

@@ -47,7 +47,7 @@ public:
                                 SizeName sizeName) override {
     if (failed(checkTarget(program)))
       return failure();
-    return emitTileKernel(program, module, name, sizeName, target.sharedBytesPerBlock);
+    return emitTileKernel(program, module, name, sizeName);
   }
   FailureOr<Kernel> makeElementwise(linalg::GenericOp op, gpu::GPUModuleOp module,
                                     StringRef name) override {

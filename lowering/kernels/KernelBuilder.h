@@ -8,7 +8,6 @@
 #ifndef EJK_LOWERING_KERNELS_KERNELBUILDER_H
 #define EJK_LOWERING_KERNELS_KERNELBUILDER_H
 
-#include "lowering/kernels/PlaceholderOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -29,22 +28,12 @@ public:
   using Value = mlir::Value;
   using Type = mlir::Type;
 
-  /// With `placeholders`, the kernel is measured, and not kept.
-  KernelBuilder(mlir::OpBuilder builder, mlir::Location loc, PlaceholderOps *placeholders = nullptr)
-      : OpBuilder(builder), loc(loc), placeholders(placeholders) {}
+  KernelBuilder(mlir::OpBuilder builder, mlir::Location loc) : OpBuilder(builder), loc(loc) {}
 
   mlir::Location loc;
 
-  bool measures() const { return placeholders; }
-
   template <typename Op, typename... Args> Op make(Args &&...args) {
-    if (!placeholders)
-      return Op::create(*this, loc, std::forward<Args>(args)...);
-    mlir::OperationState state(
-        loc, *mlir::RegisteredOperationName::lookup(mlir::TypeID::get<Op>(), getContext()));
-    Op::build(*this, state, std::forward<Args>(args)...);
-    mlir::Operation *placeholder = placeholders->get(state);
-    return mlir::cast<Op>(placeholder ? placeholder : create(state));
+    return Op::create(*this, loc, std::forward<Args>(args)...);
   }
 
   // Constants.
@@ -52,9 +41,6 @@ public:
   Value i64(int64_t v) { return integer(getI64Type(), v); }
   Value like(Value model, int64_t v) { return integer(model.getType(), v); }
   Value integer(Type type, int64_t v) {
-    // To look up the attribute would take longer than all else that is done to measure.
-    if (Value known = placeholders ? placeholders->constant(type) : Value())
-      return known;
     return make<mlir::arith::ConstantOp>(getIntegerAttr(type, v));
   }
   Value f32(double v) { return make<mlir::arith::ConstantOp>(getF32FloatAttr(v)); }
@@ -201,9 +187,6 @@ public:
     Type element = mlir::getElementTypeOrSelf(type);
     return count == 1 ? element : mlir::VectorType::get({count}, element);
   }
-
-private:
-  PlaceholderOps *placeholders;
 };
 
 /// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, or the

@@ -165,19 +165,20 @@ private:
   }
 
   LogicalResult sameAs(Operation *op, Value operand, Value result, bool uniformWillDo = false) {
-    return need(op, layoutOf(operand) == layoutOf(result) || (uniformWillDo && isUniform(operand)),
+    bool isSame = layoutOf(operand).withoutPlace() == layoutOf(result).withoutPlace();
+    return need(op, isSame || (uniformWillDo && isUniform(operand)),
                 "an operand lies as the result does");
   }
 
   LogicalResult check(Operation *op) {
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case<MakeRingOp>([&](auto ring) { return checkRing(ring); })
-        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, PartitionOp, EndOp>(
-            [&](auto) { return success(); })
+        .Case<AcquireOp, FillOp, TakeOp, ReleaseOp, WarpSpecializeOp, PartitionOp, EndOp, BarrierOp,
+              FenceOp, WaitMatmulsOp, WaitCopiesOp, WaitStoresOp>([&](auto) { return success(); })
         .Case<LoadOp, StoreOp, SlotRowsOp, LoadSlotOp, StoreSlotOp>(
             [&](auto access) { return checkAccess(access); })
-        .Case<ConvertOp, DotOp, CumsumOp, BroadcastOp, tile::SumOp>(
-            [&](auto tileOp) { return checkOp(tileOp); })
+        .Case<ConvertOp, DotOp, CumsumOp, BroadcastOp, tile::SumOp, SplitTermOp, TriangleOp,
+              AddCumsumOp, PartialSumOp, AddPartsOp>([&](auto tileOp) { return checkOp(tileOp); })
         .Case<MaskOp>([&](MaskOp keep) -> LogicalResult {
           if (failed(need(keep, isInFragments(keep.getResult()), "a mask takes fragments")))
             return failure();
@@ -317,6 +318,48 @@ private:
     if (failed(need(sums, fits, "running sums take lanes, or fragments that groups of warps sum")))
       return failure();
     return sameAs(sums, sums.getTile(), sums.getResult());
+  }
+
+  LogicalResult checkOp(SplitTermOp split) {
+    if (failed(need(split, isInFragments(split.getTile()), "terms are split off fragments")) ||
+        failed(sameAs(split, split.getTile(), split.getTerm())))
+      return failure();
+    return sameAs(split, split.getTile(), split.getRest());
+  }
+
+  LogicalResult checkOp(TriangleOp triangle) {
+    return need(triangle, warpgroups && is(triangle, LayoutKind::swizzled) &&
+                              cast<VectorType>(triangle.getType()).getDimSize(0) %
+                                      (16 * kWarpgroup) == 0,
+                "warpgroups read a triangle from a swizzled tile");
+  }
+
+  LogicalResult checkOp(AddCumsumOp sums) {
+    LayoutAttr layout = layoutOf(sums), term = layoutOf(sums.getTerm());
+    bool fits = isFragments(layout) && !isTransposed(layout) && isInShared(term) &&
+                !isTransposed(term);
+    if (fits && sums.getTriangle())
+      fits = warpgroups && isSwizzled(term) && hasWarpgroupSums(sums.getType(), layout) &&
+             endsSwizzled(Fragments::of(sums.getType(), layout).partColumns());
+    if (failed(need(sums, fits, "cumsums of a tile in shared memory go to fragments")))
+      return failure();
+    return sameAs(sums, sums.getAcc(), sums.getResult(), /*uniformWillDo=*/true);
+  }
+
+  LogicalResult checkOp(PartialSumOp sum) {
+    if (failed(need(sum, isInFragments(sum.getTile()) && is(sum, LayoutKind::shared),
+                    "fragments are summed in parts to shared memory")))
+      return failure();
+    Fragments f = Fragments::of(sum.getTile().getType(), layoutOf(sum.getTile()));
+    int64_t parts = f.storedDim(sum.getDim()) == 1 ? f.columnParts : f.rowParts;
+    int64_t length = sum.getTile().getType().getDimSize(1 - sum.getDim());
+    return need(sum, sum.getType().getDimSize(0) == parts * length,
+                "there is a part for each of the warps that share a sum");
+  }
+
+  LogicalResult checkOp(AddPartsOp sum) {
+    return need(sum, is(sum.getParts(), LayoutKind::shared) && is(sum, LayoutKind::lanes),
+                "parts in shared memory are added to lanes");
   }
 
   /// Whether `vector` can be broadcast along dimension `dim` of a matrix: it is in `lanes` layout,

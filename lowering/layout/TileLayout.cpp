@@ -91,6 +91,35 @@ SmallVector<CumsumOp> ejk::cumsumsReadBy(Operation *reader) {
   return sums;
 }
 
+unsigned ejk::elementsOfThread(Type type, LayoutAttr layout) {
+  switch (layout.getKind()) {
+  case LayoutKind::fragments:
+  case LayoutKind::transposed_fragments:
+    return Fragments::of(type, layout).size();
+  case LayoutKind::lanes:
+    return lanesSize(lanesLength(type));
+  case LayoutKind::rows:
+    return 2 * Fragments::ofRows(type, layout).rowTiles();
+  case LayoutKind::uniform:
+    return 1;
+  case LayoutKind::shared:
+  case LayoutKind::swizzled:
+  case LayoutKind::transposed_swizzled:
+    return 0;
+  }
+  llvm_unreachable("unknown layout");
+}
+
+bool ejk::isMatmulOperand(Value tile) {
+  return llvm::any_of(tile.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto loop = dyn_cast<scf::ForOp>(user))
+      return isMatmulOperand(loop.getTiedLoopRegionIterArg(&use));
+    auto store = dyn_cast<StoreOp>(user);
+    return isa<DotOp, AddCumsumOp>(user) || !cumsumsReadBy(user).empty() || (store && store.getBulk());
+  });
+}
+
 LayoutAttr ejk::layoutOf(Value value) {
   auto layoutIn = [](Operation *op, unsigned index) {
     auto layouts = op->getAttrOfType<ArrayAttr>(kLayoutsAttr);

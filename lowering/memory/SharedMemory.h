@@ -1,7 +1,7 @@
 //===- SharedMemory.h - allocation and barriers of shared memory -*- C++ -*-===//
 //
-// Allocates a block's dynamic shared memory while a kernel is emitted in program order,
-// and decides where barriers are needed. A range is free again after its tile's last
+// Allocates a block's dynamic shared memory while a program is planned in program order,
+// and decides where barriers are needed (MemoryPlanner.h). A range is free again after its tile's last
 // use. The class records the reads and writes since the last barrier. The rule for
 // barriers, which makes any reuse of memory safe:
 //

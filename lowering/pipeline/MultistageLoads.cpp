@@ -74,7 +74,8 @@ public:
   void run() {
     SmallVector<Type> tiles =
         llvm::map_to_vector(loads, [](LoadOp load) -> Type { return load.getType(); });
-    ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles));
+    ring = MakeRingOp::create(b, loc, RingType::get(b.getContext(), stages, tiles),
+                              /*tma=*/false, /*place=*/IntegerAttr(), /*mbarriers=*/IntegerAttr());
     int64_t distance = std::max<int64_t>(stages - 1, 1);
     for (int64_t item = 0; item < distance; ++item)
       fill(ahead(loop.getLowerBound(), item));

@@ -7,6 +7,7 @@
 #define EJK_LOWERING_PIPELINE_TMATILES_H
 
 #include "dialect/tile/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace ejk {
 
@@ -44,6 +45,16 @@ std::optional<TakenItems> takenOf(tile::MakeRingOp ring);
 /// matrices or for none: waiting for TMA loads and for copies by threads costs more than either
 /// alone. One warp copies vectors beside TMA loads.
 bool usesTmaLoads(tile::ProgramOp program);
+
+/// The loop that carries the tile and the row index of `store`, if any, and the number of the row
+/// index among the loop's results.
+std::pair<mlir::scf::ForOp, unsigned> carrierOf(tile::StoreOp store);
+/// The stores to `arg`, an output or saved states of the program; null for users that are none.
+llvm::SmallVector<tile::StoreOp> storesTo(mlir::Value arg);
+/// The stores of `program` that can use TMA, if TMA also loads all its rows: those of swizzled
+/// tiles. Copies by threads exclude it, because the proxy fence of a store would wait for
+/// outstanding copies.
+llvm::SmallVector<tile::StoreOp> findTmaStores(tile::ProgramOp program);
 
 } // namespace ejk
 

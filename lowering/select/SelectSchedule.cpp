@@ -1,6 +1,6 @@
 //===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
-#include "lowering/emit/TileKernel.h"
+#include "lowering/memory/PlanMemory.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/MultistageLoads.h"

@@ -7,7 +7,7 @@
 #include "lowering/pipeline/DeferStores.h"
 #include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/pipeline/StoreOperandsEarly.h"
-#include "lowering/emit/TileKernel.h"
+#include "lowering/memory/PlanMemory.h"
 #include "lowering/kernels/SameOps.h"
 #include "lowering/layout/TileLayout.h"
 #include "lowering/pipeline/TmaTiles.h"
@@ -40,7 +40,8 @@ struct SelectStagesPass : ejk::impl::SelectStagesBase<SelectStagesPass> {
       return signalPassFailure();
     SmallVector<ProgramOp> programs;
     getOperation()->walk([&](ProgramOp program) {
-      if (program->hasAttr(kWarpsAttr) && program.getBlock().getOps<MakeRingOp>().empty())
+      if (program->hasAttr(kWarpsAttr) && !program->hasAttr(kSharedBytesAttr) &&
+          program.getBlock().getOps<MakeRingOp>().empty())
         programs.push_back(program);
     });
     SmallVector<Plan> plans;

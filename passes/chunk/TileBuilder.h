@@ -132,7 +132,8 @@ public:
   mlir::Value cumsum(mlir::Value tile, bool reverse, bool exclusive,
                      std::optional<int64_t> from = std::nullopt) {
     return tile::CumsumOp::create(b, loc, tile.getType(), tile, reverse, exclusive,
-                                  from ? b.getI64IntegerAttr(*from) : mlir::IntegerAttr());
+                                  from ? b.getI64IntegerAttr(*from) : mlir::IntegerAttr(),
+                                  /*triangle=*/mlir::Value());
   }
   mlir::Value mask(mlir::Value tile, bool upper, bool strict, float otherwise) {
     auto flag = [&](bool set) { return set ? b.getUnitAttr() : mlir::UnitAttr(); };

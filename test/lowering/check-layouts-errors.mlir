@@ -1,6 +1,6 @@
 // What a laid-out block program must hold before kernels are made of it: a layout for each tile, that
 // fits its type, the program's warps and the ops that use it.
-// RUN: ejk-opt %s --split-input-file --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a --verify-diagnostics
+// RUN: ejk-opt %s --split-input-file --ejk-describe-interface --ejk-plan-memory=arch=sm_90a --ejk-lower-to-gpu=arch=sm_90a --verify-diagnostics
 // RUN: not ejk-opt %s --split-input-file --ejk-describe-interface --ejk-select-stages=arch=sm_90a -o /dev/null 2>&1 | FileCheck %s --check-prefix=STAGES
 // STAGES: error: makes a tile that has no layout
 

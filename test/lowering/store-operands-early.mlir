@@ -4,7 +4,7 @@
 // CHECK: scf.for {{.*}} iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9]+}}, %[[QK:[a-z0-9]+]] = %{{[0-9]+}}, {{.*}}) ->
 // CHECK: %[[P:[0-9]+]] = arith.mulf %[[QK]],
 // CHECK: %[[P1:[0-9]+]] = arith.truncf %[[P]]
-// CHECK: tile.convert %[[P1]] to <swizzled>
+// CHECK: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
 // CHECK: tile.invert_diagonal
 // CHECK: tile.dot
 
@@ -15,7 +15,7 @@
 // LATE: tile.invert_diagonal
 // LATE: %[[P:[0-9]+]] = arith.mulf %[[QK]],
 // LATE: %[[P1:[0-9]+]] = arith.truncf %[[P]]
-// LATE: tile.convert %[[P1]] to <swizzled>
+// LATE: tile.convert %[[P1]] to <swizzled at {{[0-9]+}}{{.*}}>
 // LATE: tile.dot
 
 // What is solved backwards is stored before the state that the chunk is entered with is read.

@@ -53,6 +53,9 @@ static constexpr const char *kCommon[] = {
     "ejk-make-alternatives",
     "ejk-select-schedule",
     "ejk-select-schedule{schedule=chunk}",
+    "ejk-plan-memory",
+    "ejk-plan-memory{arch=sm_90a}",
+    "ejk-check-races",
     "ejk-lower-to-gpu",
     "ejk-lower-to-gpu{arch=sm_90a}",
     "ejk-lower-to-cpu",
@@ -74,9 +77,9 @@ static constexpr const char *kCommon[] = {
     "ejk-specialize,ejk-to-gpu,ejk-to-nvvm",
     "ejk-backward,ejk-to-gpu,ejk-to-nvvm",
     "ejk-specialize,ejk-to-gpu{schedule=chunk}",
-    "ejk-assign-tile-layouts,ejk-lower-to-gpu",
+    "ejk-assign-tile-layouts,ejk-plan-memory,ejk-lower-to-gpu",
     ("ejk-assign-tile-layouts{arch=sm_90a},ejk-select-stages{arch=sm_90a},"
-     "ejk-lower-to-gpu{arch=sm_90a}"),
+     "ejk-plan-memory{arch=sm_90a},ejk-lower-to-gpu{arch=sm_90a}"),
     "ejk-lower-to-gpu,ejk-to-nvvm",
 };
 

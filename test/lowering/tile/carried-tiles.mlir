@@ -1,4 +1,4 @@
-// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-assign-tile-layouts --ejk-lower-to-gpu
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-assign-tile-layouts --ejk-plan-memory --ejk-lower-to-gpu
 // A tile that a loop carries in shared memory lies in one place, or in two by turns.
 
 #lanes = #tile.layout<lanes>

@@ -1,4 +1,4 @@
-// RUN: ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a --canonicalize --cse | FileCheck %s
+// RUN: ejk-opt %s --ejk-describe-interface --ejk-plan-memory=arch=sm_90a --ejk-lower-to-gpu=arch=sm_90a --canonicalize --cse | FileCheck %s
 
 // A loop carries a matmul operand in a double buffer, and nothing uses its result. After the loop both
 // buffers are free: the seven tiles of 32 KiB that are live then fit beside nothing else into the 227 KiB

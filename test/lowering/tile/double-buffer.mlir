@@ -1,7 +1,7 @@
 // A factor that a loop carries lies in two places by turns: between writing the next one's and the
 // products that read it an iteration later stands one barrier, which knows it by its other name.
-// RUN: ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a --canonicalize --cse | FileCheck %s
-// RUN: not ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu 2>&1 | FileCheck %s --check-prefix=ARCH
+// RUN: ejk-opt %s --ejk-describe-interface --ejk-plan-memory=arch=sm_90a --ejk-lower-to-gpu=arch=sm_90a --canonicalize --cse | FileCheck %s
+// RUN: not ejk-opt %s --ejk-describe-interface --ejk-plan-memory --ejk-lower-to-gpu 2>&1 | FileCheck %s --check-prefix=ARCH
 // ARCH: error: is laid out for matmuls of four warps (wgmma), which sm_90 lacks; sm_90a has them
 // DEFINE: %{run} = env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random
 // RUN: %{run} B=2,T=335,H=2 %s

@@ -1,6 +1,6 @@
 // Outstanding loads of a stage complete before its next TMA tile may arrive: a stage is released after
 // the sums of what was read, or after a fence where no use shows that the loads are complete.
-// RUN: ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a | FileCheck %s
+// RUN: ejk-opt %s --ejk-describe-interface --ejk-plan-memory=arch=sm_90a --ejk-lower-to-gpu=arch=sm_90a | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run --schedule=step --arch=sm_90a --device=cuda --check --random B=2,T=335,H=2 %s
 
 // CHECK-LABEL: gpu.func @f_blocks0(

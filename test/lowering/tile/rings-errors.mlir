@@ -1,4 +1,4 @@
-// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-assign-tile-layouts --ejk-lower-to-gpu
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-assign-tile-layouts --ejk-plan-memory --ejk-lower-to-gpu
 // Rings that kernels cannot have.
 
 func.func @not_laid_out(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {

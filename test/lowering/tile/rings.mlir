@@ -1,4 +1,4 @@
-// RUN: ejk-opt %s --ejk-specialize --ejk-lower-to-gpu | FileCheck %s
+// RUN: ejk-opt %s --ejk-specialize --ejk-plan-memory --ejk-lower-to-gpu | FileCheck %s
 // How far a take waits: copies are done in the order in which they were started.
 
 // The item behind the one taken may be under way.

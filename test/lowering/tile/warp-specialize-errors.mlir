@@ -1,5 +1,5 @@
-// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-lower-to-gpu=arch=sm_90
-// RUN: not ejk-opt %s --split-input-file --ejk-specialize --ejk-lower-to-gpu=arch=sm_80 2>&1 | FileCheck %s
+// RUN: ejk-opt %s --split-input-file --verify-diagnostics --ejk-specialize --ejk-plan-memory=arch=sm_90 --ejk-lower-to-gpu=arch=sm_90
+// RUN: not ejk-opt %s --split-input-file --ejk-specialize --ejk-plan-memory=arch=sm_80 --ejk-lower-to-gpu=arch=sm_80 2>&1 | FileCheck %s
 // Roles that kernels cannot have.
 // CHECK: error: partitions need sm_90 or newer, not sm_80
 
@@ -11,7 +11,8 @@ func.func @registers(%g: tensor<?x?x?xf32>) -> tensor<?x?x?xf32> {
     tile.warp_specialize {
       // expected-error @below {{a partition's own registers need sm_90a or the like, not sm_90}}
       tile.partition "a" warps 4 registers 40 {
-        %x = arith.constant {tile.layouts = [#tile.layout<lanes>]} dense<0.0> : vector<64xf32>
+        %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64xf32>
+        %x = tile.convert %zero to <lanes> : vector<64xf32>
         tile.store %x, %or[%head, %head] : vector<64xf32>, !tile.rows<f32>
       }
     }

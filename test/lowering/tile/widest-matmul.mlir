@@ -1,5 +1,5 @@
 // The widest matmul of a warpgroup: 256 columns are one instruction.
-// RUN: ejk-opt %s --ejk-describe-interface --ejk-lower-to-gpu=arch=sm_90a | FileCheck %s
+// RUN: ejk-opt %s --ejk-describe-interface --ejk-plan-memory=arch=sm_90a --ejk-lower-to-gpu=arch=sm_90a | FileCheck %s
 // RUN: env EJK_CUDA_DRIVER=%emulated-cuda ejk-run %s --schedule=step --arch=sm_90a --device=cuda --check --random B=1,T=70,H=1
 // CHECK: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
 #fragments = #tile.layout<fragments over 4 by 1>

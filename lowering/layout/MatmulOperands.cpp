@@ -1,0 +1,60 @@
+//===- MatmulOperands.cpp - A and B of a matmul, and who multiplies -------===//
+#include "lowering/layout/MatmulOperands.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace ejk;
+using namespace ejk::tile;
+
+/// K, and the most columns, of one `wgmma`.
+static constexpr int64_t kStep = 16, kMostColumns = 256;
+
+MatmulOperands MatmulOperands::of(DotOp op) {
+  auto [first, last] = op.getRange();
+  ArrayRef<int64_t> rows = op.getRows().value_or(ArrayRef<int64_t>());
+  if (isTransposed(layoutOf(op.getResult())))
+    return {op.getRhs(), op.getLhs(), !op.getRhsTransposed(), !op.getLhsTransposed(),
+            first,       last,        /*rows=*/{},            /*columns=*/rows};
+  return {op.getLhs(), op.getRhs(), op.getLhsTransposed(), op.getRhsTransposed(),
+          first,       last,        rows};
+}
+
+bool ejk::isByWarpgroups(DotOp op) {
+  MatmulOperands operands = MatmulOperands::of(op);
+  LayoutAttr result = layoutOf(op.getResult()), left = layoutOf(operands.left);
+  if (op.getAlgorithm() || !op->getParentOfType<ProgramOp>()->hasAttr(kWarpgroupsAttr) ||
+      !isSwizzled(layoutOf(operands.right)))
+    return false;
+  // Whether a row of B in shared memory lies along N, and its rows follow one another along K.
+  bool rowsLieAlongN = isTransposed(layoutOf(operands.right)) == operands.rightTransposed;
+  int64_t columns = Fragments::of(op.getType(), result).partColumns();
+  if (!operands.columns.empty()) {
+    if (result.getColumnParts() != 1)
+      return false;
+    columns = operands.columns.back() - operands.columns.front();
+    if (rowsLieAlongN && operands.columns.front() % columns != 0)
+      return false;
+  }
+  if (rowsLieAlongN && !endsSwizzled(columns))
+    return false;
+  // Rows that get no sum are those where operand A in registers is made zero.
+  if (!operands.rows.empty() && isSwizzled(left))
+    return false;
+  return result.getRowParts() % kWarpgroup == 0 &&
+         Fragments::of(op.getType(), result).partColumns() <= kMostColumns &&
+         operands.first % kStep == 0 && operands.last % kStep == 0 &&
+         (isSwizzled(left) || isRegisterOperand(left, operands.leftTransposed, result));
+}
+
+Type ejk::summedType(CumsumOp op) {
+  auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
+  return widened ? getElementTypeOrSelf(widened.getIn().getType())
+                 : BFloat16Type::get(op.getContext());
+}
+
+Value ejk::summedInShared(CumsumOp op) {
+  auto widened = op.getTile().getDefiningOp<arith::ExtFOp>();
+  auto convert = widened ? widened.getIn().getDefiningOp<ConvertOp>() : ConvertOp();
+  return convert && isInShared(layoutOf(convert.getTile())) ? convert.getTile() : Value();
+}

@@ -1,0 +1,219 @@
+// RUN: ejk-opt %s --split-input-file --ejk-check-races --verify-diagnostics
+// What the checker of plans finds.
+
+// A barrier orders what one thread stores and another loads.
+func.func @barrier(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    // expected-note @below {{'tile.convert' writes there}}
+    %a = tile.convert %x to <shared at 0> : vector<64x64xbf16>
+    // expected-error @below {{races in shared memory: a barrier is missing between this access and an earlier one, at bytes 0 to 9216}}
+    %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// The loads of an iteration, and the stores of the next.
+func.func @iteration(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %n = arith.constant 4 : index
+    %c1 = arith.constant 1 : index
+    scf.for %i = %c0 to %n step %c1 {
+      %x = tile.load %kr[%i, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+      // expected-error @below {{races in shared memory: a barrier is missing between this access and an earlier one, at bytes 0 to 9216}}
+      %a = tile.convert %x to <shared at 0> : vector<64x64xbf16>
+      tile.barrier
+      // expected-note @below {{'tile.convert' reads there}}
+      %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+      tile.store %y, %or[%i, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    }
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// A barrier does not end a copy.
+func.func @copies(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    // expected-note @below {{'tile.load' writes there}}
+    %a = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<shared at 0>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    tile.barrier
+    // expected-error @below {{races in shared memory: a wait is missing between this access and an earlier one, at bytes 0 to 9216}}
+    %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// wgmma sees what threads stored after a fence.
+func.func @fence(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
+      attributes {tile.shared_bytes = 16384 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    // expected-note @below {{'tile.convert' writes there}}
+    %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.barrier
+    // expected-error @below {{races in shared memory: a fence before the barrier is missing between this access and an earlier one, at bytes 0 to 8192}}
+    %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    tile.wait_matmuls 0
+    tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+// A fence in front of the store is none of it.
+func.func @early_fence(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
+      attributes {tile.shared_bytes = 16384 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    tile.fence
+    // expected-note @below {{'tile.convert' writes there}}
+    %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.barrier
+    // expected-error @below {{races in shared memory: a fence before the barrier is missing}}
+    %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    tile.wait_matmuls 0
+    tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+// A barrier does not end a matmul that reads the place.
+func.func @matmul(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
+      attributes {tile.shared_bytes = 16384 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.fence
+    tile.barrier
+    // expected-note @below {{'tile.dot' reads there}}
+    %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    tile.barrier
+    // expected-error @below {{races in shared memory: a wait is missing between this access and an earlier one, at bytes 0 to 8192}}
+    %b = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.wait_matmuls 0
+    tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+// A matmul's result is there when it has been waited for.
+func.func @result(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xf32> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xf32>)
+      attributes {tile.shared_bytes = 16384 : i64, tile.warpgroups, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %zero = arith.constant {tile.layouts = [#tile.layout<uniform>]} dense<0.0> : vector<64x64xf32>
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    %a = tile.convert %x to <swizzled at 0> : vector<64x64xbf16>
+    tile.fence
+    tile.barrier
+    %d = tile.dot %a, %a transposed, %zero {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
+    // expected-error @below {{is not planned: uses a matmul that is not waited for}}
+    tile.store %d, %or[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.wait_matmuls 0
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xf32>
+}
+
+// -----
+
+// A place outside of the block's memory.
+func.func @outside(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    // expected-error @below {{is not planned: a place is aligned and lies in the block's shared memory}}
+    %a = tile.convert %x to <shared at 9344> : vector<64x64xbf16>
+    tile.barrier
+    %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// No place.
+func.func @no_place(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    // expected-error @below {{is not planned: a place is aligned and lies in the block's shared memory}}
+    %a = tile.convert %x to <shared> : vector<64x64xbf16>
+    tile.barrier
+    %y = tile.convert %a to <fragments over 4 by 1> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
+
+// -----
+
+// Threads exchange elements through shared memory.
+func.func @between_threads(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x?x64xbf16> {
+  %o = tile.program chunk 64 slices 1 sequences(%k : tensor<?x?x?x64xbf16>) outputs(tensor<?x?x?x64xbf16>)
+      attributes {tile.shared_bytes = 18432 : i64, tile.warps = 4 : i64} {
+  ^bb0(%kr: !tile.rows<vector<64xbf16>>, %or: !tile.rows<vector<64xbf16>>, %length: index, %slice: index, %head: index,
+       %heads: index):
+    %c0 = arith.constant 0 : index
+    %x = tile.load %kr[%c0, %c0] {tile.layouts = [#tile.layout<fragments over 4 by 1>]} : !tile.rows<vector<64xbf16>> -> vector<64x64xbf16>
+    // expected-error @below {{is not planned: a conversion between threads goes through shared memory}}
+    %y = tile.convert %x to <fragments over 2 by 2> : vector<64x64xbf16>
+    tile.store %y, %or[%c0, %c0] : vector<64x64xbf16>, !tile.rows<vector<64xbf16>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x64xbf16>
+}
