@@ -353,9 +353,18 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
     states are combined in the order of the segments, so that a sequence gives the same bits in any
     batch. Packed sequences have segments of `packed` rows.
 
+    Where steps correct a state, a number cannot say what a segment makes of its start S: it makes
+    M S + X, with a K×K matrix M, the segment's transition. Another scan makes M: the same step from
+    the identity, with K value channels, in which nothing is added that does not depend on the state.
+    `ejk.combine_segments` combines, in f32. No transition is left out. Keys and gates are then read
+    three times. A scan that gets what an earlier one has read as rows, as those of a derivative do,
+    goes through the same states, and takes the starts of that one.
+
     Requires: the states' next values are linear in them (decays and outer products, or sums), of
-    gates, keys and values that do not depend on a state. Other scans get a remark. Results change
-    by the rounding of the sums of log gates and of the states' combination.
+    gates and keys that do not depend on a state. Nor do values, but for corrections as `ejk-chunk`
+    has them, and beside those no gate per value channel. Other scans get a remark. Results change
+    by the rounding of the sums of log gates and of the states' combination; of a corrected state by
+    that of its transitions, whose matmuls round like the state's own.
 
     Before:
     ```mlir
@@ -370,6 +379,12 @@ def SplitOverTime : Pass<"ejk-split-over-time"> {
       yield states(exp(d) · S + x) outputs(S) }
     %o = ejk.scan segments<64 to 4096, at_least 4> sequences(%q, %k, %v, %g) states(%starts) … {
       as before }
+    ```
+    With a correction, S2 = S1 + k (v - r)ᵀ of r = read S1, k along key, the second of these is:
+    ```mlir
+    %m = ejk.scan segments<64 to 4096, at_least 4> sequences(%g, %k) states(%identities) {
+      m1 = decay m by g; m2 = m1 - k (read m1, k along key)ᵀ }
+    %starts, %ht = ejk.combine_segments %x by %m from %h0 like %q
     ```
   }];
   let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",

@@ -109,5 +109,6 @@ include "dialect/ejk/EjkRecurrences.td"
 include "dialect/ejk/EjkPools.td"
 include "dialect/ejk/EjkScan.td"
 include "dialect/ejk/EjkHeads.td"
+include "dialect/ejk/EjkSegments.td"
 
 #endif // EJK_DIALECT_EJK_EJK_TD

@@ -25,6 +25,9 @@ mlir::LogicalResult interpretScan(ScanOp op, Operands operands, Results &results
 mlir::LogicalResult interpretHeads(mlir::Operation *op, Operands operands, Results &results);
 mlir::LogicalResult interpretSumHeads(SumHeadsOp op, Operands operands, Results &results,
                                       const Options &options);
+// Segments.cpp
+mlir::LogicalResult interpretCombineSegments(CombineSegmentsOp op, Operands operands,
+                                             Results &results, const Options &options);
 // Pools.cpp
 mlir::LogicalResult interpretReadStates(ReadStatesOp op, Operands operands, Results &results);
 mlir::LogicalResult interpretWriteStates(WriteStatesOp op, Operands operands, Results &results,

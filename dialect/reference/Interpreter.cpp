@@ -229,6 +229,9 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
           [&](Operation *op) { return interpretRecurrence(op, operands, results, options); })
       .Case([&](DeltaRuleOp op) { return interpretDeltaRule(op, operands, results, options); })
       .Case([&](ScanOp op) { return interpretScan(op, operands, results, options); })
+      .Case([&](CombineSegmentsOp op) {
+        return interpretCombineSegments(op, operands, results, options);
+      })
       .Case([&](ReadStatesOp op) { return interpretReadStates(op, operands, results); })
       .Case([&](WriteStatesOp op) { return interpretWriteStates(op, operands, results, options); })
       .Case<RepeatHeadsOp, FirstHeadsOp>(

@@ -489,6 +489,18 @@ void ShapeAnalysis::constrain(Operation *op) {
       unify(dim == 1 ? node(like, heads) : node(states, dim), node(result, dim));
     return;
   }
+  if (auto combine = dyn_cast<CombineSegmentsOp>(op)) {
+    unifyAll(combine.getTotals(), combine.getStarts());
+    if (combine.getInitial())
+      unifyAll(combine.getInitial(), combine.getFinalState());
+    unify(sequencesNode(node(combine.getLike(), 0), combine.getOffsets()),
+          node(combine.getFinalState(), 0));
+    for (unsigned dim = 0; dim < 2; ++dim)
+      unify(node(combine.getTotals(), dim), node(combine.getTransitions(), dim));
+    for (unsigned dim = 1; dim < 4; ++dim)
+      unify(node(combine.getTotals(), dim), node(combine.getFinalState(), dim));
+    return;
+  }
   if (auto sum = dyn_cast<SumHeadsOp>(op)) {
     unifyAll(sum.getLike(), sum.getResult());
     for (unsigned dim = 0, e = rankOf(sum.getLike()); dim < e; ++dim)

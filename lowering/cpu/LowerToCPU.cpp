@@ -60,6 +60,10 @@ public:
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitCpuSumHeads(op, module, name);
   }
+  FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op, gpu::GPUModuleOp,
+                                        StringRef) override {
+    return op.emitError("a CPU has no scans of segments; compile with --schedule=step"), failure();
+  }
 
 private:
   const CpuTarget &target;

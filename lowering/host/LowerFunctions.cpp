@@ -174,6 +174,14 @@ private:
       });
       return failed(kernel) ? failure() : launch(&op, *kernel);
     }
+    if (auto combine = dyn_cast<CombineSegmentsOp>(op)) {
+      std::string name = prefix + "_combine" + std::to_string(numPlain++);
+      auto anySize = [](Value, unsigned) { return std::string(); };
+      FailureOr<Kernel> kernel = shared.get(combine, /*singleStep=*/false, anySize, [&] {
+        return maker.makeCombineSegments(combine, kernels, name);
+      });
+      return failed(kernel) ? failure() : launch(&op, *kernel);
+    }
     if (isa<RepeatHeadsOp, FirstHeadsOp>(op) && maker.groupsStates() && isDoneByProgram(&op))
       return success();
     if (isa<RepeatHeadsOp, FirstHeadsOp>(op))

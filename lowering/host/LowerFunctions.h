@@ -42,6 +42,9 @@ public:
                            llvm::StringRef name) = 0;
   virtual Kernel makeSumHeads(SumHeadsOp op, mlir::gpu::GPUModuleOp module,
                               llvm::StringRef name) = 0;
+  virtual llvm::FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op,
+                                                      mlir::gpu::GPUModuleOp module,
+                                                      llvm::StringRef name) = 0;
 };
 
 /// The number of ops with a kernel, by kind, and of those that share another one's.

@@ -2,6 +2,7 @@
 #include "lowering/Passes.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/host/LowerFunctions.h"
+#include "lowering/kernels/CombineSegmentsKernel.h"
 #include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/PooledStates.h"
@@ -64,6 +65,10 @@ public:
   }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitSumHeadsKernel(op, module, name);
+  }
+  FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op, gpu::GPUModuleOp module,
+                                        StringRef name) override {
+    return emitCombineSegmentsKernel(op, module, name);
   }
 
 private:

@@ -20,7 +20,8 @@ bool ejk::isStorable(Type type) {
 
 bool ejk::isKernel(Operation *op) {
   return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, RepeatHeadsOp,
-                         FirstHeadsOp, linalg::GenericOp, ReadStatesOp, WriteStatesOp>(op);
+                         FirstHeadsOp, CombineSegmentsOp, linalg::GenericOp, ReadStatesOp, WriteStatesOp>(
+      op);
 }
 
 /// Creates an elementwise op on `inputs` with result `type` and the given body.

@@ -97,6 +97,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
         function->setAttr(kWhenAttr, when);
       makeInTwoTerms(function, kChunkSchedule);
       SplitOverTimeOptions coarse, fine;
+      if (llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState))
+        coarse.most = cost::kMostRowsOfCorrectedSegment;
       fine.most = cost::kMostRowsOfFineSegment;
       fine.count = cost::kFineSegments;
       fine.packed = cost::kRowsOfFinePackedSegment;

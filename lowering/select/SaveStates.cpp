@@ -3,6 +3,7 @@
 #include "dialect/ejk/Names.h"
 #include "dialect/shapes/Shapes.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/select/SameTensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/Passes.h"
@@ -16,41 +17,6 @@ using namespace ejk;
 //===----------------------------------------------------------------------===//
 // Which state of f a scan of f_vjp walks through
 //===----------------------------------------------------------------------===//
-
-/// Whether a tensor of f_vjp, or what its size is made of, is that of f: the derivative takes f's
-/// arguments first. Over segments, scans make the states that others start from.
-static bool isSameTensor(Value derived, Value own);
-
-/// Whether two ops of equal operands do the same in their regions.
-static bool haveSameRegions(Operation *a, Operation *b) {
-  llvm::DenseMap<Value, Value> inside;
-  auto check = [&](Value x, Value y) {
-    auto known = inside.find(x);
-    return success(known == inside.end() ? isSameTensor(x, y) : known->second == y);
-  };
-  auto mark = [&](Value x, Value y) { inside[x] = y; };
-  return llvm::all_of_zip(a->getRegions(), b->getRegions(), [&](Region &x, Region &y) {
-    return OperationEquivalence::isRegionEquivalentTo(&x, &y, check, mark,
-                                                      OperationEquivalence::IgnoreLocations);
-  });
-}
-
-static bool isSameTensor(Value derived, Value own) {
-  if (!derived || !own)
-    return !derived && !own;
-  if (derived.getType() != own.getType())
-    return false;
-  auto arg = dyn_cast<BlockArgument>(derived);
-  if (auto other = dyn_cast<BlockArgument>(own))
-    return arg && arg.getArgNumber() == other.getArgNumber();
-  if (arg)
-    return false;
-  Operation *a = derived.getDefiningOp(), *b = own.getDefiningOp();
-  return a->getName() == b->getName() && a->getAttrDictionary() == b->getAttrDictionary() &&
-         cast<OpResult>(derived).getResultNumber() == cast<OpResult>(own).getResultNumber() &&
-         a->getNumOperands() == b->getNumOperands() && haveSameRegions(a, b) &&
-         llvm::all_of_zip(a->getOperands(), b->getOperands(), isSameTensor);
-}
 
 /// The state that the one save of `scan` is made of, with what the step does to it.
 static std::optional<unsigned> savedState(ScanOp scan) {
@@ -141,9 +107,8 @@ std::optional<SmallVector<Value>> SaveStates::findReads(ScanOp derived, ScanOp o
   return reads;
 }
 
-/// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp, which takes the
-/// place of output `output` of its scan in `walks`. It holds `own`, of f's step.
-void SaveStates::giveRead(Value given, Value own, ArrayRef<ScanOp> walks, unsigned output) {
+/// `given`, a tensor of f_fwd, becomes its result and an argument of each f_vjp.
+void SaveStates::addRead(Value given) {
   func::FuncOp fwd = fwds.front();
   Builder b(fwd.getContext());
   ShapeAnalysis shapes(fwd);
@@ -161,53 +126,78 @@ void SaveStates::giveRead(Value given, Value own, ArrayRef<ScanOp> walks, unsign
   (void)fwd.insertResult(fwd.getNumResults(), type, named);
   attributes.set(kSavedReadAttr, b.getUnitAttr());
   named = attributes.getDictionary(fwd.getContext());
-  unsigned place = vjp.getNumArguments();
-  (void)vjp.insertArgument(place, type, named, vjp.getLoc());
+  if (numReads++ == 0)
+    firstRead = vjp.getNumArguments();
+  (void)vjp.insertArgument(vjp.getNumArguments(), type, named, vjp.getLoc());
   for (func::FuncOp other : alternatives)
-    (void)other.insertArgument(place, type, named, other.getLoc());
-  for (ScanOp walk : walks) {
-    Value argument = walk->getParentOfType<func::FuncOp>().getArgument(place);
-    givenReads[argument] = own;
-    walk.getOutputs()[output].replaceAllUsesWith(argument);
-  }
+    (void)other.insertArgument(other.getNumArguments(), type, named, other.getLoc());
 }
 
-/// Lets f_fwd give what scans of f_vjp walk the steps of `function` for.
-void SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivatives,
+/// `given`, a tensor of an alternative of f_fwd, becomes its next result; false where that of f_fwd has
+/// another type.
+bool SaveStates::addSameRead(func::FuncOp fwd, Value given) {
+  unsigned number = fwd.getNumResults();
+  func::FuncOp first = fwds.front();
+  if (number >= first.getNumResults() || first.getResultTypes()[number] != given.getType())
+    return false;
+  Operation *end = fwd.getBody().front().getTerminator();
+  end->insertOperands(end->getNumOperands(), given);
+  (void)fwd.insertResult(number, given.getType(), first.getResultAttrDict(number));
+  return true;
+}
+
+/// Lets f_fwd give what scans of `derivatives` walk the steps of `function` for. An alternative of
+/// it has the same scans, over segments, and gives the same in the same order; false if it does not.
+bool SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivatives,
                            IRMapping &mapping, GetForward forward) {
-  for (ScanOp own : function.getBody().getOps<ScanOp>())
-    for (ScanOp first : llvm::to_vector(vjp.getBody().getOps<ScanOp>())) {
-      std::optional<SmallVector<Value>> reads = findReads(first, own);
-      if (!reads)
-        continue;
-      // The same scan of the other ways to compute f_vjp.
-      SmallVector<ScanOp> walks;
-      for (func::FuncOp derivative : derivatives)
-        for (ScanOp walk : derivative.getBody().getOps<ScanOp>())
-          if (findReads(walk, own) == reads) {
-            walks.push_back(walk);
-            break;
-          }
-      SmallVector<Value> copies;
-      forward();
-      for (Value read : *reads)
-        copies.push_back(mapping.lookup(read));
-      auto copy = cast<ScanOp>(mapping.lookup(own.getOperation()));
-      ScanOp made = rebuilt(copy, first.getOutputs().getTypes(), /*every=*/0, {});
-      mapping.map(own.getOperation(), made.getOperation());
-      made.getYield().getOutputsMutable().append(copies);
-      for (auto [i, read] : llvm::enumerate(*reads))
-        giveRead(made.getOutputs()[own.getOutputs().size() + i], read, walks, i);
-      for (ScanOp walk : walks)
-        walk.erase();
-      break;
+  bool isFirst = fwds.empty();
+  unsigned numGiven = 0;
+  for (ScanOp own : function.getBody().getOps<ScanOp>()) {
+    // The same scan in each way to compute f_vjp.
+    std::optional<SmallVector<Value>> reads;
+    SmallVector<ScanOp> walks;
+    for (func::FuncOp derivative : derivatives)
+      for (ScanOp walk : derivative.getBody().getOps<ScanOp>()) {
+        std::optional<SmallVector<Value>> found = findReads(walk, own);
+        if (!found || (reads && found != reads))
+          continue;
+        reads = found;
+        walks.push_back(walk);
+        break;
+      }
+    if (!reads)
+      continue;
+    func::FuncOp fwd = forward();
+    SmallVector<Value> copies;
+    for (Value read : *reads)
+      copies.push_back(mapping.lookup(read));
+    auto copy = cast<ScanOp>(mapping.lookup(own.getOperation()));
+    ScanOp made = rebuilt(copy, walks.front().getOutputs().getTypes(), /*every=*/0, {});
+    mapping.map(own.getOperation(), made.getOperation());
+    made.getYield().getOutputsMutable().append(copies);
+    for (auto [i, read] : llvm::enumerate(*reads)) {
+      Value given = made.getOutputs()[own.getOutputs().size() + i];
+      if (isFirst)
+        addRead(given);
+      else if (!addSameRead(fwd, given))
+        return false;
+      unsigned place = firstRead + numGiven++;
+      for (ScanOp walk : walks) {
+        Value argument = walk->getParentOfType<func::FuncOp>().getArgument(place);
+        givenReads[argument] = read;
+        walk.getOutputs()[i].replaceAllUsesWith(argument);
+      }
     }
+    for (ScanOp walk : walks)
+      walk.erase();
+  }
+  return numGiven == numReads;
 }
 
 /// Finds the scans of `derivatives` that save what scans of `function` go through, and makes the
 /// copy `name` of it for them.
-void SaveStates::match(func::FuncOp function, StringRef name, ArrayRef<func::FuncOp> derivatives,
-                       bool mayGiveReads) {
+void SaveStates::match(func::FuncOp function, StringRef name,
+                       ArrayRef<func::FuncOp> derivatives) {
   IRMapping mapping;
   OpBuilder b(function->getContext());
   b.setInsertionPointAfter(function);
@@ -221,8 +211,11 @@ void SaveStates::match(func::FuncOp function, StringRef name, ArrayRef<func::Fun
     fwds.push_back(fwd);
     return fwd;
   };
-  if (mayGiveReads)
-    giveReads(function, derivatives, mapping, forward);
+  if (!giveReads(function, derivatives, mapping, forward)) {
+    if (fwd)
+      drop(fwd);
+    return;
+  }
   llvm::DenseMap<Operation *, unsigned> states; // that a scan of f saves: one at most
   for (func::FuncOp derivative : derivatives)
     for (ScanOp scan : derivative.getBody().getOps<ScanOp>())
@@ -265,13 +258,7 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
                   [](func::FuncOp other) {
                     return scheduleOf(other) != kStepSchedule && !isInTwoTerms(other);
                   });
-    // A scan that reads before it writes has no alternative over segments, whose f_fwd would have
-    // to give the same.
-    bool isOnly = llvm::none_of(functions, [&](func::FuncOp other) {
-      return other != function && entryOf(other) == function.getName() &&
-             scheduleOf(other) != kStepSchedule;
-    });
-    saves.match(function, name, derivatives, isOnly);
+    saves.match(function, name, derivatives);
     if (saves.fwds.empty()) {
       saves.sayWhy("it saves none that '" + function.getName() + "' goes through");
       continue;
@@ -282,8 +269,7 @@ std::vector<SaveStates> SaveStates::prepare(ModuleOp module, bool quiet) {
           scheduleOf(other) == kStepSchedule)
         continue;
       size_t known = saves.fwds.size();
-      saves.match(other, name + other.getName().drop_front(function.getName().size()).str(), derivatives,
-                  /*mayGiveReads=*/false);
+      saves.match(other, name + other.getName().drop_front(function.getName().size()).str(), derivatives);
       if (saves.fwds.size() > known)
         saves.fwds.back()->setAttr(kAlternativeOfAttr,
                                    StringAttr::get(module.getContext(), name));

@@ -18,8 +18,9 @@ namespace ejk {
 /// A scan of f_vjp may also walk f's steps for what they read, as that of a delta rule does. f_fwd
 /// gives that, too, and f_vjp has no such scan.
 ///
-/// Alternatives of f over segments have their own alternative of f_fwd. It saves the same states in
-/// the same slots, since these are numbered by sequence: each f_vjp may read what any f_fwd saves.
+/// Alternatives of f over segments have their own alternative of f_fwd. It gives the same reads, and
+/// saves the same states in the same slots, since these are numbered by sequence: each f_vjp may read
+/// what any f_fwd saves.
 class SaveStates {
 public:
   /// One for each f and f_vjp of `module` with such a scan, each with a new f_fwd in it. A
@@ -57,12 +58,13 @@ private:
   using GetForward = llvm::function_ref<mlir::func::FuncOp()>;
 
   void match(mlir::func::FuncOp function, mlir::StringRef name,
-             llvm::ArrayRef<mlir::func::FuncOp> derivatives, bool mayGiveReads);
+             llvm::ArrayRef<mlir::func::FuncOp> derivatives);
   std::optional<unsigned> findState(ScanOp derived, unsigned number, ScanOp own) const;
   std::optional<llvm::SmallVector<mlir::Value>> findReads(ScanOp derived, ScanOp own) const;
-  void giveReads(mlir::func::FuncOp function, llvm::ArrayRef<mlir::func::FuncOp> derivatives,
+  bool giveReads(mlir::func::FuncOp function, llvm::ArrayRef<mlir::func::FuncOp> derivatives,
                  mlir::IRMapping &mapping, GetForward forward);
-  void giveRead(mlir::Value given, mlir::Value own, llvm::ArrayRef<ScanOp> walks, unsigned output);
+  void addRead(mlir::Value given);
+  bool addSameRead(mlir::func::FuncOp fwd, mlir::Value given);
   static ScanOp withSaves(Saving &saving);
   void takeBack(mlir::func::FuncOp fwd, const Savers &made);
   void sayWhy(const llvm::Twine &why);
@@ -81,6 +83,8 @@ private:
   llvm::SmallVector<mlir::func::FuncOp> alternatives;
   bool quiet = false;
   std::string whyDeclined;
+  /// The arguments of f_vjp for reads: the first, and how many.
+  unsigned firstRead = 0, numReads = 0;
   /// By the argument of an f_vjp, the value of f's step that it holds.
   llvm::DenseMap<mlir::Value, mlir::Value> givenReads;
   /// By the scan of f_vjp.

@@ -37,7 +37,8 @@ static int64_t slicesOf(ScanOp scan) {
 
 /// The condition for one scan. Of packed sequences the mean length is known on the host, and the
 /// longest one has no fewer rows.
-static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, bool inOneRound) {
+static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, int64_t passesOf,
+                          bool inOneRound) {
   using O = DimExpr::Operator;
   SegmentsAttr segments = *scan.getSegments();
   Value first = scan.getSequences().front(), cu = scan.getCuSeqlens();
@@ -68,7 +69,7 @@ static ArrayAttr scanPays(Builder &b, const ShapeAnalysis &shapes, ScanOp scan, 
   if (inOneRound)
     enoughRows = both(b, enoughRows, condition(b, ">=", multiprocessors, blocks));
   ArrayAttr rounds = condition(b, "ceildiv", blocks, multiprocessors);
-  ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(cost::kSegmentPasses), rounds);
+  ArrayAttr passes = condition(b, "*", b.getI64IntegerAttr(passesOf), rounds);
   return both(b, enoughRows, condition(b, "<", passes, inTurn));
 }
 
@@ -76,10 +77,12 @@ ArrayAttr ejk::splitPays(func::FuncOp function, bool inOneRound) {
   Builder b(function.getContext());
   ShapeAnalysis shapes(function);
   llvm::SetVector<Attribute> conditions;
+  bool corrects = !function.getBody().getOps<CombineSegmentsOp>().empty();
+  int64_t passes = corrects ? cost::kCorrectedSegmentPasses : cost::kSegmentPasses;
   for (ScanOp scan : function.getBody().getOps<ScanOp>()) {
     if (!scan.getSegments())
       continue;
-    ArrayAttr own = scanPays(b, shapes, scan, inOneRound);
+    ArrayAttr own = scanPays(b, shapes, scan, passes, inOneRound);
     if (!own)
       return {};
     conditions.insert(own);

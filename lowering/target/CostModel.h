@@ -93,6 +93,15 @@ constexpr int64_t kFewestRowsForWideSlices = 32;
 /// margin, a split is taken where it is faster by a quarter or more.
 constexpr int64_t kSegmentPasses = 3;
 
+/// The same where steps correct the state: each segment is scanned for its state from zero, for its
+/// transition, and from its start. The first two have 9.25 of the 15.25 matmuls of the third
+/// (docs/delta-rule.md), and its latencies but those of the outputs: an estimate, 2.7 passes.
+constexpr int64_t kCorrectedSegmentPasses = 3;
+/// The most rows of such a segment. A chunk takes 5.9 us there (H200, g), and its states' combination
+/// a fourth of that, so that shorter segments fill a device better with few heads: 8 heads of 32768
+/// rows have 128 segments.
+constexpr int64_t kMostRowsOfCorrectedSegment = 2048;
+
 //===----------------------------------------------------------------------===//
 // The length of a chunk
 //===----------------------------------------------------------------------===//

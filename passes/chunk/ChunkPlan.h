@@ -17,7 +17,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/chunk/Chunk.h"
-#include "passes/chunk/Corrections.h"
+#include "passes/scan/Corrections.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include <vector>

@@ -3,7 +3,8 @@
 // The state that a segment starts from is linear in the one that the segment before it starts
 // from: exp(Σ gates) · that, plus what the segment makes from zero. Both come of a scan of the
 // segments; a scan over them combines the states, in which each row of K×V is a head of V
-// channels.
+// channels. Where steps correct the state, a K×K matrix takes the place of exp(Σ gates)
+// (SegmentTransitions.h), and `ejk.combine_segments` combines.
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/ejk/Ejk.h"
@@ -13,11 +14,12 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "passes/Passes.h"
+#include "passes/scan/DividedScans.h"
 #include "passes/scan/ScanBuilder.h"
 #include "passes/scan/ScanProperties.h"
+#include "passes/scan/SegmentTransitions.h"
 #include "passes/scan/SegmentViews.h"
 #include "passes/scan/TensorSums.h"
-#include "llvm/ADT/SetVector.h"
 #include <numeric>
 
 namespace ejk {
@@ -33,22 +35,28 @@ namespace {
 struct SplitState {
   enum class Kind {
     linear,      // the state that the segment before ends with
+    corrected,   // the same; the step adds what it reads of the state
+    known,       // the same; it is a state of a scan that was divided before
     accumulated, // nothing: it is unused in the step, and the segments' sums are added up
     restarted    // nothing: it starts anew at each saved state
   } kind;
   /// Of linear ones: the log gates along each axis.
   SmallVector<Value> gates[3];
+  DividedState known;
+
+  /// Whether segments are scanned from zero for it.
+  bool needsTotals() const { return kind == Kind::linear || kind == Kind::corrected; }
 };
 
 class TimeSplitter {
 public:
-  TimeSplitter(ScanOp scan, SegmentsAttr segments, bool remarks)
-      : scan(scan), segments(segments), remarks(remarks), loc(scan.getLoc()), b(scan),
-        views(b, scan, segments) {}
+  TimeSplitter(ScanOp scan, SegmentsAttr segments, ArrayRef<DividedScan> before, bool remarks)
+      : scan(scan), segments(segments), before(before), remarks(remarks), loc(scan.getLoc()),
+        b(scan), views(b, scan, segments) {}
 
   /// Says at the op in the way why the scan cannot be split.
   LogicalResult analyze();
-  void apply();
+  DividedScan apply();
 
 private:
   LogicalResult decline(Operation *op, const Twine &why) {
@@ -57,17 +65,20 @@ private:
     return failure();
   }
   FailureOr<SplitState> followMatrix(Value arg, Value next);
+  LogicalResult checkCorrections(Value arg, Value next);
   FailureOr<SplitState> followSum(unsigned number);
   bool isStateful(Value value) const { return stateful.contains(value); }
 
-  /// What each segment makes from zero: per state of kind linear, its final state and the sums of
-  /// its gates along each axis.
+  /// What each segment makes from zero: per state that needs it, its final state and the sums of its
+  /// gates along each axis.
   struct Totals {
     Value state, gates[3];
   };
   SmallVector<Totals> scanFromZero();
   /// The states of each segment's start and the final state, from h0.
   std::pair<Value, Value> combine(const Totals &totals, Value initial, RankedTensorType type);
+  /// The same of corrected state `number`.
+  std::pair<Value, Value> combineCorrected(unsigned number, Value totals);
   /// The sum over a sequence's segments, in scan order.
   Value addUp(Value sums, Value initial, RankedTensorType type);
   /// Of sums over the channels of `final`, which `sums` add up to: each segment's are summed first,
@@ -77,10 +88,15 @@ private:
 
   ScanOp scan;
   SegmentsAttr segments;
+  ArrayRef<DividedScan> before;
   bool remarks;
   Location loc;
   OpBuilder b;
   SegmentViews views;
+  Corrections corrections;
+  /// The op that has no such parts, and why.
+  Operation *uncorrected = nullptr;
+  std::string whyUncorrected;
   SmallVector<SplitState> states;
   llvm::DenseSet<Value> stateful;
 };
@@ -91,7 +107,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 FailureOr<SplitState> TimeSplitter::followMatrix(Value arg, Value next) {
-  SplitState state{SplitState::Kind::linear, {}};
+  SplitState state{SplitState::Kind::linear, {}, {}};
   for (Value value = next; value != arg;) {
     Operation *op = value.getDefiningOp();
     auto fromState = [&](Value operand) { return isStateful(operand); };
@@ -100,8 +116,11 @@ FailureOr<SplitState> TimeSplitter::followMatrix(Value arg, Value next) {
         return decline(op, "its gate depends on a state");
       state.gates[unsigned(decay.getAxis())].push_back(decay.getGate());
     } else if (auto add = dyn_cast_or_null<OuterAddOp>(op)) {
-      if (fromState(add.getKey()) || fromState(add.getValue()))
-        return decline(op, "what it adds depends on a state");
+      if (fromState(add.getKey()) || fromState(add.getValue())) {
+        if (failed(checkCorrections(arg, next)))
+          return failure();
+        state.kind = SplitState::Kind::corrected;
+      }
     } else {
       return decline(op ? op : scan.getOperation(),
                      "a K×V state's next value must be made of it by 'ejk.decay' and "
@@ -109,7 +128,20 @@ FailureOr<SplitState> TimeSplitter::followMatrix(Value arg, Value next) {
     }
     value = op->getOperand(0);
   }
+  if (state.kind == SplitState::Kind::corrected)
+    for (SmallVector<Value> &gates : state.gates)
+      gates.clear(); // the transitions have them
   return state;
+}
+
+/// Whether what is added on the way from `arg` to `next` corrects that state, and no other.
+LogicalResult TimeSplitter::checkCorrections(Value arg, Value next) {
+  if (uncorrected)
+    return decline(uncorrected, whyUncorrected);
+  std::string why;
+  Operation *obstacle = SegmentTransitions(scan, arg, next, corrections)
+                            .findObstacle([&](Value v) { return isStateful(v); }, why);
+  return obstacle ? decline(obstacle, why) : success();
 }
 
 FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
@@ -150,22 +182,27 @@ FailureOr<SplitState> TimeSplitter::followSum(unsigned number) {
     if (!isAlone || !scan.getFinalStates()[number].use_empty())
       return decline(scan, "state " + Twine(number) +
                                " starts anew at saved states, and is used before or afterwards");
-    return SplitState{SplitState::Kind::restarted, {}};
+    return SplitState{SplitState::Kind::restarted, {}, {}};
   }
   if (isAlone)
-    return SplitState{SplitState::Kind::accumulated, {}};
+    return SplitState{SplitState::Kind::accumulated, {}, {}};
   if (hasOwnTerms)
-    return SplitState{SplitState::Kind::linear, {}};
+    return SplitState{SplitState::Kind::linear, {}, {}};
   return decline(scan, "state " + Twine(number) + " sums up what is read of another, and is read");
 }
 
 LogicalResult TimeSplitter::analyze() {
+  uncorrected = corrections.find(scan, whyUncorrected);
   stateful.insert_range(scan.getStateArgs());
   for (Operation &op : scan.getStep().without_terminator())
     if (llvm::any_of(op.getOperands(), [&](Value v) { return isStateful(v); }))
       stateful.insert_range(op.getResults());
   for (auto [i, arg, next] :
        llvm::enumerate(scan.getStateArgs(), scan.getYield().getStates())) {
+    if (std::optional<DividedState> known = findDivided(scan, i, segments, before)) {
+      states.push_back({SplitState::Kind::known, {}, *known});
+      continue;
+    }
     FailureOr<SplitState> state = isMatrix(arg) ? followMatrix(arg, next) : followSum(i);
     if (failed(state))
       return failure();
@@ -180,21 +217,15 @@ LogicalResult TimeSplitter::analyze() {
 
 SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
   // What the linear states' next values and gates are made of.
-  llvm::SetVector<Value> needed;
+  SmallVector<Value> nexts;
   YieldOp yield = scan.getYield();
   for (auto [state, next] : llvm::zip(states, yield.getStates()))
-    if (state.kind == SplitState::Kind::linear)
-      needed.insert(next);
-  for (unsigned i = 0; i < needed.size(); ++i)
-    if (Operation *op = needed[i].getDefiningOp())
-      op->walk([&](Operation *inner) { needed.insert_range(inner->getOperands()); });
+    if (state.needsTotals())
+      nexts.push_back(next);
+  llvm::SetVector<Value> needed = computedFrom(nexts);
 
   // Whichever has the heads, so that no other is passed for them alone.
-  Value first;
-  for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
-    if (!first && needed.contains(arg) && haveSameSize(tensor, scan.getSequences().front(), 2))
-      first = tensor;
-  ScanBuilder builder(b, scan, /*turned=*/false, first);
+  ScanBuilder builder(b, scan, /*turned=*/false, sequenceWithHeads(scan, needed));
   builder.divide(segments);
   IRMapping map;
   for (auto [arg, tensor] : llvm::zip(scan.getSequenceArgs(), scan.getSequences()))
@@ -204,7 +235,7 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
     if (needed.contains(arg))
       map.map(arg, builder.addParameter(tensor, arg.getType()));
   for (auto [arg, state] : llvm::zip(scan.getStateArgs(), states))
-    if (state.kind == SplitState::Kind::linear)
+    if (state.needsTotals())
       map.map(arg, builder.addState(builder.stateType(arg.getType()), Value()));
   for (Operation &op : scan.getStep().without_terminator())
     if (llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); }))
@@ -216,7 +247,7 @@ SmallVector<TimeSplitter::Totals> TimeSplitter::scanFromZero() {
   SmallVector<Arguments> arguments;
   for (auto [arg, next, state] : llvm::zip(scan.getStateArgs(), yield.getStates(), states)) {
     Arguments &own = arguments.emplace_back();
-    if (state.kind != SplitState::Kind::linear)
+    if (!state.needsTotals())
       continue;
     own.state = map.lookup(arg);
     builder.setNext(own.state, map.lookup(next));
@@ -293,6 +324,17 @@ std::pair<Value, Value> TimeSplitter::combine(const Totals &totals, Value initia
   return {starts, isMatrix ? views.separateKeys(final, type) : final};
 }
 
+std::pair<Value, Value> TimeSplitter::combineCorrected(unsigned number, Value totals) {
+  auto type = cast<RankedTensorType>(scan.getFinalStates()[number].getType());
+  SegmentTransitions transitions(scan, scan.getStateArgs()[number],
+                                 scan.getYield().getStates()[number], corrections);
+  Value matrices = transitions.scanTransitions(b, segments, totals);
+  auto combined = CombineSegmentsOp::create(
+      b, loc, views.perSegment(type), type, totals, matrices, scan.getInitialState(number),
+      views.offsets(), scan.getSequences().front(), scan.getReverse());
+  return {combined.getStarts(), combined.getFinalState()};
+}
+
 Value TimeSplitter::addUp(Value sums, Value initial, RankedTensorType type) {
   ScanOp added = scanSegments(b, scan, views, views.bySegment(sums, false), {}, type, initial);
   OpBuilder step = OpBuilder::atBlockEnd(&added.getStep());
@@ -336,34 +378,40 @@ ScanOp TimeSplitter::scanFromStarts(ArrayRef<Value> starts) {
   return made;
 }
 
-void TimeSplitter::apply() {
+DividedScan TimeSplitter::apply() {
   using Kind = SplitState::Kind;
   SmallVector<Totals> totals(states.size());
-  if (llvm::any_of(states, [](const SplitState &s) { return s.kind == Kind::linear; }))
+  if (llvm::any_of(states, [](const SplitState &s) { return s.needsTotals(); }))
     totals = scanFromZero();
-  SmallVector<Value> starts, finals(states.size());
+  SmallVector<Value> starts;
+  SmallVector<DividedState> divided;
   for (auto [i, state] : llvm::enumerate(states)) {
-    Value &start = starts.emplace_back();
+    DividedState &own = divided.emplace_back(state.known);
+    own.initial = scan.getInitialState(i);
     if (state.kind == Kind::linear)
-      std::tie(start, finals[i]) =
-          combine(totals[i], scan.getInitialState(i),
+      std::tie(own.starts, own.final) =
+          combine(totals[i], own.initial,
                   cast<RankedTensorType>(scan.getFinalStates()[i].getType()));
+    else if (state.kind == Kind::corrected)
+      std::tie(own.starts, own.final) = combineCorrected(i, totals[i].state);
+    starts.push_back(own.starts);
   }
   ScanOp made = scanFromStarts(starts);
   for (auto [i, state] : llvm::enumerate(states)) {
     Value final = scan.getFinalStates()[i];
-    if (state.kind == Kind::accumulated && !scan.getInitialState(i))
+    if (state.kind == Kind::accumulated && !divided[i].initial)
       addUpNumbers(made.getFinalStates()[i], final);
     if (final.use_empty())
       continue;
     if (state.kind == Kind::accumulated)
-      finals[i] = addUp(made.getFinalStates()[i], scan.getInitialState(i),
-                        cast<RankedTensorType>(final.getType()));
-    final.replaceAllUsesWith(finals[i]);
+      divided[i].final = addUp(made.getFinalStates()[i], divided[i].initial,
+                               cast<RankedTensorType>(final.getType()));
+    final.replaceAllUsesWith(divided[i].final);
   }
   scan.getOutputs().replaceAllUsesWith(made.getOutputs());
   scan.getSaves().replaceAllUsesWith(made.getSaves());
   scan.erase();
+  return {made, divided};
 }
 
 //===----------------------------------------------------------------------===//
@@ -397,6 +445,7 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
     }
     SmallVector<ScanOp> scans;
     getOperation()->walk([&](ScanOp scan) { scans.push_back(scan); });
+    SmallVector<DividedScan> divided;
     for (ScanOp scan : scans) {
       // One without states has nothing to combine.
       if (scan.getSegments() || scan.getNumStates() == 0)
@@ -419,12 +468,12 @@ struct SplitOverTimePass : ejk::impl::SplitOverTimeBase<SplitOverTimePass> {
       int64_t rows = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
       if (!ShapedType::isDynamic(rows) && rows <= segments.rowsOf(rows))
         continue;
-      TimeSplitter splitter(scan, segments, remarks);
+      TimeSplitter splitter(scan, segments, divided, remarks);
       if (failed(splitter.analyze())) {
         ++numDeclined;
         continue;
       }
-      splitter.apply();
+      divided.push_back(splitter.apply());
       ++numSplit;
     }
   }

@@ -1,13 +1,44 @@
 // RUN: ejk-opt %s --ejk-split-over-time='least=4 most=8' --split-input-file --verify-diagnostics
 
-// What a segment makes of the state before it is not known before that is.
-func.func @fed(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+// What is added is linear in no state.
+func.func @not_linear(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
   %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
       states(%S = zero : tensor<1x1x4x4xf32>) {
     %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    %u = arith.mulf %r, %r : vector<4xf32>
+    // expected-remark@+1 {{not split over time: what is added is not linear in what is read}}
+    %S1 = ejk.outer_add %S, %xt, %u : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S1 : vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+// Each value channel would have a transition of its own.
+func.func @value_gate(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%S = zero : tensor<1x1x4x4xf32>) {
+    %r = ejk.read %S, %xt along key : vector<4x4xf32>, vector<4xf32>
+    // expected-remark@+1 {{not split over time: a state that is corrected has a gate for each value channel}}
+    %S1 = ejk.decay %S by %xt along value : vector<4x4xf32>, vector<4xf32>
+    %S2 = ejk.outer_add %S1, %xt, %r : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
+    ejk.yield states(%S2 : vector<4x4xf32>)
+  }
+  return %ht : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+// A state that another one corrects.
+func.func @of_another(%x: tensor<1x64x1x4xf32>) -> tensor<1x1x4x4xf32> {
+  %other, %ht = ejk.scan sequences(%xt = %x : tensor<1x64x1x4xf32>)
+      states(%A = zero : tensor<1x1x4x4xf32>, %S = zero : tensor<1x1x4x4xf32>) {
+    %r = ejk.read %A, %xt along key : vector<4x4xf32>, vector<4xf32>
+    %A1 = ejk.outer_add %A, %xt, %xt : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
     // expected-remark@+1 {{not split over time: what it adds depends on a state}}
     %S1 = ejk.outer_add %S, %xt, %r : vector<4x4xf32>, vector<4xf32>, vector<4xf32>
-    ejk.yield states(%S1 : vector<4x4xf32>)
+    ejk.yield states(%A1, %S1 : vector<4x4xf32>, vector<4x4xf32>)
   }
   return %ht : tensor<1x1x4x4xf32>
 }

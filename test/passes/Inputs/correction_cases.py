@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Random steps that correct their state, as test cases for --ejk-chunk.
 
-    correction_cases.py SEED COUNT TOLERANCE [--rows N] > cases.mlir
+    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] > cases.mlir
 
 Writes to stdout a module of functions, each of which computes one scan twice: from bf16 or f16
 sequences, which --ejk-chunk takes, and from the same numbers widened to f32, which it leaves to
-the interpreter's step-by-step walk. Checks compare the two. Keys are normalised in the step;
+the interpreter's step-by-step walk. Checks compare the two. With --whole, the scan in f32 has one
+segment for each sequence, so that --ejk-split-over-time leaves it as it is. Keys are normalised in the step;
 some point nearly one way. The numbers that multiply what is read lie in (-2, 0) or (-1, 0).
 """
 import argparse
@@ -15,8 +16,8 @@ SIZES = [16, 20, 32, 48, 64, 100, 128]
 
 
 class Case:
-    def __init__(self, rng, number, tolerance, rows):
-        self.rng, self.number, self.tolerance = rng, number, tolerance
+    def __init__(self, rng, number, tolerance, rows, whole):
+        self.rng, self.number, self.tolerance, self.whole = rng, number, tolerance, whole
         self.lines, self.seed = [], rng.randrange(1, 1 << 30)
         self.narrow = rng.choice(["bf16", "bf16", "f16"])
         self.K, self.V = rng.choice(SIZES), rng.choice(SIZES)
@@ -199,7 +200,8 @@ class Case:
             offsets, kind = self.name(), f"tensor<{len(self.cu)}xi32>"
             self.emit(f"{offsets} = arith.constant dense<{self.cu}> : {kind}")
             cu = f" cu_seqlens({offsets} : {kind})"
-        self.emit(f"{', '.join(names)} = ejk.scan{' reverse' if self.reverse else ''}{cu}")
+        whole = " segments<1073741824 to 1073741824, at_least 1>" if wide and self.whole else ""
+        self.emit(f"{', '.join(names)} = ejk.scan{' reverse' if self.reverse else ''}{whole}{cu}")
         self.emit(f"    sequences({', '.join(args)})")
         initial = self.initial[0] if self.initial else "zero"
         self.emit(f"    states(%S = {initial} : {state}) -> ({', '.join(types[:-1])}) {{")
@@ -218,10 +220,11 @@ def main():
     parser.add_argument("count", type=int)
     parser.add_argument("tolerance", type=float)
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--whole", action="store_true")
     options = parser.parse_args()
     for number in range(options.count):
         case = Case(random.Random(options.seed * 1000003 + number), number, options.tolerance,
-                    options.rows)
+                    options.rows, options.whole)
         case.write()
         print(f"// Case {number}.")
         print(f"func.func @case{number}() {{")

@@ -1,7 +1,7 @@
 //===- Corrections.h - what a step adds that depends on reads -----*- C++ -*-===//
 //
 // A step that corrects its state adds an outer product of which one vector depends on what it
-// reads of that state. It has a chunkwise form where that vector is
+// reads of that state. It has a chunkwise form, and one by segments, where that vector is
 //
 //   u = w + Σ c r
 //
@@ -9,8 +9,8 @@
 // channels of a chunk's u solve systems with one matrix.
 //
 //===----------------------------------------------------------------------===//
-#ifndef EJK_PASSES_CHUNK_CORRECTIONS_H
-#define EJK_PASSES_CHUNK_CORRECTIONS_H
+#ifndef EJK_PASSES_SCAN_CORRECTIONS_H
+#define EJK_PASSES_SCAN_CORRECTIONS_H
 
 #include "dialect/ejk/Ejk.h"
 #include "mlir/IR/Builders.h"
@@ -52,4 +52,4 @@ private:
 
 } // namespace ejk
 
-#endif // EJK_PASSES_CHUNK_CORRECTIONS_H
+#endif // EJK_PASSES_SCAN_CORRECTIONS_H

@@ -1,5 +1,5 @@
 //===- Corrections.cpp - what a step adds that depends on reads -----------===//
-#include "passes/chunk/Corrections.h"
+#include "passes/scan/Corrections.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"

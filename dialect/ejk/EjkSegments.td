@@ -1,0 +1,51 @@
+//===- EjkSegments.td - states of segments, between scans -------*- tablegen -*-===//
+#ifndef EJK_DIALECT_EJK_EJKSEGMENTS_TD
+#define EJK_DIALECT_EJK_EJKSEGMENTS_TD
+
+include "dialect/ejk/EjkRecurrences.td"
+
+def Ejk_CombineSegmentsOp : Ejk_BaseOp<"combine_segments", [Pure, AttrSizedOperandSegments]> {
+  let opDocGroup = Ejk_Internals;
+  let summary = "the states that segments start from";
+  let description = [{
+    Each segment j of a sequence maps the state S that it starts from to M_j S + X_j: M_j is its
+    transition, and X_j what it ends with from zero. In the order of the segments, from the last one
+    with `reverse`:
+
+    ```
+    S = initial state, or zero
+    for j in segments:
+      starts[j] = S
+      S = transitions[j] · S + totals[j]
+    final state = S
+    ```
+
+    All is computed in f32. A batch of N sequences has S/N segments for each; packed sequence n has
+    those from `offsets[n]` to `offsets[n+1]`. Nothing of `like`, a sequence, matters but its first
+    size, N of a batch.
+
+    Example:
+
+    ```mlir
+    %starts, %ht = ejk.combine_segments %x by %m from %h0 : tensor<?x?x64x32xf32> like %v
+        : tensor<?x?x64x32xf32>, tensor<?x?x64x64xf32>, tensor<?x?x?x32xbf16>
+        -> tensor<?x?x64x32xf32>, tensor<?x?x64x32xf32>
+    ```
+
+    Constraints:
+    - C1: totals are [S,H,K,V] and transitions [S,H,K,K], with static K and V.
+    - C2: starts have the totals' sizes. The final state is [N,H,K,V], and so is the initial one.
+  }];
+  let arguments = (ins Ejk_TensorF32:$totals, Ejk_TensorF32:$transitions,
+                       Optional<Ejk_TensorF32>:$initial, Optional<Ejk_Offsets>:$offsets,
+                       Ejk_Tensor:$like, UnitAttr:$reverse);
+  let results = (outs Ejk_TensorF32:$starts, Ejk_TensorF32:$final_state);
+  let assemblyFormat = [{
+    (`reverse` $reverse^)? $totals `by` $transitions (`from` $initial^ `:` type($initial))?
+    (`offsets` $offsets^ `:` type($offsets))? `like` $like attr-dict `:` type($totals) `,`
+    type($transitions) `,` type($like) `->` type($starts) `,` type($final_state)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // EJK_DIALECT_EJK_EJKSEGMENTS_TD
