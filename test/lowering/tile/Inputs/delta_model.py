@@ -121,8 +121,9 @@ def main(ejk_run, schedule="chunk"):
         found = run(ejk_run, schedule, case, primal)
         if not split:
             found |= run(ejk_run, schedule, case, inputs, "--vjp")
-        for key in found:
-            value = exact[key]
+        for key, value in exact.items():
+            if key not in found:
+                continue
             limit = 5e-3 if key in ("o", "ht") else 8e-3
             error, allowed = distance(found[key], value), min(limit, MOST * distance(model[key], value))
             failed += error > allowed
