@@ -43,6 +43,13 @@ static_assert(kNormalNats - kGuardNats == 23);
 /// The bound for each of two axes whose scales multiply one another in the state.
 constexpr double kGuardNatsOfTwoAxes = kGuardNats / 2;
 
+/// What is added to the exponents of later rows, and subtracted from those of earlier ones, within a
+/// block of 16 rows that are anchored before its first. Exponents of later rows are sums of gates, so
+/// that they are at most 0 where no gate is positive. The offset moves them into the guard's bounds:
+/// the gates of a channel may sum up to -124 in a block. What is left of 64 is for rounding.
+constexpr double kBlockOffset = 60;
+static_assert(kBlockOffset < kGuardNats);
+
 /// A gate whose exponential is zero in f32: half of the least subnormal, 2^-150, is e^-103.97.
 constexpr double kZeroGate = -104;
 static_assert(-kZeroGate > 150 * kLn2 && -kZeroGate - 1 < 150 * kLn2);

@@ -66,6 +66,14 @@ public:
   /// W − M at `place`, or M − W, computed from `around`. A scan and the one that derives from it
   /// get equal values for the same rows.
   mlir::Value aroundAt(TileBuilder &e, mlir::Value around, unsigned place, bool negative) const;
+  /// The same around the start of each block of rows, in the order of rows: W − A, where A is the
+  /// value of the cumsum before the block's first row; around the chunk's first row; and the values
+  /// A as rows, the sum over the chunk after them.
+  struct Blocks {
+    mlir::Value around, fromStart;
+    llvm::SmallVector<mlir::Value> starts;
+  };
+  Blocks inBlocks(TileBuilder &e, int64_t blockRows) const;
   /// M, and the sum over the chunk minus M, computed from `around` of that row.
   mlir::Value startOf(TileBuilder &e, mlir::Value around) const;
   mlir::Value restOf(TileBuilder &e, mlir::Value around) const;

@@ -4,6 +4,10 @@
 using namespace mlir;
 using namespace ejk;
 
+Value ChunkedState::vectorFor(TileBuilder &e, unsigned r) {
+  return byBlocks ? Value() : readVector(e, r, /*inBasis=*/true);
+}
+
 Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
   const StateChain::Correction &correction = *chain.correction;
   if (correction.isMultiple) {
@@ -11,7 +15,7 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
     const StateChain::Correction::Term &term = correction.terms.front();
     Value seen = readOnFastPath(e, term.read, basisState, /*without=*/correction.add);
     Value products =
-        seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true), correction.add);
+        seenProducts(e, term.read, vectorFor(e, term.read), correction.add);
     products = times(e, products, factorTiles.front(), isReverse() ? 0 : 1);
     solvedRead = e.solve(products, seen, /*transposed=*/isReverse());
     return times(e, solvedRead, factorTiles.front(), 0);
@@ -23,8 +27,8 @@ Value ChunkedState::solveCorrection(TileBuilder &e, Value basisState) {
     rhs = e.add(rhs, times(e, seen, factor, 0));
     // As the reads that are stored take them: later scans compute u from those, and no read corrects
     // there what differs.
-    Value products = seenProducts(e, term.read, readVector(e, term.read, /*inBasis=*/true),
-                                  correction.add, cancels(correction.add));
+    Value products = seenProducts(e, term.read, vectorFor(e, term.read), correction.add,
+                                  cancels(correction.add));
     // The later step has a row; in a backward pass the one that reads is the earlier.
     products = times(e, products, factor, isReverse() ? 1 : 0);
     matrix = matrix ? e.add(matrix, products) : products;

@@ -127,6 +127,12 @@ bool ChunkedState::isInState(unsigned dim) const {
   return isGated(dim) && !comesLate;
 }
 
+Value ChunkedState::fewRowsExponent(TileBuilder &e) {
+  Type type = e.f32({4});
+  return e.select(hasFewRows, e.constant(type, std::numeric_limits<double>::infinity()),
+                  e.constant(type, 0));
+}
+
 Value ChunkedState::isInRange(TileBuilder &e) {
   SmallVector<Value> exponents;
   // Terms that cancel between two scans must be rounded in both or in neither. So both guards look
@@ -159,9 +165,7 @@ Value ChunkedState::isInRange(TileBuilder &e) {
   }
   // With few rows, the rounding errors of operands may be all that is left of sums that nearly
   // cancel.
-  Type type = e.f32({4});
-  exponents.push_back(e.select(
-      hasFewRows, e.constant(type, std::numeric_limits<double>::infinity()), e.constant(type, 0)));
+  exponents.push_back(fewRowsExponent(e));
   // A cumsum of -inf makes differences NaN, and NaN is out of range.
   return e.rangeGuard(rangeLimit(isInState(0) + isInState(1)), exponents);
 }
@@ -184,6 +188,8 @@ Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
 Value ChunkedState::readVector(TileBuilder &e, unsigned r, bool inBasis) {
   const StateChain::Read &read = chain.reads[r];
   Value x = readTiles[r];
+  if (isGated(read.along) && byBlocks)
+    return e.mul(x, stateScale(e, read.along, read.decays[read.along + 1], /*ofRead=*/true));
   if (isGated(read.along))
     x = e.mul(x,
               e.exp(inBasis ? readExponent(e, read.along, read)
@@ -232,20 +238,21 @@ Value ChunkedState::readEntry(TileBuilder &e, unsigned r, Value state, bool inBa
   return sum;
 }
 
-/// acc + lhs · rhs, without the product of both second terms. The product of the first terms comes
-/// first, so that others who need it alone share it.
-static Value dotTerms(TileBuilder &e, ArrayRef<Value> lhs, bool lhsTransposed, ArrayRef<Value> rhs,
-                      bool rhsTransposed, Value acc) {
-  acc = e.dot(lhs.front(), lhsTransposed, rhs.front(), rhsTransposed, acc);
+Value ChunkedState::dotTerms(TileBuilder &e, ArrayRef<Value> lhs, bool lhsTransposed,
+                             ArrayRef<Value> rhs, bool rhsTransposed, Value acc,
+                             ArrayRef<int64_t> over) {
+  acc = e.dot(lhs.front(), lhsTransposed, rhs.front(), rhsTransposed, acc, over);
   if (lhs.size() > 1)
-    acc = e.dot(lhs.back(), lhsTransposed, rhs.front(), rhsTransposed, acc);
+    acc = e.dot(lhs.back(), lhsTransposed, rhs.front(), rhsTransposed, acc, over);
   if (rhs.size() > 1)
-    acc = e.dot(lhs.front(), lhsTransposed, rhs.back(), rhsTransposed, acc);
+    acc = e.dot(lhs.front(), lhsTransposed, rhs.back(), rhsTransposed, acc, over);
   return acc;
 }
 
 Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
                                    std::optional<unsigned> without) {
+  if (byBlocks)
+    return sumOfParts(e, readParts(e, r, basisState, without));
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
@@ -269,7 +276,9 @@ Value ChunkedState::seenProducts(TileBuilder &e, unsigned r, Value x, unsigned a
                                  bool addedInTerms, bool readingInTerms) {
   const StateChain::Read &read = chain.reads[r];
   bool inclusive = add < read.adds;
-  Value p = dotProducts(e, x, addTile(e, add, read.along), addedInTerms, readingInTerms);
+  Value p = byBlocks
+                ? productsByBlocks(e, r, add, addedInTerms, readingInTerms)
+                : dotProducts(e, x, addTile(e, add, read.along), addedInTerms, readingInTerms);
   if (head)
     p = e.mul(p, head->between(e, read.decays[0], chain.adds[add].decays[0], inclusive,
                                scaleInDecays(read)));
@@ -332,9 +341,11 @@ std::optional<LastPlace> ChunkedState::lastPlaceOfHalf(TileBuilder &e) {
 
 SmallVector<Value, 2> ChunkedState::addend(TileBuilder &e, unsigned add, unsigned dim,
                                            std::optional<LastPlace> lessLast) {
-  Value tile = addTile(e, add, dim);
-  Type type = typeOfRows(tile, addTile(e, add, 1 - dim));
-  if (isGated(dim) && !isInState(dim))
+  Value tile = byBlocks ? plainAdd(add, dim) : addTile(e, add, dim);
+  Type type = byBlocks ? plan.operandType : typeOfRows(tile, addTile(e, add, 1 - dim));
+  if (isGated(dim) && byBlocks)
+    tile = e.mul(tile, stateScale(e, dim, chain.adds[add].decays[dim + 1], /*ofRead=*/false));
+  else if (isGated(dim) && !isInState(dim))
     tile = times(e, tile, e.exp(bases[dim].gates->restOf(e, bases[dim].around)), 1);
   if (head && dim == decayedDim())
     tile = e.mul(tile, e.broadcast(head->toEnd(e, chain.adds[add].decays[0], lessLast), 0,
@@ -372,7 +383,8 @@ Value ChunkedState::toEnd(TileBuilder &e, Value state) {
 
 Value ChunkedState::beforeAdds(TileBuilder &e, const StateChain::Save &save, Value state,
                                bool inBasis) {
-  std::optional<LastPlace> lessLast = inBasis ? lastPlaceOfHalf(e) : std::nullopt;
+  std::optional<LastPlace> lessLast =
+      inBasis && !byBlocks ? lastPlaceOfHalf(e) : std::nullopt;
   for (unsigned add = save.adds; add < chain.adds.size(); ++add) {
     auto rowOf = [&](unsigned dim) {
       SmallVector<Value, 2> terms = {addTiles[dim][add]};
@@ -424,7 +436,7 @@ Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, 
     state = e.widen(e.round(state, plan.operandType));
   Value terms = e.mul(state, savedTile(e, number));
   for (unsigned dim = 0; dim < 2; ++dim)
-    if (inBasis && isGated(dim) && bases[dim].middle)
+    if (inBasis && !byBlocks && isGated(dim) && bases[dim].middle)
       terms = times(e, terms, e.exp(e.neg(bases[dim].middle)), dim);
   if (checkpoint.getAxis() == Axis::head)
     return e.scale(e.total(terms), chain.scale);
@@ -447,6 +459,8 @@ Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value stat
   Value terms = e.mul(state, savedTile(e, number));
   auto decay = [&](unsigned dim) {
     const Basis &basis = bases[dim];
+    if (byBlocks)
+      return e.exp(blocks[dim].starts.back());
     return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : raisedGates(e, dim).total(e));
   };
   // The decay along the remaining axis factors out of the sum.
@@ -481,7 +495,8 @@ Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, b
     for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
       if (!llvm::is_contained(plan.takenBefore(checkpoint), pairing.op))
         continue;
-      Value terms = paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
+      Value terms = byBlocks ? pairedParts(e, r, partner, entryPart(e, r, state))
+                             : paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
       bool isOfHead = checkpoint.getAxis() == Axis::head;
       Value taken = isOfHead ? e.totalOf(e.sum(terms, 1)) : e.sum(terms, 0);
       whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
@@ -518,7 +533,8 @@ void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
     for (const StateChain::Save &save : chain.saves) {
       Value before = beforeAdds(leaving, save, state, inBasis);
       saved->store(leaving, save,
-                   leaving.scale(inBasis ? toEnd(leaving, before) : before, chain.scale));
+                   leaving.scale(inBasis && !byBlocks ? toEnd(leaving, before) : before,
+                                 chain.scale));
     }
   });
 }
@@ -591,7 +607,9 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
     types.append(read.pairings.size(), types[1 + r]);
   for (Value carried : saved->carried)
     types.push_back(carried.getType());
-  Value inRange = isInRange(body);
+  // Within the bounds of blocks, gates need no guard.
+  bool inBlocks = hasBlockPath();
+  Value inRange = inBlocks ? body.rangeGuard(range::kGuardNats, fewRowsExponent(body)) : isInRange(body);
   for (auto &decays : ArrayRef(chain.decays).drop_front())
     for (DecayOp decay : decays)
       tiles.setRange(decay.getGate(), inRange);
@@ -599,7 +617,9 @@ ChunkedState::Computed ChunkedState::withGuard(Value state) {
   for (bool isFast : {true, false}) {
     OpBuilder b = OpBuilder::atBlockEnd(isFast ? paths.getFastBlock() : paths.getExactBlock());
     TileBuilder e(b, body.loc);
-    tile::YieldOp::create(b, body.loc, isFast ? onFastPath(e, state) : onExactPath(e, state));
+    tile::YieldOp::create(b, body.loc, !isFast      ? onExactPath(e, state)
+                                       : inBlocks ? onBlockPath(e, state)
+                                                  : onFastPath(e, state));
   }
   return paths.getResults();
 }

@@ -24,6 +24,20 @@
 // |R − M| or |W − M|, or |M| where it matters (see isInRange), exceeds 64 nats, the chunk takes the
 // exact path.
 //
+// **Block path.** Models train with gates that such a chunk cannot take, as −5σ(x). Where the step
+// says that 16 rows of a gate sum up to at least −124 nats (GateBounds.h), blocks of 16 rows have a
+// basis each instead: A_I, the value of W before block I. With a constant h, and G_i = R_i − A_I in the block I of row i,
+//
+//   row i of block I and row j of block J < I:   (x_i ∘ e^{G_i + h}) · (u_j ∘ e^{A_I − W_j − h})
+//   rows i and j of block I:                     (x_i ∘ e^{G_i + h}) · (u_j ∘ e^{A_I − W_j − h})
+//
+// Only in the second, and only for the vector of the earlier row, does the exponent grow with the
+// gates: to what they sum up to in 16 rows, less h. So no guard looks at the gates. In the first
+// an underflow is one of the product, too. In a backward pass the roles of x and u change, and the
+// anchor is still that of the later row's block, so that both scans round the same operands. The state
+// has no basis: what reads it is decayed from the chunk's start, what is added to it to its end. So
+// the largest exponents do not depend on the chunk's length.
+//
 // **Exact path.** Step by step, from the same tiles: slow, in f32, exact for gates of any size.
 //
 // **Both axes gated.** With both bases in S̃, each axis would have half of the 64 nats. But no
@@ -140,6 +154,9 @@ private:
   /// The range guard, an i1: whether all exponents of the bases are small.
   mlir::Value isInRange(TileBuilder &e);
 
+  /// Infinite if the chunk has few rows.
+  mlir::Value fewRowsExponent(TileBuilder &e);
+
   Computed onFastPath(TileBuilder &e, mlir::Value state);
   /// The vector of read `r`, decayed from the start of the chunk.
   mlir::Value readVector(TileBuilder &e, unsigned r, bool inBasis);
@@ -154,6 +171,8 @@ private:
   /// the read: decayed, and zero where a step's read does not see the addition.
   mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add,
                            bool addedInTerms = false, bool readingInTerms = false);
+  /// The vector of read `r` for `seenProducts`, which scales it itself on the block path.
+  mlir::Value vectorFor(TileBuilder &e, unsigned r);
   /// The vectors that the chain's correction adds, in the basis.
   mlir::Value solveCorrection(TileBuilder &e, mlir::Value basisState);
   /// The same for one step on the exact path: `reads` are the step's reads so far.
@@ -237,10 +256,52 @@ private:
   /// step's decay from place `lessLast` on.
   llvm::SmallVector<mlir::Value, 2> addend(TileBuilder &e, unsigned add, unsigned dim,
                                            std::optional<LastPlace> lessLast = {});
+  /// The same without its decays.
+  mlir::Value plainAdd(unsigned add, unsigned dim) const {
+    return corrected && isCorrection(add, dim) ? corrected : addTiles[dim][add];
+  }
+  /// acc + lhs · rhs, without the product of both second terms. The product of the first terms comes
+  /// first, so that others who need it alone share it.
+  static mlir::Value dotTerms(TileBuilder &e, llvm::ArrayRef<mlir::Value> lhs, bool lhsTransposed,
+                              llvm::ArrayRef<mlir::Value> rhs, bool rhsTransposed, mlir::Value acc,
+                              llvm::ArrayRef<int64_t> over = {});
   /// The same in the basis and not rounded.
   mlir::Value addTile(TileBuilder &e, unsigned add, unsigned dim);
   /// `tile` times `vector`, broadcast along `dim`.
   mlir::Value times(TileBuilder &e, mlir::Value tile, mlir::Value vector, unsigned dim);
+
+  // AnchoredBlocks.cpp: the block path.
+  /// A tile, and what it is multiplied by, if anything. A read is the sum of such products, and the
+  /// scales also scale what it is paired with.
+  struct Part {
+    mlir::Value tile, scale;
+  };
+  /// Whether the bounds of all gates per channel let blocks take the place of one basis.
+  bool hasBlockPath() const;
+  void findBlocks(TileBuilder &e);
+  /// The exponent of the later, or of the earlier, of two steps in a block, with the offset.
+  mlir::Value exponentInBlock(TileBuilder &e, unsigned dim, unsigned place, bool ofLater);
+  /// What later rows are scaled by, at the row before their block, and earlier ones, at the same row.
+  mlir::Value laterScale(TileBuilder &e, unsigned dim, unsigned place);
+  mlir::Value earlierScale(TileBuilder &e, unsigned dim, unsigned place);
+  /// Earlier rows that are scaled at the anchor of `block`, at the next one.
+  mlir::Value toNextAnchor(TileBuilder &e, mlir::Value tile, unsigned dim, unsigned block);
+  /// What rows are scaled by that multiply the state that the chunk is entered with, or are added to
+  /// the state that it leaves.
+  mlir::Value stateScale(TileBuilder &e, unsigned dim, unsigned place, bool ofRead);
+  mlir::Value productsByBlocks(TileBuilder &e, unsigned r, unsigned add, bool addedInTerms,
+                               bool readingInTerms);
+  /// Products of each pair of a read and an outer product, which `productsByBlocks` then knows. A
+  /// block's earlier rows are scaled once for all, and need memory only there.
+  void multiplyByBlocks(TileBuilder &e);
+  Part entryPart(TileBuilder &e, unsigned r, mlir::Value state);
+  llvm::SmallVector<Part> readParts(TileBuilder &e, unsigned r, mlir::Value state,
+                                    std::optional<unsigned> without = std::nullopt);
+  static mlir::Value sumOfParts(TileBuilder &e, llvm::ArrayRef<Part> parts);
+  mlir::Value pairedParts(TileBuilder &e, unsigned r, mlir::Value partner,
+                          llvm::ArrayRef<Part> parts);
+  mlir::Value updateByBlocks(TileBuilder &e, mlir::Value state);
+  Computed onBlockPath(TileBuilder &e, mlir::Value state);
 
   Computed withGuard(mlir::Value state);
   Computed onExactPath(TileBuilder &e, mlir::Value state);
@@ -270,6 +331,10 @@ private:
   llvm::SmallVector<mlir::Value> entrySums;
   const ChunkedSaves *saved = nullptr;
   Basis bases[2];
+  /// The blocks of each axis, and whether the block path is being computed.
+  RunningGates::Blocks blocks[2];
+  bool byBlocks = false;
+  llvm::DenseMap<std::pair<unsigned, unsigned>, mlir::Value> blockProducts;
   std::optional<HeadDecays> head;
 };
 

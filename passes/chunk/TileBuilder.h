@@ -101,6 +101,10 @@ public:
   mlir::Value broadcast(mlir::Value vector, unsigned dim, llvm::ArrayRef<int64_t> shape) {
     return tile::BroadcastOp::create(b, loc, f32(shape), vector, dim);
   }
+  /// Rows `from` to `to` of a tile, and zeros elsewhere.
+  mlir::Value rows(mlir::Value tile, int64_t from, int64_t to) {
+    return window(tile, {index(from), index(0)}, {index(to), index(shapeOf(tile)[1])});
+  }
   /// Broadcasts a vector or scalar over the rows of a tile like `like`.
   mlir::Value overRows(mlir::Value row, mlir::Value like) {
     auto type = llvm::cast<mlir::VectorType>(like.getType());

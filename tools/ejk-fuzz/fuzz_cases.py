@@ -257,11 +257,19 @@ class Case:
                    for kind, _ in self.inputs.values())
 
     def gate(self, letters):
-        """Log decays from 0 to -inf, in one of several moods."""
+        """Log decays from 0 to -inf, in one of several moods; some as models train with them."""
         shape = self.shape(letters)
         decay = self.rng.exponential(1.0, shape)
         mood = self.pick(["mild", "mild", "slow", "tiny", "strong", "steep", "huge", "mixed",
-                          "mixed", "forget", "zero"])
+                          "mixed", "forget", "zero", "sigmoid", "sigmoid", "softplus", "saturated"])
+        if mood == "sigmoid":  # a bounded gate, with a bias for each channel or head
+            bias = self.pick([0.0, -2.0]) + self.rng.standard_normal(shape[-1])
+            return -5 / (1 + np.exp(-(bias + self.rng.standard_normal(shape))))
+        if mood == "softplus":  # -exp(A) softplus(x + bias), as such models begin
+            bias = np.log(np.expm1(np.exp(self.rng.uniform(np.log(1e-3), np.log(0.1), shape[-1]))))
+            return -self.rng.uniform(1, 16) * np.log1p(np.exp(bias + self.rng.standard_normal(shape)))
+        if mood == "saturated":  # channels that forget beside others that keep
+            return np.where(self.rng.random(shape[-1]) < 0.5, -5.0, -1e-3) * np.ones(shape)
         if mood == "zero":
             return np.zeros(shape)
         if mood == "forget":

@@ -1,0 +1,72 @@
+"""Scans with gates that their step bounds, and the same scans of f32 sequences, which are computed step by step.
+
+    bounded_gates.py TOLERANCE > cases.mlir
+
+A gate of a channel is -5 sigmoid(x), with x of every size. Each function compares the
+results of one scan."""
+import itertools
+import sys
+
+T, K, V = 150, 16, 32
+
+
+def step(kind, axis):
+    size = K if axis == "key" else V
+    vector = f"vector<{size}xf32>"
+    lines = [f"%one = arith.constant dense<1.0> : {vector}", f"%five = arith.constant dense<-5.0> : {vector}",
+             f"%minus = arith.negf %x : {vector}", f"%e = math.exp %minus : {vector}",
+             f"%d = arith.addf %one, %e : {vector}", f"%g = arith.divf %five, %d : {vector}"]
+    S, k, v = f"vector<{K}x{V}xf32>", f"vector<{K}xf32>", f"vector<{V}xf32>"
+    lines.append(f"%S1 = ejk.decay %S by %g along {axis} : {S}, {vector}")
+    added = "%v"
+    if kind == "delta":
+        lines += [f"%r = ejk.read %S1, %k along key : {S}, {k}", f"%u = arith.subf %v, %r : {v}",
+                  f"%c = arith.constant dense<0.5> : {v}", f"%w = arith.mulf %u, %c : {v}"]
+        added = "%w"
+    lines += [f"%S2 = ejk.outer_add %S1, %k, {added} : {S}, {k}, {v}",
+              f"%o = ejk.read %S2, %q along key : {S}, {k}"]
+    return lines
+
+
+def scan(name, kind, axis, reverse, narrow):
+    gate = K if axis == "key" else V
+    sizes = {"q": K, "k": K, "v": V, "x": gate}
+    tensor = lambda size, kind: f"tensor<1x{T}x2x{size}x{kind}>"
+    rows = "" if narrow == "f32" else "t"
+    arguments = ", ".join(f"%{n}s: {tensor(s, narrow)}" for n, s in sizes.items())
+    sequences = ", ".join(f"%{n}{rows} = %{n}s : {tensor(s, narrow)}" for n, s in sizes.items())
+    widen = [f"%{n} = arith.extf %{n}t : vector<{s}x{narrow}> to vector<{s}xf32>" for n, s in sizes.items()]
+    text = "\n      ".join(widen * bool(rows) + step(kind, axis))
+    flag = " reverse" * reverse
+    return f"""func.func @{name}({arguments}) -> {tensor(V, "f32")} {{
+  %all:2 = ejk.scan{flag} sequences({sequences})
+      states(%S = zero : tensor<1x2x{K}x{V}xf32>) -> ({tensor(V, "f32")}) {{
+      {text}
+      ejk.yield states(%S2 : vector<{K}x{V}xf32>) outputs(%o : vector<{V}xf32>)
+  }}
+  return %all#0 : {tensor(V, "f32")}
+}}
+"""
+
+
+print("// cases")
+for kind, axis, reverse in itertools.product(["gated", "delta"], ["key", "value"], [False, True]):
+    name = f"{kind}_{axis}" + "_reverse" * reverse
+    print(scan(name, kind, axis, reverse, "bf16"))
+    print(scan(f"{name}_wide", kind, axis, reverse, "f32"))
+    sizes = {"q": K, "k": K, "v": V, "x": K if axis == "key" else V}
+    made, wide = [], []
+    for seed, (n, s) in enumerate(sizes.items(), 1):
+        narrow, f32 = f"tensor<1x{T}x2x{s}xbf16>", f"tensor<1x{T}x2x{s}xf32>"
+        made.append(f"%{n} = check.random normal seed {seed} : {narrow}")
+        wide.append(f"%{n}w = arith.extf %{n} : {narrow} to {f32}")
+    types = ", ".join(f"tensor<1x{T}x2x{s}xbf16>" for s in sizes.values())
+    names = ", ".join(f"%{n}" for n in sizes)
+    out = f"tensor<1x{T}x2x{V}xf32>"
+    print(f"func.func @check_{name}() {{\n  " + "\n  ".join(made + wide) + f"""
+  %o = call @{name}({names}) : ({types}) -> {out}
+  %e = call @{name}_wide({names.replace(",", "w,")}w) : ({types.replace("bf16", "f32")}) -> {out}
+  check.expect_close %o, %e max_relative {sys.argv[1]} : {out}
+  return
+}}
+""")
