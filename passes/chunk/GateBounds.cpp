@@ -36,6 +36,45 @@ static Bounds ofConstant(arith::ConstantOp op) {
   return bounds;
 }
 
+static Bounds both(Bounds x, Bounds y) {
+  return {std::max(x.least, y.least), std::min(x.most, y.most)};
+}
+
+/// The bounds of one side of a select whose condition says whether `x` is below a number: of x and -x
+/// they are known there. x is NaN in neither, or the gate is.
+static Bounds ofSide(Value side, arith::CmpFOp condition, bool holds) {
+  Bounds bounds = boundsOf(side);
+  if (!condition)
+    return bounds;
+  using Predicate = arith::CmpFPredicate;
+  Bounds limit = boundsOf(condition.getRhs());
+  switch (condition.getPredicate()) {
+  case Predicate::OLT:
+  case Predicate::OLE:
+    limit = holds ? Bounds{-kInfinity, limit.most} : Bounds{limit.least, kInfinity};
+    break;
+  case Predicate::OGT:
+  case Predicate::OGE:
+    limit = holds ? Bounds{limit.least, kInfinity} : Bounds{-kInfinity, limit.most};
+    break;
+  default:
+    return bounds;
+  }
+  if (side == condition.getLhs())
+    return both(bounds, limit);
+  if (auto negated = side.getDefiningOp<arith::NegFOp>();
+      negated && negated.getOperand() == condition.getLhs())
+    return both(bounds, {-limit.most, -limit.least});
+  return bounds;
+}
+
+static Bounds ofSelect(arith::SelectOp op) {
+  auto condition = op.getCondition().getDefiningOp<arith::CmpFOp>();
+  Bounds x = ofSide(op.getTrueValue(), condition, /*holds=*/true);
+  Bounds y = ofSide(op.getFalseValue(), condition, /*holds=*/false);
+  return {std::min(x.least, y.least), std::max(x.most, y.most)};
+}
+
 Bounds ejk::boundsOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isa<FloatType>(getElementTypeOrSelf(value)))
@@ -69,6 +108,17 @@ Bounds ejk::boundsOf(Value value) {
           .Case<arith::MinimumFOp, arith::MinNumFOp>([&](auto) {
             Bounds x = of(0), y = of(1);
             return Bounds{std::min(x.least, y.least), std::min(x.most, y.most)};
+          })
+          .Case([](arith::SelectOp select) { return ofSelect(select); })
+          .Case([&](math::ClampFOp) {
+            Bounds x = of(0), low = of(1), high = of(2);
+            return Bounds{std::min(std::max(x.least, low.least), high.most),
+                          std::min(std::max(x.most, low.most), high.most)};
+          })
+          .Case([&](math::AbsFOp) {
+            Bounds x = of(0);
+            double least = x.least <= 0 && x.most >= 0 ? 0 : std::min(std::abs(x.least), std::abs(x.most));
+            return Bounds{least, std::max(std::abs(x.least), std::abs(x.most))};
           })
           .Case([&](math::ExpOp) {
             Bounds x = of(0);

@@ -269,7 +269,9 @@ def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False, save_s
 
 
 @functools.partial(_named, queries=((), ("q",)))
-def _delta_rule(S, q, k, v, beta, g, scale):
+def _delta_rule(S, q, k, v, beta, g, scale, lower_bound=None):
+    if lower_bound is not None:
+        g = f.clip(g, lower_bound, 0.0)
     if g is not None:
         S = S.decay(g)
     S = S.add(k, beta * (v - S.read(k)))
@@ -296,10 +298,15 @@ def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seq
 
 
 def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-        save_states=True, shared_state=False):
-    """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K]."""
+        save_states=True, shared_state=False, lower_bound=None):
+    """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K].
+
+    With `lower_bound`, a Python number below 0, g is clipped to [lower_bound, 0] in the step. Give the
+    bound that the gate's function has: from -7.75 on, chunks of any such gates stay on tensor cores."""
+    if lower_bound is not None and not lower_bound < 0:
+        raise ValueError(f"kda: 'lower_bound' must be below 0, but is {lower_bound!r}")
     return _delta_rule(reverse, _query(shared_state))(
-        q, k, v, beta, g, _default_scale(scale, q), initial_state=initial_state,
+        q, k, v, beta, g, _default_scale(scale, q), lower_bound, initial_state=initial_state,
         cu_seqlens=cu_seqlens, save_states=save_states)
 
 

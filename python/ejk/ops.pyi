@@ -54,7 +54,7 @@ def gated_delta_rule(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *,
 def kda(q: _T, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, *, scale: float | None = None,
         initial_state: Tensor | None = None, cu_seqlens: Tensor | None = None,
         reverse: bool = False, save_states: bool = True,
-        shared_state: bool = False) -> tuple[_T, _T]: ...
+        shared_state: bool = False, lower_bound: float | None = None) -> tuple[_T, _T]: ...
 def rwkv7(r: _T, w: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, *,
           scale: float | None = 1.0, initial_state: Tensor | None = None,
           cu_seqlens: Tensor | None = None, reverse: bool = False,

@@ -234,6 +234,11 @@ class NamedFunctions(unittest.TestCase):
             o, state = getattr(ejk.ops, name)(*arguments)
             self.assertLess(error(o, expected), TOLERANCE, name)
             self.assertEqual(state.shape, (2, 2, 4, 3), name)
+        clipped, _ = ejk.ops.kda(q, k, v, 9 * gk, beta, lower_bound=-5.0)
+        self.assertTrue((9 * gk < -5).any())
+        self.assertLess(error(clipped, ref(q, k, v, gk=np.maximum(9 * gk, -5), beta=beta)[0]), TOLERANCE)
+        with self.assertRaisesRegex(ValueError, "'lower_bound' must be below 0, but is 0.0"):
+            ejk.ops.kda(q, k, v, gk, beta, lower_bound=0.0)
         gamma = np.array([-0.2, -0.7], np.float32)
         o, _ = ejk.ops.simple_gla(q, k, v, g, gamma)
         self.assertLess(error(o, ref(q, k, v, g, g_gamma=gamma)[0]), TOLERANCE, "both gates")

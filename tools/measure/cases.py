@@ -40,6 +40,7 @@ class Package:
     schedule: str = "auto"
     f32_matmuls: str = ""
     arch: str = "sm_90a"
+    lower_bound: str = ""  # of gk, which the step clips to [lower_bound, 0]
 
     def name(self):
         values = (f"{key}-{value}" for key, value in asdict(self).items() if value not in (False, ""))
@@ -65,6 +66,8 @@ class Package:
         written = " ".join(f"{key}(%{names.get(key, key)} : {kind})" for key, kind in clauses.items())
         if self.pool:
             return self.pooled(row, arguments, clauses, state)
+        if self.lower_bound:
+            return self.clipped(row, arguments, state)
         op, rate = "ejk.recurrent", ""
         if self.delta:
             op, rate = "ejk.delta_rule", f"beta(%beta : {arguments['beta']})"
@@ -89,6 +92,29 @@ class Package:
                 f"{token(row(self.K))}, {token(row(self.K))}, {token(row(self.V))} -> {token(row(self.V))}, {state}\n"
                 f"  %updated = ejk.write_states %ht to %pool at %index : {state}, {pool}, tensor<?xi32>\n"
                 f"  return %o, %updated : {token(row(self.V))}, {pool}\n}}\n")
+
+    def clipped(self, row, arguments, state):
+        """A gate per key channel, in f32, that the step clips, and a correction if that is asked for."""
+        K, V, S = f"vector<{self.K}xf32>", f"vector<{self.V}xf32>", f"vector<{self.K}x{self.V}xf32>"
+        channels = {"q": self.K, "k": self.K, "v": self.V}
+        widen = [f"%{n}w = arith.extf %{n}t : vector<{size}x{self.dtype}> to vector<{size}xf32>"
+                 for n, size in channels.items()]
+        added = [] if not self.delta else [
+            f"%r = ejk.read %S1, %kw along key : {S}, {K}", f"%change = arith.subf %vw, %r : {V}",
+            f"%rate = vector.broadcast %betat : f32 to {V}", f"%u = arith.mulf %change, %rate : {V}"]
+        lines = [*widen, f"%low = arith.constant dense<{self.lower_bound}> : {K}", f"%zero = arith.constant dense<0.0> : {K}",
+                 f"%scale = arith.constant dense<{self.K ** -0.5}> : {K}", f"%g = math.clampf %gkt to [%low, %zero] : {K}",
+                 f"%S1 = ejk.decay %S by %g along key : {S}, {K}", *added,
+                 f"%S2 = ejk.outer_add %S1, %kw, {'%u' if self.delta else '%vw'} : {S}, {K}, {V}",
+                 f"%qs = arith.mulf %qw, %scale : {K}", f"%read = ejk.read %S2, %qs along key : {S}, {K}",
+                 f"%ot = arith.truncf %read : {V} to vector<{self.V}x{self.dtype}>",
+                 f"ejk.yield states(%S2 : {S}) outputs(%ot : vector<{self.V}x{self.dtype}>)"]
+        sequences = ", ".join(f"%{n}t = %{n} : {t}" for n, t in arguments.items())
+        body = "\n    ".join(lines)
+        return (f"func.func @f({', '.join(f'%{n}: {t}' for n, t in arguments.items())}) -> "
+                f"({row(self.V)} {{ejk.name = \"o\"}}) {{\n"
+                f"  %o, %ht = ejk.scan sequences({sequences})\n    states(%S = zero : {state}) -> ({row(self.V)}) {{\n    {body}\n  }}\n"
+                f"  return %o : {row(self.V)}\n}}\n")
 
     def flags(self):
         schedule = [] if self.schedule == "auto" else [f"--schedule={self.schedule}"]
@@ -120,9 +146,11 @@ def model_cases():
                   "B=1,T=32768,H=16", "B=8,T=2048,H=32"):
         for profile in ("mid", "lb5"):
             yield Case("models", kda, sizes, f"KDA {sizes}", profile)
+        yield Case("models", replace(kda, lower_bound="-5.0"), sizes, f"KDA {sizes}, bound given", "lb5")
     gla = Package("gk", vjp=True, gate_dtype="f32")
     for profile in ("mid", "lb5"):
         yield Case("models", gla, "B=4,T=4096,H=64", "GLA B=4,T=4096,H=64", profile)
+    yield Case("models", replace(gla, lower_bound="-5.0"), "B=4,T=4096,H=64", "GLA B=4,T=4096,H=64, bound given", "lb5")
     yield Case("models", Package("gk", K=256, V=512, vjp=True, gate_dtype="f32"), "B=4,T=4096,H=4",
                "GLA's layer B=4,T=4096,H=4, K=256, V=512", "mid")
     yield Case("models", Package("g_gamma", vjp=True), "B=1,T=16384,H=64", "lightning B=1,T=16384,H=64", "weak")

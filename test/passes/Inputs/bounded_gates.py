@@ -10,12 +10,27 @@ import sys
 T, K, V = 150, 16, 32
 
 
+def gate(kind, size):
+    """-5 sigmoid(x), by the formula or by one that keeps its digits on both sides, or x within bounds."""
+    vector, mask = f"vector<{size}xf32>", f"vector<{size}xi1>"
+    lines = [f"%one = arith.constant dense<1.0> : {vector}", f"%five = arith.constant dense<-5.0> : {vector}",
+             f"%zero = arith.constant dense<0.0> : {vector}", f"%minus = arith.negf %x : {vector}"]
+    if kind == "clip":
+        return lines + [f"%g = math.clampf %x to [%five, %zero] : {vector}"]
+    if kind == "sides":
+        return lines + [f"%b = arith.cmpf olt, %x, %zero : {vector}",
+                        f"%y = arith.select %b, %x, %minus : {mask}, {vector}", f"%e = math.exp %y : {vector}",
+                        f"%n = arith.select %b, %e, %one : {mask}, {vector}",
+                        f"%d = arith.addf %one, %e : {vector}", f"%s = arith.divf %n, %d : {vector}",
+                        f"%g = arith.mulf %five, %s : {vector}"]
+    return lines + [f"%e = math.exp %minus : {vector}", f"%d = arith.addf %one, %e : {vector}",
+                    f"%g = arith.divf %five, %d : {vector}"]
+
+
 def step(kind, axis):
     size = K if axis == "key" else V
     vector = f"vector<{size}xf32>"
-    lines = [f"%one = arith.constant dense<1.0> : {vector}", f"%five = arith.constant dense<-5.0> : {vector}",
-             f"%minus = arith.negf %x : {vector}", f"%e = math.exp %minus : {vector}",
-             f"%d = arith.addf %one, %e : {vector}", f"%g = arith.divf %five, %d : {vector}"]
+    lines = gate(kind, size)
     S, k, v = f"vector<{K}x{V}xf32>", f"vector<{K}xf32>", f"vector<{V}xf32>"
     lines.append(f"%S1 = ejk.decay %S by %g along {axis} : {S}, {vector}")
     added = "%v"
@@ -50,7 +65,9 @@ def scan(name, kind, axis, reverse, narrow):
 
 
 print("// cases")
-for kind, axis, reverse in itertools.product(["gated", "delta"], ["key", "value"], [False, True]):
+cases = [*itertools.product(["gated", "delta"], ["key", "value"], [False, True]),
+         ("sides", "key", False), ("clip", "key", False)]
+for kind, axis, reverse in cases:
     name = f"{kind}_{axis}" + "_reverse" * reverse
     print(scan(name, kind, axis, reverse, "bf16"))
     print(scan(f"{name}_wide", kind, axis, reverse, "f32"))

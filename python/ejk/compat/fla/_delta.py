@@ -15,7 +15,9 @@ def _unit(x):
 
 # `v` is first: it has the most heads, and its type is the output's.
 @recurrence
-def _delta(S, v, q, k, beta, g, gk, gv, scale, normalise):
+def _delta(S, v, q, k, beta, g, gk, gv, scale, normalise, lower_bound):
+    if lower_bound is not None:
+        gk = f.clip(gk, lower_bound, 0.0)
     if normalise:
         q, k = _unit(q), _unit(k)
     if g is not None:
@@ -30,8 +32,8 @@ def _delta(S, v, q, k, beta, g, gk, gv, scale, normalise):
 
 
 def run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_first=False,
-        normalise=False, g=None, gk=None, gv=None):
-    """The delta rule with any gates; checks shapes."""
+        normalise=False, g=None, gk=None, gv=None, lower_bound=None):
+    """The delta rule with any gates; checks shapes. gk is clipped to [lower_bound, 0] if that is given."""
     shape, values = q.shape, v.shape
     if shape != k.shape:
         raise TensorError(f"'q' and 'k' must have one shape [B, T, H, K], but have {list(shape)} "
@@ -49,7 +51,7 @@ def run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_f
         if len(own) not in ranks or own != heads and own[:3] != heads:
             raise TensorError(f"'{name}' must have rank {' or '.join(map(str, ranks))} and v's B, T "
                               f"and HV, {list(heads)}, but is {list(own)}")
-    o, state = _delta(v, q, k, beta, g, gk, gv, default_scale(scale, k), bool(normalise),
+    o, state = _delta(v, q, k, beta, g, gk, gv, default_scale(scale, k), bool(normalise), lower_bound,
                       initial_state=state_in(initial_state, v_first, q), cu_seqlens=cu_seqlens)
     return o, state_out(state, output_final_state, v_first)
 
@@ -183,9 +185,10 @@ def _kda(function, q, k, v, g, beta, A_log, dt_bias, scale, initial_state, outpu
             g = softplus_gate(g, A_log, dt_bias)
         else:
             raise ValueError(f"{function}: use_gate_in_kernel=True needs 'A_log' or 'lower_bound'")
-    # Without use_gate_in_kernel, 'lower_bound' is the caller's promise about g.
+    # Without use_gate_in_kernel, 'lower_bound' is the caller's promise about g. Where the gate is
+    # within it, clipping changes nothing, and chunks need no range guard.
     return run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
-               output_final_state, cu_seqlens, v_first, normalise, gk=g)
+               output_final_state, cu_seqlens, v_first, normalise, gk=g, lower_bound=lower_bound)
 
 
 def _check_flags(function, **flags):
