@@ -448,15 +448,14 @@ LogicalResult SaveStates::apply(MakeProgram makeProgram) {
       continue;
     }
     sayWhy(*why);
-    while (fwds.size() > 1)
-      drop(fwds.back());
-    // What the steps read is given nevertheless.
+    // What the steps read is given nevertheless, by alternatives, too.
     if (!givenReads.empty()) {
       if (!made.empty())
         takeBack(fwd, made);
       return success();
     }
-    drop(fwd);
+    while (!fwds.empty())
+      drop(fwds.back());
     return failure();
   }
   addArguments(sources);
