@@ -76,6 +76,7 @@ ejk.recurrence(step)(x, x, x)
 # Ctrl-C while a program compiles that takes many seconds.
 INTERRUPTED = LONG.replace("range(300)", "range(1500)").rpartition("ejk.")[0] + """
 import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it runs in the background
 sent = []
 def interrupt():
     sent.append(time.time())
