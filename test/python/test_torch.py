@@ -508,7 +508,7 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(ejk.TensorError,
                                     "'v' has 3 heads, which must divide the 2 of 'q'"):
             gated(t["q"], t["k"], t["v"][:, :, :1].expand(2, 5, 3, 3), t["g"])
-        with self.assertRaisesRegex(ejk.TensorError, "the last entry is 9, expected T = 5"):
+        with self.assertRaisesRegex(ejk.TensorError, "the last entry is 9, expected at most T = 5"):
             gated(*(t[n][:1] for n in ("q", "k", "v", "g")), cu_seqlens=torch.tensor([0, 9]))
         with self.assertRaisesRegex(ejk.TensorError, "torch.int8"):
             gated(t["q"].to(torch.int8), t["k"], t["v"], t["g"])

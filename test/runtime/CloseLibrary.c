@@ -17,8 +17,8 @@ int main(int argc, char **argv) {
   }
   ejk_error *(*load)(const char *, ejk_package **) =
       (ejk_error * (*)(const char *, ejk_package **)) dlsym(library, "ejk_package_load_file");
-  ejk_error *(*create)(ejk_package *, const ejk_executable_options *, ejk_executable **) =
-      (ejk_error * (*)(ejk_package *, const ejk_executable_options *, ejk_executable **))
+  ejk_error *(*create)(const ejk_package *, const ejk_executable_options *, ejk_executable **) =
+      (ejk_error * (*)(const ejk_package *, const ejk_executable_options *, ejk_executable **))
           dlsym(library, "ejk_executable_create");
   void (*destroyExecutable)(ejk_executable *) =
       (void (*)(ejk_executable *))dlsym(library, "ejk_executable_destroy");
