@@ -38,8 +38,10 @@ def _delta_rule(program):
             continue
         for (arguments, _, _, offsets), (key, _) in list(recurrence._programs.items()):
             if key == program.key and not offsets:
-                gate = dict(zip(recurrence._names, arguments))["g"]
-                return None if gate[0] == "constant" else "g", "beta", float(arguments[-1][1])
+                given = dict(zip(recurrence._names, arguments))
+                if given["lower_bound"][1] is not None:
+                    return None
+                return None if given["g"][0] == "constant" else "g", "beta", float(given["scale"][1])
     return None
 
 
