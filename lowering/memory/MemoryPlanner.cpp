@@ -1,4 +1,4 @@
-//===- MemoryPlanner.cpp - the walk over a program, and most of its ops ------===//
+//===- MemoryPlanner.cpp - the pass over a program, and most of its ops ------===//
 #include "lowering/memory/MemoryPlanner.h"
 #include "lowering/layout/Alignment.h"
 #include "lowering/layout/SpilledToShared.h"

@@ -1,6 +1,6 @@
 //===- MemoryPlanner.h - plans a program's shared memory ----------*- C++ -*-===//
 //
-// Walks a laid-out program in program order. Gives each tile in shared memory a place, and inserts
+// Goes over a laid-out program in program order. Gives each tile in shared memory a place, and inserts
 // barriers, fences and waits where the accesses so far require them (SharedMemory.h has the rule).
 // Where an op would store to shared memory and then load what other threads stored, the planner
 // divides the op, so that a barrier can stand between the two.
@@ -80,7 +80,7 @@ private:
     Vector<Range> reads;
   };
 
-  // MemoryPlanner.cpp: the walk, and most ops.
+  // MemoryPlanner.cpp: the pass over a program, and most ops.
   static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }
   /// The users of the buffer of `value`. A tile in shared memory that a loop carries keeps its
   /// buffer, so users of the loop's result count.

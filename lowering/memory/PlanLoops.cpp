@@ -204,7 +204,7 @@ void MemoryPlanner::visitBranch(Branch op) {
     loadsAfter = loadsSinceBarrier;
   }
   auto visitSide = [&](Block &side) {
-    // Tiles that only the other side uses are dead in this one.
+    // Tiles that only the other branch uses are dead in this one.
     auto isUsed = [&](Value value) {
       return llvm::any_of(usersOfPlace(value), [&](Operation *user) {
         return side.getParent()->isAncestor(user->getParentRegion());
