@@ -146,7 +146,7 @@ bool SaveStates::addSameRead(func::FuncOp fwd, Value given) {
   return true;
 }
 
-/// Lets f_fwd give what scans of `derivatives` walk the steps of `function` for. An alternative of
+/// Lets f_fwd give what scans of `derivatives` go over the steps of `function` for. An alternative of
 /// it has the same scans, over segments, and gives the same in the same order; false if it does not.
 bool SaveStates::giveReads(func::FuncOp function, ArrayRef<func::FuncOp> derivatives,
                            IRMapping &mapping, GetForward forward) {

@@ -5,6 +5,7 @@ import unittest
 
 import ejk
 import torch
+from ejk.compat.fla import chunk_kda
 
 INF, NAN = math.inf, math.nan
 # What a kernel may be off: some ulp of the result, and results below 2^-126 may be zero. An
@@ -266,6 +267,28 @@ class NamedFunctions(unittest.TestCase):
         i[:, 2] = 300
         self.mlstm(i, f)
         self.mlstm(i, f, scale=0.0)  # where exp(-m) is 0 in float32, and n·q as well
+
+
+class BoundOfADropIn(unittest.TestCase):
+    """chunk_kda's lower_bound is a promise about g: within it, nothing changes."""
+
+    def test_gates_within_it(self):
+        torch.manual_seed(0)
+        q, k, v, x = torch.randn(4, 1, 20, 2, 8)
+        inputs = (q, k / 8, v, -5 * torch.sigmoid(x), torch.rand(1, 20, 2))
+        results = []
+        for options in ({}, {"lower_bound": -5.0}):
+            leaves = [t.clone().requires_grad_() for t in inputs]
+            o, _ = chunk_kda(*leaves, **options)
+            results.append((o.detach(), *torch.autograd.grad(o.square().sum(), leaves)))
+        for plain, bounded in zip(*results):
+            self.assertLess(float((plain - bounded).norm() / plain.norm()), 1e-6)
+
+    def test_one_that_is_none(self):
+        q = torch.randn(1, 4, 1, 8)
+        for bound in (0.0, 5.0, float("nan")):
+            with self.assertRaisesRegex(ValueError, "'lower_bound' must be below 0"):
+                chunk_kda(q, q, q, -q.abs(), torch.rand(1, 4, 1), lower_bound=bound)
 
 
 if __name__ == "__main__":

@@ -178,6 +178,8 @@ def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, 
 def _kda(function, q, k, v, g, beta, A_log, dt_bias, scale, initial_state, output_final_state,
          normalise, use_gate, sigmoid, negative, lower_bound, v_first, cu_seqlens):
     _check_gate(function, use_gate, A_log=A_log, dt_bias=dt_bias)
+    if lower_bound is not None and not lower_bound < 0:
+        raise ValueError(f"{function}: 'lower_bound' must be below 0, but is {lower_bound!r}")
     if use_gate:
         if lower_bound is not None:
             g = bounded_gate(g, A_log, dt_bias, lower_bound)
