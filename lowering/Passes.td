@@ -77,8 +77,9 @@ def MakeAlternatives : Pass<"ejk-make-alternatives", "::mlir::ModuleOp"> {
     in two terms (`ejk-split-operands`) and of states in f32. It needs few heads, fewer than 8, and
     fewer than 1024 rows, where the rounding of one term may be more than 5e-3 of such a gradient
     and 1e-5 of its terms. A gate of fewer than 8 channels has as many numbers as that times its
-    heads. A derivative whose recurrence corrects its state gets such a copy, too, with all operands
-    in two terms, and what one of its scans hands to the next stays f32. Where types say that there are few, the function itself is that. With `two-terms=always`
+    heads. A derivative whose recurrence corrects its state gets such a copy, too, for fewer than 8
+    heads with any number of rows, split over time or not. All its operands are in two terms, and
+    what one of its scans hands to the next stays f32. Where types say that there are few, the function itself is that. With `two-terms=always`
     all such derivatives are, with `few-channels` none. Results change: that rounding disappears.
     The derivative reads no saved states, has two kernels instead of one, and these spill registers.
 

@@ -8,7 +8,8 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
   let summary = "solve triangular systems by matmuls";
   let description = [{
     What: a `tile.solve` becomes a substitution by blocks of rows, 32 or 16. The blocks on the
-    diagonal are inverted by substitution, in f32. For each block, matmuls of bf16 add what
+    diagonal are inverted in f32: 16 rows by substitution, and 32 from two of 16. For each block,
+    matmuls of bf16 add what
     the solved rows give, and then multiply by the block's inverse; they compute the rows of that block
     alone. Why: a substitution of all rows is a chain of as many steps, and tensor cores take a block
     at a time. Results change by the rounding of matmuls' operands; what the identity multiplies is not
@@ -20,10 +21,11 @@ def ExpandSolves : Pass<"ejk-expand-solves"> {
     ```mlir
     %x = tile.solve %m, %b : vector<64x64xf32>, vector<64x128xf32>
     ```
-    After, with `%a` what %l has below its blocks and %r on them, and roundings left out:
+    After, with roundings left out:
     ```mlir
     %l = tile.mask lower strict %m else 0.0 : vector<64x64xf32>
-    %r = tile.invert_diagonal %l : vector<64x64xf32>
+    %r = tile.invert_diagonal %l blocks 16 : vector<64x64xf32>
+    %a = tile.merge_inverses %r blocks 16 : vector<64x64xf32>
     %x1 = tile.dot %a, %b, %b over [0, 32] rows [0, 32] : …
     %x2 = tile.dot %a, %x1, %x1 over [0, 32] rows [32, 64] : …
     %x = tile.dot %a, %x2, %x2 over [32, 64] rows [32, 64] : …
@@ -299,6 +301,33 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     Option<"twoTermStates", "two-term-states", "int64_t", "64",
            "the most channels of a carried state that a gate's gradient reads in two terms">];
   let statistics = [Statistic<"numSplit", "split", "matmuls with split operands">];
+}
+
+def ScaleAfterDot : Pass<"ejk-scale-after-dot"> {
+  let summary = "scale a matmul's result instead of a 16-bit operand";
+  let description = [{
+    What: where a saved 16-bit state is scaled along a dimension that the matmul's result has, too,
+    scales the result instead. For matmuls that add to zero. Why: half as many elements to scale,
+    the operand is not brought to registers, and nothing is rounded twice. Results change by that
+    second rounding.
+
+    Before:
+    ```mlir
+    %w = arith.extf %s : vector<128x128xbf16> to vector<128x128xf32>
+    %f = tile.broadcast %x along 0 : vector<128xf32> -> vector<128x128xf32>
+    %m = arith.mulf %w, %f : vector<128x128xf32>
+    %r = arith.truncf %m : vector<128x128xf32> to vector<128x128xbf16>
+    %d = tile.dot %o, %r transposed, %zero : …
+    ```
+    After:
+    ```mlir
+    %p = tile.dot %o, %s transposed, %zero : …
+    %f = tile.broadcast %x along 1 : vector<128xf32> -> vector<64x128xf32>
+    %d = arith.mulf %p, %f : vector<64x128xf32>
+    ```
+  }];
+  let dependentDialects = ["::ejk::tile::TileDialect", "::mlir::arith::ArithDialect"];
+  let statistics = [Statistic<"numScaled", "scaled", "matmuls whose result is scaled">];
 }
 
 #endif // EJK_PASSES_PROGRAM_PROGRAMPASSES_TD

@@ -108,6 +108,7 @@ def Ejk_Internals : OpDocGroup {
 include "dialect/ejk/EjkRecurrences.td"
 include "dialect/ejk/EjkPools.td"
 include "dialect/ejk/EjkScan.td"
+include "dialect/ejk/EjkStepOps.td"
 include "dialect/ejk/EjkHeads.td"
 include "dialect/ejk/EjkSegments.td"
 

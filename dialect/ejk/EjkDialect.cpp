@@ -1,5 +1,5 @@
 //===- EjkDialect.cpp - registration --------------------------------------===//
-#include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/EjkShifts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -83,5 +83,9 @@ void EjkDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialect/ejk/EjkOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/ejk/EjkShifts.cpp.inc"
       >();
 }

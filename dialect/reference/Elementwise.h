@@ -26,13 +26,6 @@ using RowKernel = std::function<void(const Row *operands, Row result, size_t cou
 /// is not known.
 RowKernel elementwiseKernel(mlir::Operation *op, Precision precision);
 
-/// The value of an `arith.constant`: a scalar, vector or tensor. Fails with a diagnostic for an
-/// unsupported element type.
-mlir::FailureOr<Tensor> constantValue(mlir::Operation *op, Precision precision);
-
-/// Emits "the interpreter does not know …" at `op`.
-mlir::LogicalResult unknownOp(mlir::Operation *op);
-
 } // namespace ejk::reference
 
 #endif // EJK_DIALECT_REFERENCE_ELEMENTWISE_H

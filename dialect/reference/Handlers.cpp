@@ -148,3 +148,15 @@ void Progress::add(size_t steps) {
   state->done += steps;
   (*state->report)(state->done, state->total);
 }
+
+LogicalResult ejk::reference::unknownOp(Operation *op) {
+  InFlightDiagnostic diag = op->emitError()
+                            << "the interpreter does not know '" << op->getName() << "'";
+  diag << (op->getNumResults() == 1 && op->getName().getDialectNamespace() == "arith"
+               ? " on these types"
+               : " here");
+  diag.attachNote() << "it runs ejk's recurrences and scans, elementwise arith and math, linalg "
+                       "on tensors, and a few tensor and func ops; rewrite with those, or lower "
+                       "this op to them first";
+  return diag;
+}

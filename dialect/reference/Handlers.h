@@ -32,6 +32,7 @@ mlir::LogicalResult interpretCombineSegments(CombineSegmentsOp op, Operands oper
 mlir::LogicalResult interpretReadStates(ReadStatesOp op, Operands operands, Results &results);
 mlir::LogicalResult interpretWriteStates(WriteStatesOp op, Operands operands, Results &results,
                                          const Options &options);
+mlir::LogicalResult interpretZeroSkipped(ZeroSkippedOp op, Operands operands, Results &results);
 // Tile.cpp
 mlir::LogicalResult interpretTileProgram(tile::ProgramOp op, Operands operands, Results &results,
                                          const Options &options);
@@ -82,6 +83,9 @@ mlir::FailureOr<std::vector<Span>> sequenceSpans(mlir::Operation *op, const Tens
 /// size of `type`.
 mlir::LogicalResult addResult(mlir::Operation *op, mlir::Type type, llvm::ArrayRef<int64_t> shape,
                               Results &results);
+
+/// Emits "the interpreter does not know …" at `op`.
+mlir::LogicalResult unknownOp(mlir::Operation *op);
 
 /// Runs job(0) to job(count-1) on the options' threads, in any order.
 void parallelFor(size_t count, const Options &options, llvm::function_ref<void(size_t)> job);

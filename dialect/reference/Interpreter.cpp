@@ -1,7 +1,9 @@
 //===- Interpreter.cpp - functions, and the ops that are short ------------===//
 #include "dialect/reference/Interpreter.h"
+#include "dialect/reference/Constants.h"
 #include "dialect/reference/Elementwise.h"
 #include "dialect/reference/Handlers.h"
+#include "dialect/reference/Shifts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/SymbolTable.h"
@@ -232,8 +234,11 @@ LogicalResult FunctionInterpreter::dispatch(Operation *op, Operands operands, Re
       .Case([&](CombineSegmentsOp op) {
         return interpretCombineSegments(op, operands, results, options);
       })
+      .Case([&](ShiftOp op) { return interpretShift(op, operands, results); })
+      .Case([&](LastRowsOp op) { return interpretLastRows(op, operands, results); })
       .Case([&](ReadStatesOp op) { return interpretReadStates(op, operands, results); })
       .Case([&](WriteStatesOp op) { return interpretWriteStates(op, operands, results, options); })
+      .Case([&](ZeroSkippedOp op) { return interpretZeroSkipped(op, operands, results); })
       .Case<RepeatHeadsOp, FirstHeadsOp>(
           [&](Operation *op) { return interpretHeads(op, operands, results); })
       .Case([&](SumHeadsOp op) { return interpretSumHeads(op, operands, results, options); })

@@ -1,4 +1,5 @@
 //===- Linalg.cpp - structured ops on tensors -----------------------------===//
+#include "dialect/reference/Constants.h"
 #include "dialect/reference/Elementwise.h"
 #include "dialect/reference/Handlers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

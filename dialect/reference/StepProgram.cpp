@@ -1,5 +1,6 @@
 //===- StepProgram.cpp - a scan's region as a flat list of actions --------===//
 #include "dialect/reference/StepProgram.h"
+#include "dialect/reference/Constants.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -295,20 +295,46 @@ LogicalResult TileCompiler::compileSolve(tile::SolveOp op) {
 
 LogicalResult TileCompiler::compileInvertDiagonal(tile::InvertDiagonalOp op) {
   Slot matrix = slotOf(op.getMatrix()), result = resultSlot(op);
-  size_t rows = tileShape(op.getType()).first, block = tile::InvertDiagonalOp::blockOf(rows);
+  size_t rows = tileShape(op.getType()).first, block = op.getBlock();
   withRounding([&](auto round) {
     addSimple([=](TileFrame &frame) {
       const double *m = frame.at(matrix);
       double *out = frame.at(result);
-      std::fill_n(out, result.size, 0.0);
+      std::copy_n(m, result.size, out);
       for (size_t first = 0; first < rows; first += block)
-        for (size_t i = first; i < first + block; ++i)
+        for (size_t i = first; i < first + block; ++i) {
+          std::fill_n(out + i * rows + i, first + block - i, 0.0);
           for (size_t c = first; c < i; ++c) {
             double &sum = out[i * rows + c];
-            sum = m[i * rows + c];
             for (size_t j = c + 1; j < i; ++j)
               sum = round(sum + m[i * rows + j] * out[j * rows + c]);
           }
+        }
+    });
+  });
+  return success();
+}
+
+LogicalResult TileCompiler::compileMergeInverses(tile::MergeInversesOp op) {
+  Slot matrix = slotOf(op.getMatrix()), result = resultSlot(op);
+  size_t rows = tileShape(op.getType()).first, block = op.getBlock();
+  withRounding([&](auto round) {
+    addSimple([=](TileFrame &frame) {
+      const double *m = frame.at(matrix);
+      double *out = frame.at(result);
+      std::copy_n(m, result.size, out);
+      // C + C A, then that plus B times that, from the last row up: B is strictly lower.
+      for (size_t upper = 0; upper < rows; upper += 2 * block) {
+        size_t lower = upper + block;
+        for (size_t i = lower; i < lower + block; ++i)
+          for (size_t c = upper; c < lower; ++c)
+            for (size_t k = c + 1; k < lower; ++k)
+              out[i * rows + c] = round(out[i * rows + c] + m[i * rows + k] * m[k * rows + c]);
+        for (size_t i = lower + block; i-- > lower;)
+          for (size_t c = upper; c < lower; ++c)
+            for (size_t k = lower; k < i; ++k)
+              out[i * rows + c] = round(out[i * rows + c] + m[i * rows + k] * out[k * rows + c]);
+      }
     });
   });
   return success();
@@ -391,6 +417,7 @@ LogicalResult TileCompiler::compileTileOp(Operation *op) {
       .Case([&](tile::DotOp op) { return compileDot(op); })
       .Case([&](tile::SolveOp op) { return compileSolve(op); })
       .Case([&](tile::InvertDiagonalOp op) { return compileInvertDiagonal(op); })
+      .Case([&](tile::MergeInversesOp op) { return compileMergeInverses(op); })
       .Case([&](tile::CumsumOp op) { return compileCumsum(op); })
       .Case([&](tile::MaskOp op) { return compileMask(op); })
       .Case([&](tile::WindowOp op) { return compileWindow(op); })

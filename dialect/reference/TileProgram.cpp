@@ -1,5 +1,6 @@
 //===- TileProgram.cpp - a block program as nested lists of actions -------===//
 #include "dialect/reference/TileProgram.h"
+#include "dialect/reference/Constants.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -195,7 +196,8 @@ LogicalResult TileCompiler::compileGuarded(tile::GuardedOp op) {
       auto [mine, other] = pair;
       if (mine.isInt)
         continue;
-      double distance = relativeDistance({frame.at(mine), mine.size}, {frame.at(other), other.size});
+      double distance =
+          relativeDistance({frame.at(mine), mine.size}, {frame.at(other), other.size});
       if (!(distance <= tolerance))
         return fail(frame, at,
                     llvm::formatv("result {0} of the fast path differs from the exact path's by "

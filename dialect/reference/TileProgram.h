@@ -95,6 +95,7 @@ private:
   mlir::LogicalResult compileSplitDot(tile::DotOp op);
   mlir::LogicalResult compileSolve(tile::SolveOp op);
   mlir::LogicalResult compileInvertDiagonal(tile::InvertDiagonalOp op);
+  mlir::LogicalResult compileMergeInverses(tile::MergeInversesOp op);
   mlir::LogicalResult compileMask(tile::MaskOp op);
   mlir::LogicalResult compileWindow(tile::WindowOp op);
   mlir::LogicalResult compileBroadcast(tile::BroadcastOp op);

@@ -114,6 +114,8 @@ private:
   /// The node of a size that a function computes.
   unsigned node(mlir::Value index);
   void constrainReshape(mlir::Operation *op);
+  void constrainPool(mlir::Operation *op);
+  void namePool(mlir::Value pool, mlir::Value index);
   void name(unsigned node, llvm::StringRef role);
   DimExpr expr(unsigned node) const;
 

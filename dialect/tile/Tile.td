@@ -143,7 +143,8 @@ def Tile_ProgramOp : Tile_Op<"program", [
 
     Constraints:
     - C1: there is at least one sequence, and the region's arguments are those above.
-    - C2: `chunk` and `slices` are positive.
+    - C2: `chunk` and `slices` are positive, and `slices` is at most 512, the channels of the
+      largest state.
     - C3: `save_every` is given if and only if states are saved or saved states are read,
       is a multiple of `chunk`, and is 2³⁰ at most.
     - C4: `save_every` divides the least rows of `segments`.

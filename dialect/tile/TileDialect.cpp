@@ -89,9 +89,10 @@ static bool isParameterOf(RankedTensorType tensor, Type type) {
 LogicalResult ProgramOp::verifyRegions() {
   if (getSequences().empty())
     return emitOpError("must have at least one sequence (C1)");
-  if (int64_t(getChunk()) < 1 || int64_t(getSlices()) < 1)
-    return emitOpError() << "'chunk' and 'slices' must be positive (C2), but are " << getChunk()
-                         << " and " << getSlices();
+  if (int64_t(getChunk()) < 1 || int64_t(getSlices()) < 1 || int64_t(getSlices()) > kMaxChannels)
+    return emitOpError() << "'chunk' and 'slices' must be positive, and 'slices' at most "
+                         << kMaxChannels << " (C2), but they are " << getChunk() << " and "
+                         << getSlices();
   bool saves = !getSaves().empty() || !getSavedStates().empty();
   if (saves != getSaveEvery().has_value() ||
       (saves && (int64_t(*getSaveEvery()) < 1 || int64_t(*getSaveEvery()) > kMaxRows ||
@@ -255,12 +256,28 @@ LogicalResult SolveOp::verify() {
   return success();
 }
 
-LogicalResult InvertDiagonalOp::verify() {
-  auto type = cast<VectorType>(getType());
-  if (type.getDimSize(0) != type.getDimSize(1) || type.getDimSize(0) % kBlock)
-    return emitOpError() << "the matrix must be square, with a size that " << kBlock
-                         << " divides (C1), but is " << type;
+/// Checks that `matrix` is square with a size that `divisor` divides, and that `block` is one of `sizes`.
+static LogicalResult verifyBlocks(Operation *op, VectorType matrix, int64_t divisor, int64_t block,
+                                  ArrayRef<int64_t> sizes) {
+  if (!llvm::is_contained(sizes, block)) {
+    auto error = op->emitOpError() << "blocks must have ";
+    llvm::interleave(sizes, error, " or ");
+    return error << " rows (C2), but have " << block;
+  }
+  if (matrix.getDimSize(0) != matrix.getDimSize(1) || matrix.getDimSize(0) % divisor)
+    return op->emitOpError() << "the matrix must be square, with a size that " << divisor
+                             << " divides (C1), but is " << matrix;
   return success();
+}
+
+LogicalResult InvertDiagonalOp::verify() {
+  int64_t block = getBlock();
+  return verifyBlocks(*this, cast<VectorType>(getType()), block, block, {8, 16, 32});
+}
+
+LogicalResult MergeInversesOp::verify() {
+  int64_t block = getBlock();
+  return verifyBlocks(*this, cast<VectorType>(getType()), 2 * block, block, {8, 16});
 }
 
 LogicalResult CumsumOp::verify() {

@@ -142,29 +142,48 @@ def Tile_InvertDiagonalOp : Tile_Op<"invert_diagonal", [Pure, AllTypesMatch<["ma
   let summary = "invert the unit triangular blocks on a matrix's diagonal";
   let description = [{
     With L_b the part of the b-th block on the diagonal that lies strictly below that, the
-    b-th block of the result is `(I − L_b)⁻¹ − I`, which lies there, too; the rest is zero. Blocks
-    are 32×32 where 32 divides the matrix's size, and 16×16 otherwise. By
-    substitution, in f32. What a solve has of blocks, between which matmuls do the rest.
+    b-th block of the result is `(I − L_b)⁻¹ − I`, which lies there, too. Other elements are the
+    matrix's. By substitution, in f32, one thread for each column: `block` steps that wait for
+    each other. What a solve has of blocks, between which matmuls do the rest.
 
     Example:
 
     ```mlir
-    %t = tile.invert_diagonal %m : vector<64x64xf32>
+    %t = tile.invert_diagonal %m blocks 16 : vector<64x64xf32>
     ```
 
     Constraints:
-    - C1: the matrix is square, and 16 divides its size.
+    - C1: the matrix is square, and `block` divides its size.
+    - C2: `block` is 8, 16 or 32.
   }];
-  let arguments = (ins Tile_MatrixF32:$matrix);
+  let arguments = (ins Tile_MatrixF32:$matrix, I64Attr:$block);
   let results = (outs Tile_MatrixF32:$result);
-  let assemblyFormat = "$matrix attr-dict `:` type($matrix)";
+  let assemblyFormat = "$matrix `blocks` $block attr-dict `:` type($matrix)";
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// Rows of the smallest block.
-    static constexpr int64_t kBlock = 16;
-    /// Rows of a block of a matrix with so many rows.
-    static int64_t blockOf(int64_t rows) { return rows % (2 * kBlock) ? kBlock : 2 * kBlock; }
+}
+
+def Tile_MergeInversesOp : Tile_Op<"merge_inverses", [Pure, AllTypesMatch<["matrix", "result"]>]> {
+  let summary = "merge pairs of inverted blocks on a matrix's diagonal";
+  let description = [{
+    The inverse of a block of twice as many rows, from those of its halves. With A and B two
+    neighbours on the diagonal that `tile.invert_diagonal` or this op gave, and C the block below A
+    and left of B, C becomes `(I + B) C (I + A)`: `[A 0; C B]` is then the inverse of the pair, less
+    the identity. Other elements are the matrix's. In f32, by all threads of a block.
+
+    Example:
+
+    ```mlir
+    %t = tile.merge_inverses %m blocks 16 : vector<64x64xf32>
+    ```
+
+    Constraints:
+    - C1: the matrix is square, and twice `block` divides its size.
+    - C2: `block` is 8 or 16.
   }];
+  let arguments = (ins Tile_MatrixF32:$matrix, I64Attr:$block);
+  let results = (outs Tile_MatrixF32:$result);
+  let assemblyFormat = "$matrix `blocks` $block attr-dict `:` type($matrix)";
+  let hasVerifier = 1;
 }
 
 #endif // EJK_DIALECT_TILE_TILEMATMULS_TD

@@ -23,9 +23,11 @@
 #ifndef EJK_LOWERING_CPU_CPUSCANEMITTER_H
 #define EJK_LOWERING_CPU_CPUSCANEMITTER_H
 
+#include "dialect/ejk/EjkShifts.h"
 #include "lowering/cpu/CpuBuilder.h"
 #include "lowering/cpu/CpuScanPlan.h"
 #include "lowering/kernels/KernelSignature.h"
+#include "lowering/kernels/PooledStates.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ejk {
@@ -46,6 +48,9 @@ private:
   struct Row {
     Value pointer, heads = {}, base = {}, stride = {};
     Type element = {};
+    /// Of rows of another step: which, and this head's part of the halo, if there is one.
+    ShiftOp shift = {};
+    Value haloPointer = {}, haloBase = {};
   };
   /// Values that are known where the builder stands; a scope sees those around it.
   struct Scope {
@@ -92,6 +97,8 @@ private:
   // CpuScanValues.cpp: a step's values.
   Value evaluate(Value value, const Channels &at, Scope &scope);
   Value evaluateOp(mlir::Operation *op, const Channels &at, Scope &scope);
+  /// The step's row of a sequence, or the parameter, as `value`.
+  Value loadArgument(mlir::BlockArgument value, const Channels &at);
   /// The exponential of a gate, in f32; a number where the gate is one.
   Value exponential(Value gate, const Channels &at, Scope &scope);
   /// `value` in f32.
@@ -117,8 +124,14 @@ private:
   void runLevel(unsigned level, const Block &block, Scope &step, Scope &columns);
   void runCheckpoint(CheckpointOp op, const Block &block, Scope &step, Scope &columns);
   void storeSave(unsigned i, const Block &block, Scope &step, Scope &columns);
-  void storeSavedRow(unsigned i, Value row, const Block &block, Value state);
-  void finishSave(unsigned i, const Block &block);
+  /// Where the state after a row goes, and whether it does; null means that it does.
+  struct SavePlace {
+    Value memory, exists;
+    Type element;
+    bool byRow, valueMajor = false;
+  };
+  void storeSavedRow(const SavePlace &place, Value row, const Block &block, Value state);
+  void finishSave(const SavePlace &place, const Block &block);
   /// Evaluates, before a loop over rows, what the loop takes along the columns and per head.
   void prepareMatrix(Value matrix, const Channels &at, Scope &columns, Scope &prepared);
   /// Row `row` of a K×V value.
@@ -202,12 +215,18 @@ private:
   // CpuScanStates.cpp: states in memory and in tiles.
   Value tileRow(Value tile, const Block &block, Value row);
   void forEachBlock(Value firstBlock, llvm::function_ref<void(const Block &)> body);
-  void copyMatrix(Value memory, Type element, Value tile, const Block &block, bool toMemory);
+  void copyMatrix(Value memory, Type element, Value tile, const Block &block, bool toMemory,
+                  bool valueMajor = false);
   void loadStates(Value firstBlock);
   void storeStates(Value firstBlock, Value isLeader);
   Value entersChunk(Value row), leavesChunk(Value row), savedIndex(Value row);
   Value isFirstRow(Value row), isLastRow(Value row);
   int64_t matrixElements() const { return steps.rows * steps.columns; }
+
+  // CpuScanPools.cpp: states in pools.
+  SavePlace placeOfSave(unsigned i, Value row);
+  Value slotOf(Value pointer, Value pool, Value slot);
+  void clearOutputs(Value isLeader);
 
   const CpuScanPlan &plan;
   const StepPlan &steps;
@@ -221,6 +240,9 @@ private:
   llvm::SmallVector<Row> sequences, parameters, outputs;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
   Value cuPointer, begin, end;
+  /// The states that are kept in pools, and the sequence's slots.
+  PooledScan pooled;
+  PoolArguments pools;
   Value numBlocks;    // the column blocks that are computed together
   Value linesOfBlock; // the cache lines of each row that one of them asks for
   Value totalSteps, heads; // i64, as all integers here

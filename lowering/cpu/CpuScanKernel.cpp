@@ -1,6 +1,7 @@
 //===- CpuScanKernel.cpp - the kernel of a scan on a CPU ------------------===//
 #include "lowering/cpu/CpuScanEmitter.h"
 #include "ejk/package_format.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "passes/scan/ScanProperties.h"
 
 using namespace mlir;
@@ -19,20 +20,35 @@ void CpuScanEmitter::buildSignature(SizeName sizeName) {
   KernelSignature signature(kernel, sizeName);
   SmallVector<Value> tensors;
   auto addAll = [&](ValueRange values) { llvm::append_range(tensors, values); };
-  addAll(scan.getSequences());
+  for (Value rows : scan.getSequences())
+    tensors.push_back(loadedTensor(scan, rows));
+  for (Value rows : scan.getSequences())
+    if (ShiftOp shift = shiftOfRows(scan, rows); shift && shift.getHalo())
+      tensors.push_back(shift.getHalo());
   addAll(scan.getParameters());
-  addAll(scan.getInitialStates());
+  pooled = PooledScan(scan);
+  pools = PoolArguments(pooled.use);
+  auto inPool = [&](WriteStatesOp write, Value states) {
+    return write ? Value(write.getResult()) : states;
+  };
+  for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
+    if (Value initial = scan.getInitialState(i))
+      tensors.push_back(pooled && pooled.starts[i] ? pooled.starts[i].getPool() : initial);
   addAll(scan.getSavedStates());
   if (Value cu = scan.getCuSeqlens())
     tensors.push_back(cu);
   addAll(scan.getOutputs());
-  for (Value state : scan.getFinalStates())
+  for (auto [i, state] : llvm::enumerate(scan.getFinalStates()))
     if (!state.use_empty())
-      tensors.push_back(state);
-  addAll(scan.getSaves());
+      tensors.push_back(inPool(pooled ? pooled.ends[i] : WriteStatesOp(), state));
+  for (auto [i, save] : llvm::enumerate(scan.getSaves()))
+    tensors.push_back(inPool(pooled ? pooled.saves[i] : WriteStatesOp(), save));
   for (Value tensor : tensors)
     signature.addTensor(tensor, /*isReadOnly=*/false);
+  pools.addTensors(signature);
+  unsigned numTensors = signature.numTensors();
   ScanSizes sizesOfScan = ScanSizes::add(signature, scan);
+  pools.addSizes(signature);
 
   LLVM::LLVMFuncOp function = makeCpuFunction(b, name);
   kernel.function = cast<FunctionOpInterface>(function.getOperation());
@@ -44,6 +60,11 @@ void CpuScanEmitter::buildSignature(SizeName sizeName) {
   auto takePointer = [&] { return take(b.pointer()); };
   for (unsigned i = 0, e = scan.getSequences().size(); i < e; ++i)
     sequences.push_back({takePointer()});
+  for (auto [row, rows] : llvm::zip(sequences, scan.getSequences())) {
+    row.shift = shiftOfRows(scan, rows);
+    if (row.shift && row.shift.getHalo())
+      row.haloPointer = takePointer();
+  }
   for (unsigned i = 0, e = scan.getParameters().size(); i < e; ++i)
     parameters.push_back({takePointer()});
   for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
@@ -58,9 +79,12 @@ void CpuScanEmitter::buildSignature(SizeName sizeName) {
     finalPointers.push_back(state.use_empty() ? Value() : takePointer());
   for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
     savePointers.push_back(takePointer());
+  pools.takeTensors(takePointer);
+  assert(next == numTensors && "the order of the tensors differs");
   SmallVector<Value> sizes;
   while (next < kernel.operands.size())
     sizes.push_back(take(b.getI64Type()));
+  pools.takeSizes([&](unsigned i) { return sizes[i]; });
   totalSteps = sizes[sizesOfScan.steps];
   heads = sizes[sizesOfScan.heads];
   for (auto [row, i] : llvm::zip(sequences, sizesOfScan.sequenceHeads))
@@ -86,8 +110,10 @@ void CpuScanEmitter::locate() {
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
     row.stride = b.mul(row.heads, channels);
-    row.base = b.at(row.pointer, row.element,
-                    b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels)));
+    Value column = b.mul(ownHead(row.heads), channels);
+    row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
+    if (row.haloPointer)
+      row.haloBase = b.at(row.haloPointer, row.element, column);
   };
   for (auto [row, tensor] : llvm::zip(sequences, scan.getSequences()))
     place(row, tensor);
@@ -190,9 +216,17 @@ FailureOr<Kernel> CpuScanEmitter::run(gpu::GPUModuleOp module, SizeName sizeName
 
 void CpuScanEmitter::runSequence(Value firstBlock) {
   locate();
+  Value isLeader = b.equal(firstBlock, 0);
+  OpBuilder::InsertionGuard guard(b);
+  if (pooled) {
+    pools.locate(b, sequence);
+    auto branch = b.make<scf::IfOp>(TypeRange(), pools.isActive, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.elseBlock());
+    clearOutputs(isLeader);
+    b.setInsertionPointToStart(branch.thenBlock());
+  }
   computeInvariants();
   loadStates(firstBlock);
-  Value isLeader = b.equal(firstBlock, 0);
   b.loop(b.i64(0), length, plan.chunk, {}, [&](Value firstStep, ValueRange) {
     Value count = b.min(b.sub(length, firstStep), b.i64(plan.chunk));
     runChunk(firstStep, count, firstBlock);

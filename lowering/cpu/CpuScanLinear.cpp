@@ -267,13 +267,13 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
           next = b.mulF(next, all);
         for (auto [i, term] : llvm::enumerate(terms)) {
           if (saves && i == terms.size() - state.addsAfterSave)
-            storeSavedRow(*state.save, row, block, next);
+            storeSavedRow(placeOfSave(*state.save, currentRow), row, block, next);
           Value factor =
               rows.decays ? load(rows.numReads + i) : operand(rowSteps[i], rowVectors[i]);
           next = b.fma(factor, term, next);
         }
         if (saves && state.addsAfterSave == 0)
-          storeSavedRow(*state.save, row, block, next);
+          storeSavedRow(placeOfSave(*state.save, currentRow), row, block, next);
         b.storeLanes(next, place);
         return sums;
       };
@@ -304,7 +304,7 @@ void CpuScanEmitter::runLinear(const Block &block, Value firstStep, Value inFirs
         b.setInsertionPointToStart(saves ? branch.thenBlock() : branch.elseBlock());
         SmallVector<Value> results = pass(saves);
         if (saves)
-          finishSave(*state.save, block);
+          finishSave(placeOfSave(*state.save, currentRow), block);
         if (!types.empty())
           b.make<scf::YieldOp>(results);
       }

@@ -187,7 +187,9 @@ FailureOr<CpuScanPlan> CpuScanPlan::make(ScanOp scan, const CpuTarget &target) {
   plan.linear = findLinear(plan);
   bool isSingle = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1) == 1;
   unsigned widest = 2 * std::max(8u, target.lanes);
-  if (!plan.linear.empty() && !isSingle) {
+  // States that are stored after each row are there after each row.
+  bool storesEach = !scan.getSaves().empty() && *scan.getSaveEvery() == 1;
+  if (!plan.linear.empty() && !isSingle && !storesEach) {
     plan.timeBlock = cost::kTimeBlockOnCpu;
     auto fits = [&](unsigned vectors) {
       return registersOfLinear(plan.linear, plan.timeBlock, vectors) <= target.registers;

@@ -96,7 +96,7 @@ void CpuScanEmitter::prefetchShare(const Block &block, Value firstStep, unsigned
     return;
   auto typeOf = [](Value tensor) { return cast<RankedTensorType>(tensor.getType()); };
   for (auto [i, saves] : llvm::enumerate(scan.getSaves()))
-    if (plan.savesByRow[i])
+    if (plan.savesByRow[i] && !pooled.use.writesPerRow())
       prefetchSaved(savePointers[i], typeOf(saves), rowOfStep(firstStep), /*isWritten=*/true,
                     block, firstStep, count, first, every);
   // What is read back is taken where its chunk starts.

@@ -150,23 +150,26 @@ void CpuScanEmitter::runCheckpoint(CheckpointOp op, const Block &block, Scope &s
   checkpointSums[op] = branch.getResult(0);
 }
 
-/// Puts row `row` of the matrix that is saved `i`-th where it goes, or on its way there.
-void CpuScanEmitter::storeSavedRow(unsigned i, Value row, const Block &block, Value state) {
-  if (!plan.savesByRow[i])
+/// Puts row `row` of a matrix that is saved at `place` there, or on its way there.
+void CpuScanEmitter::storeSavedRow(const SavePlace &place, Value row, const Block &block,
+                                   Value state) {
+  if (!place.byRow)
     return b.storeLanes(state, floatAt(turnedTile, b.mul(row, plan.width)));
-  Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
-  Value start = b.mul(savedIndex(currentRow), matrixElements());
-  Value offset = b.add(start, b.add(b.mul(row, steps.columns), block.position));
-  b.storeLanes(b.roundTo(element, state), b.at(savePointers[i], element, offset), block.mask);
+  Value offset = b.add(b.mul(row, steps.columns), block.position);
+  b.onlyIf(place.exists, [&] {
+    b.storeLanes(b.roundTo(place.element, state), b.at(place.memory, place.element, offset),
+                 block.mask);
+  });
 }
 
 /// What is left to do when all rows are stored.
-void CpuScanEmitter::finishSave(unsigned i, const Block &block) {
-  if (plan.savesByRow[i])
+void CpuScanEmitter::finishSave(const SavePlace &place, const Block &block) {
+  if (place.byRow)
     return;
-  Type element = cast<RankedTensorType>(scan.getSaves()[i].getType()).getElementType();
-  Value start = b.mul(savedIndex(currentRow), matrixElements());
-  copyMatrix(b.at(savePointers[i], element, start), element, turnedTile, block, /*toMemory=*/true);
+  b.onlyIf(place.exists, [&] {
+    copyMatrix(place.memory, place.element, turnedTile, block, /*toMemory=*/true,
+               place.valueMajor);
+  });
 }
 
 void CpuScanEmitter::storeSave(unsigned i, const Block &block, Scope &step, Scope &columns) {
@@ -175,12 +178,13 @@ void CpuScanEmitter::storeSave(unsigned i, const Block &block, Scope &step, Scop
   Scope prepared;
   prepareMatrix(value, at, columns, prepared);
   b.onlyIf(leavesChunk(currentRow), [&] {
+    SavePlace place = placeOfSave(i, currentRow);
     sumOverRows(0, [&](Value row, ValueRange) {
       Scope rows(&step);
-      storeSavedRow(i, row, block, matrixRow(value, row, block, prepared, rows));
+      storeSavedRow(place, row, block, matrixRow(value, row, block, prepared, rows));
       return SmallVector<Value>();
     });
-    finishSave(i, block);
+    finishSave(place, block);
   });
 }
 

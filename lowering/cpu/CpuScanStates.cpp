@@ -13,7 +13,7 @@ void CpuScanEmitter::allocateStates() {
                      : plan.late.contains(arg)      ? plan.group * plan.width
                                                     : plan.paddedRows();
     tiles.push_back(allocate(floats));
-    isTurned |= isMatrix(arg) && !plan.liesAsInMemory();
+    isTurned |= isMatrix(arg) && (!plan.liesAsInMemory() || pooled.valueMajor());
   }
   if (isTurned)
     turnedTile = allocate(steps.rows * plan.width);
@@ -36,9 +36,10 @@ void CpuScanEmitter::forEachBlock(Value firstBlock,
   });
 }
 
-/// Copies a K×V matrix of `element`s in memory to or from [rows][width] of f32 at `tile`.
+/// Copies a K×V matrix of `element`s in memory, where it may lie as [V,K], to or from [rows][width] of
+/// f32 at `tile`.
 void CpuScanEmitter::copyMatrix(Value memory, Type element, Value tile, const Block &block,
-                                bool toMemory) {
+                                bool toMemory, bool valueMajor) {
   auto copy = [&](Value place, Value there, unsigned width) {
     Type type = CpuBuilder::withCount(element, width);
     Type wide = CpuBuilder::withCount(b.getF32Type(), width);
@@ -48,7 +49,7 @@ void CpuScanEmitter::copyMatrix(Value memory, Type element, Value tile, const Bl
     else
       b.storeLanes(b.widen(b.loadLanes(type, place, mask)), there);
   };
-  if (plan.liesAsInMemory()) {
+  if (plan.liesAsInMemory() != valueMajor) {
     b.loop(b.i64(0), b.i64(steps.rows), 1, {}, [&](Value row, ValueRange) {
       copy(b.at(memory, element, b.add(b.mul(row, steps.columns), block.position)),
            floatAt(tile, b.mul(row, plan.width)), plan.width);
@@ -101,6 +102,7 @@ void CpuScanEmitter::loadStates(Value firstBlock) {
   Type f32 = b.getF32Type();
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value memory = initialPointers[i], tile = tiles[i];
+    ReadStatesOp read = pooled ? pooled.starts[i] : ReadStatesOp();
     if (!hasChannels(arg) && !isMatrix(arg)) {
       b.storeLanes(memory ? b.loadLanes(f32, b.at(memory, f32, stateIndex)) : b.f32(0), tile);
       continue;
@@ -108,14 +110,31 @@ void CpuScanEmitter::loadStates(Value firstBlock) {
     if (isMatrix(arg)) {
       forEachBlock(firstBlock, [&](const Block &block) {
         Value start = tileRow(tile, block, b.i64(0));
-        if (memory)
+        // Lanes past the columns, too.
+        auto clear = [&] {
+          b.loop(b.i64(0), b.i64(steps.rows), 1, {}, [&](Value row, ValueRange) {
+            b.storeLanes(b.number(0, plan.width), floatAt(start, b.mul(row, plan.width)));
+            return SmallVector<Value>();
+          });
+        };
+        if (!memory)
+          return clear();
+        if (!read)
           return copyMatrix(b.at(memory, f32, b.mul(stateIndex, matrixElements())), f32, start,
                             block, /*toMemory=*/false);
-        // Lanes past the columns, too.
-        b.loop(b.i64(0), b.i64(steps.rows), 1, {}, [&](Value row, ValueRange) {
-          b.storeLanes(b.number(0, plan.width), floatAt(start, b.mul(row, plan.width)));
-          return SmallVector<Value>();
-        });
+        auto copy = [&] {
+          copyMatrix(slotOf(memory, read.getPool(), pools.start),
+                     getElementTypeOrSelf(read.getPool().getType()), start, block,
+                     /*toMemory=*/false, read.getValueMajor());
+        };
+        if (!pools.hasStart)
+          return copy();
+        auto branch = b.make<scf::IfOp>(TypeRange(), pools.hasStart, /*withElseRegion=*/true);
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToStart(branch.thenBlock());
+        copy();
+        b.setInsertionPointToStart(branch.elseBlock());
+        clear();
       });
       continue;
     }
@@ -143,12 +162,21 @@ void CpuScanEmitter::storeStates(Value firstBlock, Value isLeader) {
   Type f32 = b.getF32Type();
   for (auto [i, arg] : llvm::enumerate(scan.getStateArgs())) {
     Value memory = finalPointers[i], tile = tiles[i];
+    WriteStatesOp write = pooled ? pooled.ends[i] : WriteStatesOp();
     if (!memory)
       continue;
     if (isMatrix(arg)) {
-      forEachBlock(firstBlock, [&](const Block &block) {
-        copyMatrix(b.at(memory, f32, b.mul(stateIndex, matrixElements())), f32,
-                   tileRow(tile, block, b.i64(0)), block, /*toMemory=*/true);
+      b.onlyIf(write ? pools.hasEnd : Value(), [&] {
+        forEachBlock(firstBlock, [&](const Block &block) {
+          Value start = tileRow(tile, block, b.i64(0));
+          if (write)
+            copyMatrix(slotOf(memory, write.getPool(), pools.end),
+                       getElementTypeOrSelf(write.getPool().getType()), start, block,
+                       /*toMemory=*/true, write.getValueMajor());
+          else
+            copyMatrix(b.at(memory, f32, b.mul(stateIndex, matrixElements())), f32, start, block,
+                       /*toMemory=*/true);
+        });
       });
       continue;
     }

@@ -1,5 +1,6 @@
 //===- CpuScanValues.cpp - a step's values, where they are asked for ------===//
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "lowering/kernels/StepElements.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -115,25 +116,44 @@ Value CpuScanEmitter::evaluate(Value value, const Channels &at, Scope &scope) {
     return known;
   if (Value known = invariants.lookup(value))
     return known;
-  unsigned width = hasChannels(value) ? at.width : 1;
   Value result;
   if (isStaged(value, at.layout)) {
     result = loadStaged(value, at, /*isExponential=*/false);
   } else if (auto arg = dyn_cast<BlockArgument>(value)) {
-    // States are known, or staged.
-    unsigned number = arg.getArgNumber();
-    bool isSequence = number < sequences.size();
-    const Row &row = isSequence ? sequences[number] : parameters[number - sequences.size()];
-    Value offset = isSequence ? b.mul(currentRow, row.stride) : b.i64(0);
-    if (hasChannels(value))
-      offset = b.add(offset, at.position);
-    result = b.loadLanes(CpuBuilder::withCount(value.getType(), width),
-                         b.at(row.base, row.element, offset), width > 1 ? at.mask : Value());
+    result = loadArgument(arg, at);
   } else {
     result = evaluateOp(value.getDefiningOp(), at, scope);
   }
   scope.known[value] = result;
   return result;
+}
+
+Value CpuScanEmitter::loadArgument(BlockArgument value, const Channels &at) {
+  // States are known, or staged.
+  unsigned number = value.getArgNumber(), width = hasChannels(value) ? at.width : 1;
+  bool isSequence = number < sequences.size();
+  const Row &row = isSequence ? sequences[number] : parameters[number - sequences.size()];
+  Value base = row.base, exists, offset = b.i64(0);
+  if (row.shift) {
+    ShiftedRow found =
+        ShiftedRow::of(b, row.shift, currentRow, currentRow, sequence, length);
+    // Where there is no row, this step's is loaded and not used.
+    Value otherwise = row.haloBase ? found.haloRow : currentRow;
+    Value there = b.make<arith::SelectOp>(found.inside, found.row, otherwise);
+    if (row.haloBase)
+      base = b.make<arith::SelectOp>(found.inside, base, row.haloBase);
+    else
+      exists = found.inside;
+    offset = b.mul(there, row.stride);
+  } else if (isSequence) {
+    offset = b.mul(currentRow, row.stride);
+  }
+  if (hasChannels(value))
+    offset = b.add(offset, at.position);
+  Type type = CpuBuilder::withCount(value.getType(), width);
+  Value loaded =
+      b.loadLanes(type, b.at(base, row.element, offset), width > 1 ? at.mask : Value());
+  return exists ? b.make<arith::SelectOp>(exists, loaded, b.zero(type)).getResult() : loaded;
 }
 
 Value CpuScanEmitter::evaluateOp(Operation *op, const Channels &at, Scope &scope) {

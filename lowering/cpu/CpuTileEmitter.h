@@ -40,6 +40,10 @@ private:
   struct Rows {
     Value base, stride, heads;
     Type element;
+    /// Of rows of another step: how many steps earlier a row is than it is asked for, the halo, and
+    /// where its row would be in the place of the sequence's row 0.
+    int64_t shift = 0, haloRows = 0;
+    Value haloPointer = {}, haloBase = {};
   };
   /// A block of a tile: `rows` rows from `row` on, of `vectors` registers of f32 from column `column`
   /// on.

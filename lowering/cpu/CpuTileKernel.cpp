@@ -2,6 +2,7 @@
 #include "lowering/cpu/CpuTileKernel.h"
 #include "ejk/package_format.h"
 #include "lowering/cpu/CpuTileEmitter.h"
+#include "lowering/kernels/ShiftedRows.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -33,7 +34,12 @@ void CpuTileEmitter::buildSignature(SizeName sizeName) {
       if (tensor.getDefiningOp() != program || !tensor.use_empty())
         tensors.push_back(tensor);
   };
-  addAll(program.getSequences());
+  SmallVector<Value> sequences = llvm::map_to_vector(
+      program.getSequences(), [&](Value rows) { return loadedTensor(program, rows); });
+  addAll(sequences);
+  for (Value tensor : program.getSequences())
+    if (ShiftOp shift = shiftOfRows(program, tensor); shift && shift.getHalo())
+      tensors.push_back(shift.getHalo());
   addAll(program.getParameters());
   addAll(program.getInitialStates());
   if (Value cu = program.getCuSeqlens())
@@ -66,9 +72,17 @@ void CpuTileEmitter::buildSignature(SizeName sizeName) {
     if (Value pointer = takePointer(tensor))
       rows[arg] = {pointer, {}, ownHeads, tensorType(tensor).getElementType()};
   };
-  for (auto [arg, tensor, i] :
-       llvm::zip(program.getSequenceArgs(), program.getSequences(), sequenceHeads))
+  for (auto [arg, rows, tensor, i] :
+       llvm::zip(program.getSequenceArgs(), program.getSequences(), sequences, sequenceHeads)) {
     addRows(arg, tensor, sizes[i]);
+    if (ShiftOp shift = shiftOfRows(program, rows))
+      this->rows[arg].shift = shift.getBy();
+  }
+  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
+    if (ShiftOp shift = shiftOfRows(program, tensor); shift && shift.getHalo()) {
+      rows[arg].haloPointer = takePointer(shift.getHalo());
+      rows[arg].haloRows = tensorType(shift.getHalo()).getDimSize(1);
+    }
   for (auto [tensor, i] : llvm::zip(program.getParameters(), parameterHeads))
     parameters.push_back({takePointer(tensor), sizes[i]});
   for (auto [arg, tensor] : llvm::zip(program.getInitialArgs(), program.getInitialStates()))
@@ -101,7 +115,17 @@ void CpuTileEmitter::locate(Value item) {
     int64_t channels = tensorType(tensor).getRank() == 4 ? tensorType(tensor).getDimSize(3) : 1;
     row.stride = b.mul(row.heads, channels);
     Value first = b.add(b.mul(firstRow, row.stride), b.mul(ownHead(row.heads), channels));
+    if (row.shift)
+      first = b.sub(first, b.mul(row.stride, row.shift));
     row.base = b.at(row.base, row.element, first);
+    if (row.haloPointer) {
+      Value place = b.mul(sequence, row.haloRows);
+      place = row.shift > 0 ? b.add(place, row.haloRows - row.shift)
+                            : b.sub(b.sub(place, row.shift), length);
+      Value inRow = b.mul(ownHead(row.heads), channels);
+      row.haloBase =
+          b.at(row.haloPointer, row.element, b.add(b.mul(place, row.stride), inRow));
+    }
   };
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
     placeRows(arg, tensor);

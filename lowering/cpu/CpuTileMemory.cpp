@@ -1,5 +1,6 @@
 //===- CpuTileMemory.cpp - rows, and sums along time, on a CPU ------------===//
 #include "lowering/cpu/CpuTileEmitter.h"
+#include "dialect/ejk/Searches.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -17,7 +18,11 @@ void CpuTileEmitter::load(tile::LoadOp op) {
   buffers[tile] = made;
   const Rows &source = rows.find(op.getRows())->second;
   int64_t numRows = dim(tile, 0), columns = rank(tile) == 2 ? dim(tile, 1) : 1;
-  Value count = validRows(first, numRows);
+  Value begin = b.i64(0), end = validRows(first, numRows);
+  if (source.shift > 0)
+    begin = b.min(b.max(b.sub(b.i64(source.shift), first), begin), end);
+  else if (source.shift < 0)
+    end = validRows(b.sub(first, source.shift), numRows);
   int64_t lanes = columns == 1 ? 1 : kLanes;
   Type type = CpuBuilder::withCount(source.element, lanes);
   auto copy = [&](Value from, Value to, llvm::function_ref<Value(Value row, Value column)> value) {
@@ -31,15 +36,26 @@ void CpuTileEmitter::load(tile::LoadOp op) {
     });
   };
   auto copyAll = [&] {
-    copy(b.i64(0), count, [&](Value row, Value column) {
-      Value offset = b.add(b.mul(b.add(first, row), source.stride), column);
-      return b.loadLanes(type, b.at(source.base, source.element, offset));
-    });
-    copy(count, b.i64(numRows), [&](Value, Value) { return b.zero(type); });
+    auto none = [&](Value, Value) { return b.zero(type); };
+    auto from = [&](Value base) {
+      return [&, base](Value row, Value column) {
+        Value offset = b.add(b.mul(b.add(first, row), source.stride), column);
+        return b.loadLanes(type, b.at(base, source.element, offset));
+      };
+    };
+    Value after = end;
+    if (source.shift > 0 && source.haloBase)
+      copy(b.i64(0), begin, from(source.haloBase));
+    else if (source.shift > 0)
+      copy(b.i64(0), begin, none);
+    copy(begin, end, from(source.base));
+    if (source.shift < 0 && source.haloBase)
+      copy(end, after = validRows(first, numRows), from(source.haloBase));
+    copy(after, b.i64(numRows), none);
   };
   if (rank(tile) == 1)
     return copyAll();
-  Value hasFew = b.less(count, numRows);
+  Value hasFew = b.less(source.shift > 0 ? b.sub(end, begin) : end, numRows);
   b.onlyIf(hasFew, copyAll);
   Value rows = b.at(source.base, source.element, b.mul(first, source.stride));
   buffers[tile] = b.make<arith::SelectOp>(hasFew, made, rows);
@@ -48,11 +64,14 @@ void CpuTileEmitter::load(tile::LoadOp op) {
 
 /// Whether a matmul is computed for each block of `tile`.
 static bool hasMatmul(Value tile) {
-  Operation *op = tile.getDefiningOp();
-  return op && isa<VectorType>(tile.getType()) &&
-         (isa<tile::DotOp>(op) ||
-          (OpTrait::hasElementwiseMappableTraits(op) &&
-           llvm::any_of(op->getOperands(), [](Value operand) { return hasMatmul(operand); })));
+  return meetsAmongOperands(tile, [](Value part) {
+    Operation *op = part.getDefiningOp();
+    if (!op || !isa<VectorType>(part.getType()))
+      return Met::nothing;
+    return isa<tile::DotOp>(op)                          ? Met::wanted
+           : OpTrait::hasElementwiseMappableTraits(op) ? Met::more
+                                                         : Met::nothing;
+  });
 }
 
 /// Whether the blocks of `tile`, a matmul's, take long enough for rows of the next chunk each.

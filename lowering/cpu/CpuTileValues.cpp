@@ -1,5 +1,6 @@
 //===- CpuTileValues.cpp - elements of a block program's tiles on a CPU ---===//
 #include "lowering/cpu/CpuTileEmitter.h"
+#include "dialect/ejk/Searches.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -243,11 +244,12 @@ void CpuTileEmitter::prepare(Value tile, bool inSquares) {
 
 /// Whether a masked matmul is computed for `tile`.
 static bool isTriangle(Value tile) {
-  Operation *op = tile.getDefiningOp();
-  if (isa_and_nonnull<tile::MaskOp>(op))
-    return true;
-  return op && op->getDialect() && !isa<tile::DotOp>(op) &&
-         llvm::any_of(op->getOperands(), [](Value operand) { return isTriangle(operand); });
+  return meetsAmongOperands(tile, [](Value part) {
+    Operation *op = part.getDefiningOp();
+    return isa_and_nonnull<tile::MaskOp>(op)                    ? Met::wanted
+           : op && op->getDialect() && !isa<tile::DotOp>(op) ? Met::more
+                                                                : Met::nothing;
+  });
 }
 
 void CpuTileEmitter::forEachBlock(Value tile, Visit visit, bool asksForNext) {

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lowering/cpu/EmitCpu.h"
+#include "lowering/cpu/SplitLongBlocks.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
@@ -12,7 +13,6 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PassInstrumentation.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -134,7 +134,7 @@ static FailureOr<std::string> emitFile(gpu::GPUModuleOp kernels, const CpuTarget
     return failure();
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream os(bytes);
-  llvm::legacy::PassManager codegen;
+  PartsPassManager codegen(splitLongBlocks(*translation->module));
   if (translation->machine->addPassesToEmitFile(codegen, os, nullptr, type))
     return kernels.emitError() << "this LLVM cannot write code for " << target.triple, failure();
   codegen.run(*translation->module);

@@ -1,7 +1,9 @@
 //===- LowerToCPU.cpp - scans to CPU kernels ------------------------------===//
 #include "lowering/Passes.h"
 #include "lowering/cpu/CpuElementwise.h"
+#include "lowering/cpu/CpuPools.h"
 #include "lowering/cpu/CpuScanEmitter.h"
+#include "lowering/cpu/CpuShift.h"
 #include "lowering/cpu/CpuTileKernel.h"
 #include "lowering/host/LowerFunctions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -46,11 +48,10 @@ public:
                                     StringRef name) override {
     return emitCpuElementwise(op, module, name);
   }
-  FailureOr<Kernel> makePoolCopy(Operation *op, gpu::GPUModuleOp, StringRef) override {
-    return op->emitError("a CPU package keeps no states in pools; pass them as initial states"),
-           failure();
+  FailureOr<Kernel> makePoolKernel(Operation *op, gpu::GPUModuleOp module,
+                                   StringRef name) override {
+    return emitCpuPool(op, module, name);
   }
-  bool keepsPools() const override { return false; }
   bool groupsStates() const override { return false; }
   Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
     op->emitRemark("keeps a state for each query head while it runs: a CPU's kernel has no loop "
@@ -59,6 +60,9 @@ public:
   }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitCpuSumHeads(op, module, name);
+  }
+  Kernel makeShift(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
+    return emitCpuShift(op, module, name);
   }
   FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op, gpu::GPUModuleOp,
                                         StringRef) override {

@@ -58,6 +58,9 @@ struct CompileOptions {
   unsigned derivatives = 0;
   std::vector<std::string> wrt;
   SavePolicy savePolicy;
+  /// Whether a package holds code. One without says what a launch chooses and what that moves, and
+  /// cannot be run.
+  bool code = true;
   /// Asked between stages, if given: where it says yes, compilation fails without a diagnostic.
   std::function<bool()> cancelled;
 };

@@ -38,7 +38,11 @@ public:
       return failure();
     // The manifest is read off the launches before the kernels change.
     FailureOr<llvm::json::Object> manifest = writeManifest(module, target.name, "ptx");
-    if (failed(manifest) || failed(lowerToNVVM(module)))
+    if (failed(manifest))
+      return failure();
+    if (!options.code)
+      return Code{std::move(*manifest), {image(Image::Kind::Ptx, "// compiled without code\n")}};
+    if (failed(lowerToNVVM(module)))
       return failure();
     FailureOr<std::string> ptx =
         emitPTX(kernelsOf(module), target, [&] { return isCancelled(options); });

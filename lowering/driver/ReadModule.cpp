@@ -105,6 +105,15 @@ static LogicalResult checkUpstreamOp(Operation *op) {
     for (int64_t index : position ? position.asArrayRef() : ArrayRef<int64_t>())
       if (index != int32_t(index))
         return op->emitOpError() << "position out of bounds: " << index;
+  } else if (auto launch = dyn_cast<gpu::LaunchFuncOp>(op)) {
+    // The verifier of the module around it counts its arguments first.
+    ArrayRef<int32_t> sizes = launch.getProperties().operandSegmentSizes;
+    int64_t sum = 0;
+    for (int32_t size : sizes)
+      sum += size;
+    if (sum != op->getNumOperands() || llvm::any_of(sizes, [](int32_t size) { return size < 0; }))
+      return launch.emitOpError() << "has " << op->getNumOperands()
+                                  << " operands, but 'operandSegmentSizes' that add up to " << sum;
   } else if (auto function = dyn_cast<gpu::GPUFuncOp>(op)) {
     if (!function.getFunctionTypeAttr())
       return function.emitOpError("requires attribute 'function_type'");

@@ -9,6 +9,7 @@
 #ifndef EJK_LOWERING_EMIT_TILEEMITTER_H
 #define EJK_LOWERING_EMIT_TILEEMITTER_H
 
+#include "dialect/ejk/EjkShifts.h"
 #include "dialect/tile/Branch.h"
 #include "lowering/emit/TileKernel.h"
 #include "lowering/emit/TileMemory.h"
@@ -76,6 +77,9 @@ private:
     Type element = {};
     int64_t channels = 1;
     TmaCoordinates tmaOrigin = {};
+    /// Of rows of another step: the first one that the tensor has, of those before `length`. With a
+    /// halo, all `allRows` rows exist; the others are at their place from `haloBase` on.
+    Value begin = {}, allRows = {}, haloPointer = {}, haloBase = {};
   };
   /// The state slots of this sequence and head. Slot i starts at `base + i·stride` elements; there
   /// are `count` slots, and slot 0 is number `first` of the tensor.
@@ -102,12 +106,14 @@ private:
   Value packedLength(Value sequence);
   Value longestFirst(Value place);
   void placeRows(Rows &place, Value tensor);
+  void placeShifted(Rows &place, ShiftOp shift);
   void placeSlots(Slots &place, Type type, bool saved);
   void takeParameters(Value sequence);
   Value ownHead(Value ownHeads);
   void describeLaunch();
   /// Whether rows after the last one may belong to another sequence or segment.
   bool hasNeighbours() { return cuPointer || program.getSegments(); }
+  bool hasNeighbours(const Rows &place) { return place.begin || hasNeighbours(); }
 
   // TileProgram.cpp: dispatch over ops, elementwise ops.
   static bool isTile(Value value) { return mlir::isa<mlir::VectorType>(value.getType()); }
@@ -204,6 +210,7 @@ private:
   struct RowRuns {
     Value valid, offset;
     Vector<Run> runs;
+    Value base = {}; // null for the base that all rows have
   };
   Vector<RowRuns> runsOf(Type type, tile::LayoutAttr layout, const TileGrid &grid);
   TileGrid gridOf(const Rows &place, Value first, Value channel, mlir::VectorType type);
@@ -212,7 +219,7 @@ private:
   Placed loadFrom(Type type, tile::LayoutAttr layout, const TileGrid &grid, Value base,
                   Type element);
   void storeTo(const Placed &tile, const TileGrid &grid, Value base, Type element);
-  RowSpan rowsWithin(const Rows &place, Value first, int64_t rows);
+  RowSpan rowsWithin(const Rows &place, Value first, int64_t rows, bool withHalo = false);
   void copyRows(Value source, Value first, Value channel, const Placed &tile);
   void emitLoad(tile::LoadOp op);
   void emitStore(tile::StoreOp op);
@@ -258,6 +265,9 @@ private:
 
   // TileSolve.cpp: the parts of a solve that are no matmuls.
   void emitInvertDiagonal(tile::InvertDiagonalOp op);
+  void emitMergeInverses(tile::MergeInversesOp op);
+  void copyAround(const Placed &from, const Placed &to, Value number, int64_t threads,
+                  int64_t block, bool isBelow);
 
   // TileMasks.cpp: masks by position.
   void maskSide(Placed &tile, bool upper, bool strict, Value otherwise);
@@ -265,18 +275,22 @@ private:
   void emitWindow(tile::WindowOp op);
   Value isWithin(Value from, Value to, int64_t size, Value first, int64_t offset);
 
-  // TileVectors.cpp: vectors, broadcasts and reductions.
-  void emitBroadcast(tile::BroadcastOp op);
+  // TileSums.cpp: reductions, running sums along a vector, and guards.
   void emitSum(Operation *op);
   void storePartialSums(tile::PartialSumOp op, const Fragments &f, bool overColumns,
                         Vector<Value> partial, std::optional<Value> which);
   void emitAddParts(tile::AddPartsOp op);
   struct SummedParts;
+  std::optional<Value> sumOverGroups(llvm::SmallVector<Value> &partial,
+                                     llvm::function_ref<Value(Value, Value)> plus);
   void emitRangeGuard(tile::RangeGuardOp op);
-  void emitExtract(mlir::vector::ExtractOp op);
-  void emitInsert(mlir::vector::InsertOp op);
   Placed cumsumOfLanes(tile::CumsumOp op);
   Placed totalOfLanes(const Placed &tile);
+
+  // TileVectors.cpp: between lanes; vectors, broadcasts and rows of matrices.
+  void emitBroadcast(tile::BroadcastOp op);
+  void emitExtract(mlir::vector::ExtractOp op);
+  void emitInsert(mlir::vector::InsertOp op);
   Placed shareRow(const Placed &tile, Value row, Value result);
   Placed storedColumn(const Placed &tile, Value column, tile::LayoutAttr layout);
   Value positionOf(mlir::OpFoldResult position);
@@ -285,8 +299,6 @@ private:
   Value elementAt(const Placed &vector, Value start, Value offset);
   Value shuffle(Value value, Value by, mlir::gpu::ShuffleMode mode);
   Value fromOwnMember(Value value, unsigned group);
-  std::optional<Value> sumOverGroups(llvm::SmallVector<Value> &partial,
-                                     llvm::function_ref<Value(Value, Value)> plus);
   Value butterfly(Value value, unsigned from, unsigned to,
                   llvm::function_ref<Value(Value, Value)> combine);
 
@@ -360,6 +372,8 @@ private:
   llvm::DenseMap<Value, Vector<Value>> pointers;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
+  /// The first row that exists and the end of those that do, by shift.
+  llvm::DenseMap<int64_t, std::pair<Value, Value>> shiftedRows;
   Value cuPointer, totalSteps, heads, sequences;        // i64; the last where packed
   Value segmentRows;                                    // i64; null without segments
   Value thread, lane, warp, group, member, head, slice; // i32; lane = 4·group + member

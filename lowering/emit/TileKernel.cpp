@@ -12,6 +12,7 @@
 #include "lowering/kernels/DynamicShared.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/Segments.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "lowering/layout/SummedParts.h"
 #include "lowering/memory/PlanMemory.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -41,7 +42,12 @@ void TileEmitter::buildSignature(SizeName sizeName) {
       if (!isa<OpResult>(tensor) || tensor.getDefiningOp() != program || !tensor.use_empty())
         signature.addTensor(tensor, isReadOnly);
   };
-  addTensors(program.getSequences(), true);
+  SmallVector<Value> loaded = llvm::map_to_vector(
+      program.getSequences(), [&](Value rows) { return loadedTensor(program, rows); });
+  addTensors(loaded, true);
+  for (Value tensor : program.getSequences())
+    if (ShiftOp shift = shiftOfRows(program, tensor); shift && shift.getHalo())
+      addTensors(shift.getHalo(), true);
   addTensors(program.getParameters(), true);
   // States that the query heads of a group share are read and written at the group's place.
   SmallVector<Value> initials, results;
@@ -121,8 +127,11 @@ void TileEmitter::buildSignature(SizeName sizeName) {
     pointers[kernel.operands[i].tensor].push_back(function.getArgument(i));
   // A tensor may be passed twice; each program argument takes one kernel argument.
   for (auto [arg, tensor, i] :
-       llvm::zip(program.getSequenceArgs(), program.getSequences(), sequenceHeads))
+       llvm::zip(program.getSequenceArgs(), loaded, sequenceHeads))
     rows[arg] = {takePointer(tensor), size(i)};
+  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
+    if (ShiftOp shift = shiftOfRows(program, tensor); shift && shift.getHalo())
+      rows[arg].haloPointer = takePointer(shift.getHalo());
   for (auto [arg, tensor, i] :
        llvm::zip(program.getParameterArgs(), program.getParameters(), parameterHeads))
     parameters.push_back({takePointer(tensor), i ? size(*i) : Value()});
@@ -192,8 +201,11 @@ void TileEmitter::locate() {
     locateSequence(sequence);
   }
 
-  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
+  for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences())) {
     placeRows(rows[arg], tensor);
+    if (ShiftOp shift = shiftOfRows(program, tensor))
+      placeShifted(rows[arg], shift);
+  }
   for (auto [arg, tensor] : llvm::zip(program.getOutputArgs(), program.getOutputs()))
     if (rows.contains(arg))
       placeRows(rows[arg], tensor);
@@ -313,6 +325,37 @@ void TileEmitter::placeRows(Rows &place, Value tensor) {
                                         : b.i32(0);
   place.tmaOrigin.column = b.narrow(column);
   place.tmaOrigin.head = b.narrow(ownHead);
+}
+
+/// Row i of a sequence that is `shift`'s is the tensor's row i − by of the sequence, or one of the halo.
+void TileEmitter::placeShifted(Rows &place, ShiftOp shift) {
+  int64_t by = shift.getBy(), earlier = std::max<int64_t>(by, 0), later = std::max<int64_t>(-by, 0);
+  // One pair of bounds for all tensors of one shift.
+  auto [bounds, isNew] = shiftedRows.try_emplace(by);
+  if (isNew) {
+    Value begin = b.i64(earlier), left = b.sub(sequenceLength, later);
+    if (firstPosition) {
+      begin = b.max(b.sub(begin, firstPosition), b.i64(0));
+      left = b.sub(left, firstPosition);
+    }
+    bounds->second = {begin, later ? b.min(length, left) : length};
+  }
+  std::tie(place.begin, place.length) = bounds->second;
+  place.base = b.at(place.base, place.element, b.mul(place.stride, -by));
+  place.tmaOrigin.row = b.sub(place.tmaOrigin.row, by);
+  if (!shift.getHalo())
+    return;
+  place.allRows = length;
+  // The halo's row in the place of the sequence's row 0.
+  int64_t haloRows = tensorType(shift.getHalo()).getDimSize(1);
+  Value row = b.add(b.mul(sequenceIndex, haloRows), later ? later : haloRows - earlier);
+  if (later)
+    row = b.sub(row, sequenceLength);
+  if (firstPosition)
+    row = b.add(row, firstPosition);
+  Value column = b.mul(ownHead(place.heads), place.channels);
+  place.haloBase =
+      b.at(place.haloPointer, place.element, b.add(b.mul(row, place.stride), column));
 }
 
 void TileEmitter::placeSlots(Slots &place, Type type, bool saved) {

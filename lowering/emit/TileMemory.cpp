@@ -116,10 +116,13 @@ Value RowSpan::has(KernelBuilder &b, Value row) const {
   return b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, b.sub(row, begin), count);
 }
 
-/// The rows that exist among the `rows` rows of `place` from `first` on.
-RowSpan TileEmitter::rowsWithin(const Rows &place, Value first, int64_t rows) {
+/// The rows that exist among the `rows` rows of `place` from `first` on: those of the tensor, or with
+/// those of the halo.
+RowSpan TileEmitter::rowsWithin(const Rows &place, Value first, int64_t rows, bool withHalo) {
+  bool all = withHalo && place.haloBase;
   auto clamp = [&](Value row) { return b.narrow(b.min(b.max(row, b.i64(0)), b.i64(rows))); };
-  Value begin = clamp(b.sub(b.i64(0), first)), end = clamp(b.sub(place.length, first));
+  Value begin = clamp(b.sub(place.begin && !all ? place.begin : b.i64(0), first)),
+        end = clamp(b.sub(all ? place.allRows : place.length, first));
   return {begin, b.max(b.sub(end, begin), b.i32(0))};
 }
 
@@ -149,7 +152,9 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
   Value to0 = placeIn(row0, column0);
   Value memoryRow0 = b.add(first, b.wide(row0)), memoryColumn0 = b.add(channel, b.wide(column0));
   Value there0 = sourceOf(memoryRow0, memoryColumn0);
-  RowSpan span = rowsWithin(from, first, type.getDimSize(0));
+  RowSpan span = rowsWithin(from, first, type.getDimSize(0)), all = span;
+  if (from.haloBase)
+    all = rowsWithin(from, first, type.getDimSize(0), /*withHalo=*/true);
   for (unsigned done = 0; done < units; done += threads) {
     Value unit = b.add(thread, done);
     Value active = units - done >= threads ? Value() : b.less(unit, units);
@@ -168,7 +173,12 @@ void TileEmitter::copyRows(Value source, Value firstRow, Value firstChannel, con
         memoryColumn = b.add(channel, b.wide(column));
         there = sourceOf(b.add(first, b.wide(row)), memoryColumn);
       }
-      Value valid = span.has(b, row);
+      Value valid = all.has(b, row);
+      if (from.haloBase) {
+        Value inHalo = b.add(b.mul(b.add(first, b.wide(row)), from.stride), memoryColumn);
+        there = b.make<arith::SelectOp>(span.has(b, row), there,
+                                        b.at(from.haloBase, from.element, inHalo));
+      }
       if (checkChannels)
         valid = b.both(valid, b.less(memoryColumn, from.channels));
       if (width < 4) {
@@ -211,6 +221,15 @@ TileGrid TileEmitter::gridOf(const Rows &place, Value first, Value channel, Vect
                 /*vectorIsRow=*/false};
   if (isMatrix && mayReachBeyond(channel, type.getDimSize(1), place.channels))
     grid.columnLimit = place.channels;
+  if (place.begin) {
+    grid.rowBegin = place.begin;
+    grid.tensorRows = b.max(b.sub(place.length, place.begin), b.i64(0));
+  }
+  if (place.haloBase) {
+    grid.rowLimit = place.allRows;
+    grid.tensorBase = place.base;
+    grid.haloBase = place.haloBase;
+  }
   return grid;
 }
 
@@ -239,10 +258,18 @@ TileGrid TileEmitter::gridOf(const Slots &place, ValueRange offsets, Type part) 
 SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layout,
                                                       const TileGrid &grid) {
   SmallVector<RowRuns> result;
+  // Unsigned, so that rows before the first are not less.
+  auto isBelow = [&](Value row, Value limit) -> Value {
+    return limit ? b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, limit) : Value();
+  };
+  auto isInTensor = [&](Value row) { return isBelow(b.sub(row, grid.rowBegin), grid.tensorRows); };
   auto rowValid = [&](Value row) {
-    // Unsigned, so that rows before the first are not less.
-    return grid.rowLimit ? b.make<arith::CmpIOp>(arith::CmpIPredicate::ult, row, grid.rowLimit)
-                         : Value();
+    return grid.rowBegin && !grid.haloBase ? isInTensor(row) : isBelow(row, grid.rowLimit);
+  };
+  auto baseOf = [&](Value row) -> Value {
+    return grid.haloBase
+               ? b.make<arith::SelectOp>(isInTensor(row), grid.tensorBase, grid.haloBase).getResult()
+               : Value();
   };
   auto columnValid = [&](Value column) {
     return grid.columnLimit ? b.less(column, *grid.columnLimit) : Value();
@@ -257,7 +284,7 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
       along = b.add(along, b.wide(number));
       valid = b.both(valid, b.both(rowValid(row), columnValid(column)));
       Run run{{i}, 0, Value()};
-      result.push_back({valid, b.add(b.mul(row, grid.stride), column), {run}});
+      result.push_back({valid, b.add(b.mul(row, grid.stride), column), {run}, baseOf(row)});
     }
     return result;
   }
@@ -270,7 +297,7 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
       columnsValid.push_back(columnValid(b.add(column, f.rowOffset(i))));
     for (unsigned j = 0; j < 2 * f.columnTiles(); ++j) {
       Value row = b.add(firstRow, Fragments::columnOffset(j));
-      result.push_back({rowValid(row), b.add(b.mul(row, grid.stride), column), {}});
+      result.push_back({rowValid(row), b.add(b.mul(row, grid.stride), column), {}, baseOf(row)});
       for (unsigned i = 0; i < 2 * f.rowTiles(); ++i)
         result.back().runs.push_back(
             {{f.index(i / 2, j / 2, 2 * (i % 2) + j % 2)}, f.rowOffset(i), columnsValid[i]});
@@ -282,7 +309,7 @@ SmallVector<TileEmitter::RowRuns> TileEmitter::runsOf(Type type, LayoutAttr layo
   for (unsigned m = 0; m < f.rowTiles(); ++m)
     for (unsigned half : {0, 1}) {
       Value row = b.add(b.add(grid.firstRow, firstOfThread), f.rowOffset(2 * m + half));
-      RowRuns runs{rowValid(row), b.add(b.mul(row, grid.stride), column), {}};
+      RowRuns runs{rowValid(row), b.add(b.mul(row, grid.stride), column), {}, baseOf(row)};
       for (unsigned n = 0; n < f.columnTiles(); ++n)
         for (unsigned i = 0; i < 2; i += grid.paired ? 2 : 1) {
           unsigned slot = f.index(m, n, 2 * half + i);
@@ -308,7 +335,7 @@ Placed TileEmitter::loadFrom(Type type, LayoutAttr layout, const TileGrid &grid,
     for (const Run &run : row.runs) {
       Value loaded = b.loadIf(b.both(row.valid, run.valid),
                               KernelBuilder::withCount(element, run.slots.size()), [&] {
-                                Value start = b.at(base, element, row.offset);
+                                Value start = b.at(row.base ? row.base : base, element, row.offset);
                                 return b.at(start, element, run.offset);
                               });
       for (auto [slot, value] : llvm::zip(run.slots, b.unpack(loaded)))

@@ -72,6 +72,7 @@ void TileEmitter::emit(Operation *op) {
       .Case([&](SplitTermOp o) { emitSplitTerm(o); })
       .Case([&](TriangleOp o) { emitTriangle(o); })
       .Case([&](InvertDiagonalOp o) { emitInvertDiagonal(o); })
+      .Case([&](MergeInversesOp o) { emitMergeInverses(o); })
       .Case([&](MaskOp o) { emitMask(o); })
       .Case([&](WindowOp o) { emitWindow(o); })
       .Case([&](BroadcastOp o) { emitBroadcast(o); })

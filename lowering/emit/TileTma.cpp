@@ -24,6 +24,7 @@
 #include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/pipeline/TmaTiles.h"
 #include "lowering/emit/TileEmitter.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
@@ -42,7 +43,7 @@ static constexpr int64_t kSegmentBytes = 16;
 void TileEmitter::findMaps() {
   llvm::DenseMap<Value, Value> tensors;
   for (auto [arg, tensor] : llvm::zip(program.getSequenceArgs(), program.getSequences()))
-    tensors[arg] = tensor;
+    tensors[arg] = loadedTensor(program, tensor);
   for (auto [arg, tensor] : llvm::zip(program.getSavedArgs(), program.getSavedStates()))
     tensors[arg] = tensor;
   findTmaLoads(tensors);
@@ -112,7 +113,7 @@ void TileEmitter::fillByTma(FillOp op) {
     Value exist;
     SmallVector<Copy> copies;
   };
-  llvm::MapVector<std::pair<std::pair<Value, Value>, int64_t>, Part> parts;
+  llvm::MapVector<std::pair<std::pair<Value, Value>, std::pair<Value, int64_t>>, Part> parts;
   SmallVector<TmaLoad> loads;
   SmallVector<Copy> vectors;
   for (auto [i, tile] : llvm::enumerate(tilesOf(ring, item))) {
@@ -123,15 +124,17 @@ void TileEmitter::fillByTma(FillOp op) {
     }
     int64_t height = tmaTileShape(tile.type).first;
     unsigned map = maps.at({argOf(copy.rows), tmaCopyOf(copy.rows, copy.channel, tile.type)});
-    if (!hasNeighbours() || copy.rows.getDefiningOp<SlotRowsOp>()) {
+    const Rows &from = rows[copy.rows];
+    if (!hasNeighbours(from) || copy.rows.getDefiningOp<SlotRowsOp>()) {
       loads.push_back({copy, map, Value()});
       continue;
     }
-    Part &part = parts[{{rows[copy.rows].length, copy.first}, height}];
+    Part &part = parts[{{from.length, copy.first}, {from.begin, height}}];
     if (!part.exist) {
       // A tensor with a map has fewer than 2^31 rows.
       Value first = narrowIndex(copy.first), last = b.add(first, height - 1);
-      part.exist = b.both(b.less(b.i32(-1), first), b.less(last, b.narrow(rows[copy.rows].length)));
+      Value before = from.begin ? b.sub(b.narrow(from.begin), 1) : b.i32(-1);
+      part.exist = b.both(b.less(before, first), b.less(last, b.narrow(from.length)));
       if (taken.more)
         part.exist = b.make<arith::OrIOp>(part.exist, b.less(b.sub(count, 1), narrowIndex(item)));
     }
@@ -244,25 +247,34 @@ void TileEmitter::copyRagged(const Copy &copy) {
   int64_t perRow = type.getDimSize(1) / perSegment;
   // An opaque 0, so that LLVM does not hoist the address computation out of the loop over chunks.
   Value here = callAsm("mov.b32 $0, 0;", "=r", {}, b.getI32Type());
-  Value mapRow = b.wide(b.add(from.tmaOrigin.row, here));
+  // The origin of shifted rows may lie before the tensor.
+  Value mapRow = b.resize(b.add(from.tmaOrigin.row, here), b.getI64Type(), /*isSigned=*/bool(from.begin));
   if (!cuPointer)
     mapRow = b.add(mapRow, b.mul(b.wide(b.add(from.tmaOrigin.matrix, here)), totalSteps));
   Value first = wideIndex(copy.first);
   Value start = b.add(b.mul(b.add(mapRow, first), from.stride),
                       b.wide(b.add(from.tmaOrigin.column, narrowIndex(copy.channel))));
-  RowSpan span = rowsWithin(from, first, type.getDimSize(0));
+  RowSpan span = rowsWithin(from, first, type.getDimSize(0)), all = span;
+  if (from.haloBase)
+    all = rowsWithin(from, first, type.getDimSize(0), /*withHalo=*/true);
   b.loop(b.add(thread, here), b.i32(type.getDimSize(0) * perRow), workers, {},
          [&](Value segment, ValueRange) -> SmallVector<Value> {
            Value row = b.div(segment, perRow), column = b.mul(b.rem(segment, perRow), perSegment);
            Value offset = b.add(start, b.add(b.mul(b.wide(row), from.stride), b.wide(column)));
-           Value exists = span.has(b, row);
+           Value exists = all.has(b, row), there = b.at(from.pointer, from.element, offset);
+           if (from.haloBase) {
+             Value inHalo = b.add(b.mul(b.add(first, b.wide(row)), from.stride),
+                                  b.wide(b.add(narrowIndex(copy.channel), column)));
+             there = b.make<arith::SelectOp>(span.has(b, row), there,
+                                             b.at(from.haloBase, from.element, inHalo));
+           }
            if (hasPartialBlocks(copy.rows, copy.channel, type)) {
              Value own = b.add(narrowIndex(copy.channel), column);
              exists = b.both(exists, b.less(own, b.i32(int32_t(from.channels))));
            }
            Value size = b.make<arith::SelectOp>(exists, b.i32(kSegmentBytes), b.i32(0));
            b.make<NVVM::CpAsyncOp>(swizzledElement(copy.tile, row, column),
-                                   b.at(from.pointer, from.element, offset), kSegmentBytes,
+                                   there, kSegmentBytes,
                                    NVVM::LoadCacheModifierKind::CG, size);
            return {};
          });

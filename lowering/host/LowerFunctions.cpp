@@ -7,6 +7,7 @@
 #include "lowering/host/SharedKernels.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/PooledStates.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -80,13 +81,12 @@ private:
            sizeOf(scan.getSequences().front(), 1).kind == DimExpr::Kind::symbol;
   }
 
-  /// Emits one kernel for any number of steps, or one for a single step, or both with a choice by
-  /// T, as far as T is known.
-  LogicalResult lowerScan(ScanOp scan, const std::string &name) {
-    if (scan.getSaveEvery() && failed(checkSlots(scan, *scan.getSaveEvery())))
-      return failure();
-    Value first = scan.getSequences().front();
-    int64_t steps = cast<RankedTensorType>(first.getType()).getDimSize(1);
+  /// Whether a scan gets a kernel for a single step, and one for more.
+  struct StepCounts {
+    bool one, more;
+  };
+  StepCounts countsOf(ScanOp scan) {
+    int64_t steps = cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
     bool mayBeOne = !scan.getCuSeqlens() && !scan.getSegments() &&
                     (steps == 1 || (ShapedType::isDynamic(steps) && isForDecoding(scan)));
     bool mayBeMore = scan.getCuSeqlens() || scan.getSegments() || steps != 1;
@@ -95,14 +95,25 @@ private:
       mayBeOne = it->second.single;
       mayBeMore &= !it->second.single;
     }
+    return {mayBeOne, mayBeMore};
+  }
+
+  /// Emits one kernel for any number of steps, or one for a single step, or both with a choice by
+  /// T, as far as T is known.
+  LogicalResult lowerScan(ScanOp scan, const std::string &name) {
+    if (scan.getSaveEvery() && failed(checkSlots(scan, *scan.getSaveEvery())))
+      return failure();
+    Value first = scan.getSequences().front();
+    auto [mayBeOne, mayBeMore] = countsOf(scan);
     if (!maker.separatesSingleSteps()) {
       FailureOr<Kernel> kernel = makeScan(scan, name, /*singleStep=*/false);
       return failed(kernel) ? failure() : launch(scan, *kernel);
     }
     // Where both may be, each is launched on a condition.
+    bool both = mayBeOne && mayBeMore;
     auto makeAndLaunch = [&](const std::string &name, bool isSingle) -> LogicalResult {
       Value condition;
-      if (mayBeOne && mayBeMore) {
+      if (both) {
         FailureOr<Value> asked = isAskedFor(scan, {first, isSingle});
         if (failed(asked))
           return failure();
@@ -116,77 +127,103 @@ private:
     return mayBeMore ? makeAndLaunch(name, /*isSingle=*/false) : success();
   }
 
+  /// A kernel of a single step stores the last rows of what it reads.
+  LogicalResult lowerLastRows(LastRowsOp last, const std::string &name) {
+    ScanOp scan = scanOfLastRows(last);
+    Value condition;
+    if (scan && maker.separatesSingleSteps() && countsOf(scan).one) {
+      Value rows = scan.getSequences().front();
+      if (cast<RankedTensorType>(rows.getType()).getDimSize(1) == 1)
+        return success();
+      FailureOr<Value> asked = isAskedFor(last, {rows, /*single=*/false});
+      if (failed(asked))
+        return failure();
+      condition = *asked;
+    }
+    return launch(last, maker.makeShift(last, kernels, name), condition);
+  }
+
   /// Whether a scan's kernel does what `op`, on a pool, does.
   bool isDoneByScan(Operation *op) {
-    Operation *other = op;
-    Value states;
-    if (auto read = dyn_cast<ReadStatesOp>(op)) {
-      states = read.getStates();
-      other = states.hasOneUse() ? *states.user_begin() : nullptr;
-    } else {
-      states = cast<WriteStatesOp>(op).getStates();
-      other = states.getDefiningOp();
-    }
+    auto read = dyn_cast<ReadStatesOp>(op);
+    Operation *other = !read                       ? op->getOperand(0).getDefiningOp()
+                       : read.getStates().hasOneUse() ? *read.getStates().user_begin()
+                                                      : nullptr;
     auto scan = dyn_cast_or_null<ScanOp>(other);
-    for (unsigned i = 0; scan && i < scan.getNumStates(); ++i)
-      if (PooledState state = pooledState(scan, i); state.start == op || state.end == op)
-        return maker.keepsPools();
-    return false;
+    return scan && PooledScan(scan).holds(op);
   }
 
   LogicalResult lowerPool(Operation &op, const std::string &name) {
     Value pool = isa<ReadStatesOp>(op) ? op.getOperand(0) : op.getOperand(1);
+    if (isa<ZeroSkippedOp>(op) && isa<BlockArgument>(op.getOperand(0)))
+      return op.emitError("must have rows that the function computes");
     auto write = dyn_cast<WriteStatesOp>(op);
     if (write && !isa<BlockArgument>(pool))
       return op.emitError("the pool must be an argument of the function, whose memory is written");
+    if (auto zero = dyn_cast<ZeroSkippedOp>(op); zero && !zero.getRows().hasOneUse())
+      return op.emitError("has the memory of its rows, which another op uses too");
     for (Operation *user : pool.getUsers())
-      if (write && user != &op && !user->isBeforeInBlock(&op))
+      if (write && user != &op && !user->isBeforeInBlock(&op) &&
+          !isa<ZeroSkippedOp, tensor::DimOp>(user))
         return user->emitError("reads a pool that has been written in its place")
                    .attachNote(op.getLoc())
                << "it is written here";
     if (isDoneByScan(&op))
       return success();
-    FailureOr<Kernel> kernel = maker.makePoolCopy(&op, kernels, name);
+    FailureOr<Kernel> kernel = maker.makePoolKernel(&op, kernels, name);
+    return failed(kernel) ? failure() : launch(&op, *kernel);
+  }
+
+  /// Launches a kernel in which all sizes are arguments of their own.
+  LogicalResult launchSmall(Operation &op, llvm::function_ref<FailureOr<Kernel>()> make) {
+    auto anySize = [](Value, unsigned) { return std::string(); };
+    FailureOr<Kernel> kernel = shared.get(&op, /*singleStep=*/false, anySize, make);
     return failed(kernel) ? failure() : launch(&op, *kernel);
   }
 
   LogicalResult lower(Operation &op) {
     std::string prefix = function.getName().str();
-    if (isa<ReadStatesOp, WriteStatesOp>(op))
+    if (isa<ReadStatesOp, WriteStatesOp, ZeroSkippedOp>(op))
       return lowerPool(op, prefix + "_pool" + std::to_string(numPlain++));
     if (auto scan = dyn_cast<ScanOp>(op))
       return lowerScan(scan, prefix + "_scan" + std::to_string(numScans++));
     if (auto program = dyn_cast<tile::ProgramOp>(op))
       return lowerBlocks(program, prefix + "_blocks" + std::to_string(numBlocks++));
+    std::string number = std::to_string(numPlain);
     if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
-      FailureOr<Kernel> kernel =
-          maker.makeElementwise(generic, kernels, prefix + "_map" + std::to_string(numPlain++));
-      return failed(kernel) ? failure() : launch(&op, *kernel);
+      ++numPlain;
+      return launchSmall(
+          op, [&] { return maker.makeElementwise(generic, kernels, prefix + "_map" + number); });
     }
     if (auto sum = dyn_cast<SumHeadsOp>(op)) {
       if (sumsSingleTerms(sum))
         return success();
-      std::string name = prefix + "_heads" + std::to_string(numPlain++);
-      // All sizes are arguments of their own.
-      auto anySize = [](Value, unsigned) { return std::string(); };
-      FailureOr<Kernel> kernel = shared.get(sum, /*singleStep=*/false, anySize, [&] {
-        return FailureOr<Kernel>(maker.makeSumHeads(sum, kernels, name));
+      ++numPlain;
+      return launchSmall(op, [&] {
+        return FailureOr<Kernel>(maker.makeSumHeads(sum, kernels, prefix + "_heads" + number));
       });
-      return failed(kernel) ? failure() : launch(&op, *kernel);
     }
+    if (auto shift = dyn_cast<ShiftOp>(op); shift && isDoneByLoads(shift))
+      return success();
+    if (auto last = dyn_cast<LastRowsOp>(op))
+      return lowerLastRows(last, prefix + "_rows" + std::to_string(numPlain++));
+    if (isa<ShiftOp>(op))
+      return launch(&op,
+                    maker.makeShift(&op, kernels, prefix + "_rows" + std::to_string(numPlain++)));
     if (auto combine = dyn_cast<CombineSegmentsOp>(op)) {
-      std::string name = prefix + "_combine" + std::to_string(numPlain++);
-      auto anySize = [](Value, unsigned) { return std::string(); };
-      FailureOr<Kernel> kernel = shared.get(combine, /*singleStep=*/false, anySize, [&] {
-        return maker.makeCombineSegments(combine, kernels, name);
+      ++numPlain;
+      return launchSmall(op, [&] {
+        return maker.makeCombineSegments(combine, kernels, prefix + "_combine" + number);
       });
-      return failed(kernel) ? failure() : launch(&op, *kernel);
     }
     if (isa<RepeatHeadsOp, FirstHeadsOp>(op) && maker.groupsStates() && isDoneByProgram(&op))
       return success();
-    if (isa<RepeatHeadsOp, FirstHeadsOp>(op))
-      return launch(&op,
-                    maker.makeHeads(&op, kernels, prefix + "_heads" + std::to_string(numPlain++)));
+    if (isa<RepeatHeadsOp, FirstHeadsOp>(op)) {
+      ++numPlain;
+      return launchSmall(op, [&] {
+        return FailureOr<Kernel>(maker.makeHeads(&op, kernels, prefix + "_heads" + number));
+      });
+    }
     // Constants and fills are read where they are used. Sizes are computed from the arguments.
     if (isa<linalg::FillOp, tensor::CastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp,
             tensor::EmptyOp, tensor::DimOp, tile::ChooseOp>(op) ||
@@ -203,6 +240,17 @@ private:
 };
 } // namespace
 
+/// The functions of `module`; last those that need sizes to be equal, say: the kernels of the others
+/// serve them, too.
+static SmallVector<func::FuncOp> inOrderOfSharing(ModuleOp module) {
+  SmallVector<func::FuncOp> functions;
+  for (bool needs : {false, true})
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr(kNeedsAttr) == needs)
+        functions.push_back(function);
+  return functions;
+}
+
 FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker) {
   constexpr llvm::StringLiteral name = "kernels";
   if (Operation *known = module.lookupSymbol(name)) {
@@ -215,7 +263,7 @@ FailureOr<LoweredCounts> ejk::lowerFunctions(ModuleOp module, KernelMaker &maker
   SharedKernels shared;
   // Kernels that later functions share are known by the ops that they were made of.
   SmallVector<OwningOpRef<func::FuncOp>> lowered;
-  for (func::FuncOp function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+  for (func::FuncOp function : inOrderOfSharing(module)) {
     // Callers cannot reach a private function. A call of it in another function is an error at that
     // op.
     if (function.isPrivate())

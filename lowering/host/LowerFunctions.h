@@ -30,11 +30,10 @@ public:
   virtual llvm::FailureOr<Kernel> makeElementwise(mlir::linalg::GenericOp op,
                                                   mlir::gpu::GPUModuleOp module,
                                                   llvm::StringRef name) = 0;
-  /// Of an `ejk.read_states` or `ejk.write_states`; where `keepsPools`, only of those that no
-  /// scan's kernel does itself (PooledStates.h).
-  virtual llvm::FailureOr<Kernel> makePoolCopy(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
-                                               llvm::StringRef name) = 0;
-  virtual bool keepsPools() const = 0;
+  /// Of an `ejk.read_states`, `ejk.write_states` or `ejk.zero_skipped` that no scan's kernel does itself
+  /// (PooledStates.h).
+  virtual llvm::FailureOr<Kernel> makePoolKernel(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
+                                                 llvm::StringRef name) = 0;
   /// Whether programs' kernels share states by groups (GroupedStates.h).
   virtual bool groupsStates() const = 0;
   /// Of an `ejk.repeat_heads` or `ejk.first_heads`.
@@ -42,6 +41,9 @@ public:
                            llvm::StringRef name) = 0;
   virtual Kernel makeSumHeads(SumHeadsOp op, mlir::gpu::GPUModuleOp module,
                               llvm::StringRef name) = 0;
+  /// Of an `ejk.shift` or an `ejk.last_rows`.
+  virtual Kernel makeShift(mlir::Operation *op, mlir::gpu::GPUModuleOp module,
+                           llvm::StringRef name) = 0;
   virtual llvm::FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op,
                                                       mlir::gpu::GPUModuleOp module,
                                                       llvm::StringRef name) = 0;

@@ -6,6 +6,7 @@
 #include "lowering/kernels/HeadsKernel.h"
 #include "lowering/kernels/LinalgKernel.h"
 #include "lowering/kernels/PooledStates.h"
+#include "lowering/kernels/ShiftKernel.h"
 #include "lowering/kernels/SumHeadsKernel.h"
 #include "lowering/step/StepKernel.h"
 #include "lowering/target/Target.h"
@@ -54,17 +55,19 @@ public:
                                     StringRef name) override {
     return emitLinalgKernel(op, module, name);
   }
-  FailureOr<Kernel> makePoolCopy(Operation *op, gpu::GPUModuleOp module,
-                                 StringRef name) override {
-    return emitPoolCopyKernel(op, module, name);
+  FailureOr<Kernel> makePoolKernel(Operation *op, gpu::GPUModuleOp module,
+                                   StringRef name) override {
+    return emitPoolKernel(op, module, name);
   }
-  bool keepsPools() const override { return true; }
   bool groupsStates() const override { return true; }
   Kernel makeHeads(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
     return emitHeadsKernel(op, module, name);
   }
   Kernel makeSumHeads(SumHeadsOp op, gpu::GPUModuleOp module, StringRef name) override {
     return emitSumHeadsKernel(op, module, name);
+  }
+  Kernel makeShift(Operation *op, gpu::GPUModuleOp module, StringRef name) override {
+    return emitShiftKernel(op, module, name);
   }
   FailureOr<Kernel> makeCombineSegments(CombineSegmentsOp op, gpu::GPUModuleOp module,
                                         StringRef name) override {

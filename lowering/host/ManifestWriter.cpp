@@ -182,6 +182,17 @@ private:
     return result;
   }
 
+  /// Whether a buffer is a pool, whose slots lie at a distance that the caller decides over.
+  static bool hasSlots(MemRefType type) { return !type.getLayout().isIdentity(); }
+
+  /// The pool whose slots lie `number` elements apart; null where that is another number.
+  static BlockArgument poolOfStride(Value number) {
+    if (auto cast = number.getDefiningOp<arith::IndexCastOp>())
+      number = cast.getIn();
+    auto metadata = number.getDefiningOp<memref::ExtractStridedMetadataOp>();
+    return metadata ? dyn_cast<BlockArgument>(metadata.getSource()) : BlockArgument();
+  }
+
   FailureOr<json::Object> describe(BlockArgument arg) {
     auto type = cast<MemRefType>(arg.getType());
     unsigned i = arg.getArgNumber();
@@ -221,6 +232,8 @@ private:
       tensor["may_alias"] = alias.getInt();
     if (program.getArgAttr(i, kInPlaceAttr))
       tensor["in_place"] = true;
+    if (hasSlots(type))
+      tensor["slots"] = true;
     return tensor;
   }
 
@@ -389,6 +402,10 @@ private:
     json::Array args;
     for (Value operand : launch.getKernelOperands()) {
       Value buffer = bufferOf(operand);
+      if (BlockArgument pool = buffer ? BlockArgument() : poolOfStride(operand)) {
+        args.push_back(json::Object{{"slot_stride", pool.getArgNumber()}});
+        continue;
+      }
       if (!buffer) {
         FailureOr<json::Value> number = expr(operand);
         if (failed(number))

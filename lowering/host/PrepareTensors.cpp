@@ -1,7 +1,7 @@
 //===- PrepareTensors.cpp - a kernel for every tensor ----------------------===//
 #include "lowering/host/PrepareTensors.h"
 #include "lowering/kernels/Views.h"
-#include "dialect/ejk/Ejk.h"
+#include "dialect/ejk/EjkShifts.h"
 #include "dialect/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -20,8 +20,8 @@ bool ejk::isStorable(Type type) {
 
 bool ejk::isKernel(Operation *op) {
   return isa_and_nonnull<ScanOp, tile::ProgramOp, tile::ChooseOp, SumHeadsOp, RepeatHeadsOp,
-                         FirstHeadsOp, CombineSegmentsOp, linalg::GenericOp, ReadStatesOp, WriteStatesOp>(
-      op);
+                         FirstHeadsOp, CombineSegmentsOp, ShiftOp, LastRowsOp, linalg::GenericOp, ReadStatesOp,
+                         WriteStatesOp, ZeroSkippedOp>(op);
 }
 
 /// Creates an elementwise op on `inputs` with result `type` and the given body.

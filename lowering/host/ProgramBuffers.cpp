@@ -5,6 +5,7 @@
 #include "lowering/host/PrepareTensors.h"
 #include "lowering/kernels/Views.h"
 #include "lowering/select/Conditions.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -12,6 +13,31 @@ using namespace ejk;
 static MemRefType bufferType(Value tensor) {
   auto type = cast<RankedTensorType>(tensor.getType());
   return MemRefType::get(type.getShape(), type.getElementType());
+}
+
+/// Whether `arg` is a pool and nothing else, so that its slots may lie apart.
+static bool isPool(BlockArgument arg) {
+  return !arg.use_empty() && llvm::all_of(arg.getUses(), [](OpOperand &use) {
+    if (auto write = dyn_cast<WriteStatesOp>(use.getOwner()))
+      return &use == &write.getPoolMutable();
+    if (auto read = dyn_cast<ReadStatesOp>(use.getOwner()))
+      return &use == &read.getPoolMutable();
+    auto zero = dyn_cast<ZeroSkippedOp>(use.getOwner());
+    return isa<tensor::DimOp>(use.getOwner()) || (zero && &use == &zero.getPoolMutable());
+  });
+}
+
+/// The type of a pool's buffer: a slot is dense, and slots lie at any distance.
+static MemRefType poolType(BlockArgument pool) {
+  MemRefType type = bufferType(pool);
+  SmallVector<int64_t> strides(type.getRank(), 1);
+  for (int64_t d = type.getRank() - 1; d-- > 0;)
+    strides[d] = type.isDynamicDim(d + 1) || ShapedType::isDynamic(strides[d + 1])
+                     ? ShapedType::kDynamic
+                     : strides[d + 1] * type.getDimSize(d + 1);
+  strides[0] = ShapedType::kDynamic;
+  return MemRefType::get(type.getShape(), type.getElementType(),
+                         StridedLayoutAttr::get(type.getContext(), 0, strides));
 }
 
 LogicalResult ProgramBuffers::createProgram() {
@@ -22,7 +48,7 @@ LogicalResult ProgramBuffers::createProgram() {
       return function.emitError() << "argument '" << argumentName(function, arg.getArgNumber())
                                   << "' is " << arg.getType() << "; a compiled function takes "
                                   << kStorable;
-    types.push_back(bufferType(arg));
+    types.push_back(isPool(arg) ? poolType(arg) : bufferType(arg));
   }
   for (Value result : ret->getOperands())
     types.push_back(bufferType(result));
@@ -97,8 +123,24 @@ bool ProgramBuffers::sumsSingleTerms(SumHeadsOp sum) {
   return holds(needs, condition(b, "=", many, few));
 }
 
+FailureOr<Value> ProgramBuffers::hostSlotStride(Operation *op, Value pool) {
+  Location loc = op->getLoc();
+  if (auto arg = dyn_cast<BlockArgument>(pool); arg && isPool(arg))
+    return memref::ExtractStridedMetadataOp::create(b, loc, buffers.lookup(arg)).getStrides()[0];
+  Value stride = index(1);
+  for (unsigned d = 1, e = cast<RankedTensorType>(pool.getType()).getRank(); d < e; ++d) {
+    FailureOr<Value> size = hostSize(op, pool, d);
+    if (failed(size))
+      return failure();
+    stride = arith::MulIOp::create(b, loc, stride, *size);
+  }
+  return stride;
+}
+
 Value ProgramBuffers::memoryOf(Value tensor) {
   tensor = sameMemory(tensor);
+  while (auto zero = tensor.getDefiningOp<ZeroSkippedOp>())
+    tensor = sameMemory(zero.getRows());
   if (auto sum = tensor.getDefiningOp<SumHeadsOp>(); sum && sumsSingleTerms(sum))
     tensor = sameMemory(sum.getTensor());
   return tensor;

@@ -23,6 +23,8 @@ protected:
   bool sumsSingleTerms(SumHeadsOp sum);
   /// The tensor whose buffer `tensor` has.
   mlir::Value memoryOf(mlir::Value tensor);
+  /// How many elements the slots of a pool are apart. A caller decides over that of an argument.
+  llvm::FailureOr<mlir::Value> hostSlotStride(mlir::Operation *op, mlir::Value pool);
   /// The buffer of `tensor` for `op`; allocated if it has none.
   llvm::FailureOr<mlir::Value> bufferOf(mlir::Operation *op, mlir::Value tensor);
 

@@ -92,9 +92,12 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
   }
   SmallVector<Value> args;
   for (const KernelOperand &operand : kernel.operands) {
-    FailureOr<Value> value = operand.isRowsOfSegments ? hostRowsOfSegments(op)
-                             : operand.dim            ? hostSize(op, operand.tensor, *operand.dim)
-                                                      : bufferOf(op, operand.tensor);
+    using Number = KernelOperand::Number;
+    FailureOr<Value> value =
+        operand.number == Number::rowsOfSegments ? hostRowsOfSegments(op)
+        : operand.number == Number::slotStride   ? hostSlotStride(op, operand.tensor)
+        : operand.dim                            ? hostSize(op, operand.tensor, *operand.dim)
+                                                 : bufferOf(op, operand.tensor);
     if (failed(value))
       return failure();
     if (operand.tmaTile) {
@@ -104,7 +107,7 @@ LogicalResult ProgramLaunches::launch(Operation *op, const Kernel &kernel, Value
       args.push_back(*map);
       continue;
     }
-    if (operand.dim || operand.isRowsOfSegments) {
+    if (operand.dim || operand.number != Number::none) {
       args.push_back(arith::IndexCastOp::create(b, loc, b.getI64Type(), *value));
       continue;
     }

@@ -3,6 +3,7 @@
 #include "dialect/ejk/Ejk.h"
 #include "lowering/kernels/GroupedStates.h"
 #include "lowering/kernels/SameOps.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -11,31 +12,32 @@ using namespace ejk;
 /// Whether the kernel of `op` reads or writes a state in a pool, which it finds by other ops.
 static bool usesPool(Operation *op) {
   auto reads = [](Value v) { return bool(v.getDefiningOp<ReadStatesOp>()); };
-  auto writes = [](Operation *user) { return isa<WriteStatesOp>(user); };
+  auto writes = [](Operation *user) { return isa<WriteStatesOp, ZeroSkippedOp>(user); };
   return llvm::any_of(op->getOperands(), reads) || llvm::any_of(op->getUsers(), writes);
 }
 
-/// The sizes of an op's tensors: which are numbers, and which of the others are equal and therefore
-/// one argument of a kernel.
-static std::string describe(Operation *op, SizeName sizeName) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  llvm::StringMap<unsigned> numbers;
-  auto print = [&](const std::string &size) {
-    if (llvm::all_of(size, llvm::isDigit))
-      out << size << " ";
-    else
-      out << "#" << numbers.try_emplace(size, numbers.size()).first->second << " ";
-  };
+/// The sizes of an op's tensors, one after another.
+static SmallVector<std::string> sizesOf(Operation *op, SizeName sizeName) {
+  SmallVector<std::string> sizes;
   SmallVector<Value> tensors(op->getOperands());
   llvm::append_range(tensors, op->getResults());
   for (Value tensor : tensors) {
     auto type = dyn_cast<RankedTensorType>(tensor.getType());
     for (int64_t dim = 0, rank = type ? type.getRank() : 0; dim < rank; ++dim)
-      print(sizeName(tensor, dim));
-    out << "\n";
+      sizes.push_back(sizeName(tensor, dim));
   }
-  return text;
+  return sizes;
+}
+
+/// Whether a kernel made for sizes `made` takes `wanted`: what is a number is the same number, and
+/// what is one argument is one size.
+static bool takesSizes(ArrayRef<std::string> made, ArrayRef<std::string> wanted) {
+  llvm::StringMap<StringRef> arguments;
+  return llvm::all_of_zip(made, wanted, [&](const std::string &own, const std::string &given) {
+    if (llvm::all_of(own, llvm::isDigit) || llvm::all_of(given, llvm::isDigit))
+      return own == given;
+    return arguments.try_emplace(own, given).first->second == given;
+  });
 }
 
 /// `kernel`, made of `from`, for the tensors of `to`; nothing where it reads others as well.
@@ -63,11 +65,12 @@ static std::optional<Kernel> retarget(const Kernel &kernel, Operation *from, Ope
 
 FailureOr<Kernel> SharedKernels::get(Operation *op, bool singleStep, SizeName sizeName,
                                      llvm::function_ref<FailureOr<Kernel>()> make) {
-  if (usesPool(op) || hasGroupedStates(op))
+  if (usesPool(op) || hasGroupedStates(op) || hasShiftedRows(op))
     return make();
-  std::string sizes = describe(op, sizeName);
+  SmallVector<std::string> sizes = sizesOf(op, sizeName);
   for (const Made &made : all) {
-    if (made.singleStep != singleStep || made.sizes != sizes || !computeTheSame(made.op, op))
+    if (made.singleStep != singleStep || !takesSizes(made.sizes, sizes) ||
+        !computeTheSame(made.op, op))
       continue;
     if (std::optional<Kernel> kernel = retarget(made.kernel, made.op, op)) {
       ++numShared;

@@ -1,7 +1,9 @@
 //===- SharedKernels.h - one kernel for ops that do the same ------*- C++ -*-===//
 //
 // Alternatives of a function, and a function beside the one that saves states for its derivative,
-// have ops in common. Such ops are launched with one kernel, which is emitted and compiled once.
+// have ops in common. Such ops are launched with one kernel, which is emitted and compiled once. A
+// kernel takes each size as an argument, so it also serves ops of which two sizes are equal that
+// may differ in the op that it was made of: heads that share none, say.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EJK_LOWERING_HOST_SHAREDKERNELS_H
@@ -18,8 +20,8 @@ namespace ejk {
 /// this.
 class SharedKernels {
 public:
-  /// The kernel of `op`, an `ejk.scan`, a `tile.program` or an `ejk.sum_heads`: that of an earlier
-  /// op that computes the same from tensors of the same sizes, or else what `make` makes. A kernel
+  /// The kernel of `op`, any op that has one: that of an earlier op that computes the same from
+  /// tensors whose sizes are equal only where those of `op` are, or else what `make` makes. A kernel
   /// for a single step is no other one.
   llvm::FailureOr<Kernel> get(mlir::Operation *op, bool singleStep, SizeName sizeName,
                               llvm::function_ref<llvm::FailureOr<Kernel>()> make);
@@ -31,7 +33,7 @@ private:
   struct Made {
     mlir::Operation *op;
     bool singleStep;
-    std::string sizes; // by name
+    llvm::SmallVector<std::string> sizes; // by name
     Kernel kernel;
   };
   std::deque<Made> all;

@@ -189,8 +189,8 @@ public:
   }
 };
 
-/// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, or the
-/// rows of a segment of the op that the kernel computes.
+/// An argument of a kernel: the memory of a tensor, the size of a dimension, a tensor map, the rows
+/// of a segment of the op that the kernel computes, or the stride between the slots of a pool.
 struct KernelOperand {
   mlir::Value tensor;
   std::optional<unsigned> dim = {};
@@ -203,7 +203,9 @@ struct KernelOperand {
     bool byHead = false;
   };
   std::optional<TmaTile> tmaTile = {};
-  bool isRowsOfSegments = false;
+  /// Numbers that are no sizes of tensors.
+  enum class Number : unsigned char { none, rowsOfSegments, slotStride };
+  Number number = Number::none;
 };
 
 /// A kernel and its launch parameters.

@@ -20,7 +20,14 @@ unsigned KernelSignature::addSize(Value tensor, unsigned dim) {
 
 unsigned KernelSignature::addRowsOfSegments() {
   KernelOperand &rows = kernel.operands.emplace_back();
-  rows.isRowsOfSegments = true;
+  rows.number = KernelOperand::Number::rowsOfSegments;
+  return numSizes++;
+}
+
+unsigned KernelSignature::addSlotStride(Value pool) {
+  KernelOperand &stride = kernel.operands.emplace_back();
+  stride.tensor = pool;
+  stride.number = KernelOperand::Number::slotStride;
   return numSizes++;
 }
 

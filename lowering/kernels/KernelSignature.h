@@ -23,6 +23,8 @@ public:
   unsigned addSize(mlir::Value tensor, unsigned dim);
   /// Adds the rows of a segment as a size. Returns its index among the sizes.
   unsigned addRowsOfSegments();
+  /// Adds the stride between the slots of a pool as a size. Returns its index among the sizes.
+  unsigned addSlotStride(mlir::Value pool);
   unsigned numTensors() const { return readOnly.size(); }
 
   /// Creates the kernel's function. Arguments that were added after the sizes have type `other`.

@@ -288,9 +288,9 @@ private:
             needComputed(store.getTileMutable(), /*uniformWillDo=*/false);
           return success();
         })
-        .Case([&](InvertDiagonalOp invert) {
-          need(invert.getMatrixMutable(), layout(LayoutKind::shared), /*uniformWillDo=*/false);
-          setLayouts(invert, layout(LayoutKind::shared));
+        .Case<InvertDiagonalOp, MergeInversesOp>([&](auto blocks) {
+          need(blocks.getMatrixMutable(), layout(LayoutKind::shared), /*uniformWillDo=*/false);
+          setLayouts(blocks, layout(LayoutKind::shared));
           return success();
         })
         .Case<CumsumOp, MaskOp, WindowOp, tile::SumOp, RangeGuardOp, StoreSlotOp>(

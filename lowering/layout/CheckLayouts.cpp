@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/layout/CheckLayouts.h"
 #include "dialect/tile/Branch.h"
+#include "lowering/layout/LayoutMisfit.h"
 #include "lowering/layout/TileLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -19,8 +20,7 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// The most warps of a block, and the most elements of a tile that fit its registers.
-static constexpr int64_t kMostWarps = 32, kMostElements = 64 * 1024;
+static constexpr int64_t kMostWarps = 32; // of a block
 /// More shared memory than any block has, and small enough that sums of sizes do not overflow.
 static constexpr int64_t kMostSharedBytes = 1 << 20;
 
@@ -59,53 +59,6 @@ private:
   // Each tile by itself
   //===--------------------------------------------------------------------===//
 
-  /// Why `type` cannot have `layout`; empty if it can.
-  std::string misfit(VectorType type, LayoutAttr layout) {
-    Type element = type.getElementType();
-    bool isFloat = isa<Float32Type, Float16Type, BFloat16Type>(element);
-    if (type.isScalable() || type.getRank() < 1 || type.getRank() > 2 ||
-        !(isFloat || element.isSignlessInteger()))
-      return "a tile is a vector of rank 1 or 2 of f32, f16 or bf16";
-    if (layout.getKind() == LayoutKind::uniform)
-      return "";
-    if (type.getNumElements() > kMostElements)
-      return "it has more elements than a block's registers";
-    bool isMatrix = type.getRank() == 2;
-    if (isMatrix && (type.getDimSize(0) % 16 || type.getDimSize(1) % 16))
-      return "matrices have sizes that are multiples of 16";
-    int64_t rowParts = layout.getRowParts(), columnParts = layout.getColumnParts();
-    bool hasParts = rowParts > 0 && columnParts > 0 && rowParts <= warps && columnParts <= warps &&
-                    rowParts * columnParts <= warps;
-    switch (layout.getKind()) {
-    case LayoutKind::lanes:
-      return isMatrix ? "only vectors lie over lanes" : "";
-    case LayoutKind::rows:
-      return !isMatrix && hasParts && columnParts == 1 && type.getDimSize(0) % (16 * rowParts) == 0
-                 ? ""
-                 : "it takes vectors of 16 elements for each of the parts";
-    case LayoutKind::fragments:
-    case LayoutKind::transposed_fragments: {
-      if (!isMatrix || !hasParts)
-        return "it takes a matrix, and as many parts as there are warps at most";
-      bool isFlipped = isTransposed(layout);
-      return type.getDimSize(isFlipped) % (16 * rowParts) ||
-                     type.getDimSize(!isFlipped) % (16 * columnParts)
-                 ? "parts are of whole 16x16 blocks"
-                 : "";
-    }
-    case LayoutKind::shared:
-      return isFloat ? "" : "shared memory holds f32, f16 or bf16";
-    case LayoutKind::swizzled:
-    case LayoutKind::transposed_swizzled:
-      return isFloat && fitsSwizzled(type, isTransposed(layout))
-                 ? ""
-                 : "a swizzled tile is a matrix of 16-bit floats in blocks of 64 columns";
-    case LayoutKind::uniform:
-      break;
-    }
-    return "";
-  }
-
   LogicalResult checkTile(Operation *op, Value value) {
     if (!isTile(value)) {
       if (isNumber(value.getType()) || isa<RowsType, SlotsType, RingType>(value.getType()))
@@ -116,7 +69,7 @@ private:
     LayoutAttr layout = layoutOf(value);
     if (!layout)
       return op->emitError("makes a tile that has no layout");
-    if (std::string why = misfit(cast<VectorType>(value.getType()), layout); !why.empty())
+    if (std::string why = misfitOf(cast<VectorType>(value.getType()), layout, warps); !why.empty())
       return op->emitError() << "has " << value.getType() << " in " << layout << ": " << why;
     return success();
   }
@@ -165,7 +118,11 @@ private:
   }
 
   LogicalResult sameAs(Operation *op, Value operand, Value result, bool uniformWillDo = false) {
-    bool isSame = layoutOf(operand).withoutPlace() == layoutOf(result).withoutPlace();
+    // Ops inside of this one were not looked at before it.
+    LayoutAttr own = layoutOf(operand), there = layoutOf(result);
+    if (!own || !there)
+      return op->emitError("uses a tile that has no layout");
+    bool isSame = own.withoutPlace() == there.withoutPlace();
     return need(op, isSame || (uniformWillDo && isUniform(operand)),
                 "an operand lies as the result does");
   }
@@ -184,22 +141,23 @@ private:
             return failure();
           return sameAs(keep, keep.getTile(), keep.getResult());
         })
-        .Case<InvertDiagonalOp>([&](InvertDiagonalOp invert) {
-          return need(invert,
-                      is(invert.getMatrix(), LayoutKind::shared) &&
-                          is(invert.getResult(), LayoutKind::shared),
+        .Case<InvertDiagonalOp, MergeInversesOp>([&](auto blocks) {
+          return need(blocks,
+                      is(blocks.getMatrix(), LayoutKind::shared) &&
+                          is(blocks.getResult(), LayoutKind::shared),
                       "blocks are inverted in rows of shared memory");
         })
         .Case<WindowOp>([&](WindowOp window) -> LogicalResult {
-          if (failed(need(window, isDivided(window.getResult()),
-                          "a window takes fragments or lanes")))
+          if (failed(
+                  need(window, isDivided(window.getResult()), "a window takes fragments or lanes")))
             return failure();
           return sameAs(window, window.getTile(), window.getResult());
         })
         .Case<RangeGuardOp>([&](RangeGuardOp within) {
-          return need(within, llvm::none_of(within.getTiles(),
-                                            [](Value v) { return isInShared(layoutOf(v)); }),
-                      "a bound takes tiles in registers");
+          return need(
+              within,
+              llvm::none_of(within.getTiles(), [](Value v) { return isInShared(layoutOf(v)); }),
+              "a bound takes tiles in registers");
         })
         .Case<vector::ExtractOp, vector::InsertOp, vector::BroadcastOp>(
             [&](auto vectorOp) { return checkOp(vectorOp); })
@@ -214,7 +172,7 @@ private:
     int64_t bytes = 0;
     for (Type tile : type.getTiles()) {
       auto vector = cast<VectorType>(tile);
-      if (vector.getNumElements() > kMostElements)
+      if (vector.getNumElements() > kMostTileElements)
         return ring.emitError() << "has a tile of " << tile << ", more than a block can hold";
       bytes += int64_t(vector.getDimSize(0)) * sharedPitch(tile);
     }
@@ -328,16 +286,16 @@ private:
   }
 
   LogicalResult checkOp(TriangleOp triangle) {
-    return need(triangle, warpgroups && is(triangle, LayoutKind::swizzled) &&
-                              cast<VectorType>(triangle.getType()).getDimSize(0) %
-                                      (16 * kWarpgroup) == 0,
+    return need(triangle,
+                warpgroups && is(triangle, LayoutKind::swizzled) &&
+                    cast<VectorType>(triangle.getType()).getDimSize(0) % (16 * kWarpgroup) == 0,
                 "warpgroups read a triangle from a swizzled tile");
   }
 
   LogicalResult checkOp(AddCumsumOp sums) {
     LayoutAttr layout = layoutOf(sums), term = layoutOf(sums.getTerm());
-    bool fits = isFragments(layout) && !isTransposed(layout) && isInShared(term) &&
-                !isTransposed(term);
+    bool fits =
+        isFragments(layout) && !isTransposed(layout) && isInShared(term) && !isTransposed(term);
     if (fits && sums.getTriangle())
       fits = warpgroups && isSwizzled(term) && hasWarpgroupSums(sums.getType(), layout) &&
              endsSwizzled(Fragments::of(sums.getType(), layout).partColumns());
@@ -366,8 +324,8 @@ private:
   /// or in `rows` layout of the matrix's stored rows.
   static bool isAlong(Value vector, LayoutAttr matrix, unsigned dim) {
     LayoutAttr own = layoutOf(vector);
-    return !isRows(own) || (dim == unsigned(isTransposed(matrix)) &&
-                            own.getRowParts() == matrix.getRowParts());
+    return !isRows(own) ||
+           (dim == unsigned(isTransposed(matrix)) && own.getRowParts() == matrix.getRowParts());
   }
 
   LogicalResult checkOp(BroadcastOp spread) {
@@ -382,9 +340,9 @@ private:
     LayoutAttr matrix = layoutOf(sum.getTile()), own = layoutOf(sum.getResult());
     bool isWhole = !isRows(own) || (isFragments(matrix) && matrix.getColumnParts() == 1 &&
                                     isAlong(sum.getResult(), matrix, 1 - sum.getDim()));
-    return need(sum, isFragments(matrix) && isWhole &&
-                         (isRows(own) || own.getKind() == LayoutKind::lanes),
-                "fragments are summed up to lanes, or whole rows of them to rows");
+    return need(
+        sum, isFragments(matrix) && isWhole && (isRows(own) || own.getKind() == LayoutKind::lanes),
+        "fragments are summed up to lanes, or whole rows of them to rows");
   }
 
   LogicalResult checkOp(vector::BroadcastOp broadcast) {
@@ -411,9 +369,10 @@ private:
       return extract.emitError("takes out what is not in the tile");
     LayoutAttr from = layoutOf(source);
     if (!isTile(result))
-      return need(extract, isUniform(source) ||
-                               (type.getRank() == 1 ? from.getKind() == LayoutKind::lanes
-                                                    : isInFragments(source) || isInShared(from)),
+      return need(extract,
+                  isUniform(source) ||
+                      (type.getRank() == 1 ? from.getKind() == LayoutKind::lanes
+                                           : isInFragments(source) || isInShared(from)),
                   "an element is taken out of lanes, fragments or shared memory");
     LayoutAttr to = layoutOf(result);
     bool fits = false;
@@ -425,13 +384,14 @@ private:
               to.getRowParts() == from.getRowParts());
     else if (isInShared(from))
       fits = !isTransposed(from) && (to.getKind() == LayoutKind::lanes || isRows(to));
-    return need(extract, fits, "a row goes from fragments to shared memory, and from there to "
-                               "lanes or rows");
+    return need(extract, fits,
+                "a row goes from fragments to shared memory, and from there to "
+                "lanes or rows");
   }
 
   LogicalResult checkOp(vector::InsertOp insert) {
-    if (insert.getDestVectorType().getRank() != 2 ||
-        !isTile(insert.getValueToStore()) || insert.getStaticPosition().size() != 1)
+    if (insert.getDestVectorType().getRank() != 2 || !isTile(insert.getValueToStore()) ||
+        insert.getStaticPosition().size() != 1)
       return insert.emitError("puts a number into a tile; rows can be put into a matrix");
     if (!arePositions(insert.getStaticPosition(), insert.getDestVectorType().getShape()))
       return insert.emitError("puts a row where the tile has none");

@@ -4,6 +4,7 @@
 #include "dialect/tile/Branch.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
 using namespace ejk;
@@ -167,24 +168,70 @@ int64_t TileOrientation::costOf(CumsumOp running, const Choice &choice) {
   return isFlipped || isWidened ? 0 : kSplitTerms * bytesOf(running) / 2;
 }
 
-/// The cost in bytes through shared memory, or the equivalent.
-int64_t TileOrientation::costOf(const Choice &choice) {
-  int64_t cost = 0;
-  llvm::SetVector<Value> stored;
-  for (DotOp dot : dots)
-    cost += costOf(dot, choice, stored);
-  for (Value tile : stored)
-    cost += bytesOf(tile);
-  for (Value tile : memoryTiles)
-    if (isTransposed(tile, choice))
-      cost += bytesOf(tile) / 4;
-  for (CumsumOp running : sums)
-    cost += costOf(running, choice);
-  for (Value matrix : rowSources)
-    if (classOf(matrix) && !isTransposed(matrix, choice))
-      cost += cost::kBarrierBytes;
-  return cost;
-}
+namespace {
+/// The cost in bytes through shared memory, or the equivalent, of each choice of transposed
+/// classes. Each part depends on few classes: its cost is computed once for each combination of
+/// those, and thousands of choices only look it up.
+class CostTable {
+public:
+  using Choice = llvm::SmallBitVector; // by the classes' numbers
+  using Classes = llvm::DenseSet<void *>;
+  using Cost = llvm::function_ref<int64_t(const Classes &, llvm::SetVector<Value> &)>;
+
+  explicit CostTable(ArrayRef<void *> classes) : classes(classes) {}
+
+  /// Adds a part, whose `cost` depends on whether each of `on` is transposed. The cost adds the
+  /// tiles that are stored to shared memory, each of which counts once.
+  void add(ArrayRef<void *> on, Cost cost) {
+    Part part;
+    for (auto [i, candidate] : llvm::enumerate(classes))
+      if (llvm::is_contained(on, candidate))
+        part.on.push_back(i);
+    for (unsigned bits = 0; bits < 1u << part.on.size(); ++bits) {
+      Classes flipped;
+      for (auto [i, number] : llvm::enumerate(part.on))
+        if (bits >> i & 1)
+          flipped.insert(classes[number]);
+      llvm::SetVector<Value> stored;
+      part.costs.push_back(cost(flipped, stored));
+      SmallVector<unsigned, 2> &numbers = part.stored.emplace_back();
+      for (Value tile : stored) {
+        tiles.insert(tile);
+        numbers.push_back(llvm::find(tiles, tile) - tiles.begin());
+      }
+    }
+    parts.push_back(std::move(part));
+  }
+
+  int64_t costOf(const Choice &choice) const {
+    int64_t cost = 0;
+    llvm::SmallBitVector stored(tiles.size());
+    for (const Part &part : parts) {
+      unsigned bits = 0;
+      for (auto [i, number] : llvm::enumerate(part.on))
+        bits |= unsigned(choice[number]) << i;
+      cost += part.costs[bits];
+      for (unsigned tile : part.stored[bits])
+        if (!stored[tile]) {
+          stored.set(tile);
+          cost += bytesOf(tiles[tile]);
+        }
+    }
+    return cost;
+  }
+
+private:
+  struct Part {
+    SmallVector<unsigned, 3> on; // numbers of classes
+    // By which of these are transposed, bit by bit.
+    SmallVector<int64_t, 8> costs;
+    SmallVector<SmallVector<unsigned, 2>, 8> stored;
+  };
+  ArrayRef<void *> classes;
+  std::vector<Part> parts;
+  llvm::SetVector<Value> tiles;
+};
+} // namespace
 
 void TileOrientation::choose() {
   llvm::SetVector<void *> leaders;
@@ -192,37 +239,53 @@ void TileOrientation::choose() {
     for (Value value : {Value(dot.getResult()), Value(dot.getLhs()), Value(dot.getRhs())})
       if (void *leader = classOf(value))
         leaders.insert(leader);
-  int64_t best = costOf(transposed);
-  auto keepIfBetter = [&](const Choice &choice) {
-    int64_t cost = costOf(choice);
+  CostTable table(leaders.getArrayRef());
+  for (DotOp dot : dots)
+    table.add({classOf(dot.getResult()), classOf(dot.getLhs()), classOf(dot.getRhs())},
+              [&](const Choice &choice, auto &stored) { return costOf(dot, choice, stored); });
+  for (Value tile : memoryTiles)
+    table.add({classOf(tile)}, [&](const Choice &choice, auto &) {
+      return isTransposed(tile, choice) ? bytesOf(tile) / 4 : 0;
+    });
+  for (CumsumOp running : sums)
+    table.add({classOf(running)},
+              [&](const Choice &choice, auto &) { return costOf(running, choice); });
+  for (Value matrix : rowSources)
+    table.add({classOf(matrix)}, [&](const Choice &choice, auto &) {
+      return classOf(matrix) && !isTransposed(matrix, choice) ? cost::kBarrierBytes : 0;
+    });
+
+  CostTable::Choice chosen(leaders.size());
+  int64_t best = table.costOf(chosen);
+  auto keepIfBetter = [&](const CostTable::Choice &choice) {
+    int64_t cost = table.costOf(choice);
     if (cost >= best)
       return false;
     best = cost;
-    transposed = choice;
+    chosen = choice;
     return true;
   };
   if (leaders.size() <= kMaxClassesTogether) {
     for (uint64_t bits = 1; bits < uint64_t(1) << leaders.size(); ++bits) {
-      Choice choice;
-      for (auto [i, leader] : llvm::enumerate(leaders))
-        if (bits >> i & 1)
-          choice.insert(leader);
+      CostTable::Choice choice(leaders.size());
+      for (size_t i = 0; i < leaders.size(); ++i)
+        choice[i] = bits >> i & 1;
       keepIfBetter(choice);
     }
-    return;
+  } else {
+    // One or two classes at a time, until none is better.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t first = 0; first < leaders.size(); ++first)
+        for (size_t second = 0; second < leaders.size(); ++second) {
+          CostTable::Choice choice = chosen;
+          choice.flip(first);
+          if (second != first)
+            choice.flip(second);
+          changed |= keepIfBetter(choice);
+        }
+    }
   }
-  // One or two classes at a time, until none is better.
-  auto turn = [](Choice choice, void *leader) {
-    if (!choice.erase(leader))
-      choice.insert(leader);
-    return choice;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (void *first : leaders)
-      for (void *second : leaders) {
-        Choice choice = turn(transposed, first);
-        changed |= keepIfBetter(first == second ? choice : turn(choice, second));
-      }
-  }
+  for (unsigned number : chosen.set_bits())
+    transposed.insert(leaders[number]);
 }

@@ -48,7 +48,6 @@ private:
   void collect(mlir::Operation *op);
   void *classOf(Value value);
   bool isTransposed(Value value, const Choice &choice);
-  int64_t costOf(const Choice &choice);
   int64_t costOf(tile::DotOp dot, const Choice &choice, llvm::SetVector<Value> &stored);
   int64_t costOf(tile::CumsumOp sums, const Choice &choice);
   void choose();

@@ -68,7 +68,7 @@ SmallVector<Access> ejk::accessesOf(Operation *op) {
         read(insert.getValueToStore());
         write(insert.getResult());
       })
-      .Case<ConvertOp, InvertDiagonalOp, TriangleOp, PartialSumOp, AddPartsOp, vector::ExtractOp>(
+      .Case<ConvertOp, InvertDiagonalOp, MergeInversesOp, TriangleOp, PartialSumOp, AddPartsOp, vector::ExtractOp>(
           [&](Operation *other) {
             for (Value operand : other->getOperands())
               read(operand);

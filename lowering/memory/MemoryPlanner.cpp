@@ -1,6 +1,7 @@
 //===- MemoryPlanner.cpp - the pass over a program, and most of its ops ------===//
 #include "lowering/memory/MemoryPlanner.h"
 #include "lowering/layout/Alignment.h"
+#include "lowering/layout/MatmulOperands.h"
 #include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/SummedParts.h"
 #include "lowering/memory/Accesses.h"
@@ -54,6 +55,12 @@ SmallVector<Operation *> MemoryPlanner::usersOfPlace(Value value) {
   for (OpOperand &use : value.getUses())
     if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
       llvm::append_range(users, loop.getTiedLoopResult(&use).getUsers());
+  // A cumsum of a widened tile reads the place that the tile was loaded from.
+  for (auto convert : llvm::make_filter_range(value.getUsers(), llvm::IsaPred<ConvertOp>))
+    for (auto widened : llvm::make_filter_range(convert->getUsers(), llvm::IsaPred<arith::ExtFOp>))
+      for (Operation *user : widened->getUsers())
+        if (auto sums = dyn_cast<CumsumOp>(user); sums && summedInShared(sums) == value)
+          users.push_back(user);
   return users;
 }
 
@@ -170,7 +177,7 @@ void MemoryPlanner::visit(Operation *op) {
       .Case([&](ConvertOp o) { visitConvert(o); })
       .Case([&](DotOp o) { visitDot(o); })
       .Case([&](CumsumOp o) { visitCumsum(o); })
-      .Case([&](InvertDiagonalOp o) { visitInvertDiagonal(o); })
+      .Case<InvertDiagonalOp, MergeInversesOp>([&](Operation *o) { visitInverses(o); })
       .Case([&](BroadcastOp o) { visitBroadcast(o); })
       .Case([&](tile::SumOp o) { visitSum(o); })
       .Case([&](RangeGuardOp o) { visitRangeGuard(o); })
@@ -254,12 +261,14 @@ void MemoryPlanner::visitConvert(ConvertOp op) {
   makeInRegisters(op);
 }
 
-void MemoryPlanner::visitInvertDiagonal(InvertDiagonalOp op) {
-  Tile to = sharedFor(op, layoutOf(op), /*isMatmulOperand=*/false);
-  setPlace(op, to.layout);
+/// All threads read what each of them writes, so the result has a place of its own.
+void MemoryPlanner::visitInverses(Operation *op) {
+  Value result = op->getResult(0);
+  Tile to = sharedFor(result, layoutOf(result), /*isMatmulOperand=*/false);
+  setPlace(result, to.layout);
   beforeRead(readsOf(op));
   beforeWrite(to.range);
-  tiles[op] = to;
+  tiles[result] = to;
 }
 
 void MemoryPlanner::visitBroadcast(BroadcastOp op) {

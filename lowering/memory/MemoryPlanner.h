@@ -99,7 +99,7 @@ private:
   void visitLoad(tile::LoadOp op);
   void visitStore(tile::StoreOp op);
   void visitConvert(tile::ConvertOp op);
-  void visitInvertDiagonal(tile::InvertDiagonalOp op);
+  void visitInverses(mlir::Operation *op);
   void visitBroadcast(tile::BroadcastOp op);
   void visitRangeGuard(tile::RangeGuardOp op);
   void visitExtract(mlir::vector::ExtractOp op);

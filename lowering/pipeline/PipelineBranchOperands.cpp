@@ -12,9 +12,10 @@
 //===----------------------------------------------------------------------===//
 #include "lowering/pipeline/PipelineBranchOperands.h"
 #include "lowering/Passes.h"
-#include "lowering/pipeline/MultistageLoads.h"
 #include "lowering/layout/CheckLayouts.h"
 #include "lowering/layout/TileLayout.h"
+#include "lowering/pipeline/BranchMatmuls.h"
+#include "lowering/pipeline/MultistageLoads.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -46,7 +47,7 @@ public:
   bool run() {
     if (!find() || !findPrepared() || !findCarried())
       return false;
-    orderMatmuls();
+    orderMatmuls(loop, branch, matmuls);
     prepareFirst();
     widenBranch();
     prepareNext(*branch.getFastBlock());
@@ -74,7 +75,7 @@ private:
     if (!branch)
       return false;
     SetVector<Operation *> makers;
-    collectMakers(branch.getGuard().getDefiningOp(), makers);
+    collectMakers(loop, branch.getGuard().getDefiningOp(), makers);
     for (Operation *maker : makers)
       if (auto op = dyn_cast<TakeOp>(maker)) {
         if (take && take != op)
@@ -99,14 +100,6 @@ private:
     return bool(fill);
   }
 
-  /// Collects `op` and the ops in the loop's body that it depends on.
-  void collectMakers(Operation *op, SetVector<Operation *> &makers) {
-    if (!op || op->getBlock() != loop.getBody() || !makers.insert(op))
-      return;
-    for (Value operand : op->getOperands())
-      collectMakers(operand.getDefiningOp(), makers);
-  }
-
   /// Finds the prologue: ops before the branch that depend on the item. Their other operands must
   /// be available an iteration earlier.
   bool findPrepared() {
@@ -124,7 +117,7 @@ private:
     }
     for (Operation *op : prepared) {
       if (runsOnTensorCores(op))
-        collectMakers(op, cumsums);
+        collectMakers(loop, op, cumsums);
       for (Value operand : op->getOperands())
         if (!isOfItem(operand) && !isYieldedByBranch(operand) && !isKnownEarly(operand))
           return false;
@@ -184,37 +177,38 @@ private:
     // The first group of matmuls in the branch, and its last matmul.
     for (Operation &op : *branch.getFastBlock())
       if (isa<DotOp>(op)) {
-        first = first ? first : &op;
-        last = &op;
+        matmuls.first = matmuls.first ? matmuls.first : &op;
+        matmuls.last = &op;
       }
-    if (!last)
+    if (!matmuls.last)
       return false;
-    while (isa<DotOp>(first->getNextNode()) && first->getNextNode() != last)
-      first = first->getNextNode();
+    while (isa<DotOp>(matmuls.first->getNextNode()) && matmuls.first->getNextNode() != matmuls.last)
+      matmuls.first = matmuls.first->getNextNode();
     // Matmuls whose operands are available before the branch.
     for (auto dot : branch.getFastBlock()->getOps<DotOp>())
-      if (dot != last && dot != first && llvm::none_of(dot->getOperands(), [&](Value operand) {
+      if (dot != matmuls.last && dot != matmuls.first &&
+          llvm::none_of(dot->getOperands(), [&](Value operand) {
             return branch.getFast().isAncestor(operand.getParentRegion());
           }))
-        ready.push_back(dot);
+        matmuls.ready.push_back(dot);
     // Stores after the last matmul that read a carried buffer must move before it, because the
     // buffer is overwritten after the last matmul.
     for (Value value : carried)
       for (Operation *user : value.getUsers()) {
         Operation *here = branch.getFastBlock()->findAncestorOpInBlock(*user);
-        if (!here || !last->isBeforeInBlock(here) || !isa<VectorType>(value.getType()) ||
+        if (!here || !matmuls.last->isBeforeInBlock(here) || !isa<VectorType>(value.getType()) ||
             !isInShared(layoutOf(value)))
           continue;
         if (here != user || !isa<ConvertOp>(user))
           return false;
-        late.insert(user);
+        matmuls.late.insert(user);
       }
     // What the branch yields for the next guard must be computed before the last matmul, too.
     for (BlockArgument arg : loop.getRegionIterArgs())
       if (isYieldedByBranch(arg) && isUsedIn(arg, prepared))
         if (Operation *maker = ofSide(*branch.getFastBlock(), arg).getDefiningOp();
-            maker && maker->getBlock() == branch.getFastBlock() && last->isBeforeInBlock(maker) &&
-            !late.contains(maker))
+            maker && maker->getBlock() == branch.getFastBlock() &&
+            matmuls.last->isBeforeInBlock(maker) && !matmuls.late.contains(maker))
           return false;
     return true;
   }
@@ -228,79 +222,6 @@ private:
   Value ofSide(Block &side, BlockArgument arg) {
     auto next = cast<OpResult>(loop.getYieldedValues()[arg.getArgNumber() - 1]);
     return side.getTerminator()->getOperand(next.getResultNumber());
-  }
-
-  //===--------------------------------------------------------------------===//
-  // The branch's matmuls
-  //===--------------------------------------------------------------------===//
-
-  /// Reorders the branch: first matmuls with available operands; while they run, the threads
-  /// prepare operands of later matmuls. Results that other warps need are stored to shared memory
-  /// before the next MMAs are issued, so the barrier overlaps with those MMAs.
-  void orderMatmuls() {
-    Block &block = *branch.getFastBlock();
-    for (Operation *dot : llvm::reverse(ready))
-      dot->moveBefore(&block.front());
-    for (Operation *convert : late)
-      convert->moveBefore(last);
-    if (ready.empty())
-      return;
-    Operation *next = ready.back()->getNextNode();
-    while (!isa<DotOp>(next))
-      next = next->getNextNode();
-    // Broadcasts for that matmul are loaded from shared memory meanwhile.
-    auto isThere = [&](Value value) { return value.getParentBlock() != &block; };
-    for (auto spread : llvm::make_early_inc_range(block.getOps<BroadcastOp>()))
-      if (isThere(spread.getVector()) && spread->isBeforeInBlock(next))
-        spread->moveBefore(&block.front());
-    SetVector<Operation *> made;
-    for (Operation &op : block) {
-      auto isMade = [&](Value value) {
-        Operation *maker = value.getDefiningOp();
-        return maker && (made.contains(maker) || llvm::is_contained(ready, maker));
-      };
-      if (isPure(&op) && op.getNumRegions() == 0 && !isa<DotOp>(op) &&
-          llvm::any_of(op.getOperands(), isMade) &&
-          llvm::all_of(op.getOperands(), [&](Value v) { return isThere(v) || isMade(v); }))
-        made.insert(&op);
-    }
-    storeInBranch(next);
-    for (Operation *op : made)
-      op->moveBefore(next);
-  }
-
-  /// Moves stores before the branch into both branches, where they need no barrier of their own. On
-  /// the fast path the operands are computed before `next`, a matmul, and stored before the last
-  /// matmul.
-  void storeInBranch(Operation *next) {
-    SmallVector<StoreOp> stores;
-    for (auto store : loop.getBody()->getOps<StoreOp>())
-      if (store->isBeforeInBlock(branch))
-        stores.push_back(store);
-    for (StoreOp store : stores) {
-      SetVector<Operation *> makers;
-      collectMakers(store, makers);
-      if (llvm::any_of(makers, [&](Operation *op) {
-            return op != store && (!isPure(op) || op->getNumRegions());
-          }))
-        continue;
-      // In program order, so that operands come first.
-      SmallVector<Operation *> ops;
-      for (Operation &op : *loop.getBody())
-        if (makers.contains(&op))
-          ops.push_back(&op);
-      Operation *start = &branch.getExactBlock()->front();
-      for (bool isFastPath : {true, false}) {
-        IRMapping known;
-        for (Operation *op : ops) {
-          b.setInsertionPoint(!isFastPath ? start : op == store ? last : next);
-          b.clone(*op, known);
-        }
-      }
-      for (Operation *op : llvm::reverse(ops))
-        if (op == store || isOpTriviallyDead(op))
-          op->erase();
-    }
   }
 
   //===--------------------------------------------------------------------===//
@@ -412,11 +333,11 @@ private:
     if (isFastPath) {
       // Issue copies while the branch's first matmul runs. Otherwise the warp that issues TMA loads
       // would delay the other warps at their next barrier.
-      Operation *matmul = ready.empty() ? first : ready.back();
+      Operation *matmul = matmuls.ready.empty() ? matmuls.first : matmuls.ready.back();
       b.setInsertionPointAfter(matmul);
       releaseAndFill();
-      if (matmul != first)
-        b.setInsertionPointAfter(first);
+      if (matmul != matmuls.first)
+        b.setInsertionPointAfter(matmuls.first);
     } else {
       b.setInsertionPointToStart(&side);
       auto held = cast<TakeOp>(b.clone(*take));
@@ -463,8 +384,8 @@ private:
     }
     for (Operation *op : early)
       copy(op, known);
-    if (isFastPath && first != last)
-      b.setInsertionPointAfter(last);
+    if (isFastPath && matmuls.first != matmuls.last)
+      b.setInsertionPointAfter(matmuls.last);
     for (ArrayRef<Operation *> ops : {ArrayRef(rest), ArrayRef(stores), ArrayRef(exchanged)})
       for (Operation *op : ops)
         copy(op, known);
@@ -503,12 +424,7 @@ private:
   /// The cumsums in `prepared` and the ops that they depend on.
   SetVector<Operation *> cumsums;
   SmallVector<Value> carried;
-  /// Matmuls of the branch whose operands are available, and stores that must move before its last
-  /// matmul, after which their source is overwritten.
-  SmallVector<Operation *> ready;
-  SetVector<Operation *> late;
-  /// The last matmul of the branch's first group, and the last matmul.
-  Operation *first = nullptr, *last = nullptr;
+  BranchMatmuls matmuls;
 };
 
 struct PipelineBranchOperandsPass

@@ -62,6 +62,18 @@ static Value integerForm(Operation *op, OpBuilder &b) {
       .Default([](Operation *) { return Value(); });
 }
 
+/// Of f16 or bf16, alone or in a vector.
+static bool isNarrowFloat(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isF16() || element.isBF16();
+}
+
+/// Whether `op` moves or converts numbers, which every architecture does with narrow ones.
+static bool onlyConverts(Operation *op) {
+  return isa<arith::BitcastOp, arith::ConstantOp, arith::ExtFOp, arith::SelectOp, arith::TruncFOp>(
+      op);
+}
+
 /// Upstream's approximation of erf gives +0 for -0.
 static void keepSignOfErf(Operation *root) {
   root->walk([](math::ErfOp erf) {
@@ -88,15 +100,26 @@ struct LegalizeKernelMathPass : ejk::impl::LegalizeKernelMathBase<LegalizeKernel
     walkAndApplyPatterns(getOperation(), std::move(tests));
     // f16 and bf16 first, so that the approximations below, which are of f32,
     // see all of the math.
-    OpPassManager widen(getOperation()->getName());
-    widen.addPass(math::createMathExtendToSupportedTypes({{}, "f32"}));
-    arith::ArithEmulateUnsupportedFloatsOptions floats;
-    floats.sourceTypeStrs = {"bf16", "f16"};
-    floats.targetTypeStr = "f32";
-    widen.addPass(arith::createArithEmulateUnsupportedFloats(floats));
     // Each of these passes looks at all of a kernel, which has thousands of ops.
-    bool hasRsqrt = false;
-    getOperation()->walk([&](math::RsqrtOp) { hasRsqrt = true; });
+    bool hasNarrowMath = false, hasNarrowArith = false, hasRsqrt = false;
+    getOperation()->walk([&](Operation *op) {
+      hasRsqrt |= isa<math::RsqrtOp>(op);
+      if (!llvm::any_of(op->getOperandTypes(), isNarrowFloat) &&
+          !llvm::any_of(op->getResultTypes(), isNarrowFloat))
+        return;
+      hasNarrowMath |= isa<math::MathDialect>(op->getDialect());
+      hasNarrowArith |= isa<vector::FMAOp, vector::ReductionOp>(op) ||
+                        (isa<arith::ArithDialect>(op->getDialect()) && !onlyConverts(op));
+    });
+    OpPassManager widen(getOperation()->getName());
+    if (hasNarrowMath)
+      widen.addPass(math::createMathExtendToSupportedTypes({{}, "f32"}));
+    if (hasNarrowMath || hasNarrowArith) {
+      arith::ArithEmulateUnsupportedFloatsOptions floats;
+      floats.sourceTypeStrs = {"bf16", "f16"};
+      floats.targetTypeStr = "f32";
+      widen.addPass(arith::createArithEmulateUnsupportedFloats(floats));
+    }
     if (hasRsqrt)
       widen.addPass(math::createMathExpandOpsPass({{"rsqrt"}}));
     if (failed(runPipeline(widen, getOperation())))

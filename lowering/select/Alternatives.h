@@ -2,9 +2,9 @@
 #ifndef EJK_LOWERING_SELECT_ALTERNATIVES_H
 #define EJK_LOWERING_SELECT_ALTERNATIVES_H
 
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "dialect/ejk/AlternativeAttributes.h"
 
 namespace ejk {
 
@@ -19,6 +19,9 @@ constexpr llvm::StringLiteral kChunkSchedule = "chunk";
 llvm::StringRef scheduleOf(mlir::func::FuncOp function);
 /// The name of the function that a call names, of which `function` is one way.
 llvm::StringRef entryOf(mlir::func::FuncOp function);
+/// The user's function that `function` was made of, as its derivative, forward or alternative;
+/// empty where there is none.
+llvm::StringRef originOf(mlir::func::FuncOp function);
 /// Whether one of the ways to compute what `function` does goes step by step.
 bool hasStepAlternative(mlir::func::FuncOp function);
 

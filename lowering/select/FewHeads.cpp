@@ -84,9 +84,11 @@ static std::optional<DimExpr> numbersOf(const ShapeAnalysis &shapes, Value resul
   return numbers;
 }
 
-/// The rows of all sequences, and how many numbers per row the gradients in question have.
+/// How many numbers per row the gradients in question have; and the rows of all sequences, where
+/// many rows make up for few numbers.
 struct Numbers {
-  DimExpr rows, perRow;
+  std::optional<DimExpr> rows;
+  DimExpr perRow;
 };
 
 /// Of the gradients of gates that chunks round, the fewest.
@@ -106,17 +108,17 @@ static std::optional<Numbers> countGateGradients(func::FuncOp function,
 }
 
 /// Of the heads of a derivative whose recurrence corrects its state: where keys point nearly one
-/// way, the roundings of a head's rows add up, and only those of other heads average out.
+/// way, the roundings of a head's rows add up, however many, and only those of other heads average
+/// out. Those are heads that have a state: several of them may share a key.
 static std::optional<Numbers> countCorrectedHeads(func::FuncOp function,
                                                   const ShapeAnalysis &shapes) {
   if (!function->hasAttr(kDerivativeOfAttr))
     return std::nullopt;
   for (ScanOp scan : function.getBody().getOps<ScanOp>())
     if (correctsState(scan) && hasNarrowRows(scan)) {
-      Value rows = scan.getSequences().front();
-      return Numbers{shapes.dim(rows, 1),
-                     DimExpr::make(DimExpr::Operator::multiply, shapes.dim(rows, 0),
-                                   shapes.dim(rows, 2))};
+      Value rows = scan.getOutputs().empty() ? scan.getSequences().front() : scan.getOutputs().front();
+      return Numbers{std::nullopt, DimExpr::make(DimExpr::Operator::multiply, shapes.dim(rows, 0),
+                                                 shapes.dim(rows, 2))};
     }
   return std::nullopt;
 }
@@ -132,15 +134,15 @@ HeadNumbers ejk::countHeads(func::FuncOp function) {
   found.exist = true;
   auto isKnown = [](const DimExpr &size) { return size.kind == DimExpr::Kind::constant; };
   if ((isKnown(numbers->perRow) && numbers->perRow.value >= kFewHeads) ||
-      (isKnown(numbers->rows) && numbers->rows.value >= kRowsOfManyTerms))
+      (numbers->rows && isKnown(*numbers->rows) && numbers->rows->value >= kRowsOfManyTerms))
     return found;
   Builder b(function.getContext());
   ArrayAttr few;
-  for (auto [size, limit] : {std::pair(numbers->perRow, kFewHeads),
+  for (auto [size, limit] : {std::pair(std::optional(numbers->perRow), kFewHeads),
                              std::pair(numbers->rows, kRowsOfManyTerms)}) {
-    if (isKnown(size))
+    if (!size || isKnown(*size))
       continue;
-    Attribute spelled = sizeAttribute(b, size);
+    Attribute spelled = sizeAttribute(b, *size);
     if (!spelled)
       return found;
     few = both(b, few, condition(b, "<", spelled, b.getI64IntegerAttr(limit)));

@@ -38,6 +38,15 @@ StringRef ejk::entryOf(func::FuncOp function) {
   return entry ? entry.getValue() : function.getName();
 }
 
+StringRef ejk::originOf(func::FuncOp function) {
+  if (!function)
+    return {};
+  for (StringRef name : {StringRef(kDerivativeOfAttr), StringRef(kForwardOfAttr)})
+    if (auto origin = function->getAttrOfType<StringAttr>(name))
+      return origin.getValue();
+  return entryOf(function);
+}
+
 bool ejk::hasStepAlternative(func::FuncOp function) {
   auto module = function->getParentOfType<ModuleOp>();
   return llvm::any_of(module.getOps<func::FuncOp>(), [&](func::FuncOp other) {
@@ -84,7 +93,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       }
       if (schedule != Schedule::automatic) {
         StringRef name = schedule == Schedule::split ? kSplitSchedule : kChunkSchedule;
-        bool inTwo = makeInTwoTerms(function, name), direct = makeDirect(function, name);
+        bool inTwo = bool(makeInTwoTerms(function, name)), direct = makeDirect(function, name);
         if (inTwo || direct)
           function->setAttr(kScheduleAttr, b.getStringAttr(name));
         continue;
@@ -95,9 +104,10 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
-      makeInTwoTerms(function, kChunkSchedule);
+      func::FuncOp inTwoTerms = makeInTwoTerms(function, kChunkSchedule);
       SplitOverTimeOptions coarse, fine;
-      if (llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState))
+      bool corrects = llvm::any_of(function.getBody().getOps<ScanOp>(), correctsState);
+      if (corrects)
         coarse.most = cost::kMostRowsOfCorrectedSegment;
       fine.most = cost::kMostRowsOfFineSegment;
       fine.count = cost::kFineSegments;
@@ -105,29 +115,32 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       if (failed(makeSplit(function, kFineSplitSchedule, fine)) ||
           failed(makeSplit(function, kSplitSchedule, coarse)))
         return signalPassFailure();
+      // A copy for few heads has any number of rows where the recurrence corrects its state. Few
+      // heads need short segments to fill a device, and one copy more is code enough.
+      if (inTwoTerms && corrects && failed(makeSplit(inTwoTerms, kSplitSchedule, fine)))
+        return signalPassFailure();
       makeDirect(function, kChunkSchedule);
       ++numFunctions;
     }
   }
 
   /// Operands in two terms where gradients are of few heads (`countHeads`): in the function itself
-  /// where sizes that are known say so, else in a copy that needs such sizes. Returns whether there
-  /// is a copy.
-  bool makeInTwoTerms(func::FuncOp function, StringRef schedule) {
+  /// where sizes that are known say so, else in a copy that needs such sizes, which is returned.
+  func::FuncOp makeInTwoTerms(func::FuncOp function, StringRef schedule) {
     HeadNumbers heads = countHeads(function);
     if (twoTerms == TwoTerms::fewChannels || !heads.exist ||
         (twoTerms == TwoTerms::fewHeads && !heads.mayBeFew))
-      return false;
+      return {};
     Builder b(&getContext());
     ++numInTwoTerms;
     if (twoTerms == TwoTerms::always || !heads.areFew) {
       function->setAttr(kTwoTermsAttr, b.getUnitAttr());
-      return false;
+      return {};
     }
     func::FuncOp copy = cloneAlternative(function, "two_terms", schedule, /*before=*/true);
     copy->setAttr(kTwoTermsAttr, b.getUnitAttr());
     copy->setAttr(kNeedsAttr, heads.areFew);
-    return true;
+    return copy;
   }
 
   /// By chunks, with `chunks`, what has matmuls of bf16; and without sums of one term.
@@ -181,8 +194,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
 
   /// The function over segments of its sequences; none where no scan can be divided, or a length
   /// that is known is never worth it.
-  LogicalResult makeSplit(func::FuncOp function, StringRef schedule,
-                          SplitOverTimeOptions options) {
+  LogicalResult makeSplit(func::FuncOp function, StringRef schedule, SplitOverTimeOptions options) {
     if (usesPools(function))
       return success();
     StringRef suffix = schedule == kFineSplitSchedule ? "fine_split" : "split";
@@ -200,7 +212,9 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       return success();
     }
     split->setAttr(kWhenAttr, when);
-    makeDirect(split, schedule);
+    // A copy for few heads sums over those that share a key: one kernel less for more code.
+    if (!split->hasAttr(kNeedsAttr))
+      makeDirect(split, schedule);
     ++numSplit;
     return success();
   }

@@ -35,8 +35,8 @@ RowBytes ejk::bytesOfLoadedRows(ProgramOp program) {
     if (auto load = dyn_cast<LoadOp>(op))
       note(load.getRows(), load.getChannel(), load.getResult().getType());
     if (auto fill = dyn_cast<FillOp>(op))
-      for (auto [rows, channel, tile] : llvm::zip_equal(fill.getRows(), fill.getChannels(),
-                                                        fill.getRing().getType().getTiles()))
+      for (auto [rows, channel, tile] :
+           llvm::zip_equal(fill.getRows(), fill.getChannels(), fill.getRing().getType().getTiles()))
         note(rows, channel, tile);
   });
   RowBytes bytes;
@@ -58,4 +58,11 @@ int64_t ejk::bytesMovedForRow(ProgramOp program) {
       ofStates += matrix.getNumElements() * matrix.getElementTypeBitWidth() / 8;
   });
   return bytes + ofStates * int64_t(program.getSlices()) / int64_t(program.getChunk());
+}
+
+int64_t ejk::bytesMovedForRow(ArrayRef<ProgramOp> programs) {
+  int64_t bytes = 0;
+  for (ProgramOp program : programs)
+    bytes += bytesMovedForRow(program);
+  return bytes;
 }

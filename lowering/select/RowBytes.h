@@ -16,6 +16,8 @@ RowBytes bytesOfLoadedRows(tile::ProgramOp program);
 /// The bytes that a head's slices load of a row, with a row's part of the states that each chunk
 /// saves or loads.
 int64_t bytesMovedForRow(tile::ProgramOp program);
+/// Those of several programs.
+int64_t bytesMovedForRow(llvm::ArrayRef<tile::ProgramOp> programs);
 
 } // namespace ejk
 

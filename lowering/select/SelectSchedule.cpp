@@ -1,18 +1,16 @@
 //===- SelectSchedule.cpp - block programs as large as a thread block holds ----===//
 #include "lowering/Passes.h"
-#include "lowering/memory/PlanMemory.h"
-#include "lowering/layout/SpilledToShared.h"
 #include "lowering/layout/TileLayout.h"
-#include "lowering/pipeline/MultistageLoads.h"
-#include "lowering/pipeline/RegisterEstimate.h"
 #include "lowering/select/Alternatives.h"
+#include "lowering/select/GroupCopy.h"
 #include "lowering/select/KnownNeeds.h"
 #include "lowering/select/ProgramsOfCpu.h"
-#include "lowering/select/RowBytes.h"
-#include "lowering/target/CostModel.h"
+#include "lowering/select/RangeGuards.h"
 #include "lowering/select/RoundOutputs.h"
+#include "lowering/select/RowBytes.h"
 #include "lowering/select/SaveStates.h"
 #include "lowering/select/TileLayoutPipeline.h"
+#include "lowering/target/CostModel.h"
 #include "lowering/target/Target.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -38,86 +36,9 @@ namespace ejk {
 using namespace mlir;
 using namespace ejk;
 
-/// Whether a state starts from a pool, which only one kernel may then read.
-static bool readsPool(ScanOp scan) {
-  return llvm::any_of(scan.getInitialStates(),
-                      [](Value state) { return bool(state.getDefiningOp<ReadStatesOp>()); });
-}
-
 using cost::kChunkLengths;
 
 namespace {
-/// A group of scans once more, behind themselves, in the originals' place for all who
-/// use them. Sums over what they end with, which may end as early as they do, come too.
-class GroupCopy {
-public:
-  explicit GroupCopy(ArrayRef<ScanOp> group) : group(group) {
-    IRMapping mapping;
-    SmallVector<Operation *> members;
-    auto copy = [&](Operation *op) {
-      OpBuilder b(op->getContext());
-      b.setInsertionPointAfter(op);
-      members.push_back(op);
-      return b.clone(*op, mapping);
-    };
-    for (ScanOp scan : group) {
-      scans.push_back(cast<ScanOp>(copy(scan)));
-      for (Operation *user : SmallVector<Operation *>(scan->getUsers()))
-        if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && isSumOver(generic, 2))
-          copy(generic);
-    }
-    for (Operation *op : members)
-      for (Value result : op->getResults())
-        for (OpOperand &use : llvm::make_early_inc_range(result.getUses()))
-          if (!llvm::is_contained(members, use.getOwner())) {
-            uses.push_back({&use, result});
-            use.set(mapping.lookup(result));
-          }
-  }
-
-  /// Back to the originals.
-  void undo() {
-    for (auto [use, value] : uses)
-      use->set(value);
-    erase(scans);
-  }
-
-  /// Ends with what took the copies' place; with `choose` the originals stay for
-  /// sequences of one row.
-  void finish(bool choose) {
-    if (!choose)
-      return erase(group);
-    llvm::MapVector<Value, Value> chosen;
-    for (auto [use, value] : uses) {
-      Value &result = chosen[value];
-      if (!result) {
-        Value made = use->get();
-        OpBuilder b(value.getContext());
-        b.setInsertionPointAfterValue(made);
-        ScanOp first = group.front();
-        result = tile::ChooseOp::create(b, value.getLoc(), made.getType(), value, made,
-                                        first.getSequences().front());
-      }
-      use->set(result);
-    }
-  }
-
-  SmallVector<ScanOp> scans;
-
-private:
-  /// Erases scans and the sums of what they end with, that nothing else uses.
-  static void erase(ArrayRef<ScanOp> scans) {
-    for (ScanOp scan : llvm::reverse(scans)) {
-      for (Operation *sum : SmallVector<Operation *>(scan->getUsers()))
-        sum->erase();
-      scan.erase();
-    }
-  }
-
-  ArrayRef<ScanOp> group;
-  SmallVector<std::pair<OpOperand *, Value>> uses;
-};
-
 struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   using SelectScheduleBase::SelectScheduleBase;
 
@@ -166,8 +87,8 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     getOperation()->walk([&](ScanOp scan) {
       auto function = scan->getParentOfType<func::FuncOp>();
       // On a CPU only what was made for chunks goes by them.
-      bool mayBeChunks = cpu ? scheduleOf(function) == kChunkSchedule
-                             : scheduleOf(function) != kStepSchedule;
+      bool mayBeChunks =
+          cpu ? scheduleOf(function) == kChunkSchedule : scheduleOf(function) != kStepSchedule;
       if (mayBeChunks && !forwards.contains(function))
         scans.push_back(scan);
     });
@@ -176,12 +97,12 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     for (SaveStates &saves : forwardSaves) {
       LogicalResult result = success();
       auto makeProgram = [&](ScanOp scan, int64_t chunk) {
-        handled = originOf(scan);
+        handled = originOf(scan->getParentOfType<func::FuncOp>());
         FailureOr<tile::ProgramOp> program = makeSaving(scan, chunk);
         if (failed(program))
           result = failure();
-        else if (!*program && need > target->sharedBytesPerBlock)
-          saves.noteTooLarge(describeNeed(scan));
+        else if (!*program && need.bytes > target->sharedBytesPerBlock)
+          saves.noteTooLarge(describeNeed(scan, need, *target));
         return program.value_or(tile::ProgramOp());
       };
       if (succeeded(saves.apply(makeProgram))) {
@@ -202,22 +123,11 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
 
   LogicalResult handleAll(ArrayRef<ScanOp> scans) {
     for (ArrayRef<ScanOp> group : groupScans(scans)) {
-      handled = originOf(group.front());
+      handled = originOf(group.front()->getParentOfType<func::FuncOp>());
       if (failed(handle(group)))
         return failure();
     }
     return success();
-  }
-
-  /// The user's function that the function of `scan` was made of; empty where there is none.
-  static StringRef originOf(ScanOp scan) {
-    auto function = scan->getParentOfType<func::FuncOp>();
-    if (!function)
-      return {};
-    for (StringRef name : {StringRef(kDerivativeOfAttr), StringRef(kForwardOfAttr)})
-      if (auto origin = function->getAttrOfType<StringAttr>(name))
-        return origin.getValue();
-    return entryOf(function);
   }
 
   /// The algorithm of f32 matmuls where a scan of `group` has operands that may not be rounded. All
@@ -269,28 +179,17 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     return cpu ? ArrayRef(cost::kChunkLengthsOnCpu) : ArrayRef(kChunkLengths);
   }
 
-  static int64_t rowsOf(ScanOp scan) {
-    return cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
-  }
-
   bool isWanted(ScanOp scan) {
     int64_t rows = rowsOf(scan);
     bool few = !ShapedType::isDynamic(rows) && rows < cost::kFewestRowsForChunks;
     // Segments are few, so their states are combined step by step.
     if (llvm::none_of(scan.getStateArgs(), isMatrix) || (cpu && !mayRunOnCpu(scan)))
       return false;
+    if (keepsEachState(scan)) {
+      scan.emitRemark("not chunked: the state after each row goes to a pool");
+      return false;
+    }
     return rows != 1 && (schedule == Schedule::chunk || !few);
-  }
-
-  /// Whether the range guards of `program` let ordinary gates take the fast path.
-  bool takesOrdinaryGates(tile::ProgramOp program) {
-    // From a chunk's start on, sums are over twice the rows that they are from its middle on.
-    int64_t rows = program.getChunk() * (cpu ? 2 : 1);
-    WalkResult result = program.walk([&](tile::RangeGuardOp check) {
-      bool isWide = cost::takesOrdinaryGates(check.getBound().convertToDouble(), rows);
-      return isWide ? WalkResult::advance() : WalkResult::interrupt();
-    });
-    return !result.wasInterrupted();
   }
 
   LogicalResult handle(ArrayRef<ScanOp> group) {
@@ -310,10 +209,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       return rows <= kChunkLengths[0] || rows % kChunkLengths[0] == 0;
     };
     auto saves = [](ScanOp scan) { return scan.getSaveEvery().has_value(); };
-    bool savesEntry =
-        llvm::all_of(copy.scans, mayEnter) &&
-        (inF32 ? llvm::all_of(copy.scans, saves) && maySaveEntries(copy.scans)
-               : narrowSaves(copy.scans) > 0);
+    bool savesEntry = llvm::all_of(copy.scans, mayEnter) &&
+                      (inF32 ? llvm::all_of(copy.scans, saves) && maySaveEntries(copy.scans)
+                             : narrowSaves(copy.scans) > 0);
     auto savesOften = [](ScanOp scan) {
       return scan.getSaveEvery().value_or(0) <= kChunkLengths[0];
     };
@@ -333,15 +231,15 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       FailureOr<bool> made = makePrograms(copy.scans, chunk, mayLackRegisters, inF32, programs);
       if (failed(made))
         return failure();
-      bool doesNotFit = need > target->sharedBytesPerBlock;
+      bool doesNotFit = need.bytes > target->sharedBytesPerBlock;
       if (chunk == kChunkLengths[0] && programs.empty() && (doesNotFit || lackedRegisters))
         for (SaveStates &saves : forwardSaves)
           saves.noteDeclined(
               group.front(),
               "programs that take them have chunks of " + std::to_string(chunk) + " steps, which " +
-                  (doesNotFit ? "do not fit: " + describeNeed(group.front())
-                              : "spill registers: their tiles take " + std::to_string(registers) +
-                                    " of a thread"));
+                  (doesNotFit ? "do not fit: " + describeNeed(group.front(), need, *target)
+                              : "spill registers: their tiles take " +
+                                    std::to_string(need.registers) + " of a thread"));
       if (!*made || !programs.empty())
         break;
     }
@@ -389,7 +287,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     if (failed(statesFit) || failed(allFits))
       return failure();
     // A state wider than a slice is there because it alone has registers.
-    bool lacksRegisters = !cpu && *allFits && !hasRegisters &&
+    bool lacksRegisters = !cpu && *allFits && !need.hasRegisters &&
                           elementsOfStates(scan) > cost::kStateElementsPerBlock;
     *allFits = *allFits && !lacksRegisters;
     decide(scan, "fused-backward",
@@ -402,32 +300,16 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       ++numFused;
       return success();
     }
-    std::string why =
-        *allFits         ? std::string("the program that saves states does not fit")
-        : lacksRegisters ? std::string("one program for all of its gradients lacks registers")
-                         : "one program for all of its gradients does not fit: " + describeNeed(scan);
+    std::string why = *allFits ? std::string("the program that saves states does not fit")
+                      : lacksRegisters
+                          ? std::string("one program for all of its gradients lacks registers")
+                          : "one program for all of its gradients does not fit: " +
+                                describeNeed(scan, need, *target);
     for (SaveStates &saves : forwardSaves)
       saves.noteDeclined(scan, why);
     fused->all.erase();
     fused->states.erase();
     return success();
-  }
-
-  /// What the program of `scan` that was asked about last needs, and what helps.
-  std::string describeNeed(ScanOp scan) {
-    unsigned bytesOfGates = 0;
-    for (Value rows : scan.getSequences())
-      if (auto type = cast<RankedTensorType>(rows.getType());
-          type.getRank() == 4 && type.getElementType().isF32())
-        bytesOfGates += kChunkLengths[0] * type.getDimSize(3) * sizeof(float);
-    std::string text = "it needs " + std::to_string(need) + " bytes of shared memory, of " +
-                       std::to_string(target->sharedBytesPerBlock) + " that a thread block of " +
-                       arch + " has";
-    bool narrowGatesFit = !isWithoutStage && bytesOfGates &&
-                          need <= target->sharedBytesPerBlock + bytesOfGates / 2;
-    return text + (narrowGatesFit
-                       ? "; gates per channel in bf16 or f16 take half of the bytes of f32 ones"
-                       : "; heads of fewer channels need less");
   }
 
   /// Programs of the group's scans in chunks of `chunk`; none where they do not fit, or where the
@@ -437,7 +319,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
                                std::optional<tile::DotAlgorithm> inF32,
                                SmallVectorImpl<tile::ProgramOp> &programs) {
     ChunkSettings settings = settingsFor(group.front(), chunk, savesEntries(group, chunk), inF32);
-    need = 0;
+    need = {};
     auto giveUp = [&] {
       for (tile::ProgramOp program : programs)
         program.erase();
@@ -455,19 +337,20 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       programs.push_back(*program);
       // Programs that share saved states may become one, which saves more than early loads.
       bool mayLoadLate = settings.saveEntries && group.size() > 1;
-      FailureOr<bool> fits =
-          takesOrdinaryGates(*program) ? this->fits(*program, /*stages=*/1, mayLoadLate) : false;
+      FailureOr<bool> fits = takesOrdinaryGates(*program, cpu)
+                                 ? this->fits(*program, /*stages=*/1, mayLoadLate)
+                                 : false;
       if (failed(fits))
         return failure();
       bool lacksRegisters = !cpu && *fits && !mayLackRegisters && mayLoadLate &&
                             chunk == kChunkLengths[0] &&
-                            registers > cost::kTileRegistersOfDerivative;
+                            need.registers > cost::kTileRegistersOfDerivative;
       decide(scan, "chunk-length",
              Twine(chunk) + (lacksRegisters ? " rows lack registers"
                              : *fits        ? " rows"
-                             : need         ? " rows do not fit"
+                             : need.bytes   ? " rows do not fit"
                                             : " rows would leave the fast path too often"))
-          .from("registers of live tiles", cpu ? 0 : registers)
+          .from("registers of live tiles", cpu ? 0 : need.registers)
           .from("state elements", elementsOfStates(scan))
           .from("range guard's nats", leastGuard(*program))
           .from("nats of ordinary gates", int64_t(cost::kNatsPerRow * chunk / (cpu ? 1 : 2)));
@@ -478,19 +361,12 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
       if (isLast)
         scan.emitRemark("not chunked: its tiles do not fit into a thread block, even in chunks of ")
             << chunk << " steps: "
-            << (takesOrdinaryGates(*program) ? describeNeed(scan)
-                                             : "its gates per channel are out of range");
+            << (takesOrdinaryGates(*program, cpu) ? describeNeed(scan, need, *target)
+                                                  : "its gates per channel are out of range");
       giveUp();
       return !isLast;
     }
     return true;
-  }
-
-  static int64_t bytesMovedForRow(ArrayRef<tile::ProgramOp> programs) {
-    int64_t bytes = 0;
-    for (tile::ProgramOp program : programs)
-      bytes += ejk::bytesMovedForRow(program);
-    return bytes;
   }
 
   /// Where states are cut into slices, each of which loads rows again: puts programs of fewer,
@@ -542,7 +418,7 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
     }
     int64_t bytes = bytesMovedForRow(programs);
     bool isInRange = llvm::all_of(
-        programs, [&](tile::ProgramOp program) { return takesOrdinaryGates(program); });
+        programs, [&](tile::ProgramOp program) { return takesOrdinaryGates(program, cpu); });
     if (bytes >= fewest || !isInRange)
       return false;
     for (auto [scan, program] : llvm::zip(group, programs)) {
@@ -552,14 +428,14 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
         return failure();
       decide(scan, "state-slices",
              Twine(program.getSlices()) + " in chunks of " + Twine(chunk) + " rows" +
-                 (!*fits          ? " do not fit"
-                  : !hasRegisters ? " lack registers"
-                                  : ""))
+                 (!*fits               ? " do not fit"
+                  : !need.hasRegisters ? " lack registers"
+                                       : ""))
           .from("state elements", elementsOfStates(scan))
-          .from("registers of live tiles", registers)
+          .from("registers of live tiles", need.registers)
           .from("bytes moved for a row", bytes)
           .from("bytes of more slices", fewest);
-      if (!*fits || !hasRegisters)
+      if (!*fits || !need.hasRegisters)
         return false;
     }
     return true;
@@ -568,65 +444,27 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   /// Whether `program` fits with so many stages of rows. With `mayLoadLate`, f32 matrices may have
   /// no stage.
   FailureOr<bool> fits(tile::ProgramOp program, unsigned stages = 1, bool mayLoadLate = false) {
-    need = 0;
+    need = {};
     if (cpu)
       return runsOnCpu(program);
-    KnownNeeds::Question question{program, stages, mayLoadLate, isInTwoTerms(program)};
-    if (const KnownNeeds::Need *known = needs->find(question)) {
-      need = known->bytes;
-      registers = known->registers;
-      hasRegisters = known->hasRegisters;
-      isWithoutStage = known->isWithoutStage;
-      return need <= target->sharedBytesPerBlock;
-    }
-    for (bool wide : {true, false}) {
-      if (!wide && (!mayLoadLate || need <= target->sharedBytesPerBlock))
-        break;
-      // Later passes expect the program without layouts, so a copy gets them.
-      OpBuilder b(program);
-      auto copy = cast<tile::ProgramOp>(b.clone(*program));
-      OpPassManager layOut(tile::ProgramOp::getOperationName());
-      buildTileLayoutPipeline(layOut, arch, roundExponentials, twoTermStates);
-      if (failed(runPipeline(layOut, copy))) {
-        copy.erase();
-        return failure();
-      }
-      registers = registersOfLiveTiles(copy);
-      hasRegisters = fitsRegisters(copy, registers);
-      keepInRegisters(copy); // as they are where memory does not suffice
-      StagedLoads staged = multistageLoads(copy, stages, /*apart=*/false, wide);
-      need = sharedMemoryNeed(copy) + staged.mbarrierBytes();
-      isWithoutStage = !wide;
-      copy.erase();
-    }
-    needs->add(question, {need, isWithoutStage, registers, hasRegisters});
-    return need <= target->sharedBytesPerBlock;
+    FailureOr<KnownNeeds::Need> found = needs->of(
+        {program, stages, mayLoadLate, isInTwoTerms(program)}, *target, [&](Operation *copy) {
+          OpPassManager layOut(tile::ProgramOp::getOperationName());
+          buildTileLayoutPipeline(layOut, arch, roundExponentials, twoTermStates);
+          return runPipeline(layOut, copy);
+        });
+    if (failed(found))
+      return failure();
+    need = *found;
+    return need.bytes <= target->sharedBytesPerBlock;
   }
 
   /// A decision on `scan`, which depends on what the last program asked about needs.
   cost::Decision decide(ScanOp scan, StringRef name, const Twine &chosen) {
     cost::Decision decision(scan.getLoc(), scan->getParentOfType<func::FuncOp>().getName(), name,
                             chosen);
-    decision.from("bytes needed", need).from("bytes of a block", target->sharedBytesPerBlock);
+    decision.from("bytes needed", need.bytes).from("bytes of a block", target->sharedBytesPerBlock);
     return decision;
-  }
-
-  static int64_t elementsOfStates(ScanOp scan) {
-    int64_t elements = 0;
-    for (Value state : scan.getStateArgs())
-      if (auto type = dyn_cast<VectorType>(state.getType()))
-        elements += type.getNumElements();
-    return elements;
-  }
-
-  /// The bound of the narrowest range guard; 0 where no gate per channel needs one.
-  static int64_t leastGuard(tile::ProgramOp program) {
-    double least = 0;
-    program.walk([&](tile::RangeGuardOp check) {
-      double bound = check.getBound().convertToDouble();
-      least = least ? std::min(least, bound) : bound;
-    });
-    return int64_t(least);
   }
 
   const Target *target = nullptr;
@@ -636,14 +474,9 @@ struct SelectSchedulePass : ejk::impl::SelectScheduleBase<SelectSchedulePass> {
   StringRef handled;
   /// While the pass runs.
   KnownNeeds *needs = nullptr;
-  /// The bytes of shared memory that the last program asked about needs.
-  unsigned need = 0;
-  /// The registers of a thread that its tiles take, and whether a thread has those.
-  int64_t registers = 0;
-  bool hasRegisters = false;
+  /// What the last program asked about needs.
+  KnownNeeds::Need need;
   /// Whether programs of the group at hand fitted that lacked registers.
   bool lackedRegisters = false;
-  /// Whether it needs those even if f32 matrices have no stage.
-  bool isWithoutStage = false;
 };
 } // namespace

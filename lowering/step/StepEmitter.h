@@ -2,6 +2,7 @@
 #ifndef EJK_LOWERING_STEP_STEPEMITTER_H
 #define EJK_LOWERING_STEP_STEPEMITTER_H
 
+#include "dialect/ejk/EjkShifts.h"
 #include "lowering/kernels/KernelBuilder.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/step/StepKernel.h"
@@ -28,6 +29,9 @@ private:
   struct Row {
     Value pointer, heads = {}, base = {}, stride = {};
     Type element = {};
+    /// Of rows of another step: which, and the head's part of the halo, if there is one.
+    ShiftOp shift = {};
+    Value haloPointer = {}, haloBase = {};
   };
   /// A contiguous part of a state in memory that one thread has. `slots` are its elements in the
   /// thread's tile. If several threads have the part, only the `leader` stores it.
@@ -41,11 +45,22 @@ private:
   Value ownHead(Value ownHeads);
   void locate();
   Value rowOfStep(Value step);
+  /// Where the step with row `memoryRow` finds its row of a sequence: row `row` from `base` on.
+  /// `exists` is null where it is certain that there is one.
+  struct RowAddress {
+    Value base, row, exists;
+  };
+  RowAddress findRow(const Row &row, Value memoryRow);
+  void storeLastRows();
   Value positionOf(Value row);
   Value rowOf(unsigned i);
-  /// Calls `visit` for each part of the `index`-th state of its type in memory.
-  void forEachPart(Type stateType, Layout layout, Value index,
+  /// Calls `visit` for each part of a state that starts at element `start` in memory.
+  void forEachPart(Type stateType, Layout layout, Value start, bool valueMajor,
                    llvm::function_ref<void(const StatePart &)> visit);
+  /// The first element of the `index`-th state of its type.
+  Value stateOffset(Type stateType, Value index);
+  void storeTile(Type stateType, Layout layout, Value pointer, Type stored, Value start,
+                 bool valueMajor, const Tile &tile);
   Tile loadState(unsigned i);
   void storeState(unsigned i, const Tile &tile);
   /// Whether a position is the first, or the last, in scan order of the rows that share a saved
@@ -56,6 +71,13 @@ private:
   void storeSaves(Value position);
   void barrier();
   void describeLaunch();
+
+  // StepPools.cpp: states in pools.
+  Value slotOffset(Type stateType, Value pool, Value slot);
+  void storeInSlot(WriteStatesOp write, Type stateType, Layout layout, Value pointer, Value slot,
+                   Value exists, const Tile &tile);
+  void storeSavesInSlots(Value position);
+  void clearOutputs();
 
   // StepStages.cpp: crossings, computed into shared memory.
   void declareShared(mlir::gpu::GPUModuleOp module);
@@ -133,13 +155,17 @@ private:
   Kernel kernel;
 
   llvm::SmallVector<Row> sequences, parameters, outputs;
+  /// Of a kernel of one step: what it stores for later calls, and the memory of each.
+  struct LastRows {
+    LastRowsOp op;
+    Value heads = {}, rows = {}, halo = {}, result = {};
+  };
+  llvm::SmallVector<LastRows> lastRows;
   llvm::SmallVector<Value> initialPointers, finalPointers, savedPointers, savePointers;
   Value cuPointer;
-  /// How each state is kept in a pool, if it is. Then also: the pool's indices, its size, whether
-  /// this sequence has a state in the pool, and that state's index.
-  llvm::SmallVector<PooledState> pooled;
-  Value indexPointer, poolSize, isInPool, pooledIndex;
-  Type indexType;
+  /// The states that are kept in pools, and the sequence's slots.
+  PooledScan pooled;
+  PoolArguments pools;
   /// The head to read in tensors with fewer heads, by their number of heads.
   llvm::DenseMap<Value, Value> sharedHeads;
   Value totalSteps, heads, queryHeads, offsets, segmentRows; // i64

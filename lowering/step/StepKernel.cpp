@@ -1,7 +1,7 @@
 //===- StepKernel.cpp - the step-by-step kernel of a scan ------------------===//
 //
-// Emits the kernel around a step: positions of threads, the loop over chunks of steps, loads
-// and stores of states. StepStages.cpp computes a chunk's crossings into shared memory;
+// Emits the kernel around a step: positions of threads and the loop over chunks of steps.
+// StepStates.cpp loads and stores states; StepStages.cpp computes a chunk's crossings into shared memory;
 // StepBody.cpp emits one step on the state.
 //
 //   load the states
@@ -18,6 +18,7 @@
 #include "lowering/step/StepKernel.h"
 #include "lowering/kernels/PooledStates.h"
 #include "lowering/kernels/Segments.h"
+#include "lowering/kernels/ShiftedRows.h"
 #include "lowering/step/StepEmitter.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "passes/Passes.h"
@@ -58,45 +59,51 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   // Sequences, parameters and offsets may use the read-only cache. An initial state may alias the
   // final state.
   KernelSignature signature(kernel, sizeName);
-  for (Value v : scan.getSequences())
-    signature.addTensor(v, true);
-  for (Value v : scan.getQueries())
-    signature.addTensor(v, true);
+  SmallVector<Value> rowsOfSteps(scan.getSequences());
+  llvm::append_range(rowsOfSteps, scan.getQueries());
+  for (Value v : rowsOfSteps)
+    signature.addTensor(loadedTensor(scan, v), true);
+  for (Value v : rowsOfSteps)
+    if (ShiftOp shift = shiftOfRows(scan, v); shift && shift.getHalo())
+      signature.addTensor(shift.getHalo(), true);
   for (Value v : scan.getParameters())
     signature.addTensor(v, true);
-  // One index for all states: those of a scan are the same sequences'.
-  Value pool, index;
-  for (unsigned i = 0; i < scan.getNumStates(); ++i) {
-    PooledState state = pooledState(scan, i);
-    if (state && (!index || index == state.index())) {
-      pool = state.pool();
-      index = state.index();
-    } else {
-      state = {};
-    }
-    pooled.push_back(state);
-  }
+  pooled = PooledScan(scan);
+  pools = PoolArguments(pooled.use);
+  auto startOf = [&](unsigned i) { return pooled ? pooled.starts[i] : ReadStatesOp(); };
+  auto inPool = [&](WriteStatesOp write, Value states) {
+    return write ? Value(write.getResult()) : states;
+  };
   for (unsigned i = 0; i < scan.getNumStates(); ++i)
     if (Value initial = scan.getInitialState(i))
-      signature.addTensor(pooled[i].start ? pooled[i].start.getPool() : initial, false);
+      signature.addTensor(startOf(i) ? startOf(i).getPool() : initial, false);
   for (Value v : scan.getSavedStates())
     signature.addTensor(v, true);
   if (Value cu = scan.getCuSeqlens())
     signature.addTensor(cu, true);
-  if (index)
-    signature.addTensor(index, true);
+  pools.addTensors(signature);
   for (Value v : scan.getOutputs())
     signature.addTensor(v, false);
-  for (auto [state, v] : llvm::zip(pooled, scan.getFinalStates()))
+  for (auto [i, v] : llvm::enumerate(scan.getFinalStates()))
     if (!v.use_empty())
-      signature.addTensor(state.end ? Value(state.end.getResult()) : Value(v), false);
-  for (Value v : scan.getSaves())
-    signature.addTensor(v, false);
+      signature.addTensor(inPool(pooled ? pooled.ends[i] : WriteStatesOp(), v), false);
+  for (auto [i, v] : llvm::enumerate(scan.getSaves()))
+    signature.addTensor(inPool(pooled ? pooled.saves[i] : WriteStatesOp(), v), false);
+  if (plan.singleStep)
+    for (LastRowsOp op : lastRowsOf(scan))
+      lastRows.push_back({op});
+  for (const LastRows &last : lastRows) {
+    LastRowsOp op = last.op;
+    signature.addTensor(op.getRows(), true);
+    if (op.getHalo())
+      signature.addTensor(op.getHalo(), true);
+    signature.addTensor(op.getResult(), false);
+  }
   unsigned numPointers = signature.numTensors();
   ScanSizes sizes = ScanSizes::add(signature, scan);
-  std::optional<unsigned> poolArgument;
-  if (pool)
-    poolArgument = signature.addSize(pool, 0);
+  SmallVector<unsigned> headsOfLastRows = llvm::map_to_vector(
+      lastRows, [&](LastRows &last) { return signature.addSize(last.op.getRows(), 2); });
+  pools.addSizes(signature);
   std::optional<unsigned> offsetsArgument;
   if (scan.getSegments() && scan.getCuSeqlens())
     offsetsArgument = signature.addSize(scan.getCuSeqlens(), 0);
@@ -114,8 +121,13 @@ void StepEmitter::buildSignature(SizeName sizeName) {
   // Arguments in the order in which they were added.
   unsigned next = 0;
   auto take = [&] { return Value(function.getArgument(next++)); };
-  for (unsigned i = 0, e = scan.getSequences().size() + scan.getQueries().size(); i < e; ++i)
+  for (unsigned i = 0, e = rowsOfSteps.size(); i < e; ++i)
     sequences.push_back({take()});
+  for (auto [row, v] : llvm::zip(sequences, rowsOfSteps)) {
+    row.shift = shiftOfRows(scan, v);
+    if (row.shift && row.shift.getHalo())
+      row.haloPointer = take();
+  }
   for (unsigned i = 0, e = scan.getParameters().size(); i < e; ++i)
     parameters.push_back({take()});
   for (unsigned i = 0, e = scan.getNumStates(); i < e; ++i)
@@ -124,21 +136,24 @@ void StepEmitter::buildSignature(SizeName sizeName) {
     savedPointers.push_back(take());
   if (scan.getCuSeqlens())
     cuPointer = take();
-  if (index)
-    indexPointer = take();
+  pools.takeTensors(take);
   for (unsigned i = 0, e = scan.getOutputs().size(); i < e; ++i)
     outputs.push_back({take()});
   for (Value v : scan.getFinalStates())
     finalPointers.push_back(v.use_empty() ? Value() : take());
   for (unsigned i = 0, e = scan.getSaves().size(); i < e; ++i)
     savePointers.push_back(take());
+  for (LastRows &last : lastRows) {
+    last.rows = take();
+    last.halo = last.op.getHalo() ? take() : Value();
+    last.result = take();
+  }
   auto size = [&](unsigned i) { return Value(function.getArgument(numPointers + i)); };
   totalSteps = size(sizes.steps);
   heads = size(sizes.heads);
-  if (poolArgument) {
-    poolSize = size(*poolArgument);
-    indexType = tensorType(index).getElementType();
-  }
+  for (auto [last, i] : llvm::zip(lastRows, headsOfLastRows))
+    last.heads = size(i);
+  pools.takeSizes(size);
   if (offsetsArgument)
     offsets = size(*offsetsArgument);
   if (rowsArgument)
@@ -178,13 +193,8 @@ void StepEmitter::locate() {
     group = b.i32(1);
   queryHead = head;
 
-  if (indexPointer) {
-    Value place = b.load(indexType, b.at(indexPointer, indexType, b.wide(sequence)));
-    if (indexType.isInteger(32))
-      place = b.make<arith::ExtSIOp>(b.getI64Type(), place);
-    isInPool = b.both(b.less(b.i64(-1), place), b.less(place, poolSize));
-    pooledIndex = b.add(b.mul(place, heads), b.wide(head));
-  }
+  if (pooled)
+    pools.locate(b, b.wide(sequence));
 
   blockColumn = b.mul(columnBlock, plan.blockColumns());
   localColumn = b.mul(colSlot, plan.colsPerThread);
@@ -229,10 +239,10 @@ void StepEmitter::locate() {
     int64_t channels = type.getRank() == 4 ? type.getDimSize(3) : 1;
     row.element = type.getElementType();
     row.stride = b.mul(row.heads, channels);
-    row.base =
-        b.at(row.pointer, row.element,
-             b.add(b.mul(firstRow, row.stride),
-                   b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels)));
+    Value column = b.mul(ofQuery ? b.wide(b.mul(head, group)) : ownHead(row.heads), channels);
+    row.base = b.at(row.pointer, row.element, b.add(b.mul(firstRow, row.stride), column));
+    if (row.haloPointer)
+      row.haloBase = b.at(row.haloPointer, row.element, column);
   };
   unsigned numSequences = scan.getSequences().size();
   for (auto [i, row] : llvm::enumerate(sequences))
@@ -273,177 +283,21 @@ Value StepEmitter::positionOf(Value row) {
   return firstPosition ? b.add(b.wide(row), firstPosition) : row;
 }
 
+StepEmitter::RowAddress StepEmitter::findRow(const Row &row, Value memoryRow) {
+  if (!row.shift)
+    return {row.base, memoryRow, Value()};
+  memoryRow = b.wide(memoryRow);
+  ShiftedRow found = ShiftedRow::of(b, row.shift, memoryRow, positionOf(memoryRow),
+                                    b.wide(sequence), sequenceLength);
+  if (!row.haloBase)
+    return {row.base, found.row, found.inside};
+  return {b.make<arith::SelectOp>(found.inside, row.base, row.haloBase),
+          b.make<arith::SelectOp>(found.inside, found.row, found.haloRow), Value()};
+}
+
 /// The row of step `step`, counted from the first one scanned here.
 Value StepEmitter::rowOfStep(Value step) {
   return scan.getReverse() ? b.sub(b.sub(length, 1), step) : step;
-}
-
-//===----------------------------------------------------------------------===//
-// States in and out
-//===----------------------------------------------------------------------===//
-
-/// The row of the state of this thread's `i`-th row.
-Value StepEmitter::rowOf(unsigned i) {
-  unsigned group = plan.rowGroup;
-  return b.add(b.mul(rowSlot, group), (i / group) * group * plan.rowSlots() + i % group);
-}
-
-void StepEmitter::forEachPart(Type stateType, Layout layout, Value index,
-                              llvm::function_ref<void(const StatePart &)> visit) {
-  auto vector = dyn_cast<VectorType>(stateType);
-  unsigned rank = vector ? vector.getRank() : 0;
-  int64_t elements = vector ? vector.getNumElements() : 1;
-  Value start = b.mul(index, elements);
-  if (rank == 0)
-    return visit({start, Value(), b.both(leadsColumns, leadsRows), {0}});
-
-  auto rowValid = [&](Value row, unsigned count) {
-    return plan.paddedRows() != plan.rows ? b.less(row, plan.rows - (count - 1)) : Value();
-  };
-  auto columnValid = [&](Value col) { return columnsPadded ? b.less(col, plan.columns) : Value(); };
-  unsigned cols = plan.colsPerThread;
-  bool wholeCols = plan.columns % cols == 0, wholeRows = plan.rows % plan.rowGroup == 0;
-  if (rank == 1 && layout == Layout::column) {
-    unsigned count = wholeCols ? cols : 1;
-    for (unsigned j = 0; j < cols; j += count) {
-      Value col = b.add(column, j);
-      auto slots = llvm::to_vector(llvm::seq<unsigned>(j, j + count));
-      visit({b.add(start, b.wide(col)), columnValid(col), leadsRows, slots});
-    }
-    return;
-  }
-  if (rank == 1) {
-    unsigned count = wholeRows ? plan.rowGroup : 1;
-    for (unsigned i = 0; i < plan.rowsPerThread; i += count) {
-      Value row = rowOf(i);
-      auto slots = llvm::to_vector(llvm::seq<unsigned>(i, i + count));
-      visit({b.add(start, b.wide(row)), rowValid(row, count), leadsColumns, slots});
-    }
-    return;
-  }
-  // A matrix: the value axis is contiguous, whether rows or columns.
-  bool alongColumns = plan.rowAxis == Axis::key;
-  unsigned rowStep = !alongColumns && wholeRows ? plan.rowGroup : 1;
-  unsigned colStep = alongColumns && wholeCols ? cols : 1;
-  int64_t pitch = alongColumns ? plan.columns : plan.rows;
-  for (unsigned i = 0; i < plan.rowsPerThread; i += rowStep)
-    for (unsigned j = 0; j < cols; j += colStep) {
-      Value row = rowOf(i), col = b.add(column, j);
-      Value offset = alongColumns ? b.add(b.mul(row, pitch), col) : b.add(b.mul(col, pitch), row);
-      SmallVector<unsigned> slots;
-      for (unsigned r = 0; r < rowStep; ++r)
-        for (unsigned c = 0; c < colStep; ++c)
-          slots.push_back((i + r) * cols + j + c);
-      visit({b.add(start, b.wide(offset)), b.both(rowValid(row, rowStep), columnValid(col)),
-             Value(), slots});
-    }
-}
-
-Tile StepEmitter::loadState(unsigned i) {
-  Type type = scan.getStateArgs()[i].getType();
-  Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
-  Tile tile(tileSize(type, layout), Value());
-  if (!initialPointers[i]) {
-    std::fill(tile.begin(), tile.end(), b.f32(0.0));
-    return tile;
-  }
-  ReadStatesOp read = pooled[i].start;
-  Type stored = read ? tensorType(read.getPool()).getElementType() : b.getF32Type();
-  forEachPart(type, layout, read ? pooledIndex : stateIndex, [&](const StatePart &part) {
-    Type partType = KernelBuilder::withCount(stored, part.slots.size());
-    Value loaded = b.loadIf(part.valid, partType,
-                            [&] { return b.at(initialPointers[i], stored, part.offset); });
-    for (auto [slot, element] : llvm::zip(part.slots, b.unpack(loaded)))
-      tile[slot] = stored.isF32() ? element
-                                  : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult();
-  });
-  return tile;
-}
-
-void StepEmitter::storeState(unsigned i, const Tile &tile) {
-  if (!finalPointers[i])
-    return;
-  Type type = scan.getStateArgs()[i].getType();
-  Layout layout = plan.layouts.lookup_or(scan.getStateArgs()[i], Layout::scalar);
-  WriteStatesOp write = pooled[i].end;
-  Type stored = write ? tensorType(write.getPool()).getElementType() : b.getF32Type();
-  forEachPart(type, layout, write ? pooledIndex : stateIndex, [&](const StatePart &part) {
-    b.onlyIf(b.both(part.valid, part.leader), [&] {
-      SmallVector<Value> elements;
-      for (unsigned slot : part.slots)
-        elements.push_back(stored.isF32()
-                               ? tile[slot]
-                               : b.make<arith::TruncFOp>(stored, tile[slot]).getResult());
-      b.store(b.pack(elements), b.at(finalPointers[i], stored, part.offset));
-    });
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Saved states
-//===----------------------------------------------------------------------===//
-
-Value StepEmitter::entersChunk(Value position) {
-  int64_t every = *scan.getSaveEvery();
-  if (!scan.getReverse())
-    return b.equal(b.rem(position, every), 0);
-  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(position, 1), every), 0),
-                              b.equal(b.sub(b.sub(sequenceLength, 1), position), 0));
-}
-
-Value StepEmitter::leavesChunk(Value position) {
-  int64_t every = *scan.getSaveEvery();
-  if (scan.getReverse())
-    return b.equal(b.rem(position, every), 0);
-  return b.make<arith::OrIOp>(b.equal(b.rem(b.add(position, 1), every), 0),
-                              b.equal(b.sub(b.sub(sequenceLength, 1), position), 0));
-}
-
-Value StepEmitter::savedIndex(Value position) {
-  int64_t every = *scan.getSaveEvery();
-  Value slot = b.add(b.add(b.div(sequenceFirst, every), b.wide(sequence)), b.div(position, every));
-  return b.add(b.mul(slot, heads), b.wide(head));
-}
-
-/// Calls `visit` with each element of the thread's part of saved state `i`, as f32, part by part,
-/// so that few are live at once.
-void StepEmitter::forEachSaved(unsigned i, Value position,
-                               llvm::function_ref<void(unsigned, Value)> visit) {
-  auto type = cast<VectorType>(scan.getSavedArgs()[i].getType());
-  forEachPart(type, Layout::row, savedIndex(position), [&](const StatePart &part) {
-    Type partType = KernelBuilder::withCount(type.getElementType(), part.slots.size());
-    Value loaded = b.loadIf(part.valid, partType, [&] {
-      return b.at(savedPointers[i], type.getElementType(), part.offset);
-    });
-    for (auto [slot, element] : llvm::zip(part.slots, b.unpack(loaded)))
-      visit(slot, type.getElementType().isF32()
-                      ? element
-                      : b.make<arith::ExtFOp>(b.getF32Type(), element).getResult());
-  });
-}
-
-void StepEmitter::storeSaves(Value position) {
-  if (savePointers.empty())
-    return;
-  b.onlyIf(leavesChunk(position), [&] {
-    Value index = savedIndex(position);
-    for (auto [to, tensor, value] :
-         llvm::zip(savePointers, scan.getSaves(), scan.getYield().getSaves())) {
-      Value pointer = to;
-      Type element = tensorType(tensor).getElementType();
-      Tile tile = tileOf(value, Layout::row);
-      forEachPart(value.getType(), Layout::row, index, [&](const StatePart &part) {
-        b.onlyIf(b.both(part.valid, part.leader), [&] {
-          SmallVector<Value> elements;
-          for (unsigned slot : part.slots)
-            elements.push_back(element.isF32()
-                                   ? tile[slot]
-                                   : b.make<arith::TruncFOp>(element, tile[slot]).getResult());
-          b.store(b.pack(elements), b.at(pointer, element, part.offset));
-        });
-      });
-    }
-  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -457,9 +311,14 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   buildSignature(sizeName);
   locate();
   scf::IfOp whereInPool;
-  if (isInPool) {
-    // A sequence that has no state in the pool is left out.
-    whereInPool = b.make<scf::IfOp>(TypeRange(), isInPool, /*withElseRegion=*/false);
+  if (pools.isActive) {
+    // A sequence that has no slot in the pool is left out.
+    bool clears = llvm::any_of(pooled.cleared, [](ZeroSkippedOp zero) { return bool(zero); });
+    whereInPool = b.make<scf::IfOp>(TypeRange(), pools.isActive, clears);
+    if (clears) {
+      b.setInsertionPointToStart(whereInPool.elseBlock());
+      clearOutputs();
+    }
     b.setInsertionPointToStart(whereInPool.thenBlock());
   }
   auto finish = [&] {
@@ -503,6 +362,7 @@ Kernel StepEmitter::run(gpu::GPUModuleOp module, SizeName sizeName) {
   };
   if (plan.singleStep) {
     runStep(b.i32(0), b.i64(0), b.i32(0), tilesOf(carried), storeStates);
+    storeLastRows();
     return finish();
   }
   int64_t chunk = plan.chunk;

@@ -82,11 +82,15 @@ struct StepPlan {
   ScanOp scan;
   Axis rowAxis = Axis::key;
   int64_t rows = 1, columns = 1;
+  /// Whether the elements of a column lie side by side in memory, rather than those of a row.
+  bool rowsAreInnermost() const { return (rowAxis == Axis::value) != valueMajor; }
 
   /// For exactly one step.
   bool singleStep = false;
   /// Whether a thread block has the whole state.
   bool wholeState = false;
+  /// Whether states lie in pools as [V,K].
+  bool valueMajor = false;
   unsigned rowsPerThread = 1, rowLanes = 1, rowWarps = 1, rowGroup = 1;
   unsigned colsPerThread = 1, colLanes = 1, colWarps = 1;
   unsigned columnBlocks = 1;

@@ -36,16 +36,18 @@ SmallVector<Value> StepEmitter::loadQueryRows(Value row, Value query) {
         Value arg = scan.getStep().getArgument(source.sequence);
         bool vector = hasChannels(arg), ofQuery = plan.queryValues.contains(arg);
         auto type = dyn_cast<VectorType>(arg.getType());
+        RowAddress there = findRow(from, row);
         loaded.push_back(
-            b.loadIf(valid, KernelBuilder::withCount(from.element, vector ? domain.width : 1), [&] {
-              Value offset = b.mul(row, from.stride);
-              if (ofQuery)
-                offset = b.add(offset, b.mul(b.wide(query), type ? type.getNumElements() : 1));
-              if (vector)
-                offset = b.add(offset,
-                               b.wide(source.rotated ? rotated(domain.layout, channel) : channel));
-              return b.at(from.base, from.element, offset);
-            }));
+            b.loadIf(b.both(valid, there.exists),
+                     KernelBuilder::withCount(from.element, vector ? domain.width : 1), [&] {
+                       Value offset = b.mul(there.row, from.stride);
+                       if (ofQuery)
+                         offset = b.add(offset, b.mul(b.wide(query), type ? type.getNumElements() : 1));
+                       if (vector)
+                         offset = b.add(offset, b.wide(source.rotated ? rotated(domain.layout, channel)
+                                                                      : channel));
+                       return b.at(there.base, from.element, offset);
+                     }));
       }
     });
   return loaded;

@@ -167,11 +167,14 @@ SmallVector<Value> StepEmitter::prefetch(Value firstStep) {
         bool vector = hasChannels(scan.getSequenceArgs()[loaded.sequence]);
         const Row &row = sequences[loaded.sequence];
         Value from = loaded.rotated ? otherHalf : channel;
-        rows.push_back(
-            b.loadIf(valid, KernelBuilder::withCount(row.element, vector ? domain.width : 1), [&] {
-              Value offset = b.mul(memoryRow, row.stride);
-              return b.at(row.base, row.element, vector ? b.add(offset, b.wide(from)) : offset);
-            }));
+        RowAddress there = findRow(row, memoryRow);
+        rows.push_back(b.loadIf(b.both(valid, there.exists),
+                                KernelBuilder::withCount(row.element, vector ? domain.width : 1),
+                                [&] {
+                                  Value offset = b.mul(there.row, row.stride);
+                                  return b.at(there.base, row.element,
+                                              vector ? b.add(offset, b.wide(from)) : offset);
+                                }));
       }
     }
   return rows;

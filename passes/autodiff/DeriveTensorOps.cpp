@@ -1,5 +1,6 @@
 //===- DeriveTensorOps.cpp - derivative of ops between scans ---------------===//
 #include "passes/autodiff/DeriveTensorOps.h"
+#include "dialect/ejk/EjkShifts.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -42,6 +43,54 @@ static LogicalResult reverseHeads(OpBuilder &b, Operation *op, Value g,
   else
     add(states, RepeatHeadsOp::create(b, op->getLoc(), states.getType(), g, states, /*dim=*/1,
                                       /*first_only=*/true));
+  return success();
+}
+
+/// Rows go back the way they came, and those that came from the halo go to it: of R rows those
+/// nearest to the sequence, as many as it was shifted by.
+static LogicalResult reverseShift(OpBuilder &b, ShiftOp op, Value g,
+                                  llvm::function_ref<bool(Value)> wants,
+                                  llvm::function_ref<void(Value, Value)> add) {
+  Location loc = op.getLoc();
+  int64_t by = op.getBy();
+  if (wants(op.getRows()) && !op.getZeros())
+    add(op.getRows(), ShiftOp::create(b, loc, g.getType(), g, -by, /*halo=*/Value(),
+                                      op.getCuSeqlens(), /*zeros=*/false));
+  if (Value halo = op.getHalo(); halo && wants(halo)) {
+    auto type = cast<RankedTensorType>(halo.getType()).clone(b.getF32Type());
+    int64_t unused = type.getDimSize(1) - std::abs(by);
+    add(halo, LastRowsOp::create(b, loc, type, g, /*halo=*/Value(), op.getCuSeqlens(),
+                                 /*reverse=*/by > 0, /*beyond=*/unused, /*zeros=*/false));
+  }
+  return success();
+}
+
+/// A tensor of f32 with the sizes of `rows` and nothing in it.
+static Value emptyLike(OpBuilder &b, Location loc, Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  SmallVector<Value> sizes;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (type.isDynamicDim(dim))
+      sizes.push_back(tensor::DimOp::create(b, loc, rows, dim));
+  return tensor::EmptyOp::create(b, loc, type.clone(b.getF32Type()), sizes);
+}
+
+/// What the window took goes back to its place, and is a halo of rows that are zero.
+static LogicalResult reverseLastRows(OpBuilder &b, LastRowsOp op, Value g,
+                                     llvm::function_ref<bool(Value)> wants,
+                                     llvm::function_ref<void(Value, Value)> add) {
+  Location loc = op.getLoc();
+  Value rows = op.getRows(), halo = op.getHalo();
+  if (wants(rows) && !op.getZeros()) {
+    Value like = emptyLike(b, loc, rows);
+    int64_t by = op.getType().getDimSize(1) - op.getBeyond();
+    add(rows, ShiftOp::create(b, loc, like.getType(), like, op.getReverse() ? by : -by, g,
+                              op.getCuSeqlens(), /*zeros=*/true));
+  }
+  if (halo && wants(halo))
+    add(halo, LastRowsOp::create(b, loc, g.getType(), emptyLike(b, loc, rows), g,
+                                 op.getCuSeqlens(), /*reverse=*/!op.getReverse(), /*beyond=*/0,
+                                 /*zeros=*/true));
   return success();
 }
 
@@ -148,6 +197,10 @@ LogicalResult ejk::reverseTensorOp(OpBuilder &b, Operation *op, Value g,
     return reverseSumHeads(b, sum, g, add);
   if (isa<RepeatHeadsOp, FirstHeadsOp>(op))
     return reverseHeads(b, op, g, add);
+  if (auto shift = dyn_cast<ShiftOp>(op))
+    return reverseShift(b, shift, g, wants, add);
+  if (auto last = dyn_cast<LastRowsOp>(op))
+    return reverseLastRows(b, last, g, wants, add);
   if (auto generic = dyn_cast<linalg::GenericOp>(op))
     return reverseGeneric(b, generic, g, wants, add);
   if (!OpTrait::hasElementwiseMappableTraits(op))

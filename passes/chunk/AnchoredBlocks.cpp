@@ -43,7 +43,7 @@ bool ChunkedState::hasBlockPath() const {
   auto isCorrecting = [](const StateChain::Add &add) { return OuterAddOp(add.op).getCorrects(); };
   bool isDerived = llvm::any_of(chain.adds, isCorrecting) || llvm::any_of(chain.reads, pairsCorrect);
   bool solvesByChannel =
-      chain.correction ? isGated(chain.correction->dim) : isDerived && isGated(1);
+      !chain.corrections.empty() ? isGated(chain.corrections.front().dim) : isDerived && isGated(1);
   if (plan.chunk <= kBlockRows || plan.options.sumFromStart || plan.options.f32Matmuls ||
       solvesByChannel)
     return false;
@@ -169,7 +169,7 @@ ChunkedState::Part ChunkedState::entryPart(TileBuilder &e, unsigned r, Value sta
 }
 
 SmallVector<ChunkedState::Part> ChunkedState::readParts(TileBuilder &e, unsigned r, Value state,
-                                                        std::optional<unsigned> without) {
+                                                        bool uncorrected) {
   const StateChain::Read &read = chain.reads[r];
   unsigned other = 1 - read.along;
   SmallVector<Part> parts = {entryPart(e, r, state)};
@@ -184,7 +184,7 @@ SmallVector<ChunkedState::Part> ChunkedState::readParts(TileBuilder &e, unsigned
     parts.push_back({e.zeros(e.shapeOf(parts.front().tile)), scale});
   }
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
-    if (add == without)
+    if (uncorrected && chain.correctionOf(add))
       continue;
     bool ofAdd = cancels(add), ofRead = pairsCorrect(read);
     Value products = seenProducts(e, r, Value(), add, ofAdd, ofRead);
@@ -252,24 +252,21 @@ ChunkedState::Computed ChunkedState::onBlockPath(TileBuilder &e, Value state) {
   byBlocks = true;
   findBlocks(e);
   multiplyByBlocks(e);
-  if (chain.correction)
-    corrected = solveCorrection(e, state);
+  solveCorrections(e, state);
   Computed computed = {Value()}, pairs;
   for (auto [r, read] : llvm::enumerate(chain.reads)) {
-    bool isCorrected = chain.correction && read.op == chain.correction->vector.getDefiningOp();
     SmallVector<Part> parts;
-    if (isCorrected)
-      parts = {{corrected, Value()}};
-    else if (solvedRead && r == chain.correction->terms.front().read)
-      parts = {{solvedRead, Value()}};
+    if (Value solution = readOfSolution(r))
+      parts = {{solution, Value()}};
     else
       parts = readParts(e, r, state);
     computed.push_back(sumOfParts(e, parts));
     for (Value partner : pairingTiles[r])
       pairs.push_back(pairedParts(e, r, partner, parts));
   }
-  if (givesCorrection())
-    computed.push_back(corrected);
+  for (auto [c, correction] : llvm::enumerate(chain.corrections))
+    if (isGiven(correction))
+      computed.push_back(corrected[c]);
   llvm::append_range(computed, pairs);
   for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
     computed.push_back(atCheckpoint(e, number, state, /*inBasis=*/true));

@@ -1,5 +1,6 @@
 //===- ChunkPlan.cpp - analysis of a scan's step for chunking --------------===//
 #include "passes/chunk/ChunkPlan.h"
+#include "dialect/ejk/Searches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
@@ -35,8 +36,10 @@ const StateChain *ChunkPlan::chainOf(ReadOp read) const {
 
 const StateChain *ChunkPlan::chainOfWhole(Operation *whole) const {
   auto it = llvm::find_if(chains, [&](const StateChain &chain) {
-    return (chain.correction && chain.correction->isUsed &&
-            chain.correction->vector.getDefiningOp() == whole) ||
+    return llvm::any_of(chain.corrections,
+                        [&](auto &correction) {
+                          return correction.isUsed && correction.vector.getDefiningOp() == whole;
+                        }) ||
            llvm::any_of(chain.reads, [&](auto &read) { return read.whole == whole; });
   });
   return it == chains.end() ? nullptr : &*it;
@@ -67,16 +70,16 @@ LogicalResult ChunkPlan::findCorrections() {
   return success();
 }
 
-LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
+LogicalResult ChunkPlan::addCorrections(StateChain &chain) {
   for (auto [number, place] : llvm::enumerate(chain.adds))
     for (unsigned dim : {0, 1}) {
       OuterAddOp add = place.op;
       const CorrectionParts *parts = corrections.of(add, dim);
       if (!parts)
         continue;
-      if (chain.correction)
-        return decline(add, "several vectors that a step adds depend on what it reads; a chunk "
-                            "solves for one");
+      if (!chain.corrections.empty() && chain.corrections.front().dim != dim)
+        return decline(add, "vectors along both axes that a step adds depend on what it reads; a "
+                            "chunk solves for those along one");
       Value vector = dim ? add.getValue() : add.getKey();
       auto isOther = [op = add.getOperation()](Operation *user) { return user != op; };
       StateChain::Correction correction{
@@ -99,7 +102,7 @@ LogicalResult ChunkPlan::addCorrection(StateChain &chain) {
                             "reads");
       if (!chain.saves.empty() && !options.saveEntries)
         return decline(add, "a state that depends on reads is saved where no chunk ends");
-      chain.correction = std::move(correction);
+      chain.corrections.push_back(std::move(correction));
     }
   return success();
 }
@@ -168,11 +171,12 @@ static bool splitConstant(Value &vector, double &scale) {
 }
 
 void ChunkPlan::findAddVectors(StateChain &chain) {
-  if (chain.correction) {
+  if (!chain.corrections.empty()) {
     // The state as it is: what is read of it is added to it.
-    StateChain::Add &add = chain.adds[chain.correction->add];
-    unsigned dim = chain.correction->dim;
-    add.vectors[dim] = corrections.of(add.op, dim)->rest;
+    for (const StateChain::Correction &correction : chain.corrections) {
+      StateChain::Add &add = chain.adds[correction.add];
+      add.vectors[correction.dim] = corrections.of(add.op, correction.dim)->rest;
+    }
     return;
   }
   SmallVector<double> scales;
@@ -283,7 +287,7 @@ LogicalResult ChunkPlan::followChain(unsigned number, BlockArgument arg) {
     }
     value = user->getResult(0);
   }
-  if (failed(addCorrection(chain)))
+  if (failed(addCorrections(chain)))
     return failure();
   findAddVectors(chain);
   bool gatesChannels = chain.isGated(Axis::key) || chain.isGated(Axis::value);
@@ -389,13 +393,25 @@ SmallVector<Operation *> ChunkPlan::takenBefore(CheckpointOp checkpoint) const {
 bool ChunkPlan::isConstant(Value value) const {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getParameterArgs(), arg);
+  if (auto found = constants.find(value); found != constants.end())
+    return found->second;
   // Reductions over channels need a whole tile.
   Operation *op = value.getDefiningOp();
-  return !isa<SumOp, MaxOp, StepIndexOp>(op) && !op->getNumRegions() &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isConstant(operand); });
+  bool result = !isa<SumOp, MaxOp, StepIndexOp>(op) && !op->getNumRegions() &&
+                llvm::all_of(op->getOperands(), [&](Value operand) { return isConstant(operand); });
+  constants[value] = result;
+  return result;
 }
 
 bool ChunkPlan::isZeroPastEnd(Value value) const {
+  if (auto found = zeroPastEnd.find(value); found != zeroPastEnd.end())
+    return found->second;
+  bool result = findZeroPastEnd(value);
+  zeroPastEnd[value] = result;
+  return result;
+}
+
+bool ChunkPlan::findZeroPastEnd(Value value) const {
   if (auto arg = dyn_cast<BlockArgument>(value))
     return llvm::is_contained(scan.getSequenceArgs(), arg);
   Operation *op = value.getDefiningOp();
@@ -420,16 +436,17 @@ bool ChunkPlan::isZeroPastEnd(Value value) const {
 }
 
 bool ChunkPlan::isSliced(Value value) const {
-  if (slices == 1 || !isa<VectorType>(value.getType()))
-    return false;
-  if (auto [accumulator, k] = sumOf(value); accumulator)
-    return accumulator->isSliced;
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  if (auto read = dyn_cast<ReadOp>(op))
-    return chainOf(read)->freeDim >= 0;
-  return llvm::any_of(op->getOperands(), [&](Value v) { return isSliced(v); });
+  return slices > 1 && meetsAmongOperands(value, [&](Value part) {
+           auto judged = [](bool isSliced) { return isSliced ? Met::wanted : Met::nothing; };
+           if (!isa<VectorType>(part.getType()))
+             return Met::nothing;
+           if (auto [accumulator, k] = sumOf(part); accumulator)
+             return judged(accumulator->isSliced);
+           Operation *op = part.getDefiningOp();
+           if (auto read = dyn_cast_or_null<ReadOp>(op))
+             return judged(chainOf(read)->freeDim >= 0);
+           return op ? Met::more : Met::nothing;
+         });
 }
 
 int64_t ChunkPlan::width(int64_t channels, bool sliced) const {
@@ -448,8 +465,8 @@ SmallVector<std::pair<Value, int>> ChunkPlan::inputs(const StateChain &chain) co
   for (const StateChain::Add &add : chain.adds)
     for (int dim : {0, 1})
       inputs.push_back({add.vectors[dim], dim});
-  if (chain.correction)
-    for (const StateChain::Correction::Term &term : chain.correction->terms)
+  for (const StateChain::Correction &correction : chain.corrections)
+    for (const StateChain::Correction::Term &term : correction.terms)
       inputs.push_back({term.factor, -1});
   for (const StateChain::Read &read : chain.reads)
     inputs.push_back({read.vector, read.along});

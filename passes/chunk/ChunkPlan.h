@@ -6,8 +6,8 @@
 //    order, with reads at any point;
 //  - *accumulators*: scalar or vector states to which terms are added, so that their value
 //    is the initial one plus a cumsum;
-//  - *corrections*: outer products of a chain with a vector that depends linearly on the
-//    chain's own reads (Corrections.h).
+//  - *corrections*: outer products of a chain with vectors that depend linearly on the
+//    chain's own reads (Corrections.h), one or several in a step.
 //
 // All other ops are elementwise and become arithmetic on tiles.
 //
@@ -85,11 +85,9 @@ struct StateChain {
     /// Whether the vector is nothing but a number times another op's read. Chunks then solve for
     /// the read.
     bool isMultiple;
-    bool isMadeOf(unsigned read) const {
-      return llvm::any_of(terms, [&](const Term &term) { return term.read == read; });
-    }
   };
-  std::optional<Correction> correction;
+  /// In the order of their outer products. All vectors are along one dimension.
+  llvm::SmallVector<Correction> corrections;
   /// A save of the scan, and the number of the step's outer products before it.
   struct Save {
     unsigned number, adds;
@@ -108,6 +106,11 @@ struct StateChain {
     return llvm::cast<mlir::VectorType>(arg.getType()).getDimSize(dim);
   }
   bool isGated(Axis axis) const { return !decays[unsigned(axis)].empty(); }
+  /// The correction that outer product `add` adds; null if it adds none.
+  const Correction *correctionOf(unsigned add) const {
+    auto it = llvm::find_if(corrections, [&](const Correction &c) { return c.add == add; });
+    return it == corrections.end() ? nullptr : it;
+  }
 };
 
 struct Accumulator {
@@ -175,9 +178,10 @@ public:
   mlir::Type operandType;
 
 private:
+  bool findZeroPastEnd(mlir::Value value) const;
   mlir::LogicalResult findCorrections();
   /// Of a chain whose links are known.
-  mlir::LogicalResult addCorrection(StateChain &chain);
+  mlir::LogicalResult addCorrections(StateChain &chain);
   mlir::LogicalResult findStates();
   mlir::LogicalResult followChain(unsigned number, mlir::BlockArgument arg);
   mlir::LogicalResult followSum(unsigned number, mlir::BlockArgument arg);
@@ -207,6 +211,8 @@ private:
   llvm::DenseSet<std::pair<mlir::Value, unsigned>> seen, checkedForms;
   llvm::DenseMap<mlir::Operation *, unsigned> chainOfRead;
   llvm::DenseMap<mlir::Value, std::pair<unsigned, unsigned>> sums;
+  // The answers so far.
+  mutable llvm::DenseMap<mlir::Value, bool> constants, zeroPastEnd;
 };
 
 } // namespace ejk

@@ -164,7 +164,10 @@ LogicalResult ChunkPlan::checkOrder() {
 static std::string nameOf(Value rows) {
   auto arg = dyn_cast<BlockArgument>(rows);
   auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-  return function ? "'" + argumentName(function, arg.getArgNumber()) + "'" : "a tensor of rows";
+  // Another block's argument is none of the function's.
+  return function && arg.getOwner() == &function.front()
+             ? "'" + argumentName(function, arg.getArgNumber()) + "'"
+             : "a tensor of rows";
 }
 
 LogicalResult ChunkPlan::checkTypes() {

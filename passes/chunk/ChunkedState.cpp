@@ -30,9 +30,11 @@ void ChunkedState::collectTiles() {
   for (const StateChain::Add &add : chain.adds)
     for (int dim : {0, 1})
       addTiles[dim].push_back(tiles.masked(add.vectors[dim], isSliced(dim)));
-  if (chain.correction)
-    for (const StateChain::Correction::Term &term : chain.correction->terms)
-      factorTiles.push_back(tiles.masked(term.factor, false));
+  for (const StateChain::Correction &correction : chain.corrections) {
+    SmallVector<Value> &factors = factorTiles.emplace_back();
+    for (const StateChain::Correction::Term &term : correction.terms)
+      factors.push_back(tiles.masked(term.factor, false));
+  }
   for (const StateChain::Read &read : chain.reads) {
     readTiles.push_back(tiles.masked(read.vector, isSliced(read.along)));
     SmallVector<Value> &partners = pairingTiles.emplace_back();
@@ -68,8 +70,9 @@ Value ChunkedState::compute(Value state, const ChunkedSaves &saves) {
         tile = body.scale(tile, {read.scale, chain.scale});
       tiles.setRead(read.whole, tiles.scaled(tile, read.multipliers));
     }
-  if (givesCorrection())
-    tiles.setRead(chain.correction->vector.getDefiningOp(), next.consume_front());
+  for (const StateChain::Correction &correction : chain.corrections)
+    if (isGiven(correction))
+      tiles.setRead(correction.vector.getDefiningOp(), next.consume_front());
   for (const StateChain::Read &read : chain.reads)
     for (const StateChain::Read::Pairing &pairing : read.pairings)
       tiles.setPairing(pairing.op, body.scale(next.consume_front(), scalesOf(read, pairing)));
@@ -179,8 +182,8 @@ Value ChunkedState::times(TileBuilder &e, Value tile, Value vector, unsigned dim
 }
 
 Value ChunkedState::addTile(TileBuilder &e, unsigned add, unsigned dim) {
-  if (corrected && isCorrection(add, dim))
-    return corrected;
+  if (Value solution = correctedOf(add, dim))
+    return solution;
   Value tile = addTiles[dim][add];
   return isGated(dim) ? e.mul(tile, e.exp(addExponent(e, dim, chain.adds[add]))) : tile;
 }
@@ -250,9 +253,9 @@ Value ChunkedState::dotTerms(TileBuilder &e, ArrayRef<Value> lhs, bool lhsTransp
 }
 
 Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
-                                   std::optional<unsigned> without) {
+                                   bool uncorrected) {
   if (byBlocks)
-    return sumOfParts(e, readParts(e, r, basisState, without));
+    return sumOfParts(e, readParts(e, r, basisState, uncorrected));
   const StateChain::Read &read = chain.reads[r];
   unsigned along = read.along, other = 1 - along;
   Value sum = readEntry(e, r, basisState, /*inBasis=*/true);
@@ -260,7 +263,7 @@ Value ChunkedState::readOnFastPath(TileBuilder &e, unsigned r, Value basisState,
     sum = times(e, sum, e.exp(bases[other].middle), 1);
   Value x = readVector(e, r, /*inBasis=*/true);
   for (unsigned add = 0; add < chain.adds.size(); ++add) {
-    if (add == without)
+    if (uncorrected && chain.correctionOf(add))
       continue;
     // What a gate's gradient sums is rounded as the other scan rounds it: in it, what this one adds
     // is read with, and what this one reads with is added.
@@ -425,137 +428,11 @@ double ChunkedState::scaleInDecays(const StateChain::Read &read) const {
   return scale > 0 ? scale : 1;
 }
 
-Value ChunkedState::savedTile(TileBuilder &e, unsigned number) {
-  return savedTiles.empty() ? saved->load(e, chain.checkpoints[number]) : savedTiles[number];
-}
-
-/// Σ A ⊙ S.
-Value ChunkedState::sumOfProducts(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  CheckpointOp checkpoint = chain.checkpoints[number];
-  if (inBasis)
-    state = e.widen(e.round(state, plan.operandType));
-  Value terms = e.mul(state, savedTile(e, number));
-  for (unsigned dim = 0; dim < 2; ++dim)
-    if (inBasis && !byBlocks && isGated(dim) && bases[dim].middle)
-      terms = times(e, terms, e.exp(e.neg(bases[dim].middle)), dim);
-  if (checkpoint.getAxis() == Axis::head)
-    return e.scale(e.total(terms), chain.scale);
-  return e.scale(e.sum(terms, checkpoint.getAxis() == Axis::value), chain.scale);
-}
-
-Value ChunkedState::paired(TileBuilder &e, unsigned r, Value partner, Value read, bool inBasis) {
-  const StateChain::Read &op = chain.reads[r];
-  unsigned other = 1 - op.along;
-  if (isGated(other))
-    partner =
-        e.mul(partner, e.exp(inBasis ? readExponent(e, other, op)
-                                     : raisedGates(e, other).upTo(e, op.decays[other + 1])));
-  return e.mul(inBasis && !pairsCorrect(op) ? asRead(e, partner) : partner, read);
-}
-
-Value ChunkedState::productWithEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  CheckpointOp checkpoint = chain.checkpoints[number];
-  Axis axis = checkpoint.getAxis();
-  Value terms = e.mul(state, savedTile(e, number));
-  auto decay = [&](unsigned dim) {
-    const Basis &basis = bases[dim];
-    if (byBlocks)
-      return e.exp(blocks[dim].starts.back());
-    return e.exp(inBasis ? basis.gates->restOf(e, basis.around) : raisedGates(e, dim).total(e));
-  };
-  // The decay along the remaining axis factors out of the sum.
-  for (unsigned dim = 0; dim < 2; ++dim)
-    if (isGated(dim) && (axis == Axis::head || dim == (axis == Axis::value)))
-      terms = times(e, terms, decay(dim), dim);
-  Value sum = axis == Axis::head ? e.total(terms) : e.sum(terms, axis == Axis::value);
-  sum = e.scale(sum, chain.scale);
-  unsigned kept = axis == Axis::key;
-  if (axis != Axis::head && isGated(kept))
-    sum = e.mul(sum, decay(kept));
-  return sum;
-}
-
-Value ChunkedState::sumFromEntry(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  CheckpointOp checkpoint = chain.checkpoints[number];
-  Value carried = saved->carried[number];
-  auto make = [&](TileBuilder &at) {
-    return inBasis ? productWithEntry(at, number, state, inBasis) : entrySums[number];
-  };
-  // A branch within the fast or exact path would cost registers.
-  bool always = isGated(0) || isGated(1);
-  Value sum = always ? make(e) : ifEntering(e, carried, make);
-  // Computed for every chunk, because the inputs are available and no branch is needed.
-  Value whole = sum;
-  if (head) {
-    Value total = head->total(e);
-    auto vector = dyn_cast<VectorType>(sum.getType());
-    whole = e.mul(sum, vector ? e.broadcast(total, vector) : total);
-  }
-  for (auto [r, read] : llvm::enumerate(chain.reads))
-    for (auto [pairing, partner] : llvm::zip(read.pairings, pairingTiles[r])) {
-      if (!llvm::is_contained(plan.takenBefore(checkpoint), pairing.op))
-        continue;
-      Value terms = byBlocks ? pairedParts(e, r, partner, entryPart(e, r, state))
-                             : paired(e, r, partner, readEntry(e, r, state, inBasis), inBasis);
-      bool isOfHead = checkpoint.getAxis() == Axis::head;
-      Value taken = isOfHead ? e.totalOf(e.sum(terms, 1)) : e.sum(terms, 0);
-      whole = e.add(whole, e.scale(taken, scalesOf(read, pairing)));
-    }
-  return saved->enters ? e.select(saved->enters, whole, carried) : whole;
-}
-
-Value ChunkedState::ifEntering(TileBuilder &e, Value carried,
-                               llvm::function_ref<Value(TileBuilder &)> make) {
-  if (!saved->enters)
-    return make(e);
-  auto choice = scf::IfOp::create(e.b, e.loc, carried.getType(), saved->enters,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder b = OpBuilder::atBlockEnd(choice.thenBlock());
-  TileBuilder entering(b, e.loc);
-  scf::YieldOp::create(b, e.loc, make(entering));
-  b.setInsertionPointToEnd(choice.elseBlock());
-  scf::YieldOp::create(b, e.loc, carried);
-  return choice.getResult(0);
-}
-
-Value ChunkedState::atCheckpoint(TileBuilder &e, unsigned number, Value state, bool inBasis) {
-  if (plan.options.saveEntries)
-    return sumFromEntry(e, number, state, inBasis);
-  return ifEntering(e, saved->carried[number], [&](TileBuilder &entering) {
-    return sumOfProducts(entering, number, state, inBasis);
-  });
-}
-
-void ChunkedState::save(TileBuilder &e, Value state, bool inBasis) {
-  if (plan.options.saveEntries)
-    return;
-  saveAt(e, [&](TileBuilder &leaving) {
-    for (const StateChain::Save &save : chain.saves) {
-      Value before = beforeAdds(leaving, save, state, inBasis);
-      saved->store(leaving, save,
-                   leaving.scale(inBasis && !byBlocks ? toEnd(leaving, before) : before,
-                                 chain.scale));
-    }
-  });
-}
-
-void ChunkedState::saveAt(TileBuilder &e, llvm::function_ref<void(TileBuilder &)> saveAll) {
-  if (chain.saves.empty())
-    return;
-  if (!saved->leaves)
-    return saveAll(e);
-  auto branch = scf::IfOp::create(e.b, e.loc, saved->leaves, /*withElseRegion=*/false);
-  OpBuilder b = branch.getThenBodyBuilder();
-  TileBuilder leaving(b, e.loc);
-  saveAll(leaving);
-}
-
 ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
   for (unsigned dim = 0; dim < 2; ++dim)
     if (isInState(dim) && bases[dim].middle)
       state = times(e, state, e.exp(bases[dim].middle), dim);
-  if (chain.correction)
-    corrected = solveCorrection(e, state);
+  solveCorrections(e, state);
   auto fromBasis = [&](Value tile, const StateChain::Read &read) {
     unsigned other = 1 - read.along;
     return isGated(other) ? e.mul(tile, e.exp(readExponent(e, other, read))) : tile;
@@ -571,127 +448,22 @@ ChunkedState::Computed ChunkedState::onFastPath(TileBuilder &e, Value state) {
       computed.push_back(Value());
       continue;
     }
-    bool isCorrected = chain.correction && read.op == chain.correction->vector.getDefiningOp();
-    Value inBasis = isCorrected ? corrected
-                    : solvedRead && r == chain.correction->terms.front().read
-                        ? solvedRead
-                        : readOnFastPath(e, r, state);
+    Value inBasis = readOfSolution(r);
+    if (!inBasis)
+      inBasis = readOnFastPath(e, r, state);
     computed.push_back(fromBasis(inBasis, read));
     if (!read.sumsPairs)
       for (Value partner : pairingTiles[r])
         pairs.push_back(paired(e, r, partner, inBasis, /*inBasis=*/true));
   }
-  if (givesCorrection())
-    computed.push_back(fromBasis(corrected, chain.reads[chain.correction->terms.front().read]));
+  for (auto [c, correction] : llvm::enumerate(chain.corrections))
+    if (isGiven(correction))
+      computed.push_back(fromBasis(corrected[c], chain.reads[correction.terms.front().read]));
   llvm::append_range(computed, pairs);
   for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
     computed.push_back(atCheckpoint(e, number, state, /*inBasis=*/true));
   Value end = updateOnFastPath(e, state);
   save(e, end, /*inBasis=*/true);
   computed.front() = toEnd(e, end);
-  return computed;
-}
-
-//===----------------------------------------------------------------------===//
-// Exact path
-//===----------------------------------------------------------------------===//
-
-ChunkedState::Computed ChunkedState::withGuard(Value state) {
-  findBases();
-  SmallVector<Type> types = {state.getType()};
-  for (const StateChain::Read &read : chain.reads)
-    types.push_back(body.f32({plan.chunk, body.shapeOf(state)[1 - read.along]}));
-  if (givesCorrection())
-    types.push_back(body.f32({plan.chunk, body.shapeOf(state)[chain.correction->dim]}));
-  for (auto [r, read] : llvm::enumerate(chain.reads))
-    types.append(read.pairings.size(), types[1 + r]);
-  for (Value carried : saved->carried)
-    types.push_back(carried.getType());
-  // Within the bounds of blocks, gates need no guard.
-  bool inBlocks = hasBlockPath();
-  Value inRange = inBlocks ? body.rangeGuard(range::kGuardNats, fewRowsExponent(body)) : isInRange(body);
-  for (auto &decays : ArrayRef(chain.decays).drop_front())
-    for (DecayOp decay : decays)
-      tiles.setRange(decay.getGate(), inRange);
-  auto paths = tile::GuardedOp::create(body.b, body.loc, types, inRange);
-  for (bool isFast : {true, false}) {
-    OpBuilder b = OpBuilder::atBlockEnd(isFast ? paths.getFastBlock() : paths.getExactBlock());
-    TileBuilder e(b, body.loc);
-    tile::YieldOp::create(b, body.loc, !isFast      ? onExactPath(e, state)
-                                       : inBlocks ? onBlockPath(e, state)
-                                                  : onFastPath(e, state));
-  }
-  return paths.getResults();
-}
-
-ChunkedState::Computed ChunkedState::onExactPath(TileBuilder &e, Value state) {
-  Computed initial = {state};
-  for (const StateChain::Read &read : chain.reads)
-    initial.push_back(e.zeros({plan.chunk, e.shapeOf(state)[1 - read.along]}));
-  if (givesCorrection())
-    initial.push_back(e.zeros({plan.chunk, e.shapeOf(state)[chain.correction->dim]}));
-  Value zero = e.index(0), one = e.index(1), size = e.index(plan.chunk);
-  Value count = arith::MinSIOp::create(e.b, e.loc, rows, size);
-  auto loop = scf::ForOp::create(
-      e.b, e.loc, zero, count, one, initial,
-      [&](OpBuilder &b, Location loc, Value step, ValueRange carried) {
-        TileBuilder inner(b, loc);
-        Value row = isReverse() ? inner.subIndex(inner.subIndex(count, one), step) : step;
-        scf::YieldOp::create(b, loc, oneStep(inner, row, carried));
-      });
-  Computed computed(loop.getResults());
-  for (auto [r, partners] : llvm::enumerate(pairingTiles))
-    for (Value partner : partners)
-      computed.push_back(e.mul(partner, computed[1 + r]));
-  // The sums with saved states first: the saved states are as large as the state.
-  if (plan.options.saveEntries)
-    for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
-      entrySums.push_back(productWithEntry(e, number, state, /*inBasis=*/false));
-  for (unsigned number = 0; number < chain.checkpoints.size(); ++number)
-    computed.push_back(atCheckpoint(e, number, state, /*inBasis=*/false));
-  save(e, computed.front(), /*inBasis=*/false);
-  return computed;
-}
-
-ChunkedState::Computed ChunkedState::oneStep(TileBuilder &e, Value row, ValueRange carried) {
-  Value state = carried.front();
-  ArrayRef<int64_t> shape = e.shapeOf(state);
-  Computed computed(carried);
-  StateChain::Place seen = {0, 0, 0};
-  unsigned adds = 0;
-  SmallVector<Value> reads(chain.reads.size());
-  auto readHere = [&] {
-    for (auto [r, read] : llvm::enumerate(chain.reads)) {
-      if (read.adds != adds || seen != read.decays)
-        continue;
-      unsigned along = read.along;
-      Value x = e.broadcast(e.row(readTiles[r], row), along, shape);
-      reads[r] = e.sum(e.mul(state, x), along);
-      computed[r + 1] = e.withRow(computed[r + 1], reads[r], row);
-    }
-  };
-  readHere();
-  for (Operation *link : chain.links) {
-    if (auto decay = dyn_cast<DecayOp>(link)) {
-      unsigned axis = unsigned(decay.getAxis());
-      Value scale = e.exp(e.row(gateTiles[axis][seen[axis]++], row));
-      state = axis ? times(e, state, scale, axis - 1)
-                   : e.mul(state, e.broadcast(scale, cast<VectorType>(state.getType())));
-    } else {
-      Value outer;
-      for (unsigned dim : {0, 1}) {
-        Value vector =
-            isCorrection(adds, dim) ? correctedRow(e, row, reads) : e.row(addTiles[dim][adds], row);
-        if (isCorrection(adds, dim) && givesCorrection())
-          computed.back() = e.withRow(computed.back(), vector, row);
-        Value wide = e.broadcast(vector, dim, shape);
-        outer = outer ? e.mul(outer, wide) : wide;
-      }
-      state = e.add(state, outer);
-      ++adds;
-    }
-    readHere();
-  }
-  computed.front() = state;
   return computed;
 }

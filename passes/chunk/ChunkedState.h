@@ -59,6 +59,21 @@
 // The matrix is the same for all channels of u. This holds in the basis along b, too, because
 // the read is where u is added, so that R^b = W^b.
 //
+// **Several corrections.** Of n vectors that each step adds, u^a may depend on what the step has added
+// before it. With M^ab the products of what u^a reads with the keys of u^b, which u^a multiplies,
+//
+//   u^a − Σ_b M^ab u^b = w^a + c^a y⁰
+//
+// M^ab is strictly lower triangular for b ≥ a, and has a diagonal where u^a reads what u^b adds in the
+// same step. With all vectors of a step side by side the matrix is unit lower triangular. A chunk
+// eliminates one vector after the other instead, each with a system of its C rows:
+//
+//   A^ab = (I − M^aa)⁻¹ M^ab        M^cb ← M^cb + M^ca A^ab        for b, c > a
+//
+// Each M^cc stays strictly lower triangular. A^ab has what the steps add to u^a for each number that u^b adds,
+// where nothing but u^a corrects. So where the correction of each vector makes no state larger, A^ab
+// is no larger than the keys.
+//
 // Keys that point nearly one way make u cancel in all sums over the steps of a chunk, which are then
 // far smaller than the sums of |u|. So the matmuls that sum over u take their operands in two terms:
 // u, what it is multiplied by, and the outer product's key if it is computed and not a row. A
@@ -130,7 +145,7 @@ private:
     mlir::Value around; // W − M
     mlir::Value middle; // M, a row; null where it is zero, at the start
   };
-  /// The state after the chunk, a tile for each read, one for what a correction adds if that is
+  /// The state after the chunk, a tile for each read, one for what each correction adds if that is
   /// used, a tile for each cancelling pair of each read, and the result of each checkpoint.
   using Computed = llvm::SmallVector<mlir::Value>;
 
@@ -163,27 +178,38 @@ private:
   /// The contribution of the state at the start of the chunk to read `r`; in f32's precision if not
   /// `inBasis`.
   mlir::Value readEntry(TileBuilder &e, unsigned r, mlir::Value state, bool inBasis);
-  /// Read `r` on the fast path, still in the basis along its result; without the contribution of
-  /// outer product `without`.
+  /// Read `r` on the fast path, still in the basis along its result; with `uncorrected`, without what
+  /// corrections add.
   mlir::Value readOnFastPath(TileBuilder &e, unsigned r, mlir::Value basisState,
-                             std::optional<unsigned> without = std::nullopt);
+                             bool uncorrected = false);
   /// The products of read `r`, whose vector is `x`, with the vectors of outer product `add` along
   /// the read: decayed, and zero where a step's read does not see the addition.
   mlir::Value seenProducts(TileBuilder &e, unsigned r, mlir::Value x, unsigned add,
                            bool addedInTerms = false, bool readingInTerms = false);
   /// The vector of read `r` for `seenProducts`, which scales it itself on the block path.
   mlir::Value vectorFor(TileBuilder &e, unsigned r);
-  /// The vectors that the chain's correction adds, in the basis.
-  mlir::Value solveCorrection(TileBuilder &e, mlir::Value basisState);
-  /// The same for one step on the exact path: `reads` are the step's reads so far.
-  mlir::Value correctedRow(TileBuilder &e, mlir::Value row, llvm::ArrayRef<mlir::Value> reads);
-  /// Whether what the correction adds is a tile of its own: it is used, and is no read.
-  bool givesCorrection() const {
-    return chain.correction && chain.correction->isUsed &&
-           !chain.correction->vector.getDefiningOp<ReadOp>();
+  /// Solves for the vectors that the chain's corrections add, in the basis: `corrected` and
+  /// `solvedReads`.
+  void solveCorrections(TileBuilder &e, mlir::Value basisState);
+  /// The vectors that correction `c` adds, on the fast path; null before they are solved for.
+  mlir::Value correctedOf(unsigned add, unsigned dim) const {
+    const StateChain::Correction *correction = chain.correctionOf(add);
+    bool isKnown = correction && correction->dim == dim && !corrected.empty();
+    return isKnown ? corrected[correction - chain.corrections.begin()] : mlir::Value();
   }
-  bool isCorrection(unsigned add, unsigned dim) const {
-    return chain.correction && chain.correction->add == add && chain.correction->dim == dim;
+  using Systems = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
+  /// The solutions x of the corrections' systems, x_a = rhs_a + Σ_b matrices_ab x_b. Matrices are stored
+  /// with a row for the later step.
+  llvm::SmallVector<mlir::Value> eliminate(TileBuilder &e, Systems matrices,
+                                           llvm::SmallVector<mlir::Value> rhs) const;
+  /// Read `r`, where the solution of a correction gives it; else null.
+  mlir::Value readOfSolution(unsigned r) const;
+  /// The vector of correction `c` for one step on the exact path: `reads` are the step's reads so far.
+  mlir::Value correctedRow(TileBuilder &e, unsigned c, mlir::Value row,
+                           llvm::ArrayRef<mlir::Value> reads);
+  /// Whether what the correction adds is a tile of its own: it is used, and is no read.
+  static bool isGiven(const StateChain::Correction &correction) {
+    return correction.isUsed && !correction.vector.getDefiningOp<ReadOp>();
   }
   /// The matrix of dot products of each step's `reading` with each step's `added`. Rows are the
   /// later step and columns the earlier one, as in a forward scan.
@@ -194,7 +220,7 @@ private:
   bool cancels(unsigned add) const {
     OuterAddOp op = chain.adds[add].op;
     return op.getCorrects() ||
-           (chain.correction && chain.correction->add == add && !chain.correction->isMultiple);
+           (chain.correctionOf(add) && !chain.correctionOf(add)->isMultiple);
   }
   /// Whether the other scan of a read's cancelling pairs, which are not only summed, adds the read's
   /// vector and its partner in two terms.
@@ -258,7 +284,8 @@ private:
                                            std::optional<LastPlace> lessLast = {});
   /// The same without its decays.
   mlir::Value plainAdd(unsigned add, unsigned dim) const {
-    return corrected && isCorrection(add, dim) ? corrected : addTiles[dim][add];
+    mlir::Value solution = correctedOf(add, dim);
+    return solution ? solution : addTiles[dim][add];
   }
   /// acc + lhs · rhs, without the product of both second terms. The product of the first terms comes
   /// first, so that others who need it alone share it.
@@ -296,7 +323,7 @@ private:
   void multiplyByBlocks(TileBuilder &e);
   Part entryPart(TileBuilder &e, unsigned r, mlir::Value state);
   llvm::SmallVector<Part> readParts(TileBuilder &e, unsigned r, mlir::Value state,
-                                    std::optional<unsigned> without = std::nullopt);
+                                    bool uncorrected = false);
   static mlir::Value sumOfParts(TileBuilder &e, llvm::ArrayRef<Part> parts);
   mlir::Value pairedParts(TileBuilder &e, unsigned r, mlir::Value partner,
                           llvm::ArrayRef<Part> parts);
@@ -317,11 +344,11 @@ private:
   mlir::Value lastRow; // of the scan in the chunk, where it is asked for
   /// For each decay by axis, each outer product by dimension, and each read.
   llvm::SmallVector<mlir::Value> gateTiles[3], addTiles[2], readTiles;
-  /// Per term of the correction, its number at each step; on the fast path, the vectors it adds.
-  llvm::SmallVector<mlir::Value> factorTiles;
-  mlir::Value corrected;
-  /// The read of which that is a multiple, if it is.
-  mlir::Value solvedRead;
+  /// For each correction, and each of its terms: its number at each step.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> factorTiles;
+  /// On the fast path, for each correction: the vectors that it adds, and the read of which these are
+  /// a multiple, if they are. Empty before they are known.
+  llvm::SmallVector<mlir::Value> corrected, solvedReads;
   /// For each read and cancelling pair: the tile that the read is multiplied by.
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> pairingTiles;
   llvm::SmallVector<mlir::Value> checkpointResults;

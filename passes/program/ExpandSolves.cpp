@@ -1,7 +1,7 @@
 //===- ExpandSolves.cpp - triangular systems by matmuls -------------------===//
 //
-// Block by block: with L the strictly lower matrix, D what `tile.invert_diagonal` gives of the
-// block on its diagonal, and X the rows that are solved already,
+// Block by block: with L the strictly lower matrix, D what `tile.invert_diagonal` and
+// `tile.merge_inverses` give of the block on its diagonal, and X the rows that are solved already,
 //
 //   X_b = (I + D_b) (rhs_b + Σ_c L_bc X_c)
 //
@@ -30,14 +30,9 @@ using namespace mlir;
 using namespace ejk;
 using namespace ejk::tile;
 
-/// For each element of a matrix whether it lies below the blocks on the diagonal.
-static Value isBelowBlocks(TileBuilder &e, ArrayRef<int64_t> shape) {
-  int64_t block = InvertDiagonalOp::blockOf(shape.front());
-  Value step = e.constant(e.f32(shape.take_front()), 1.0 / block);
-  Value number = e.floor(e.cumsum(step, /*reverse=*/false, /*exclusive=*/true));
-  return arith::CmpFOp::create(e.b, e.loc, arith::CmpFPredicate::OGT,
-                               e.broadcast(number, 0, shape), e.broadcast(number, 1, shape));
-}
+/// Rows of the blocks that are inverted by substitution, and of those that matmuls take, which are merged
+/// from two where that many divide a matrix's rows.
+static constexpr int64_t kSubstituted = 16, kMultiplied = 32;
 
 static void expand(SolveOp op) {
   OpBuilder b(op);
@@ -49,10 +44,10 @@ static void expand(SolveOp op) {
     return std::pair(first, e.round(e.sub(x, e.widen(first)), narrow));
   };
   Value lower = e.mask(op.getMatrix(), /*upper=*/false, /*strict=*/true, 0.0f);
-  Value matrix = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower);
-  int64_t rows = e.shapeOf(lower)[0], block = InvertDiagonalOp::blockOf(rows);
-  if (rows > block)
-    matrix = e.select(isBelowBlocks(e, e.shapeOf(lower)), lower, matrix);
+  int64_t rows = e.shapeOf(lower)[0], block = kSubstituted;
+  Value matrix = InvertDiagonalOp::create(b, e.loc, lower.getType(), lower, block);
+  for (; block < kMultiplied && rows % (2 * block) == 0; block *= 2)
+    matrix = MergeInversesOp::create(b, e.loc, matrix.getType(), matrix, block);
   Value lhs1, lhs2;
   if (!algorithm)
     std::tie(lhs1, lhs2) = split(matrix);
@@ -89,8 +84,8 @@ struct ExpandSolvesPass : ejk::impl::ExpandSolvesBase<ExpandSolvesPass> {
     getOperation()->walk([&](SolveOp op) { solves.push_back(op); });
     for (SolveOp op : solves) {
       int64_t rows = cast<VectorType>(op.getMatrix().getType()).getDimSize(0);
-      if (rows % InvertDiagonalOp::kBlock) {
-        op.emitOpError() << "can be computed by matmuls where " << InvertDiagonalOp::kBlock
+      if (rows % kSubstituted) {
+        op.emitOpError() << "can be computed by matmuls where " << kSubstituted
                          << " divides the matrix's rows, but there are " << rows
                          << "; add rows and columns of zeros";
         return signalPassFailure();

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialect/tile/Tile.h"
+#include "dialect/ejk/Searches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -22,10 +23,11 @@ using namespace ejk::tile;
 
 /// Whether all results that derive from `value` by multiplications are rounded to bf16.
 static bool isOnlyScaling(Value value) {
-  return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
+  return !value.use_empty() && !meetsAmongUses(value, [](OpOperand &use) {
+    Operation *user = use.getOwner();
     if (isa<arith::TruncFOp>(user))
-      return getElementTypeOrSelf(user->getResult(0)).isBF16();
-    return isa<arith::MulFOp>(user) && isOnlyScaling(user->getResult(0));
+      return getElementTypeOrSelf(user->getResult(0)).isBF16() ? Met::nothing : Met::wanted;
+    return isa<arith::MulFOp>(user) && !user->use_empty() ? Met::more : Met::wanted;
   });
 }
 

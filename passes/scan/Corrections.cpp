@@ -40,6 +40,16 @@ public:
   std::optional<CorrectionParts> split(Value value) {
     if (!depends(value))
       return CorrectionParts{value, {}};
+    // A sum may take one value twice, and so on.
+    if (auto known = splits.find(value); known != splits.end())
+      return known->second;
+    std::optional<CorrectionParts> found = splitDependent(value);
+    if (found)
+      splits.insert({value, *found});
+    return found;
+  }
+
+  std::optional<CorrectionParts> splitDependent(Value value) {
     Operation *op = value.getDefiningOp();
     if (isa<ReadOp>(op)) {
       if (depends(cast<ReadOp>(op).getVector()))
@@ -165,6 +175,7 @@ private:
   Location loc;
   SmallVectorImpl<Operation *> &made;
   llvm::DenseMap<Value, bool> dependent;
+  llvm::DenseMap<Value, CorrectionParts> splits;
 };
 } // namespace
 

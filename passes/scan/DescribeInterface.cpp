@@ -33,6 +33,8 @@ static std::optional<DimExpr> indexedStatesOf(Value index, const ShapeAnalysis &
       return shapes.dim(read.getPool(), 0);
     if (auto write = dyn_cast<WriteStatesOp>(user); write && write.getIndex() == index)
       return shapes.dim(write.getPool(), 0);
+    if (auto zero = dyn_cast<ZeroSkippedOp>(user); zero && llvm::is_contained(zero.getIndices(), index))
+      return shapes.dim(zero.getPool(), 0);
   }
   return std::nullopt;
 }

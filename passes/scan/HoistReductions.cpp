@@ -6,6 +6,7 @@
 // vectors is the sum of their sums.
 //
 //===----------------------------------------------------------------------===//
+#include "dialect/ejk/Searches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -78,24 +79,27 @@ private:
     });
   }
 
+  /// Whether only sums take what `yield` hands on as its operand `number`.
+  bool isSummedLater(YieldOp yield, unsigned number) const {
+    unsigned states = yield.getStates().size();
+    auto scan = cast<ScanOp>(yield->getParentOp());
+    if (number < states)
+      return args.contains(scan.getStateArgs()[number]);
+    number -= states;
+    return number < scan.getOutputs().size() && outputs.contains(scan.getOutputs()[number]);
+  }
+
   bool holdsFor(Value value) const {
-    return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    return !meetsAmongUses(value, [&](OpOperand &use) {
       Operation *user = use.getOwner();
       if (isa<SumOp>(user))
-        return true;
+        return Met::nothing;
       if (isa<arith::AddFOp, arith::SubFOp>(user) || isa<CheckpointOp>(user))
-        return holdsFor(user->getResult(0));
+        return Met::more;
       if (auto masked = dyn_cast<GateGradientOp>(user))
-        return !isVector(masked.getGate()) && holdsFor(masked.getResult());
+        return isVector(masked.getGate()) ? Met::wanted : Met::more;
       auto yield = dyn_cast<YieldOp>(user);
-      if (!yield)
-        return false;
-      unsigned number = use.getOperandNumber(), states = yield.getStates().size();
-      auto scan = cast<ScanOp>(yield->getParentOp());
-      if (number < states)
-        return args.contains(scan.getStateArgs()[number]);
-      number -= states;
-      return number < scan.getOutputs().size() && outputs.contains(scan.getOutputs()[number]);
+      return yield && isSummedLater(yield, use.getOperandNumber()) ? Met::nothing : Met::wanted;
     });
   }
 

@@ -1,5 +1,6 @@
 //===- NarrowOperands.cpp - which sequences may enter 16-bit matmuls ------===//
 #include "passes/scan/NarrowOperands.h"
+#include "dialect/ejk/EjkShifts.h"
 #include "passes/scan/ScanProperties.h"
 #include "dialect/ejk/Attributes.h"
 #include "dialect/tile/Tile.h"
@@ -80,6 +81,8 @@ static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
       values.push_back(scan.getYield().getOutputs()[place - scan.getOutputs().begin()]);
     return llvm::to_vector<6>(findSequences(scan, values));
   }
+  if (isa<ShiftOp>(op))
+    return SmallVector<Value, 6>(op->getOperands().take_front(1));
   if (isa<linalg::GenericOp, linalg::FillOp, tensor::CastOp, tensor::EmptyOp, tensor::SplatOp>(
           op) ||
       op->hasTrait<OpTrait::ConstantLike>() || OpTrait::hasElementwiseMappableTraits(op))
@@ -91,7 +94,7 @@ static FailureOr<SmallVector<Value, 6>> inputsOf(Value value) {
 static bool isSavedRead(Value rows) {
   auto arg = dyn_cast<BlockArgument>(rows);
   auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-  return function && function.getArgAttr(arg.getArgNumber(), kSavedReadAttr);
+  return function && arg.getOwner() == &function.front() && function.getArgAttr(arg.getArgNumber(), kSavedReadAttr);
 }
 
 /// Whether a block program whose matmuls have 16-bit operands computed `rows`.
@@ -193,52 +196,82 @@ static Value narrowed(Value rows) {
   return arith::TruncFOp::create(b, rows.getLoc(), type.clone(b.getBF16Type()), rows);
 }
 
-/// Whether `value` is a sum over channels of a vector.
-static bool isSumOfChannels(Value value) {
-  Operation *op = value.getDefiningOp();
-  return op &&
-         (isa<SumOp>(op) || (!isa<ReadOp>(op) && llvm::any_of(op->getOperands(), isSumOfChannels)));
-}
+namespace {
+/// What a step computes from its rows. The step does not change in the meantime. Each op is looked
+/// at once for each question: a step may use one value in many ops, and paths multiply.
+class RowUses {
+public:
+  /// Whether `use` only serves matmuls: operands, cancelling pairs with reads, and diagonal terms
+  /// (x · y) z, which chunks include in a matmul.
+  bool servesMatmuls(OpOperand &use) {
+    Operation *op = use.getOwner();
+    if (isa<OuterAddOp, ReadOp, CancellingPairOp>(op))
+      return true;
+    if (isa<YieldOp>(op) || op->getNumResults() != 1)
+      return false;
+    if (isa<arith::MulFOp>(op) && isSumOfChannels(op->getOperand(1 - use.getOperandNumber())))
+      return true;
+    return once(serves, op, [&] {
+      return llvm::all_of(op->getResult(0).getUses(), [&](OpOperand &next) {
+        return (isa<SumOp>(op) && isa<vector::BroadcastOp>(next.getOwner())) || servesMatmuls(next);
+      });
+    });
+  }
 
-/// Whether `use`, in a step, only serves matmuls: operands, cancelling pairs with reads, and
-/// diagonal terms (x · y) z, which chunks include in a matmul.
-static bool servesMatmuls(OpOperand &use) {
-  Operation *op = use.getOwner();
-  if (isa<OuterAddOp, ReadOp, CancellingPairOp>(op))
-    return true;
-  if (isa<YieldOp>(op) || op->getNumResults() != 1)
-    return false;
-  if (isa<arith::MulFOp>(op) && isSumOfChannels(op->getOperand(1 - use.getOperandNumber())))
-    return true;
-  return llvm::all_of(op->getResult(0).getUses(), [&](OpOperand &next) {
-    return (isa<SumOp>(op) && isa<vector::BroadcastOp>(next.getOwner())) || servesMatmuls(next);
-  });
-}
+  /// Whether an operand of a matmul is computed from `use`.
+  bool feedsMatmuls(OpOperand &use) {
+    Operation *op = use.getOwner();
+    if (isa<OuterAddOp, ReadOp>(op))
+      return true;
+    return op->getNumResults() == 1 && once(feeds, op, [&] {
+             return llvm::any_of(op->getResult(0).getUses(),
+                                 [&](OpOperand &next) { return feedsMatmuls(next); });
+           });
+  }
 
-/// Whether an operand of a matmul is computed from `use`.
-static bool feedsMatmuls(OpOperand &use) {
-  Operation *op = use.getOwner();
-  if (isa<OuterAddOp, ReadOp>(op))
-    return true;
-  return op->getNumResults() == 1 && llvm::any_of(op->getResult(0).getUses(), [](OpOperand &next) {
-           return feedsMatmuls(next);
-         });
-}
+  /// Whether a step only multiplies what it computes from `use`: then rounding the row costs what
+  /// rounding a matmul's operand costs, and no difference makes it larger.
+  bool isOnlyScaled(OpOperand &use) {
+    Operation *op = use.getOwner();
+    if (isa<OuterAddOp, ReadOp, YieldOp>(op))
+      return true;
+    return isa<arith::MulFOp, arith::NegFOp, arith::TruncFOp, arith::ExtFOp, SumOp>(op) &&
+           once(scales, op, [&] {
+             return llvm::all_of(op->getResult(0).getUses(),
+                                 [&](OpOperand &next) { return isOnlyScaled(next); });
+           });
+  }
+
+private:
+  using Known = llvm::DenseMap<Operation *, bool>;
+
+  template <typename Answer> static bool once(Known &known, Operation *op, Answer answer) {
+    if (auto found = known.find(op); found != known.end())
+      return found->second;
+    bool result = answer();
+    known[op] = result;
+    return result;
+  }
+
+  /// Whether `value` is a sum over channels of a vector.
+  bool isSumOfChannels(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<SumOp, ReadOp>(op))
+      return isa_and_present<SumOp>(op);
+    return once(sums, op, [&] {
+      return llvm::any_of(op->getOperands(), [&](Value v) { return isSumOfChannels(v); });
+    });
+  }
+
+  Known serves, feeds, scales, sums;
+};
+} // namespace
 
 /// Whether a step computes from sequence `number` one value for matmuls and for others.
-static bool isMixed(ScanOp scan, unsigned number) {
-  return llvm::any_of(scan.getStep().getArgument(number).getUses(),
-                      [](OpOperand &use) { return !servesMatmuls(use) && feedsMatmuls(use); });
-}
-
-/// Whether a step only multiplies what it computes from `use`: then rounding the row costs what
-/// rounding a matmul's operand costs, and no difference makes it larger.
-static bool isOnlyScaled(OpOperand &use) {
-  Operation *op = use.getOwner();
-  if (isa<OuterAddOp, ReadOp, YieldOp>(op))
-    return true;
-  return isa<arith::MulFOp, arith::NegFOp, arith::TruncFOp, arith::ExtFOp, SumOp>(op) &&
-         llvm::all_of(op->getResult(0).getUses(), isOnlyScaled);
+static bool isMixed(ScanOp scan, unsigned number, RowUses &step) {
+  return llvm::any_of(scan.getStep().getArgument(number).getUses(), [&](OpOperand &use) {
+    return !step.servesMatmuls(use) && step.feedsMatmuls(use);
+  });
 }
 
 /// Whether a scan, or the program made of one, hands `rows` to scans that only multiply it.
@@ -247,10 +280,13 @@ static bool isHandedOn(Value rows) {
     return false;
   return llvm::all_of(rows.getUsers(), [&](Operation *user) {
     auto scan = dyn_cast<ScanOp>(user);
+    RowUses step;
     return scan &&
            llvm::all_of(llvm::zip(scan.getSequenceArgs(), scan.getSequences()), [&](auto pair) {
              auto [arg, tensor] = pair;
-             return tensor != rows || llvm::all_of(arg.getUses(), isOnlyScaled);
+             return tensor != rows || llvm::all_of(arg.getUses(), [&](OpOperand &use) {
+                      return step.isOnlyScaled(use);
+                    });
            });
   });
 }
@@ -262,8 +298,9 @@ static bool narrowSequence(ScanOp scan, unsigned number, bool all) {
   BlockArgument arg = scan.getStep().getArgument(number);
   bool isExact = all || isWidened(wide);
   SmallVector<OpOperand *> matmuls;
+  RowUses step;
   for (OpOperand &use : arg.getUses())
-    if (isExact || servesMatmuls(use))
+    if (isExact || step.servesMatmuls(use))
       matmuls.push_back(&use);
   if (matmuls.empty() && !isExact)
     return false;
@@ -292,8 +329,9 @@ unsigned ejk::narrowOperands(ArrayRef<ScanOp> scans, bool roundComputed) {
   // gradients cancel only if the scans compute a value from the same rows.
   llvm::DenseSet<Value> mixed, handedOn;
   for (ScanOp scan : scans) {
+    RowUses step;
     for (auto [i, rows] : llvm::enumerate(scan.getSequences()))
-      if (isRows(rows) && isMixed(scan, i))
+      if (isRows(rows) && isMixed(scan, i, step))
         (isHandedOn(rows) && !isInTwoTerms(scan) ? handedOn : mixed).insert(rows);
     // Vectors that nearly cancel are rounded where matmuls take them, to two terms.
     SmallVector<Value> cancelling;

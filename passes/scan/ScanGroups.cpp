@@ -1,5 +1,6 @@
 //===- ScanGroups.cpp - scans that share saved states ---------------------===//
 #include "passes/scan/ScanGroups.h"
+#include "dialect/ejk/Searches.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Passes.h"
 #include "passes/scan/ScanProperties.h"
@@ -11,11 +12,12 @@ using namespace ejk;
 
 /// Whether `value`, of a step, is a sum of cancelling pairs.
 static bool sumsPairs(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (isa_and_present<CancellingPairOp>(op))
-    return true;
-  return isa_and_present<SumOp, arith::AddFOp, arith::SubFOp>(op) &&
-         llvm::any_of(op->getOperands(), sumsPairs);
+  return meetsAmongOperands(value, [](Value part) {
+    Operation *op = part.getDefiningOp();
+    return isa_and_present<CancellingPairOp>(op)                         ? Met::wanted
+           : isa_and_present<SumOp, arith::AddFOp, arith::SubFOp>(op) ? Met::more
+                                                                         : Met::nothing;
+  });
 }
 
 SmallVector<SmallVector<ScanOp>> ejk::groupScans(ArrayRef<ScanOp> scans) {
@@ -49,8 +51,12 @@ static bool haveSameAttributes(Operation *a, Operation *b) {
   return a->getAttrDictionary() == b->getAttrDictionary();
 }
 
-bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
-                  std::pair<Value, Value> states, SameTensor isGiven) {
+/// The same, beside the pairs in `compared`: a difference in those is found where they are compared.
+static bool areSameBeside(ScanOp first, Value there, ScanOp second, Value here,
+                          SameTensor sameTensor, std::pair<Value, Value> states, SameTensor isGiven,
+                          llvm::DenseSet<std::pair<Value, Value>> &compared) {
+  if (!compared.insert({there, here}).second)
+    return true;
   if (there.getType() != here.getType())
     return false;
   auto arg = dyn_cast<BlockArgument>(there), other = dyn_cast<BlockArgument>(here);
@@ -69,8 +75,14 @@ bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTens
   Operation *a = there.getDefiningOp(), *b = here.getDefiningOp();
   return a->getName() == b->getName() && haveSameAttributes(a, b) &&
          llvm::all_of_zip(a->getOperands(), b->getOperands(), [&](Value x, Value y) {
-           return areSame(first, x, second, y, sameTensor, states, isGiven);
+           return areSameBeside(first, x, second, y, sameTensor, states, isGiven, compared);
          });
+}
+
+bool ejk::areSame(ScanOp first, Value there, ScanOp second, Value here, SameTensor sameTensor,
+                  std::pair<Value, Value> states, SameTensor isGiven) {
+  llvm::DenseSet<std::pair<Value, Value>> compared;
+  return areSameBeside(first, there, second, here, sameTensor, states, isGiven, compared);
 }
 
 namespace {

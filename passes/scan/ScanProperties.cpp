@@ -1,6 +1,7 @@
 //===- ScanProperties.cpp - properties of a scan's step --------------------===//
 #include "passes/scan/ScanProperties.h"
 #include "dialect/ejk/AlternativeAttributes.h"
+#include "dialect/ejk/Searches.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "passes/scan/SideReads.h"
 #include "llvm/ADT/DenseSet.h"
@@ -21,12 +22,12 @@ int64_t ejk::largestMatrixState(ScanOp scan) {
 }
 
 bool ejk::isConstantInTime(ScanOp scan, Value value) {
-  if (auto arg = dyn_cast<BlockArgument>(value))
-    return llvm::is_contained(scan.getParameterArgs(), arg);
-  Operation *op = value.getDefiningOp();
-  return !isa<StepIndexOp>(op) && !op->getNumRegions() &&
-         llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return isConstantInTime(scan, operand); });
+  return !meetsAmongOperands(value, [&](Value part) {
+    if (auto arg = dyn_cast<BlockArgument>(part))
+      return llvm::is_contained(scan.getParameterArgs(), arg) ? Met::nothing : Met::wanted;
+    Operation *op = part.getDefiningOp();
+    return isa<StepIndexOp>(op) || op->getNumRegions() ? Met::wanted : Met::more;
+  });
 }
 
 bool ejk::isInTwoTerms(Operation *op) {
@@ -155,4 +156,27 @@ bool ejk::isReductionAlongReads(ScanOp scan, Operation *reduction) {
          cast<VectorType>(vector.getType()).getDimSize(0) ==
              cast<VectorType>((*matrix).getType()).getDimSize(*axis == Axis::key ? 0 : 1) &&
          !dependsOnThreads(scan, vector);
+}
+
+int64_t ejk::elementsOfStates(ScanOp scan) {
+  int64_t elements = 0;
+  for (Value state : scan.getStateArgs())
+    if (auto type = dyn_cast<VectorType>(state.getType()))
+      elements += type.getNumElements();
+  return elements;
+}
+
+int64_t ejk::rowsOf(ScanOp scan) {
+  return cast<RankedTensorType>(scan.getSequences().front().getType()).getDimSize(1);
+}
+
+bool ejk::readsPool(ScanOp scan) {
+  return llvm::any_of(scan.getInitialStates(),
+                      [](Value state) { return bool(state.getDefiningOp<ReadStatesOp>()); });
+}
+
+bool ejk::keepsEachState(ScanOp scan) {
+  return llvm::any_of(scan.getSaves(), [](Value save) {
+    return llvm::any_of(save.getUsers(), llvm::IsaPred<WriteStatesOp>);
+  });
 }

@@ -13,6 +13,17 @@ bool isMatrix(mlir::Value value);
 /// The elements of the largest state of `scan` that is a matrix; 0 without one.
 int64_t largestMatrixState(ScanOp scan);
 
+/// The elements of the matrices and vectors that `scan` carries.
+int64_t elementsOfStates(ScanOp scan);
+
+/// The steps of `scan`, which may be dynamic.
+int64_t rowsOf(ScanOp scan);
+
+/// Whether a state starts from a pool, which only one kernel may then read.
+bool readsPool(ScanOp scan);
+/// Whether the state after each step goes to a slot of a pool, which chunks do not have.
+bool keepsEachState(ScanOp scan);
+
 /// Whether `value` is the same at every step of a sequence: computed only from parameters,
 /// constants and the head.
 bool isConstantInTime(ScanOp scan, mlir::Value value);

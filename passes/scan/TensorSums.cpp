@@ -107,7 +107,7 @@ Value ejk::sumToParameter(OpBuilder &b, Location loc, Value x, Value like, int64
 static StringRef describedSize(Value tensor, unsigned dim) {
   auto arg = dyn_cast<BlockArgument>(tensor);
   auto function = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-  if (!function)
+  if (!function || arg.getOwner() != &function.front())
     return {};
   auto shape = function.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), kShapeAttr);
   return shape && dim < shape.size() ? cast<StringAttr>(shape[dim]).getValue() : StringRef();

@@ -17,6 +17,29 @@ static std::string hex(uintptr_t address) {
   return text;
 }
 
+/// Checks the stride of a pool whose slots have `slot` elements; finds how many `bytes` its memory
+/// has, from the first slot to the end of the last.
+static ejk_error *checkSlots(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
+                             int64_t slot, int64_t &bytes) {
+  if (tensor.shape[0] == 1)
+    return nullptr;
+  int64_t stride = tensor.strides[0], size = dataTypeSize(spec.dtype), inBytes;
+  if (stride < slot)
+    return fail(kind, spec,
+                "the stride of dimension 0 is " + std::to_string(stride) + ", expected at least " +
+                    std::to_string(slot) + ", the elements of a slot");
+  if (__builtin_mul_overflow(stride, size, &inBytes) ||
+      __builtin_mul_overflow(inBytes, tensor.shape[0] - 1, &bytes) ||
+      __builtin_add_overflow(bytes, slot * size, &bytes))
+    return fail(kind, spec, "its size overflows 64 bits");
+  // Kernels read no more at once than a slot without anything behind it allows.
+  if (stride != slot && inBytes % spec.align != 0)
+    return fail(kind, spec,
+                "its slots are " + std::to_string(inBytes) + " bytes apart, expected a multiple of " +
+                    std::to_string(spec.align));
+  return nullptr;
+}
+
 static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DLTensor &tensor,
                               Range &range) {
   int64_t elements = 1, bytes;
@@ -32,7 +55,7 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DL
 
   if (tensor.strides) {
     int64_t compact = 1;
-    for (int d = tensor.ndim - 1; d >= 0; --d) {
+    for (int d = tensor.ndim - 1; d >= (spec.hasSlots ? 1 : 0); --d) {
       // A dimension of one element is never stepped along.
       if (tensor.shape[d] != 1 && tensor.strides[d] != compact)
         return fail(kind, spec,
@@ -42,6 +65,9 @@ static ejk_error *checkBuffer(const char *kind, const TensorSpec &spec, const DL
       compact *= tensor.shape[d];
     }
   }
+  if (spec.hasSlots && tensor.strides)
+    if (ejk_error *error = checkSlots(kind, spec, tensor, elements / tensor.shape[0], bytes))
+      return error;
   if (!tensor.data)
     return fail(kind, spec, "data is NULL");
   uintptr_t begin = reinterpret_cast<uintptr_t>(tensor.data);
@@ -76,7 +102,9 @@ ejk_error *ejk::checkBuffers(const Entry &entry, TensorList inputs, TensorList o
                     "its memory overlaps that of output '" + entry.outputs[p].name + "'");
     if (spec.inPlace) {
       const Range &input = buffers.inputs[spec.mayAlias];
-      if (range.begin != input.begin || range.end != input.end)
+      bool isApart = spec.hasSlots && outputs.tensors[o]->shape[0] > 1 &&
+                     slotStride(*outputs.tensors[o]) != slotStride(*inputs.tensors[spec.mayAlias]);
+      if (range.begin != input.begin || range.end != input.end || isApart)
         return fail("output", spec,
                     "it is written in place: its memory must be exactly that of input '" +
                         entry.inputs[spec.mayAlias].name + "'");

@@ -138,6 +138,9 @@ static ejk_error *planLaunch(const Entry &entry, const Launch &launch,
               uint64_t(layout.offsets[argument.index]);
       addressIsKnown = arguments.executable != nullptr;
       break;
+    case Argument::Kind::SlotStride:
+      *next = uint64_t(slotStride(*arguments.inputs.tensors[argument.index]));
+      break;
     case Argument::Kind::Integer:
       if (const char *why = argument.value.evaluate(symbols.values, value))
         return expressionError(entry, launch, "argument", argument.value, why, symbols);

@@ -56,6 +56,16 @@ inline int32_t deviceType(const DLTensor &tensor) {
   return type;
 }
 
+/// How many elements the slots of a pool are apart, which has a dimension at least.
+inline int64_t slotStride(const DLTensor &pool) {
+  if (pool.strides)
+    return pool.strides[0];
+  uint64_t elements = 1; // checkBuffers refuses a tensor for which this overflows
+  for (int d = 1; d < pool.ndim; ++d)
+    elements *= uint64_t(pool.shape[d]);
+  return int64_t(elements);
+}
+
 /// Checks types and shapes of the inputs and the entry's constraints, and
 /// finds the symbols' values.
 ejk_error *bindInputs(const Entry &entry, TensorList inputs, Symbols &symbols);

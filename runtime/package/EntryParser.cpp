@@ -62,6 +62,11 @@ bool ManifestParser::tensor(const json &object, const std::string &where, Tensor
   if (!type)
     return fail(where, "unknown element type " + inQuotes(dtype));
   spec.dtype = *type;
+  if (object.contains("slots")) {
+    if (!object["slots"].is_boolean())
+      return fail(dot(where, "slots"), "expected true or false");
+    spec.hasSlots = object["slots"].get<bool>();
+  }
   if ((spec.align & (spec.align - 1)) != 0)
     return fail(where, "the alignment is not a power of two");
   if (spec.align < dataTypeSize(spec.dtype))
@@ -139,11 +144,15 @@ bool ManifestParser::inputShapes(const json &inputs, const std::string &where, E
       if (!expression((*shapes[i])[d], at(here, "shape", d), entry, spec.dims[d].expr))
         return false;
     spec.shapeText = shapeText(spec.dims);
+    if (spec.hasSlots && spec.dims.empty())
+      return fail(dot(here, "slots"), "a tensor of no dimensions has none");
     bool isOffsets = spec.role == cuSeqlensRole;
     if (!isOffsets && spec.role != stateIndexRole)
       continue;
-    if (spec.dims.size() != 1 || (spec.dtype != DataType::I32 && spec.dtype != DataType::I64))
-      return fail(here, spec.role + " must be a vector of i32 or i64");
+    bool isVector = spec.dims.size() == 1 || (!isOffsets && spec.dims.size() == 2);
+    if (!isVector || (spec.dtype != DataType::I32 && spec.dtype != DataType::I64))
+      return fail(here, spec.role + (isOffsets ? " must be a vector of i32 or i64"
+                                               : " must be a vector or a matrix of i32 or i64"));
     const char *key = isOffsets ? "total" : "states";
     const json *bound = member(inputs[i], key, here);
     if (!bound || !expression(*bound, dot(here, key), entry, isOffsets ? spec.total : spec.states))
@@ -175,6 +184,8 @@ bool ManifestParser::output(const json &object, const std::string &where, Entry 
     if (spec.inPlace && spec.mayAlias < 0)
       return fail(dot(where, "in_place"), "needs 'may_alias': the input that is replaced");
   }
+  // An output in place of a pool has the pool's slots.
+  spec.hasSlots = spec.inPlace && entry.inputs[size_t(spec.mayAlias)].hasSlots;
   entry.outputs.push_back(std::move(spec));
   return unique(entry.outputs, where, "output");
 }

@@ -57,10 +57,16 @@ bool ManifestParser::argument(const json &object, const std::string &where, cons
            tensorMap(object, where, entry, launch.tensorMaps.emplace_back());
   }
   if (!object.is_object() || object.size() != 1)
-    return fail(where, "expected one of {input}, {output}, {workspace}, {i64}, "
+    return fail(where, "expected one of {input}, {output}, {workspace}, {i64}, {slot_stride}, "
                        "{tensor_map, dtype, sizes, strides, box}");
   const std::string &key = object.begin().key();
   const json &value = object.begin().value();
+  if (key == "slot_stride") {
+    if (!buffer("input", value, where, entry, variant, argument))
+      return false;
+    argument.kind = Argument::Kind::SlotStride;
+    return entry.inputs[size_t(argument.index)].hasSlots || fail(where, "the input has no slots");
+  }
   if (key != "i64")
     return buffer(key, value, where, entry, variant, argument);
   argument.kind = Argument::Kind::Integer;

@@ -62,6 +62,8 @@ struct TensorSpec {
   int mayAlias = -1;
   /// Whether it must.
   bool inPlace = false;
+  /// Of a pool: the outermost dimension may have any stride that keeps its slots apart.
+  bool hasSlots = false;
   /// "[B, T, H, 128]"
   std::string shapeText;
 };
@@ -87,9 +89,9 @@ struct TensorMap {
 };
 
 struct Argument {
-  enum class Kind : uint8_t { Input, Output, Workspace, Integer };
+  enum class Kind : uint8_t { Input, Output, Workspace, Integer, SlotStride };
   Kind kind = Kind::Integer;
-  int index = -1;     ///< of the input, output or workspace buffer
+  int index = -1;     ///< of the input, output or workspace buffer; of the input with a stride
   int tensorMap = -1; ///< of the launch's: what is passed in place of the buffer's address
   Expr value;         ///< of an integer
 };

@@ -292,3 +292,51 @@ func.func @combine_segments(%x: tensor<?x?x4x3xf32>, %m: tensor<?x?x4x4xf32>,
       -> tensor<?x?x4x3xf32>, tensor<?x?x4x3xf32>
   return
 }
+
+// CHECK-LABEL: func @pools(
+// CHECK: ejk.read_states %{{.*}} at %{{.*}} : tensor<?x?x8x8xbf16>, tensor<?xi32> -> tensor<?x?x8x8xf32>
+// CHECK: ejk.read_states %{{.*}} at %{{.*}} accepted(%{{.*}} : tensor<?xi64>) value_major {first_slot = 1 : i64} :
+// CHECK: ejk.write_states %{{.*}} to %{{.*}} at %{{.*}} cu_seqlens(%{{.*}} : tensor<?xi32>) value_major {first_slot = 1 : i64} :
+// CHECK: ejk.zero_skipped %{{.*}} of %{{.*}} at %{{.*}} : tensor<?x?x?x8xf32>, tensor<?x?x8x8xbf16>, tensor<?xi32>
+// CHECK: ejk.zero_skipped %{{.*}} of %{{.*}} at %{{.*}}, %{{.*}} cu_seqlens(%{{.*}} : tensor<?xi32>) {first_slot = 1 : i64} :
+// GENERIC: "ejk.read_states"(%{{.*}}, %{{.*}}, %{{.*}}) <{first_slot = 1 : i64, value_major}>
+func.func @pools(%pool: tensor<?x?x8x8xbf16>, %index: tensor<?xi32>, %table: tensor<?x?xi64>,
+                 %accepted: tensor<?xi64>, %states: tensor<?x?x8x8xf32>, %cu: tensor<?xi32>,
+                 %rows: tensor<?x?x?x8xf32>, %packed: tensor<1x?x?x8xf32>) {
+  %0 = ejk.read_states %pool at %index
+      : tensor<?x?x8x8xbf16>, tensor<?xi32> -> tensor<?x?x8x8xf32>
+  %1 = ejk.read_states %pool at %table accepted(%accepted : tensor<?xi64>) value_major
+      {first_slot = 1 : i64} : tensor<?x?x8x8xbf16>, tensor<?x?xi64> -> tensor<?x?x8x8xf32>
+  %2 = ejk.write_states %states to %pool at %table cu_seqlens(%cu : tensor<?xi32>) value_major
+      {first_slot = 1 : i64} : tensor<?x?x8x8xf32>, tensor<?x?x8x8xbf16>, tensor<?x?xi64>
+  %3 = ejk.zero_skipped %rows of %pool at %index
+      : tensor<?x?x?x8xf32>, tensor<?x?x8x8xbf16>, tensor<?xi32>
+  %4 = ejk.zero_skipped %packed of %pool at %index, %table cu_seqlens(%cu : tensor<?xi32>)
+      {first_slot = 1 : i64}
+      : tensor<1x?x?x8xf32>, tensor<?x?x8x8xbf16>, tensor<?xi32>, tensor<?x?xi64>
+  return
+}
+
+// CHECK-LABEL: func @shifts(
+// CHECK: ejk.shift %{{.*}} by -2 : tensor<?x?x?xf32>
+// CHECK: ejk.shift %{{.*}} by 3 halo(%{{.*}} : tensor<?x3x?x8xbf16>) cu_seqlens(%{{.*}} : tensor<?xi32>) : tensor<1x?x?x8xbf16>
+// CHECK: ejk.shift zeros %{{.*}} by 1 : tensor<1x?x?x8xbf16>
+// GENERIC: "ejk.shift"(%{{.*}}) <{by = -2 : i64, operandSegmentSizes = array<i32: 1, 0, 0>}>
+func.func @shifts(%g: tensor<?x?x?xf32>, %x: tensor<1x?x?x8xbf16>, %h: tensor<?x3x?x8xbf16>, %cu: tensor<?xi32>)
+    -> (tensor<?x?x?xf32>, tensor<1x?x?x8xbf16>, tensor<1x?x?x8xbf16>) {
+  %0 = ejk.shift %g by -2 : tensor<?x?x?xf32>
+  %1 = ejk.shift %x by 3 halo(%h : tensor<?x3x?x8xbf16>) cu_seqlens(%cu : tensor<?xi32>) : tensor<1x?x?x8xbf16>
+  %2 = ejk.shift zeros %x by 1 : tensor<1x?x?x8xbf16>
+  return %0, %1, %2 : tensor<?x?x?xf32>, tensor<1x?x?x8xbf16>, tensor<1x?x?x8xbf16>
+}
+
+// CHECK-LABEL: func @last_rows(
+// CHECK: ejk.last_rows %{{.*}} halo(%{{.*}} : tensor<?x3x?x8xbf16>) cu_seqlens(%{{.*}} : tensor<?xi32>) : tensor<1x?x?x8xbf16> -> tensor<?x3x?x8xbf16>
+// CHECK: ejk.last_rows reverse zeros %{{.*}} beyond 1 : tensor<1x?x?x8xbf16> -> tensor<1x2x?x8xbf16>
+func.func @last_rows(%x: tensor<1x?x?x8xbf16>, %h: tensor<?x3x?x8xbf16>, %cu: tensor<?xi32>)
+    -> (tensor<?x3x?x8xbf16>, tensor<1x2x?x8xbf16>) {
+  %0 = ejk.last_rows %x halo(%h : tensor<?x3x?x8xbf16>) cu_seqlens(%cu : tensor<?xi32>)
+      : tensor<1x?x?x8xbf16> -> tensor<?x3x?x8xbf16>
+  %1 = ejk.last_rows reverse zeros %x beyond 1 : tensor<1x?x?x8xbf16> -> tensor<1x2x?x8xbf16>
+  return %0, %1 : tensor<?x3x?x8xbf16>, tensor<1x2x?x8xbf16>
+}

@@ -383,3 +383,50 @@ func.func @more_layouts_than_results(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x1
   }
   return %o : tensor<?x?x?x16xf32>
 }
+
+// -----
+
+// A loop is looked at before the ops in it.
+func.func @loop_of_no_layout(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>)
+      outputs(tensor<?x?x?x16xf32>) attributes {tile.warps = 1 : i64} {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %c16 = arith.constant 16 : index
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<shared>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
+    %f = tile.convert %t to <fragments over 1 by 1> : vector<16x16xf32>
+    %r = scf.for %i = %c0 to %length step %c16 iter_args(%a = %f) -> (vector<16x16xf32>) {
+      %n = arith.addf %a, %f : vector<16x16xf32>
+      // expected-error @+1 {{uses a tile that has no layout}}
+      scf.yield %n : vector<16x16xf32>
+    } {tile.layouts = [#tile.layout<fragments over 1 by 1>]}
+    tile.store %r, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x16xf32>
+}
+
+// -----
+
+func.func @branch_of_no_layout(%q: tensor<?x?x?x16xf32>) -> tensor<?x?x?x16xf32> {
+  %o = tile.program chunk 16 slices 1 sequences(%q : tensor<?x?x?x16xf32>)
+      outputs(tensor<?x?x?x16xf32>) attributes {tile.warps = 1 : i64} {
+  ^bb0(%qr: !tile.rows<vector<16xf32>>, %or: !tile.rows<vector<16xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %t = tile.load %qr[%c0, %c0] {tile.layouts = [#tile.layout<shared>]} : !tile.rows<vector<16xf32>> -> vector<16x16xf32>
+    %f = tile.convert %t to <fragments over 1 by 1> : vector<16x16xf32>
+    %isFirst = arith.cmpi eq, %head, %c0 : index
+    %r = scf.if %isFirst -> (vector<16x16xf32>) {
+      %n = arith.addf %f, %f : vector<16x16xf32>
+      // expected-error @+1 {{uses a tile that has no layout}}
+      scf.yield %n : vector<16x16xf32>
+    } else {
+      scf.yield %f : vector<16x16xf32>
+    } {tile.layouts = [#tile.layout<fragments over 1 by 1>]}
+    tile.store %r, %or[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
+    tile.end
+  }
+  return %o : tensor<?x?x?x16xf32>
+}

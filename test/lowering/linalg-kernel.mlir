@@ -90,7 +90,7 @@ func.func @gate_of_one_number(%q: tensor<2x9x4x8xf32>, %k: tensor<2x9x4x8xf32>,
 // CHECK: %[[GRID:.*]] = arith.ceildivui %[[N]], %c256
 // CHECK: gpu.launch_func @kernels::@copies_map0 blocks in (%[[GRID]],
 // CHECK: gpu.launch_func @kernels::@copies_map1 blocks in (%[[GRID]],
-// CHECK: gpu.launch_func @kernels::@copies_map2 blocks in (%[[GRID]],
+// CHECK: gpu.launch_func @kernels::@copies_map1 blocks in (%[[GRID]],
 // CHECK-NOT: gpu.launch_func
 func.func @copies(%x: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
   %y = math.exp %x : tensor<?xf32>

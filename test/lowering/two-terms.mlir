@@ -5,6 +5,7 @@
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives="schedule=chunk two-terms=always" --split-input-file | FileCheck %s --check-prefix=ALWAYS
 // Its programs save states in f32 and are not fused; the others save them in bf16, and are.
 // RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives=schedule=chunk --ejk-select-schedule=arch=sm_90a --canonicalize --split-input-file 2>/dev/null | FileCheck %s --check-prefix=PROGRAMS
+// RUN: ejk-opt %s --ejk-backward --ejk-make-alternatives --split-input-file | FileCheck %s --check-prefix=SPLIT
 
 // CHECK-LABEL: func.func @dynamic_vjp_two_terms(
 // CHECK-SAME: ejk.alternative_of = "dynamic_vjp"
@@ -162,9 +163,18 @@ func.func @f32(%q: tensor<1x?x1x64xf32>, %k: tensor<1x?x1x64xf32>, %v: tensor<1x
 // CHECK-LABEL: func.func @delta(
 // CHECK-NOT: ejk.two_terms
 // CHECK-LABEL: func.func @delta_vjp_two_terms(
-// CHECK-SAME: ejk.needs = ["and", ["<", ["*", "B", "Hv"], 8], ["<", "T", 1024]], ejk.schedule = "chunk", ejk.two_terms}
+// However many rows there are: the errors of a head's rows add up.
+// CHECK-SAME: ejk.needs = ["<", ["*", "B", "Hv"], 8], ejk.schedule = "chunk", ejk.two_terms}
 // CHECK-LABEL: func.func @delta_vjp(
 // CHECK-NOT: ejk.two_terms
+// Nor would long sequences of few heads fill a device: the copy is split over time, in segments that are short.
+// SPLIT-LABEL: func.func @delta_vjp_two_terms_split(
+// SPLIT-SAME: ejk.needs = ["<", ["*", "B", "Hv"], 8], ejk.schedule = "split", ejk.two_terms, ejk.when = ["and", [">=", "T", 1024],
+// SPLIT: ejk.scan segments<64 to 1024, at_least 16>
+// SPLIT-LABEL: func.func @delta_vjp_two_terms(
+// SPLIT-SAME: ejk.needs = ["<", ["*", "B", "Hv"], 8], ejk.schedule = "chunk", ejk.two_terms
+// SPLIT-NOT: segments<
+// SPLIT-LABEL: func.func @delta_vjp_fine_split
 // CHANNELS: func.func @delta_vjp(
 // ALWAYS: func.func @f32_vjp(
 // ALWAYS: func.func @delta_vjp({{.*}}ejk.two_terms

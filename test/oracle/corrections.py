@@ -8,9 +8,9 @@
     o_t  = scale · S_tᵀ q_t
 
 A part without c and a is an outer product that no read feeds. This is what the compiler's numbers are held against, so it shares
-no code with it, and walks one step at a time. `corrections.py --self-test` checks every gradient against central differences.
+no code with it, and computes one step at a time. `corrections.py --self-test` checks every gradient against central differences.
 
-`rounded` rounds what a matmul would take: states and adjoint states that are read, u and its cotangent. With it the same walk is a
+`rounded` rounds what a matmul would take: states and adjoint states that are read, u and its cotangent. With it the same pass is a
 model of the error of a kernel that keeps states in f32.
 
     q, a, b [B,T,H,K]   w [B,T,H,V]   c [B,T,H]   g [B,T,H]   gk [B,T,H,K]   gv [B,T,H,V]   h0 [N,H,K,V]
@@ -27,14 +27,14 @@ class Part:
         self.b, self.w, self.c, self.a, self.before, self.bends = b, w, c, a, before, bends
 
 
-def walks_of(batch, steps, cu=None, reverse=False):
+def scans_of(batch, steps, cu=None, reverse=False):
     """(sequences, batch entries, rows in order) of sequences of one length each."""
     if cu is None:
-        walks = [(slice(0, batch), slice(0, batch), range(steps))]
+        scans = [(slice(0, batch), slice(0, batch), range(steps))]
     else:
-        walks = [(slice(n, n + 1), slice(0, 1), range(int(a), int(b)))
+        scans = [(slice(n, n + 1), slice(0, 1), range(int(a), int(b)))
                  for n, (a, b) in enumerate(zip(cu, cu[1:]))]
-    return [(ns, bs, list(rows)[::-1] if reverse else list(rows)) for ns, bs, rows in walks]
+    return [(ns, bs, list(rows)[::-1] if reverse else list(rows)) for ns, bs, rows in scans]
 
 
 def along_key(state, key):
@@ -78,10 +78,10 @@ def same(x):
     return x
 
 
-def forward(x, parts, walks, h0, scale=1.0, rounded=same):
+def forward(x, parts, scans, h0, scale=1.0, rounded=same):
     """(o, ht)."""
     o, ht = np.zeros(x[parts[0].w].shape), h0.copy()
-    for ns, bs, rows in walks:
+    for ns, bs, rows in scans:
         state = h0[ns]
         for t in rows:
             state, o[bs, t], _ = step(x, parts, state, bs, t, scale, rounded)
@@ -89,14 +89,14 @@ def forward(x, parts, walks, h0, scale=1.0, rounded=same):
     return o, ht
 
 
-def backward(x, parts, walks, h0, do, dht, scale=1.0, rounded=same, terms=None):
+def backward(x, parts, scans, h0, do, dht, scale=1.0, rounded=same, terms=None):
     """The gradients of Σ do ⊙ o + Σ dht ⊙ ht by the names of x, and of h0. `terms` gets the sizes of the terms that a gate's
     gradient is the sum of: every q ⊙ dq, a ⊙ da and b ⊙ db of its own and all later steps, and ht ⊙ dht."""
     grads = {name: np.zeros(array.shape) for name, array in x.items()}
     grads["h0"] = np.zeros(h0.shape)
     if terms is not None:
         terms.update({name: np.zeros(x[name].shape) for name in ("g", "gk", "gv") if name in x})
-    for ns, bs, rows in walks:
+    for ns, bs, rows in scans:
         states = [h0[ns]]
         for t in rows:
             states.append(step(x, parts, states[-1], bs, t, scale, rounded)[0])
@@ -153,14 +153,14 @@ def self_test():
     x = {name: rng.standard_normal((B, T, H) + shape) for name, shape in shapes.items()}
     parts = [Part("b", "w", "c", "a", before=True), Part("b2", "w2", "c2", "a2", bends=True), Part("a", "w3")]
     for cu, reverse in ((None, False), ([0, 2, 2, 5], True)):
-        walks = walks_of(B, T, cu, reverse)
+        scans = scans_of(B, T, cu, reverse)
         count = B if cu is None else len(cu) - 1
         h0, dht = (rng.standard_normal((count, H, K, V)) for _ in range(2))
         do = rng.standard_normal((B, T, H, V))
-        grads = backward(x, parts, walks, h0, do, dht, 0.7)
+        grads = backward(x, parts, scans, h0, do, dht, 0.7)
 
         def loss(x, h0):
-            o, ht = forward(x, parts, walks, h0, 0.7)
+            o, ht = forward(x, parts, scans, h0, 0.7)
             return (do * o).sum() + (dht * ht).sum()
         for name, grad in grads.items():
             for place in np.ndindex(grad.shape):

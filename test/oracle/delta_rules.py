@@ -91,6 +91,14 @@ def twice(state, x):
     return state, read(state, x["q"])
 
 
+def product(state, x):
+    """Two corrections in a step, the second of which sees what the first has changed, under two gates."""
+    state = np.exp(x["g"])[..., None, None] * np.exp(x["gk"])[..., :, None] * state
+    for key, value, rate in (("k", "v", "beta"), ("k2", "v2", "beta2")):
+        state = state + outer(x[key], number(x[rate]) * (x[value] - read(state, x[key])))
+    return state, 0.5 * read(state, x["q"])
+
+
 def fed(state, x):
     """What is read feeds another read, a key and a gate."""
     first = read(state, x["k"])
@@ -110,13 +118,16 @@ SEQUENCES = {
     "rwkv7": {"q": (H, K), "w": (H, K), "k": (H, K), "v": (H, V), "kappa": (H, K), "a": (H, K)},
     "twice": {"q": (H, K), "k": (HK, K), "v": (HK, V), "k2": (HK, K), "v2": (H, V),
               "gk": (H, K), "gv": (H, V), "beta": (H,)},
+    "product": {"v": (H, V), "q": (HK, K), "k": (HK, K), "k2": (H, K), "v2": (H, V), "g": (H,),
+                "gk": (H, K), "beta": (H,), "beta2": (H,)},
     "fed": {"q": (H, K), "k": (HK, K), "v": (HK, V), "beta": (H,)},
     **{name: {"v": (H, V), "q": (HK, K), "k": (HK, K), "beta": (H,), **gates}
        for name, gates in {"rule": {}, "rule-g": {"g": (H,)}, "rule-gk": {"gk": (H, K)},
                            "rule-g-gk": {"g": (H,), "gk": (H, K)}}.items()},
 }
 PARAMETERS = {"kda": {"A": (H,), "bias": (H, K)}}
-STEPS = {"gdn": gdn, "kda": kda, "rwkv7": rwkv7, "twice": twice, "fed": fed,
+STEPS = {"gdn": gdn, "kda": kda, "rwkv7": rwkv7, "twice": twice, "product": product,
+         "fed": fed,
          "rule": rule, "rule-g": rule, "rule-gk": rule, "rule-g-gk": rule}
 
 TEXT = {}
@@ -194,6 +205,16 @@ TEXT["twice"] = f"""    %S0 = ejk.decay %S by %gkt along key : {MATRIX}, {KEY}
     %S3 = ejk.outer_add %S2, %k2t, %u2 : {MATRIX}, {KEY}, {VALUE}
     %ot = ejk.read %S3, %qt along key : {MATRIX}, {KEY}
 """, "S3"
+
+TEXT["product"] = f"""    %S0 = ejk.decay %S by %gt along head : {MATRIX}, f32
+    %S1 = ejk.decay %S0 by %gkt along key : {MATRIX}, {KEY}
+{CORRECT}    %r2 = ejk.read %S2, %k2t along key : {MATRIX}, {KEY}
+    %e2 = arith.subf %v2t, %r2 : {VALUE}
+    %beta2_each = vector.broadcast %beta2t : f32 to {VALUE}
+    %u2 = arith.mulf %beta2_each, %e2 : {VALUE}
+    %S3 = ejk.outer_add %S2, %k2t, %u2 : {MATRIX}, {KEY}, {VALUE}
+    %read = ejk.read %S3, %qt along key : {MATRIX}, {KEY}
+{HALF}""", "S3"
 
 TEXT["fed"] = f"""    %first = ejk.read %S, %kt along key : {MATRIX}, {KEY}
     %products = arith.mulf %first, %vt : {VALUE}
@@ -293,7 +314,8 @@ def check(model, inputs, cotangents, grads, **options):
 #===------------------------------------------------------------------------------------===#
 
 # The text's names of rows; others are called by the operand and t.
-ROW_NAMES = {("gdn", "beta"): "beta_t", ("twice", "beta"): "beta_t", ("fed", "beta"): "beta_t",
+ROW_NAMES = {("gdn", "beta"): "beta_t", ("twice", "beta"): "beta_t", ("product", "beta"): "beta_t",
+             ("fed", "beta"): "beta_t",
              ("kda", "q"): "q_row", ("kda", "k"): "k_row"}
 WAYS = {"batch": ("batch", False), "packed_reverse": ("packed", True)}
 
@@ -312,7 +334,7 @@ class Problem:
         def drawn(name, shape):
             x = draw(self.layout_name, f"{'' if name[0] == 'g' else 'x'}{name}_{model}"
                      if name != "h0" else "h0", shape).astype(np.float64)
-            return np.abs(x) if name == "beta" and model != "fed" else x
+            return np.abs(x) if name in ("beta", "beta2") and model != "fed" else x
         self.inputs = {n: drawn(n, s) for n, s in self.shapes.items()}
         self.cotangents = {n: drawn(n, s) for n, s in self.cotangent_shapes.items()}
         self.options = {"cu_seqlens": self.cu, "reverse": self.reverse}

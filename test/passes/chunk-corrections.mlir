@@ -188,17 +188,101 @@ func.func @not_linear(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
 
 // -----
 
+// Two corrections: a system for each. What the first reads of the second is eliminated.
 // CHECK-LABEL: func.func @twice
+// CHECK: %[[K:.*]] = tile.load
+// CHECK: %[[J:.*]] = tile.load
+// CHECK: tile.dot %[[K]], %[[K]] transposed
+// CHECK-NEXT: tile.mask lower strict
+// CHECK-NEXT: %[[M11:.*]] = arith.mulf
+// CHECK-NEXT: tile.dot %[[K]], %[[J]] transposed
+// CHECK-NEXT: tile.mask lower strict
+// CHECK-NEXT: %[[M12:.*]] = arith.mulf
+// CHECK: tile.dot %[[J]], %[[K]] transposed
+// The second read sees what the first adds in the same step.
+// CHECK-NEXT: tile.mask lower %
+// CHECK-NEXT: %[[M21:.*]] = arith.mulf
+// CHECK-NEXT: tile.dot %[[J]], %[[J]] transposed
+// CHECK-NEXT: tile.mask lower strict
+// CHECK-NEXT: %[[M22:.*]] = arith.mulf
+// CHECK-NEXT: %[[X1:.*]] = tile.solve %[[M11]], %{{.*}} :
+// CHECK-NEXT: %[[A:.*]] = tile.solve %[[M11]], %[[M12]] :
+// CHECK-NEXT: %[[M21A:.*]] = arith.truncf %[[M21]]
+// CHECK: %[[X1A:.*]] = arith.truncf %[[X1]]
+// CHECK: tile.dot %[[M21A]], %[[X1A]], %
+// CHECK: %[[RHS:.*]] = tile.dot %[[M21A]],
+// CHECK-NEXT: %[[AA:.*]] = arith.truncf %[[A]]
+// CHECK: tile.dot %[[M21A]], %[[AA]], %[[M22]]
+// CHECK: %[[M:.*]] = tile.dot %[[M21A]],
+// CHECK-NEXT: %[[U2:.*]] = tile.solve %[[M]], %[[RHS]] :
+// CHECK-NEXT: %[[U2A:.*]] = arith.truncf %[[U2]]
+// CHECK: tile.dot %[[AA]], %[[U2A]], %[[X1]] :
+func.func @twice(%k: tensor<?x?x?x64xbf16>, %j: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>, %jt = %j : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %jw = arith.extf %jt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %u = arith.subf %kw, %r : vector<64xf32>
+    %S1 = ejk.outer_add %S, %kw, %u : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %s = ejk.read %S1, %jw along key : vector<64x64xf32>, vector<64xf32>
+    %w = arith.subf %kw, %s : vector<64xf32>
+    %S2 = ejk.outer_add %S1, %jw, %w : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S2 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// Backwards the systems are transposed. What multiplies them is solved for with the matrix itself, and
+// the first vector last.
+// CHECK-LABEL: func.func @twice_backwards
+// CHECK: %[[K:.*]] = tile.load
+// CHECK: %[[J:.*]] = tile.load
+// CHECK: tile.dot %[[K]], %[[K]] transposed
+// CHECK-NEXT: tile.mask lower strict
+// CHECK: %[[M11:.*]] = arith.mulf
+// CHECK: tile.dot %[[K]], %[[J]] transposed
+// CHECK-NEXT: tile.mask lower %
+// CHECK-NEXT: %[[M21:.*]] = arith.mulf
+// CHECK: %[[B:.*]] = tile.solve %[[M11]], %[[M21]] :
+// CHECK-NEXT: %[[BA:.*]] = arith.truncf %[[B]]
+// CHECK: tile.dot %[[BA]] transposed,
+// CHECK: %[[U2:.*]] = tile.solve transposed
+// CHECK: %[[U2A:.*]] = arith.truncf %[[U2]]
+// CHECK: tile.dot %{{.*}} transposed, %[[U2A]],
+// CHECK: tile.solve transposed %[[M11]],
+func.func @twice_backwards(%k: tensor<?x?x?x64xbf16>, %j: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+  %ht = ejk.scan reverse sequences(%kt = %k : tensor<?x?x?x64xbf16>, %jt = %j : tensor<?x?x?x64xbf16>)
+      states(%S = zero : tensor<?x?x64x64xf32>) -> () {
+    %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
+    %jw = arith.extf %jt : vector<64xbf16> to vector<64xf32>
+    %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
+    %u = arith.subf %kw, %r : vector<64xf32>
+    %S1 = ejk.outer_add %S, %kw, %u : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %s = ejk.read %S1, %jw along key : vector<64x64xf32>, vector<64xf32>
+    %w = arith.subf %kw, %s : vector<64xf32>
+    %S2 = ejk.outer_add %S1, %jw, %w : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    ejk.yield states(%S2 : vector<64x64xf32>)
+  }
+  return %ht : tensor<?x?x64x64xf32>
+}
+
+// -----
+
+// One vector along keys and one along values: no one order of elimination has systems of numbers.
+// CHECK-LABEL: func.func @along_both
 // CHECK-NOT: tile.program
-func.func @twice(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
+func.func @along_both(%k: tensor<?x?x?x64xbf16>) -> tensor<?x?x64x64xf32> {
   %ht = ejk.scan sequences(%kt = %k : tensor<?x?x?x64xbf16>)
       states(%S = zero : tensor<?x?x64x64xf32>) -> () {
     %kw = arith.extf %kt : vector<64xbf16> to vector<64xf32>
     %r = ejk.read %S, %kw along key : vector<64x64xf32>, vector<64xf32>
     %S1 = ejk.outer_add %S, %kw, %r : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
-    %s = ejk.read %S1, %kw along key : vector<64x64xf32>, vector<64xf32>
-    // expected-remark @below {{not chunked: several vectors that a step adds depend on what it reads}}
-    %S2 = ejk.outer_add %S1, %kw, %s : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
+    %s = ejk.read %S1, %kw along value : vector<64x64xf32>, vector<64xf32>
+    // expected-remark @below {{not chunked: vectors along both axes that a step adds depend on what it reads; a chunk solves for those along one}}
+    %S2 = ejk.outer_add %S1, %s, %kw : vector<64x64xf32>, vector<64xf32>, vector<64xf32>
     ejk.yield states(%S2 : vector<64x64xf32>)
   }
   return %ht : tensor<?x?x64x64xf32>

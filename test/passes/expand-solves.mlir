@@ -12,8 +12,8 @@
 // CHECK-LABEL: func.func @two_blocks
 // CHECK: tile.mask lower strict
 // CHECK: %[[L:.*]] = tile.mask lower strict
-// CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]]
-// CHECK: %[[A:.*]] = arith.select %{{.*}}, %[[L]], %[[R]]
+// CHECK: %[[R:.*]] = tile.invert_diagonal %[[L]] blocks 16
+// CHECK: %[[A:.*]] = tile.merge_inverses %[[R]] blocks 16
 // CHECK: %[[A1:.*]] = arith.truncf %[[A]]
 // A matmul of two terms each is three.
 // CHECK: %[[X_A:.*]] = tile.dot %[[A1]], %[[B2:.*]], %[[B:.*]] over [0, 32] rows [0, 32]
@@ -98,7 +98,7 @@ func.func @five_blocks() {
 // One block has no matmul but the last.
 // CHECK-LABEL: func.func @one_block
 // CHECK: tile.invert_diagonal
-// CHECK-NOT: arith.select
+// CHECK-NOT: tile.merge_inverses
 // CHECK-COUNT-3: tile.dot
 // CHECK-NOT: tile.dot
 // CHECK: tile.store
@@ -114,11 +114,38 @@ func.func @one_block() {
     %matrix = arith.mulf %mt, %few : vector<16x16xf32>
     %xt = tile.solve %matrix, %mt : vector<16x16xf32>, vector<16x16xf32>
     tile.store %xt, %xr[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
-    %r = tile.invert_diagonal %matrix : vector<16x16xf32>
+    %r = tile.invert_diagonal %matrix blocks 16 : vector<16x16xf32>
     %et = tile.dot %r, %mt, %mt : vector<16x16xf32>, vector<16x16xf32>, vector<16x16xf32>
     tile.store %et, %er[%c0, %c0] : vector<16x16xf32>, !tile.rows<vector<16xf32>>
     tile.end
   }
   check.expect_close %x, %e max_relative 1.0e-6 : tensor<1x16x1x16xf32>
+  return
+}
+
+// Blocks of 8 rows, merged to 16 and to 32: the same inverse as by substitution.
+// CHECK-LABEL: func.func @merged
+func.func @merged() {
+  %m = check.random uniform seed 5 : tensor<1x64x1x64xf32>
+  %x, %e = tile.program chunk 64 slices 1 sequences(%m : tensor<1x64x1x64xf32>)
+      outputs(tensor<1x64x1x64xf32>, tensor<1x64x1x64xf32>) {
+  ^bb0(%mr: !tile.rows<vector<64xf32>>, %xr: !tile.rows<vector<64xf32>>, %er: !tile.rows<vector<64xf32>>,
+       %length: index, %slice: index, %head: index, %heads: index):
+    %c0 = arith.constant 0 : index
+    %mt = tile.load %mr[%c0, %c0] : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    %few = arith.constant dense<0.1> : vector<64x64xf32>
+    %one = arith.constant dense<1.0> : vector<64x64xf32>
+    %small = arith.mulf %mt, %few : vector<64x64xf32>
+    %near = arith.subf %small, %one : vector<64x64xf32>
+    %matrix = tile.mask lower strict %near else 0.0 : vector<64x64xf32>
+    %x8 = tile.invert_diagonal %matrix blocks 8 : vector<64x64xf32>
+    %x16 = tile.merge_inverses %x8 blocks 8 : vector<64x64xf32>
+    %x32 = tile.merge_inverses %x16 blocks 16 : vector<64x64xf32>
+    tile.store %x32, %xr[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    %et = tile.invert_diagonal %matrix blocks 32 : vector<64x64xf32>
+    tile.store %et, %er[%c0, %c0] : vector<64x64xf32>, !tile.rows<vector<64xf32>>
+    tile.end
+  }
+  check.expect_close %x, %e max_relative 1.0e-6 : tensor<1x64x1x64xf32>
   return
 }

@@ -20,6 +20,8 @@
 #include <thread>
 #include <tuple>
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -173,6 +175,78 @@ TEST(ThreadsOfAProcess, SmallRangesAreNotDivided) {
       },
       testing::ExitedWithCode(0), "");
 }
+
+namespace {
+/// One launch's items, which wait for another launch.
+struct WaitingLaunch {
+  std::atomic<bool> runs{false}, mayEnd{false};
+  std::atomic<int64_t> items{0};
+
+  static void body(void *data, int64_t begin, int64_t end) {
+    auto *launch = static_cast<WaitingLaunch *>(data);
+    launch->runs = true;
+    while (!launch->mayEnd)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    launch->items += end - begin;
+  }
+};
+
+[[noreturn]] void exitWithTwoLaunches() {
+  ::alarm(60); // where both would wait for the same threads
+  setenv("EJK_NUM_THREADS", "2", 1);
+  bool isStarted = bool(startThreads());
+  WaitingLaunch first;
+  Count second;
+  std::thread other([&] {
+    while (!first.runs)
+      std::this_thread::yield();
+    runOnThreads(1000, 1, countItems, &second);
+    first.mayEnd = true;
+  });
+  runOnThreads(8, 1, WaitingLaunch::body, &first);
+  other.join();
+  leave(isStarted && first.items == 8 && second.items == 1000 && second.calls == 1 ? 0 : 1);
+}
+} // namespace
+
+// While one launch computes, another one's caller does its own work alone: the pool has one job.
+TEST(ThreadsOfAProcess, ASecondLaunchTakesNoPartOfTheFirst) {
+  EXPECT_EXIT(exitWithTwoLaunches(), testing::ExitedWithCode(0), "");
+}
+
+#ifndef EJK_SANITIZER_OWNS_MALLOC
+/// Whether a thread takes long from its last look at what it waits for to its sleep.
+static std::atomic<bool> fallsAsleepSlowly{false};
+static std::atomic<bool> fallsAsleep{false};
+
+/// In the place of the C library's, for the tests' whole process.
+extern "C" int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  using Wait = int (*)(pthread_cond_t *, pthread_mutex_t *);
+  static Wait wait = reinterpret_cast<Wait>(::dlsym(RTLD_NEXT, "pthread_cond_wait"));
+  if (fallsAsleepSlowly) {
+    fallsAsleep = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  return wait(condition, mutex);
+}
+
+[[noreturn]] static void exitWithAJobWhileAThreadFallsAsleep() {
+  ::alarm(60); // where a wake-up is lost
+  setenv("EJK_NUM_THREADS", "2", 1);
+  fallsAsleepSlowly = true;
+  bool isStarted = bool(startThreads());
+  while (!fallsAsleep)
+    std::this_thread::yield();
+  Count count;
+  runOnThreads(1000, 1, countItems, &count);
+  leave(isStarted && count.items == 1000 ? 0 : 1);
+}
+
+// A job that comes while a thread falls asleep wakes it all the same.
+TEST(ThreadsOfAProcess, AJobWakesAThreadThatFallsAsleep) {
+  EXPECT_EXIT(exitWithAJobWhileAThreadFallsAsleep(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 //===----------------------------------------------------------------------===//
 // Quotas of control groups

@@ -70,8 +70,8 @@ public:
                 clEnumValN(TwoTerms::fewChannels, "few-channels",
                            "those with 32 channels or fewer along an axis"),
                 clEnumValN(TwoTerms::fewHeads, "few-heads",
-                           "those, and launches of fewer than 8 heads and 1024 rows "
-                           "(the default)"),
+                           "those, and launches of fewer than 8 heads and 1024 rows, or for delta "
+                           "rules of fewer than 8 heads (the default)"),
                 clEnumValN(TwoTerms::always, "always", "all with such gradients"))),
         f32MatmulsFlag(
             "f32-matmuls", llvm::cl::cat(category), llvm::cl::init(F32Matmuls::none),

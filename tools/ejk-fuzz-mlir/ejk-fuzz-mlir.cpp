@@ -113,7 +113,9 @@ public:
     });
   }
 
+  /// Keeps `text` as what is to blame for a crash.
   OwningOpRef<ModuleOp> parse(StringRef text) {
+    Shared::set(shared.module, sizeof(shared.module), text);
     OwningOpRef<ModuleOp> module =
         parseSourceString<ModuleOp>(text, ParserConfig(&context, /*verifyAfterParse=*/false));
     return module && succeeded(ejk::verifyParsed(*module)) ? std::move(module) : nullptr;
@@ -163,6 +165,9 @@ public:
       }
       OwningOpRef<ModuleOp> changed = module->clone();
       mutate(*changed, random);
+      std::string generic;
+      llvm::raw_string_ostream(generic) << OpWithFlags(*changed, OpPrintingFlags().printGenericOpForm());
+      Shared::set(shared.module, sizeof(shared.module), generic);
       if (succeeded(ejk::verifyParsed(*changed))) {
         module = std::move(changed);
         ++changes;

@@ -204,22 +204,22 @@ class DeltaCase(Case):
         array = self.x[name.removeprefix("row ")]
         return np.repeat(array, self.H // array.shape[2], axis=2)
 
-    def walk(self, rounded, terms=None):
+    def scan(self, rounded, terms=None):
         """The results or the gradients, by name."""
         names = {"q"} | {n for n in ("g", "gk", "gv") if n in self.x}
         for part in self.parts:
             names |= {n for n in (part.a, part.b, part.c, part.w) if n}
         x = {name: self.operand(name) for name in names}
-        walks = corrections.walks_of(self.B, self.T, self.cu, self.reverse)
+        scans = corrections.scans_of(self.B, self.T, self.cu, self.reverse)
         h0 = self.options.get("h0")
         h0 = np.zeros(self.shape("N,Hs,K,V")) if h0 is None else h0
         h0 = np.repeat(h0, self.share, axis=1)
         if not self.gradients:
-            o, ht = corrections.forward(x, self.parts, walks, h0, self.scale, rounded)
+            o, ht = corrections.forward(x, self.parts, scans, h0, self.scale, rounded)
             ht = ht[:, ::self.share]
             return {name: a for name, a in (("o", o), ("ht", ht)) if name in self.results}
         do, dht = self.cotangents()
-        grads = corrections.backward(x, self.parts, walks, h0, do, self.of_first_head(dht),
+        grads = corrections.backward(x, self.parts, scans, h0, do, self.of_first_head(dht),
                                      self.scale, rounded, terms)
         beta = self.operand("beta")[..., None]
         found = {"beta": -grads.get("c", 0.0)}
@@ -241,11 +241,11 @@ class DeltaCase(Case):
         return grad.reshape(*grad.shape[:2], heads, self.H // heads, *grad.shape[3:]).sum(axis=3)
 
     def answer(self, sized):
-        return self.walk(corrections.same)
+        return self.scan(corrections.same)
 
     def gate_terms(self):
         terms = {}
-        self.walk(corrections.same, terms)
+        self.scan(corrections.same, terms)
         return {"d" + name: self.fold(name, x) for name, x in terms.items() if name in self.wrt}
 
     def allowed(self, name, roundings, exact, by_chunks):
@@ -253,7 +253,7 @@ class DeltaCase(Case):
         less their ratio."""
         # by chunks computed operands are bf16, of f16 rows too
         kind = "bf16" if by_chunks else "f32"
-        difference = np.linalg.norm(self.walk(rounder(kind))[name] - self.expected[name][1])
+        difference = np.linalg.norm(self.scan(rounder(kind))[name] - self.expected[name][1])
         return MODEL["by chunks" if by_chunks else "f32"] * difference * (2.0 ** -29 if exact
                                                                           else 1.0)
 

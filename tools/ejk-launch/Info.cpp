@@ -50,6 +50,9 @@ static std::string describeArguments(const Entry &entry, const Variant &variant,
     case Argument::Kind::Workspace:
       text += variant.workspaces[index].name;
       break;
+    case Argument::Kind::SlotStride:
+      text += "slot stride of " + entry.inputs[index].name;
+      break;
     case Argument::Kind::Integer:
       text += argument.value.text();
       break;

@@ -250,6 +250,15 @@ static Value pooledBy(Value argument) {
   return Value();
 }
 
+/// The indices of drafted rows' slots, of whose rows `argument` says how many are accepted; null for
+/// any other argument.
+static Value acceptedOf(Value argument) {
+  for (Operation *user : argument.getUsers())
+    if (auto read = dyn_cast<ReadStatesOp>(user); read && read.getAccepted() == argument)
+      return read.getIndex();
+  return Value();
+}
+
 /// Indices below `states`, each for one sequence at most. One of eight sequences has none, and so
 /// have those for which no state is left: their index is negative.
 static std::vector<double> drawIndices(int64_t entries, int64_t states, check::Random &random) {
@@ -347,8 +356,12 @@ Result<std::vector<HostTensor>> ejk::drawInputs(func::FuncOp function, Sizes siz
         setElement(tensor, n, offset);
     } else if (Value pool = pooledBy(argument)) {
       int64_t states = symbols.evaluate(symbols.shapes.dim(pool, 0)).value_or(0);
-      for (auto [n, index] : llvm::enumerate(drawIndices(shape[0], states, random)))
+      for (auto [n, index] : llvm::enumerate(drawIndices(tensor.numElements(), states, random)))
         setElement(tensor, n, index);
+    } else if (Value drafted = acceptedOf(argument)) {
+      int64_t rows = symbols.evaluate(symbols.shapes.dim(drafted, 1)).value_or(1);
+      for (int64_t n = 0; n < shape[0]; ++n)
+        setElement(tensor, n, 1 + double(random.next() % rows));
     } else if (isa<FloatType>(getElementTypeOrSelf(function.getArgumentTypes()[i]))) {
       Drawn drawn = drawnAs(function, i, shape.empty() ? 1 : shape.back());
       constexpr int64_t some = 1 << 16;
@@ -377,7 +390,7 @@ void ejk::zeroSkipped(func::FuncOp function, const std::vector<HostTensor> &inpu
       Value result = end->getOperand(r);
       auto type = dyn_cast<RankedTensorType>(result.getType());
       if (resultName(function, r) != output.name || !type || !type.getRank() ||
-          result.getDefiningOp<WriteStatesOp>() ||
+          isa_and_nonnull<WriteStatesOp, ZeroSkippedOp>(result.getDefiningOp()) ||
           shapes.symbolOf(result, 0) != shapes.symbolOf(function.getArgument(i), 0))
         continue;
       size_t row = output.data.size() / std::max<int64_t>(1, output.shape.front());

@@ -76,6 +76,7 @@ Result<Traffic> ejk::countTraffic(const Manifest &manifest, const Entry &entry, 
     std::set<std::pair<Argument::Kind, int>> seen;
     for (const Argument &argument : launch.args) {
       if (argument.kind == Argument::Kind::Integer ||
+          argument.kind == Argument::Kind::SlotStride ||
           !seen.insert({argument.kind, argument.index}).second)
         continue;
       const std::vector<int64_t> &list = argument.kind == Argument::Kind::Input    ? inputs

@@ -41,6 +41,7 @@ class Package:
     f32_matmuls: str = ""
     arch: str = "sm_90a"
     lower_bound: str = ""  # of gk, which the step clips to [lower_bound, 0]
+    grouped: bool = False  # q and k have fewer heads than v, as Mamba-2's C and B
 
     def name(self):
         values = (f"{key}-{value}" for key, value in asdict(self).items() if value not in (False, ""))
@@ -68,6 +69,8 @@ class Package:
             return self.pooled(row, arguments, clauses, state)
         if self.lower_bound:
             return self.clipped(row, arguments, state)
+        if self.grouped:
+            return self.in_groups(row, arguments, state)
         op, rate = "ejk.recurrent", ""
         if self.delta:
             op, rate = "ejk.delta_rule", f"beta(%beta : {arguments['beta']})"
@@ -82,13 +85,15 @@ class Package:
         """A token for each sequence, whose states lie in a pool of self.pool and are updated there."""
         pool = state.replace("f32", self.pool)
         token = lambda text: text.replace("tensor<?x?x", "tensor<?x1x", 1)
+        beta = f"beta(%beta : {token(arguments['beta'])}) " if self.delta else ""
         arguments = {name: kind if name == "g_gamma" else token(kind) for name, kind in arguments.items()}
         arguments |= {"pool": pool, "index": "tensor<?xi32>"}
         written = " ".join(f"{key}(%{key} : {arguments[key]})" for key in clauses if key != "initial_state")
         return (f"func.func @f({', '.join(f'%{n}: {t}' for n, t in arguments.items() if n != 'h0')}) -> "
                 f"({token(row(self.V))}, {pool}) {{\n"
                 f"  %h0 = ejk.read_states %pool at %index : {pool}, tensor<?xi32> -> {state}\n"
-                f"  %o, %ht = ejk.recurrent %q, %k, %v {written} initial_state(%h0 : {state}) : "
+                f"  %o, %ht = ejk.{'delta_rule' if self.delta else 'recurrent'} %q, %k, %v {beta}{written} "
+                f"initial_state(%h0 : {state}) : "
                 f"{token(row(self.K))}, {token(row(self.K))}, {token(row(self.V))} -> {token(row(self.V))}, {state}\n"
                 f"  %updated = ejk.write_states %ht to %pool at %index : {state}, {pool}, tensor<?xi32>\n"
                 f"  return %o, %updated : {token(row(self.V))}, {pool}\n}}\n")
@@ -115,6 +120,26 @@ class Package:
                 f"({row(self.V)} {{ejk.name = \"o\"}}) {{\n"
                 f"  %o, %ht = ejk.scan sequences({sequences})\n    states(%S = zero : {state}) -> ({row(self.V)}) {{\n    {body}\n  }}\n"
                 f"  return %o : {row(self.V)}\n}}\n")
+
+    def in_groups(self, row, arguments, state):
+        """A gate per head of v, in whose heads q and k take part by groups."""
+        K, V, S = f"vector<{self.K}xf32>", f"vector<{self.V}xf32>", f"vector<{self.K}x{self.V}xf32>"
+        shapes = {"q": f'"Hk", "{self.K}"', "k": f'"Hk", "{self.K}"', "v": f'"Hv", "{self.V}"', "g": '"Hv"'}
+        lines = [*(f"%{n}w = arith.extf %{n}t : vector<{size}x{self.dtype}> to vector<{size}xf32>"
+                   for n, size in {"q": self.K, "k": self.K, "v": self.V}.items()),
+                 f"%S1 = ejk.decay %S by %gt along head : {S}, f32",
+                 f"%S2 = ejk.outer_add %S1, %kw, %vw : {S}, {K}, {V}",
+                 f"%scale = arith.constant dense<{self.K ** -0.5}> : {K}", f"%qs = arith.mulf %qw, %scale : {K}",
+                 f"%read = ejk.read %S2, %qs along key : {S}, {K}",
+                 f"%ot = arith.truncf %read : {V} to vector<{self.V}x{self.dtype}>",
+                 f"ejk.yield states(%S2 : {S}) outputs(%ot : vector<{self.V}x{self.dtype}>)"]
+        # The first sequence has the most heads: v.
+        sequences = ", ".join(f"%{n}t = %{n} : {arguments[n]}" for n in "vqkg")
+        inputs = ", ".join(f'%{n}: {kind} {{ejk.shape = ["B", "T", {shapes[n]}]}}' for n, kind in arguments.items())
+        body = "\n    ".join(lines)
+        return (f'func.func @f({inputs}) -> ({row(self.V)} {{ejk.name = "o"}}) {{\n'
+                f"  %o, %ht = ejk.scan sequences({sequences})\n    states(%S = zero : {state}) -> ({row(self.V)}) "
+                f"{{\n    {body}\n  }}\n  return %o : {row(self.V)}\n}}\n")
 
     def flags(self):
         schedule = [] if self.schedule == "auto" else [f"--schedule={self.schedule}"]
@@ -154,6 +179,21 @@ def model_cases():
     yield Case("models", Package("gk", K=256, V=512, vjp=True, gate_dtype="f32"), "B=4,T=4096,H=4",
                "GLA's layer B=4,T=4096,H=4, K=256, V=512", "mid")
     yield Case("models", Package("g_gamma", vjp=True), "B=1,T=16384,H=64", "lightning B=1,T=16384,H=64", "weak")
+    mamba = Package("g", K=128, V=64, vjp=True, grouped=True)
+    for sizes in ("B=4,T=4096,Hk=8,Hv=128", "B=1,T=8192,Hk=8,Hv=128"):
+        yield Case("models", mamba, sizes, f"Mamba-2 {sizes}, K=128, V=64", "mixed")
+    packed = "B=1,T=32768,N=17"
+    yield Case("models", replace(delta, packed=True), packed + ",Hk=16,Hv=32", "GDN T=32768,Hk=16,Hv=32, 17 packed sequences", "mixed")
+    yield Case("models", replace(kda, packed=True), packed + ",H=32", "KDA T=32768,H=32, 17 packed sequences", "mid")
+    for B in (1, 64, 256):
+        for dtype in ("f32", "bf16"):
+            yield Case("models", Package("g", delta=True, state=True, pool=dtype), f"B={B},T=1,P={B},Hk=16,Hv=32",
+                       f"GDN, a token, B={B},Hk=16,Hv=32, a pool in {dtype}", "mixed")
+        yield Case("models", Package("gk", delta=True, state=True, gate_dtype="f32", pool="f32"), f"B={B},T=1,P={B},H=32",
+                   f"KDA, a token, B={B},H=32, a pool in f32", "lb5")
+    for B in (1, 64):
+        yield Case("models", Package("g", delta=True, state=True), f"B={B},T=4,Hk=16,Hv=32",
+                   f"GDN, 4 drafted tokens, B={B},Hk=16,Hv=32", "mixed")
 
 
 def cases():

@@ -31,7 +31,8 @@ class Loaded:
         self.inputs = [given[t["name"]] if t["name"] in given else self.draw(t, sizes, types)
                        for t in described.inputs]
         shapes = tuple(tuple(t.shape) for t in self.inputs)
-        self.outputs = [torch.empty(shape, dtype=types[t["dtype"]], device="cuda")
+        self.outputs = [self.inputs[t["may_alias"]] if t.get("in_place") else
+                        torch.empty(shape, dtype=types[t["dtype"]], device="cuda")
                         for t, shape in zip(described.outputs, described.output_shapes(shapes))]
         tensors = list(zip((*described.inputs, *described.outputs), (*self.inputs, *self.outputs)))
         self.bytes = sum(t.nbytes for _, t in tensors)

@@ -1,11 +1,11 @@
 """Recurrences of models, and a peer's kernels beside them: the same inputs, one process, a cold cache."""
-import functools
 import statistics
 import sys
 
 from measure import profiles
 from measure.cases import chosen
 from measure.launches import Loaded, entry_names, sizes_of
+from measure.model_peers import PEERS
 from measure.report import report
 
 ROUNDS = 15
@@ -73,12 +73,27 @@ def draw(torch, case):
     if package.delta:
         tensors["beta"] = torch.rand(B, T, heads, device="cuda")
     tensors["do"] = normal(B, T, heads, package.V).to(dtype[package.dtype])
+    if package.packed:
+        tensors["cu_seqlens"] = offsets(torch, T, sizes["N"])
+    if package.state:
+        states = normal(sizes.get("P", B), heads, package.K, package.V).to(dtype[package.pool or "f32"])
+        tensors |= {"pool": states, "index": torch.randperm(sizes["P"], device="cuda")[:B].int()} if package.pool else {"h0": states}
     return tensors
+
+
+def offsets(torch, T, N):
+    """Of N packed sequences of T rows in all; the longest is about 30 times the shortest."""
+    lengths = torch.logspace(0, 1.5, N)[torch.randperm(N)]
+    ends = (lengths.cumsum(0) / lengths.sum() * T).round().int()
+    ends[-1] = T
+    return torch.cat([torch.zeros(1, dtype=torch.int32), ends]).cuda()
 
 
 def exact(torch, case, tensors):
     """o of the first rows and heads, step by step in f64."""
     T = min(CHECKED_ROWS, tensors["q"].shape[1])
+    if "cu_seqlens" in tensors:
+        T = min(T, int(tensors["cu_seqlens"][1]))
     heads = tensors["v"].shape[2]
     group = heads // tensors["q"].shape[2]
     chosen_heads = torch.tensor([0, heads - 1][:CHECKED_HEADS], device="cuda")
@@ -93,6 +108,9 @@ def exact(torch, case, tensors):
     if "gk" in tensors:
         decay = decay * rows("gk").exp()[..., None]
     state = torch.zeros(len(chosen_heads), package.K, package.V, dtype=torch.float64, device="cuda")
+    if package.state:
+        states = tensors["pool"][tensors["index"][0].item()] if package.pool else tensors["h0"][0]
+        state = states.double()[chosen_heads]
     out = []
     for t in range(T):
         state = state * decay[t]
@@ -110,40 +128,13 @@ def error(torch, o, reference):
     return float((found - expected).norm() / expected.norm())
 
 
-def fla_calls(torch, case, tensors):
-    """flash-linear-attention's forward and its forward with all gradients; None where it has no such op."""
-    from fla.ops.gated_delta_rule import chunk_gated_delta_rule
-    from fla.ops.gla import chunk_gla
-    from fla.ops.kda import chunk_kda
-    from fla.ops.simple_gla import chunk_simple_gla
-    package = case.package
-    leaves = {name: tensor.detach().requires_grad_(name != "g_gamma") for name, tensor in tensors.items() if name != "do"}
-    q, k, v = (leaves[name] for name in "qkv")
-    if package.delta:
-        function = functools.partial(chunk_kda if "gk" in leaves else chunk_gated_delta_rule,
-                                     g=leaves.get("gk", leaves.get("g")), beta=leaves["beta"])
-    elif "gk" in leaves:
-        function = functools.partial(chunk_gla, g=leaves["gk"])
-    else:
-        function = functools.partial(chunk_simple_gla, **{name: leaves[name] for name in ("g", "g_gamma") if name in leaves})
-    wanted = [leaf for leaf in leaves.values() if leaf.requires_grad]
-
-    def forward():
-        with torch.no_grad():
-            return function(q, k, v)[0]
-
-    def both():
-        return torch.autograd.grad(function(q, k, v)[0], wanted, tensors["do"])
-    return forward, both
-
-
 def measure(torch, args, cold, case, rate):
     tensors = draw(torch, case)
     path = f"{args.folder}/{case.package.name()}.ejk"
     sizes = sizes_of(case)
+    reference = exact(torch, case, tensors)  # before a pool is written
     f = Loaded(path, "f", sizes, given=tensors)
     f.launch()
-    reference = exact(torch, case, tensors)
     row = {"error": error(torch, f.outputs[0], reference), "floor_ms": f.bytes / rate * 1e3,
            "ms": cold.time(cold.graph(f.launch))}
     names = entry_names(path)
@@ -156,12 +147,40 @@ def measure(torch, args, cold, case, rate):
         row["both_ms"] = cold.time(cold.graph(lambda: [one.launch() for one in launches]))
     f = launches = known = None
     torch.cuda.empty_cache()
-    if args.fla:
-        forward, both = fla_calls(torch, case, tensors)
-        row["fla_error"] = error(torch, forward(), reference)
-        row["fla_ms"] = cold.time(cold.graph(forward))
-        row["fla_both_ms"] = cold.time(both)
+    row["peers"] = [found for who in args.peers.split(",") if who
+                    for found in [peer(torch, cold, case, tensors, reference, who)] if found]
     return row
+
+
+def first_line(problem):
+    return (str(problem).splitlines() or [type(problem).__name__])[0][:200]
+
+
+def peer(torch, cold, case, tensors, reference, who):
+    """A peer's times and error at a case, why it has none, or None if it has no such operation."""
+    try:
+        calls = PEERS[who](torch, case, tensors)
+        if calls is None:
+            return None
+        forward, both = calls
+        found = {"who": who, "error": error(torch, forward(), reference)}
+        # Offsets are copied to the host by some, which no graph holds.
+        found["ms"] = cold.time(forward if case.package.packed else cold.graph(forward))
+        if both and case.package.vjp:
+            try:
+                found["both_ms"] = cold.time(both)
+            except Exception as problem:
+                found["failed"] = first_line(problem)
+        return found
+    except Exception as problem:  # a shape that a peer refuses is a result, too
+        return {"who": who, "failed": first_line(problem)}
+    finally:
+        torch.cuda.empty_cache()
+
+
+def rounded(row):
+    return {key: round(value, 6) if isinstance(value, float) else list(map(rounded, value)) if key == "peers" else value
+            for key, value in row.items()}
 
 
 def models(args):
@@ -178,8 +197,7 @@ def models(args):
         try:
             measured = measure(torch, args, cold, case, rate)
         except Exception as problem:  # a shape that fails is a result, too
-            measured = {"failed": str(problem).splitlines()[0][:200]}
+            measured = {"failed": first_line(problem)}
         torch.cuda.empty_cache()
         report(args, rows, {"shape": case.label(), "gate": case.profile, "gpu": gpu,
-                            **{key: round(value, 6) if isinstance(value, float) else value
-                               for key, value in measured.items()}})
+                            **rounded(measured)})

@@ -162,7 +162,49 @@ func.func @invert_diagonal(%q: tensor<?x?x?x24xf32>) {
   ^bb0(%qr: !tile.rows<vector<24xf32>>, %length: index, %slice: index, %head: index, %heads: index):
     %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<24xf32>> -> vector<24x24xf32>
     // expected-error @below {{the matrix must be square, with a size that 16 divides (C1), but is 'vector<24x24xf32>'}}
-    %x = tile.invert_diagonal %a : vector<24x24xf32>
+    %x = tile.invert_diagonal %a blocks 16 : vector<24x24xf32>
+    tile.end
+  }
+  return
+}
+
+// -----
+
+// invert_diagonal C2: a thread would hold a column of 64 numbers.
+func.func @invert_large_blocks(%q: tensor<?x?x?x64xf32>) {
+  tile.program chunk 64 slices 1 sequences(%q : tensor<?x?x?x64xf32>) {
+  ^bb0(%qr: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    // expected-error @below {{blocks must have 8 or 16 or 32 rows (C2), but have 64}}
+    %x = tile.invert_diagonal %a blocks 64 : vector<64x64xf32>
+    tile.end
+  }
+  return
+}
+
+// -----
+
+// merge_inverses C1: no whole pairs.
+func.func @merge_inverses(%q: tensor<?x?x?x48xf32>) {
+  tile.program chunk 48 slices 1 sequences(%q : tensor<?x?x?x48xf32>) {
+  ^bb0(%qr: !tile.rows<vector<48xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<48xf32>> -> vector<48x48xf32>
+    // expected-error @below {{the matrix must be square, with a size that 32 divides (C1), but is 'vector<48x48xf32>'}}
+    %x = tile.merge_inverses %a blocks 16 : vector<48x48xf32>
+    tile.end
+  }
+  return
+}
+
+// -----
+
+// merge_inverses C2: pairs of 32 rows.
+func.func @merge_large_blocks(%q: tensor<?x?x?x64xf32>) {
+  tile.program chunk 64 slices 1 sequences(%q : tensor<?x?x?x64xf32>) {
+  ^bb0(%qr: !tile.rows<vector<64xf32>>, %length: index, %slice: index, %head: index, %heads: index):
+    %a = tile.load %qr[%slice, %slice] : !tile.rows<vector<64xf32>> -> vector<64x64xf32>
+    // expected-error @below {{blocks must have 8 or 16 rows (C2), but have 32}}
+    %x = tile.merge_inverses %a blocks 32 : vector<64x64xf32>
     tile.end
   }
   return

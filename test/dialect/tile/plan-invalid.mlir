@@ -89,3 +89,15 @@ func.func @add_parts(%p: vector<6xf32>) {
   %s = tile.add_parts %p : vector<6xf32> -> vector<4xf32>
   return
 }
+
+// -----
+
+// program C2: more slices than a state has channels.
+func.func @many_slices(%q: tensor<?x?x?xf32>) {
+  // expected-error @below {{'chunk' and 'slices' must be positive, and 'slices' at most 512 (C2), but they are 16 and 1099511627776}}
+  tile.program chunk 16 slices 1099511627776 sequences(%q : tensor<?x?x?xf32>) {
+  ^bb0(%qr: !tile.rows<f32>, %length: index, %slice: index, %head: index, %heads: index):
+    tile.end
+  }
+  return
+}

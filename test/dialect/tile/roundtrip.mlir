@@ -37,10 +37,12 @@ func.func @linear(%q: tensor<?x?x?x64xbf16>, %k: tensor<?x?x?x64xbf16>,
       %e = math.exp %dm : vector<64x64xf32>
       // CHECK: tile.solve %{{.*}}, %{{.*}} : vector<64x64xf32>, vector<64x64xf32>
       // CHECK: tile.solve transposed %{{.*}}, %{{.*}} : vector<64x64xf32>, vector<64x64xf32>
-      // CHECK: tile.invert_diagonal %{{.*}} : vector<64x64xf32>
+      // CHECK: tile.invert_diagonal %{{.*}} blocks 16 : vector<64x64xf32>
+      // CHECK: tile.merge_inverses %{{.*}} blocks 16 : vector<64x64xf32>
       %x = tile.solve %e, %d : vector<64x64xf32>, vector<64x64xf32>
       %y = tile.solve transposed %e, %x : vector<64x64xf32>, vector<64x64xf32>
-      %z = tile.invert_diagonal %y : vector<64x64xf32>
+      %z = tile.invert_diagonal %y blocks 16 : vector<64x64xf32>
+      %z2 = tile.merge_inverses %z blocks 16 : vector<64x64xf32>
       // CHECK: tile.dot %{{.*}}, %{{.*}} transposed, %{{.*}} : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %p = tile.dot %qt, %kt transposed, %zero : vector<64x64xbf16>, vector<64x64xbf16>, vector<64x64xf32>
       %pe = arith.mulf %p, %e : vector<64x64xf32>

@@ -423,8 +423,8 @@ INTRODUCTION = """\
 <!-- Written by test/lowering/Inputs/elementwise.py, which measured it; edit that. -->
 # Elementwise ops in kernels
 
-What a kernel computes for each elementwise op of `arith` and `math`, and how far that is from the exact result. A kernel
-needs no device library: `--ejk-legalize-kernel-math` makes each op instructions.
+For someone who writes elementwise ops in a step or a function and asks how exact they are: what a kernel computes for each op
+of `arith` and `math`, and how far that is from the exact result. A kernel needs no device library: `--ejk-legalize-kernel-math` makes each op instructions.
 
 A number is the largest error in ulp, the distance between the two floating-point numbers around the exact result: 0.50 is
 a correctly rounded result, 0 an exact one. It was measured on the emulator against the f64 interpreter, over the whole

@@ -10,6 +10,7 @@
 // RUN: not ejk-compile %t/dim-constant.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=DIM-CONSTANT
 // RUN: not ejk-compile %t/insert-type.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=INSERT-TYPE
 // RUN: not ejk-compile %t/attributions.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=ATTRIBUTIONS
+// RUN: not ejk-compile %t/launch.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=LAUNCH
 // RUN: not ejk-compile %t/mma.mlir -o %t.ejk 2>&1 | FileCheck %s --check-prefix=MMA
 
 //--- collapse.mlir
@@ -101,4 +102,20 @@ gpu.module @kernels {
   ^bb0(%x: f32):
     gpu.return
   }) {sym_name = "k", gpu.kernel, workgroup_attributions = -1 : i64} : () -> ()
+}
+
+//--- launch.mlir
+// LAUNCH: error: 'gpu.launch_func' op has 6 operands, but 'operandSegmentSizes' that add up to 37
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    gpu.func @k() kernel {
+      gpu.return
+    }
+  }
+  func.func @f(%n: index) {
+    "gpu.launch_func"(%n, %n, %n, %n, %n, %n) <{kernel = @kernels::@k,
+      operandSegmentSizes = array<i32: 32, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0>}>
+      : (index, index, index, index, index, index) -> ()
+    func.return
+  }
 }

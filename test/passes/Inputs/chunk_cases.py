@@ -2,7 +2,7 @@
 
 Writes a module of functions, each of which computes one scan twice: from bf16 or
 f16 sequences, which --ejk-chunk takes, and from the same numbers widened to f32,
-which it leaves to the interpreter's step-by-step walk. Checks compare the two.
+which it leaves to the step-by-step interpreter. Checks compare the two.
 
     chunk_cases.py random SEED COUNT TOLERANCE > cases.mlir
     chunk_cases.py matrix TOLERANCE > cases.mlir

@@ -42,7 +42,7 @@ for file in options.files:
     elif name.startswith(("recurrence", "delta")):
         pipeline = ["--ejk-specialize"]
     elif name.startswith("vjp"):
-        # With states saved, and all gradients in one walk.
+        # With states saved, and all gradients in one pass.
         run(name + " fused", file, ["--ejk-backward=checkpoint-every=16", "--ejk-hoist-reductions",
                                     "--ejk-chunk=force chunk=16", "--ejk-fuse-programs"])
     run(name, file, pipeline + ["--ejk-chunk=force chunk=16"])

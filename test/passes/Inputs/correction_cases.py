@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Random steps that correct their state, as test cases for --ejk-chunk.
 
-    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] > cases.mlir
+    correction_cases.py SEED COUNT TOLERANCE [--rows N] [--whole] [--twice] > cases.mlir
 
 Writes to stdout a module of functions, each of which computes one scan twice: from bf16 or f16
 sequences, which --ejk-chunk takes, and from the same numbers widened to f32, which it leaves to
-the interpreter's step-by-step walk. Checks compare the two. With --whole, the scan in f32 has one
+the step-by-step interpreter. Checks compare the two. A third of the steps, or with --twice
+each, corrects twice, with reads that stand before or after the other correction. With --whole, the scan in f32 has one
 segment for each sequence, so that --ejk-split-over-time leaves it as it is. Keys are normalised in the step;
 some point nearly one way. The numbers that multiply what is read lie in (-2, 0) or (-1, 0).
 """
@@ -16,7 +17,7 @@ SIZES = [16, 20, 32, 48, 64, 100, 128]
 
 
 class Case:
-    def __init__(self, rng, number, tolerance, rows, whole):
+    def __init__(self, rng, number, tolerance, rows, whole, twice):
         self.rng, self.number, self.tolerance, self.whole = rng, number, tolerance, whole
         self.lines, self.seed = [], rng.randrange(1, 1 << 30)
         self.narrow = rng.choice(["bf16", "bf16", "f16"])
@@ -30,6 +31,7 @@ class Case:
         self.mixer = random.Random(number)  # whose draws change no other one
         if self.mixer.random() < 0.25:
             self.order = "any"
+        self.twice = twice or self.mixer.random() < 0.33
         self.packed = rng.random() < 0.4
         if self.packed:
             lengths = [rng.choice([0, 1, 7, 16, 33, 64, 70]) for _ in range(rng.choice([1, 2, 4]))]
@@ -84,6 +86,8 @@ class Case:
         for arg in ("q", "k", "a"):
             sequence(arg, rng.choice([H, self.shared]), K)
         sequence("p", H, V)
+        if self.twice:
+            sequence("d", self.shared, K)
         value, kind = self.draw("uniform", rows + [H], "f32")
         self.sequences.append(("beta", value, kind, None))
         links = []
@@ -128,27 +132,31 @@ class Case:
             text += [f"%as = math.tanh %aw : {vK}", f"%ak = arith.mulf %key, %as : {vK}"]
             add_key = "%ak"
         most = rng.choice(["1.0", "2.0"]) if add_key == "%key" else "1.0"
+        links, places = self.links(decays)
+        if self.twice:
+            text += [f"%near = arith.constant dense<{'4.0' if self.parallel else '0.0'}> : {vK}",
+                     f"%dk = arith.addf %dw, %near : {vK}"]
+            unit("%dk", "other")
+            # Two corrections by what was read before either are one of both rates' sum.
+            if any(links.index((a,)) > links.index((b,)) >= places[a]
+                   for a, b in (("correct", "again"), ("again", "correct"))):
+                most, again = "1.0", "0.5"
+            else:
+                again = self.mixer.choice(["1.0", "2.0"])
+            text += [f"%most2 = arith.constant {again} : f32", "%c2 = arith.mulf %most2, %beta : f32",
+                     f"%c2s = vector.broadcast %c2 : f32 to {vV}"]
         text += [f"%most = arith.constant {most} : f32", "%c = arith.mulf %most, %beta : f32",
                  f"%cs = vector.broadcast %c : f32 to {vV}"]
-        plain = rng.random() < 0.4
-        state, correction = "%S", []
-        adds = [("add", "%aq", "%pw")] if plain else []
-        if plain:
+        if self.plain:
             text += [f"%few = arith.constant dense<0.125> : {vK}", f"%aq = arith.mulf %aw, %few : {vK}"]
-        first = rng.random() < 0.5
-        links = adds + [("correct",)] if first else [("correct",)] + adds
-        links = links + decays if self.order == "adds first" else decays + links
-        if self.order == "any":
-            self.mixer.shuffle(links)
-        # The read that corrects stands before its outer product; with no gate along values
-        # it may stand anywhere before.
-        place = links.index(("correct",))
-        if "value" not in self.gates and rng.random() < 0.4:
-            place = rng.randrange(place + 1)
+        state = "%S"
         outputs, form = [], rng.choice(["delta", "delta", "rwkv", "both"])
+        again_of = self.mixer.choice(["delta", "delta", "rwkv"])
         for i, link in enumerate(links + [None]):
-            if i == place:
+            if i == places["correct"]:
                 text.append(f"%r = ejk.read {state}, {read_key} along key : {S}, {vK}")
+            if i == places.get("again"):
+                text.append(f"%r2 = ejk.read {state}, %other along key : {S}, {vK}")
             if rng.random() < 0.2:
                 text.append(f"%o{i} = ejk.read {state}, %query along key : {S}, {vK}")
                 outputs.append((f"%o{i}", vV))
@@ -159,6 +167,10 @@ class Case:
                 text.append(f"%S{i} = ejk.decay {state} by {gate} along {axis} : {S}, {kind}")
             elif link[0] == "add":
                 text.append(f"%S{i} = ejk.outer_add {state}, {link[1]}, {link[2]} : {S}, {vK}, {vV}")
+            elif link[0] == "again":
+                text += [f"%e2 = arith.subf %pw, %r2 : {vV}" if again_of == "delta" else
+                         f"%e2 = arith.negf %r2 : {vV}", f"%u2 = arith.mulf %c2s, %e2 : {vV}",
+                         f"%S{i} = ejk.outer_add {state}, %other, %u2 : {S}, {vK}, {vV}"]
             else:
                 if form == "delta":
                     text += [f"%e = arith.subf %vw, %r : {vV}", f"%u = arith.mulf %cs, %e : {vV}"]
@@ -175,8 +187,34 @@ class Case:
             outputs.append(("%r", vV))
         if rng.random() < 0.2:
             outputs.append(("%u", vV))
+        if self.twice and self.mixer.random() < 0.4:
+            outputs.append((self.mixer.choice(["%r2", "%u2"]), vV))
         self.next = state
         return text, outputs
+
+    def links(self, decays):
+        """The changes of the state in their order, and where each read that corrects stands among
+        them."""
+        rng = self.rng
+        self.plain = rng.random() < 0.4
+        adds = [("add", "%aq", "%pw")] if self.plain else []
+        links = adds + [("correct",)] if rng.random() < 0.5 else [("correct",)] + adds
+        links = links + decays if self.order == "adds first" else decays + links
+        if self.order == "any":
+            self.mixer.shuffle(links)
+        if self.twice:
+            links.insert(self.mixer.randrange(len(links) + 1), ("again",))
+        # The read that corrects stands before its outer product; with no gate along values
+        # it may stand anywhere before.
+        places = {}
+        for name, draws in (("correct", rng), ("again", self.mixer)):
+            if (name,) not in links:
+                continue
+            place = links.index((name,))
+            if "value" not in self.gates and draws.random() < 0.4:
+                place = draws.randrange(place + 1)
+            places[name] = place
+        return links, places
 
     def scan(self, wide, step, outputs):
         H, rows, args, body = self.H, f"{self.B}x{self.T}", [], []
@@ -221,10 +259,11 @@ def main():
     parser.add_argument("tolerance", type=float)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--twice", action="store_true")
     options = parser.parse_args()
     for number in range(options.count):
         case = Case(random.Random(options.seed * 1000003 + number), number, options.tolerance,
-                    options.rows, options.whole)
+                    options.rows, options.whole, options.twice)
         case.write()
         print(f"// Case {number}.")
         print(f"func.func @case{number}() {{")

@@ -1,0 +1,189 @@
+//===- SplitPasses.td - recurrences cut into several -------------*- tablegen -*-===//
+#ifndef EJK_PASSES_SPLITPASSES_TD
+#define EJK_PASSES_SPLITPASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SplitStates : Pass<"ejk-split-states"> {
+  let summary = "give K×V states of different sizes scans of their own";
+  let description = [{
+    A schedule divides the threads of a block over one K and one V. A scan with states
+    of several sizes, as mLSTM has with its K×1 normaliser beside a K×V state, becomes one
+    scan for each size. A later scan takes what it needs of an earlier one as f32
+    sequences: reads, and states that are numbers or vectors. What a step computes without
+    its K×V states is computed again in each scan.
+
+    A scan stays as it is where states of two sizes need each other's reads, in one step
+    or over time; a remark says so. The interpreter runs such a scan; no schedule does.
+    Numbers do not change.
+
+    Before:
+    ```mlir
+    %o = ejk.scan … states(%S = zero : tensor<?x?x64x64xf32>, %n = zero : tensor<?x?x64x1xf32>) {
+      … %d = ejk.read %n1, %q along key … %r = ejk.read %S1, %q along key … }
+    ```
+    After:
+    ```mlir
+    %d = ejk.scan … states(%n = zero : tensor<?x?x64x1xf32>) { … ejk.read %n1, %q along key … }
+    %o = ejk.scan sequences(… %dt = %d) states(%S = zero : tensor<?x?x64x64xf32>) {
+      … %r = ejk.read %S1, %q along key … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numSplit", "split", "scans split in two">];
+}
+
+def SplitRotations : Pass<"ejk-split-rotations"> {
+  let summary = "move rotations of vectors that depend on a state out of scans";
+  let description = [{
+    `ejk.rotate_half` of a vector that depends on a state needs channels that other threads
+    hold. A scan with such a rotation becomes two: the first gives the vector as an f32
+    sequence, the second loads it, rotates it as it loads, and does what follows. The
+    derivative of a rotated key is so. A scan whose states depend on such a rotation stays
+    as it is; a remark says so. Results do not change.
+
+    Before:
+    ```mlir
+    %dk = ejk.scan … { … %r = ejk.read %A, %v along value … %x = ejk.rotate_half %r … }
+    ```
+    After:
+    ```mlir
+    %rs = ejk.scan … { … %r = ejk.read %A, %v along value … }
+    %dk = ejk.scan sequences(… %rt = %rs) { %x = ejk.rotate_half %rt … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numSplit", "rotations", "rotations taken out of scans">];
+}
+
+def SplitSums : Pass<"ejk-split-sums"> {
+  let summary = "move sums and maxima over channels out of scans";
+  let description = [{
+    What: a scan with `ejk.sum` becomes two: the first gives the terms as f32 sequences,
+    `linalg.generic` sums them, and the second computes what follows; it has no K×V state unless the
+    sums reach it. Why: a vector that depends on the state is distributed over the threads of
+    several blocks, which a step cannot sum over. The same holds for `ejk.max`. Results do not
+    change.
+
+    With `above`, wide states alone: thread blocks that compute a chunk on tensor cores share such a state, and none has all
+    channels of what is read.
+
+    Before:
+    ```mlir
+    %dt = ejk.scan … { … %s = ejk.sum %x; %dt = arith.mulf %s, %a … }
+    ```
+    After:
+    ```mlir
+    %xs = ejk.scan … { … }
+    %s = linalg.generic … ins(%xs) …
+    %dt = ejk.scan sequences(… %st = %s) { %dt = arith.mulf %st, %a … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect"];
+  let options = [Option<"above", "above", "int64_t", "-1",
+      "only in scans with a state of more elements; others stay as they are">];
+  let statistics = [Statistic<"numSplit", "sums", "sums taken out of scans">];
+}
+
+def SplitReads : Pass<"ejk-split-reads"> {
+  let summary = "give reads along different axes separate scans";
+  let description = [{
+    What: a scan that reads along both axes becomes two scans over the same states. The first keeps
+    the reads along `value`; the second the reads along `key`, and takes the first's reads as f32
+    sequences. (In the other order where reads along `value` depend on those along `key`.) A scan
+    whose reads along each axis depend on the other's cannot be split; a remark says so. Why: the
+    step-by-step schedule distributes the state's free axis over threads and sums along the other,
+    so one kernel reads along one axis. Results do not change.
+
+    A CPU's kernel has all columns of a state, one block of them after the other, so it can read along the
+    columns while it passes over the rows. It saves a second pass over the same states. `keep-up-to` leaves such a scan
+    whole: its states are linear, the reads along one axis feed outputs alone, and a state has at most so many
+    elements (what a thread's stack holds).
+
+    With `above`, only scans with a wide state are split, and no remark says that one cannot be. Why: a thread block that
+    computes chunks on tensor cores holds a state in registers, and blocks can share a wider one only where it is read along one axis.
+
+    Before:
+    ```mlir
+    %o, %p, %S = ejk.scan … { … ejk.read … along key … ejk.read … along value … }
+    ```
+    After:
+    ```mlir
+    %p, %S = ejk.scan … { … ejk.read … along value … }
+    %o = ejk.scan … { … ejk.read … along key … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+  let options = [Option<"keepUpTo", "keep-up-to", "int64_t", "0",
+      "the elements of a state up to which a scan stays whole whose reads along one axis feed outputs alone">,
+                 Option<"above", "above", "int64_t", "-1",
+      "only scans with a state of more elements; others stay as they are">];
+  let statistics = [Statistic<"numSplit", "split", "scans split in two">];
+}
+
+def SplitOverTime : Pass<"ejk-split-over-time"> {
+  let summary = "scan segments of each sequence side by side";
+  let description = [{
+    What: writes a scan as scans over segments of its sequences: one that makes each segment's final
+    state from zero and the sum of its log gates; one over the segments, which combines those to
+    the state that each segment starts from, and the sequence's final state; and the scan itself,
+    segment by segment, from those states. A state that only adds up is summed in each segment and
+    then over the segments; one that starts anew at each saved state needs nothing. Where the sum is
+    then summed over channels, each segment's is first. Why: a thread
+    block scans one sequence and head, so that few of them leave multiprocessors idle. Cost: keys,
+    values and gates are read twice.
+
+    The length of segments depends on the rows of a batch entry alone (`#ejk.segments`), and
+    states are combined in the order of the segments, so that a sequence gives the same bits in any
+    batch. Packed sequences have segments of `packed` rows.
+
+    Where steps correct a state, a number cannot say what a segment makes of its start S: it makes
+    M S + X, with a K×K matrix M, the segment's transition. Another scan makes M: the same step from
+    the identity, with K value channels, in which nothing is added that does not depend on the state.
+    `ejk.combine_segments` combines, in f32. No transition is left out. Keys and gates are then read
+    three times. A scan that gets what an earlier one has read as rows, as those of a derivative do,
+    goes through the same states, and takes the starts of that one.
+
+    Requires: the states' next values are linear in them (decays and outer products, or sums), of
+    gates and keys that do not depend on a state. Nor do values, but for corrections as `ejk-chunk`
+    has them, and beside those no gate per value channel. Other scans get a remark. Results change
+    by the rounding of the sums of log gates and of the states' combination; of a corrected state by
+    that of its transitions, whose matmuls round like the state's own.
+
+    Before:
+    ```mlir
+    %o, %ht = ejk.scan sequences(%q, %k, %v, %g) states(%S = %h0) -> (…) {
+      S1 = decay S by g; S2 = S1 + k vᵀ; o = read S2, q along key }
+    ```
+    After:
+    ```mlir
+    %d, %x = ejk.scan segments<64 to 4096, at_least 4> sequences(%g, %k, %v) states(zero, zero) {
+      x1 = decay x by g; x2 = x1 + k vᵀ; d1 = d + g }
+    %starts, %ht = ejk.scan sequences(%x, %d) states(%S = %h0) -> (…) {   // over segments
+      yield states(exp(d) · S + x) outputs(S) }
+    %o = ejk.scan segments<64 to 4096, at_least 4> sequences(%q, %k, %v, %g) states(%starts) … {
+      as before }
+    ```
+    With a correction, S2 = S1 + k (v - r)ᵀ of r = read S1, k along key, the second of these is:
+    ```mlir
+    %m = ejk.scan segments<64 to 4096, at_least 4> sequences(%g, %k) states(%identities) {
+      m1 = decay m by g; m2 = m1 - k (read m1, k along key)ᵀ }
+    %starts, %ht = ejk.combine_segments %x by %m from %h0 like %q
+    ```
+  }];
+  let dependentDialects = ["::ejk::EjkDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
+                           "::mlir::tensor::TensorDialect", "::mlir::vector::VectorDialect"];
+  let options = [
+    Option<"least", "least", "int64_t", "64", "rows that divide a segment of a batch entry">,
+    Option<"most", "most", "int64_t", "4096", "the most rows of such a segment">,
+    Option<"count", "count", "int64_t", "4", "segments that a long batch entry has at least">,
+    Option<"packed", "packed", "int64_t", "2048", "rows of a segment of packed sequences">,
+    Option<"remarks", "remarks", "bool", "true", "say why a scan is not divided">];
+  let statistics = [
+    Statistic<"numSplit", "split", "scans divided into segments">,
+    Statistic<"numDeclined", "declined", "scans that are not linear in their states">];
+}
+
+#endif // EJK_PASSES_SPLITPASSES_TD
