@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from . import _cache, ops as ops
-from ._values import Operand, State as State, Value as Value
+from ._values import LastRows as _LastRows, Operand, State as State, Value as Value
 from .parallel import split as split
 
 __version__: str
@@ -59,6 +59,7 @@ class Explanation:
 class Recurrence:
     __name__: str
     __qualname__: str
+    # One tensor for `pool`, and what goes with it, is among `named`.
     @overload
     def __call__(self, first: _T, /, *arguments: _Argument, initial_state: _Initial = None,
                  cu_seqlens: Tensor | None = None, save_states: bool = True,
@@ -81,6 +82,7 @@ class _OfStates(Recurrence):
     """One of several states, whose last result is a tuple of them."""
     def __call__(self, *arguments: _Argument, initial_state: _Initial = None,
                  cu_seqlens: Tensor | None = None, save_states: bool = True,
+                 pool: _Argument | Sequence[Tensor] = None,
                  **named: _Argument) -> tuple[Any, ...]: ...
 
 _Step: TypeAlias = Callable[..., Any]
@@ -176,6 +178,8 @@ def logaddexp(a: Operand, b: Operand) -> Value: ...
 def sum(x: Operand, axis: Literal[0, -1] | None = None) -> Value: ...
 def max(x: Operand, axis: Literal[0, -1] | None = None) -> Value: ...
 def rotate_half(x: Operand) -> Value: ...
+def shifted(x: Value, steps: int, initial: Value | None = None) -> Value: ...
+def last_rows(x: Value, count: int, initial: Value | None = None) -> _LastRows: ...
 def step_index(like: Operand) -> Value: ...
 def head_index(like: Operand) -> Value: ...
 def num_heads(like: Operand) -> Value: ...

@@ -132,6 +132,9 @@ def write(key, suffix, data):
     except OSError as error:
         _remove(temporary)
         return f"{place}: {error.strerror}"
+    except BaseException:  # Ctrl-C
+        _remove(temporary)
+        raise
     _evict(place, name)
     return None
 
@@ -150,10 +153,13 @@ def _kept(place):
         with os.scandir(place) as files:
             for file in files:
                 if _NAMES.fullmatch(file.name) or file.name.startswith(_TEMPORARY):
-                    status = file.stat(follow_symlinks=False)
+                    try:
+                        status = file.stat(follow_symlinks=False)
+                    except OSError:
+                        continue  # another process has removed it
                     found.append((status.st_mtime, status.st_size, file.path))
     except OSError:
-        pass  # there is none, or another process removes its files
+        pass  # there is none
     return found
 
 
@@ -161,9 +167,11 @@ def _evict(place, name):
     """Removes what was not used for longest, but not `name`, until a fifth of the room is free."""
     files, most = _kept(place), limit()
     # What a process left behind that ended while it wrote.
-    for used, _, path in files:
-        if os.path.basename(path).startswith(_TEMPORARY) and time.time() - used > _HOUR:
-            _remove(path)
+    left = [f for f in files
+            if os.path.basename(f[2]).startswith(_TEMPORARY) and time.time() - f[0] > _HOUR]
+    for _, _, path in left:
+        _remove(path)
+    files = [f for f in files if f not in left]
     total = sum(size for _, size, _ in files)
     if total <= most:
         return

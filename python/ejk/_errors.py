@@ -58,6 +58,16 @@ def is_users(frame):
             and not frame.f_code.co_filename.startswith(PACKAGE))
 
 
+def name_of_call():
+    """The name of this package's function that the user called; empty where it has none of its own."""
+    frame, name = sys._getframe(1), ""
+    while frame and not is_users(frame):
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            name = frame.f_code.co_name
+        frame = frame.f_back
+    return "" if name.startswith(("_", "<")) else name
+
+
 def warn(message):
     """A UserWarning at the user's line that led here."""
     frame, level = sys._getframe(1), 2

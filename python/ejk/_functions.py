@@ -155,6 +155,16 @@ def rotate_half(x):
     return _trace_of((x,), "rotate_half") and x.rotate_half()
 
 
+def shifted(x, steps, initial=None):
+    """The row that `x`, a tensor over time, has `steps` steps earlier: `x.shifted(steps)`."""
+    return _trace_of((x,), "shifted").shifted(x, steps, initial)
+
+
+def last_rows(x, count, initial=None):
+    """The last `count` rows of `x`, a tensor over time, as an output: `x.last_rows(count)`."""
+    return _trace_of((x,), "last_rows").last_rows(x, count, initial)
+
+
 def step_index(like):
     """The position of this step in its sequence, from 0, as a number; `like` is any traced
     value."""
@@ -178,5 +188,5 @@ BY_NUMPY_NAME.update(absolute=globals()["abs"], fabs=globals()["abs"],
                      float_power=globals()["power"], true_divide=globals()["divide"])
 PI = _math.pi
 NAMES = [*_UNARY, *_BINARY, "where", "logical_and", "logical_or", "logical_xor", "logical_not", "clip", "square", "reciprocal", "sigmoid", "softplus",
-         "log_sigmoid", "silu", "relu", "logaddexp", "sum", "max", "rotate_half", "step_index",
+         "log_sigmoid", "silu", "relu", "logaddexp", "sum", "max", "rotate_half", "shifted", "last_rows", "step_index",
          "head_index", "num_heads"]

@@ -5,7 +5,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from . import _arrays
+from . import _arrays, _pools
 from ._errors import CompileError, EjkError, TensorError
 from ._files import write_whole
 from ._library import BYTES, Buffer, compiler
@@ -57,7 +57,7 @@ class CompiledFunction:
             if dtype != tensor["dtype"] and not (dtype == "f64" and tensor["dtype"][0] != "i"):
                 raise TensorError(f"'{tensor['name']}' must be {tensor['dtype']}, but is {dtype} "
                                   f"{list(shape)}")
-        results = door.call(self._program.key, tensors)
+        results = _pools.call(door, self._program, tensors)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _order(self, tensors, named):
@@ -197,7 +197,9 @@ def explain(program, tensors, door, target, derivatives):
                     and _evaluate(launch.get("grid", 1), facts) != 0)
     remarks = tuple(d._replace(text=_ADVICE.sub("", d.text)) for d in diagnostics
                     if d.severity in ("remark", "warning"))
-    seconds = _time(lambda: door.call(program.key, tensors), tensors) if is_own else None
+    seconds = None
+    if is_own:
+        seconds = _time(lambda: _pools.call(door, program, tensors, in_place=False), tensors)
     return Explanation(name, target, variant.get("schedule", ""), kernels, remarks, total,
                        _named_sizes(entry["inputs"], symbols), seconds)
 
@@ -205,7 +207,7 @@ def explain(program, tensors, door, target, derivatives):
 def check(program, tensors, door):
     """{result: relative error} of a call against the f64 interpreter."""
     import numpy as np
-    results = door.call(program.key, tensors)
+    results = _pools.call(door, program, tensors, in_place=False)
     inputs = [np.ascontiguousarray(door.to_numpy(t)) for t in tensors]
     inputs = [a.astype(np.float64) if a.dtype.kind not in "iu" else a for a in inputs]
     buffers = [Buffer(a.ctypes.data, {"f": "f64"}.get(a.dtype.kind, f"i{8 * a.itemsize}"), a.shape,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _doors, _jax_sharding, _numpy, _program, _sharding
+from . import _doors, _jax_sharding, _numpy, _pools, _program, _sharding
 from ._errors import EjkError, TensorError
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64",
@@ -197,3 +197,35 @@ def _function(program, entry, save_states=False):
 
 def call(key, arrays, save_states=True):
     return _function(key, "0", save_states)(*arrays)
+
+
+@functools.lru_cache(maxsize=None)
+def _function_in_pools(program):
+    """The program as a function of arrays, of which pools are replaced in their memory where XLA may,
+    as where they are donated."""
+
+    def run(*arrays):
+        entry = _entry(program, "0")
+        types = tuple(_result_types(entry, arrays))
+        aliases = {place: number for number, place in entry.replaced.items()}
+        return tuple(jax.ffi.ffi_call(TARGET, types, input_output_aliases=aliases)(
+            *arrays, program=program, entry="0"))
+
+    return jax.jit(run, inline=True)
+
+
+def call_in_pools(key, arrays, pools, writes):
+    """The results, and then the pools, as new arrays."""
+    run = _function_in_pools(key)
+    if not writes:
+        return (*run(*arrays, *pools), *pools)
+    entry = _entry(key, "0")
+    results = run(*_pools.placed(entry, arrays, pools))
+    own = [r for o, r in enumerate(results) if o not in entry.replaced]
+    written = {place: results[o] for o, place in entry.replaced.items()}
+    return (*own, *[written[place] for place in sorted(written)])
+
+
+def copy(array):
+    """An array that a call may change; a call changes none."""
+    return array

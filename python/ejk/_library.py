@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import hashlib
+import math
 import os
 import pathlib
 import re
@@ -129,20 +130,29 @@ class _Table(ctypes.Structure):
 
 
 class Buffer:
-    """Memory that a call reads or writes: an address, an element type and a compact shape."""
+    """Memory that a call reads or writes: an address, an element type and a shape. It is compact, but
+    that the slots of a pool may be further apart, `slot_stride` elements."""
 
-    __slots__ = ("address", "dtype", "shape", "owner", "device")
+    __slots__ = ("address", "dtype", "shape", "owner", "device", "slot_stride")
 
-    def __init__(self, address, dtype, shape, owner=None, device=(1, 0)):
+    def __init__(self, address, dtype, shape, owner=None, device=(1, 0), slot_stride=None):
         self.address, self.dtype, self.shape = address, dtype, tuple(shape)
         self.owner = owner  # keeps the memory alive
         self.device = device  # as in DLPack: (1, 0) is the host, (2, i) a CUDA device
+        self.slot_stride = slot_stride
 
     def bytes(self):
         size = BYTES[self.dtype]
         for length in self.shape:
             size *= length
         return size
+
+    def slots(self):
+        """(address, bytes) of each part that is compact."""
+        if self.slot_stride is None or not self.shape[0]:
+            return [(self.address, self.bytes())]
+        each, apart = self.bytes() // self.shape[0], self.slot_stride * BYTES[self.dtype]
+        return [(self.address + slot * apart, each) for slot in range(self.shape[0])]
 
 
 def dl_tensors(buffers):
@@ -154,8 +164,13 @@ def dl_tensors(buffers):
         rank = len(buffer.shape)
         shapes.append((c_int64 * max(rank, 1))(*buffer.shape))
         code, bits = _DTYPES[buffer.dtype]
+        strides = None
+        if buffer.slot_stride is not None:
+            compact = [math.prod(buffer.shape[d + 1:]) for d in range(rank)]
+            shapes.append((c_int64 * rank)(buffer.slot_stride, *compact[1:]))
+            strides = ctypes.cast(shapes[-1], POINTER(c_int64))
         tensors[i] = DLTensor(buffer.address, *buffer.device, rank, code, bits, 1,
-                              ctypes.cast(shapes[-1], POINTER(c_int64)), None, 0)
+                              ctypes.cast(shapes[-2 if strides else -1], POINTER(c_int64)), strides, 0)
         pointers[i] = ctypes.pointer(tensors[i])
     return pointers, (tensors, shapes)
 

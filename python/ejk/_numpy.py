@@ -4,6 +4,7 @@ import numpy as np
 
 from ._errors import TensorError
 from ._library import Buffer
+from ._pools import placed
 from ._program import by_key
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64",
@@ -77,19 +78,56 @@ def _buffer(array, dtype):
     return Buffer(_address(array), dtype, array.shape, array)
 
 
-def run(entry, arrays):
-    """The entry's results, as arrays of their own."""
-    kinds = [describe(a)[0] for a in arrays]
-    arrays = [a if (type(a) is np.ndarray and a.flags.c_contiguous and a.dtype.isnative
-                    and _address(a) % align == 0)
-              else _aligned(a, align) for a, align in zip(arrays, entry.alignments)]
-    exact = "f64" in kinds
-    inputs = [_buffer(a, k) for a, k in zip(arrays, kinds)]
-    results = []
-    for tensor, shape in zip(entry.outputs, entry.output_shapes(tuple(a.shape for a in arrays))):
+def _is_in_place(array, align):
+    """Whether an array can be a pool where it lies: its slots are dense, and may be apart."""
+    if type(array) is not np.ndarray or not array.dtype.isnative or _address(array) % align:
+        return False
+    compact = array.itemsize
+    for size, stride in zip(array.shape[:0:-1], array.strides[:0:-1]):
+        if size != 1 and stride != compact:
+            return False
+        compact *= size
+    return len(array) <= 1 or array.strides[0] >= compact and array.strides[0] % array.itemsize == 0
+
+
+def _pool_buffer(array, tensor, is_written):
+    """A pool where it lies; a copy where it is only read and cannot be used there."""
+    kind, shape = describe(array)
+    if not _is_in_place(array, tensor["align"]):
+        if not is_written:
+            return _buffer(_aligned(array, tensor["align"]), kind)
+        raise TensorError(f"'{tensor['name']}' is written where it lies: it must be a NumPy array of "
+                          f"dense slots at an address that {tensor['align']} divides, but has strides of "
+                          f"{list(getattr(array, 'strides', ()))} bytes")
+    if is_written and not array.flags.writeable:
+        raise TensorError(f"'{tensor['name']}' is written where it lies, and is read-only")
+    return Buffer(_address(array), kind, shape, array,
+                  slot_stride=array.strides[0] // array.itemsize if len(array) > 1 else None)
+
+
+def run(entry, arrays, pools=()):
+    """The entry's results, as arrays of their own. `pools`, those of its inputs that it writes, stay
+    where they are; results in their place are left out."""
+    given = placed(entry, arrays, pools) if pools else arrays
+    kinds = [describe(a)[0] for a in given]
+    written, inputs = set(entry.replaced.values()), []
+    for number, (array, kind, tensor) in enumerate(zip(given, kinds, entry.inputs)):
+        if "slots" in tensor:
+            inputs.append(_pool_buffer(array, tensor, number in written))
+            continue
+        if not (type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.isnative
+                and _address(array) % tensor["align"] == 0):
+            array = _aligned(array, tensor["align"])
+        inputs.append(_buffer(array, kind))
+    exact, results, outputs = "f64" in kinds, [], []
+    shapes = entry.output_shapes(tuple([a.shape for a in given]))
+    for number, (tensor, shape) in enumerate(zip(entry.outputs, shapes)):
+        if number in entry.replaced:
+            outputs.append(inputs[entry.replaced[number]])
+            continue
         dtype = "f64" if exact and not tensor["dtype"].startswith("i") else tensor["dtype"]
         results.append(_aligned_empty(shape, _own_dtype(dtype), tensor["align"]))
-    outputs = [_buffer(r, describe(r)[0]) for r in results]
+        outputs.append(_buffer(results[-1], dtype))
     entry.run(inputs, outputs, allocate=allocate_host)
     return results
 
@@ -97,6 +135,18 @@ def run(entry, arrays):
 def call(key, arrays, save_states=True):
     # There are no derivatives of NumPy arrays to save states for.
     return run(by_key(key).entry(), arrays)
+
+
+def call_in_pools(key, arrays, pools, writes):
+    """The results, and then the pools, which are the same arrays."""
+    entry = by_key(key).entry()
+    results = run(entry, arrays, pools) if writes else run(entry, [*arrays, *pools])
+    return [*results, *pools]
+
+
+def copy(array):
+    """A copy that a call may change."""
+    return _aligned(array, 16)
 
 
 to_numpy = plain

@@ -55,6 +55,8 @@ class Entry:
         self.inputs = description["inputs"]
         self.outputs = description["outputs"]
         self.alignments = [t["align"] for t in self.inputs]  # of the inputs' addresses, in bytes
+        # The input whose memory an output is written to, by the output's number.
+        self.replaced = {o: t["may_alias"] for o, t in enumerate(self.outputs) if t.get("in_place")}
         self.package = package  # the bytes
         self.interpreted = False  # whether there is no kernel for a CPU
         self._lock = threading.Lock()
@@ -132,12 +134,16 @@ class Entry:
         return self._launch(inputs, outputs, device, stream, allocate)
 
     def _interpret(self, inputs, outputs, exact):
+        inputs = [b if b.slot_stride is None else _compact(b) for b in inputs]
         results = compiler().interpret(self.program.text, self.name, inputs, exact,
                                        derivatives=self.order, wrt=self.wrt)
         for buffer, (name, dtype, shape, data) in zip(outputs, results):
             if buffer.dtype != dtype or len(data) != buffer.bytes():
                 raise EjkError(f"result '{name}' is {dtype} {list(shape)}, which was not expected")
-            ctypes.memmove(buffer.address, data, len(data))
+            at = 0
+            for address, size in buffer.slots():
+                ctypes.memmove(address, data[at:at + size], size)
+                at += size
 
     def _load(self, device):
         """(package, entry, executable) on a device, kept for the life of the process."""
@@ -151,7 +157,8 @@ class Entry:
     def _launch(self, inputs, outputs, device, stream, allocate):
         # Each thread has launches of its own, since one holds the addresses of a call.
         launches = self._launches.__dict__
-        key = (device, tuple(b.shape for b in inputs))
+        key = (device, tuple([b.shape if b.slot_stride is None else (b.shape, b.slot_stride)
+                              for b in inputs]))
         launch = launches.get(key)
         if not launch:
             package, entry, executable = self._load(device)
@@ -160,6 +167,13 @@ class Entry:
                 launches[key] = launch
         workspace = allocate(launch.workspace_bytes) if launch.workspace_bytes else None
         launch((*inputs, *outputs), workspace, stream)
+
+
+def _compact(pool):
+    """A copy of a pool, with its slots side by side."""
+    data = b"".join(ctypes.string_at(address, size) for address, size in pool.slots())
+    memory = ctypes.create_string_buffer(data, max(len(data), 1))
+    return Buffer(ctypes.addressof(memory), pool.dtype, pool.shape, memory, pool.device)
 
 
 def target_for(device):

@@ -5,14 +5,38 @@ import importlib
 import weakref
 from operator import index  # of a size that torch holds symbolic, the number
 
-from . import _arrays, _trace
-from ._errors import TensorError, TraceError, warn
+from . import _arrays, _pools, _trace
+from ._errors import TensorError, TraceError, name_of_call, warn
 from ._trace import Argument, Specialisation
 
 _FLOATS = ("f32", "f16", "bf16", "f64")
-_KEYWORDS = ("initial_state", "cu_seqlens", "save_states")
+_KEYWORDS = ("initial_state", "cu_seqlens", "save_states", *_pools.KEYWORDS)
+_DEFAULTS = {"save_states": True, "first_slot": 0, "value_major": False}
 # So many values of one Python number are compiled before a warning.
 _FEW_VALUES = 4
+
+
+class ChangingNumbers:
+    """Warns, once for an argument, where a Python number that changes compiles a program each time."""
+
+    def __init__(self):
+        self._values, self._warned = {}, set()
+
+    def note(self, function, name, value, rest, remedy):
+        """`rest` says for what tensors: the same tensors with another number are another program.
+        `remedy` says what to give instead, with {} for the number."""
+        if (function, name) in self._warned:
+            return
+        values = self._values.setdefault((function, name, rest), set())
+        values.add(value)
+        if len(values) > _FEW_VALUES:
+            self._warned.add((function, name))
+            warn(f"'{function}' is compiled for each value of '{name}', a Python number, and has met "
+                 f"{len(values)}. Where it changes from call to call, {remedy.format(value)}")
+
+
+# What to do about a factor of the output.
+SCALE_REMEDY = "give scale=1.0 and multiply the output by the number"
 
 
 def recurrence(function=None, *, states=1, reverse=False, queries=()):
@@ -64,6 +88,24 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
       them again.
 
     and returns the outputs and the final state (with several states, a tuple of them).
+
+    A server keeps the states of its sequences in a `pool`, and a call starts and ends in slots of it.
+    docs/serving.md has examples. The call then takes
+
+    - `pool`: [P, H, K, V], [P, H, C] or [P, H], float32, float16 or bfloat16; for several states a
+      tuple of them. A slot is dense, and slots may lie at any distance. With `value_major` a
+      matrix lies in its slot as [V, K];
+    - `read_slots`: [N], int32 or int64, the slot that each sequence starts from; from zero without;
+    - `write_slots`: [N], the slot that each sequence ends in; nothing is written without. [N, D] are
+      slots for the states after each of the first D rows, as drafted tokens have them;
+    - `accepted`: [N], from 1 to D: `read_slots` is [N, D], and sequence n starts from the slot of its
+      row accepted[n];
+    - `first_slot`: indices below it stand for no slot (0, or 1 where slot 0 stands for none), as do
+      those of P and more. A sequence with no slot to read starts from zero. One with no slot at all is
+      skipped, and its outputs are zero.
+
+    and returns the outputs and the pool. NumPy's and torch's is changed in its place; JAX's is a new
+    array, in the old one's memory where that is donated. There are no derivatives.
     """
     if function is None:
         return functools.partial(recurrence, states=states, reverse=reverse, queries=queries)
@@ -73,7 +115,7 @@ def recurrence(function=None, *, states=1, reverse=False, queries=()):
 class Recurrence:
     """What `ejk.recurrence` makes of a function."""
 
-    def __init__(self, function, states, reverse, queries=()):
+    def __init__(self, function, states, reverse, queries=(), remedies=None):
         import inspect  # here, because ejk is to be imported fast
         functools.update_wrapper(self, function)
         self._function, self._states, self._reverse = function, states, reverse
@@ -90,7 +132,7 @@ class Recurrence:
                            "one tensor")
         self._names = [p.name for p in parameters[states:]]
         own = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in parameters[states:]]
-        own += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=n == "save_states" or None)
+        own += [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(n))
                 for n in _KEYWORDS]
         self.__signature__ = inspect.Signature(own)
         self._defaults = {p.name: p.default for p in parameters[states:]
@@ -102,7 +144,8 @@ class Recurrence:
                                  f"'{function.__name__}' does not take")
         self._programs, self._sites = {}, {}
         self._sites_without_states = {}
-        self._constants = {}  # the values that each parameter had as a Python number
+        self._numbers = ChangingNumbers()
+        self._remedies = remedies or {}  # for parameters that take no tensor
         self._identity = f"{function.__module__}.{function.__qualname__}:{id(self):x}"
         _recurrences[self._identity] = self
         _arrays.load_doors()
@@ -112,7 +155,8 @@ class Recurrence:
         # wrong with one that has no name in its module.
         if _find(self.__module__, self.__qualname__) is self:
             return _find, (self.__module__, self.__qualname__)
-        return Recurrence, (self._function, self._states, self._reverse, self._queries)
+        return Recurrence, (self._function, self._states, self._reverse, self._queries,
+                            self._remedies)
 
     # It does not change, so a copy is the same.
 
@@ -125,7 +169,10 @@ class Recurrence:
     def __repr__(self):
         return f"<ejk.recurrence {self.__qualname__}({', '.join(self._names)})>"
 
-    def __call__(self, *arguments, initial_state=None, cu_seqlens=None, save_states=True, **named):
+    def __call__(self, *arguments, initial_state=None, cu_seqlens=None, save_states=True, pool=None,
+                 **named):
+        if pool is not None:
+            return self._call_in_pools(arguments, named, initial_state, cu_seqlens, pool)
         sites = self._sites if save_states else self._sites_without_states
         if _arrays.quick is not None and not named:
             results = _arrays.quick(sites, arguments, initial_state, cu_seqlens)
@@ -139,10 +186,31 @@ class Recurrence:
         states = tuple(results[outputs:])
         return (*results[:outputs], states[0] if self._states == 1 else states)
 
-    def program(self, *arguments, initial_state=None, cu_seqlens=None, **named):
+    def _call_in_pools(self, arguments, named, initial_state, cu_seqlens, pool):
+        named, given = self._take_pools(named, initial_state, pool)
+        key, tensors, outputs, door = self._prepare(arguments, named, None, cu_seqlens, given)
+        count = len(given.pools)
+        results = door.call_in_pools(key, tensors[:-count], tensors[-count:], given.write is not None)
+        pools = tuple(results[outputs:])
+        return (*results[:outputs], pools if isinstance(pool, (tuple, list)) else pools[0])
+
+    def _take_pools(self, named, initial_state, pool):
+        """The keywords of a call without those of its pools, and these."""
+        if initial_state is not None:
+            raise TensorError("'initial_state' and 'pool' both say where sequences start; give one")
+        named = dict(named)
+        own = {n: named.pop(n) for n in _pools.KEYWORDS if n in named}
+        return named, _pools.Given(self._states, pool, own.get("read_slots"), own.get("write_slots"),
+                                   own.get("accepted"), own.get("first_slot", 0),
+                                   own.get("value_major", False))
+
+    def program(self, *arguments, initial_state=None, cu_seqlens=None, pool=None, **named):
         """The program for tensors like these; nothing is run."""
         from ._program import by_key
-        return by_key(self._prepare(arguments, named, initial_state, cu_seqlens)[0])
+        given = None
+        if pool is not None:
+            named, given = self._take_pools(named, initial_state, pool)
+        return by_key(self._prepare(arguments, named, initial_state, cu_seqlens, given)[0])
 
     def mlir(self, *arguments, **named):
         """The MLIR that tensors like these are compiled from, as text."""
@@ -158,16 +226,25 @@ class Recurrence:
     def explain(self, *arguments, target=None, derivatives=0, **named):
         """How tensors like these are computed: kernels, remarks, bytes. An `ejk.Explanation`."""
         from ._inspect import explain
-        _, tensors, _, door = self._prepare(arguments, *_split(named))
+        _, tensors, _, door = self._prepare(arguments, *self._split(named))
         return explain(self.program(*arguments, **named), tensors, door, target, derivatives)
 
     def check(self, *arguments, **named):
         """Compares a call with the f64 interpreter: the relative error of each result."""
         from ._inspect import check
-        _, tensors, _, door = self._prepare(arguments, *_split(named))
+        _, tensors, _, door = self._prepare(arguments, *self._split(named))
         return check(self.program(*arguments, **named), tensors, door)
 
-    def _prepare(self, arguments, named, initial_state, cu_seqlens):
+    def _split(self, named):
+        """The tensors by name, initial_state, cu_seqlens and the pools of a call's keywords."""
+        named = dict(named)
+        initial_state, offsets = named.pop("initial_state", None), named.pop("cu_seqlens", None)
+        pool, given = named.pop("pool", None), None
+        if pool is not None:
+            named, given = self._take_pools(named, initial_state, pool)
+        return named, initial_state, offsets, given
+
+    def _prepare(self, arguments, named, initial_state, cu_seqlens, pooled=None):
         tensors, kinds, given = [], [], []
         for name, value in zip(self._names, self._bind(arguments, named)):
             if value is None or isinstance(value, (bool, int, float, str)):
@@ -184,6 +261,10 @@ class Recurrence:
         if cu_seqlens is not None:
             tensors.append(cu_seqlens)
             given.append("cu_seqlens")
+        if pooled:
+            for name, tensor in [*pooled.indices(), *zip(pooled.names(), pooled.pools)]:
+                tensors.append(tensor)
+                given.append(name)
         door = _arrays.common_door(zip(given, tensors))
         if hasattr(door, "prepare"):
             tensors = door.prepare(tensors)
@@ -209,11 +290,17 @@ class Recurrence:
             shapes.append(tuple(index(n) for n in shape[2:]))
         offsets = ""
         if cu_seqlens is not None:
-            offsets, shape = described[-1]
+            offsets, shape = described[given.index("cu_seqlens")]
             if offsets not in ("i32", "i64") or len(shape) != 1:
                 raise TensorError("'cu_seqlens' must be int32 or int64 of shape [N+1], but is "
                                   f"{offsets} {list(shape)}")
-        key = (tuple(arguments), tuple(s is not None for s in initial), tuple(shapes), offsets)
+        known, pools = tuple(s is not None for s in initial), None
+        if pooled:
+            first = next((s for (_, s), n in zip(described, given)
+                          if len(s) > 2 and n not in self._queries), (0, 0))
+            pools, shapes = pooled.describe(dict(zip(given, described)), exact, offsets, first[1])
+            known = (True,) * self._states
+        key = (tuple(arguments), known, tuple(shapes), offsets, pools)
         program, outputs = _resolve(self._identity, key)
         return program, tensors, outputs, door
 
@@ -234,6 +321,8 @@ class Recurrence:
             else:
                 raise TypeError(f"{self.__name__}() misses the argument '{name}'")
         for name in named:
+            if name in _pools.KEYWORDS:
+                raise TensorError(f"'{name}' needs a 'pool'")
             if name not in self._names:
                 raise TypeError(f"{self.__name__}() has no argument '{name}'; it takes "
                                 + ", ".join(self._names))
@@ -249,17 +338,13 @@ class Recurrence:
         return tuple(initial_state)
 
     def _note_constants(self, arguments):
-        """Warns, once for a parameter, where a number that changes compiles a program each time."""
+        own = str(self.__module__).split(".")[0] != "ejk"
+        function = self.__name__ if own else name_of_call() or self.__name__.strip("_")
+        rest = tuple(a for a in arguments if a[0] != "constant")
         for name, argument in zip(self._names, arguments):
-            if argument[0] != "constant" or type(argument[1]) not in (int, float):
-                continue
-            values = self._constants.setdefault(name, set())
-            if len(values) <= _FEW_VALUES:
-                values.add(argument[1])
-                if len(values) > _FEW_VALUES:
-                    warn(f"'{self.__name__}' is compiled for each value of '{name}', a Python number, "
-                         f"and has met {len(values)}. Where it changes from call to call, give a "
-                         f"tensor of no dimensions, as torch.tensor({argument[1]})")
+            if argument[0] == "constant" and type(argument[1]) in (int, float):
+                self._numbers.note(function, name, argument[1], rest, self._remedies.get(
+                    name, "give a tensor of no dimensions, as torch.tensor({})"))
 
     def trace(self, spec):
         """(program key, number of outputs) for a Specialisation."""
@@ -284,24 +369,17 @@ def _resolve(identity, key):
     found = recurrence._programs.get(key)
     if found:
         return found
-    arguments, initial, shapes, offsets = key
+    arguments, initial, shapes, offsets, pools = key
     recurrence._note_constants(arguments)
     arguments = tuple(a[1] if a[0] == "constant" else Argument(*a) for a in arguments)
     found = recurrence.trace(Specialisation(arguments, initial, shapes, offsets,
-                                            recurrence._reverse))
+                                            recurrence._reverse, pools))
     recurrence._programs[key] = found
     return found
 
 
 # torch.compile calls this when it traces the caller, and takes its result as a constant.
 _resolve._dynamo_marked_constant = True
-
-
-def _split(named):
-    """The tensors by name, initial_state and cu_seqlens of a call's keywords."""
-    named = dict(named)
-    initial_state, offsets = named.pop("initial_state", None), named.pop("cu_seqlens", None)
-    return named, initial_state, offsets
 
 
 def _argument(name, dtype, shape, is_query):

@@ -15,7 +15,8 @@ from ._errors import EjkError, TensorError
 from ._torch_tensors import (OWN, autocast, check_devices, check_no_tangent, describe, prepare,
                              to_numpy)
 
-__all__ = ["autocast", "call", "describe", "prepare", "quick", "remember", "to_numpy"]
+__all__ = ["autocast", "call", "call_in_pools", "copy", "describe", "prepare", "quick", "remember",
+           "to_numpy"]
 
 #===------------------------------------------------------------------------===#
 # The operators
@@ -23,6 +24,10 @@ __all__ = ["autocast", "call", "describe", "prepare", "quick", "remember", "to_n
 
 _library = torch.library.Library("ejk", "DEF")
 _library.define("call(str program, str entry, Tensor[] inputs) -> Tensor[]",
+                tags=(torch.Tag.pt2_compliant_tag,))
+# It writes results, and then states in pools, which are inputs of the program too. torch
+# functionalises no operator that writes and also gives a list. It has no derivative.
+_library.define("call_in_pools(str program, str entry, Tensor[] inputs, Tensor(a!)[] written) -> ()",
                 tags=(torch.Tag.pt2_compliant_tag,))
 # The same for eager calls, which does not need to be told the program: libejk_torch finds it by the
 # tensors' types and channels among those that this site has called. No result: there is none.
@@ -473,3 +478,5 @@ def remember(sites, arguments, initial_state, cu_seqlens, program, tensors, resu
 
 
 _arrays.quick = quick
+
+from ._torch_pools import call_in_pools, copy  # noqa: E402  # which takes the above

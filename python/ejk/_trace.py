@@ -4,8 +4,9 @@ import math
 import unicodedata
 from collections import namedtuple
 
-from . import _values
-from ._values import Size, State, Undecided, Value, fail, user_place
+from . import _pools, _values
+from ._rows import Rows
+from ._values import LastRows, Size, State, Undecided, Value, fail, user_place
 
 
 class Argument(namedtuple("Argument", "name kind dtype rank channels")):
@@ -22,12 +23,14 @@ class Argument(namedtuple("Argument", "name kind dtype rank channels")):
 
 
 class Specialisation(namedtuple("Specialisation",
-                               "arguments initial state_shapes offsets reverse")):
+                               "arguments initial state_shapes offsets reverse pools",
+                               defaults=(None,))):
     """All that the text of a program depends on, beside the function itself.
 
     `arguments` has an Argument or a constant for each parameter of the function, `initial` whether
     each state is given, `state_shapes` the given states' channels, () where nothing is given, and
-    `offsets` the element type of cu_seqlens, or ""."""
+    `offsets` the element type of cu_seqlens, or "". `pools` are the call's Pools, where states lie in
+    some: each state is then given."""
 
     __slots__ = ()
 
@@ -58,6 +61,7 @@ class Trace:
 
     def __init__(self, ranks, state_shapes):
         self.ops, self.names = [], 0
+        self.rows = Rows()
         self.states = []
         self._ranks, self._shapes = ranks, state_shapes
         for index, shape in enumerate(state_shapes):
@@ -106,8 +110,17 @@ class Trace:
             numbers = [self._spread(n, given.size) for n in numbers]
         return self.add("arith.select", [given, *numbers], given.size)
 
+    def shifted(self, given, steps, initial):
+        """The row of `given` some steps earlier, as a sequence of its own."""
+        return self.rows.shifted(self, given, steps, initial)
+
+    def last_rows(self, given, count, initial):
+        return self.rows.last(self, given, count, initial)
+
     def _checked(self, given, what):
         given = _values._decided(given)
+        if isinstance(given, LastRows):
+            fail(f"{what} is the last rows of a tensor, which may only be returned as an output")
         if _values.is_number(given):
             try:
                 return self.add("constant", [float(given)], None)
@@ -121,6 +134,7 @@ class Trace:
                  + (", and ask for None with 'is'" if given is None else ""))
         if given.trace is not self:
             fail(f"{what} comes from another recurrence, or from an earlier call of this one")
+        self.rows.check_used(given)
         return given
 
     def vector(self, given, size, what):
@@ -263,12 +277,13 @@ def run(function, spec):
             size = Size(argument.channels) if argument.channels else None
             row = Value(trace, size, name=f"%x.{index}" + ("" if argument.dtype == "f32" else "f"))
             inputs.append(row)
+            trace.rows.add(index, argument, row)
         returned = _call(function, [*map(trace.argument, range(count)), *inputs])
         if not isinstance(returned, tuple) or len(returned) < count + 1:
             fail_at(function, f"must return {count} new state{'s' * (count > 1)} and at least one "
                      "output, as in 'return S, S.read(q)'")
         states = [_values._decided(v) for v in returned[:count]]
-        outputs = [trace.value(v, "an output") if not isinstance(v, State) else v
+        outputs = [trace.value(v, "an output") if not isinstance(v, (State, LastRows)) else v
                    for v in returned[count:]]
         changed = False
         for index, new in enumerate(states):
@@ -321,17 +336,22 @@ def text_of(function, spec, name, places=False):
     for number, op in enumerate(trace.ops):
         op.result.name = f"%v.{number}"
     arguments = [(i, a) for i, a in enumerate(spec.arguments) if isinstance(a, Argument)]
-    sequences = [(i, a) for i, a in arguments if a.kind == "sequence"]
+    shifts = trace.rows
+    sequences = [(i, a) for i, a in arguments if a.kind == "sequence" and not shifts.is_halo(i)]
     queries = [(i, a) for i, a in arguments if a.kind == "query"]
     if not sequences:
         fail_at(function, "needs at least one tensor over time, of rank 3 or 4"
                  + (", that is no query" if queries else ""))
-    dtype = next(a.dtype for _, a in arguments if a.kind != "parameter")
+    dtype = next(a.dtype for i, a in arguments if a.kind != "parameter" and not shifts.is_halo(i))
     batch = "1" if spec.offsets else "?"
+    rows = str(spec.pools.rows) if spec.pools and spec.pools.rows is not None else "?"
 
-    def tensor(argument):
+    def tensor(index):
+        argument = spec.arguments[index]
+        if shifts.is_halo(index):
+            return shifts.halo_type(index)
         text = argument.type()
-        return text if argument.kind == "parameter" else text.replace("?", batch, 1)
+        return text if argument.kind == "parameter" else text.replace("?x?", f"{batch}x{rows}", 1)
 
     state_types, state_names = [], []
     for index in range(len(states)):
@@ -340,54 +360,89 @@ def text_of(function, spec, name, places=False):
         state_names.append("initial_state" if len(states) == 1 else f"initial_state{index}")
     ssa = dict(zip([i for i, _ in arguments],
                    _names([a.name for _, a in arguments], ["cu_seqlens", *state_names])))
-    inputs = [f"%{ssa[i]}: {tensor(a)}" + _named(ssa[i]) for i, a in arguments]
-    inputs += [f"%{n}: {t}" for n, t, given in zip(state_names, state_types, spec.initial) if given]
+    inputs = [f"%{ssa[i]}: {tensor(i)}" + _named(ssa[i]) for i, a in arguments]
+    if not spec.pools:
+        inputs += [f"%{n}: {t}" for n, t, given in zip(state_names, state_types, spec.initial)
+                   if given]
     if spec.offsets:
         inputs.append(f"%cu_seqlens: tensor<?x{spec.offsets}>")
-    lines, output_types, yielded = [], [], []
+    pools = _pools.PoolText(spec, state_types) if spec.pools else None
+    if pools:
+        inputs += pools.inputs
+    names = ["o" if i == 0 else f"o{i + 1}" for i in range(len(outputs))]
+    names += ["ht" if len(states) == 1 else f"ht{i}" for i in range(len(states))]
+    lines, output_types, yielded, around = [], [], [], shifts.shift_texts(ssa, tensor, spec)
+    scanned = []  # the results of the scan
     for index, output in enumerate(outputs):
-        output_types.append(f"tensor<{batch}x?x?x{_channels(output)}{dtype}>")
+        if isinstance(output, LastRows):
+            if spec.pools:
+                fail_at(function, f"returns the last rows of '{spec.arguments[output.index].name}', "
+                         "which are kept in no pool; call it with initial_state instead")
+            text, type_ = shifts.last_text(f"%out.{names[index]}", output, ssa, tensor, spec)
+            around.append(text)
+            output_types.append(type_)
+            continue
+        scanned.append((names[index], f"tensor<{batch}x{rows}x?x{_channels(output)}{dtype}>"))
+        output_types.append(scanned[-1][1])
         yielded.append((output.name, type_of(output)))
         if dtype != "f32":
             narrow = type_of(output).replace("f32", dtype)
             lines.append(f"%o.{index} = arith.truncf {output.name} : {type_of(output)} to {narrow}")
             yielded[-1] = (f"%o.{index}", narrow)
-    names = ["o" if i == 0 else f"o{i + 1}" for i in range(len(outputs))]
-    names += ["ht" if len(states) == 1 else f"ht{i}" for i in range(len(states))]
-    results = ", ".join(f'{t} {{ejk.name = "{n}"}}'
-                        for t, n in zip(output_types + state_types, names))
+    result_types = output_types + (pools.types if pools else state_types)
+    result_names = [*names[:len(outputs)], *pools.names] if pools else names
+    results = ", ".join(f'{t} {{ejk.name = "{n}"}}' for t, n in zip(result_types, result_names))
     widened = []
-    for i, a in arguments:
+    for row, a in ([(f"%x.{i}", a) for i, a in arguments if not shifts.is_halo(i)]
+                   + [(f"%x.{i}.{n}", spec.arguments[i]) for i, n in shifts.shifts]):
         if a.dtype != "f32":
             narrow, wide = (f"vector<{a.channels}x{d}>" if a.channels else d
                             for d in (a.dtype, "f32"))
-            widened.append(f"%x.{i}f = arith.extf %x.{i} : {narrow} to {wide}")
+            widened.append(f"{row}f = arith.extf {row} : {narrow} to {wide}")
     parameters = [f"%x.{i} = %{ssa[i]} : {a.type()} as "
                   + (f"vector<{a.channels}x{a.dtype}>" if a.channels else a.dtype)
                   for i, a in arguments if a.kind == "parameter"]
-    scan = "ejk.scan" + (" reverse" if spec.reverse else "")
+    per_row = pools and spec.pools.per_row
+    scan = "ejk.scan" + (" reverse" if spec.reverse else "") + (" save_every 1" if per_row else "")
     if spec.offsets:
         scan += f" cu_seqlens(%cu_seqlens : tensor<?x{spec.offsets}>)"
-    scan += "\n      sequences(" + ", ".join(f"%x.{i} = %{ssa[i]} : {tensor(a)}"
-                                            for i, a in sequences) + ")"
+
+    def over_time(group):
+        own = [i for i, _ in group]
+        taken = [(f"%x.{i} = %{ssa[i]}", i) for i in own]
+        taken += [(f"%x.{i}.{n} = %{ssa[i]}.shifted.{n}", i) for i, n in shifts.shifts if i in own]
+        return ", ".join(f"{row} : {tensor(i)}" for row, i in taken)
+
+    scan += f"\n      sequences({over_time(sequences)})"
     if queries:
-        scan += "\n      queries(" + ", ".join(f"%x.{i} = %{ssa[i]} : {tensor(a)}"
-                                               for i, a in queries) + ")"
+        scan += f"\n      queries({over_time(queries)})"
     if parameters:
         scan += "\n      parameters(" + ", ".join(parameters) + ")"
     scan += "\n      states(" + ", ".join(
-        f"%s.{i} = " + (f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
+        f"%s.{i} = " + (pools.start(i) if pools else
+                        f"%{state_names[i]}" if spec.initial[i] else "zero") + f" : {t}"
         for i, t in enumerate(state_types)) + ")"
     yields = (f"ejk.yield states({', '.join(s.name for s in states)} : "
-              f"{', '.join(type_of(s) for s in states)}) "
-              f"outputs({', '.join(n for n, _ in yielded)} : {', '.join(t for _, t in yielded)})")
+              f"{', '.join(type_of(s) for s in states)})")
+    if yielded:
+        yields += (f" outputs({', '.join(n for n, _ in yielded)} : "
+                   f"{', '.join(t for _, t in yielded)})")
+    if per_row:
+        yields += (f" saves({', '.join(s.name for s in states)} : "
+                   f"{', '.join(type_of(s) for s in states)})")
     body = widened + [_body(op, places) for op in trace.ops] + lines + [yields]
-    types = ", ".join(output_types + state_types)
-    values = ", ".join(f"%out.{n}" for n in names)
+    made = [f"%out.{n}" for n in names] + [f"%saved.{i}" for i in range(len(states)) if per_row]
     place = _place_of(function) if places else ""
-    text = (f"func.func @{name}({', '.join(inputs)})\n    -> ({results}) {{\n"
-            f"  {values} = {scan}\n      -> ({', '.join(output_types)}) {{\n    "
-            + "\n    ".join(body) + f"\n  }}{place}\n  return {values} : {types}\n}}{place}\n")
+    saves = f" saves({', '.join(state_types)})" if per_row else ""
+    of_scan = [f"%out.{name}" for name, _ in scanned] + made[len(outputs):]
+    before, after, returned = "".join(f"  {text}\n" for text in around), "", made
+    if pools:
+        before += pools.before()
+        after, returned = pools.after(made, output_types)
+    text = (f"func.func @{name}({', '.join(inputs)})\n    -> ({results}) {{\n{before}"
+            f"  {', '.join(of_scan)} = {scan}\n      -> ({', '.join(t for _, t in scanned)}){saves} {{\n    "
+            + "\n    ".join(body) + f"\n  }}{place}\n{after}"
+            f"  return {', '.join(returned)} : {', '.join(result_types)}\n}}{place}\n")
     return text, len(outputs)
 
 

@@ -9,14 +9,14 @@ from numbers import Real
 
 from ._errors import PACKAGE, TraceError, is_users
 
-# Its functions are written as a user's are.
-_OPS = PACKAGE + "ops.py"
+# Their functions are written as a user's are.
+_OPS = tuple(PACKAGE + name for name in ("ops.py", "_corrected.py", "_composed.py"))
 
 
 def user_place():
     """The file, line and column of the innermost line that is not this package's."""
     frame = sys._getframe(1)
-    while frame and not is_users(frame) and frame.f_code.co_filename != _OPS:
+    while frame and not is_users(frame) and frame.f_code.co_filename not in _OPS:
         frame = frame.f_back
     if not frame:
         return "", 0, 0
@@ -131,7 +131,8 @@ class Value:
         if name in ("decay", "add", "read"):
             fail(f"a {what} has no '{name}': only a state that is a matrix has. A state is one where its "
                  "decay, add or read is called before anything else", _NoAttribute)
-        fail(f"a {what} of a step has no '{name}'; it has sum, max, rotate_half and arithmetic, and "
+        fail(f"a {what} of a step has no '{name}'; it has sum, max, rotate_half, shifted, last_rows and "
+             "arithmetic, and "
              "ejk has functions for it", _NoAttribute)
 
     def __repr__(self):
@@ -159,6 +160,19 @@ class Value:
             fail("rotate_half takes a vector, but got a number")
         return self.trace.add("ejk.rotate_half", [self.trace.value(self, "what is rotated")],
                               self.size)
+
+    def shifted(self, steps, initial=None):
+        """The row that this tensor over time has `steps` steps earlier in the direction of the
+        recurrence. Before the sequence's first step it is a row of `initial`, [N, R, H', C] with
+        as many rows R as the largest shift, in the order of memory, or zero without it."""
+        return self.trace.shifted(self, steps, initial)
+
+    def last_rows(self, count, initial=None):
+        """The last `count` rows of this tensor over time, [N, count, H', C], in the order of
+        memory: what `shifted` takes as `initial` where a later call goes on. It may only be
+        returned as an output. A shorter sequence is continued by rows of `initial`, or by
+        zeros."""
+        return self.trace.last_rows(self, count, initial)
 
     def __neg__(self):
         if self.boolean:
@@ -241,6 +255,18 @@ for _name, _remedy in _ABSENT.items():
 for _name, _message in _CONVERSIONS.items():
     setattr(Value, f"__{_name}__", _refusal(_message))
 Value.__format__ = _format
+
+
+class LastRows:
+    """The last rows of a tensor over time, an output of a recurrence."""
+
+    __slots__ = ("trace", "index", "count")
+
+    def __init__(self, trace, index, count):
+        self.trace, self.index, self.count = trace, index, count
+
+    def __repr__(self):
+        return f"<traced last {self.count} rows>"
 
 
 class State:

@@ -13,20 +13,29 @@ Some take `shared_state`: the query heads that share a key/value head then share
 which is kept and moved once for them. Gates are the key/value head's, [B, T, Hkv, …], and so are
 `initial_state` and `final_state`, [N, Hkv, K, V].
 
-A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32."""
+A gate is the logarithm of a decay, at most 0. The state is [N, H, K, V] in float32.
+
+Those whose signature ends in `**pools` take `pool`, `read_slots`, `write_slots`, `accepted`,
+`first_slot` and `value_major`, as a call of a recurrence does (`ejk.recurrence`), for states that a
+server keeps in a pool, and then return (o, pool)."""
 
 import functools
 from operator import index  # of a size that torch holds symbolic, the number
 
 from . import _arrays, _functions as f
-from ._errors import TensorError
+from ._blocks import gated_delta_net
+from ._composed import gated_slot_attention, mamba3, mlstm
+from ._corrected import comba, gated_delta_product, gdn2, oja
+from ._errors import TensorError, name_of_call
+from ._named import default_scale as _default_scale, named as _named, query as _query
 from ._program import Program, register
-from ._recurrence import Recurrence, check_exact
+from ._recurrence import SCALE_REMEDY, ChangingNumbers, check_exact
 from ._trace import number_text
 
 __all__ = ["recurrent", "gla", "simple_gla", "lightning_attn", "retention", "linear_attn",
            "mamba2_ssd", "rwkv6", "hgrn2", "mlstm", "delta_rule", "gated_delta_rule", "kda",
-           "rwkv7"]
+           "rwkv7", "gated_delta_product", "gdn2", "comba", "oja", "mamba3", "gated_slot_attention",
+           "gated_delta_net"]
 
 
 @functools.lru_cache(maxsize=None)
@@ -61,7 +70,13 @@ def _op_program(op, names, types, attributes, reverse, shared):
     return register(Program(text, name)).key
 
 
+_numbers = ChangingNumbers()
+
+
 def _resolve(op, names, types, attributes, reverse, shared):
+    for name, value in attributes:
+        if name == "softmax_scale":
+            _numbers.note(name_of_call() or op.removeprefix("ejk."), "scale", value, types, SCALE_REMEDY)
     return _op_program(op, names, types, attributes, reverse, shared)
 
 
@@ -123,7 +138,7 @@ def _scale(scale):
 
 
 def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, initial_state=None,
-              cu_seqlens=None, reverse=False, save_states=True, shared_state=False):
+              cu_seqlens=None, reverse=False, save_states=True, shared_state=False, **pools):
     """The gated linear recurrence with any of its gates, which multiply.
 
     S = exp(g + γ) · exp(gk)[:, None] · exp(gv)[None, :] ⊙ S + k vᵀ;  o = scale · Sᵀ q
@@ -131,58 +146,77 @@ def recurrent(q, k, v, g=None, g_gamma=None, gk=None, gv=None, *, scale=None, in
     q [B, T, H, K], k [B, T, Hkv, K], v [B, T, Hkv, V] (Hkv divides H); g [B, T, H], or [B, T, H, K]
     and then the same as gk; g_gamma [H] or [N, H]; gk [B, T, H, K]; gv [B, T, H, V], with
     `shared_state` Hkv for H in these. `scale` is K^-½ where it is None."""
+    if pools:
+        return _in_pools(q, k, v, g, g_gamma, gk, gv, None, scale, initial_state, cu_seqlens, reverse,
+                         shared_state, pools)
     return _call_op("ejk.recurrent", _scale(scale), reverse, save_states, shared_state, q=q, k=k,
                     v=v, g=g, g_gamma=g_gamma, gk=gk, gv=gv, initial_state=initial_state,
                     cu_seqlens=cu_seqlens)
 
 
 def gla(q, k, v, g, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-        save_states=True, shared_state=False):
+        save_states=True, shared_state=False, **pools):
     """Gated linear attention: `recurrent` with a gate for each key channel, g [B, T, H, K]."""
+    if pools:
+        return _in_pools(q, k, v, g, None, None, None, None, scale, initial_state, cu_seqlens, reverse,
+                         shared_state, pools)
     return _call_op("ejk.gla", _scale(scale), reverse, save_states, shared_state, q=q, k=k, v=v,
                     g=g, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def simple_gla(q, k, v, g=None, g_gamma=None, *, scale=None, initial_state=None, cu_seqlens=None,
-               reverse=False, save_states=True, shared_state=False):
+               reverse=False, save_states=True, shared_state=False, **pools):
     """`recurrent` with a gate for each head: g [B, T, H], or g_gamma [H], constant in time."""
+    if pools:
+        return _in_pools(q, k, v, g, g_gamma, None, None, None, scale, initial_state, cu_seqlens,
+                         reverse, shared_state, pools)
     return _call_op("ejk.gla", _scale(scale), reverse, save_states, shared_state, q=q, k=k, v=v,
                     g=g, g_gamma=g_gamma, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def lightning_attn(q, k, v, layer_idx, num_layers, *, scale=None, initial_state=None,
-                   cu_seqlens=None, reverse=False, save_states=True):
+                   cu_seqlens=None, reverse=False, save_states=True, **pools):
     """Lightning attention: γ_h = −(8/H)·(1 − layer_idx/num_layers)·h."""
     attributes = (("layer_idx", f"{int(layer_idx)} : i64"),
                   ("num_layers", f"{int(num_layers)} : i64"))
+    if pools:
+        share = 1 - int(layer_idx) / int(num_layers)
+        return _in_pools(q, k, v, None, None, None, None, share, scale, initial_state, cu_seqlens,
+                         reverse, False, pools)
     return _call_op("ejk.lightning_attn", attributes + _scale(scale), reverse, save_states, q=q,
                     k=k, v=v, initial_state=initial_state, cu_seqlens=cu_seqlens)
 
 
 def linear_attn(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-                save_states=True, shared_state=False):
+                save_states=True, shared_state=False, **pools):
     """Linear attention: `recurrent` without a gate."""
     return recurrent(q, k, v, scale=scale, initial_state=initial_state, cu_seqlens=cu_seqlens,
-                     reverse=reverse, save_states=save_states, shared_state=shared_state)
+                     reverse=reverse, save_states=save_states, shared_state=shared_state,
+                     **pools)
 
 
-def _named(function, states=1, queries=((),)):
-    """A recurrence for each direction and set of queries. All are made here: torch.compile does not
-    follow that in a call."""
-    made = {(reverse, names): Recurrence(function, states, reverse, names)
-            for reverse in (False, True) for names in queries}
-
-    def get(reverse, queries=()):
-        return made[bool(reverse), queries]
-    return get
-
-
-def _query(shared_state):
-    return ("q",) if shared_state else ()
+@functools.partial(_named, queries=((), ("q",)))
+def _recurrent(S, q, k, v, g, g_gamma, gk, gv, share, scale):
+    if share is not None:
+        g_gamma = f.head_index(k) * (-8.0 * share) / f.num_heads(k)
+    for gate in (g, g_gamma, gk):
+        if gate is not None:
+            S = S.decay(gate)
+    if gv is not None:
+        S = S.decay(gv, axis="value")
+    S = S.add(k, v)
+    return S, S.read(q * scale)
 
 
-def _default_scale(scale, q):
-    return float(q.shape[-1]) ** -0.5 if scale is None else float(scale)
+def _in_pools(q, k, v, g, g_gamma, gk, gv, share, scale, initial_state, cu_seqlens, reverse,
+              shared_state, pools):
+    """`recurrent`, or with `share` lightning attention, with states in a pool."""
+    if g_gamma is not None and len(g_gamma.shape) != 1:
+        raise TensorError("'g_gamma' must be [H] where states lie in a pool, but has shape "
+                          f"{list(g_gamma.shape)}")
+    return _recurrent(reverse, _query(shared_state))(
+        q, k, v, g, g_gamma, gk, gv, share, _default_scale(scale, q), initial_state=initial_state,
+        cu_seqlens=cu_seqlens, **pools)
 
 
 @_named
@@ -193,10 +227,10 @@ def _retention(S, q, k, v, scale):
 
 
 def retention(q, k, v, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-              save_states=True):
+              save_states=True, **pools):
     """RetNet's retention: head h decays by 1 − 2^(−5−h)."""
     return _retention(reverse)(q, k, v, _default_scale(scale, q), initial_state=initial_state,
-                               cu_seqlens=cu_seqlens, save_states=save_states)
+                               cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 @_named
@@ -211,14 +245,14 @@ def _mamba2(S, x, dt, A, B, C, D, dt_bias, dt_softplus):
 
 
 def mamba2_ssd(x, dt, A, B, C, D=None, dt_bias=None, *, dt_softplus=False, initial_state=None,
-               cu_seqlens=None, reverse=False, save_states=True):
+               cu_seqlens=None, reverse=False, save_states=True, **pools):
     """Mamba-2's state-space model. S = exp(A·dt)·S + B (dt·x)ᵀ;  y = Sᵀ C + D·x
 
     x [B, T, H, P]; dt [B, T, H]; A [H], negative; B and C [B, T, G, N] with G dividing H; D and
     dt_bias [H]. The state is [B, H, N, P]."""
     return _mamba2(reverse)(x, dt, A, B, C, D, dt_bias, bool(dt_softplus),
                             initial_state=initial_state, cu_seqlens=cu_seqlens,
-                            save_states=save_states)
+                            save_states=save_states, **pools)
 
 
 @_named
@@ -229,12 +263,12 @@ def _rwkv6(S, r, k, v, w, u, scale):
 
 
 def rwkv6(r, k, v, w, u, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False,
-          save_states=True):
+          save_states=True, **pools):
     """RWKV-6. o = Sᵀ r + (Σ r⊙u⊙k)·v, then S = exp(w)[:, None] ⊙ S + k vᵀ
 
     r, k, w [B, T, H, K]; w is the log of the decay; v [B, T, H, V]; u [H, K], the bonus."""
     return _rwkv6(reverse)(r, k, v, w, u, float(scale), initial_state=initial_state,
-                           cu_seqlens=cu_seqlens, save_states=save_states)
+                           cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 @_named
@@ -245,13 +279,13 @@ def _rwkv7(S, r, w, k, v, a, b, scale):
 
 
 def rwkv7(r, w, k, v, a, b, *, scale=1.0, initial_state=None, cu_seqlens=None, reverse=False,
-          save_states=True):
+          save_states=True, **pools):
     """RWKV-7. S = exp(w)[:, None] ⊙ S + b (Sᵀ a)ᵀ + k vᵀ;  o = scale · Sᵀ r
 
     r, w, k, a, b [B, T, H, K]; w is the log of the decay; v [B, T, H, V]. With κ of length 1 and a
     rate between 0 and 1 for each channel, a is −κ and b is κ·rate."""
     return _rwkv7(reverse)(r, w, k, v, a, b, float(scale), initial_state=initial_state,
-                           cu_seqlens=cu_seqlens, save_states=save_states)
+                           cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 @_named
@@ -260,12 +294,12 @@ def _hgrn2(S, q, g, i):
     return S, S.read(q)
 
 
-def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False, save_states=True):
+def hgrn2(q, g, i, *, initial_state=None, cu_seqlens=None, reverse=False, save_states=True, **pools):
     """HGRN-2: keys are what the gate forgets. S = exp(g)[:, None] ⊙ S + (1 − exp(g)) iᵀ;  o = Sᵀ q
 
     q [B, T, H, K]; g [B, T, H, K], the log of the forget gate; i [B, T, H, V]."""
     return _hgrn2(reverse)(q, g, i, initial_state=initial_state, cu_seqlens=cu_seqlens,
-                           save_states=save_states)
+                           save_states=save_states, **pools)
 
 
 @functools.partial(_named, queries=((), ("q",)))
@@ -279,26 +313,26 @@ def _delta_rule(S, q, k, v, beta, g, scale, lower_bound=None):
 
 
 def delta_rule(q, k, v, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-               save_states=True, shared_state=False):
+               save_states=True, shared_state=False, **pools):
     """DeltaNet. u = β·(v − Sᵀ k);  S = S + k uᵀ;  o = scale · Sᵀ q
 
     q and k [B, T, H, K], taken as given (normalise them before); v [B, T, H, V]; beta [B, T, H].
     With `shared_state`, q and o may have more heads, which share those of the others."""
     return _delta_rule(reverse, _query(shared_state))(
         q, k, v, beta, None, _default_scale(scale, q), initial_state=initial_state,
-        cu_seqlens=cu_seqlens, save_states=save_states)
+        cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 def gated_delta_rule(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None,
-                     reverse=False, save_states=True, shared_state=False):
+                     reverse=False, save_states=True, shared_state=False, **pools):
     """Gated DeltaNet: `delta_rule` after a decay by exp(g), g [B, T, H]."""
     return _delta_rule(reverse, _query(shared_state))(
         q, k, v, beta, g, _default_scale(scale, q), initial_state=initial_state,
-        cu_seqlens=cu_seqlens, save_states=save_states)
+        cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-        save_states=True, shared_state=False, lower_bound=None):
+        save_states=True, shared_state=False, lower_bound=None, **pools):
     """Kimi delta attention: `delta_rule` after a decay of each key channel, g [B, T, H, K].
 
     With `lower_bound`, a Python number below 0, g is clipped to [lower_bound, 0] in the step. Give the
@@ -307,33 +341,7 @@ def kda(q, k, v, g, beta, *, scale=None, initial_state=None, cu_seqlens=None, re
         raise ValueError(f"kda: 'lower_bound' must be below 0, but is {lower_bound!r}")
     return _delta_rule(reverse, _query(shared_state))(
         q, k, v, beta, g, _default_scale(scale, q), lower_bound, initial_state=initial_state,
-        cu_seqlens=cu_seqlens, save_states=save_states)
-
-
-@functools.partial(_named, states=3)
-def _mlstm(C, n, m, q, k, v, i, f_, scale):
-    gate = f.log_sigmoid(f_)
-    # Of two gates that are −inf, a difference would be NaN.
-    top = f.maximum(f.maximum(gate + m, i), -1e30)
-    decay, weight = gate + m - top, f.exp(i - top)
-    k = k * scale
-    C = C.decay(decay).add(k, v * weight)
-    n = n * f.exp(decay) + k * weight
-    # Within float32, where the larger operand or the whole output is 0 beyond it.
-    one = f.exp(f.clip(-top, -87.0, 88.0))
-    return C, n, top, C.read(q) / f.maximum(abs(f.sum(n * q)), one)
-
-
-def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
-          save_states=True):
-    """xLSTM's matrix memory, with its stabiliser m. Returns (o, (C, n, m)).
-
-    C = σ(f)·C + exp(i)·k vᵀ;  n = σ(f)·n + exp(i)·k;  o = Cᵀ q / max(|n·q|, 1), k times `scale`
-
-    q and k [B, T, H, K]; v [B, T, H, V]; i and f [B, T, H], the gates before their functions. C and
-    n are kept divided by exp(m), so that exp(i) does not overflow."""
-    return _mlstm(reverse)(q, k, v, i, f, _default_scale(scale, q), initial_state=initial_state,
-                           cu_seqlens=cu_seqlens, save_states=save_states)
+        cu_seqlens=cu_seqlens, save_states=save_states, **pools)
 
 
 _arrays.load_doors()

@@ -201,7 +201,8 @@ bool ejk::doors::isUsable(const DLTensor &tensor, const TensorForm &form) {
   int64_t expected = 1;
   if (tensor.strides)
     for (int32_t d = tensor.ndim; d-- > 0;) {
-      if (tensor.shape[d] != 1 && tensor.strides[d] != expected)
+      bool isSlots = d == 0 && form.hasSlots && tensor.strides[d] >= expected;
+      if (tensor.shape[d] != 1 && tensor.strides[d] != expected && !isSlots)
         return false;
       expected *= tensor.shape[d];
     }

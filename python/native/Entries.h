@@ -31,6 +31,8 @@ struct TensorForm {
   int32_t rank;
   int64_t sizes[maxRank];
   int64_t alignment; // of its address, in bytes
+  int32_t hasSlots;  // whether it is a pool, whose slots may be apart
+  int32_t replaces;  // of an output: the input whose memory it is written to; -1 for none
 
   bool fits(const DLTensor &tensor) const;
 };
@@ -68,7 +70,8 @@ const CallSizes &findSizes(const Entry &entry, const DLTensor *inputs, size_t co
 void run(const Entry &entry, const DLTensor *inputs, const DLTensor *outputs, void *workspace,
          size_t workspaceBytes, void *stream, uint32_t maxThreads);
 
-/// Whether a tensor is compact, row by row, and at an address that the form allows.
+/// Whether a tensor is compact, row by row, and at an address that the form allows. The slots of a
+/// pool may be apart.
 bool isUsable(const DLTensor &tensor, const TensorForm &form);
 
 /// The entry for such inputs among those that a place in a Python program has called

@@ -1,12 +1,15 @@
 //===- TorchDoor.cpp - the operators of PyTorch ---------------------------===//
 //
 //   ejk::call(str program, str entry, Tensor[] inputs) -> Tensor[]
+//   ejk::call_in_pools(str program, str entry, Tensor[] inputs, Tensor(a!)[] written) -> ()
 //   ejk::at_site(int site, Tensor[] inputs) -> Tensor[]
 //
 // `call` is the operator of graphs. `at_site` is the fast path of eager calls: it
 // finds the program by the tensors' types and channels among those that one place
 // in a Python program has called before, and gives no result where there is none.
-// Python defines both and their derivatives; here they run: without a copy, on the
+// `call_in_pools` writes results and then pools, which the program also reads, where they lie: torch
+// functionalises no operator that writes and also gives a list.
+// Python defines them and their derivatives; here they run: without a copy, on the
 // caller's stream, with results of torch's allocator, and workspace on GPUs.
 //
 //===----------------------------------------------------------------------===//
@@ -141,13 +144,14 @@ static void *currentStream(DLDevice device) {
 static void take(const OwnedList &list, Tensors &tensors, DLTensor *views) {
   size_t count = 0;
   EJK_CALL(torch_list_size, list.list, &count);
-  if (count == 0 || count > maxTensors)
+  if (count == 0 || tensors.count + count > maxTensors)
     throw std::runtime_error("ejk: a call takes 1 to 64 tensors, but got " +
-                             std::to_string(count));
+                             std::to_string(tensors.count + count));
   for (size_t i = 0; i < count; ++i) {
     StableIValue value = 0;
     EJK_CALL(torch_list_get_item, list.list, i, &value);
-    views[i] = view(tensors.add(reinterpret_cast<Tensor>(value)));
+    size_t place = tensors.count;
+    views[place] = view(tensors.add(reinterpret_cast<Tensor>(value)));
   }
 }
 
@@ -158,17 +162,31 @@ static void checkDevices(const DLTensor *inputs, size_t count) {
       throw std::runtime_error("ejk: a call's tensors are on one device, but these are on two");
 }
 
+/// Whether an output is written to the memory of input `i`.
+static bool isReplaced(const Entry &entry, size_t i) {
+  for (const TensorForm &output : entry.outputs)
+    if (output.replaces == int32_t(i))
+      return true;
+  return false;
+}
+
 /// Copies of inputs that a kernel cannot read as they are. The copies replace them.
 static void copyUnusable(const Entry &entry, DLTensor *inputs, size_t count, Tensor *handles,
                          Tensors &copies) {
   for (size_t i = 0; i < count; ++i) {
     if (!isUsable(inputs[i], entry.inputs[i])) {
+      if (isReplaced(entry, i))
+        throw std::runtime_error("ejk: a pool is written where it lies, but tensor " +
+                                 std::to_string(i) +
+                                 " has slots that are not dense, or an address that no multiple of " +
+                                 std::to_string(entry.inputs[i].alignment) + " bytes is");
       Tensor copy = copies.add(allocate(inputs[i].shape, size_t(inputs[i].ndim),
                                         torchType(inputs[i].dtype), inputs[i].device));
       EJK_CALL(aoti_torch_copy_, copy, handles[i], 0);
       inputs[i] = view(copy);
     }
-    inputs[i].strides = nullptr;
+    if (!entry.inputs[i].hasSlots)
+      inputs[i].strides = nullptr;
   }
 }
 
@@ -184,6 +202,20 @@ static void *allocateWorkspace(size_t size, DLDevice device, Tensors &owner) {
                                   ~uintptr_t(alignment - 1));
 }
 
+/// Runs an entry on its inputs and outputs; `owner` keeps the workspace.
+static void launch(const Entry &entry, const CallSizes &sizes, const DLTensor *inputs,
+                   const DLTensor *outputs, Tensors &owner) {
+  bool isOnHost = inputs[0].device.device_type == kDLCPU;
+  HostWorkspace host(isOnHost ? sizes.workspaceBytes : 0);
+  void *workspace = isOnHost ? host.data()
+                             : allocateWorkspace(sizes.workspaceBytes, inputs[0].device, owner);
+  uint32_t threads = 0;
+  if (isOnHost)
+    EJK_CALL(torch_get_num_threads, &threads);
+  run(entry, inputs, outputs, workspace, sizes.workspaceBytes, currentStream(inputs[0].device),
+      threads);
+}
+
 static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &given) {
   checkDevices(inputs, given.count);
   const CallSizes &sizes = findSizes(entry, inputs, given.count);
@@ -195,6 +227,8 @@ static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &give
 
   DLTensor outputs[maxTensors];
   for (size_t o = 0; o < sizes.outputs.size(); ++o) {
+    if (entry.outputs[o].replaces >= 0)
+      throw std::runtime_error("ejk: the program writes pools, which call_in_pools alone does");
     DLDataType type = entry.outputs[o].dtype;
     if (isExact && type.code != kDLInt)
       type = {kDLFloat, 64, 1};
@@ -209,15 +243,7 @@ static StableIValue runEntry(const Entry &entry, DLTensor *inputs, Tensors &give
     output.dtype = type;
     output.device = inputs[0].device;
   }
-  bool isOnHost = inputs[0].device.device_type == kDLCPU;
-  HostWorkspace host(isOnHost ? sizes.workspaceBytes : 0);
-  void *workspace = isOnHost ? host.data()
-                             : allocateWorkspace(sizes.workspaceBytes, inputs[0].device, copies);
-  uint32_t threads = 0;
-  if (isOnHost)
-    EJK_CALL(torch_get_num_threads, &threads);
-  run(entry, inputs, outputs, workspace, sizes.workspaceBytes, currentStream(inputs[0].device),
-      threads);
+  launch(entry, sizes, inputs, outputs, copies);
 
   List list = nullptr;
   EJK_CALL(torch_new_list_reserve_size, results.count, &list);
@@ -235,6 +261,38 @@ static void runCall(StableIValue *stack, uint64_t, uint64_t) {
   take(list, given, inputs);
   const Entry &entry = findEntry(program.text(), entryName.text(), inputs[0].device);
   stack[0] = runEntry(entry, inputs, given);
+}
+
+static void runInPools(StableIValue *stack, uint64_t, uint64_t) {
+  OwnedString program(stack[0]), entryName(stack[1]);
+  OwnedList list(stack[2]), written(stack[3]);
+  Tensors others, results, copies;
+  DLTensor taken[maxTensors], made[maxTensors], inputs[maxTensors], outputs[maxTensors];
+  take(list, others, taken);
+  take(written, results, made);
+  const Entry &entry = findEntry(program.text(), entryName.text(), taken[0].device);
+  size_t numInputs = entry.inputs.size(), numPools = 0;
+  for (size_t i = 0; i < numInputs; ++i)
+    numPools += isReplaced(entry, i);
+  if (others.count + numPools != numInputs || results.count != entry.outputs.size())
+    throw std::runtime_error("ejk: a call in pools gives a program's inputs but its pools, and then "
+                             "tensors for its results and the pools; their numbers are others");
+  // Pools come last in the call, and where the program takes them in its inputs.
+  Tensor handles[maxTensors];
+  size_t nextPool = results.count - numPools, next = 0, nextResult = 0;
+  for (size_t i = 0; i < numInputs; ++i) {
+    bool isPool = isReplaced(entry, i);
+    inputs[i] = isPool ? made[nextPool] : taken[next];
+    handles[i] = isPool ? results.handles[nextPool++] : others.handles[next++];
+  }
+  checkDevices(inputs, numInputs);
+  const CallSizes &sizes = findSizes(entry, inputs, numInputs);
+  copyUnusable(entry, inputs, numInputs, handles, copies);
+  for (size_t o = 0; o < entry.outputs.size(); ++o) {
+    int32_t pool = entry.outputs[o].replaces;
+    outputs[o] = pool >= 0 ? inputs[pool] : made[nextResult++];
+  }
+  launch(entry, sizes, inputs, outputs, copies);
 }
 
 static void runAtSite(StableIValue *stack, uint64_t, uint64_t) {
@@ -278,7 +336,7 @@ static void implement(const char *dispatchKey, const char *name, Kernel kernel) 
   EJK_CALL(torch_library_impl, library, name, kernel, abiVersion);
 }
 
-/// Gives torch the kernels of the two operators, which Python has defined; what is
+/// Gives torch the kernels of the operators, which Python has defined; what is
 /// wrong, or null.
 extern "C" __attribute__((visibility("default"))) const char *ejk_torch_register() {
   if (const char *missing = findFunctions())
@@ -294,6 +352,7 @@ extern "C" __attribute__((visibility("default"))) const char *ejk_torch_register
   try {
     for (const char *device : {"CPU", "CUDA"}) {
       implement(device, "call", runCall);
+      implement(device, "call_in_pools", runInPools);
       implement(device, "at_site", runAtSite);
     }
   } catch (const std::exception &) {

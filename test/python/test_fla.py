@@ -14,10 +14,12 @@ from ejk.compat import fla as ours
 
 try:
     import fla.ops  # noqa: F401
+    from fla.ops.comba.naive import naive_recurrent_comba
     from fla.ops.delta_rule.naive import delta_rule_recurrence
     from fla.ops.gated_delta_rule.naive import naive_recurrent_gated_delta_rule
     from fla.ops.generalized_delta_rule.dplr.naive import dplr_recurrence
     from fla.ops.gated_delta_product.naive import naive_recurrent_gated_delta_product
+    from fla.ops.gdn2.naive import naive_recurrent_gdn2
     from fla.ops.gla.naive import naive_recurrent_gla
     from fla.ops.gsa.naive import naive_recurrent_gsa
     from fla.ops.kda.gate import naive_kda_gate, naive_kda_lowerbound_gate
@@ -85,6 +87,26 @@ def references():
     def kda(q, k, v, g, beta, scale, h0, **_):
         return naive_recurrent_kda(q, k, v, g, beta, scale, h0, True)
 
+    def gdn2(q, k, v, g, b, w, scale, h0, **_):
+        q, k = (expanded(x, v.shape[2]) for x in (q, k))
+        return naive_recurrent_gdn2(q, k, v, g, b, w, scale, h0, True)
+
+    def comba(q, k, v, p, g, beta, scale, h0, **_):
+        q, k, p = (expanded(x, v.shape[2]) for x in (q, k, p))
+        return naive_recurrent_comba(q, k, v, p, beta, g, scale, h0, True)
+
+    def oja(q, k, v, gv, beta, scale, h0, **_):  # fla has none: its kernel's equations
+        q, k = (expanded(x, v.shape[2]) for x in (q, k))
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        S = torch.zeros(*v.shape[:1], *v.shape[2:3], q.shape[-1], v.shape[-1]) if h0 is None else h0
+        rows = []
+        for t in range(q.shape[1]):
+            S = S * gv[:, t].exp()[..., None, :]
+            wrong = k[:, t] - torch.einsum("bhkv,bhv->bhk", S, v[:, t])
+            S = S + torch.einsum("bhk,bhv->bhkv", beta[:, t, :, None] * wrong, v[:, t])
+            rows.append(torch.einsum("bhkv,bhk->bhv", S, scale * q[:, t]))
+        return torch.stack(rows, 1), S
+
     def rwkv6(r, k, v, w, u, scale, h0, **_):
         o, state = naive_recurrent_rwkv6(*(x.transpose(1, 2) for x in (r, k, v, w)), u, scale, h0,
                                          True)
@@ -118,6 +140,9 @@ def references():
             "chunk_delta_rule": delta, "fused_chunk_delta_rule": delta,
             "fused_recurrent_delta_rule": delta, "chunk_gated_delta_rule": gated_delta,
             "fused_recurrent_gated_delta_rule": gated_delta,
+            "chunk_gdn2": gdn2, "fused_recurrent_gdn2": gdn2, "chunk_comba": comba,
+            "fused_recurrent_comba": comba, "chunk_gated_oja_rule": oja,
+            "fused_recurrent_gated_oja_rule": oja,
             "chunk_gated_delta_product": delta_product, "chunk_gsa": gsa,
             "fused_recurrent_gsa": gsa, "chunk_kda": kda,
             "fused_recurrent_kda": kda, "chunk_rwkv6": rwkv6, "fused_recurrent_rwkv6": rwkv6,
@@ -131,12 +156,13 @@ def random_case(rng, name):
     function = getattr(ours, name)
     takes = inspect.signature(function).parameters
     takes_gate = "gated_delta_rule" in name or "kda" in name
+    values_gate = "gdn2" in name or "comba" in name or "oja" in name
     slots = 6 if "gsa" in name else None
     dtype = torch.bfloat16 if rng.random() < 0.25 else torch.float32
     packed = rng.random() < 0.35
     B, T, H = (1 if packed else int(rng.integers(1, 3)), int(rng.integers(1, 24)),
                int(rng.choice([1, 2, 3])))
-    HV = H * int(rng.choice([1, 2])) if takes_gate else H
+    HV = H * int(rng.choice([1, 2])) if takes_gate or values_gate else H
     householders = int(rng.integers(1, 4)) if "product" in name else 1
     groups = int(rng.choice([1, 2])) if slots else 1
     K, V = (8, 4) if rng.random() < 0.7 else (4, 8)
@@ -150,7 +176,7 @@ def random_case(rng, name):
     def unit(x):
         return x / x.norm(dim=-1, keepdim=True)
     # Gates of a number a head, and of a number a key channel.
-    by_channel = "kda" in name or "hgrn2" in name or "gla" in name and "simple" not in name
+    by_channel = "kda" in name or "gdn2" in name or "hgrn2" in name or "gla" in name and "simple" not in name
     tensors = {}
     for n in takes:
         if n in ("q", "r"):
@@ -169,6 +195,12 @@ def random_case(rng, name):
                 tensors[n] = -torch.rand(B, T, H, slots)
         elif n == "u":
             tensors[n] = torch.randn(H, K)
+        elif "gdn2" in name and n in "bw":
+            tensors[n] = torch.rand(B, T, HV, K if n == "b" else V)
+        elif n == "p":
+            tensors[n] = 0.7 * unit(normal(H, K))
+        elif n == "gv" and "oja" in name:
+            tensors[n] = -torch.rand(B, T, HV, V)
         elif n == "w" or n in ("g", "gk") and by_channel:
             tensors[n] = -torch.rand(B, T, HV, K)
         elif n == "g":
@@ -177,6 +209,8 @@ def random_case(rng, name):
             tensors[n] = -unit(normal(H, K)) if n == "a" and "b" in takes else unit(normal(H, K))
         elif n == "b":
             tensors[n] = unit(normal(H, K)) * torch.rand(B, T, H, 1)
+    if "oja" in name:  # the state reads itself with values
+        tensors["v"] = unit(tensors["v"])
     tensors = {n: x.to(dtype) for n, x in tensors.items()}
     if packed:
         cuts = np.sort(rng.integers(0, T + 1, int(rng.integers(0, 4))))
@@ -244,7 +278,7 @@ def run_reference(reference, name, tensors, options):
     scale = options.pop("scale", 1.0 if name in ("chunk_rwkv7", "fused_mul_recurrent_rwkv7")
                         else None)
     if options.pop("use_qk_l2norm_in_kernel", False):
-        for n in "qk":
+        for n in tensors.keys() & set("qkp"):
             x = tensors[n]
             tensors[n] = x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6)
     A, bias = tensors.pop("A_log", None), tensors.pop("dt_bias", None)
@@ -345,146 +379,6 @@ def _make(name):
         if os.environ.get("EJK_TEST_CASES"):
             print(f"{name}: the largest error is {worst:.3f} of its limit", flush=True)
     return test
-
-
-class Arguments(unittest.TestCase):
-    """What needs nothing of fla's."""
-
-    def tensors(self, HV=2):
-        torch.manual_seed(0)
-        q, k = torch.randn(2, 1, 5, 2, 8) / 3
-        return q, k, torch.randn(1, 5, HV, 4), -torch.rand(1, 5, HV), torch.rand(1, 5, HV)
-
-    def test_gates_of_every_kind_beside_the_delta_rule(self):
-        q, k, v, g, beta = self.tensors(HV=4)
-        gk, gv = -torch.rand(1, 5, 4, 8), -torch.rand(1, 5, 4, 4)
-        beta = beta[..., None] * torch.rand(4)  # a number for each value channel
-        o, state = ours.fused_recurrent_gated_delta_rule(q, k, v, g, gk, gv, beta,
-                                                         output_final_state=True)
-        S, rows = torch.zeros(4, 8, 4), []
-        for t in range(5):
-            S = S * (g[0, t, :, None, None] + gk[0, t, :, :, None] + gv[0, t, :, None, :]).exp()
-            key, query = (expanded(x, 4)[0, t] for x in (k, q))
-            u = beta[0, t] * (v[0, t] - torch.einsum("hkv,hk->hv", S, key))
-            S = S + key[:, :, None] * u[:, None, :]
-            rows.append(torch.einsum("hkv,hk->hv", S, query) * 8 ** -0.5)
-        torch.testing.assert_close(o[0], torch.stack(rows), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(state[0], S, rtol=1e-5, atol=1e-5)
-
-    def test_what_is_not_supported_is_named(self):
-        q, k, v, g, beta = self.tensors()
-        gk = g[..., None].expand(1, 5, 2, 8)
-        for name, arguments, named in (
-                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(cp_context=object())),
-                ("chunk_gated_delta_rule", (q, k, v, g, beta),
-                 dict(chunk_indices=torch.zeros(1, 2))),
-                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(dt_bias=torch.zeros(2))),
-                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(chunk_size=48)),
-                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(unheard_of=1)),
-                ("chunk_gated_delta_rule", (q, k, v, g, beta), dict(allow_neg_eigval=True)),
-                ("chunk_kda", (q, k, v, gk, beta), dict(return_intermediate_states=True)),
-                ("chunk_kda", (q, k, v, gk, beta), dict(use_graph=True)),
-                ("chunk_kda", (q, k, v, gk, beta), dict(max_num_seqs=4)),
-                ("chunk_kda", (q, k, v, gk, beta), dict(A_log=torch.zeros(2))),
-                ("chunk_rwkv7", (q, gk, k, v, q, k), dict(cp_context=object())),
-                ("chunk_simple_gla", (q, k, v, g), dict(g_gamma=torch.zeros(2))),
-                ("chunk_simple_gla", (q, k, v, g), dict(head_first=True)),
-                ("chunk_gla", (q, k, v, gk), dict(cu_seqlens_cpu=torch.tensor([0, 5]))),
-                ("chunk_retention", (q, k, v), dict(chunk_size=3)),
-                ("parallel_retention", (q, k, v), dict(output_attentions=True)),
-                ("fused_recurrent_gla", (q, k, v), dict(unheard_of=1))):
-            wanted = next(iter(named))
-            with self.subTest(name, wanted=wanted), self.assertRaisesRegex(Exception, wanted):
-                getattr(ours, name)(*arguments, **named)
-
-    def test_what_only_tunes_fla_changes_nothing(self):
-        q, k, v, g, beta = self.tensors()
-        plain = ours.chunk_gated_delta_rule(q, k, v, g, beta)[0]
-        self.assertTrue(torch.equal(plain, ours.chunk_gated_delta_rule(q, k, v, g, beta,
-                                                                       chunk_size=16)[0]))
-
-    @unittest.skipIf(MISSING, MISSING)
-    def test_each_argument_is_used_or_named(self):
-        """No argument is ignored: each is read somewhere in its function."""
-        import ast
-        import textwrap
-        for name in ours.__all__:
-            function = inspect.unwrap(getattr(ours, name))
-            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-            read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
-            for argument in inspect.signature(function).parameters:
-                self.assertIn(argument, read, f"{name} does not read '{argument}'")
-
-    def test_what_is_asked_for_in_vain_is_named(self):
-        q = torch.zeros(1, 4, 1, 4)
-        given = dict(q=q, k=q, v=q, r=q, w=q, a=q, b=q, kk=q, u=q[0, 0], i=q, f=q,
-                     g=q, gk=q, beta=q[..., 0], s=q, num_householder=1, scale=1.0, layer_idx=0, num_layers=1, kk_a=q)
-        for name in ours.__all__:
-            takes = inspect.signature(inspect.unwrap(getattr(ours, name))).parameters
-            own = {n: given[n] for n, p in takes.items()
-                   if p.default is p.empty and n in given and p.kind is not p.VAR_KEYWORD}
-            if "gated_delta" in name or name.endswith("gdn") or "simple" in name:
-                own["g"] = q[..., 0] if "g" in own else own.pop("g", None)
-                own = {n: x for n, x in own.items() if x is not None}
-            for argument in ("cp_context", "chunk_indices", "use_graph", "max_num_seqs",
-                             "return_intermediate_states", "output_attentions"):
-                if argument in takes:
-                    with self.subTest(name), self.assertRaisesRegex(NotImplementedError,
-                                                                    f"'{argument}'"):
-                        getattr(ours, name)(**own, **{argument: True})
-
-    @unittest.skipIf(MISSING, MISSING)
-    def test_signatures_are_those_of_fla(self):
-        import importlib
-        from ejk.compat.fla._switch import FOLDERS
-        homes = [importlib.import_module(f"fla.ops.{folder}") for folder in FOLDERS]
-        compared = 0
-        for name in ours.__all__:
-            theirs = next((getattr(h, name) for h in homes if hasattr(h, name)), None)
-            if theirs is None:
-                self.assertIn("hgrn2", name)
-                continue
-            theirs, own = (inspect.signature(inspect.unwrap(f)).parameters
-                           for f in (theirs, getattr(ours, name)))
-            if list(theirs) == ["kwargs"]:  # retired by fla
-                continue
-            self.assertEqual([(n, p.default, p.kind) for n, p in theirs.items()],
-                             [(n, p.default, p.kind) for n, p in own.items()], name)
-            compared += 1
-        self.assertGreater(compared, 20)
-
-
-
-class Compile(unittest.TestCase):
-    def test_a_dynamic_graph_is_compiled_once_for_all_lengths(self):
-        def rows(T):
-            torch.manual_seed(T)
-            q, k, v = (torch.randn(1, T, 2, 16) for _ in range(3))
-            gates = dict(gk=-torch.rand(1, T, 2, 16), g=-torch.rand(1, T, 2))
-            return q, torch.nn.functional.normalize(k, dim=-1), v, gates, torch.rand(1, T, 2)
-        functions = {"chunk_gla": lambda q, k, v, g, beta: ours.chunk_gla(q, k, v, g["gk"])[0],
-                     "chunk_retention": lambda q, k, v, g, beta: ours.chunk_retention(q, k, v)[0],
-                     "chunk_kda":
-                         lambda q, k, v, g, beta: ours.chunk_kda(q, k, v, g["gk"], beta)[0]}
-        for name, function in functions.items():
-            graphs = []
-
-            def backend(graph, example):
-                graphs.append(graph)
-                return torch._dynamo.backends.debugging.aot_eager(graph, example)
-            torch._dynamo.reset()
-            compiled = torch.compile(function, fullgraph=True, dynamic=True, backend=backend)
-            for T in (20, 33, 50):
-                results = []
-                for run in (function, compiled):
-                    q, *others = rows(T)
-                    q.requires_grad_()
-                    o = run(q, *others)
-                    o.square().sum().backward()
-                    results.append((o.detach(), q.grad))
-                with self.subTest(name, T=T):
-                    torch.testing.assert_close(*results)
-            self.assertEqual(len(graphs), 1, name)
 
 
 if not MISSING:

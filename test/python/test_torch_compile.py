@@ -19,7 +19,8 @@ def operands():
         return torch.randn(1, 8, *shape)
     t = dict(q=normal(H, K), k=torch.nn.functional.normalize(normal(H, K), dim=-1), v=normal(H, V),
              g=-torch.rand(1, 8, H), gk=-torch.rand(1, 8, H, K), beta=torch.rand(1, 8, H),
-             u=torch.randn(H, K), A=-torch.rand(H), s=normal(H, 4),
+             u=torch.randn(H, K), A=-torch.rand(H), s=normal(H, 4), gv=-torch.rand(1, 8, H, V),
+             gs=-torch.rand(1, 8, H, 4), w=torch.randn(H * (2 * K + V), 4) / 2, n=torch.rand(V),
              h0=torch.randn(1, H, K, V), cu=torch.tensor([0, 3, 8]))
     t.update(a=-t["k"], b=t["k"] * t["beta"][..., None], i=t["v"])
     return t
@@ -41,6 +42,15 @@ OPS = {
     "gated_delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["g"], t["beta"], reverse=True),
     "kda": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["beta"]),
     "rwkv7": lambda f, t: f(t["q"], t["gk"], t["k"], t["v"], t["a"], t["b"]),
+    "gated_delta_product": lambda f, t: f(t["q"], *(torch.stack((t[n], t[n]), 2) for n in ("k", "v", "beta")),
+                                          t["g"], cu_seqlens=t["cu"]),
+    "gdn2": lambda f, t: f(t["q"], t["k"], t["v"], t["gk"], t["gk"].exp(), t["gv"].exp()),
+    "comba": lambda f, t: f(t["q"], t["k"], t["v"], t["k"] / 2, t["g"], t["beta"], reverse=True),
+    "oja": lambda f, t: f(t["q"], t["k"], t["v"], t["beta"], t["gv"]),
+    "mamba3": lambda f, t: f(t["v"], t["beta"], t["A"], t["beta"], t["k"], t["q"], cu_seqlens=t["cu"],
+                             previous=(t["k"][0, :2], t["v"][0, :2])),
+    "gated_slot_attention": lambda f, t: f(t["q"], t["k"], t["v"], t["s"], t["gs"]),
+    "gated_delta_net": lambda f, t: f(t["q"], t["k"], t["v"], t["v"], t["g"], t["beta"], t["w"], t["A"], t["A"], t["n"]),
 }
 FLA = {
     "chunk_delta_rule": lambda f, t: f(t["q"], t["k"], t["v"], t["beta"]),

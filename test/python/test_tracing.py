@@ -208,6 +208,36 @@ class ChangingNumbers(unittest.TestCase):
             for i in range(8):
                 cooled(q, k, v, np.array(1.0 - i / 64, np.float32), 3)
 
+    def warned(self, call, count=8):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for i in range(count):
+                call(1.0 - i / 64)
+        self.assertTrue(all(w.filename.endswith("test_tracing.py") for w in caught))
+        return [str(w.message) for w in caught]
+
+    def test_a_scale_that_changes_has_a_remedy_that_compiles_once(self):
+        q, k, v, _ = (x[:, :2] for x in rows())
+        gate = -np.abs(q)
+        calls = {
+            "gla": lambda s: ejk.ops.gla(q, k, v, gate, scale=s),
+            "lightning_attn": lambda s: ejk.ops.lightning_attn(q, k, v, 0, 2, scale=s),
+            "delta_rule": lambda s: ejk.ops.delta_rule(q, k, v, gate[..., 0] + 1, scale=s)}
+        for name, call in calls.items():
+            (message,) = self.warned(call)
+            self.assertRegex(message, f"^'{name}' is compiled for each value of 'scale'.* give scale=1.0 "
+                                      "and multiply the output by the number$")
+            o = call(0.625)[0]
+            self.assertEqual(self.warned(lambda s: call(1.0)[0] * s), [])
+            np.testing.assert_allclose(call(1.0)[0] * np.float32(0.625), o, rtol=1e-5)
+
+    def test_sizes_that_change_are_no_changing_scale(self):
+        def of_width(scale):
+            x = np.ones((1, 2, 1, round(65 - 64 * scale) + 8), np.float32)
+            ejk.ops.linear_attn(x, x, x, scale=x.shape[-1] ** -0.5)
+            ejk.ops.retention(x, x, x)
+        self.assertEqual(self.warned(of_width, 6), [])
+
 
 class Warnings(unittest.TestCase):
     def test_the_interpreters_names_the_users_line(self):

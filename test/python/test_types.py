@@ -2,9 +2,11 @@
 import ast
 import importlib.util
 import inspect
+import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,16 +43,20 @@ class Stubs(unittest.TestCase):
         for name, arguments in found.items():
             parameters = inspect.signature(getattr(ops, name)).parameters.values()
             self.assertEqual([a.arg for a in arguments.args],
-                             [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY], name)
+                             [p.name for p in parameters
+                              if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)], name)
             self.assertEqual([a.arg for a in arguments.kwonlyargs],
                              [p.name for p in parameters if p.kind is p.KEYWORD_ONLY], name)
+            self.assertEqual([arguments.kwarg.arg] if arguments.kwarg else [],
+                             [p.name for p in parameters if p.kind is p.VAR_KEYWORD], name)
 
     def test_a_recurrence_shows_what_a_call_takes(self):
         @ejk.recurrence
         def step(S, q, k, scale=1.0):
             return S.add(k, k), S.read(q * scale)
         self.assertEqual(str(inspect.signature(step)), "(q, k, scale=1.0, *, initial_state=None, "
-                         "cu_seqlens=None, save_states=True)")
+                         "cu_seqlens=None, save_states=True, pool=None, read_slots=None, "
+                         "write_slots=None, accepted=None, first_slot=0, value_major=False)")
 
     @unittest.skipUnless(importlib.util.find_spec("mypy"), "needs mypy")
     def test_mypy(self):
@@ -65,6 +71,21 @@ class Stubs(unittest.TestCase):
         found = {(m[1], m[2]) for m in re.finditer(r"typed\.py:(\d+): error: .*\[(.*)\]", done.stdout)}
         self.assertEqual(found, wanted, done.stdout + done.stderr)
         self.assertNotIn("ejk/", done.stdout)
+
+
+    @unittest.skipUnless(importlib.util.find_spec("pyright"), "needs pyright")
+    def test_pyright(self):
+        source = pathlib.Path(__file__).parent / "Inputs" / "typed.py"
+        wanted = {i for i, line in enumerate(source.read_text().splitlines(), 1) if "# E: " in line}
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "pyrightconfig.json"
+            config.write_text(json.dumps({"include": [source.name], "extraPaths": [str(PACKAGE.parent)]}))
+            shutil.copy(source, folder)
+            done = subprocess.run([sys.executable, "-m", "pyright", "-p", config, "--outputjson"],
+                                  capture_output=True, text=True, check=False)
+        found = {d["range"]["start"]["line"] + 1
+                 for d in json.loads(done.stdout)["generalDiagnostics"] if d["severity"] == "error"}
+        self.assertEqual(found, wanted, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 They have fla's signatures, defaults, layouts and types, and run on CPUs, too. An argument that ejk
 does not support raises an error with its name. `install()` puts them under fla itself."""
 
+from ._corrected import (chunk_comba, chunk_gated_oja_rule, chunk_gdn2, fused_recurrent_comba,
+                         fused_recurrent_gated_oja_rule, fused_recurrent_gdn2)
 from ._delta import (chunk_delta_rule, chunk_gated_delta_rule, chunk_kda, chunk_rwkv7,
                      fused_chunk_delta_rule, fused_mul_recurrent_rwkv7, fused_recurrent_delta_rule,
                      fused_recurrent_gated_delta_rule, fused_recurrent_kda, fused_recurrent_rwkv7)

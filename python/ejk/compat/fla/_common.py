@@ -82,6 +82,51 @@ def state_out(state, wanted, v_first=False):
     return state.transpose(-1, -2).contiguous() if v_first else state
 
 
+class Slots:
+    """Where states lie in a pool, by the keywords that fla's kernels and those of servers have."""
+
+    NAMES = ("ssm_state_indices", "initial_state_indices", "inplace_final_state", "num_accepted_tokens")
+
+    def __init__(self, function, indices, inplace, accepted):
+        if accepted is not None and indices.dim() != 2:
+            raise TensorError(f"{function}: 'num_accepted_tokens' needs indices [N, D]")
+        if not inplace and indices.dim() != 1:
+            raise NotImplementedError(f"ejk's {function} writes the states after each token in place "
+                                      "alone; leave out inplace_final_state=False")
+        self._indices, self.inplace, self._accepted = indices, inplace, accepted
+
+    @classmethod
+    def take(cls, function, kwargs, initial_state):
+        """(the other keywords, the Slots or None)"""
+        others = {n: x for n, x in kwargs.items() if n not in cls.NAMES}
+        ssm, initial = kwargs.get("ssm_state_indices"), kwargs.get("initial_state_indices")
+        inplace, accepted = kwargs.get("inplace_final_state"), kwargs.get("num_accepted_tokens")
+        if ssm is not None and initial is not None:
+            raise ValueError(f"{function}: 'ssm_state_indices' and 'initial_state_indices' are one "
+                             "argument; give one of them")
+        indices = ssm if ssm is not None else initial
+        if indices is None:
+            refuse(function + " without 'ssm_state_indices'", inplace_final_state=inplace,
+                   num_accepted_tokens=accepted)
+            return others, None
+        if initial_state is None:
+            raise ValueError(f"{function}: indices need 'initial_state', the pool that they are of")
+        return others, cls(function, indices, True if inplace is None else bool(inplace), accepted)
+
+    def gather(self, pool):
+        """The states that the sequences start from; zero for an index below 0."""
+        states = pool[self._indices.clamp(min=0).long()]
+        return torch.where((self._indices >= 0).view(-1, *[1] * (states.dim() - 1)), states, 0)
+
+    def keywords(self, pool, v_first):
+        """Those of a call of a recurrence, which changes the pool in its place."""
+        read = self._indices
+        if read.dim() == 2 and self._accepted is None:
+            read = read[:, 0]
+        return dict(pool=pool, read_slots=read, write_slots=self._indices, accepted=self._accepted,
+                    value_major=bool(v_first))
+
+
 def check_same_heads(q, k, v, g=None):
     shape, values = q.shape, v.shape
     if shape != k.shape or (g is not None and g.shape != shape):
@@ -131,6 +176,34 @@ def bounded_gate(g, A_log, dt_bias, lower_bound):
     if A_log is not None:
         g = rates(A_log).reshape(-1, 1) * g
     return lower_bound * torch.sigmoid(g)
+
+
+def check_gate(function, use_gate_in_kernel, **parameters):
+    """Parameters of a gate that is not computed here would be dropped."""
+    if not use_gate_in_kernel:
+        for name, value in parameters.items():
+            if value is not None:
+                raise ValueError(f"{function}: '{name}' is for use_gate_in_kernel=True")
+
+
+def check_flags(function, **flags):
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{function}: '{name}' must be a bool, but is {value!r}")
+
+
+def key_gate(function, use_gate_in_kernel, g, A_log, dt_bias, lower_bound):
+    """KDA's log gate: g itself, or computed of it where `use_gate_in_kernel` says so."""
+    check_gate(function, use_gate_in_kernel, A_log=A_log, dt_bias=dt_bias)
+    if lower_bound is not None and not lower_bound < 0:
+        raise ValueError(f"{function}: 'lower_bound' must be below 0, but is {lower_bound!r}")
+    if not use_gate_in_kernel:
+        return g
+    if lower_bound is not None:
+        return bounded_gate(g, A_log, dt_bias, lower_bound)
+    if A_log is not None:
+        return softplus_gate(g, A_log, dt_bias)
+    raise ValueError(f"{function}: use_gate_in_kernel=True needs 'A_log' or 'lower_bound'")
 
 
 def activated_beta(beta, sigmoid, negative):

@@ -2,10 +2,17 @@
 
 from ... import _functions as f
 from ..._errors import TensorError
-from ..._recurrence import recurrence
-from ._common import (activated_beta, bounded_gate, check_chunk_size, check_keywords, check_offsets,
-                      check_same_heads, default_scale, refuse, softplus_gate, state_in,
+from ..._recurrence import SCALE_REMEDY, Recurrence
+from ._common import (activated_beta, check_chunk_size, check_flags, check_gate, check_keywords, check_offsets,
+                      check_same_heads, default_scale, key_gate, refuse, Slots, softplus_gate, state_in,
                       state_layout, state_out)
+
+
+_REMEDIES = {"scale": SCALE_REMEDY, "lower_bound": "clip the gate before the call"}
+
+
+def _recurrence(function, reverse=False):
+    return Recurrence(function, 1, reverse, remedies=_REMEDIES)
 
 
 def _unit(x):
@@ -14,7 +21,7 @@ def _unit(x):
 
 
 # `v` is first: it has the most heads, and its type is the output's.
-@recurrence
+@_recurrence
 def _delta(S, v, q, k, beta, g, gk, gv, scale, normalise, lower_bound):
     if lower_bound is not None:
         gk = f.clip(gk, lower_bound, 0.0)
@@ -32,8 +39,9 @@ def _delta(S, v, q, k, beta, g, gk, gv, scale, normalise, lower_bound):
 
 
 def run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_first=False,
-        normalise=False, g=None, gk=None, gv=None, lower_bound=None):
-    """The delta rule with any gates; checks shapes. gk is clipped to [lower_bound, 0] if that is given."""
+        normalise=False, g=None, gk=None, gv=None, lower_bound=None, slots=None):
+    """The delta rule with any gates; checks shapes. gk is clipped to [lower_bound, 0] if that is given.
+    With `slots`, the initial state is a pool, and where it is changed in place, the final state too."""
     shape, values = q.shape, v.shape
     if shape != k.shape:
         raise TensorError(f"'q' and 'k' must have one shape [B, T, H, K], but have {list(shape)} "
@@ -51,7 +59,12 @@ def run(q, k, v, beta, scale, initial_state, output_final_state, cu_seqlens, v_f
         if len(own) not in ranks or own != heads and own[:3] != heads:
             raise TensorError(f"'{name}' must have rank {' or '.join(map(str, ranks))} and v's B, T "
                               f"and HV, {list(heads)}, but is {list(own)}")
-    o, state = _delta(v, q, k, beta, g, gk, gv, default_scale(scale, k), bool(normalise), lower_bound,
+    own = (v, q, k, beta, g, gk, gv, default_scale(scale, k), bool(normalise), lower_bound)
+    if slots and slots.inplace:
+        return _delta(*own, cu_seqlens=cu_seqlens, **slots.keywords(initial_state, v_first))
+    if slots:
+        initial_state = slots.gather(initial_state)
+    o, state = _delta(*own,
                       initial_state=state_in(initial_state, v_first, q), cu_seqlens=cu_seqlens)
     return o, state_out(state, output_final_state, v_first)
 
@@ -83,22 +96,19 @@ def fused_recurrent_delta_rule(q, k, v, beta=None, scale=None, initial_state=Non
                normalise=use_qk_l2norm_in_kernel)
 
 
-def _check_gate(function, use_gate_in_kernel, **parameters):
-    """Parameters of a gate that is not computed here would be dropped."""
-    if not use_gate_in_kernel:
-        for name, value in parameters.items():
-            if value is not None:
-                raise ValueError(f"{function}: '{name}' is for use_gate_in_kernel=True")
-
-
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None,
                            output_final_state=False, use_qk_l2norm_in_kernel=False,
                            use_beta_sigmoid_in_kernel=False, allow_neg_eigval=False,
                            state_v_first=False, cu_seqlens=None, cu_seqlens_cpu=None,
                            chunk_indices=None, cp_context=None, **kwargs):
     """Gated DeltaNet: g, beta [B, T, HV], and v's heads may be a multiple of q's. `chunk_indices`
-    are refused: they belong to fla's chunks."""
+    are refused: they belong to fla's chunks.
+
+    With `ssm_state_indices` or `initial_state_indices`, [N] or [N, D], `initial_state` is a pool of
+    states, which is changed in its place and returned: fla's fused kernel and servers' copies of it
+    have these, `inplace_final_state` and `num_accepted_tokens`. An index below 0 stands for no state."""
     function = "chunk_gated_delta_rule"
+    kwargs, slots = Slots.take(function, kwargs, initial_state)
     own = ("chunk_size", "use_gate_in_kernel", "A_log", "dt_bias")
     v_first = state_layout({n: x for n, x in kwargs.items() if n not in own}, state_v_first,
                            function)
@@ -108,7 +118,7 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None,
     return _gated(function, q, k, v, g, None, None, beta, scale, initial_state, output_final_state,
                   use_qk_l2norm_in_kernel, kwargs.get("use_gate_in_kernel", False),
                   kwargs.get("A_log"), kwargs.get("dt_bias"), use_beta_sigmoid_in_kernel,
-                  allow_neg_eigval, v_first, cu_seqlens)
+                  allow_neg_eigval, v_first, cu_seqlens, slots)
 
 
 def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=None, scale=None,
@@ -119,15 +129,16 @@ def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=Non
                                      **kwargs):
     """`chunk_gated_delta_rule` with gates for key channels and value channels, too."""
     function = "fused_recurrent_gated_delta_rule"
+    kwargs, slots = Slots.take(function, kwargs, initial_state)
     v_first = state_layout(kwargs, state_v_first, function)
     return _gated(function, q, k, v, g, gk, gv, beta, scale, initial_state, output_final_state,
                   use_qk_l2norm_in_kernel, use_gate_in_kernel, A_log, dt_bias,
-                  use_beta_sigmoid_in_kernel, allow_neg_eigval, v_first, cu_seqlens)
+                  use_beta_sigmoid_in_kernel, allow_neg_eigval, v_first, cu_seqlens, slots)
 
 
 def _gated(function, q, k, v, g, gk, gv, beta, scale, initial_state, output_final_state, normalise,
-           use_gate, A_log, dt_bias, sigmoid, negative, v_first, cu_seqlens):
-    _check_gate(function, use_gate, A_log=A_log, dt_bias=dt_bias)
+           use_gate, A_log, dt_bias, sigmoid, negative, v_first, cu_seqlens, slots=None):
+    check_gate(function, use_gate, A_log=A_log, dt_bias=dt_bias)
     if use_gate:
         if A_log is None or g is None:
             raise ValueError(f"{function}: use_gate_in_kernel=True needs 'g' and 'A_log'")
@@ -135,7 +146,7 @@ def _gated(function, q, k, v, g, gk, gv, beta, scale, initial_state, output_fina
     if beta is None and (sigmoid or negative):
         raise ValueError(f"{function}: use_beta_sigmoid_in_kernel=True needs 'beta'")
     return run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
-               output_final_state, cu_seqlens, v_first, normalise, g=g, gk=gk, gv=gv)
+               output_final_state, cu_seqlens, v_first, normalise, g=g, gk=gk, gv=gv, slots=slots)
 
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
@@ -147,6 +158,7 @@ def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_sta
     """Kimi delta attention: a gate g [B, T, HV, K] for each key channel. `safe_gate` and
     `disable_recompute` only tell fla's kernels how to compute; they change no result."""
     function = "chunk_kda"
+    kwargs, slots = Slots.take(function, kwargs, initial_state)
     own = ("chunk_size", "A_log", "dt_bias")
     v_first = state_layout({n: x for n, x in kwargs.items() if n not in own}, state_v_first,
                            function)
@@ -154,13 +166,13 @@ def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_sta
            use_graph=use_graph, max_num_seqs=max_num_seqs)
     check_chunk_size(function, kwargs.get("chunk_size"), (32, 64))
     check_offsets(cu_seqlens, cu_seqlens_cpu)
-    _check_flags(function, safe_gate=safe_gate, disable_recompute=disable_recompute)
+    check_flags(function, safe_gate=safe_gate, disable_recompute=disable_recompute)
     if safe_gate and use_gate_in_kernel and not (lower_bound is not None and -5 <= lower_bound < 0):
         raise ValueError("chunk_kda: safe_gate=True with use_gate_in_kernel=True needs a "
                          f"'lower_bound' in [-5, 0), but it is {lower_bound}")
     return _kda(function, q, k, v, g, beta, kwargs.get("A_log"), kwargs.get("dt_bias"), scale,
                 initial_state, output_final_state, use_qk_l2norm_in_kernel, use_gate_in_kernel,
-                use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, v_first, cu_seqlens)
+                use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, v_first, cu_seqlens, slots)
 
 
 def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, initial_state=None,
@@ -169,37 +181,24 @@ def fused_recurrent_kda(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None, 
                         allow_neg_eigval=False, lower_bound=None, state_v_first=False,
                         cu_seqlens=None, **kwargs):
     """`chunk_kda`."""
+    kwargs, slots = Slots.take("fused_recurrent_kda", kwargs, initial_state)
     v_first = state_layout(kwargs, state_v_first, "fused_recurrent_kda")
     return _kda("fused_recurrent_kda", q, k, v, g, beta, A_log, dt_bias, scale, initial_state,
                 output_final_state, use_qk_l2norm_in_kernel, use_gate_in_kernel,
-                use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, v_first, cu_seqlens)
+                use_beta_sigmoid_in_kernel, allow_neg_eigval, lower_bound, v_first, cu_seqlens, slots)
 
 
 def _kda(function, q, k, v, g, beta, A_log, dt_bias, scale, initial_state, output_final_state,
-         normalise, use_gate, sigmoid, negative, lower_bound, v_first, cu_seqlens):
-    _check_gate(function, use_gate, A_log=A_log, dt_bias=dt_bias)
-    if lower_bound is not None and not lower_bound < 0:
-        raise ValueError(f"{function}: 'lower_bound' must be below 0, but is {lower_bound!r}")
-    if use_gate:
-        if lower_bound is not None:
-            g = bounded_gate(g, A_log, dt_bias, lower_bound)
-        elif A_log is not None:
-            g = softplus_gate(g, A_log, dt_bias)
-        else:
-            raise ValueError(f"{function}: use_gate_in_kernel=True needs 'A_log' or 'lower_bound'")
+         normalise, use_gate, sigmoid, negative, lower_bound, v_first, cu_seqlens, slots=None):
+    g = key_gate(function, use_gate, g, A_log, dt_bias, lower_bound)
     # Without use_gate_in_kernel, 'lower_bound' is the caller's promise about g. Where the gate is
     # within it, clipping changes nothing, and chunks need no range guard.
     return run(q, k, v, activated_beta(beta, sigmoid, negative), scale, initial_state,
-               output_final_state, cu_seqlens, v_first, normalise, gk=g, lower_bound=lower_bound)
+               output_final_state, cu_seqlens, v_first, normalise, gk=g, lower_bound=lower_bound,
+               slots=slots)
 
 
-def _check_flags(function, **flags):
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise TypeError(f"{function}: '{name}' must be a bool, but is {value!r}")
-
-
-@recurrence
+@_recurrence
 def _rwkv7(S, v, r, w, k, a, b, scale):
     removed = S.read(a)
     S = S.decay(w).add(b, removed).add(k, v)
@@ -213,7 +212,7 @@ def _mul_rwkv7(S, v, r, w, k, kk, a, scale):
     return S, S.read(r * scale)
 
 
-_MUL_RWKV7 = {reverse: recurrence(_mul_rwkv7, reverse=reverse) for reverse in (False, True)}
+_MUL_RWKV7 = {reverse: _recurrence(_mul_rwkv7, reverse) for reverse in (False, True)}
 
 
 def _run_rwkv7(recurrence, r, w, k, v, scale, initial_state, output_final_state, cu_seqlens,
@@ -236,7 +235,7 @@ def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_st
     `disable_recompute` only tell fla's kernels how to compute; they change no result."""
     refuse("chunk_rwkv7", cp_context=cp_context)
     check_chunk_size("chunk_rwkv7", chunk_size)
-    _check_flags("chunk_rwkv7", safe_gate=safe_gate, disable_recompute=disable_recompute)
+    check_flags("chunk_rwkv7", safe_gate=safe_gate, disable_recompute=disable_recompute)
     if lower_bound is not None and not lower_bound < 0:
         raise ValueError(f"chunk_rwkv7: 'lower_bound' must be below 0, but is {lower_bound}")
     check_offsets(cu_seqlens, cu_seqlens_cpu)

@@ -4,7 +4,7 @@ attention, HGRN-2 and RWKV-6."""
 import torch
 
 from ... import ops
-from ..._recurrence import recurrence
+from ..._recurrence import Recurrence
 from ._common import (check_chunk_size, check_keywords, check_offsets, check_same_heads,
                       default_scale, refuse, state_in, state_layout, state_out)
 
@@ -143,8 +143,8 @@ def _normalised(S, z, q, k, v, scale):
     return S, z, S.read(q) / (f.sum(q * z) + 1e-10)
 
 
-_NORMALISED = {reverse: recurrence(_normalised, states=2, reverse=reverse)
-               for reverse in (False, True)}
+_NORMALISED = {reverse: Recurrence(_normalised, 2, reverse, remedies={
+    "scale": "give scale=1.0 and 'q' times the number"}) for reverse in (False, True)}
 
 
 def chunk_linear_attn(q, k, v, scale=None, initial_state=None, output_final_state=False,

@@ -1,5 +1,5 @@
-"""fla's functions that are made of others: gated slot attention, which is two recurrences, and the
-gated delta product, which is several delta steps for each step of the gate."""
+"""fla's functions with more than one outer product a step: gated slot attention, which is two recurrences,
+and the gated delta product, which corrects its state several times."""
 
 import torch
 
@@ -61,7 +61,7 @@ def fused_recurrent_gsa(q, k, v, s, g=None, scale=None, initial_state=None,
 def chunk_gated_delta_product(q, k, v, g, beta, num_householder, scale=None, initial_state=None,
                               output_final_state=False, use_qk_l2norm_in_kernel=False,
                               cu_seqlens=None, cu_seqlens_cpu=None, cp_context=None):
-    """`num_householder` delta steps for each step of q [B, T, H, K] and of the gate g [B, T, H]:
+    """`num_householder` delta rules for each step of q [B, T, H, K] and of the gate g [B, T, H]:
     k and v are [B, T·num_householder, H, ...]. float32 works here, too."""
     refuse("chunk_gated_delta_product", cp_context=cp_context)
     check_offsets(cu_seqlens, cu_seqlens_cpu)
@@ -69,12 +69,12 @@ def chunk_gated_delta_product(q, k, v, g, beta, num_householder, scale=None, ini
     count = int(num_householder)
     if k.shape != (B, T * count, H, K):
         raise TensorError(f"'k' must be {[B, T * count, H, K]}, but is {list(k.shape)}")
-
+    # A row a delta rule is faster than chunks with several corrections a step (docs/delta-rule.md).
     def placed(x, at):  # one of `count` rows, zeros beside it
         rows = x.new_zeros(B, T, count, *x.shape[2:])
         rows[:, :, at] = x
         return rows.flatten(1, 2)
     o, state = run(placed(q, count - 1), k, v, beta, default_scale(scale, q), initial_state,
-                    output_final_state, None if cu_seqlens is None else cu_seqlens * count,
+                   output_final_state, None if cu_seqlens is None else cu_seqlens * count,
                    normalise=use_qk_l2norm_in_kernel, g=None if g is None else placed(g, 0))
     return o[:, count - 1::count], state

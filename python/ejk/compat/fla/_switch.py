@@ -12,8 +12,8 @@ from .._patch import Patch
 from . import _mixing, _modules
 
 # Where fla keeps the functions.
-FOLDERS = ("delta_rule", "gated_delta_product", "gated_delta_rule", "gla", "gsa", "kda",
-           "lightning_attn", "linear_attn", "retention", "rwkv6", "rwkv7", "simple_gla")
+FOLDERS = ("comba", "delta_rule", "gated_delta_product", "gated_delta_rule", "gated_oja_rule", "gdn2",
+           "gla", "gsa", "kda", "lightning_attn", "linear_attn", "retention", "rwkv6", "rwkv7", "simple_gla")
 
 
 # What takes 'cu_seqlens' and lets packed sequences run into each other all the same.

@@ -1,0 +1,164 @@
+"""Named recurrences with a part outside of the step: of `ejk.ops`, which has what their arguments
+share."""
+
+import functools
+
+from . import _functions as f
+from ._errors import TensorError
+from ._named import default_scale, named, query
+from ._outside import cast, first_row, next_row, ones_like, softmax, wide
+
+
+@named
+def _mamba3(S, x, dt, A, trap, ahead, B, C, D):
+    S = S.decay(A * dt)
+    own = trap * dt
+    y = S.read(C) + own * f.sum(B * C) * x
+    # The next step's share of this row decays with the state.
+    S = S.add(B, (own + ahead) * x)
+    return S, y if D is None else y + D * x
+
+
+def mamba3(x, dt, A, trap, B, C, D=None, *, previous=None, initial_state=None, cu_seqlens=None,
+           reverse=False, save_states=True):
+    """Mamba-3's state-space model with one input and one output a head (SISO), by the trapezoidal rule.
+
+    S = α·S + (1 − λ)·dt·α·B₋₁ x₋₁ᵀ + λ·dt·B xᵀ with α = exp(A·dt);  y = Sᵀ C + D·x
+
+    B₋₁ and x₋₁ are those of the row before. x [B, T, H, P]; dt [B, T, H], after its softplus, in float32;
+    A [H] or [B, T, H], negative; trap is λ [B, T, H], from 0 to 1, after its sigmoid, in float32; B and C
+    [B, T, G, N] with G dividing H, with their biases and rotated by their angles; D [H]. States are
+    [B, H, N, P].
+
+    A sequence is continued with its final state as `initial_state` and its last rows of B and x as
+    `previous`, a pair of [N, G, N'] and [N, H, P] (N' channels of B)."""
+    ahead = next_row(dt * (1 - trap), cu_seqlens, reverse)
+    if previous is not None:
+        initial_state = _with_previous(initial_state, previous, dt * (1 - trap), cu_seqlens, reverse)
+    return _mamba3(reverse)(x, dt, A, trap, ahead, B, C, D, initial_state=initial_state,
+                            cu_seqlens=cu_seqlens, save_states=save_states)
+
+
+def _with_previous(state, previous, shares, cu_seqlens, reverse):
+    """`state` with the first step's share of the row before it."""
+    if not isinstance(previous, (tuple, list)) or len(previous) != 2:
+        raise TensorError("'previous' must be a pair, B and x of the row before the first")
+    B, x = (wide(rows) for rows in previous)
+    N, G, channels = B.shape
+    H, P = x.shape[1:]
+    share = first_row(shares, cu_seqlens, reverse).reshape(N, G, H // G, 1, 1)
+    added = (share * B.reshape(N, G, 1, channels, 1) * x.reshape(N, G, H // G, 1, P)).reshape(
+        N, H, channels, P)
+    return added if state is None else state + added
+
+
+# The gate is first, so that scores have its type: float32.
+@functools.partial(named, queries=((), ("q",)))
+def _slot_scores(S, g, q, k, s, scale):
+    S = S.decay(g, axis="value").add(k, s)
+    return S, S.read(q * scale)
+
+
+@functools.partial(named, queries=((), ("q",)))
+def _slot_values(S, v, q, s, g):
+    S = S.decay(g).add(s, v)
+    return S, S.read(q)
+
+
+def gated_slot_attention(q, k, v, s, g, *, scale=None, initial_state=None, cu_seqlens=None,
+                         reverse=False, save_states=True):
+    """Gated slot attention (arXiv:2409.07146): attention to M slots, which keys and values are written to.
+
+    K = K ⊙ exp(g)[None, :] + k sᵀ;  V = exp(g)[:, None] ⊙ V + s vᵀ;  o = Vᵀ softmax(scale · Kᵀ q)
+
+    q [B, T, H, K]; k [B, T, Hkv, K]; v [B, T, Hkv, V]; s [B, T, Hkv, M], the weights of a write (1 − exp(g)
+    in the paper); g [B, T, Hkv, M], the log of the decay. Hkv divides H, and query heads of a group share
+    their slots. Scores and softmax are in float32, and weights in v's type. `initial_state` and the final state
+    are pairs, [N, Hkv, K, M] and [N, Hkv, M, V]."""
+    shared = query(q.shape[2] != k.shape[2])
+    keys, values = initial_state if initial_state is not None else (None, None)
+    options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
+    scores, keys = _slot_scores(reverse, shared)(wide(g), q, k, s, default_scale(scale, q),
+                                                 initial_state=keys, **options)
+    o, values = _slot_values(reverse, shared)(v, cast(softmax(scores), v.dtype), s, g,
+                                              initial_state=values, **options)
+    return o, (keys, values)
+
+
+_OF_KEYS = {"scale": "give scale=1.0 and 'k' times the number"}
+
+
+@functools.partial(named, states=3, remedies=_OF_KEYS)
+def _mlstm(C, n, m, q, k, v, i, f_, scale):
+    decay, weight, top = _mlstm_gates_of(m, i, f_)
+    k = k * scale
+    C = C.decay(decay).add(k, v * weight)
+    n = n * f.exp(decay) + k * weight
+    return C, n, top, C.read(q) / _mlstm_size(f.sum(n * q), top)
+
+
+def _mlstm_gates_of(m, i, f_):
+    """The log of a step's decay, its weight, and the new maximum."""
+    gate = f.log_sigmoid(f_)
+    # Of two gates that are −inf, a difference would be NaN.
+    top = f.maximum(f.maximum(gate + m, i), -1e30)
+    return gate + m - top, f.exp(i - top), top
+
+
+def _mlstm_size(product, top):
+    # Within float32, where the larger operand or the whole output is 0 beyond it.
+    return f.maximum(abs(product), f.exp(f.clip(-top, -87.0, 88.0)))
+
+
+# The same in three recurrences, of which the two with matrices are computed by chunks: the
+# normaliser is a matrix of one column.
+
+@named
+def _mlstm_gates(m, i, f_):
+    decay, weight, top = _mlstm_gates_of(m, i, f_)
+    return top, decay, weight, top
+
+
+@functools.partial(named, remedies=_OF_KEYS)
+def _mlstm_normaliser(n, decay, weight, q, k, one, scale):
+    n = n.decay(decay).add(k * scale, one * weight)
+    return n, f.sum(n.read(q))
+
+
+@functools.partial(named, remedies=_OF_KEYS)
+def _mlstm_memory(C, q, k, v, decay, weight, top, product, scale):
+    C = C.decay(decay).add(k * scale, v * weight)
+    return C, C.read(q) / _mlstm_size(product, top)
+
+
+# Rows from which a sequence of 16-bit rows is computed in three recurrences. With fewer, three launches take
+# longer than the steps of one.
+_MLSTM_ROWS = 64
+
+
+def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, reverse=False,
+          save_states=True, **pools):
+    """xLSTM's matrix memory, with its stabiliser m. Returns (o, (C, n, m)).
+
+    C = σ(f)·C + exp(i)·k vᵀ;  n = σ(f)·n + exp(i)·k;  o = Cᵀ q / max(|n·q|, 1), k times `scale`
+
+    q and k [B, T, H, K]; v [B, T, H, V]; i and f [B, T, H], the gates before their functions. C and
+    n are kept divided by exp(m), so that exp(i) does not overflow. States are C [N, H, K, V], the
+    normaliser n [N, H, K] and the maximum m [N, H]; `initial_state` is a tuple of the three, of which
+    each may be None for zero. From 64 steps on, 16-bit rows without a pool are computed in three
+    recurrences: the gates step by step, normaliser and memory by chunks."""
+    scale = default_scale(scale, q)
+    options = dict(cu_seqlens=cu_seqlens, save_states=save_states)
+    if pools or str(q.dtype).endswith(("float32", "float64")) or q.shape[1] < _MLSTM_ROWS:
+        return _mlstm(reverse)(q, k, v, i, f, scale, initial_state=initial_state, **options, **pools)
+    C, n, m = (None, None, None) if initial_state is None else initial_state
+    decay, weight, top, m = _mlstm_gates(reverse)(wide(i), wide(f), initial_state=m, **options)
+    product, n = _mlstm_normaliser(reverse)(
+        decay, weight, q, k, ones_like(q, (q.shape[2], 1)), scale,
+        initial_state=None if n is None else n[..., None], **options)
+    o, C = _mlstm_memory(reverse)(q, k, v, decay, weight, top, product, scale,
+                                  initial_state=C, **options)
+    return o, (C, n[..., 0], m)
+
+
+__all__ = ["mamba3", "gated_slot_attention", "mlstm"]

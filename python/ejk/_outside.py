@@ -1,0 +1,70 @@
+"""What a named recurrence computes outside of its step, on the arrays of any library."""
+
+import sys
+
+from . import _arrays
+
+
+def _library(x):
+    """The library that `x` is of, by NumPy's names where libraries agree on them."""
+    name = _arrays.door_of(x).__name__
+    if name == "ejk._torch":
+        return sys.modules["torch"]
+    if name == "ejk._jax":
+        return sys.modules["jax"].numpy
+    return sys.modules["numpy"]
+
+
+def _is_torch(x):
+    return _arrays.door_of(x).__name__ == "ejk._torch"
+
+
+def cast(x, dtype):
+    return x.to(dtype) if _is_torch(x) else x.astype(dtype)
+
+
+def wide(x):
+    """`x` in float32, or in float64 where it is."""
+    if str(x.dtype).endswith("float64"):
+        return x
+    return x.float() if _is_torch(x) else x.astype("float32")
+
+
+def ones_like(x, shape):
+    """Ones of `x`'s type, on its device."""
+    on = {"device": x.device} if _is_torch(x) else {}
+    return _library(x).ones(shape, dtype=x.dtype, **on)
+
+
+def softmax(x):
+    """Over the last axis."""
+    if _is_torch(x):
+        return x.softmax(-1)
+    if _arrays.door_of(x).__name__ == "ejk._jax":
+        return sys.modules["jax"].nn.softmax(x, -1)
+    weights = _library(x).exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def next_row(x, cu_seqlens=None, reverse=False):
+    """x [B, T, H] of the row that comes next in each sequence, 0 where none does. With `reverse`, rows
+    come from the last to the first."""
+    library, by = _library(x), 1 if reverse else -1
+    on = {"device": x.device} if _is_torch(x) else {}
+    rows = library.arange(x.shape[1], **on)
+    has_next = rows != (0 if reverse else x.shape[1] - 1)
+    if cu_seqlens is not None:
+        owner = library.searchsorted(cu_seqlens, cast(rows, cu_seqlens.dtype), side="right")
+        has_next = has_next & (owner == library.roll(owner, by, 0))
+    return library.where(has_next[None, :, None], library.roll(x, by, 1), 0.0)
+
+
+def first_row(x, cu_seqlens=None, reverse=False):
+    """x [B, T, H] at the first row of each sequence, [N, H]: in the order of steps, and 0 for an empty
+    sequence."""
+    count = x.shape[1]
+    if cu_seqlens is None:
+        return x[:, -1 if reverse else 0]
+    starts, ends = cu_seqlens[:-1], cu_seqlens[1:]
+    rows = ends - 1 if reverse else starts
+    return _library(x).where((starts < ends)[:, None], x[0][rows % count], 0.0)

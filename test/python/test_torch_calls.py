@@ -1,0 +1,139 @@
+"""Calls from PyTorch after the first one, and wrong tensors."""
+
+import gc
+import os
+import unittest
+
+import reference
+import torch
+from reference import error
+from test_torch import eager, gated, tensors
+
+import ejk
+from ejk import _torch
+
+
+class QuickCalls(unittest.TestCase):
+    """A place that has been called before looks at no tensor in Python."""
+
+    def test_types_and_channels_that_take_turns(self):
+        cases = [tensors(seed=1), tensors(K=6, V=5, seed=2), tensors(dtype=torch.bfloat16, seed=3),
+                 tensors(dtype=torch.float64, seed=4), tensors(B=1, T=9, H=3, seed=5)]
+        for case in cases * 3:
+            for needs in (False, True):
+                own = [case[n].clone().requires_grad_(needs) for n in ("q", "k", "v", "g")]
+                o, state = gated(*own)
+                expected, last = eager(*own, scale=1)
+                limit = {torch.bfloat16: 4e-3, torch.float64: 1e-12}.get(case["q"].dtype, 1e-5)
+                self.assertEqual(o.dtype, case["q"].dtype)
+                self.assertLess(error(o.detach().double(), expected.detach()), limit)
+                self.assertEqual(o.requires_grad, needs)
+                if needs:
+                    found = torch.autograd.grad(o.double().sum() + state.sum(), own)
+                    wanted = torch.autograd.grad(expected.sum() + last.sum(), own)
+                    for a, b in zip(found, wanted):
+                        self.assertLess(error(a.double(), b.double()), 2 * limit)
+
+    def test_saving_of_states_is_a_choice(self):
+        # Whether a GPU's forward saves states is asked for where it may, by first calls and later
+        # ones, and never with save_states=False.
+        def step(S, q, k, v, g):
+            S = S.decay(g).add(k, v)
+            return S, S.read(q)
+        own = ejk.recurrence(step)
+        t = tensors(seed=6)
+        inputs = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        for call in (own, lambda *a, **more: ejk.ops.simple_gla(*a, scale=0.3, **more)):
+            results = []
+            for choice in (False, True, False, True):
+                with unittest.mock.patch.object(_torch, "_forward_name", return_value="0") as asked:
+                    o, _ = call(*inputs, save_states=choice)
+                self.assertEqual(asked.called, choice and len(results) == 1)
+                results.append([o, *torch.autograd.grad(o.sum(), inputs)])
+            for other in results[1:]:
+                for a, b in zip(results[0], other):
+                    torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+    def test_a_state_goes_in_and_out(self):
+        t = tensors(T=6)
+        whole, last = gated(*(t[n] for n in ("q", "k", "v", "g")))
+        state, parts = None, []
+        for i in range(6):
+            o, state = gated(*(t[n][:, i:i + 1] for n in ("q", "k", "v", "g")), initial_state=state)
+            parts.append(o)
+        torch.testing.assert_close(torch.cat(parts, 1), whole)
+        torch.testing.assert_close(state, last)
+
+    def test_addresses_that_no_kernel_reads(self):
+        t = tensors()
+        arguments = [t[n] for n in ("q", "k", "v", "g")]
+        for _ in range(2):
+            shifted = torch.empty(t["q"].numel() + 1)[1:].view(t["q"].shape).copy_(t["q"])
+            self.assertNotEqual(shifted.data_ptr() % 16, 0)
+            torch.testing.assert_close(gated(shifted, *arguments[1:]), gated(*arguments), rtol=0,
+                                       atol=0)
+
+    def test_errors_are_those_of_a_first_call(self):
+        t = tensors()
+        q, k, v, g = (t[n] for n in ("q", "k", "v", "g"))
+        gated(q, k, v, g)
+        for wrong, message in (((q, k[:, :2], v, g), "'k'.*T = 5"),
+                               ((q.double(), k, v, g), "float64"),
+                               ((q, k, v, g.to("meta")), "one device"), ((q, k, v, "g"), "")):
+            with self.assertRaisesRegex((ejk.EjkError, TypeError), message):
+                gated(*wrong)
+
+    def test_numbers_among_the_tensors(self):
+        t = tensors()
+        arguments = [t[n] for n in ("q", "k", "v", "g")]
+        beta = torch.rand(2, 5, 2)
+        for _ in range(2):
+            for scale in (0.5, 2.0):
+                o, _ = ejk.ops.gated_delta_rule(*arguments, beta, scale=scale)
+                expected = reference.recurrent(*arguments[:3], g=t["g"], beta=beta, scale=scale)[0]
+                self.assertLess(error(o, expected), 1e-5)
+
+    def test_a_forked_process(self):
+        t = tensors()
+        arguments = [t[n].requires_grad_() for n in ("q", "k", "v", "g")]
+        expected = gated(*arguments)[0].detach()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                found = gated(*arguments)[0].detach()
+                with torch.no_grad():
+                    new = gated(*(x[..., :2] if x.dim() == 4 else x for x in arguments))[0]
+                status = not (torch.equal(found, expected) and new.shape[-1] == 2)
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_no_memory_is_kept(self):
+        t = tensors()
+        q = t["q"].requires_grad_()
+        def step():
+            gated(q, t["k"], t["v"], t["g"])[0].sum().backward()
+            return len([x for x in gc.get_objects() if issubclass(type(x), torch.Tensor)])
+        before = [step() for _ in range(3)][-1]
+        self.assertEqual([step() for _ in range(5)][-1], before)
+
+
+class Errors(unittest.TestCase):
+    def test_wrong_tensors(self):
+        t = tensors()
+        with self.assertRaisesRegex(ejk.TensorError, "'k'.*T = 5"):
+            gated(t["q"], t["k"][:, :2], t["v"], t["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "float64"):
+            gated(t["q"].double(), t["k"], t["v"], t["g"])
+        with self.assertRaisesRegex(ejk.TensorError,
+                                    "'v' has 3 heads, which must divide the 2 of 'q'"):
+            gated(t["q"], t["k"], t["v"][:, :, :1].expand(2, 5, 3, 3), t["g"])
+        with self.assertRaisesRegex(ejk.TensorError, "the last entry is 9, expected at most T = 5"):
+            gated(*(t[n][:1] for n in ("q", "k", "v", "g")), cu_seqlens=torch.tensor([0, 9]))
+        with self.assertRaisesRegex(ejk.TensorError, "torch.int8"):
+            gated(t["q"].to(torch.int8), t["k"], t["v"], t["g"])
+
+
+if __name__ == "__main__":
+    unittest.main()
