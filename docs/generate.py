@@ -18,12 +18,15 @@ ROOT = Path(__file__).resolve().parent.parent
 LLVM_TOOLS = "/usr/lib/llvm-22/bin"
 NOTE = "<!-- Written by docs/generate.py from the .td files; edit those. -->\n"
 
+# The last of several files includes those before it.
 PAGES = {
-    "dialect.md": ("Dialects", "What the ops mean, their syntax and their constraints.", [
-        (None, "dialect/ejk/Ejk.td", ["-gen-dialect-doc", "-dialect=ejk"]),
+    "dialect.md": ("Dialects", "For those who write ejk's MLIR or read it: what the ops mean, their syntax and their "
+                               "constraints.", [
+        (None, "dialect/ejk/Ejk.td dialect/ejk/EjkShifts.td", ["-gen-dialect-doc", "-dialect=ejk"]),
         (None, "dialect/tile/Tile.td", ["-gen-dialect-doc", "-dialect=tile"]),
         (None, "dialect/check/Check.td", ["-gen-dialect-doc", "-dialect=check"])]),
-    "passes.md": ("Passes", "`ejk-opt` runs each by its flag; `ejk-opt --help` also lists the "
+    "passes.md": ("Passes", "For those who read or change how ejk compiles: what each pass does, why, and what it "
+                            "requires. `ejk-opt` runs each by its flag; `ejk-opt --help` also lists the "
                             "pipelines that string them together.", [
         ("On the recurrence (`passes/`)", "passes/Passes.td", ["-gen-pass-doc"]),
         ("Down to PTX (`lowering/`)", "lowering/Passes.td", ["-gen-pass-doc"]),
@@ -64,12 +67,12 @@ def tidy(text, title):
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def defined(source):
-    """The groups of ops and the ops that `source` and what it includes beside it define, in
-    order, as their headings have them."""
-    files = [ROOT / source]
-    files += [ROOT / name for name in re.findall(r'^include "(dialect/.*)"', files[0].read_text(
-        encoding="utf-8"), re.MULTILINE)]
+def defined(sources):
+    """The groups of ops and the ops that `sources` and what the first includes beside it define,
+    in order, as their headings have them."""
+    first, *others = [ROOT / source for source in sources]
+    files = [first, *[ROOT / name for name in re.findall(
+        r'^include "(dialect/.*)"', first.read_text(encoding="utf-8"), re.MULTILINE)], *others]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     found = re.findall(r'^def \w+ : (?:OpDocGroup \{\n  let summary = "(.+)"|\w+<"(\w+)")', text,
                        re.MULTILINE)
@@ -95,8 +98,8 @@ def in_order(text, order):
 
 
 def page(title, summary, parts):
-    sections = [tidy(in_order(tablegen(*flags, source), defined(source)), heading)
-                for heading, source, flags in parts]
+    sections = [tidy(in_order(tablegen(*flags, sources.split()[-1]), defined(sources.split())), heading)
+                for heading, sources, flags in parts]
     body = "\n".join(sections)
     entries = re.findall(r"^#{3,5} `((?:--ejk-|ejk\.|check\.)[\w.-]+)`$", body, re.MULTILINE)
     links = [f"[`{entry}`](#{entry.replace('.', '')})" for entry in entries]

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""Writes docs/head-sizes.md: what the compiler makes of each head size, without a GPU.
+"""Writes docs/head-sizes.json, what the compiler makes of each head size, and from that docs/head-sizes.md. Needs no GPU.
 
-    docs/generate_head_sizes.py BIN PTXAS            writes it; BIN holds ejk-compile and ejk-launch
-    docs/generate_head_sizes.py BIN PTXAS --check    says whether it is what it would write
-    --only REGEX                                     with --check: of the rows, "sm_80 gk 96x96" and so on
+    docs/generate_head_sizes.py BIN PTXAS            compiles each size and writes both; BIN holds ejk-compile and ejk-launch
+    docs/generate_head_sizes.py BIN PTXAS --check    says whether the compiler still makes what head-sizes.json says
+    docs/generate_head_sizes.py                      writes the page from head-sizes.json
+    docs/generate_head_sizes.py --check              says whether the page is that of head-sizes.json
+    --only REGEX                                     of the sizes to compile for --check: "sm_80 gk 96x96" and so on
 
-Compiles a package for each size, two at a time; the whole table takes some minutes. Fails where bytes rise by more
+Compiles a package for each size, two at a time; all of them take some minutes. Fails where bytes rise by more
 than JUMP between neighbouring sizes and no decision of the compiler explains it.
 """
 import argparse
@@ -19,40 +21,44 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent / "head-sizes.md"
+ROWS = PAGE.with_suffix(".json")
 sys.path.append(str(PAGE.parent.parent / "tools" / "ejk-fuzz"))
 import ptxas_figures
 SQUARE = [16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512]
 OBLONG = [(64, 128), (128, 64), (96, 128), (128, 256)]
 GATES = {"sm_80": ["g", "gk"], "sm_90a": ["g", "gk"]}
+DIRECTIONS = ["forward", "derivative"]
+KEY = ["arch", "direction", "gate", "K", "V"]
 WORKERS = 2
 B, T, H = 4, 4096, 16
 JUMP = 1.5
 
-INTRODUCTION = f"""\
-<!-- Written by docs/generate_head_sizes.py, which compiled every row; edit that. -->
+INTRODUCTION = """\
+<!-- Written by docs/generate_head_sizes.py from docs/head-sizes.json; edit that script. -->
 # Head sizes
 
-What a head of K key and V value channels costs, for someone who chooses a size before a GPU has run it. Each row is one recurrence in bf16
-with dynamic sizes, compiled with `--schedule=chunk --vjp --two-terms=few-channels`:
-without the derivative's variant for few heads ([accuracy.md](accuracy.md)). `g` is a gate per head in f32, `gk` one per key channel in bf16.
-[performance.md](performance.md) has measured times; nothing in this page was measured on a GPU.
+What a head of K key and V value channels costs, for someone who chooses a size before a GPU has run it. Choose 64 or 128 channels where you can:
 
-- **schedule**: `chunk` where tensor cores compute all of it, else `steps`.
-- **rows**: those of a chunk. **slices**: the thread blocks that share a head. Each has a part of its state.
-- **stages**: the chunks that shared memory holds, and what is computed or stored an iteration early or late: `m` matmuls, `b` the operands
-  of the next chunk's branch, `s` deferred stores. **loads**: TMA or threads (`cp.async`). Where kernels differ, all their values are given.
-- **shared**, **registers**, **spills**: bytes a block, registers a thread, and the bytes that `ptxas` stores and loads to spill registers, of
-  the worst kernel. A derivative has kernels for query heads in groups and for a forward that saves states; they count.
-- **bytes**: those that all kernels load and store, over the bytes of inputs and outputs, at B={B}, T={T}, H=Hkv={H}. The rows that every
-  slice loads again are counted each time, though L2 serves part of them. In a derivative, the saved states are counted written and read;
-  its floor has no saved states.
-- **why**: what makes the row differ from a size that fits one thread block, from the decisions that `--print-cost-model` prints.
-  Bytes are bold where they are more than {JUMP} × those of the next smaller square size.
+- A state of more than 128×128 elements does not fit one thread block. It is cut into slices, and each slice loads rows that other
+  slices load, too: on sm_90a with a gate per head, a forward of 256×256 moves {wide:.2f} × the least bytes, and one of 512×512 {widest:.2f} ×.
+- One kernel computes all gradients of a state that is not cut. A state in slices takes three kernels, and each loads the rows: from 128×128 to
+  160×160, a derivative's bytes rise from {whole_back:.2f} to {sliced_back:.2f} × the least, a forward's from {whole:.2f} to {sliced:.2f} ×.
+- Tiles of matmuls are padded: with `wgmma`, 80, 96 and 112 channels take the matmuls and the shared memory of 128, though not its bytes.
 
-`docs/generate_head_sizes.py BIN PTXAS` writes the page. It fails where bytes rise by more than {JUMP} × and no decision explains it.
+Each entry has the **bytes** over the least, then **slices × rows**, then **spilled** bytes where there are any.
+
+- **Bytes**: those that all kernels load and store, over those of inputs and outputs, at B={B}, T={T} and {H} heads. Rows that
+  slices load again count each time, though L2 serves part of them. A derivative counts the saved states, written and read; its least
+  has none. Bold: more than {JUMP} × those of the next smaller square size.
+- **Slices × rows**: the thread blocks that share a head, and the rows of a chunk. Fewer rows make more chunks, which follow one another. On
+  sm_80 a gate per channel leaves too little shared memory for 64 rows in one kernel for all gradients from 112×112 on, so two kernels load the rows.
+- **Spilled**: what `ptxas` stores and loads to spill registers, in the worst kernel.
+
+`g` is a gate per head in f32, `gk` one per key channel in bf16; rows are bf16. Nothing here was measured on a GPU:
+[performance.md](performance.md#other-head-sizes) has times. [head-sizes.json](head-sizes.json) has each kernel's stages, shared memory and
+registers, and the compiler's reasons (`ejk-compile --print-cost-model`). The rows are those of `--schedule=chunk --vjp --two-terms=few-channels`,
+without the derivative's variant for few heads ([accuracy.md](accuracy.md)).
 """
-HEADER = ("| gate | K×V | schedule | rows | slices | stages | loads | shared | registers | spills | bytes | why |\n"
-          "|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 
 
 def source(gate, K, V):
@@ -77,17 +83,18 @@ class Row:
     spills: int = 0
     causes: list = field(default_factory=list)  # why it moves more bytes
     notes: list = field(default_factory=list)
-    jumps: bool = False
+    jumps: bool = False  # whether bytes rise by more than JUMP
 
     def size(self):
         return f"{self.K}×{self.V}"
 
-    def text(self):
-        several = lambda key: " / ".join(dict.fromkeys(str(program[key]) for program in self.programs)) or "–"
-        ratio = f"**{self.ratio:.2f}**" if self.jumps else f"{self.ratio:.2f}"
-        return (f"| {self.gate} | {self.size()} | {self.schedule} | {several('rows')} | {several('slices')} | "
-                f"{several('stages')} | {several('loads')} | {self.shared:,} | {self.registers} | {self.spills} | "
-                f"{ratio} | {'; '.join(self.causes + self.notes)} |")
+    def record(self, arch, direction):
+        """The row as head-sizes.json has it."""
+        several = lambda key: list(dict.fromkeys(program[key] for program in self.programs))
+        return {"arch": arch, "direction": direction, "gate": self.gate, "K": self.K, "V": self.V, "schedule": self.schedule,
+                "rows": several("rows"), "slices": several("slices"), "stages": several("stages"), "loads": several("loads"),
+                "shared": self.shared, "registers": self.registers, "spills": self.spills, "bytes": round(self.ratio, 2),
+                "rises": self.jumps, "why": self.causes + self.notes}
 
 
 def said(*command, given=None):
@@ -199,63 +206,100 @@ def rows(tools, arch, gate, K, V):
         return result
 
 
-def page(tools):
-    sections, jumps = [INTRODUCTION], []
+def compiled_rows(tools):
+    """head-sizes.json's rows as the compiler makes them, and rises of bytes without a reason."""
     wanted = [(arch, gate, K, V) for arch, gates in GATES.items() for gate in gates
               for K, V in [(n, n) for n in SQUARE] + OBLONG
               if not tools.only or re.search(tools.only, f"{arch} {gate} {K}x{V}")]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as workers:
         made = dict(zip(wanted, workers.map(lambda size: rows(tools, *size), wanted)))
-    for arch in dict.fromkeys(arch for arch, *_ in wanted):
-        for direction, title in enumerate(("forward", "derivative")):
-            sections.append(f"\n## {arch}, {title}\n\n{HEADER}")
+    records, jumps = [], []
+    for arch in GATES:
+        for i, direction in enumerate(DIRECTIONS):
             for (of, gate, K, V), both in made.items():
                 if of != arch:
                     continue
-                row = both[direction]
+                row = both[i]
                 smaller = [n for n in SQUARE if n < K]
                 before = made.get((arch, gate, smaller[-1], smaller[-1])) if smaller and K == V else None
-                if before and row.ratio > JUMP * before[direction].ratio:
+                if before and row.ratio > JUMP * before[i].ratio:
                     row.jumps = True
                     if not row.causes:
-                        jumps.append(f"{arch} {title} {gate} {row.size()}: {row.ratio:.2f} after {before[direction].ratio:.2f}")
-                sections.append(row.text() + "\n")
-    return "".join(sections), jumps
+                        jumps.append(f"{arch} {direction} {gate} {row.size()}: {row.ratio:.2f} after {before[i].ratio:.2f}")
+                record = row.record(arch, direction)
+                if smaller and K == V and not before:
+                    del record["rises"]  # the size before it was not compiled
+                records.append(record)
+    return records, jumps
+
+
+def entry(row):
+    """Bytes, slices × rows, spilled bytes."""
+    if row["schedule"] != "chunk":
+        return "step by step"
+    joined = lambda key: " / ".join(map(str, row[key]))
+    text = f"{row['bytes']:.2f}"
+    return ((f"**{text}**" if row["rises"] else text) + f", {joined('slices')} × {joined('rows')}"
+            + (f", {row['spills']:,} spilled" if row["spills"] else ""))
+
+
+def page(records):
+    of = {tuple(row[key] for key in KEY): row for row in records}
+    moved = lambda direction, n: of["sm_90a", direction, "g", n, n]["bytes"]
+    text = INTRODUCTION.format(
+        B=B, T=T, H=H, JUMP=JUMP, wide=moved("forward", 256), widest=moved("forward", 512),
+        whole=moved("forward", 128), sliced=moved("forward", 160),
+        whole_back=moved("derivative", 128), sliced_back=moved("derivative", 160))
+    for arch, gates in GATES.items():
+        columns = [(gate, direction) for gate in gates for direction in DIRECTIONS]
+        text += (f"\n## {arch}\n\n| K×V | {' | '.join(f'{gate}, {direction}' for gate, direction in columns)} |\n"
+                 + "|---" * (len(columns) + 1) + "|\n")
+        for K, V in [(n, n) for n in SQUARE] + OBLONG:
+            entries = [entry(of[arch, direction, gate, K, V]) for gate, direction in columns]
+            text += f"| {K}×{V} | {' | '.join(entries)} |\n"
+    return text
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bin", type=Path)
-    parser.add_argument("ptxas")
+    parser.add_argument("bin", type=Path, nargs="?")
+    parser.add_argument("ptxas", nargs="?")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--only", metavar="REGEX")
     tools = parser.parse_args()
-    if tools.only and not tools.check:
-        parser.error("--only writes no whole page: give it with --check")
-    wanted, jumps = page(tools)
-    for jump in jumps:
-        print(f"a jump without a reason: {jump}")
+    if tools.bin and not tools.ptxas:
+        parser.error("BIN needs PTXAS beside it")
+    if tools.only and not (tools.check and tools.bin):
+        parser.error("--only writes no whole page: give it with BIN, PTXAS and --check")
+    jumps = []
+    if tools.bin:
+        made, jumps = compiled_rows(tools)
+        for jump in jumps:
+            print(f"a rise without a reason: {jump}")
+    if tools.bin and tools.check:
+        standing = {tuple(row[key] for key in KEY): row for row in json.loads(ROWS.read_text(encoding="utf-8"))}
+        stale = 0
+        for row in made:
+            found = standing.get(tuple(row[key] for key in KEY), {})
+            differs = [key for key in row if row[key] != found.get(key)]
+            stale += bool(differs)
+            for key in differs:
+                print(f"{row['arch']} {row['direction']} {row['gate']} {row['K']}×{row['V']}, {key}: "
+                      f"{found.get(key)}, but the compiler makes {row[key]}")
+        print(f"{ROWS.name} is behind the compiler in {stale} rows: run docs/generate_head_sizes.py" if stale else
+              f"{len(made)} rows are as {ROWS.name} has them")
+        return bool(stale or jumps)
+    if tools.bin:
+        lines = ",\n".join(" " + json.dumps(row, ensure_ascii=False) for row in made)
+        ROWS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    wanted = page(json.loads(ROWS.read_text(encoding="utf-8")))
     if not tools.check:
         PAGE.write_text(wanted, encoding="utf-8")
         return bool(jumps)
-    found = section = None
-    stale = 0
-    standing = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
-    for line in wanted.splitlines():
-        if line.startswith("## "):
-            section = line
-            start = standing.index(line) if line in standing else len(standing)
-            ends = [i for i in range(start + 1, len(standing)) if standing[i].startswith("## ")]
-            found = standing[start:ends[0] if ends else len(standing)]
-        if line not in (standing if section is None else found):
-            stale += 1
-            print(f"{section or 'introduction'}: the page lacks\n{line}")
-    if stale:
-        print(f"{PAGE.name} is behind the compiler in {stale} lines: run docs/generate_head_sizes.py")
-    else:
-        rows_found = re.findall(r"^\| gk? \|", wanted, re.MULTILINE)
-        print(f"{len(rows_found)} rows are as the page has them")
-    return bool(stale or jumps)
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
+        print(f"{PAGE.name} is behind {ROWS.name}: run docs/generate_head_sizes.py")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -14,19 +14,22 @@ OURS, PEER, FLOOR, GRID = "#2a6fb0", "#b9b9b9", "#d04040", "#999999"
 
 
 def peer_of(row, key):
-    """The fastest peer's (time, name) at a row's shape and gate on its GPU, or None."""
+    """The fastest peer's (time, name) at a row's shape and gate on its GPU, or None. A star says that
+    it ran beside ejk; other peers' times were measured before, or are their authors'."""
     same = row | {"shape": row["shape"].removesuffix(BOUND)}
-    times = [(peer[key], peer["who"]) for peer in DATA["peers"] if peer.get(key) and
+    times = [(peer[key], peer["who"] + " ★" * peer.get("same_run", False)) for peer in DATA["peers"] if peer.get(key) and
              all(peer[k] == same[k] for k in ("shape", "gate", "gpu"))]
     return min(times, default=None)
 
 
 def cell(row, key):
+    if key not in row:
+        return "–"
     return f"{row[key]:.3g}" + (f" ({row[key] / row['floor_ms']:.1f} ×)" if key == "ms" else "")
 
 
 def beside(row, key):
-    peer = peer_of(row, key)
+    peer = peer_of(row, key) if key in row else None
     if not peer:
         return "–"
     text, ratio = f"{peer[0]:.3g} {peer[1]}", peer[0] / row[key]

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 sys.dont_write_bytecode = True
 import ejk  # noqa: E402
-from ejk import _cache, _errors, _functions, _inspect, ops  # noqa: E402
+from ejk import _cache, _errors, _functions, _inspect, ops, serving  # noqa: E402
 from ejk._values import State  # noqa: E402
 
 HEAD = """# The Python API
@@ -57,6 +57,8 @@ def main():
                        for f in [getattr(_functions, n)]) + "\n",
              "## ejk.ops\n", inspect.getdoc(ops) + "\n",
              "\n".join(entry(f"ejk.ops.{n}", getattr(ops, n)) for n in ops.__all__),
+             "## ejk.serving\n", inspect.getdoc(serving) + "\n",
+             "\n".join(entry(f"ejk.serving.{n}", getattr(serving, n)) for n in serving.__all__),
              "## MLIR and packages\n", entry("ejk.compile", _inspect.compile),
              methods("fn", _inspect.CompiledFunction), entry("ejk.Explanation", ejk.Explanation),
              entry("ejk.targets", ejk.targets),
