@@ -263,7 +263,7 @@ def SplitOperands : Pass<"ejk-split-operands"> {
     state or a sum is made of are split there, not those of rows that are stored. Where every gate
     is a number per head, states may also have more than 32 channels along both axes, and up to
     `two-term-states`. Only matmuls that read a state which a loop carries in f32, and of which a
-    sum is made, are split there. In a function with `ejk.two_terms`, states may have any number of
+    sum is made, are split there. In a function or a program with `ejk.two_terms`, states may have any number of
     channels, and all matmuls that a state or a sum is made of are split. Rows that are stored in
     f32 count as sums there, which another program makes.
 

@@ -33,6 +33,91 @@ def SplitStates : Pass<"ejk-split-states"> {
   let statistics = [Statistic<"numSplit", "split", "scans split in two">];
 }
 
+def ColumnStates : Pass<"ejk-column-states"> {
+  let summary = "vectors that decay as matrices of one column";
+  let description = [{
+    What: a state n of C channels that decays by a number, takes vectors, and is only read as Σ n ⊙ q or Σ n, becomes
+    a C×1 matrix: `ejk.decay`, `ejk.outer_add` with a column of ones, and `ejk.read` along `key`. Why: a chunk
+    has matmuls for a matrix that decays, and nothing for a vector. The normaliser of xLSTM is such a state.
+    A factor must be e^g of a number g, spread over the channels. Scans without a K×V state stay as they are.
+    Results do not change; the final state is [N,H,C] again.
+
+    Before:
+    ```mlir
+    %n, %d = ejk.scan … states(%S = …, %n = zero : tensor<?x?x64xf32>) {
+      %f = math.exp %g : f32
+      %fs = vector.broadcast %f : f32 to vector<64xf32>
+      %n0 = arith.mulf %n, %fs : vector<64xf32>
+      %n1 = arith.addf %n0, %k : vector<64xf32>
+      %p = arith.mulf %n1, %q : vector<64xf32>
+      %d = ejk.sum %p : vector<64xf32> … }
+    ```
+    After:
+    ```mlir
+    %c, %d = ejk.scan … states(%S = …, %n = zero : tensor<?x?x64x1xf32>) {
+      %n0 = ejk.decay %n by %g along head : vector<64x1xf32>, f32
+      %n1 = ejk.outer_add %n0, %k, %one : vector<64x1xf32>, vector<64xf32>, vector<1xf32>
+      %r = ejk.read %n1, %q along key : vector<64x1xf32>, vector<64xf32>
+      %d = ejk.sum %r : vector<1xf32> … }
+    %n = tensor.collapse_shape %c …
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numColumns", "columns", "vectors made columns">];
+}
+
+def CutSmallStates : Pass<"ejk-cut-small-states"> {
+  let summary = "give numbers and vectors that do more than add up a scan before that of K×V states";
+  let description = [{
+    What: a scan with K×V states and with states that are numbers or vectors and do not depend on what is read
+    of those becomes two. The first has the numbers and vectors, and gives them to the second as f32
+    sequences; the second computes again what is elementwise. Why: a chunk has no form for a number that decays, or is
+    a running maximum as in xLSTM, and would leave the K×V states step by step with it. Scans whose numbers and
+    vectors only add up stay whole, since chunks have these. A remark says where they depend on a read. Results
+    do not change.
+
+    Before:
+    ```mlir
+    %o = ejk.scan sequences(…) states(%S = …, %m = zero : tensor<?x?xf32>) {
+      %m1 = arith.maximumf %m, %i : f32 … %S1 = ejk.outer_add … }
+    ```
+    After:
+    ```mlir
+    %ms = ejk.scan sequences(…) states(%m = zero : tensor<?x?xf32>) {
+      %m1 = arith.maximumf %m, %i : f32
+      ejk.yield states(%m1 : f32) outputs(%m : f32) }
+    %o = ejk.scan sequences(… %m = %ms) states(%S = …) {
+      %m1 = arith.maximumf %m, %i : f32 … %S1 = ejk.outer_add … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numCut", "cut", "scans cut in two">];
+}
+
+def SeparateStates : Pass<"ejk-separate-states", "::mlir::func::FuncOp"> {
+  let summary = "let chunks take the K×V states of scans with other states";
+  let description = [{
+    What: runs `ejk-column-states`, `ejk-cut-small-states` and `ejk-split-states` on a function in which a scan
+    of 16-bit rows has numbers or vectors that do more than add up, beside K×V states. Other functions stay as
+    they are, and derivatives, too: what these hand to a scan of numbers would be the rounding of matmuls, added
+    up over a sequence. Why: those three make more kernels, which pays by chunks alone. Results do not
+    change.
+
+    Before:
+    ```mlir
+    %o = ejk.scan … states(%S = …, %n = … : tensor<?x?x64xf32>, %m = … : tensor<?x?xf32>) { … }
+    ```
+    After:
+    ```mlir
+    %ms = ejk.scan … states(%m = …) { … }
+    %d = ejk.scan sequences(… %ms) states(%n = … : tensor<?x?x64x1xf32>) { … }
+    %o = ejk.scan sequences(… %ms, %d) states(%S = …) { … }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+  let statistics = [Statistic<"numSeparated", "functions", "functions with more scans">];
+}
+
 def SplitRotations : Pass<"ejk-split-rotations"> {
   let summary = "move rotations of vectors that depend on a state out of scans";
   let description = [{

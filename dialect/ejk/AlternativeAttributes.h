@@ -21,7 +21,7 @@ constexpr llvm::StringLiteral kNeedsAttr = "ejk.needs";
 constexpr llvm::StringLiteral kWhenAttr = "ejk.when";
 /// Whether matmuls of a function's block programs take operands in two terms where a sum is made of
 /// what they give, or everywhere if a recurrence corrects its state, and states are saved in f32
-/// (passes/Rounding.h).
+/// (passes/Rounding.h). On a block program: that program's, whose state is a column.
 constexpr llvm::StringLiteral kTwoTermsAttr = "ejk.two_terms";
 } // namespace ejk
 

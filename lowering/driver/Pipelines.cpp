@@ -36,6 +36,8 @@ void ejk::buildToTilePipeline(OpPassManager &pm, const ToGPUOptions &options) {
   if (options.schedule == Schedule::automatic)
     pm.addPass(createMakeAlternatives(copies));
   bool split = options.schedule == Schedule::split;
+  if (split || options.schedule == Schedule::chunk)
+    pm.addNestedPass<func::FuncOp>(createSeparateStates());
   if (split) {
     pm.addPass(createSplitOverTime());
     pm.addPass(createCanonicalizerPass());

@@ -88,7 +88,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
         continue;
       Builder b(&getContext());
       if (headsOnly) {
-        makeForCpu(function);
+        if (failed(makeForCpu(function)))
+          return signalPassFailure();
         continue;
       }
       if (schedule != Schedule::automatic) {
@@ -101,6 +102,8 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
       for (ScanOp scan : scansWithQueries(function))
         expandQueries(scan);
+      if (failed(separateStates(function)))
+        return signalPassFailure();
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
@@ -124,6 +127,13 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     }
   }
 
+  /// For chunks. Step by step all states of a scan are computed in one kernel.
+  LogicalResult separateStates(func::FuncOp function) {
+    OpPassManager pm(func::FuncOp::getOperationName());
+    pm.addPass(createSeparateStates());
+    return runPipeline(pm, function);
+  }
+
   /// Operands in two terms where gradients are of few heads (`countHeads`): in the function itself
   /// where sizes that are known say so, else in a copy that needs such sizes, which is returned.
   func::FuncOp makeInTwoTerms(func::FuncOp function, StringRef schedule) {
@@ -144,7 +154,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
   }
 
   /// By chunks, with `chunks`, what has matmuls of bf16; and without sums of one term.
-  void makeForCpu(func::FuncOp function) {
+  LogicalResult makeForCpu(func::FuncOp function) {
     Builder b(&getContext());
     bool inChunks = chunks && hasNarrowRows(function) && !isShort(function) &&
                     (schedule == Schedule::chunk || roundsLittle(function));
@@ -153,10 +163,12 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
       return getElementTypeOrSelf(heads.sum.getType()).isF32();
     });
     if (!inChunks && !sums)
-      return;
+      return success();
     function->setAttr(kScheduleAttr, b.getStringAttr(kStepSchedule));
     if (inChunks) {
       cloneAlternative(function, kStepSchedule, kStepSchedule, /*before=*/false);
+      if (failed(separateStates(function)))
+        return failure();
       function->setAttr(kScheduleAttr, b.getStringAttr(kChunkSchedule));
       if (ArrayAttr when = enoughRows(function))
         function->setAttr(kWhenAttr, when);
@@ -164,6 +176,7 @@ struct MakeAlternativesPass : ejk::impl::MakeAlternativesBase<MakeAlternativesPa
     if (sums)
       makeDirect(function, scheduleOf(function));
     ++numFunctions;
+    return success();
   }
 
   /// Whether a scan that is no derivative's has rows of bf16.

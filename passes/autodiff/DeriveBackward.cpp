@@ -16,11 +16,13 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "passes/autodiff/AdjointRules.h"
 #include "passes/autodiff/DeriveScan.h"
 #include "passes/autodiff/DeriveTensorOps.h"
 #include "passes/scan/ExpandQueries.h"
+#include "passes/scan/SmallStates.h"
 #include "passes/scan/TensorSums.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -350,21 +352,46 @@ struct DeriveBackwardPass : ejk::impl::DeriveBackwardBase<DeriveBackwardPass> {
   }
 
   /// A scan with queries has a state for each query head in the derivative, whose sums over a group
-  /// then are those of other operands that heads share.
+  /// then are those of other operands that heads share. A vector that decays is differentiated as a
+  /// column, which chunks have a form for.
   LogicalResult derive(func::FuncOp f) {
     auto deriveFrom = [&](func::FuncOp from) {
       return FunctionAdjoint(from, wrt, cotangents, {gateGradients, checkpointEvery}).run();
     };
-    if (scansWithQueries(f).empty())
+    if (scansWithQueries(f).empty() && !hasSeparableStates(f))
       return deriveFrom(f);
     OpBuilder b(f->getContext());
     b.setInsertionPointAfter(f);
     auto expanded = cast<func::FuncOp>(b.clone(*f));
     for (ScanOp scan : scansWithQueries(expanded))
       expandQueries(scan);
-    LogicalResult result = deriveFrom(expanded);
+    FailureOr<func::FuncOp> separate = withColumns(expanded);
+    LogicalResult result = failed(separate) ? failure() : deriveFrom(*separate ? *separate : expanded);
+    if (succeeded(separate) && *separate)
+      separate->erase();
     expanded.erase();
     return result;
+  }
+
+  /// A copy of `f` whose states all have a chunkwise form; null where columns alone do not give it
+  /// that. A scan of numbers or vectors before that of the K×V states would add up, in the derivative,
+  /// what is read of these, and with it the rounding of matmuls.
+  FailureOr<func::FuncOp> withColumns(func::FuncOp f) {
+    if (!hasSeparableStates(f))
+      return func::FuncOp();
+    OpBuilder b(f->getContext());
+    b.setInsertionPointAfter(f);
+    auto copy = cast<func::FuncOp>(b.clone(*f));
+    OpPassManager pm(func::FuncOp::getOperationName());
+    pm.addPass(createColumnStates());
+    pm.addPass(createSplitStates());
+    pm.addPass(createMergeDecays());
+    if (failed(runPipeline(pm, copy)))
+      return failure();
+    if (!hasSeparableStates(copy))
+      return copy;
+    copy.erase();
+    return func::FuncOp();
   }
 
   static bool isCandidate(func::FuncOp f) {

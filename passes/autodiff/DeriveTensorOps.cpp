@@ -186,6 +186,27 @@ static LogicalResult reverseGeneric(OpBuilder &b, linalg::GenericOp op, Value g,
   return success();
 }
 
+/// A reshape's, which is the reshape back.
+static LogicalResult reverseReshape(OpBuilder &b, Operation *op, Value g,
+                                    llvm::function_ref<void(Value, Value)> add) {
+  Value source = op->getOperand(0);
+  auto from = cast<RankedTensorType>(source.getType());
+  RankedTensorType type = from.clone(getElementTypeOrSelf(g.getType()));
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    // Static sizes and one other in a group are what the dimension of `g` says.
+    for (const ReassociationIndices &group : collapse.getReassociationIndices())
+      if (llvm::count_if(group, [&](int64_t dim) { return from.isDynamicDim(dim); }) > 1)
+        return op->emitError("merges dimensions of unknown sizes, which has no derivative rule");
+    g = tensor::ExpandShapeOp::create(b, op->getLoc(), type, g,
+                                      collapse.getReassociationIndices());
+  } else {
+    g = tensor::CollapseShapeOp::create(b, op->getLoc(), type, g,
+                                        cast<tensor::ExpandShapeOp>(op).getReassociationIndices());
+  }
+  add(source, g);
+  return success();
+}
+
 LogicalResult ejk::reverseTensorOp(OpBuilder &b, Operation *op, Value g,
                                    llvm::function_ref<bool(Value)> wants,
                                    llvm::function_ref<void(Value, Value)> add) {
@@ -193,6 +214,8 @@ LogicalResult ejk::reverseTensorOp(OpBuilder &b, Operation *op, Value g,
     add(cast.getSource(), castLike(b, op->getLoc(), g, cast.getSource()));
     return success();
   }
+  if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op))
+    return reverseReshape(b, op, g, add);
   if (auto sum = dyn_cast<SumHeadsOp>(op))
     return reverseSumHeads(b, sum, g, add);
   if (isa<RepeatHeadsOp, FirstHeadsOp>(op))

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "passes/chunk/Chunk.h"
+#include "dialect/ejk/AlternativeAttributes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
@@ -104,6 +105,12 @@ void ChunkWriter::createProgram() {
       scan.getParameters(), scan.getInitialStates(), scan.getSavedStates(), scan.getCuSeqlens(),
       plan.chunk, scan.getSaveEveryAttr(), scan.getSegmentsAttr(), plan.slices,
       plan.options.corrects);
+  // A column is read as one number, which may be small beside its terms, and divide whole rows.
+  auto isColumn = [](Value state) {
+    return isMatrix(state) && llvm::is_contained(cast<VectorType>(state.getType()).getShape(), 1);
+  };
+  if (llvm::any_of(scan.getStateArgs(), isColumn))
+    program->setAttr(kTwoTermsAttr, inner.getUnitAttr());
   Block &block = program.getBody().emplaceBlock();
   for (Type type : program.argumentTypes(parameterTypes))
     block.addArgument(type, loc);

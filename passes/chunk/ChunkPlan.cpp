@@ -423,8 +423,15 @@ bool ChunkPlan::findZeroPastEnd(Value value) const {
     auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : nullptr;
     return number && number.getValue().isFinite();
   };
-  if (isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, vector::BroadcastOp>(op))
+  if (isa<arith::ExtFOp, arith::TruncFOp, arith::NegFOp>(op))
     return isZeroPastEnd(op->getOperand(0));
+  // A number has no channels past their end; a tile may.
+  if (isa<vector::BroadcastOp>(op)) {
+    int64_t channels = cast<VectorType>(value.getType()).getNumElements();
+    return width(channels, /*sliced=*/false) == channels &&
+           (slices == 1 || width(channels, /*sliced=*/true) * slices == channels) &&
+           isZeroPastEnd(op->getOperand(0));
+  }
   if (isa<arith::AddFOp, arith::SubFOp>(op))
     return isZeroPastEnd(op->getOperand(0)) && isZeroPastEnd(op->getOperand(1));
   if (isa<arith::MulFOp, CancellingPairOp>(op)) {

@@ -31,6 +31,8 @@ bool ejk::isConstantInTime(ScanOp scan, Value value) {
 }
 
 bool ejk::isInTwoTerms(Operation *op) {
+  if (op->hasAttr(kTwoTermsAttr))
+    return true;
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     function = op->getParentOfType<FunctionOpInterface>();

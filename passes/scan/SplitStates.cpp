@@ -24,7 +24,10 @@ struct SplitStatesPass : ejk::impl::SplitStatesBase<SplitStatesPass> {
     cutScans(getOperation(), [this](ScanOp scan) { return split(scan); });
   }
 
-  static bool isRead(Value value) { return bool(value.getDefiningOp<ReadOp>()); }
+  /// What a later scan takes as a sequence: reads, and of one with a single channel the number.
+  static bool isRead(Value value) {
+    return value.getDefiningOp<ReadOp>() || isOnlyChannel(value.getDefiningOp());
+  }
 
   static llvm::SetVector<Type> sizesOf(ScanOp scan) {
     llvm::SetVector<Type> found;

@@ -65,7 +65,7 @@ print(others() - before)
 LONG = """
 import sys, numpy as np, ejk
 def step(S, q, k, v):
-    for i in range(300):
+    for i in range(1500):
         q = np.tanh(q * (1 + i / 999)) + v * k
     return S.add(k, v), S.read(q)
 x = np.ones((1, 2, 1, 4), np.float32)
@@ -74,7 +74,7 @@ ejk.recurrence(step)(x, x, x)
 
 
 # Ctrl-C while a program compiles that takes many seconds.
-INTERRUPTED = LONG.replace("range(300)", "range(1500)").rpartition("ejk.")[0] + """
+INTERRUPTED = LONG.replace("range(1500)", "range(6000)").rpartition("ejk.")[0] + """
 import os, signal, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it runs in the background
 sent = []
