@@ -6,7 +6,8 @@ import functools
 from . import _functions as f
 from ._errors import TensorError
 from ._named import default_scale, named, query
-from ._outside import cast, first_row, next_row, ones_like, softmax, wide
+from ._outside import (cast, first_row, next_row, ones_like, softmax, stop_gradient, times_one,
+                       wide)
 
 
 @named
@@ -90,19 +91,18 @@ _OF_KEYS = {"scale": "give scale=1.0 and 'k' times the number"}
 
 @functools.partial(named, states=3, remedies=_OF_KEYS)
 def _mlstm(C, n, m, q, k, v, i, f_, scale):
-    decay, weight, top = _mlstm_gates_of(m, i, f_)
-    k = k * scale
-    C = C.decay(decay).add(k, v * weight)
-    n = n * f.exp(decay) + k * weight
+    gate = f.log_sigmoid(f_)
+    top = _mlstm_top(gate, m, i)
+    weight, k = f.exp(i - top), k * scale
+    C = C.decay(gate + m - top).add(k, v * weight)
+    n = n * f.exp(gate + m - top) + k * weight
     return C, n, top, C.read(q) / _mlstm_size(f.sum(n * q), top)
 
 
-def _mlstm_gates_of(m, i, f_):
-    """The log of a step's decay, its weight, and the new maximum."""
-    gate = f.log_sigmoid(f_)
+def _mlstm_top(gate, m, i):
+    """The maximum after a step."""
     # Of two gates that are −inf, a difference would be NaN.
-    top = f.maximum(f.maximum(gate + m, i), -1e30)
-    return gate + m - top, f.exp(i - top), top
+    return f.maximum(f.maximum(gate + m, i), -1e30)
 
 
 def _mlstm_size(product, top):
@@ -114,20 +114,20 @@ def _mlstm_size(product, top):
 # normaliser is a matrix of one column.
 
 @named
-def _mlstm_gates(m, i, f_):
-    decay, weight, top = _mlstm_gates_of(m, i, f_)
-    return top, decay, weight, top
+def _mlstm_maximum(m, i, f_):
+    top = _mlstm_top(f.log_sigmoid(f_), m, i)
+    return top, m, top
 
 
 @functools.partial(named, remedies=_OF_KEYS)
-def _mlstm_normaliser(n, decay, weight, q, k, one, scale):
-    n = n.decay(decay).add(k * scale, one * weight)
+def _mlstm_normaliser(n, i, f_, before, top, q, k, one, scale):
+    n = n.decay(f.log_sigmoid(f_) + before - top).add(k * scale, one * f.exp(i - top))
     return n, f.sum(n.read(q))
 
 
 @functools.partial(named, remedies=_OF_KEYS)
-def _mlstm_memory(C, q, k, v, decay, weight, top, product, scale):
-    C = C.decay(decay).add(k * scale, v * weight)
+def _mlstm_memory(C, q, k, v, i, f_, before, top, product, scale):
+    C = C.decay(f.log_sigmoid(f_) + before - top).add(k * scale, v * f.exp(i - top))
     return C, C.read(q) / _mlstm_size(product, top)
 
 
@@ -152,13 +152,19 @@ def mlstm(q, k, v, i, f, *, scale=None, initial_state=None, cu_seqlens=None, rev
     if pools or str(q.dtype).endswith(("float32", "float64")) or q.shape[1] < _MLSTM_ROWS:
         return _mlstm(reverse)(q, k, v, i, f, scale, initial_state=initial_state, **options, **pools)
     C, n, m = (None, None, None) if initial_state is None else initial_state
-    decay, weight, top, m = _mlstm_gates(reverse)(wide(i), wide(f), initial_state=m, **options)
+    if m is not None:
+        C, n = (None if x is None else times_one(x, m) for x in (C, n))
+    i, f = wide(i), wide(f)
+    before, top, m = _mlstm_maximum(reverse)(i, f, initial_state=m, **options)
+    # No output depends on how far the maximum has taken C and n down, so derivatives need not go back
+    # through it: what they would add up there is 0, and the rounding of matmuls.
+    before, top = stop_gradient(before), stop_gradient(top)
     product, n = _mlstm_normaliser(reverse)(
-        decay, weight, q, k, ones_like(q, (q.shape[2], 1)), scale,
+        i, f, before, top, q, k, ones_like(q, (q.shape[2], 1)), scale,
         initial_state=None if n is None else n[..., None], **options)
-    o, C = _mlstm_memory(reverse)(q, k, v, decay, weight, top, product, scale,
+    o, C = _mlstm_memory(reverse)(q, k, v, i, f, before, top, product, scale,
                                   initial_state=C, **options)
-    return o, (C, n[..., 0], m)
+    return o, (times_one(C, -m), times_one(n[..., 0], -m), m)
 
 
 __all__ = ["mamba3", "gated_slot_attention", "mlstm"]

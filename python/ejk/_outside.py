@@ -36,6 +36,26 @@ def ones_like(x, shape):
     return _library(x).ones(shape, dtype=x.dtype, **on)
 
 
+def stop_gradient(x):
+    """`x` as a constant to derivatives."""
+    if _is_torch(x):
+        return x.detach()
+    if _arrays.door_of(x).__name__ == "ejk._jax":
+        return sys.modules["jax"].lax.stop_gradient(x)
+    return x
+
+
+def times_one(x, exponent):
+    """`x`, whose derivative by `exponent` is `x`: x · exp(exponent), where exponent is worth 0. x has more
+    dimensions, behind those of `exponent`."""
+    takes_gradients = exponent.requires_grad if _is_torch(exponent) else (
+        _arrays.door_of(exponent).__name__ == "ejk._jax")
+    if not takes_gradients:
+        return x
+    one = _library(exponent).exp(exponent - stop_gradient(exponent))
+    return x * one.reshape(*one.shape, *[1] * (len(x.shape) - len(one.shape)))
+
+
 def softmax(x):
     """Over the last axis."""
     if _is_torch(x):
